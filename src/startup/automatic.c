@@ -285,6 +285,11 @@ static void notify(const char *text) {
   by_info("plan", "%s", text);
 }
 
+static const char takes_longer[] =
+    "; the next job measures again, best while these machines do little else; or measure once, for as long as it "
+    "takes, with \"banyan topo --measure -o ~/.config/banyan/topology.json\" as the ranks' program or "
+    "BANYAN_TOPOLOGY=measure";
+
 /* Rank 0: what comes next where the network could not be measured. Programs that still start on the same machines may
  * have held up messages; where these take long by themselves, finding that takes more time than there is. */
 static enum step go_without(const struct automatic *a, enum banyan_status status) {
@@ -299,7 +304,7 @@ static enum step go_without(const struct automatic *a, enum banyan_status status
             why);
     return USE_CACHED;
   }
-  by_info("plan", "the job keeps its built-in plans: %s", why);
+  by_info("plan", "the job keeps its built-in plans: %s%s", why, status == BANYAN_ERR_TIMEOUT ? takes_longer : "");
   return KEEP_BUILTIN;
 }
 
@@ -343,17 +348,26 @@ static enum banyan_status plan(struct automatic *a, bool *planned) {
   BY_TRY(agree(a, &step));
   if (step == PROBE) BY_TRY(probe(a, &step));
   while (step == MEASURE) BY_TRY(measure(a, &step));
-  if (step == USE_CACHED) return set_plan(a, false, planned);
+  if (step == USE_CACHED) {
+    bool made = !a->entry.plan;
+    BY_TRY(set_plan(a, false, planned));
+    if (made && *planned && a->comm->rank == 0 && !a->unverified) store_decision(a, true);
+    return BANYAN_OK;
+  }
   if (step == TRY) BY_TRY(decide(a, planned));
   if (step == TRY && a->comm->rank == 0)
     by_info("plan", "measuring and planning took %.3f s", (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9);
   return BANYAN_OK;
 }
 
-enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned) {
+enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned, struct by_network_file **file) {
   struct automatic a = {.comm = comm, .start = by_clock_now(&by_clock_system)};
   *planned = false;
+  *file = NULL;
   enum banyan_status status = plan(&a, planned);
+  bool keeps = status == BANYAN_OK && *planned && comm->rank == 0 && a.folder[0] && a.entry.measured.topology;
+  if (keeps && by_network_file_create(a.folder, &a.key, &a.entry, file) != BANYAN_OK)
+    by_warn("plan", "what the job finds of its network later is not kept: %s", banyan_error_text());
   by_topology_destroy(a.site);
   by_network_entry_fini(&a.entry);
   by_text_fini(&a.planner);

@@ -11,11 +11,14 @@
 
 #include "comm.h"
 #include "measure.h"
+#include "network_file.h"
 #include "topology.h"
 
 /* Collective over the job's own communicator, before its first call. *planned: it has a plan then. Only what ends the
- * job is an error. With BANYAN_DETERMINISTIC=1 only a site file counts. */
-BANYAN_CHECK enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned);
+ * job is an error. With BANYAN_DETERMINISTIC=1 only a site file counts. *file: at rank 0, what the job finds later of a
+ * network that was measured goes there; NULL: nowhere. The caller owns it. */
+BANYAN_CHECK enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool *planned,
+                                                  struct by_network_file **file);
 
 /* How far the rates of the probes are from those they had: the greatest factor, over flows, and over the sum of those
  * flows of a round that go from one group of hosts to another, since these may share what they get in any way. */

@@ -58,8 +58,10 @@ static enum banyan_status check_settings(struct banyan_comm *comm) {
 }
 
 /* The plan follows what becomes of the network. */
-static void begin_replanning(struct banyan_comm *comm, bool planned) {
-  if (planned && comm->rank == 0 && by_replan_begin(comm->context) != BANYAN_OK)
+static void begin_replanning(struct banyan_comm *comm, bool planned, struct by_network_file *file) {
+  if (!planned || comm->rank != 0)
+    by_network_file_destroy(file);
+  else if (by_replan_begin(comm->context, file) != BANYAN_OK)
     by_warn("plan", "the plan stays as it is, whatever becomes of the network: %s", banyan_error_text());
 }
 
@@ -75,7 +77,7 @@ static enum banyan_status measure(struct banyan_comm *comm) {
   measured.topology = NULL;
   by_measured_fini(&measured);
   BY_TRY(by_planning_for_all(comm, topology, &(struct by_planning_options){.in_order = true}, &planned));
-  begin_replanning(comm, planned);
+  begin_replanning(comm, planned, NULL);
   return BANYAN_OK;
 }
 
@@ -92,7 +94,7 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
     return BANYAN_OK;
   }
   BY_TRY(by_planning_for_all(comm, topology, &(struct by_planning_options){.in_order = false}, &planned));
-  begin_replanning(comm, planned);
+  begin_replanning(comm, planned, NULL);
   return BANYAN_OK;
 }
 
@@ -106,8 +108,9 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   if (source == FROM_TOPOLOGY) return read_topology(comm);
   if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure(comm);
   bool planned = false;
-  if (source == FROM_AUTOMATION) BY_TRY(by_automatic_plan(comm, &planned));
-  begin_replanning(comm, planned);
+  struct by_network_file *file = NULL;
+  if (source == FROM_AUTOMATION) BY_TRY(by_automatic_plan(comm, &planned, &file));
+  begin_replanning(comm, planned, file);
   return BANYAN_OK;
 }
 

@@ -36,6 +36,7 @@ static const double most_quiet = 64;    /* up to these */
 static const double in_vain = 8;        /* times as many after one by which calls became no faster, */
 static const double most_in_vain = 600; /* up to these */
 static const double most_wait = 1;      /* s until it is planned though more links change; */
+static const double trial_first = 10;   /* s in which a trial keeps probes away that refine what was measured */
 static const double forgets_after = 8;  /* times as long without one, and it begins anew */
 
 /* Planning in the background. */
@@ -64,18 +65,23 @@ struct replanner {
   struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
   struct by_network_belief *belief;
   enum state state;
-  bool due;            /* links have changed since it was planned, */
-  double since;        /* s: since then; */
-  bool failed;         /* or the last proposal came to nothing */
-  bool repairs;        /* the last plan was for links that only seemed slow */
-  double quiet, until; /* s: after the next plan switch; until when there is none */
-  double reported;     /* s: the last report */
-  uint64_t ended;      /* calls so far, */
-  double called;       /* s: and when that was seen to change */
-  uint32_t watched;    /* processes that have been asked to watch their connections */
+  bool due;             /* links have changed since it was planned, */
+  double since;         /* s: since then; */
+  bool failed;          /* or the last proposal came to nothing */
+  bool repairs;         /* the last plan was for links that only seemed slow */
+  double quiet, until;  /* s: after the next plan switch; until when there is none */
+  double reported;      /* s: the last report */
+  uint64_t ended;       /* calls so far, */
+  double called;        /* s: and when that was seen to change */
+  bool alone;           /* no call was under way when a probe to refine the network was sent, */
+  uint64_t alone_since; /* after so many */
+  uint32_t refined;     /* changes by such probes that the file has; NULL: there is none */
+  struct by_network_file *file;
+  uint32_t watched; /* processes that have been asked to watch their connections */
   struct by_trial_calls *trials;
   struct by_trial_pair pair; /* while it proposes; */
   bool doubts;               /* calls are to tell which plan is faster */
+  double trial_since;        /* s: one has gone on since then; -INFINITY: none does */
   bool tried, tries;         /* plans that are predicted to be as fast: so it is, or was */
   struct by_timer tick;
   struct planning planning;
@@ -100,11 +106,23 @@ static uint32_t node_of(const struct replanner *r, uint32_t process) {
   return process < job->processes ? by_topology_find(r->base->topology, job->members[process].host) : UINT32_MAX;
 }
 
+/* No call is under way here; *ended: how many have been. */
+static bool is_idle(const struct replanner *r, uint64_t *ended) {
+  const struct by_engine *engine = r->context->job.engine;
+  by_context_lock(r->context);
+  *ended = by_engine_ended(engine);
+  bool idle = !by_engine_pending(engine) && !by_engine_has_to_send(engine);
+  by_context_unlock(r->context);
+  return idle;
+}
+
 static void take_probed(struct replanner *r, uint32_t process, const struct by_path_message *message) {
-  by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe", process, message->process,
-           (double)message->bandwidth * 1e-6);
+  uint64_t ended;
+  bool alone = is_idle(r, &ended) && r->alone && ended == r->alone_since;
+  by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe%s", process, message->process,
+           (double)message->bandwidth * 1e-6, alone ? ", between calls" : "");
   by_network_belief_probed(r->belief, node_of(r, process), node_of(r, message->process), (double)message->bandwidth,
-                           now(r));
+                           alone, now(r));
 }
 
 static void take_report(void *context, uint32_t process, const struct by_path_message *message) {
@@ -307,7 +325,8 @@ static void look_whether_planned(void *context) {
 
 static enum banyan_status watch_from(struct replanner *r, struct by_job_network *base) {
   struct by_network_belief *belief;
-  BY_TRY(by_network_belief_create(base->topology, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
+  bool measured = base->source == BANYAN_PLAN_MEASURED;
+  BY_TRY(by_network_belief_create(base->topology, measured, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
   by_network_belief_destroy(r->belief);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
@@ -320,7 +339,11 @@ static enum banyan_status watch_from(struct replanner *r, struct by_job_network 
 /* Another topology may have been measured since. */
 static void look_for_another(struct replanner *r) {
   struct by_job_network *network = by_job_network_hold(r->context);
-  if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) return;
+  if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) {
+    by_network_file_destroy(r->file); /* it is of the one before */
+    r->file = NULL;
+    return;
+  }
   by_job_network_release(network);
 }
 
@@ -343,18 +366,43 @@ static void ask_for_probe(const struct replanner *r, const struct by_path_probe 
   by_control_probe_path(r->context->control, from, &message);
 }
 
+/* Probes would distort a trial, unless it takes long since there are few calls. */
+static bool trial_goes_first(struct replanner *r) {
+  if (!by_trial_calls_busy(r->trials))
+    r->trial_since = -INFINITY;
+  else if (isinf(r->trial_since))
+    r->trial_since = now(r);
+  return now(r) < r->trial_since + trial_first;
+}
+
 /* While calls are made, for a plan that may change. */
 static void send_probes(struct replanner *r, const struct by_plan_switches_view *view) {
   struct by_path_probe probe;
-  by_context_lock(r->context);
-  uint64_t ended = by_engine_ended(r->context->job.engine);
-  by_context_unlock(r->context);
+  uint64_t ended;
+  bool idle = is_idle(r, &ended);
   if (ended != r->ended) r->called = now(r);
   r->ended = ended;
   if (view->supplied || now(r) > r->called + asleep_after) return;
   while (by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
     ask_for_probe(r, &probe);
   }
+  if (trial_goes_first(r) ||
+      !by_network_belief_refine(r->belief, r->base->nodes, r->base->n_hosts, idle, now(r), &probe))
+    return;
+  r->alone = idle;
+  r->alone_since = ended;
+  ask_for_probe(r, &probe);
+}
+
+/* What is found of links goes to the cache. */
+static void keep_refined(struct replanner *r) {
+  struct by_topology *topology;
+  uint32_t refined = by_network_belief_refined(r->belief);
+  if (!r->file || refined == r->refined || by_network_file_is_busy(r->file)) return;
+  r->refined = refined;
+  enum banyan_status status = by_network_belief_copy_refined(r->belief, &topology);
+  if (status == BANYAN_OK) status = by_network_file_refine(r->file, topology);
+  if (status != BANYAN_OK) by_info("plan", "what was found of links is not kept: %s", banyan_error_text());
 }
 
 /* The user's plan stays, and one that is agreed on comes into use first. A plan for links that only seemed slow is not
@@ -396,6 +444,7 @@ static void tick(void *context) {
   r->due = due;
   struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
   if (r->state == WATCHES) send_probes(r, &view);
+  keep_refined(r);
   try_others(r, &view);
   if ((settled || now(r) > r->since + most_wait) && may_plan(r, &view)) {
     r->failed = false;
@@ -430,12 +479,13 @@ static void destroy(void *object) {
   by_trial_calls_destroy(r->trials);
   free_pair(&r->pair);
   by_network_belief_destroy(r->belief);
+  by_network_file_destroy(r->file);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
   free(r);
 }
 
-enum banyan_status by_replan_begin(struct by_context *context) {
+enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file) {
   struct by_job_network *network = by_job_network_hold(context);
   struct replanner *r = NULL;
   bool wanted = network && context->job.rank == 0 && !context->cluster && !context->job.settings.deterministic &&
@@ -443,7 +493,8 @@ enum banyan_status by_replan_begin(struct by_context *context) {
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {
-    *r = (struct replanner){.context = context, .quiet = first_quiet};
+    *r = (struct replanner){.context = context, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
+    file = NULL;
     by_timer_init(&r->tick, tick, r);
     status = watch_from(r, network);
     if (status == BANYAN_OK) network = NULL;
@@ -455,6 +506,7 @@ enum banyan_status by_replan_begin(struct by_context *context) {
     else
       destroy(r);
   }
+  by_network_file_destroy(file);
   by_job_network_release(network);
   return status;
 }

@@ -4,9 +4,11 @@
 #define BY_STARTUP_REPLAN_H
 
 #include "comm.h"
+#include "network_file.h"
 
 /* Rank 0, once the job has the plan of the topology that its context keeps. Does nothing where an agent or manager
- * plans for the job, or nothing that is measured may decide. The context owns what it begins. */
-BANYAN_CHECK enum banyan_status by_replan_begin(struct by_context *context);
+ * plans for the job, or nothing that is measured may decide. The context owns what it begins, and it takes over `file`,
+ * which gets what is found of a measured network; NULL: none. */
+BANYAN_CHECK enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file);
 
 #endif

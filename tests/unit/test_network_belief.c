@@ -1,6 +1,7 @@
 /* Tests of what a job believes of its network: when links are taken to be slow or whole again, what its topology is
  * then, and which paths are probed. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -19,14 +20,14 @@ enum { HOSTS = 4 };
 static struct {
   struct by_topology *topology;
   struct by_network_belief *belief;
-  uint32_t nodes[HOSTS];
+  uint32_t nodes[HOSTS], hosts;
   double now;
 } world;
 
 static void begin(const char *topology) {
   memset(&world, 0, sizeof world);
   assert_ok(by_topology_named(topology, &world.topology));
-  assert_ok(by_network_belief_create(world.topology, HOSTS, 1, &world.belief));
+  assert_ok(by_network_belief_create(world.topology, false, HOSTS, 1, &world.belief));
   for (uint32_t v = 0, h = 0; v < world.topology->n_nodes && h < HOSTS; v++)
     if (world.topology->nodes[v].kind == BY_NODE_HOST) world.nodes[h++] = v;
   world.now = 100;
@@ -180,7 +181,7 @@ static void test_newcomer(void **state) {
 static void probe_once(double bandwidth) {
   struct by_path_probe probe;
   assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
-  by_network_belief_probed(world.belief, probe.from, probe.to, bandwidth, world.now);
+  by_network_belief_probed(world.belief, probe.from, probe.to, bandwidth, false, world.now);
   assert_false(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
 }
 
@@ -233,16 +234,16 @@ static void test_both_ways(void **state) {
   assert_int_equal(by_network_belief_count_slow(world.belief), 2);
   for (int i = 0; i < 2; i++) {
     assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
-    by_network_belief_probed(world.belief, probe.from, probe.to, 0, world.now);
+    by_network_belief_probed(world.belief, probe.from, probe.to, 0, false, world.now);
   }
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   (void)pass(0, 0, false);
   assert_true(settled);
-  by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, world.now);
+  by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, false, world.now);
   assert_true(pass(0, 0, false) && !settled);
   assert_true(by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
   assert_true(probe.from == world.nodes[1] && probe.to == world.nodes[0]);
-  by_network_belief_probed(world.belief, probe.from, probe.to, 90e6, world.now);
+  by_network_belief_probed(world.belief, probe.from, probe.to, 90e6, false, world.now);
   (void)pass(0, 0, false);
   assert_true(settled && by_network_belief_count_slow(world.belief) == 0);
   finish();
@@ -270,7 +271,7 @@ static void test_narrow_way(void **state) {
   while (by_network_belief_probe(world.belief, world.nodes, HOSTS, world.now, &probe))
     probed |= probe.from == world.nodes[2] && probe.to == world.nodes[1];
   assert_true(probed); /* not from the host whose link seems slow */
-  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, world.now);
+  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, false, world.now);
   (void)pass(0, 0, false);
   assert_int_equal(by_network_belief_count_slow(world.belief), slow - 1);
   assert_true(carries(4, 1) == 1e9 && carries(0, 4) < 25e6);
@@ -303,7 +304,7 @@ static void test_mistaken(void **state) {
     assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
     assert_false(by_network_belief_was_mistaken(world.belief));
     for (int i = 0; i < 4 * seconds; i++) (void)pass(1, 20e6, true);
-    by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, world.now);
+    by_network_belief_probed(world.belief, world.nodes[0], world.nodes[1], 90e6, false, world.now);
     assert_int_equal(by_network_belief_was_mistaken(world.belief), seconds == 1);
     assert_true(carries(0, 1) == 100e6);
     assert_false(by_network_belief_was_mistaken(world.belief));
@@ -316,7 +317,7 @@ static void test_explained(void **state) {
   (void)state;
   begin_sites();
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, false);
-  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, world.now);
+  by_network_belief_probed(world.belief, world.nodes[2], world.nodes[1], 180e6, false, world.now);
   assert_int_equal(by_network_belief_count_slow(world.belief), 1);
   for (int i = 0; i < 12; i++) (void)pass(1, 14e6, false);
   assert_int_equal(by_network_belief_count_slow(world.belief), 1);
@@ -410,6 +411,267 @@ static void test_strange_reports(void **state) {
   finish();
 }
 
+/* ---- refinement of what was measured */
+
+/* What each step of the topology really carries, and what probes have taken. */
+static struct {
+  double truth[2 * 64];
+  uint32_t probes;
+  double sent, probed; /* bytes */
+  double least_noise;
+  struct by_rng rng;
+} field;
+
+static void begin_refining(const char *topology, bool measured) {
+  memset(&world, 0, sizeof world);
+  memset(&field, 0, sizeof field);
+  by_rng_init(&field.rng, 11);
+  field.least_noise = 1;
+  assert_ok(by_topology_named(topology, &world.topology));
+  assert_ok(by_network_belief_create(world.topology, measured, HOSTS, 1, &world.belief));
+  for (uint32_t v = 0; v < world.topology->n_nodes; v++)
+    if (world.topology->nodes[v].kind == BY_NODE_HOST && world.hosts < HOSTS) world.nodes[world.hosts++] = v;
+  for (uint32_t s = 0; s < 2 * world.topology->n_links; s++)
+    field.truth[s] = world.topology->links[s / 2].capacity[s % 2].all;
+  world.now = 100;
+}
+
+/* The step from one node to a neighbour. */
+static uint32_t step_of(uint32_t from, uint32_t to) {
+  for (uint32_t l = 0; l < world.topology->n_links; l++) {
+    if (world.topology->links[l].a == from && world.topology->links[l].b == to) return 2 * l + BY_AB;
+    if (world.topology->links[l].b == from && world.topology->links[l].a == to) return 2 * l + BY_BA;
+  }
+  fail();
+  return 0;
+}
+
+static double least_between(const struct by_topology *topology, const double *rates, uint32_t from, uint32_t to) {
+  struct by_link_ways ways;
+  uint32_t *steps, n;
+  double least = INFINITY;
+  assert_ok(by_link_ways_init(&ways, topology));
+  assert_true(by_link_ways_find(&ways, from, to, &steps, &n));
+  for (uint32_t i = 0; i < n; i++)
+    least = fmin(least, rates ? rates[steps[i]] : topology->links[steps[i] / 2].capacity[steps[i] % 2].all);
+  free(steps);
+  by_link_ways_fini(&ways);
+  return least;
+}
+
+/* A second in which each host sends its neighbour `sent` bit/s, and at most one probe. */
+static bool refine(double sent, bool idle, struct by_path_probe *probe) {
+  world.now++;
+  for (uint32_t h = 0; h < world.hosts; h++) {
+    struct by_seen_rate rate = {.sent = sent + world.now, .busy = 0.5};
+    uint32_t to = world.nodes[(h + 1) % world.hosts];
+    if (sent > 0) by_network_belief_report(world.belief, h, world.nodes[h], 1, &to, &rate, world.now);
+    if (world.now > 101) field.sent += rate.sent / 8;
+  }
+  (void)by_network_belief_tick(world.belief, world.now, &settled);
+  if (!by_network_belief_refine(world.belief, world.nodes, world.hosts, idle, world.now, probe)) return false;
+  field.probes++;
+  field.probed += (double)(probe->first + probe->bytes);
+  assert_true(field.probed <= 0.02 * (field.sent - field.probed) + 1);
+  return true;
+}
+
+static void answer(const struct by_path_probe *probe, bool idle) {
+  double noise = field.least_noise + (1 - field.least_noise) * by_rng_unit(&field.rng);
+  double most = 8 * (double)probe->bytes / probe->lasts;
+  double rate = noise * least_between(world.topology, field.truth, probe->from, probe->to);
+  by_network_belief_probed(world.belief, probe->from, probe->to, fmin(rate, most), idle, world.now);
+}
+
+static void refine_for(int seconds) {
+  struct by_path_probe probe;
+  for (int i = 0; i < seconds; i++)
+    if (refine(40e6, true, &probe)) answer(&probe, true);
+}
+
+/* A star that is as it was measured: each direction is probed twice, two at a time, and then no more. */
+static void test_refine_nothing(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin_refining("star:4,nic=100m", true);
+  assert_false(refine(0, true, &probe)); /* Nothing was sent yet. */
+  refine_for(400);
+  assert_int_equal(field.probes, 8);
+  assert_int_equal(by_network_belief_refined(world.belief), 0);
+  refine_for(400);
+  assert_int_equal(field.probes, 8);
+  finish();
+}
+
+/* A given topology is what it says, but for its rough links. */
+static void test_refine_nothing_given(void **state) {
+  (void)state;
+  begin_refining("star:4,nic=100m", false);
+  refine_for(400);
+  assert_int_equal(field.probes, 0);
+  finish();
+}
+
+/* One direction carries 0.7 of what was measured. It is found among all others, planned for, and kept. */
+static void test_refine_less(void **state) {
+  struct by_topology *kept;
+  (void)state;
+  begin_refining("star:4,nic=100m", true);
+  uint32_t host = world.nodes[1], centre = world.topology->links[0].a ^ world.topology->links[0].b ^ world.nodes[0];
+  field.truth[step_of(centre, host)] = 70e6;
+  refine_for(800);
+  assert_int_equal(by_network_belief_refined(world.belief), 1);
+  assert_in_range(field.probes, 9, 16);
+  assert_float_equal(carries(centre, host) / 1e6, 70, 1);
+  assert_true(by_network_belief_tick(world.belief, world.now, &settled) == false && settled);
+  for (uint32_t h = 0; h < HOSTS; h++) {
+    assert_true(carries(world.nodes[h], centre) == 100e6);
+    assert_true(h == 1 || carries(centre, world.nodes[h]) == 100e6);
+  }
+  assert_ok(by_network_belief_copy_refined(world.belief, &kept));
+  assert_float_equal(least_between(kept, NULL, world.nodes[0], host) / 1e6, 70, 1);
+  by_topology_destroy(kept);
+  finish();
+}
+
+/* What is found is to be planned for. */
+static void test_refined_is_news(void **state) {
+  struct by_path_probe probe;
+  bool news = false;
+  (void)state;
+  begin_refining("star:4,nic=100m", true);
+  for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] = 130e6;
+  for (int i = 0; i < 400 && !news; i++) {
+    if (refine(40e6, true, &probe)) answer(&probe, true);
+    news = by_network_belief_tick(world.belief, world.now, &settled);
+    assert_true(news == (by_network_belief_refined(world.belief) > 0));
+  }
+  assert_true(news);
+  refine_for(400);
+  assert_int_equal(by_network_belief_refined(world.belief), 8);
+  assert_float_equal(least_between(world.topology, NULL, world.nodes[0], world.nodes[1]) / 1e6, 100, 0);
+  finish();
+}
+
+/* Of two hosts nobody can tell whose link is slow. */
+static void test_refine_together(void **state) {
+  (void)state;
+  begin_refining("star:2,nic=100m", true);
+  uint32_t centre = world.topology->links[0].a ^ world.topology->links[0].b ^ world.nodes[0];
+  field.truth[step_of(centre, world.nodes[1])] = 70e6;
+  refine_for(800);
+  assert_int_equal(by_network_belief_refined(world.belief), 2);
+  assert_float_equal(carries(world.nodes[0], centre) / 1e6, 70, 1);
+  assert_float_equal(carries(centre, world.nodes[1]) / 1e6, 70, 1);
+  assert_true(carries(world.nodes[1], centre) == 100e6 && carries(centre, world.nodes[0]) == 100e6);
+  finish();
+}
+
+/* Probes beside calls show that a link carries more, but not that it carries less; and links of calls are not probed
+ * while these go on. */
+static void test_refine_beside_calls(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin_refining(MESH, true);
+  uint32_t n = 0;
+  for (int i = 0; i < 800; i++) {
+    if (!refine(40e6, false, &probe)) continue;
+    assert_true(probe.to != (probe.from + 1) % HOSTS); /* That is where each sends. */
+    answer(&probe, false);
+    n++;
+  }
+  assert_int_equal(n, 2 * 8);
+  finish();
+  begin_refining(MESH, true);
+  for (int i = 0; i < 800; i++)
+    if (refine(40e6, true, &probe))
+      by_network_belief_probed(world.belief, probe.from, probe.to, probe.to == (probe.from + 1) % HOSTS ? 50e6 : 125e6,
+                               false, world.now);
+  for (uint32_t from = 0; from < HOSTS; from++)
+    for (uint32_t to = 0; to < HOSTS; to++) {
+      bool used = to == (from + 1) % HOSTS;
+      if (from != to) assert_true(carries(from, to) == (used ? 100e6 : 125e6));
+    }
+  finish();
+}
+
+/* The line between two far hosts was found too narrow. Calls show what it carries, or probes if there is time. */
+static void test_refine_rough(void **state) {
+  static const char far[] = "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                            "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"60m\",\"delay\":0.04,"
+                            "\"rough\":true}]}";
+  struct by_topology *kept;
+  (void)state;
+  begin_refining(far, false);
+  world.hosts = 0; /* reports only of calls, and no probes */
+  for (uint32_t v = 0; v < 2; v++) world.nodes[v] = v;
+  for (int i = 0; i < 40; i++) (void)pass(0.9, 95e6, false);
+  assert_float_equal(carries(0, 1) / 1e6, 1.05 * 95, 0.1);
+  assert_true(carries(1, 0) == 60e6);
+  assert_ok(by_network_belief_copy_refined(world.belief, &kept));
+  assert_true(kept->links[0].rough);
+  by_topology_destroy(kept);
+  finish();
+  begin_refining(far, false);
+  field.truth[0] = field.truth[1] = 100e6;
+  refine_for(400);
+  assert_true(carries(0, 1) >= 90e6 && carries(1, 0) >= 90e6);
+  assert_true(carries(0, 1) <= 105e6 && carries(1, 0) <= 105e6);
+  assert_ok(by_network_belief_copy_refined(world.belief, &kept));
+  assert_false(kept->links[0].rough);
+  by_topology_destroy(kept);
+  finish();
+}
+
+/* A probe that is not answered, or of which nothing arrives in time, shows nothing, and there is an end of them. */
+static void test_refine_in_vain(void **state) {
+  struct by_path_probe probe;
+  double last = 0;
+  (void)state;
+  begin_refining("star:2,nic=100m", true);
+  for (int i = 0; i < 2000; i++) {
+    if (!refine(40e6, true, &probe)) continue;
+    if (field.probes <= 3 && field.probes > 1) assert_true(world.now > last + 5);
+    if (field.probes > 2) by_network_belief_probed(world.belief, probe.from, probe.to, 0, true, world.now);
+    last = world.now;
+  }
+  assert_int_equal(field.probes, 2 + 2 * 12);
+  assert_int_equal(by_network_belief_refined(world.belief), 0);
+  finish();
+}
+
+/* Stars that were measured with errors of up to 30 %, and probes each of which shows up to a twentieth less: what is
+ * believed of ways gets nearer to the truth. */
+static void test_refine_random(void **state) {
+  double off_before = 0, off_after = 0;
+  uint32_t ways = 0, far_before = 0, far_after = 0;
+  (void)state;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    struct by_topology *after;
+    begin_refining("star:4,nic=100m", true);
+    by_rng_init(&field.rng, seed);
+    field.least_noise = 0.95;
+    for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] *= 0.7 + 0.6 * by_rng_unit(&field.rng);
+    refine_for(2000);
+    assert_ok(by_network_belief_copy_refined(world.belief, &after));
+    for (uint32_t i = 0; i < HOSTS * HOSTS; i++) {
+      uint32_t from = world.nodes[i / HOSTS], to = world.nodes[i % HOSTS];
+      if (from == to) continue;
+      double truth = least_between(after, field.truth, from, to), now = least_between(after, NULL, from, to);
+      off_before += fabs(log(100e6 / truth));
+      off_after += fabs(log(now / truth));
+      far_before += fabs(log(100e6 / truth)) > 0.25;
+      far_after += fabs(log(now / truth)) > 0.25;
+      ways++;
+    }
+    by_topology_destroy(after);
+    finish();
+  }
+  print_message("off by %.3f before, %.3f after; more than a quarter: %u, %u of %u\n", off_before / ways,
+                off_after / ways, far_before, far_after, ways);
+  assert_true(off_after < 0.5 * off_before && far_after * 10 < far_before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_slow_and_whole),  cmocka_unit_test(test_half),
@@ -420,6 +682,11 @@ int main(void) {
       cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
       cmocka_unit_test(test_narrow_way),      cmocka_unit_test(test_partly_mended),
       cmocka_unit_test(test_mistaken),        cmocka_unit_test(test_explained),
+      cmocka_unit_test(test_refine_nothing),  cmocka_unit_test(test_refine_nothing_given),
+      cmocka_unit_test(test_refine_less),     cmocka_unit_test(test_refined_is_news),
+      cmocka_unit_test(test_refine_together), cmocka_unit_test(test_refine_beside_calls),
+      cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_random),
+      cmocka_unit_test(test_refine_in_vain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

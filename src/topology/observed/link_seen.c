@@ -30,7 +30,7 @@ struct seen_link {
   double since;                       /* when somebody was last seen to try */
   uint32_t doubts;                    /* times that it was taken to be whole again because nobody did */
   double of_paths, fastest;           /* bit/s of all paths; of the fastest, while it was busy */
-  double busy;                        /* parts of the time of all paths together */
+  double busy, of_busy;               /* parts of the time of all paths together that were; and what these sent */
   double least, most;                 /* what it carries by slow paths; by fast ones. Or INFINITY, 0 */
   double once;                        /* by paths that were slow in one report at least; INFINITY: none */
   const struct by_seen_path *suspect; /* one that was so in two; */
@@ -195,7 +195,7 @@ static void add_up_path(struct by_link_seen *seen, struct by_seen_path *path) {
     struct seen_link *link = &seen->links[path->steps[i]];
     link->of_paths += path->sent;
     link->fastest = fmax(link->fastest, path->bandwidth);
-    if (path->bandwidth > 0) link->busy += path->busy;
+    if (path->bandwidth > 0) link->busy += path->busy, link->of_busy += path->sent;
   }
 }
 
@@ -221,6 +221,11 @@ static double shown_by(const struct by_link_seen *seen, const struct by_seen_pat
   const struct seen_link *link = &seen->links[step];
   double passed = link->busy >= least_busy ? seen->steps[step].of_others + link->of_paths / fmin(link->busy, 1) : 0;
   return fmax(path->bandwidth, passed);
+}
+
+double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step) {
+  const struct seen_link *link = &seen->links[step];
+  return link->busy >= least_busy ? fmax(link->fastest, link->of_busy / fmin(link->busy, 1)) : 0;
 }
 
 static bool reports(const struct by_seen_path *path) {

@@ -119,5 +119,7 @@ void by_link_seen_end_report(struct by_link_seen *seen, struct by_seen_paths *pa
 bool by_link_seen_is_fresh(const struct by_link_seen *seen, const struct by_seen_path *path);
 /* Looks at what was reported, and lowers or raises links. */
 void by_link_seen_tick(struct by_link_seen *seen, double now);
+/* What paths over a step showed by then that it carries at least, bit/s; 0: nothing. */
+double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step);
 
 #endif

@@ -30,6 +30,7 @@ static const double payload = 1.05;     /* bytes on a link for a byte of data, n
 static const double is_faster = 0.6;    /* of that time: then it is not */
 static const double least_apart = 30;   /* of such times, from one probe to the next */
 static const double soon = 10;          /* s: what was slow for less only seemed so, more likely than not */
+static const double trace = 0.02;       /* of what a link carries: calls that send less do not use it */
 
 enum { FEW = 64 /* nodes of hosts, between which a pair for a probe is looked for each time */ };
 
@@ -51,10 +52,15 @@ struct step {
 struct by_network_belief {
   const struct by_topology *topology;
   struct by_link_seen *seen;
-  double now;
+  struct by_refinement *refinement;
+  double wire;                  /* bytes that a rate of the topology counts for a byte of data */
+  double interval, now, looked; /* looked: when that was last at calls, to refine links */
   uint32_t n_reporters, n_steps;
-  bool moved; /* since the last look */
+  bool moved;  /* since the last look */
+  bool unused; /* calls did not use the links of the probe to refine them that was sent last */
   struct by_seen_paths *reporters;
+  double *reported; /* when each did; 0: never */
+  bool *closed;     /* steps that are not to be probed to refine them */
   struct step steps[];
 };
 
@@ -62,8 +68,13 @@ static const struct by_capacity *capacity_of(const struct by_topology *t, uint32
   return &t->links[step / 2].capacity[step % 2];
 }
 
+/* By the topology, as it is refined. */
+static double stated_of(const struct by_network_belief *belief, uint32_t step) {
+  return by_refinement_rate(belief->refinement, step);
+}
+
 static double carries(const struct by_network_belief *belief, uint32_t step) {
-  double stated = capacity_of(belief->topology, step)->all;
+  double stated = stated_of(belief, step);
   return fmax(fmin(stated, belief->steps[step].seen), of_a_dead * stated);
 }
 
@@ -84,7 +95,7 @@ static bool waits(const struct by_network_belief *belief) {
 
 /* What plans are made for. While it has waited for less than `after`, what may be another job's does not count. */
 static double plans_for(const struct by_network_belief *belief, uint32_t step, double after) {
-  return counts(belief, step, after) ? carries(belief, step) : capacity_of(belief->topology, step)->all;
+  return counts(belief, step, after) ? carries(belief, step) : stated_of(belief, step);
 }
 
 /* ---- what link_seen.c asks */
@@ -92,11 +103,10 @@ static double plans_for(const struct by_network_belief *belief, uint32_t step, d
 static void view(void *context, struct by_seen_step *steps) {
   const struct by_network_belief *belief = context;
   for (uint32_t s = 0; s < belief->n_steps; s++) {
-    const struct by_capacity *capacity = capacity_of(belief->topology, s);
-    steps[s] = (struct by_seen_step){.stated = capacity->all,
+    steps[s] = (struct by_seen_step){.stated = stated_of(belief, s),
                                      .seen = belief->steps[s].seen,
                                      .carries = carries(belief, s),
-                                     .of_others = capacity->used};
+                                     .of_others = capacity_of(belief->topology, s)->used};
   }
 }
 
@@ -136,7 +146,7 @@ static void set_rate(void *context, uint32_t step, double rate) {
   }
   of->seen = rate;
   double now = carries(belief, step);
-  of->counts |= now < by_others * capacity_of(belief->topology, step)->all;
+  of->counts |= now < by_others * stated_of(belief, step);
   if (fabs(now - was) <= changed * was) return;
   belief->moved = true;
   if (now < was) {
@@ -154,10 +164,19 @@ static void set_rate(void *context, uint32_t step, double rate) {
 
 /* ---- reports */
 
+/* A report is of the time since the one before, but where nothing was sent for a while, of an interval. */
+static void count_bytes(struct by_network_belief *belief, uint32_t reporter, uint32_t n,
+                        const struct by_seen_rate *rates, double now) {
+  double seconds = belief->reported[reporter] > 0 ? fmin(now - belief->reported[reporter], belief->interval) : 0;
+  for (uint32_t i = 0; i < n; i++) by_refinement_count(belief->refinement, rates[i].sent / 8 * seconds);
+  belief->reported[reporter] = now;
+}
+
 void by_network_belief_report(struct by_network_belief *belief, uint32_t reporter, uint32_t from, uint32_t n,
                               const uint32_t *to, const struct by_seen_rate *rates, double now) {
   if (reporter >= belief->n_reporters) return;
   struct by_seen_paths *paths = &belief->reporters[reporter];
+  count_bytes(belief, reporter, n, rates, now);
   by_link_seen_set_time(belief->seen, now);
   for (uint32_t i = 0; i < n; i++) by_link_seen_report(belief->seen, paths, NULL, from, to[i], &rates[i]);
   by_link_seen_end_report(belief->seen, paths);
@@ -168,12 +187,28 @@ static bool is_confirmed(const struct by_network_belief *belief, uint32_t step) 
   return isinf(of->seen) || (of->confirmed > 0 && carries(belief, step) >= much_less * of->confirmed);
 }
 
+static bool all_confirmed(const struct by_network_belief *belief) {
+  uint32_t s = 0;
+  while (s < belief->n_steps && is_confirmed(belief, s)) s++;
+  return s == belief->n_steps;
+}
+
+/* What calls show refines links, too; looks are so far apart that none is at the reports of another. */
+static void look_at_calls(struct by_network_belief *belief) {
+  if (belief->now < belief->looked + 2 * belief->interval) return;
+  belief->looked = belief->now;
+  for (uint32_t s = 0; s < belief->n_steps; s++)
+    if (isinf(belief->steps[s].seen))
+      by_refinement_saw(belief->refinement, s, by_link_seen_shown(belief->seen, s) / payload * belief->wire,
+                        belief->now);
+}
+
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled) {
   belief->now = now;
   belief->moved = false;
   by_link_seen_tick(belief->seen, now);
-  *settled = !belief->moved;
-  for (uint32_t s = 0; s < belief->n_steps; s++) *settled &= is_confirmed(belief, s);
+  look_at_calls(belief);
+  *settled = !belief->moved && all_confirmed(belief);
   double after = waits(belief) ? for_longest : for_long;
   for (uint32_t s = 0; s < belief->n_steps; s++)
     if (fabs(plans_for(belief, s, after) - belief->steps[s].marked) > changed * belief->steps[s].marked) return true;
@@ -194,14 +229,24 @@ uint32_t by_network_belief_count_slow(const struct by_network_belief *belief) {
 
 bool by_network_belief_may_be_shared(const struct by_network_belief *belief) {
   for (uint32_t s = 0; s < belief->n_steps; s++)
-    if (carries(belief, s) < by_others * capacity_of(belief->topology, s)->all) return false;
+    if (carries(belief, s) < by_others * stated_of(belief, s)) return false;
   return true;
 }
 
 /* ---- the topology */
 
-enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out) {
+uint32_t by_network_belief_refined(const struct by_network_belief *belief) {
+  return by_refinement_changes(belief->refinement);
+}
+
+enum banyan_status by_network_belief_copy_refined(const struct by_network_belief *belief, struct by_topology **out) {
   BY_TRY(by_topology_copy(belief->topology, out));
+  by_refinement_write(belief->refinement, *out);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out) {
+  BY_TRY(by_network_belief_copy_refined(belief, out));
   double after = waits(belief) ? for_longest : for_long;
   for (uint32_t s = 0; s < belief->n_steps; s++) {
     struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
@@ -243,7 +288,7 @@ static uint32_t rate_way(const struct by_network_belief *belief, uint32_t step, 
 
 static double narrowest(const struct by_network_belief *belief, const uint32_t *steps, uint32_t n) {
   double most = INFINITY;
-  for (uint32_t i = 0; i < n; i++) most = fmin(most, capacity_of(belief->topology, steps[i])->all);
+  for (uint32_t i = 0; i < n; i++) most = fmin(most, stated_of(belief, steps[i]));
   return most;
 }
 
@@ -314,11 +359,43 @@ bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *n
   return false;
 }
 
-void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
+/* ---- probes that refine what was measured */
+
+/* Those over which more than a trace of calls went of late. */
+static void close_used(struct by_network_belief *belief) {
+  const struct by_seen_path *path;
+  for (uint32_t r = 0; r < belief->n_reporters; r++) LIST_FOREACH(path, &belief->reporters[r], entry)
+  for (uint32_t i = 0; by_link_seen_is_fresh(belief->seen, path) && i < path->n_steps; i++)
+    belief->closed[path->steps[i]] |= path->sent > trace * stated_of(belief, path->steps[i]);
+}
+
+static bool is_unused(struct by_network_belief *belief, uint32_t from, uint32_t to) {
+  uint32_t *steps, n;
+  bool unused = true;
+  if (!by_link_ways_find(by_link_seen_ways(belief->seen), from, to, &steps, &n)) return false;
+  memset(belief->closed, 0, belief->n_steps * sizeof *belief->closed);
+  close_used(belief);
+  for (uint32_t i = 0; i < n; i++) unused &= !belief->closed[steps[i]];
+  free(steps);
+  return unused;
+}
+
+bool by_network_belief_refine(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, bool idle,
+                              double now, struct by_path_probe *out) {
+  if (!all_confirmed(belief)) return false;
+  for (uint32_t s = 0; s < belief->n_steps; s++) belief->closed[s] = isfinite(belief->steps[s].seen);
+  if (!idle) close_used(belief);
+  if (!by_refinement_next(belief->refinement, nodes, n, belief->closed, now, out)) return false;
+  belief->unused = is_unused(belief, out->from, out->to);
+  return true;
+}
+
+void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth, bool idle,
                               double now) {
   uint32_t *steps, n, n_nodes = belief->topology->n_nodes;
   belief->now = now;
   if (from >= n_nodes || to >= n_nodes) return;
+  if (by_refinement_probed(belief->refinement, from, to, belief->wire * bandwidth, idle || belief->unused)) return;
   if (!by_link_ways_find(by_link_seen_ways(belief->seen), from, to, &steps, &n)) return;
   double rate = payload * bandwidth;
   bool whole = rate >= worth * narrowest(belief, steps, n);
@@ -335,24 +412,30 @@ void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, u
 
 /* ---- beginning and end */
 
-enum banyan_status by_network_belief_create(const struct by_topology *topology, uint32_t reporters, double interval,
-                                            struct by_network_belief **out) {
+enum banyan_status by_network_belief_create(const struct by_topology *topology, bool measured, uint32_t reporters,
+                                            double interval, struct by_network_belief **out) {
   uint32_t n = 2 * topology->n_links;
   struct by_network_belief *belief = calloc(1, sizeof *belief + n * sizeof *belief->steps);
   *out = NULL;
   if (!belief) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u links carry", topology->n_links);
   belief->topology = topology;
+  belief->wire = measured ? 1 : payload; /* what is measured is of data */
+  belief->interval = interval;
   belief->n_reporters = reporters;
   belief->n_steps = n;
   belief->reporters = calloc((size_t)reporters + 1, sizeof *belief->reporters);
+  belief->reported = calloc((size_t)reporters + 1, sizeof *belief->reported);
+  belief->closed = calloc((size_t)n + 1, sizeof *belief->closed);
   for (uint32_t s = 0; s < n; s++)
     belief->steps[s] =
         (struct step){.seen = INFINITY, .marked = capacity_of(topology, s)->all, .from = UINT32_MAX, .to = UINT32_MAX};
   const struct by_seen_events events = {view, for_paths, gives_way, set_rate, belief};
   enum banyan_status status = BANYAN_OK;
-  if (!belief->reporters)
+  if (!belief->reporters || !belief->reported || !belief->closed)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);
   if (status == BANYAN_OK) status = by_link_seen_create(topology, interval, &events, &belief->seen);
+  if (status == BANYAN_OK)
+    status = by_refinement_create(topology, by_link_seen_ways(belief->seen), measured, &belief->refinement);
   if (status == BANYAN_OK)
     *out = belief;
   else
@@ -363,7 +446,14 @@ enum banyan_status by_network_belief_create(const struct by_topology *topology, 
 enum banyan_status by_network_belief_grow(struct by_network_belief *belief, uint32_t reporters) {
   if (reporters <= belief->n_reporters) return BANYAN_OK;
   struct by_seen_paths *more = calloc(reporters, sizeof *more);
-  if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);
+  double *reported = more ? calloc(reporters, sizeof *reported) : NULL;
+  if (!reported) {
+    free(more);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);
+  }
+  memcpy(reported, belief->reported, belief->n_reporters * sizeof *reported);
+  free(belief->reported);
+  belief->reported = reported;
   for (uint32_t r = 0; r < belief->n_reporters; r++)
     for (struct by_seen_path *path, *last = NULL; (path = LIST_FIRST(&belief->reporters[r])); last = path) {
       LIST_REMOVE(path, entry);
@@ -381,7 +471,10 @@ enum banyan_status by_network_belief_grow(struct by_network_belief *belief, uint
 void by_network_belief_destroy(struct by_network_belief *belief) {
   if (!belief) return;
   for (uint32_t r = 0; belief->reporters && r < belief->n_reporters; r++) by_seen_paths_free(&belief->reporters[r]);
+  by_refinement_destroy(belief->refinement);
   by_link_seen_destroy(belief->seen);
   free(belief->reporters);
+  free(belief->reported);
+  free(belief->closed);
   free(belief);
 }

@@ -1,18 +1,19 @@
-/* What a job believes of the network under it: the topology that it began with, less what its connections show to be
- * slow. One process gathers what all report, and asks now and then whether links carry more or less than at the last
- * plan. A link that a plan avoids shows nothing: for these it names a pair of hosts that should send something to each
- * other. Pure: no I/O; times are handed in. */
+/* What a job believes of the network under it: the topology that it began with, as it has been refined, less what its
+ * connections show to be slow. One process gathers what all report, and asks now and then whether links carry more or
+ * less than at the last plan. A link that a plan avoids shows nothing: for these it names a pair of hosts that should
+ * send something to each other. Pure: no I/O; times are handed in. */
 #ifndef BY_TOPOLOGY_OBSERVED_NETWORK_BELIEF_H
 #define BY_TOPOLOGY_OBSERVED_NETWORK_BELIEF_H
 
-#include "link_seen.h"
+#include "refinement.h"
 
 struct by_network_belief;
 
-/* The topology must outlive it. `reporters`: how many processes may report; `interval`: seconds from one report of a
- * process to its next. */
-BANYAN_CHECK enum banyan_status by_network_belief_create(const struct by_topology *topology, uint32_t reporters,
-                                                         double interval, struct by_network_belief **out);
+/* The topology must outlive it. `measured`: in a hurry, so that all of it is refined, and not only links that are
+ * rough. `reporters`: how many processes may report; `interval`: seconds from one report of a process to its next. */
+BANYAN_CHECK enum banyan_status by_network_belief_create(const struct by_topology *topology, bool measured,
+                                                         uint32_t reporters, double interval,
+                                                         struct by_network_belief **out);
 /* More processes may report from now on. BANYAN_ERR_NO_MEMORY: they may not. */
 BANYAN_CHECK enum banyan_status by_network_belief_grow(struct by_network_belief *belief, uint32_t reporters);
 /* NULL is allowed. */
@@ -39,15 +40,6 @@ bool by_network_belief_may_be_shared(const struct by_network_belief *belief);
 /* The topology as it is believed to be. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out);
 
-/* A pair of nodes that are hosts of the job, and how much the one should send to the other. */
-struct by_path_probe {
-  uint32_t from, to;
-  uint64_t first; /* bytes; if they arrive */
-  double within;  /* in so many seconds, the link carries more than is believed, and it should send */
-  uint64_t bytes; /* so many more, */
-  double lasts;   /* or what goes in so many seconds */
-};
-
 /* The next probe that is due, of all the ways between these n nodes: over a link that has just become slow, since
  * others seem so where a job waits for one of them, or faster; and over one that is believed to be slow and over which
  * nobody sends. The longer a link has been slow, the less often: after T seconds every T/16, but once in 1 to 30 s, and
@@ -56,9 +48,20 @@ struct by_path_probe {
 bool by_network_belief_probe(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, double now,
                              struct by_path_probe *out);
 
-/* A probe has ended: the path from one node to the other took so much of its second part, bit/s; 0: it is as slow as it
- * is believed to be. Where that is nearly what its narrowest link should carry, all of its links are whole. */
-void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth,
+/* The next probe that makes more exact what was measured (refinement.h). `idle`: no call is under way; else only ways
+ * over links that calls do not use are probed. None is while links have become slow and have not been probed for it.
+ * False: none is due. */
+bool by_network_belief_refine(struct by_network_belief *belief, const uint32_t *nodes, uint32_t n, bool idle,
+                              double now, struct by_path_probe *out);
+/* A probe of either kind has ended: the path from one node to the other took so much of its second part, bit/s; 0: it
+ * is as slow as it is believed to be. Where that is nearly what its narrowest link should carry, all of its links are
+ * whole. `idle`: as above, from its beginning to its end. */
+void by_network_belief_probed(struct by_network_belief *belief, uint32_t from, uint32_t to, double bandwidth, bool idle,
                               double now);
+/* How often that has changed what the topology states; and the topology with all of it, whatever is slow at present.
+ * The caller owns *out. */
+uint32_t by_network_belief_refined(const struct by_network_belief *belief);
+BANYAN_CHECK enum banyan_status by_network_belief_copy_refined(const struct by_network_belief *belief,
+                                                               struct by_topology **out);
 
 #endif
