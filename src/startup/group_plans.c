@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cost_machine.h"
 #include "descriptor.h"
 #include "job_network.h"
 #include "log.h"
 #include "plan_switch.h"
 #include "planner_options.h"
 #include "planner_share.h"
+#include "planning.h"
 #include "text.h"
 
 enum {
@@ -173,7 +173,7 @@ static void find_sets(struct by_group_plans *plans) {
 static enum banyan_status make_options(const struct by_context *context, struct by_planner_options *options) {
   *options = by_planner_defaults();
   options->cancelled = &context->ends;
-  by_machine_costs_use(&options->rates);
+  by_planning_costs(context, &options->rates);
   if (context->job.crowded) options->rates.cores = context->job.members[0].cores;
   return by_planner_options_parse(context->job.settings.planner, options);
 }

@@ -5,11 +5,13 @@
 #include <banyan/collectives.h>
 
 #include "automatic.h"
+#include "clock.h"
 #include "comms.h"
 #include "context_events.h"
 #include "group_plans.h"
 #include "join.h"
 #include "log.h"
+#include "machine_fit.h"
 #include "measure.h"
 #include "planner_options.h"
 #include "planning.h"
@@ -98,6 +100,14 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
+static const uint64_t most_fitting = 50 * BY_MILLISECOND;
+
+/* The other ranks wait for rank 0's plan anyway. */
+static void fit_machine(const struct banyan_comm *comm) {
+  const struct by_job *job = &comm->context->job;
+  if (comm->rank == 0 && job->n_hosts > 1 && !job->settings.deterministic) by_machine_fit(most_fitting);
+}
+
 /* A plan that is given counts before all of it. Jobs on one host keep theirs. */
 static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   const struct by_settings *settings = &comm->context->job.settings;
@@ -105,6 +115,7 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   BY_TRY(check_settings(comm));
   if (settings->plan && *settings->plan) return BANYAN_OK;
   BY_TRY(agree(comm, &source));
+  if (source != FROM_NOTHING) fit_machine(comm);
   if (source == FROM_TOPOLOGY) return read_topology(comm);
   if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure(comm);
   bool planned = false;

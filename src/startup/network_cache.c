@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cache_folder.h"
 #include "handshake.h"
 #include "json_doc.h"
 #include "plan.h"
@@ -327,12 +327,6 @@ void by_network_entry_print(const struct by_network_key *key, const struct by_ne
 
 /* ---- files */
 
-static double seconds_since_1970(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 enum banyan_status by_network_cache_load(const char *folder, const struct by_network_key *key,
                                          struct by_network_entry *out) {
   char path[MOST_PATH], *text = NULL;
@@ -344,41 +338,12 @@ enum banyan_status by_network_cache_load(const char *folder, const struct by_net
   if (about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)))
     return by_fail(BANYAN_ERR_AUTH, "%s may have been written by another user", path);
   BY_TRY(by_read_file("measured network", path, MOST_BYTES, &text, &length));
-  enum banyan_status status = by_network_entry_parse(path, text, length, key, seconds_since_1970(), out);
+  enum banyan_status status = by_network_entry_parse(path, text, length, key, by_cache_date(), out);
   free(text);
   return status;
 }
 
-static enum banyan_status make_folders(const char *path) {
-  char part[MOST_PATH];
-  snprintf(part, sizeof part, "%s", path);
-  for (char *at = part + 1;; at++) {
-    if (*at && *at != '/') continue;
-    char end = *at;
-    *at = '\0';
-    if (mkdir(part, 0700) != 0 && errno != EEXIST)
-      return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make the folder %s", part);
-    *at = end;
-    if (!end) return BANYAN_OK;
-  }
-}
-
-/* Under a name of its own first, so that whoever reads sees all of it or nothing. */
-static enum banyan_status write_file(const char *path, const struct by_text *text) {
-  char made[MOST_PATH + 8];
-  snprintf(made, sizeof made, "%s.XXXXXX", path);
-  int fd = mkstemp(made);
-  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make %s", made);
-  bool written = write(fd, by_text_get(text), text->length) == (ssize_t)text->length;
-  int error = errno;
-  bool closed = close(fd) == 0;
-  if (written && closed && rename(made, path) == 0) return BANYAN_OK;
-  if (written) error = errno;
-  unlink(made);
-  return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot write %s", path);
-}
-
-/* Whether name_file made this name, or write_file made it of one. */
+/* Whether name_file made this name, or by_cache_write made it of one. */
 static bool is_of_cache(const char *name) {
   size_t prefix = strlen(PREFIX), digits = (size_t)2 * NAME_BYTES;
   return strncmp(name, PREFIX, prefix) == 0 && strspn(name + prefix, "0123456789abcdef") == digits &&
@@ -389,7 +354,7 @@ static bool is_of_cache(const char *name) {
  * from job to job, each job leaves one. */
 static void drop_old(const char *folder) {
   DIR *listed = opendir(folder);
-  double now = seconds_since_1970();
+  double now = by_cache_date();
   for (const struct dirent *entry; listed && (entry = readdir(listed)) != NULL;) {
     struct stat about;
     bool ours = is_of_cache(entry->d_name) && fstatat(dirfd(listed), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -405,11 +370,10 @@ enum banyan_status by_network_cache_store(const char *folder, const struct by_ne
   char path[MOST_PATH];
   struct by_text text;
   BY_TRY(name_file(folder, key, path, sizeof path));
-  BY_TRY(make_folders(folder));
   by_text_init(&text);
-  by_network_entry_print(key, entry, seconds_since_1970(), &text);
-  enum banyan_status status =
-      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a measured network") : write_file(path, &text);
+  by_network_entry_print(key, entry, by_cache_date(), &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a measured network")
+                                          : by_cache_write(path, by_text_get(&text), text.length);
   by_text_fini(&text);
   drop_old(folder);
   return status;

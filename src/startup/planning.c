@@ -155,6 +155,10 @@ static enum banyan_status take_if_hopeful(const struct by_context *context, cons
   return BANYAN_OK;
 }
 
+void by_planning_costs(const struct by_context *context, struct by_cost_rates *rates) {
+  if (!context->job.settings.deterministic) by_machine_costs_use(rates);
+}
+
 /* `n` different nodes, of which the h-th host is the place[h]-th; behind them is room for helpers. */
 struct places {
   uint32_t *nodes, n, *place;
@@ -164,7 +168,7 @@ static enum banyan_status run_planner(const struct by_context *context, const st
                                       const struct places *places, struct by_planned *planned) {
   struct by_planner_options options = by_planner_defaults();
   uint32_t *nodes = places->nodes, n = places->n;
-  by_machine_costs_use(&options.rates);
+  by_planning_costs(context, &options.rates);
   BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
   options.cancelled = &context->ends;
   options.choice.participants = nodes;
@@ -254,7 +258,7 @@ void by_planning_describe(const struct by_context *context, struct by_text *text
   struct by_cost_rates rates = by_cost_defaults();
   const struct by_job *job = &context->job;
   const char *settings = job->settings.planner;
-  by_machine_costs_use(&rates);
+  by_planning_costs(context, &rates);
   by_text_add(text, "banyan %s; %s; costs %g %g %g %g %g %g %g %g; helpers %u;", banyan_version(),
               settings ? settings : "", rates.wire, rates.call, rates.hop, rates.link, rates.message, rates.byte,
               rates.grain, rates.burst, job->founders - job->size);

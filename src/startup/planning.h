@@ -27,8 +27,11 @@ struct by_planning_options {
  * the next that may help. */
 BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
                                                     const struct by_planning_options *options, bool *planned);
+/* Changes the rates to those kept for this machine, but in a deterministic job, as they may have been measured. Log as
+ * by_machine_costs_use. */
+void by_planning_costs(const struct by_context *context, struct by_cost_rates *rates);
 /* What a plan for this job depends on besides its network, in a line: the planner and its settings, costs, how many
- * ranks hosts have. Log as by_machine_costs_use. */
+ * ranks hosts have. Log as by_planning_costs. */
 void by_planning_describe(const struct by_context *context, struct by_text *text);
 /* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
  * and no lock: for any thread, while the context lives. */

@@ -232,14 +232,14 @@ static void test_two_cores(void **state) {
 static const struct by_machine machine = {.name = "node1", .processors = 16};
 
 static enum banyan_status parse_machine(const char *text) {
-  return by_machine_costs_parse("costs.json", text, strlen(text), &machine, &rates);
+  return by_machine_costs_parse("costs.json", text, strlen(text), 1e9, &machine, &rates);
 }
 
 static void test_machine(void **state) {
   (void)state;
   struct by_text text = {0};
   rates = by_cost_defaults();
-  by_machine_costs_print(&machine, "hop=7us,byte=2ns", &text);
+  by_machine_costs_print(&machine, "hop=7us,byte=2ns", 1e9, &text);
   assert_false(text.failed);
   assert_ok(parse_machine(by_text_get(&text)));
   by_text_fini(&text);
@@ -269,6 +269,12 @@ static void test_other_machine(void **state) {
       {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": 7}", "costs"},
       {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"\", \"more\": 1}",
        "more"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"\", "
+       "\"made\": 1000000061}",
+       "61 s in the future"},
+      {"{\"format\": \"banyan-costs 1\", \"machine\": \"node1\", \"processors\": 16, \"costs\": \"\", "
+       "\"made\": \"today\"}",
+       "made"},
   };
   rates = by_cost_defaults();
   struct by_cost_rates before = rates;

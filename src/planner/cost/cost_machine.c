@@ -12,9 +12,11 @@
 #include "log.h"
 
 #define FORMAT "banyan-costs 1"
-#define FIELDS "format, machine, processors, costs"
+#define FIELDS "format, machine, processors, costs, made"
 
 static const struct by_doc_limits limits = {4096, 8, 32};
+
+static const double tolerance = 60; /* seconds by which clocks may differ */
 
 struct by_machine by_machine_get(void) {
   static _Thread_local struct utsname name;
@@ -47,8 +49,18 @@ static enum banyan_status read_text(const struct by_place *place, const json_t *
   return by_doc_fail(&at, "is \"%.64s\", must be \"%.64s\"", *out, must_be);
 }
 
-static enum banyan_status read_costs(const struct by_place *place, const json_t *root, const struct by_machine *machine,
-                                     struct by_cost_rates *rates) {
+/* Files of earlier versions do not say. */
+static enum banyan_status check_date(const struct by_place *place, const json_t *root, double now) {
+  struct by_place at = {.above = place, .field = "made"};
+  const json_t *value = json_object_get(root, "made");
+  double made;
+  if (!value) return BANYAN_OK;
+  BY_TRY(by_doc_real(&at, value, &made));
+  return made > now + tolerance ? by_doc_fail(&at, "is %.0f s in the future", made - now) : BANYAN_OK;
+}
+
+static enum banyan_status read_costs(const struct by_place *place, const json_t *root, double now,
+                                     const struct by_machine *machine, struct by_cost_rates *rates) {
   struct by_place at = {.above = place, .field = "costs"};
   struct by_cost_rates fitted = *rates;
   const char *text;
@@ -60,25 +72,26 @@ static enum banyan_status read_costs(const struct by_place *place, const json_t 
   if (processors != machine->processors)
     return by_doc_fail(place, "is of a machine with %llu processors; this one has %llu", (unsigned long long)processors,
                        (unsigned long long)machine->processors);
+  BY_TRY(check_date(place, root, now));
   BY_TRY(read_text(place, root, "costs", NULL, &text));
   if (by_cost_parse(text, &fitted) != BANYAN_OK) return by_doc_fail(&at, "%s", banyan_error_text());
   *rates = fitted;
   return BANYAN_OK;
 }
 
-enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length,
+enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length, double now,
                                           const struct by_machine *machine, struct by_cost_rates *rates) {
   const struct by_place place = {.field = source};
   json_t *root;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
-  enum banyan_status status = read_costs(&place, root, machine, rates);
+  enum banyan_status status = read_costs(&place, root, now, machine, rates);
   json_decref(root);
   return status;
 }
 
-void by_machine_costs_print(const struct by_machine *machine, const char *costs, struct by_text *text) {
-  json_t *root = json_pack("{s:s, s:s, s:I, s:s}", "format", FORMAT, "machine", machine->name, "processors",
-                           (json_int_t)machine->processors, "costs", costs);
+void by_machine_costs_print(const struct by_machine *machine, const char *costs, double now, struct by_text *text) {
+  json_t *root = json_pack("{s:s, s:s, s:I, s:s, s:I}", "format", FORMAT, "machine", machine->name, "processors",
+                           (json_int_t)machine->processors, "costs", costs, "made", (json_int_t)now);
   char *printed = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
   if (printed)
     by_text_add(text, "%s\n", printed);
@@ -90,20 +103,38 @@ void by_machine_costs_print(const struct by_machine *machine, const char *costs,
 
 /* --- the file --- */
 
+enum banyan_status by_machine_costs_read(const struct by_machine *machine, const char *path,
+                                         struct by_cost_rates *rates) {
+  char *text;
+  size_t length;
+  if (access(path, F_OK) != 0) return by_fail(BANYAN_ERR_ARGUMENT, "there is no file %s", path);
+  BY_TRY(by_read_file("costs", path, limits.bytes, &text, &length));
+  enum banyan_status status = by_machine_costs_parse(path, text, length, by_cache_date(), machine, rates);
+  free(text);
+  return status;
+}
+
+enum banyan_status by_machine_costs_keep(const struct by_machine *machine, const char *costs) {
+  char path[BY_MACHINE_MOST_PATH];
+  struct by_text text;
+  BY_TRY(by_machine_costs_path(machine, path));
+  by_text_init(&text);
+  by_machine_costs_print(machine, costs, by_cache_date(), &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for costs")
+                                          : by_cache_write(path, by_text_get(&text), text.length);
+  by_text_fini(&text);
+  return status;
+}
+
 void by_machine_costs_use(struct by_cost_rates *rates) {
   static atomic_flag warned = ATOMIC_FLAG_INIT;
   const struct by_machine machine = by_machine_get();
-  char path[BY_MACHINE_MOST_PATH], *text;
-  size_t length;
-  if (by_machine_costs_path(&machine, path) != BANYAN_OK || access(path, F_OK) != 0) return;
-  enum banyan_status status = by_read_file("costs", path, limits.bytes, &text, &length);
-  if (status == BANYAN_OK) {
-    status = by_machine_costs_parse(path, text, length, &machine, rates);
-    free(text);
-  }
+  char path[BY_MACHINE_MOST_PATH];
+  if (by_machine_costs_path(&machine, path) != BANYAN_OK) return;
+  enum banyan_status status = by_machine_costs_read(&machine, path, rates);
   if (status == BANYAN_OK)
     by_info("plan", "costs are those of this machine, from %s", path);
-  else if (!atomic_flag_test_and_set(&warned)) /* jobs plan again and again */
+  else if (status != BANYAN_ERR_ARGUMENT && !atomic_flag_test_and_set(&warned)) /* jobs plan again and again */
     by_warn("plan",
             "%s; the usual costs are used: `banyan plan TOPOLOGY --fit FILE --save` finds those of this machine",
             banyan_error_text());

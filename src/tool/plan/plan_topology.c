@@ -1,12 +1,9 @@
 #include "plan_topology.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "cost_machine.h"
@@ -359,42 +356,13 @@ static void print_times(const struct by_times *times, double error) {
   fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
 }
 
-/* The folder of a file and the one above it. */
-static void make_folders(char *path) {
-  for (int up = 2; up > 0; up--) {
-    char *cut = path + strlen(path);
-    for (int i = 0; i < up; i++) cut = memrchr(path, '/', (size_t)(cut - path));
-    *cut = '\0';
-    (void)mkdir(path, 0700); /* if it fails, opening the file says why */
-    *cut = '/';
-  }
-}
-
-/* In the place of what was there. */
-static enum banyan_status replace_file(const char *path, const struct by_text *text) {
-  char draft[BY_MACHINE_MOST_PATH + 16];
-  snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
-  FILE *file = fopen(draft, "we");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot write %s", draft);
-  bool written = fwrite(by_text_get(text), 1, text->length, file) == text->length;
-  written = fclose(file) == 0 && written && rename(draft, path) == 0;
-  int why = errno;
-  if (!written) (void)unlink(draft);
-  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
-}
-
 static enum banyan_status save(const char *costs) {
   const struct by_machine machine = by_machine_get();
   char path[BY_MACHINE_MOST_PATH];
-  struct by_text text = {0};
   BY_TRY(by_machine_costs_path(&machine, path));
-  by_machine_costs_print(&machine, costs, &text);
-  make_folders(path);
-  enum banyan_status status =
-      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for costs") : replace_file(path, &text);
-  by_text_fini(&text);
-  if (status == BANYAN_OK) fprintf(stderr, "saved in %s\n", path);
-  return status;
+  BY_TRY(by_machine_costs_keep(&machine, costs));
+  fprintf(stderr, "saved in %s\n", path);
+  return BANYAN_OK;
 }
 
 static enum banyan_status fit(struct by_times *times, const char *cost, const char *path, bool saves) {
