@@ -35,7 +35,8 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
                                          .name = own->name,
                                          .locate = own->locate,
                                          .context = own->context,
-                                         .tracer = own->tracer};
+                                         .tracer = own->tracer,
+                                         .keeps_lanes = own->keeps_lanes};
   enum banyan_status status = by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, own->processes);
   by_runner_init(&engine->recovery.runner, own->chunk);
   engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), own->self);
@@ -237,6 +238,10 @@ void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times)
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   by_link_attach(by_engine_transfer(engine)->links[process], lanes, n);
+}
+
+uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct by_lane **lanes) {
+  return by_link_take_lanes(by_engine_transfer(engine)->links[process], lanes);
 }
 
 enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,

@@ -52,6 +52,7 @@ struct by_engine_options {
   void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);
   void *context;
   struct by_tracer *tracer; /* calls are noted there while it is on; may be NULL */
+  bool keeps_lanes;         /* by_engine_take_lanes will be called */
 };
 
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
@@ -65,6 +66,10 @@ BANYAN_CHECK enum banyan_status by_engine_add(struct by_engine *engine);
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+/* Takes the lanes to a peer away from an engine that has failed, so that they may go on in another one: those over the
+ * network, if all of them work. What they were sending is left to them, and they may be in the middle of a frame.
+ * `lanes` has room for BY_LANES; returns how many. */
+uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct by_lane **lanes);
 /* Takes over the fabric to this process, a server's, for calls over plans whose in-network trees have this version (see
  * by_team_set_helped_plan). Such calls wait for it. It is destroyed if there is one already, or on failure.
  * BANYAN_ERR_NO_MEMORY. */

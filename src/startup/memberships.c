@@ -147,7 +147,10 @@ static void succeed(struct banyan_member *member, struct banyan_comm *comm, cons
   by_context_hold(member->current);
   by_context_unlock(member->current);
   snprintf(member->name, sizeof member->name, "%s", name);
-  if (before) by_context_retire(before, text);
+  if (before) {
+    by_context_retire(before, text);
+    by_context_keep_lanes(member->current, before);
+  }
   release(before);
 }
 

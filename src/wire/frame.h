@@ -21,8 +21,9 @@ enum by_frame_type {
   BY_FRAME_GOODBYE = 9, /* link: the sender closes it on purpose */
   BY_FRAME_CONTROL =
       10, /* link: part of a control message of `count` bytes, from `offset` on; `team` is for its reader */
-  BY_FRAME_PROBE = 11, /* link: nobody needs the payload; it shows how fast the link is */
-  BY_FRAME_TYPES = 12
+  BY_FRAME_PROBE = 11,      /* link: nobody needs the payload; it shows how fast the link is */
+  BY_FRAME_MEMBERSHIP = 12, /* link: all that the sender sends from here on is of the membership number `offset` */
+  BY_FRAME_TYPES = 13
 };
 
 enum by_frame_flags {

@@ -14,6 +14,7 @@
 
 #include "engine.h"
 #include "golden.h"
+#include "handover.h"
 #include "measure_parts.h"
 #include "shm.h"
 #include "simulated_lanes.h"
@@ -22,8 +23,9 @@
 
 enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LONG = 600, REGION = 7, REGION_FD = 9 };
 
-static const char *const type_names[BY_FRAME_TYPES] = {"NONE",  "DATA",   "OFFER",  "MORE",    "DONE",   "REFUSE",
-                                                       "GRANT", "CREDIT", "FORGET", "GOODBYE", "LETTER", "PROBE"};
+static const char *const type_names[BY_FRAME_TYPES] = {"NONE",   "DATA",  "OFFER",     "MORE",   "DONE",
+                                                       "REFUSE", "GRANT", "CREDIT",    "FORGET", "GOODBYE",
+                                                       "LETTER", "PROBE", "MEMBERSHIP"};
 
 /* ---- two engines and their conversation ---- */
 
@@ -53,7 +55,7 @@ static void note(int from, const struct by_frame *frame, const void *payload) {
   uint8_t bytes[sizeof *frame + SHORT];
   char name[128], flags[64];
   size_t n = frame->size <= SHORT ? frame->size : 0;
-  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_PROBE);
+  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_MEMBERSHIP);
   types_seen[frame->type] = true;
   if (talk.seen[from][frame->type][frame->flags] && !talk.keeps_all) return;
   talk.seen[from][frame->type][frame->flags] = true;
@@ -294,6 +296,30 @@ static void test_probe(void **state) {
   finish();
 }
 
+static void test_membership(void **state) {
+  struct by_handover handovers[2];
+  struct by_lane *lanes[2];
+  bool through[2] = {false, false};
+  (void)state;
+  begin("change of membership", &plain, &(struct by_engine_options){.keeps_lanes = true});
+  for (int i = 0; i < 2; i++) {
+    by_engine_fail(talk.engines[i], BANYAN_ERR_CLOSED, UINT32_MAX, "another membership");
+    assert_int_equal(by_engine_take_lanes(talk.engines[i], (uint32_t)(1 - i), &lanes[i]), 1);
+    by_handover_init(&handovers[i], lanes[i], 0x0123456789abcdef);
+  }
+  for (int i = 0; i < TURNS; i++) {
+    for (int k = 0; k < 2; k++) through[k] = by_handover_progress(&handovers[k]);
+    by_sim_step(talk.sim);
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_true(through[i]);
+    lanes[i]->ops->destroy(lanes[i]);
+    by_engine_destroy(talk.engines[i]);
+    free(talk.memory[i]);
+  }
+  by_sim_destroy(talk.sim);
+}
+
 static void test_all_types(void **state) {
   (void)state;
   for (int type = BY_FRAME_DATA; type < BY_FRAME_TYPES; type++)
@@ -492,19 +518,13 @@ static void test_ring(void **state) {
 
 int golden_frames(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_calls),
-      cmocka_unit_test(test_long_calls),
-      cmocka_unit_test(test_late_receiver),
-      cmocka_unit_test(test_offers),
-      cmocka_unit_test(test_held),
-      cmocka_unit_test(test_messages_beside_calls),
-      cmocka_unit_test(test_goodbye),
-      cmocka_unit_test(test_probe),
-      cmocka_unit_test(test_all_types),
-      cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_sparse_description),
-      cmocka_unit_test(test_sparse_calls),
-      cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_small_calls),   cmocka_unit_test(test_long_calls),
+      cmocka_unit_test(test_late_receiver), cmocka_unit_test(test_offers),
+      cmocka_unit_test(test_held),          cmocka_unit_test(test_messages_beside_calls),
+      cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_probe),
+      cmocka_unit_test(test_membership),    cmocka_unit_test(test_all_types),
+      cmocka_unit_test(test_layouts),       cmocka_unit_test(test_sparse_description),
+      cmocka_unit_test(test_sparse_calls),  cmocka_unit_test(test_ring),
       cmocka_unit_test(golden_end),
   };
   golden_begin("frames", "What crosses links between ranks: frames, offers, rings in shared memory.");

@@ -291,6 +291,38 @@ SCENARIO(reused_name)
 SCENARIO(old_group)
 SCENARIO(member_first)
 
+/* Connections between processes that stay are kept, also where frames were under way. */
+static void keep_connections(struct job *job, int id) {
+  setenv("BANYAN_LOG", "net:info", 1);
+  struct self self = begin(job, id);
+  wait_for_handles(job);
+  form(&self, "first", every, job->n);
+  struct banyan_request *request;
+  int *numbers = calloc(WHOLE, sizeof *numbers);
+  must_hold(numbers);
+  struct banyan_call call = {
+      .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .send = numbers, .recv = numbers, .count = WHOLE};
+  must(banyan_start(self.comm, &call, &request)); /* it may end or not */
+  struct banyan_comm *before = self.comm;
+  self.comm = NULL;
+  form(&self, "second", every, job->n);
+  (void)!banyan_wait(request);
+  banyan_comm_destroy(before);
+  free(numbers);
+  end(&self);
+}
+
+static void test_keep_connections(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = 3, .run = keep_connections, .transport = "tcp"};
+  job_start(&job);
+  job_wait(&job);
+  int made = job_count_log(&job, " over TCP, "), kept = job_count_log(&job, " over a kept connection");
+  if (!made || kept != made) job_fail(&job, "%d links were made, %d were kept", made, kept);
+  job_end(&job, true);
+}
+
 /* ---- deaths */
 
 enum { VICTIM_AT = 1, FORMED = 2 };
@@ -429,6 +461,7 @@ int main(void) {
       cmocka_unit_test(test_reused_name),
       cmocka_unit_test(test_old_group),
       cmocka_unit_test(test_member_first),
+      cmocka_unit_test(test_keep_connections),
       cmocka_unit_test(test_deaths),
       cmocka_unit_test(test_wrong_lists),
       cmocka_unit_test(test_differing_lists),

@@ -176,7 +176,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
 }
 
 /* In place of what launchers set. */
-static void use_formation(struct by_job *job) {
+static enum banyan_status use_formation(struct by_job *job) {
   const struct by_formation *formation = job->role.formation;
   struct by_settings *s = &job->settings;
   job->membership = formation->number;
@@ -185,6 +185,12 @@ static void use_formation(struct by_job *job) {
   s->root = formation->root;
   s->source = "the handles";
   if (formation->deadline > 0) s->join_deadline = formation->deadline;
+  uint8_t *identities = by_arena_alloc(&job->arena, formation->size, BY_IDENTITY);
+  if (!identities) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", formation->size);
+  for (uint32_t r = 0; r < formation->size; r++)
+    memcpy(identities + (size_t)r * BY_IDENTITY, formation->handles[r].identity, BY_IDENTITY);
+  job->identities = identities;
+  return BANYAN_OK;
 }
 
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
@@ -192,7 +198,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   BY_TRY(by_context_settings(options, s));
   bool beside = context->job.role.kind != BY_MEMBER_RANK;
   if (context->job.role.formation)
-    use_formation(&context->job);
+    BY_TRY(use_formation(&context->job));
   else if (s->asks_pmix && !beside)
     BY_TRY(by_pmix_read(s));
   if (beside) s->rank = s->size = 0;
@@ -292,6 +298,7 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .asks = engine_asks,
                                       .locate = engine_locate,
                                       .tracer = &context->job.tracer,
+                                      .keeps_lanes = context->job.membership,
                                       .context = context};
   context->progress.spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
   BY_TRY(by_engine_create(&options, &context->job.engine));
@@ -468,6 +475,30 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_context_lock(context);
   by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
   by_job_changed(&context->job);
+}
+
+/* UINT32_MAX: it is no rank there. */
+static uint32_t find_identity(const struct by_job *job, const uint8_t *identity) {
+  for (uint32_t r = 0; r < job->size; r++)
+    if (!memcmp(job->identities + (size_t)r * BY_IDENTITY, identity, BY_IDENTITY)) return r;
+  return UINT32_MAX;
+}
+
+static void keep_lanes_to(struct by_context *context, struct by_context *before, uint32_t rank) {
+  uint32_t was = find_identity(&before->job, context->job.identities + (size_t)rank * BY_IDENTITY);
+  struct by_lane *lanes[BY_LANES];
+  if (was == UINT32_MAX) return;
+  by_context_lock(before);
+  uint32_t n = by_engine_take_lanes(before->job.engine, was, lanes);
+  for (uint32_t i = 0; i < n; i++) by_progress_unwatch(&before->progress, lanes[i]->poll_fd);
+  by_context_unlock(before);
+  if (n) by_connector_keep(context->connector, rank, lanes, n);
+}
+
+void by_context_keep_lanes(struct by_context *context, struct by_context *before) {
+  if (!context->connector) return; /* this process is alone */
+  for (uint32_t r = 0; r < context->job.size; r++)
+    if (r != context->job.rank) keep_lanes_to(context, before, r);
 }
 
 enum banyan_status by_context_check_process(const struct by_context *context) {

@@ -335,6 +335,10 @@ bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events) {
   return epoll_ctl(progress->poll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+void by_progress_unwatch(struct by_progress *progress, int fd) {
+  (void)epoll_ctl(progress->poll, EPOLL_CTL_DEL, fd, NULL);
+}
+
 enum banyan_status by_progress_init(struct by_progress *progress, struct by_job *job,
                                     const struct by_progress_events *events) {
   pthread_condattr_t attributes;

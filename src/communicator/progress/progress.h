@@ -67,6 +67,8 @@ void by_progress_stop(struct by_progress *progress);
 void by_progress_fini(struct by_progress *progress);
 /* False: the system refuses; see errno. */
 bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events);
+/* No longer. */
+void by_progress_unwatch(struct by_progress *progress, int fd);
 
 /* Makes one round of progress. True if anything was done. */
 bool by_progress_advance(struct by_progress *progress);

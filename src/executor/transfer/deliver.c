@@ -327,7 +327,8 @@ static bool discard(struct by_end *end) {
   return n > 0;
 }
 
-/* Frames that belong to no call. */
+/* Frames that belong to no call. The peer is in another membership: what comes is not for this engine, see handover.h.
+ */
 static bool of_link(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
@@ -337,6 +338,7 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
     end->receiving = BY_RECEIVE_CONTROL;
     return true;
   }
+  if (frame->type == BY_FRAME_MEMBERSHIP) return false;
   if (frame->type == BY_FRAME_PROBE) return true; /* its payload is thrown away */
   if (frame->type == BY_FRAME_CREDIT)
     link->eager -= frame->offset < link->eager ? frame->offset : link->eager;

@@ -245,7 +245,8 @@ static void settle(struct by_out *out) {
 
 static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, struct by_frame *frame) {
   const char *payload = out->base + out->sent;
-  if (out->sent == 0) out->held = lane->ops->send_in_place && out->length >= lane->ops->in_place_from && !out->copied;
+  bool copies = out->copied || out->link->transfer->options.keeps_lanes;
+  if (out->sent == 0) out->held = lane->ops->send_in_place && out->length >= lane->ops->in_place_from && !copies;
   if (!out->held) return lane->ops->send(lane, frame, payload);
   frame->flags |= BY_FRAME_HELD;
   return lane->ops->send_in_place(lane, frame, payload);
@@ -417,7 +418,8 @@ void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
       end->receiving = BY_RECEIVE_DISCARD;
     }
     if (!end->kept || end->kept->exchange != exchange) continue;
-    if (link->transfer->status == BANYAN_OK) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
+    bool goes_on = link->transfer->status == BANYAN_OK || link->transfer->options.keeps_lanes;
+    if (goes_on) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
     end->kept = NULL;
     link->kept--;
   }

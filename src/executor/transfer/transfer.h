@@ -78,6 +78,7 @@ struct by_transfer_options {
   void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);
   void *context;
   struct by_tracer *tracer;
+  bool keeps_lanes; /* after a failure; so nothing is sent from memory that changes then */
 };
 
 struct by_transfer {

@@ -44,6 +44,34 @@ void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t
   transfer->counters.links++;
 }
 
+static void forget_ends(const struct by_link *link) {
+  struct by_transfer *transfer = link->transfer;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < transfer->active; i++)
+    if (transfer->ends[i]->link != link) transfer->ends[kept++] = transfer->ends[i];
+  transfer->active = kept;
+}
+
+uint32_t by_link_take_lanes(struct by_link *link, struct by_lane **lanes) {
+  struct by_transfer *transfer = link->transfer;
+  uint32_t n = link->n_ends;
+  bool usable = link->state == BY_LINK_OPEN && transfer->status != BANYAN_OK && transfer->options.keeps_lanes;
+  for (uint32_t i = 0; i < n && usable; i++) {
+    const struct by_lane *lane = link->ends[i].lane;
+    usable = lane->status == BANYAN_OK && !lane->ops->reads_memory;
+  }
+  if (!usable) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    lanes[i] = link->ends[i].lane;
+    transfer->sent_before += lanes[i]->sent;
+    lanes[i]->sent = 0;
+  }
+  forget_ends(link);
+  link->n_ends = 0;
+  link->lane = NULL;
+  return n;
+}
+
 void by_link_expect_fabric(struct by_link *link) {
   link->in_network = true;
 }
@@ -146,16 +174,12 @@ void by_link_lose(struct by_link *link) {
 }
 
 static void close_link(struct by_link *link) {
-  struct by_transfer *transfer = link->transfer;
-  uint32_t kept = 0;
   for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* the senders are gone */
     TAILQ_REMOVE(&link->notes, in, notes);
     in->noted = false;
     by_exchange_end_note(in->exchange);
   }
-  for (uint32_t i = 0; i < transfer->active; i++)
-    if (transfer->ends[i]->link != link) transfer->ends[kept++] = transfer->ends[i];
-  transfer->active = kept;
+  forget_ends(link);
   free_stored(link);
   free_lanes(link);
   link->n_notices = 0;

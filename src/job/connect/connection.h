@@ -4,7 +4,8 @@
  *   greet.c       the handshake
  *   outgoing.c    towards one process: its addresses one after the other, and how that ends
  *   incoming.c    accepted connections, and the exchange of descriptors over local ones
- *   link_lanes.c  sockets become a link's lanes */
+ *   link_lanes.c  sockets become a link's lanes
+ *   kept_lanes.c  so do lanes of the membership before */
 #ifndef BY_JOB_CONNECT_CONNECTION_H
 #define BY_JOB_CONNECT_CONNECTION_H
 
@@ -33,6 +34,8 @@ enum {
  *   CONNECTING  -> DONE        the link is there, or cannot be made */
 enum by_target_state { BY_TARGET_IDLE, BY_TARGET_CONNECTING, BY_TARGET_DONE };
 
+struct by_kept;
+
 struct target {
   struct by_connector *connector;
   uint32_t process, next_address, open; /* attempts under way */
@@ -48,6 +51,7 @@ struct target {
   uint32_t lanes, have;
   enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
   struct by_timer lacking;        /* for long */
+  struct by_kept *kept;           /* lanes of the membership before, on their way into this one; NULL: none */
   char last_error[400];
 };
 
@@ -106,6 +110,12 @@ void by_target_fail(struct target *target, const char *why);
  * unless `status` says that the peer is gone. */
 void by_target_broken(struct target *target, enum banyan_status status, const char *what);
 void by_target_fini(struct target *target);
+
+/* kept_lanes.c */
+/* Whether there are such lanes: the link begins with them, or is made when they turn out to be of no use. */
+bool by_target_awaits_kept(struct target *target);
+/* Closes them: the link has another connection, or is not needed. */
+void by_target_forget_kept(struct target *target);
 
 /* greet.c: the handshake on a data connection. It reads not a byte beyond it, so that the socket can become a lane. One
  * for each connection; it frees itself after reporting how it went. */

@@ -35,6 +35,9 @@ void by_connector_stop_listening(struct by_connector *connector);
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
 void by_connector_want(struct by_connector *connector, uint32_t process);
+/* Any thread: these lanes to the process, of the membership before, are the link's here, if the other end gives them to
+ * its own within a second. They are taken over. */
+void by_connector_keep(struct by_connector *connector, uint32_t process, struct by_lane *const *lanes, uint32_t n);
 /* Visits the processes to which no connection has come about since it was first tried: for how long in milliseconds,
  * and where it is tried. */
 void by_connector_visit_tried(const struct by_connector *connector,

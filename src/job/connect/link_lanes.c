@@ -131,6 +131,7 @@ static void make_tcp_link(struct target *target) {
 }
 
 bool by_target_add_connection(struct target *target, const struct hello *hello, int fd) {
+  by_target_forget_kept(target);
   if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
   target->lanes = hello->lanes;
   if (target->fds[hello->lane] >= 0)
@@ -147,6 +148,7 @@ void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends) {
   struct by_job *job = target->connector->job;
   struct by_lane *lane = NULL;
   uid_t uid;
+  by_target_forget_kept(target);
   ends->crowded = job->yields;
   ends->attach_from = job->settings.attach;
   if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)

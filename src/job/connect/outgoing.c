@@ -479,7 +479,7 @@ static void timed_out(void *context) {
 }
 
 void by_target_begin(struct target *target) {
-  if (target->state != BY_TARGET_IDLE) return;
+  if (target->state != BY_TARGET_IDLE || by_target_awaits_kept(target)) return;
   set_state(target, BY_TARGET_CONNECTING);
   by_loop_set_delay(target->connector->job->loop, &target->timeout, TIMEOUT_S * BY_SECOND);
   begin_round(target);
@@ -496,6 +496,7 @@ void by_target_init(struct target *target, struct by_connector *connector, uint3
 }
 
 void by_target_fini(struct target *target) {
+  by_target_forget_kept(target);
   by_target_finish(target);
   by_loop_cancel_timer(&target->verdict);
   by_target_forget_connections(target);

@@ -1,0 +1,20 @@
+/* A lane changes membership: it was another engine's, and is to become that of an engine of the next membership. Both
+ * ends send a MEMBERSHIP frame with its number. What comes before the peer's frame is of the membership before, and is
+ * thrown away; what comes behind it stays in the lane. No clock, no waiting: the owner calls by_handover_progress when
+ * the lane's descriptor is ready, and ends what takes too long. */
+#ifndef BY_TRANSPORT_HANDOVER_H
+#define BY_TRANSPORT_HANDOVER_H
+
+#include "lane.h"
+
+struct by_handover {
+  struct by_lane *lane; /* borrowed; in the middle of frames, perhaps, in both directions */
+  uint64_t membership;
+  bool said, flushed, heard; /* its own frame was taken, and has gone; the peer's has come */
+};
+
+void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership);
+/* Goes on as far as it can; true: both frames are through. The lane's status tells whether it has ended. */
+bool by_handover_progress(struct by_handover *handover);
+
+#endif
