@@ -139,8 +139,8 @@ static void test_waits(void **state) {
   fini(&job);
 }
 
-/* 80 ms there and back: a connection whose window is full shows what the link carries only while packets wait for it.
- */
+/* 80 ms there and back: a connection whose window is full shows what the link carries only while packets wait for it
+ * for longer than the way takes. Messages that are all on their way at once wait for their own packets for less. */
 static void test_long_trip(void **state) {
   struct job job;
   (void)state;
@@ -150,9 +150,14 @@ static void test_long_trip(void **state) {
   run(&job, 3.01, 20e6, 20e6);
   assert_true(job.link.paths.list.n == 1 && job.link.paths.list.paths[0].busy > 0.9);
   assert_true(job.link.paths.list.paths[0].bandwidth == 0);
-  meter.recent = 110000;
+  meter.recent = 130000;
+  run(&job, 2.01, 20e6, 20e6);
+  assert_true(job.link.paths.list.paths[0].bandwidth == 0);
+  meter.recent = 170000;
   run(&job, 2.01, 20e6, 20e6);
   assert_true(has_notified(&job, 20e6));
+  run(&job, 2.01, 0.5e6, 20e6); /* words and answers: less than TCP allows at once from the start */
+  assert_true(job.link.paths.list.paths[0].bandwidth == 0);
   fini(&job);
 }
 

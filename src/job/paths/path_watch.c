@@ -7,11 +7,12 @@
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
 static const double mostly = 0.7;
-static const double queued = 1.25; /* times the least round trip: packets wait for a link, and not TCP for answers */
+static const double queued = 2; /* times the least round trip: packets wait for a link, and not TCP for answers */
 enum {
-  LONG = 10000, /* microseconds, a round trip in which TCP's window may be less than what a link carries */
-  TRIPS = 2,    /* in which such a connection has to be busy at least */
-  MUCH = 4,     /* segments: more than an answer that is held back may be for, */
+  LONG = 10000,         /* microseconds, a round trip in which TCP's window may be less than what a link carries */
+  TRIPS = 2,            /* in which such a connection has to be busy at least, */
+  FIRST_WINDOW = 14480, /* bytes under way that TCP allows from the start: with less, nothing waits for the network */
+  MUCH = 4,             /* segments: more than an answer that is held back may be for, */
   TWICE = 2,
   AGAIN = 5 /* reports more that follow news, so that it is believed */
 };
@@ -56,7 +57,9 @@ static const struct by_path_seen *find(const struct by_path_look *look, uint32_t
 }
 
 /* Over a long way TCP has to find out for seconds how much may be under way at once, after each loss anew, and the link
- * carries more meanwhile: no packet waits for it. */
+ * carries more meanwhile: no packet waits for it. Messages that are on their way as a whole are busy for the round trip
+ * too, and their last packets wait for the first ones. Where packets wait for as long as the way takes on average, a
+ * message takes twice that to leave: then two thirds of the busy time are the link's, and it is not taken for slow. */
 static bool waits_for_answers(const struct by_meter *meter) {
   return meter->trip >= LONG && meter->recent < queued * meter->trip;
 }
@@ -115,6 +118,7 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
   double least = fmax(least_busy, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
   bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least && held <= most_held * all;
+  if (after->trip >= LONG && bits / 8 * after->recent * 1e-6 < FIRST_WINDOW * busy) known = false;
   double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,
                                   .busy = busy < seconds ? busy / seconds : 1,
