@@ -26,6 +26,54 @@ from banyan import library  # noqa: E402
 HEADERS = Path(__file__).resolve().parents[2] / "include" / "banyan"
 
 
+def elastic(folder):
+    rank, size = int(os.environ["BANYAN_RANK"]), int(os.environ["BANYAN_SIZE"])
+    with banyan.Member() as member:
+        place = Path(folder) / str(rank)
+        place.with_suffix(".new").write_text(member.handle)
+        place.with_suffix(".new").rename(place)
+        places = [Path(folder) / str(r) for r in range(size)]
+        while not all(p.exists() for p in places):
+            time.sleep(0.005)
+        handles = [p.read_text() for p in places]
+        first = comm = member.reconfigure("all", handles, 30)
+        assert (comm.rank, comm.size) == (rank, size)
+        number = numpy.array([rank + 1.0])
+        assert comm.allreduce(number, op="sum")[0] == size * (size + 1) / 2
+        try:
+            member.reconfigure("all", handles, 30)
+            raise AssertionError("a name was used twice")
+        except banyan.RequestError as error:
+            assert "already used" in str(error)
+        try:
+            member.reconfigure("wrong", handles[:1] + ["no handle"], 30)
+            raise AssertionError("a wrong handle was taken")
+        except banyan.RequestError as error:
+            assert '"no handle" is not the handle of a process' in str(error)
+        comm.allreduce(numpy.ones(1))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while True:
+                comm.allreduce(numpy.ones(1))
+        except banyan.PeerDead as error:
+            assert error.rank == 1
+        comm = member.reconfigure("left", [h for r, h in enumerate(handles) if r != 1], 30)
+        assert comm.size == size - 1
+        number[0] = rank
+        assert comm.allreduce(number, op="sum")[0] == size * (size - 1) / 2 - 1
+        try:
+            first.allreduce(number)
+            raise AssertionError("the communicator before goes on")
+        except banyan.PeerDead:
+            pass
+    try:
+        member.handle
+        raise AssertionError("a closed member has a handle")
+    except banyan.RequestError:
+        pass
+
+
 def everything(dtype, transport):
     with banyan.Communicator(transport=transport) as comm:
         n, rank, count = comm.size, comm.rank, 1000
@@ -363,6 +411,10 @@ class Package(unittest.TestCase):
 
     def test_forgotten(self):
         ranks.run(3, forgotten)
+
+    def test_elastic(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(4, elastic, folder, expected=[0, -signal.SIGKILL, 0, 0])
 
     def test_death(self):
         ranks.run(3, death, expected=[0, -signal.SIGKILL, 0])

@@ -9,11 +9,12 @@
 `import banyan.torch` makes it a backend of torch.distributed.
 """
 from .comm import Communicator, Named, Plan, Starter, Together
+from .elastic import Member
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
 from .library import version as _version
 from .request import Request
 from .sparse import SparseResult
 
 __version__ = _version()
-__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
+__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Member", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
            "SparseResult", "Starter", "Timeout", "Together"]

@@ -1,0 +1,77 @@
+"""Groups whose processes change while they run.
+
+    with banyan.Member() as member:
+        publish(member.handle)                         # in any store
+        comm = member.reconfigure("1", handles, 30)    # all of them call this with the same name and list
+        try:
+            comm.allreduce(gradient)
+        except banyan.PeerDead:                        # those that are left form another group
+            comm = member.reconfigure("2", others, 30)
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import byref, c_char_p, c_void_p
+from typing import Any, Optional, Sequence
+
+from .comm import Communicator, _text
+from .errors import RequestError
+from .library import Options, check, lib
+
+
+class Member:
+    """This process, as others reach it to form groups. It has no group at first.
+
+    Needs the job's key, here or in BANYAN_KEY. Call close() at the end, or use it as a context manager: that leaves the
+    group. Communicators are closed by themselves.
+    """
+
+    def __init__(self, key: Optional[str] = None, host: Optional[str] = None, transport: Optional[str] = None,
+                 plan: Optional[str] = None, deadline: float = 0, topology: Optional[str] = None,
+                 timeline: Optional[str] = None) -> None:
+        """What is not given comes from the environment; see Communicator. It counts for all groups."""
+        options = Options(ctypes.sizeof(Options), 0, 0, None, _text(key), _text(host), _text(transport), _text(plan),
+                          deadline, _text(topology), _text(timeline))
+        handle = c_void_p()
+        check(lib.banyan_member_create(byref(options), byref(handle)))
+        self._member: Optional[c_void_p] = handle
+        self._pid = os.getpid()
+
+    def _open(self) -> c_void_p:
+        if self._member is None:
+            raise RequestError("the member is closed")
+        if self._pid != os.getpid():
+            raise RequestError("a process that was made by fork() cannot use its parent's member")
+        return self._member
+
+    @property
+    def handle(self) -> str:
+        """The text by which others name and reach this process. It holds no secret and stays the same."""
+        return str(lib.banyan_member_handle(self._open()).decode())
+
+    def reconfigure(self, name: str, handles: Sequence[str], timeout: float) -> Communicator:
+        """Forms a group of exactly the processes with these handles, in the order of their ranks, and returns its
+        communicator. All of them call this with the same name and list, from any state: without a group, from a healthy
+        one, or from one that failed. Blocks for at most `timeout` seconds. A name is used once.
+
+        On an error the group before goes on. Otherwise its calls raise Aborted. Raises RequestError for a wrong name or
+        handle, Mismatch where lists differ, Timeout with the names of those that did not come.
+        """
+        n = len(handles)
+        texts = (c_char_p * max(n, 1))(*[handle.encode() for handle in handles])
+        comm = c_void_p()
+        check(lib.banyan_member_reconfigure(self._open(), name.encode(), texts, n, timeout, byref(comm)))
+        return Communicator._of(comm)
+
+    def close(self) -> None:
+        """Leaves the group. May be called twice."""
+        if self._member is not None and self._pid == os.getpid():
+            lib.banyan_member_destroy(self._member)
+        self._member = None
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
