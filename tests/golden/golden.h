@@ -145,6 +145,7 @@ int golden_frames(void);
 int golden_handshake(void);
 int golden_launch(void);
 int golden_lines(void);
+int golden_membership(void);
 int golden_negotiation(void);
 int golden_payloads(void);
 int golden_switch(void);

@@ -6,8 +6,7 @@
 #define BY_JOB_MEMBERSHIP_FORMATION_H
 
 #include "handle.h"
-
-enum { BY_MEMBERSHIP_NAME = 255 /* most bytes of a name */ };
+#include "membership.h"
 
 struct by_formation {
   uint64_t number, name; /* of the membership; the hash of its name alone. Neither is 0 */

@@ -1,0 +1,166 @@
+#include "paxos_object.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REASON_BYTES = 1024 };
+
+/* ---- values */
+
+enum banyan_status by_paxos_set_value(struct by_paxos_value *value, const void *bytes, size_t length) {
+  uint8_t *copy = malloc(length + 1);
+  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a successor of %zu bytes", length);
+  if (length) memcpy(copy, bytes, length);
+  free(value->bytes);
+  value->bytes = copy;
+  value->length = length;
+  return BANYAN_OK;
+}
+
+void by_paxos_clear_value(struct by_paxos_value *value) {
+  if (value->bytes) OPENSSL_cleanse(value->bytes, value->length);
+  free(value->bytes);
+  *value = (struct by_paxos_value){0};
+}
+
+/* ---- sending */
+
+static size_t measure(const struct by_paxos_message *message) {
+  struct by_writer writer;
+  by_writer_init(&writer, NULL, 0);
+  by_paxos_message_write(&writer, message);
+  return writer.length;
+}
+
+static enum banyan_status encode(struct by_paxos_message message, struct by_paxos_value *out) {
+  struct by_writer writer;
+  size_t length = measure(&message);
+  uint8_t *bytes = malloc(length);
+  if (!bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a message of %zu bytes", length);
+  by_writer_init(&writer, bytes, length);
+  by_paxos_message_write(&writer, &message);
+  *out = (struct by_paxos_value){bytes, length};
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paxos_send(struct by_paxos *paxos, const struct by_rank_set *set,
+                                 struct by_paxos_message message) {
+  struct by_paxos_value encoded = {0};
+  message.number = paxos->membership->number;
+  BY_TRY(encode(message, &encoded));
+  for (uint32_t i = by_rank_set_next(set, 0); i < set->n; i = by_rank_set_next(set, i + 1))
+    if (i != paxos->config.self) paxos->config.send(paxos->config.context, i, encoded.bytes, encoded.length);
+  by_paxos_clear_value(&encoded);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paxos_reply(struct by_paxos *paxos, uint32_t to, struct by_paxos_message message) {
+  struct by_paxos_value encoded = {0};
+  message.number = paxos->membership->number;
+  BY_TRY(encode(message, &encoded));
+  paxos->config.send(paxos->config.context, to, encoded.bytes, encoded.length);
+  by_paxos_clear_value(&encoded);
+  return BANYAN_OK;
+}
+
+void by_paxos_arm(struct by_paxos *paxos) {
+  double delay = (double)(paxos->config.delay << (paxos->timers < 12 ? paxos->timers / 4 : 3));
+  paxos->config.set_timer(paxos->config.context, (uint64_t)(delay * (1 + by_rng_unit(&paxos->rng))));
+}
+
+void by_paxos_wait(struct by_paxos *paxos) {
+  paxos->state = BY_PAXOS_WAITING;
+  by_paxos_arm(paxos);
+}
+
+/* ---- the end */
+
+void by_paxos_end(struct by_paxos *paxos, enum by_paxos_state state, const char *text) {
+  paxos->state = state;
+  paxos->config.ended(paxos->config.context, text);
+}
+
+void by_paxos_give_up(struct by_paxos *paxos) {
+  char text[REASON_BYTES], why[BY_QUORUM_TEXT];
+  bool proposed = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
+  if (proposed)
+    by_quorum_explain(paxos->membership->rule, &paxos->votes, &paxos->view.dead, why);
+  else
+    snprintf(why, sizeof why, "no member that answers could bring about a decision");
+  snprintf(text, sizeof text,
+           "membership \"%s\" ends here, at rank %u: %s. Other members may go on without this process",
+           paxos->membership->name, paxos->config.self, why);
+  by_paxos_end(paxos, BY_PAXOS_ENDED, text);
+}
+
+void by_paxos_end_excluded(struct by_paxos *paxos, enum by_paxos_state state, const char *name) {
+  char text[REASON_BYTES];
+  const char *why = by_rank_set_has(&paxos->view.leaving, paxos->config.self)
+                        ? "as it asked to leave"
+                        : "since it did not answer, or most members could not reach it: restart it to join again";
+  snprintf(text, sizeof text, "the other members of \"%s\" go on as \"%s\" without rank %u, this process, %s",
+           paxos->membership->name, name, paxos->config.self, why);
+  by_paxos_end(paxos, state, text);
+}
+
+/* ---- the learner */
+
+enum banyan_status by_paxos_answer(struct by_paxos *paxos, uint32_t to) {
+  const char *name = paxos->successor.name;
+  if (by_successor_has(&paxos->successor, paxos->membership, to))
+    return by_paxos_reply(paxos, to,
+                          (struct by_paxos_message){.kind = BY_PAXOS_DECIDED,
+                                                    .value = paxos->decided.bytes,
+                                                    .length = paxos->decided.length});
+  return by_paxos_reply(paxos, to,
+                        (struct by_paxos_message){.kind = BY_PAXOS_EXCLUDED, .value = name, .length = strlen(name)});
+}
+
+enum banyan_status by_paxos_send_welcome(struct by_paxos *paxos, const struct by_fingerprint *to, uint32_t n) {
+  struct by_membership *next;
+  struct by_writer writer;
+  BY_TRY(by_successor_apply(&paxos->successor, paxos->membership, &next));
+  by_writer_init(&writer, NULL, 0);
+  by_paxos_welcome_write(&writer, paxos->membership->number, next, paxos->successor.secret);
+  size_t length = writer.length;
+  uint8_t *bytes = malloc(length);
+  if (bytes) {
+    by_writer_init(&writer, bytes, length);
+    by_paxos_welcome_write(&writer, paxos->membership->number, next, paxos->successor.secret);
+    for (uint32_t i = 0; i < n; i++)
+      if (by_membership_find(paxos->membership, &to[i]) == BY_NO_MEMBER)
+        paxos->config.welcome(paxos->config.context, &to[i], bytes, length);
+    OPENSSL_cleanse(bytes, length);
+  }
+  free(bytes);
+  by_membership_destroy(next);
+  return bytes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a welcome of %zu bytes", length);
+}
+
+enum banyan_status by_paxos_learn(struct by_paxos *paxos, const void *bytes, size_t length) {
+  struct by_successor successor;
+  BY_TRY(by_successor_read(bytes, length, paxos->membership, &successor));
+  enum banyan_status status = by_paxos_set_value(&paxos->decided, bytes, length);
+  if (status != BANYAN_OK) {
+    by_successor_fini(&successor);
+    return status;
+  }
+  paxos->successor = successor;
+  if (by_successor_has(&paxos->successor, paxos->membership, paxos->config.self)) {
+    paxos->state = BY_PAXOS_CLOSED;
+    paxos->config.decided(paxos->config.context, &paxos->successor);
+  } else {
+    by_paxos_end_excluded(paxos, BY_PAXOS_CLOSED, paxos->successor.name); /* and answers others */
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paxos_decide(struct by_paxos *paxos) {
+  BY_TRY(by_paxos_learn(paxos, paxos->proposal.bytes, paxos->proposal.length));
+  for (uint32_t i = 0; i < paxos->n; i++)
+    if (i != paxos->config.self && !by_rank_set_has(&paxos->view.dead, i)) BY_TRY(by_paxos_answer(paxos, i));
+  if (!paxos->successor.n_added) return BANYAN_OK;
+  return by_paxos_send_welcome(paxos, paxos->successor.added, paxos->successor.n_added);
+}
