@@ -12,6 +12,7 @@
 #include "forecast.h"
 #include "host_facts.h"
 #include "network_cache.h"
+#include "network_file.h"
 #include "plan.h"
 #include "planner.h"
 #include "text.h"
@@ -205,6 +206,40 @@ static void test_files(void **state) {
   by_network_entry_fini(&entry);
 }
 
+/* What a job finds of its links later is in the file, with the decision, but without the plan for what it replaces. */
+static void test_refined(void **state) {
+  (void)state;
+  char folder[] = "/tmp/banyan-test.XXXXXX", command[64];
+  struct by_network_entry entry = make_entry(), read;
+  struct by_network_file *file;
+  struct by_topology *refined;
+  assert_non_null(mkdtemp(folder));
+  entry.plan = plan_over(4);
+  entry.age = 5000;
+  entry.measured.topology->links[1].rough = true;
+  assert_ok(by_network_cache_store(folder, &key, &entry));
+  assert_ok(by_network_cache_load(folder, &key, &read));
+  assert_non_null(read.plan);
+  by_network_entry_fini(&entry);
+  assert_ok(by_network_file_create(folder, &key, &read, &file));
+  assert_null(read.measured.topology); /* it was taken over */
+  for (int i = 1; i <= 3; i++) {
+    assert_ok(by_topology_named("sites:2x2,lan=1g,wan=200m", &refined));
+    refined->links[0].capacity[BY_AB].all = i * 1e8;
+    while (by_network_file_is_busy(file)) usleep(1000);
+    assert_ok(by_network_file_refine(file, refined));
+  }
+  by_network_file_destroy(file); /* waits until it is written */
+  assert_ok(by_network_cache_load(folder, &key, &read));
+  assert_true(read.measured.topology->links[0].capacity[BY_AB].all == 3e8);
+  assert_false(read.measured.topology->links[1].rough);
+  assert_true(read.decision == BY_NETWORK_PLANNED && !read.plan && read.measured.n_probes == 4);
+  assert_true(read.age >= 5000 && read.age < 6000);
+  by_network_entry_fini(&read);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
 static void test_folder(void **state) {
   (void)state;
   char folder[64];
@@ -317,7 +352,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_read_back), cmocka_unit_test(test_decision), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_files),     cmocka_unit_test(test_folder),   cmocka_unit_test(test_gateways),
-      cmocka_unit_test(test_compare),   cmocka_unit_test(test_forecast),
+      cmocka_unit_test(test_compare),   cmocka_unit_test(test_forecast), cmocka_unit_test(test_refined),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
