@@ -17,7 +17,8 @@ static const double row_within = 5;       /* s from one look at calls to the nex
 static const double answers_in = 5;       /* s after its end, or a probe is lost */
 static const double first_part = 0.25;    /* of what the way carries, in the time of the first part: */
 static const double first_lasts = 0.05;   /* s */
-static const double first_trips = 8;      /* and so many round trips at least, in which TCP's window grows */
+static const double first_trips = 8;      /* and so many round trips at least, in which TCP's window grows, */
+static const double first_window = 10e3;  /* bytes, to twice as much in each; half of the last one is taken */
 static const double lasts_trips = 4;      /* the second part: round trips */
 static const double probe_lasts = 0.1;    /* and s at least, */
 static const double probe_rate = 1.5;     /* times what the way carries, so that more can be seen, */
@@ -266,7 +267,8 @@ static void describe(const struct by_refinement *refinement, const uint32_t *ste
   for (uint32_t i = 0; i < n; i++) trip += 2 * refinement->topology->links[steps[i] / 2].delay;
   double within = fmax(first_lasts, first_trips * trip), lasts = fmax(probe_lasts, lasts_trips * trip);
   lasts = fmin(lasts, most_bytes / (probe_rate * bytes_per_s));
-  out->first = (uint64_t)fmin(first_part * within * bytes_per_s, most_bytes);
+  double grown = trip > 0 ? first_window * exp2(within / trip - 1) : INFINITY;
+  out->first = (uint64_t)fmin(fmin(first_part * within * bytes_per_s, grown), most_bytes);
   out->within = within;
   out->bytes = lasts >= least_lasts ? (uint64_t)(probe_rate * bytes_per_s * lasts) : 0;
   out->lasts = lasts;
