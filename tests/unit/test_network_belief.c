@@ -623,6 +623,34 @@ static void test_refine_rough(void **state) {
   finish();
 }
 
+/* Nothing was known of the line, and too much assumed. Once calls have shown less for half a minute, it is what they
+ * show. */
+static void test_refine_assumed(void **state) {
+  static const char far[] = "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                            "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"300m\",\"rough\":true}]}";
+  struct by_topology *kept;
+  struct by_path_probe probe;
+  (void)state;
+  begin_refining(far, true);
+  for (uint32_t v = 0; v < 2; v++) world.nodes[v] = v;
+  for (int i = 0; i < 4 * 29; i++) {
+    (void)pass(1, 84e6, false);
+    if (by_network_belief_probe(world.belief, world.nodes, 2, world.now, &probe))
+      by_network_belief_probed(world.belief, probe.from, probe.to, 0, false, world.now);
+  }
+  assert_int_equal(by_network_belief_count_slow(world.belief), 1);
+  assert_int_equal(by_network_belief_refined(world.belief), 0);
+  for (int i = 0; i < 4 * 3; i++) (void)pass(1, 84e6, false);
+  assert_int_equal(by_network_belief_count_slow(world.belief), 0);
+  assert_int_equal(by_network_belief_refined(world.belief), 1);
+  assert_float_equal(carries(0, 1) / 1e6, 84, 0.1);
+  assert_true(carries(1, 0) == 300e6);
+  assert_ok(by_network_belief_copy_refined(world.belief, &kept));
+  assert_float_equal(kept->links[0].capacity[BY_AB].all / 1e6, 84, 0.1);
+  by_topology_destroy(kept);
+  finish();
+}
+
 /* A probe that is not answered, or of which nothing arrives in time, shows nothing, and there is an end of them. */
 static void test_refine_in_vain(void **state) {
   struct by_path_probe probe;
@@ -686,7 +714,7 @@ int main(void) {
       cmocka_unit_test(test_refine_less),     cmocka_unit_test(test_refined_is_news),
       cmocka_unit_test(test_refine_together), cmocka_unit_test(test_refine_beside_calls),
       cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_random),
-      cmocka_unit_test(test_refine_in_vain),
+      cmocka_unit_test(test_refine_in_vain),  cmocka_unit_test(test_refine_assumed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

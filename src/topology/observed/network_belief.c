@@ -203,11 +203,23 @@ static void look_at_calls(struct by_network_belief *belief) {
                         belief->now);
 }
 
+/* What a rough link was stated to carry may have been assumed: one that has been slow for long never carried more. */
+static void settle_rough(struct by_network_belief *belief) {
+  for (uint32_t s = 0; s < belief->n_steps; s++) {
+    struct step *of = &belief->steps[s];
+    bool rough = belief->topology->links[s / 2].rough && isfinite(of->seen) && is_confirmed(belief, s);
+    if (!rough || belief->now - of->begun < for_longest) continue;
+    by_refinement_settle(belief->refinement, s, carries(belief, s) / payload * belief->wire);
+    of->seen = INFINITY;
+  }
+}
+
 bool by_network_belief_tick(struct by_network_belief *belief, double now, bool *settled) {
   belief->now = now;
   belief->moved = false;
   by_link_seen_tick(belief->seen, now);
   look_at_calls(belief);
+  settle_rough(belief);
   *settled = !belief->moved && all_confirmed(belief);
   double after = waits(belief) ? for_longest : for_long;
   for (uint32_t s = 0; s < belief->n_steps; s++)

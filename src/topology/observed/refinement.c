@@ -134,6 +134,11 @@ void by_refinement_saw(struct by_refinement *refinement, uint32_t step, double r
     of->tries = LEAST;
 }
 
+void by_refinement_settle(struct by_refinement *refinement, uint32_t step, double rate) {
+  set_rate(refinement, step, rate);
+  refinement->steps[step].tries = LEAST;
+}
+
 /* ---- what probes show */
 
 static void drop_low(struct by_refinement *refinement, uint32_t i) {

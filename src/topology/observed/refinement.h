@@ -34,6 +34,8 @@ void by_refinement_destroy(struct by_refinement *refinement);
 void by_refinement_count(struct by_refinement *refinement, double bytes);
 /* Calls were seen to get so much through a link in one direction (2 * link + direction), bit/s. */
 void by_refinement_saw(struct by_refinement *refinement, uint32_t step, double rate, double now);
+/* A step was found to carry this, bit/s, and is settled. */
+void by_refinement_settle(struct by_refinement *refinement, uint32_t step, double rate);
 /* The next probe between two of the nodes, if bytes are left for it: one at a time, at most one a second, of those that
  * show most, and over no step that is `closed`. False: none. */
 bool by_refinement_next(struct by_refinement *refinement, const uint32_t *nodes, uint32_t n, const bool *closed,
