@@ -567,6 +567,17 @@ static void test_refine_together(void **state) {
   finish();
 }
 
+/* Links carry what was measured with several flows at once, of which each path carries half only. */
+static void test_refine_paths(void **state) {
+  (void)state;
+  begin_refining("star:4,nic=100m", true);
+  for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] = 50e6;
+  refine_for(2000);
+  assert_int_equal(by_network_belief_refined(world.belief), 0);
+  assert_int_equal(field.probes, 8);
+  finish();
+}
+
 /* Probes beside calls show that a link carries more, but not that it carries less; and links of calls are not probed
  * while these go on. */
 static void test_refine_beside_calls(void **state) {
@@ -715,6 +726,7 @@ int main(void) {
       cmocka_unit_test(test_refine_together), cmocka_unit_test(test_refine_beside_calls),
       cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_random),
       cmocka_unit_test(test_refine_in_vain),  cmocka_unit_test(test_refine_assumed),
+      cmocka_unit_test(test_refine_paths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,7 @@ struct by_refinement {
   struct by_link_ways *ways;
   double sent, probes; /* bytes; probes are part of what was sent */
   double wanted;       /* bytes, of the next probe */
+  double fastest;      /* bit/s, of all probes: a path may carry less than a link on which it is alone */
   struct by_path_probe asked;
   double asked_at, ends; /* s; ends INFINITY: none is under way */
   uint32_t n_asked, changes;
@@ -164,13 +165,16 @@ static void blame(struct step *of, double rate) {
   of->blamed++;
 }
 
-/* False: it is as slow as it should be by now, or nothing can be why. */
+/* False: it is as slow as it should be by now, or nothing can be why. Where all probes are as slow, it is not the
+ * links, but what one path can carry, as where hosts have several links, or a connection takes a whole core. */
 static bool look_into(struct by_refinement *refinement, const struct low *low) {
   uint32_t n = 0;
   bool told_apart = false;
+  for (uint32_t i = 0; i < low->n; i++)
+    if (low->rate > less * refinement->steps[low->steps[i]].rate) return false;
+  if (low->rate > agrees * refinement->fastest) return true;
   for (uint32_t i = 0; i < low->n; i++) {
     const struct step *of = &refinement->steps[low->steps[i]];
-    if (low->rate > less * of->rate) return false;
     bool maybe = may_be_it(refinement, low->steps[i], low->rate);
     told_apart |= maybe && of->tries < MANY;
     n += maybe;
@@ -223,6 +227,7 @@ static double least_of(const struct by_refinement *refinement, const uint32_t *s
 /* Takes over the steps. */
 static void take(struct by_refinement *refinement, uint32_t *steps, uint32_t n, double rate, bool alone) {
   double least = least_of(refinement, steps, n);
+  refinement->fastest = fmax(refinement->fastest, rate);
   bool shows = rate > 0 && (alone || rate >= agrees * least);
   for (uint32_t i = 0; i < n; i++) {
     struct step *of = &refinement->steps[steps[i]];

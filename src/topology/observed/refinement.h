@@ -4,7 +4,8 @@
  *
  *   A link carries at least what two probes over it, or three looks at calls in a row, have shown.
  *   It carries less than was measured once three probes agree on it, and it is the only link on their ways over which
- *   no probe was faster; or, where links cannot be told apart, one of those that cannot.
+ *   no probe was faster; or, where links cannot be told apart, one of those that cannot. Not if no probe in the network
+ *   was faster: that is what a path can carry, and not the links.
  *
  * Two probes that agree with what is known settle a link, as do calls that fill it. Probes are at most 2 % of the bytes
  * of calls. Pure: no I/O; times are handed in. */
