@@ -125,11 +125,15 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
+static void want_plan(void *context, const struct by_plan_want *want) {
+  if (!by_replan_want(context, want)) by_group_plans_want(context, want);
+}
+
 enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
                            struct banyan_comm **out) {
   struct by_context *context = NULL;
   struct by_context_events events = by_context_events;
-  events.control.want_plan = by_group_plans_want;
+  events.control.want_plan = want_plan;
   events.agent.keep_topology = by_planning_keep_topology;
   events.control.keep_network = by_job_network_take;
   events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "control.h"
 #include "descriptor.h"
 #include "engine.h"
+#include "followers.h"
 #include "job_network.h"
 #include "log.h"
 #include "network_belief.h"
@@ -79,6 +81,7 @@ struct replanner {
   struct by_network_file *file;
   uint32_t watched; /* processes that have been asked to watch their connections */
   struct by_trial_calls *trials;
+  struct by_followers *followers;
   struct by_trial_pair pair; /* while it proposes; */
   bool doubts;               /* calls are to tell which plan is faster */
   double trial_since;        /* s: one has gone on since then; -INFINITY: none does */
@@ -240,6 +243,17 @@ static void free_pair(struct by_trial_pair *pair) {
   *pair = (struct by_trial_pair){0};
 }
 
+/* Other communicators of all ranks get the plan that the job has now, or has agreed on. */
+static void lead_followers(const struct replanner *r) {
+  struct by_plan *plan;
+  if (by_plan_switches_copy(r->context, WORLD, &plan) != BANYAN_OK) {
+    by_warn("plan", "communicators of all ranks keep their plan: %s", banyan_error_text());
+    return;
+  }
+  by_followers_lead(r->followers, plan);
+  by_plan_destroy(plan);
+}
+
 /* Calls have to become faster by it, else it goes back: another job on the same links takes about half of each, and the
  * plan in use is faster than it seems. */
 static void decided(void *context, uint64_t at, const char *why) {
@@ -248,6 +262,7 @@ static void decided(void *context, uint64_t at, const char *why) {
   set_state(r, WATCHES);
   if (!r->repairs) be_quiet(r);
   r->failed = why != NULL;
+  if (!why && !r->doubts) lead_followers(r);
   if (why || !r->doubts)
     free_pair(&r->pair);
   else
@@ -260,6 +275,7 @@ static void trial_over(void *context, enum by_trial_verdict verdict, bool change
   struct replanner *r = context;
   bool at_start = r->tries;
   r->tries = false;
+  if (at_start == changed) lead_followers(r);
   if (at_start || (!changed && verdict != BY_TRIAL_NO_BETTER)) return;
   r->quiet = fmin(in_vain * r->quiet, most_in_vain);
   r->until = now(r) + r->quiet;
@@ -272,7 +288,8 @@ static enum banyan_status propose(struct replanner *r, struct planning *p) {
   r->pair = (struct by_trial_pair){
       .before = p->current, .used = by_plan_switches_view(r->context, WORLD).used, .source = p->network->source};
   p->current = NULL;
-  r->doubts = p->rate < certain * p->rate_before && by_network_belief_may_be_shared(r->belief);
+  r->doubts = p->rate < certain * p->rate_before && by_network_belief_may_be_shared(r->belief) &&
+              by_trial_calls_can_compare(r->trials);
   enum banyan_status status = by_plan_named(by_text_get(&p->text), r->context->job.size, &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.next);
   if (status == BANYAN_OK)
@@ -477,12 +494,38 @@ static void destroy(void *object) {
     free_planning(&r->planning);
   }
   by_trial_calls_destroy(r->trials);
+  by_followers_destroy(r->followers);
   free_pair(&r->pair);
   by_network_belief_destroy(r->belief);
   by_network_file_destroy(r->file);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
   free(r);
+}
+
+/* A loop that has much to do may have no room for it for a while. */
+static enum banyan_status post_begin(struct replanner *r) {
+  enum { TRIES = 100, PAUSE_US = 10000 };
+  for (int i = 1;; i++) {
+    enum banyan_status status = by_loop_post(r->context->job.loop, begin, r);
+    if (status == BANYAN_OK || i == TRIES) return status;
+    usleep(PAUSE_US);
+  }
+}
+
+static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_want *want) {
+  uint32_t r = 0;
+  while (r < want->n && want->processes[r] == r) r++;
+  return r == job->size;
+}
+
+bool by_replan_want(struct by_context *context, const struct by_plan_want *want) {
+  struct replanner *r = context->replanning.object;
+  if (!r) return false;
+  if (!want->n) return by_followers_remove(r->followers, want->comm);
+  if (!is_all_of_the_job(&context->job, want)) return false;
+  by_followers_add(r->followers, want->comm);
+  return true;
 }
 
 enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file) {
@@ -500,7 +543,8 @@ enum banyan_status by_replan_begin(struct by_context *context, struct by_network
     if (status == BANYAN_OK) network = NULL;
     if (status == BANYAN_OK)
       status = by_trial_calls_create(context, &(struct by_trial_observer){trial_over, r}, &r->trials);
-    if (status == BANYAN_OK) status = by_loop_post(context->job.loop, begin, r);
+    if (status == BANYAN_OK) status = by_followers_create(context, &r->followers);
+    if (status == BANYAN_OK) status = post_begin(r);
     if (status == BANYAN_OK)
       context->replanning = (struct by_replanning){r, destroy};
     else

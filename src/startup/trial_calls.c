@@ -358,6 +358,13 @@ void by_trial_calls_compare(struct by_trial_calls *calls, const struct by_trial_
   look_soon(calls);
 }
 
+bool by_trial_calls_can_compare(struct by_trial_calls *calls) {
+  take_times(calls);
+  for (uint32_t i = 0; i < calls->n_recent; i++)
+    if (calls->recent[i].n >= RECENT) return true;
+  return false;
+}
+
 bool by_trial_calls_busy(const struct by_trial_calls *calls) {
   return calls->state != IDLE;
 }

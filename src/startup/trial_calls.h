@@ -35,6 +35,9 @@ struct by_trial_pair {
   uint32_t used;                  /* when so many had come into use before it was proposed (by_plan_switches_view) */
   enum banyan_plan_source source; /* of both */
 };
+/* Whether calls of the job's own communicator are timed, so that they can tell which of two plans is faster: else it
+ * makes none of late, or always several at once. */
+bool by_trial_calls_can_compare(struct by_trial_calls *calls);
 /* Between two plans. The second one is not tried if calls become faster by the first; else it is used again, unless it
  * is slower. Takes the plans over. */
 void by_trial_calls_compare(struct by_trial_calls *calls, const struct by_trial_pair *pair);

@@ -7,7 +7,7 @@
  * exits with 1 if a number was wrong. Where BANYAN_TEST_SUBMITS is set, sums are submitted by name, not called. Where
  * BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads from it whenever the plan changes; "default"
  * sets none. With BANYAN_TEST_SPLIT=N the first N ranks, and the others, sum by themselves in a communicator of
- * their own. */
+ * their own; with BANYAN_TEST_DUPLICATE all ranks sum in a duplicate of the job's communicator, too. */
 #include <banyan/banyan.h>
 
 #include <stdbool.h>
@@ -64,7 +64,7 @@ static int compare(const void *a, const void *b) {
 int main(int argc, char **argv) {
   static float numbers[COUNT];
   static char plan[TEXT];
-  struct banyan_comm *comm, *group = NULL;
+  struct banyan_comm *comm, *group = NULL, *duplicate = NULL;
   time_t until = time(NULL) + (argc > 3 ? atoi(argv[3]) : LONGEST);
   int wrong = 0, wrong_sums = 0;
   bool count = argc == 5;
@@ -76,8 +76,10 @@ int main(int argc, char **argv) {
   int first = split ? atoi(split) : 0;
   if (split && banyan_comm_split(comm, banyan_comm_rank(comm) < first, banyan_comm_rank(comm), &group) != BANYAN_OK)
     return 1;
+  if (getenv("BANYAN_TEST_DUPLICATE") && banyan_comm_duplicate(comm, &duplicate) != BANYAN_OK) return 1;
   for (int32_t over = 0; !over && (wrong == 0 || (count && wrong > 0));) {
     int now = sum(group ? group : comm, numbers);
+    if (duplicate && now == 0) now = sum(duplicate, numbers);
     wrong = now < 0 ? now : wrong + now;
     wrong_sums += now > 0;
     FILE *sums = now ? NULL : fopen(argv[2], "w");
@@ -91,6 +93,7 @@ int main(int argc, char **argv) {
   printf("%d wrong, in %d of %d sums, median %.2f ms, p99 %.2f ms\n", wrong, wrong_sums, n_sums, times[n_sums / 2],
          times[n_sums * 99 / 100]);
   if (wrong < 0) fprintf(stderr, "%s\n", banyan_error_text());
+  banyan_comm_destroy(duplicate);
   banyan_comm_destroy(group);
   banyan_comm_destroy(comm);
   return count ? wrong < 0 : wrong != 0;

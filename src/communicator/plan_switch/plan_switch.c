@@ -236,6 +236,7 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   }
   BY_TRY(use(comm, &next));
   comm->context->plan_switches++;
+  if (by_plans_is_users(by_team_plan(comm->team))) by_plan_wanted_end(comm);
   char when[48];
   snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
   by_plans_log(comm->context, by_team_plan(comm->team), when);
@@ -575,7 +576,8 @@ void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
 enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out) {
   by_context_lock(context);
   const struct banyan_comm *comm = by_comm_find(context, id);
-  enum banyan_status status = comm ? by_plan_copy(by_team_plan(comm->team), out)
+  bool taken = comm && comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN && comm->plans.next.plan;
+  enum banyan_status status = comm ? by_plan_copy(taken ? comm->plans.next.plan : by_team_plan(comm->team), out)
                                    : by_fail(BANYAN_ERR_ARGUMENT, "communicator %08x is no longer there", id);
   by_context_unlock(context);
   return status;

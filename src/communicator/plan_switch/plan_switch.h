@@ -32,7 +32,7 @@ bool by_plan_switches_handle(void *context, const struct by_plan_switch_message 
  * most; usually one round trip to rank 0. */
 BANYAN_CHECK enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline);
 /* The first call of a communicator, by its first rank: asks rank 0 of the job for a plan, if the communicator begins
- * with a built-in one and is on several hosts. */
+ * with a built-in one, or is one that follows the job's plan, and is on several hosts. */
 void by_plan_wanted_ask(struct banyan_comm *comm);
 /* Such a call has started. The plan for the next one may be set at once. */
 void by_plan_switches_started_one(struct banyan_comm *comm);
@@ -56,8 +56,9 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id);
 /* Adds the plan of a communicator as JSON, without its classes for some collectives: a manager counts what an AllReduce
  * puts on links. Nothing, if there is no such communicator. */
 void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text);
-/* A copy of the plan of a communicator, over its ranks: its JSON may be longer than what is read. The caller owns *out.
- * BANYAN_ERR_ARGUMENT: there is no such communicator. Takes the lock. */
+/* A copy of the plan of a communicator, over its ranks, or of the one that is agreed on for a later call: its JSON may
+ * be longer than what is read. The caller owns *out. BANYAN_ERR_ARGUMENT: there is no such communicator. Takes the
+ * lock. */
 BANYAN_CHECK enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out);
 /* Before the communicator goes, or when the user sets its plan: no plan need be made for it. */
 void by_plan_wanted_end(struct banyan_comm *comm);

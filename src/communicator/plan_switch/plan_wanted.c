@@ -1,12 +1,21 @@
-/* Communicators that are made while the job runs begin with built-in plans. The first rank of one asks rank 0 of the
- * job for a plan at the first call, so that communicators that are never used cost no planning. Where rank 0 knows the
- * network, it proposes one later. */
+/* Communicators that are made while the job runs begin with built-in plans; those of all ranks in the job's order with
+ * the plan that was made when the job started. The first rank of one asks rank 0 of the job for a plan at the first
+ * call, so that communicators that are never used cost no planning. Where rank 0 knows the network, it proposes one
+ * later, or whenever the job comes to another plan. */
 #include "control.h"
 #include "plan_switch.h"
 
 static bool has_builtin(const struct banyan_comm *comm) {
   const struct by_plan *plan = by_team_plan(comm->team);
   return plan->origin.source == BANYAN_PLAN_BUILTIN && !plan->origin.supplied;
+}
+
+/* Of all ranks in the job's order, where rank 0, which is its first rank, may come to other plans. */
+static bool follows_job(const struct banyan_comm *comm) {
+  const struct by_context *context = comm->context;
+  uint32_t r = 0;
+  while (r < comm->size && comm->processes[r] == r) r++;
+  return r == context->job.size && context->replanning.object && !by_team_plan(comm->team)->origin.supplied;
 }
 
 static bool has_several_hosts(const struct banyan_comm *comm) {
@@ -19,7 +28,8 @@ static bool has_several_hosts(const struct banyan_comm *comm) {
 void by_plan_wanted_ask(struct banyan_comm *comm) {
   struct by_control *control = comm->context->control;
   comm->plans.wanted = BY_PLAN_NOT_WANTED;
-  if (!control || comm->hidden || !has_builtin(comm) || !has_several_hosts(comm)) return;
+  if (!control || comm->hidden || !has_several_hosts(comm)) return;
+  if (!has_builtin(comm) && !follows_job(comm)) return;
   comm->plans.wanted = BY_PLAN_ASKED_FOR;
   by_control_want_plan(control, by_team_id(comm->team), comm->size, comm->processes);
 }
