@@ -98,8 +98,8 @@ def communicator(group: Any = None) -> Communicator:
 
 
 def _rows_of(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Its sparse gradient. A parameter that this rank's step did not use gets one without rows; so does one whose gradient
-    zero_grad() has emptied, which PyTorch makes sparse in all dimensions."""
+    """Its sparse gradient. A parameter that this rank's step did not use gets one without rows; so does one whose
+    gradient zero_grad() has emptied, which PyTorch makes sparse in all dimensions."""
     gradient = parameter.grad
     if gradient is not None and gradient.layout != torch.sparse_coo:
         raise TypeError("allreduce_sparse_gradients: the gradient of a parameter is dense; give only parameters of "
@@ -113,9 +113,9 @@ def _rows_of(parameter: torch.nn.Parameter) -> torch.Tensor:
 def allreduce_sparse_gradients(parameters: Iterable[torch.nn.Parameter], group: Any = None,
                                average: bool = True) -> None:
     """Replaces the sparse gradients of all these parameters by their average, or sum, over the ranks of the group. All
-    tables of one type go in one exchange, which waits only once for links with long delays. All ranks pass the same
-    parameters in the same order; a parameter without a gradient takes part without rows. TypeError: a gradient is
-    dense. Blocks."""
+    tables of one type go in one exchange, which waits for links with long delays as often as one table does. All ranks
+    pass the same parameters in the same order; a parameter without a gradient takes part without rows. TypeError: a
+    gradient is dense. Blocks."""
     options = dist.AllreduceCoalescedOptions()
     options.reduceOp = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
     by_type: Dict[torch.dtype, List[torch.Tensor]] = {}
