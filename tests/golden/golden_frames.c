@@ -351,6 +351,8 @@ static void test_layouts(void **state) {
   static const struct by_experiment experiment = {.n = 0x01020304,
                                                   .most_block = 0x11121314,
                                                   .depth = 0x21222324,
+                                                  .first = 0x31323334,
+                                                  .one_way = 1,
                                                   .warm_up = 0.5,
                                                   .lasts = 1,
                                                   .margin = 0.25,

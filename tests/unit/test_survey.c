@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "link_tries.h"
 #include "measure_parts.h"
 #include "rng.h"
 #include "tournament.h"
@@ -209,8 +210,8 @@ static void test_experiments(void **state) {
   const struct by_flow_order orders[] = {{0, 2, 1 << 20}, {2, 0, 1}};
   assert_ok(by_experiment_check(&good, orders, 3, 2));
   assert_ok(by_experiment_check(&(struct by_experiment){0}, NULL, 3, 2));
-  struct by_experiment bad[8];
-  for (size_t i = 0; i < 8; i++) bad[i] = good;
+  struct by_experiment bad[9];
+  for (size_t i = 0; i < 9; i++) bad[i] = good;
   bad[0].n = 3;
   bad[1].n = UINT32_MAX;
   bad[2].most_block = (1 << 20) + 1;
@@ -219,7 +220,8 @@ static void test_experiments(void **state) {
   bad[5].lasts = NAN;
   bad[6].margin = -1;
   bad[7].late = INFINITY;
-  for (size_t i = 0; i < 8; i++) assert_status(by_experiment_check(&bad[i], NULL, 3, 2), BANYAN_ERR_PROTOCOL);
+  bad[8].first = 17;
+  for (size_t i = 0; i < 9; i++) assert_status(by_experiment_check(&bad[i], NULL, 3, 2), BANYAN_ERR_PROTOCOL);
   static const struct by_flow_order wrong[] = {
       {0, 3, 1}, {UINT32_MAX, 1, 1}, {1, 1, 1}, {0, 1, 0}, {0, 1, (1 << 20) + 1}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -229,11 +231,60 @@ static void test_experiments(void **state) {
   }
 }
 
+static double rate_of(const struct by_link_tries *tries, int way) {
+  bool agreed;
+  return by_link_tries_rate(tries, way, &agreed);
+}
+
+/* Tries that are late get less, and what is taken late seems faster than the link: neither counts. */
+static void test_link_tries(void **state) {
+  (void)state;
+  struct by_link_tries tries = {0};
+  by_link_tries_add(&tries, 12, 92);
+  assert_true(by_link_tries_open(&tries) && !by_link_tries_lack(&tries));
+  by_link_tries_add(&tries, 95, 1);
+  assert_true(by_link_tries_open(&tries)); /* too few */
+  by_link_tries_add(&tries, 40, 60);
+  assert_false(by_link_tries_open(&tries)); /* 95 there and 92 back */
+  assert_true(rate_of(&tries, 0) == 95 && rate_of(&tries, 1) == 95);
+
+  struct by_link_tries wrong = {0};
+  by_link_tries_add(&wrong, 120, 50);
+  by_link_tries_add(&wrong, 0, 51);
+  by_link_tries_add(&wrong, 3, 97);
+  assert_true(by_link_tries_open(&wrong)); /* 50 and 51 agree, but much less than 97 and 120 */
+  assert_true(rate_of(&wrong, 0) == 97 && rate_of(&wrong, 1) == 97);
+  by_link_tries_add(&wrong, 2000, 110);
+  assert_true(by_link_tries_open(&wrong)); /* 120 and 110 */
+  by_link_tries_add(&wrong, 109, 0);
+  assert_false(by_link_tries_open(&wrong));
+  assert_true(rate_of(&wrong, 0) == 110);
+}
+
+/* A link whose ways differ takes more tries, of each. */
+static void test_unequal_ways(void **state) {
+  (void)state;
+  struct by_link_tries tries = {0};
+  for (int i = 0; i < 3; i++) {
+    by_link_tries_add(&tries, 100, 20);
+    assert_true(by_link_tries_open(&tries));
+  }
+  by_link_tries_add(&tries, 70, 20.5);
+  assert_false(by_link_tries_open(&tries));
+  assert_true(rate_of(&tries, 0) == 100 && rate_of(&tries, 1) == 20.5);
+
+  struct by_link_tries dead = {0};
+  for (int i = 0; i < BY_LINK_TRIES; i++) by_link_tries_add(&dead, 100, 0);
+  assert_true(by_link_tries_open(&dead) && by_link_tries_lack(&dead));
+  assert_true(rate_of(&dead, 0) == 100 && rate_of(&dead, 1) == 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),      cmocka_unit_test(test_two_hosts),
-      cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle),     cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs), cmocka_unit_test(test_experiments),
+      cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),        cmocka_unit_test(test_two_hosts),
+      cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle),       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs),   cmocka_unit_test(test_experiments),
+      cmocka_unit_test(test_link_tries),      cmocka_unit_test(test_unequal_ways),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static enum banyan_status check(const struct banyan_comm *comm) {
 
 /* Of hosts that are near to each other, or wired. */
 static enum banyan_status measure_near(struct by_measurement *m, struct by_measured *out) {
-  if (!m->far) BY_TRY(by_measure_delays(m, &m->pairs));
+  if (!m->wired) BY_TRY(by_measure_delays(m, &m->pairs));
   if (m->leaders->rank) return by_measure_follow(m);
   if (m->pairs.late)
     return by_measure_end(m,
@@ -56,7 +56,7 @@ static enum banyan_status measure(struct by_measurement *m, struct by_measured *
 static enum banyan_status probe(struct by_measurement *m, struct by_probe *probes, uint32_t n) {
   BY_TRY(by_measurement_begin(m));
   if (m->leaders->rank) return by_measure_follow(m);
-  return by_measure_end(m, by_measure_lead_probes(m, probes, n));
+  return by_measure_end(m, by_measure_lead_probes(m, probes, n, n > m->n + 1));
 }
 
 /* The status of rank 0, on all ranks. Ranks that do not measure wait here. */

@@ -14,13 +14,13 @@ static bool takes(double seconds) {
 
 enum banyan_status by_experiment_check(const struct by_experiment *e, const struct by_flow_order *orders,
                                        uint32_t n_ranks, uint32_t n_most) {
-  if (e->n > n_most || e->most_block > BY_PROBE_MOST_BLOCK || e->depth > BY_MEASURE_DEPTH || !takes(e->warm_up) ||
-      !takes(e->lasts) || !takes(e->margin) || !takes(e->late))
+  if (e->n > n_most || e->most_block > BY_PROBE_MOST_BLOCK || e->depth > BY_MEASURE_DEPTH ||
+      e->first > BY_MEASURE_DEPTH || !takes(e->warm_up) || !takes(e->lasts) || !takes(e->margin) || !takes(e->late))
     return by_fail(BANYAN_ERR_PROTOCOL,
                    "rank 0 asked for an experiment of %u flows with %u messages of %u bytes, for %g, %g and %g s; at "
                    "most %u flows with %d messages of %d bytes can be",
-                   e->n, e->depth, e->most_block, e->warm_up, e->lasts, e->margin, n_most, BY_MEASURE_DEPTH,
-                   BY_PROBE_MOST_BLOCK);
+                   e->n, MAX(e->depth, e->first), e->most_block, e->warm_up, e->lasts, e->margin, n_most,
+                   BY_MEASURE_DEPTH, BY_PROBE_MOST_BLOCK);
   for (uint32_t k = 0; orders && k < e->n; k++)
     if (orders[k].from >= n_ranks || orders[k].to >= n_ranks || orders[k].from == orders[k].to || !orders[k].block ||
         orders[k].block > e->most_block)
@@ -75,7 +75,7 @@ static enum banyan_status make_room(struct by_measurement *m) {
   bool leads = !m->leaders->rank;
   m->n_most = MAX(2 * BY_MEASURE_LINKS_PER_HOST * m->n, by_sites_most_flows(MIN(m->n, BY_SITES_MOST)));
   m->orders = calloc(m->n_most, sizeof *m->orders);
-  m->tried = calloc(2 * (size_t)m->n_most, sizeof *m->tried);
+  m->tried = calloc(BY_MEASURE_FOUND * (size_t)m->n_most, sizeof *m->tried);
   if (leads) {
     m->rates = calloc(m->n_most, sizeof *m->rates);
     m->direct = calloc(n * n, 1);

@@ -4,6 +4,7 @@
  * rate from the messages that arrive while it counts, by its own clock; the sender goes on a little longer. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/param.h>
 
 #include "log.h"
@@ -13,13 +14,19 @@
 /* As many as are allowed may go while as many wait for their answers. */
 enum { SLOTS = 2 * BY_MEASURE_DEPTH, LEAST = 2, MOST_MORE = 2 };
 
+enum { METERED = 16, LEAST_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
+
 static const double still = 0.3; /* of the time: a flow to which nothing comes for so long stands still */
 
 struct stream {
   uint32_t flow; /* its order */
   bool sends;
-  uint32_t allowed, due;          /* of a sender: messages that may be under way; that go when all answers have come */
-  char *memory;                   /* of a receiver: SLOTS blocks */
+  uint32_t allowed, due;         /* of a sender: messages that may be under way; that go when all answers have come */
+  char *memory;                  /* of a receiver: SLOTS blocks */
+  uint64_t before, taken;        /* bytes that the other host had taken of a sender's lanes at first, and now */
+  double seen, metered[METERED]; /* bit/s by the kernel, now, and what it said last */
+  uint32_t n_metered;
+  double took;                    /* seconds of a sender's last message and its answer */
   double from, until, bytes, gap; /* a receiver's time, what came in it, and how long nothing came at most */
 };
 
@@ -48,6 +55,36 @@ static char *memory_of(const struct session *s, uint32_t slot) {
   return stream->memory + (size_t)(slot % SLOTS) * s->orders[stream->flow].block;
 }
 
+/* ---- what the kernel knows of the ways on which this rank sends: a busy machine may keep ranks from running, but
+ * the kernel goes on with what it was given */
+
+static void look_at(void *context, uint32_t process, const struct by_meter *meter) {
+  struct session *s = context;
+  for (uint32_t i = 0; i < s->n; i++) {
+    struct stream *stream = &s->streams[i];
+    if (!stream->sends || s->comm->processes[s->orders[stream->flow].to] != process) continue;
+    stream->taken += meter->bytes;
+    if (meter->full) stream->seen += 8 * (double)meter->rate;
+  }
+}
+
+/* The kernel knows of what it had last, and small messages seem fast: so it is asked often. */
+static void read_meters(struct session *s) {
+  if (!s->experiment->one_way) return;
+  for (uint32_t i = 0; i < s->n; i++) s->streams[i].taken = 0, s->streams[i].seen = 0;
+  by_context_lock(s->comm->context);
+  by_engine_meter(s->comm->context->job.engine, look_at, s);
+  by_context_unlock(s->comm->context);
+  for (uint32_t i = 0; i < s->n; i++) {
+    struct stream *stream = &s->streams[i];
+    if (!stream->before) stream->before = stream->taken;
+    if (stream->seen > 0 && stream->taken - stream->before >= LEAST_METERED)
+      stream->metered[stream->n_metered++ % METERED] = stream->seen;
+  }
+}
+
+/* ---- messages */
+
 /* What the slot holds. */
 static enum banyan_status begin(struct session *s, uint32_t slot) {
   const struct stream *stream = &s->streams[slot / SLOTS];
@@ -75,7 +112,8 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
     if (at->holds != FREE) continue;
     *at = (struct slot){.holds = MESSAGE, .begun = by_seconds_since(s->start)};
     /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed. */
-    if (stream->sends && at->begun <= e->warm_up + e->lasts + e->margin && stream->due < stream->allowed)
+    double end = e->warm_up + e->lasts + e->margin - (e->one_way ? stream->took : 0);
+    if (stream->sends && at->begun <= end && stream->due < stream->allowed)
       at->more = (uint8_t)MIN(stream->allowed - stream->due, MOST_MORE);
     stream->due += at->more;
     BY_TRY(begin(s, slot));
@@ -88,6 +126,7 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
 static void take_answer(const struct session *s, struct stream *stream, const struct slot *at) {
   double took = by_seconds_since(s->start) - at->begun, late = s->experiment->late;
   if (took <= late / 2) stream->allowed = MIN(stream->allowed + 1, s->experiment->depth);
+  stream->took = took;
   if (took > late) stream->allowed = MAX(stream->allowed - 1, LEAST);
   stream->due -= at->more;
 }
@@ -148,32 +187,53 @@ static enum banyan_status wait_for_one(struct session *s, uint32_t *slot) {
 
 static enum banyan_status begin_all(struct session *s, bool sends) {
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->streams[i].sends == sends) BY_TRY(begin_messages(s, i, LEAST));
+    if (s->streams[i].sends == sends) BY_TRY(begin_messages(s, i, s->experiment->first));
   return BANYAN_OK;
 }
 
 static enum banyan_status flow(struct session *s) {
   uint32_t slot = 0;
   BY_TRY(begin_all(s, false));
+  read_meters(s);
   BY_TRY(banyan_barrier(s->comm));
   s->start = by_clock_now(&by_clock_system);
   BY_TRY(begin_all(s, true));
   while (s->open) {
     BY_TRY(wait_for_one(s, &slot));
+    read_meters(s);
     count(s, slot);
     BY_TRY(go_on(s, slot));
   }
   return BANYAN_OK;
 }
 
-/* Of what this rank received: the rates of all flows, and behind them which of them stood still for long. */
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* 0 of none. */
+static double median(const double *values, uint32_t n) {
+  double sorted[METERED];
+  if (!n) return 0;
+  memcpy(sorted, values, n * sizeof *sorted);
+  qsort(sorted, n, sizeof *sorted, ascending);
+  return sorted[n / 2];
+}
+
+/* Of what this rank received: the rates of all flows, and behind them which of them stood still for long. Behind these,
+ * of what it sent: the kernel's rates. */
 static void reckon(const struct session *s, double *out) {
   const struct by_experiment *e = s->experiment;
   for (uint32_t i = 0; i < s->n; i++) {
     const struct stream *stream = &s->streams[i];
-    if (stream->sends) continue;
-    out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, 1e-9);
-    out[e->n + stream->flow] = stream->gap > still * e->lasts;
+    if (stream->sends) {
+      out[2 * e->n + stream->flow] = median(stream->metered, MIN(stream->n_metered, METERED));
+      continue;
+    }
+    out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, e->lasts / 2);
+    double gap = e->one_way ? fmax(stream->gap, e->warm_up + e->lasts - stream->until) : stream->gap;
+    out[e->n + stream->flow] = gap > still * e->lasts;
   }
 }
 
@@ -183,7 +243,7 @@ static enum banyan_status make_streams(struct session *s) {
     const struct by_flow_order *order = &s->orders[k];
     if (order->from != rank && order->to != rank) continue;
     struct stream *stream = &s->streams[s->n++];
-    *stream = (struct stream){.flow = k, .sends = order->from == rank, .allowed = LEAST};
+    *stream = (struct stream){.flow = k, .sends = order->from == rank, .allowed = s->experiment->first};
     if (!stream->sends) stream->memory = calloc(SLOTS, order->block);
     if (!stream->sends && !stream->memory) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
   }
@@ -217,12 +277,12 @@ enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm
                                     const struct by_experiment *experiment, const struct by_flow_order *orders,
                                     double *rates) {
   struct session s = {.comm = comm, .answers = answers, .experiment = experiment, .orders = orders};
-  double *own = calloc(2 * (size_t)experiment->n, sizeof *own);
+  double *own = calloc(BY_MEASURE_FOUND * (size_t)experiment->n, sizeof *own);
   enum banyan_status status = own ? session_init(&s) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
   if (status == BANYAN_OK) status = flow(&s);
   if (status == BANYAN_OK) {
     reckon(&s, own);
-    status = banyan_reduce(comm, own, rates, 2 * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
+    status = banyan_reduce(comm, own, rates, BY_MEASURE_FOUND * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
   }
   if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
   session_fini(&s);

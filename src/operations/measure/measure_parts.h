@@ -2,7 +2,10 @@
  *
  *   measure.c             which ranks measure, and what they do in turn
  *   measure_sites.c       sites with long round trips between them: each by itself, then all together
- *   measure_lead.c        rank 0: what is measured, how long, and what becomes of it
+ *   measure_lead.c        rank 0: what is measured, and what becomes of it
+ *   measure_links.c       the same for hosts that are wired to each other
+ *   measure_probes.c      probes, and flows across sites
+ *   measure_pace.c        how long flows go, and with which messages
  *   measure_experiment.c  experiments, which rank 0 chooses and all follow
  *   measure_direct.c      which hosts reach each other without a router or another host
  *   measure_delays.c      delays, with a first guess at rates
@@ -28,6 +31,8 @@ struct by_pairs_measured {
 
 enum {
   BY_MEASURE_DEPTH = 16,
+  BY_MEASURE_FIRST = 2, /* messages of a flow with which it begins */
+  BY_MEASURE_FOUND = 3, /* values that by_measure_flows finds of a flow */
   BY_MEASURE_MOST_NAME = 512,
   BY_MEASURE_LINKS_PER_HOST = 3, /* where hosts are wired to each other, on average at most */
   BY_MEASURE_ANSWERS = 1,
@@ -44,6 +49,9 @@ struct by_experiment {
   uint32_t most_block;
   uint32_t depth; /* messages of a flow that are under way at most, BY_MEASURE_DEPTH or fewer: answers wait behind those
                      of the way back, and the flow whose answers wait longer is not to starve */
+  uint32_t first; /* messages of a flow with which it begins */
+  uint32_t one_way;  /* 1: nothing goes the other way, so answers tell how long messages take: none is sent that would
+                        arrive after the end */
   uint32_t reserved; /* 0 */
   double warm_up, lasts,
       margin;  /* seconds that do not count, that do, and that are sent on for ranks that are behind */
@@ -60,10 +68,12 @@ struct by_measurement {
   double until;    /* seconds after that in which experiments are to end, where the time is limited */
   uint32_t n_most; /* flows that an experiment may have */
   struct by_flow_order *orders;
-  double *tried; /* 2 n_most: what by_measure_flows found */
+  double *tried; /* BY_MEASURE_FOUND n_most: what by_measure_flows found */
   /* At rank 0 only */
   struct by_pairs_measured pairs;
-  bool far;                /* on all ranks: round trips are long, and were measured all at once only */
+  bool wired;              /* on all ranks: hosts are wired to each other, and round trips were measured all at once
+                              only; */
+  bool far;                /* some of them are long */
   uint8_t *direct;         /* n x n: a datagram came from one to another that no router forwards */
   double *best;            /* bit/s from one to another; n x n */
   double *sent, *received; /* the most that each host did in all */
@@ -92,10 +102,59 @@ BANYAN_CHECK enum banyan_status by_measure_end(struct by_measurement *m, enum ba
 /* All leaders. Rank 0: has all run the experiment of `m->orders`, whose results are in `m->tried` then. */
 BANYAN_CHECK enum banyan_status by_measure_run(struct by_measurement *m, const struct by_experiment *experiment);
 
+/* ---- how flows go, at rank 0 */
+
+/* Answers wait behind messages of the way back, so that with many under way a flow whose answers wait longer than those
+ * of others would starve. */
+struct by_measure_pace {
+  double time;     /* seconds that a message is to take, or half a round trip */
+  double most_off; /* times that a pair may be faster than was found so far */
+  uint32_t depth;  /* messages of a flow that are under way at most */
+  double patience; /* times `time`, in which an answer is to come */
+  bool apart;      /* flows of a host do not share what it can do */
+};
+
+static inline bool by_measure_is_quick(const struct by_measurement *m) {
+  return m->options.seconds > 0;
+}
+
+/* In seconds. */
+double by_measure_round_trip(const struct by_measurement *m, const struct by_flow_order *order);
+/* Of the first n orders. */
+double by_measure_longest_trip(const struct by_measurement *m, uint32_t n);
+/* How many of n flows the host sends that sends this one, or receives that receives it; the larger one. */
+uint32_t by_measure_count_alike(const struct by_flow_order *orders, uint32_t n, const struct by_flow_order *order);
+
+/* Blocks of the orders that are there, and what the experiment allows. */
+void by_measure_choose_blocks(struct by_measurement *m, struct by_experiment *experiment,
+                              const struct by_measure_pace *pace);
+/* These choose times, too: as long as it takes to be precise; */
+BANYAN_CHECK enum banyan_status by_measure_take_time(struct by_measurement *m, struct by_experiment *experiment,
+                                                     const struct by_measure_pace *pace);
+/* an equal part of the time that is left for `left` experiments and the probes, of which there is to be enough; */
+BANYAN_CHECK enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left,
+                                                      struct by_experiment *experiment, struct by_measure_pace pace);
+/* and for long round trips: flows begin with few messages, and what a narrow line cannot take is not to wait for long.
+ */
+void by_measure_go_far(const struct by_measurement *m, struct by_experiment *experiment);
+/* How many more experiments of the first n orders there is time for at least. */
+uint32_t by_measure_count_possible(const struct by_measurement *m, uint32_t n);
+
+/* Runs the experiment, and fills m->rates. */
+BANYAN_CHECK enum banyan_status by_measure_try(struct by_measurement *m, const struct by_experiment *experiment);
+/* Adds the rates of n flows to what is known. */
+void by_measure_take_rates(struct by_measurement *m, uint32_t n);
+
+/* ---- what rank 0 does */
+
+/* A round trip of more seconds is long. */
+#define BY_MEASURE_FAR_TRIP 3e-3
+
 /* Rank 0: measures as the options say. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_measure_lead(struct by_measurement *m, struct by_measured *out);
-/* Rank 0: fills in the rates of these flows, round by round. */
-BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n);
+/* Rank 0: fills in the rates of these flows, round by round; `links`: each has a link for itself. */
+BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n,
+                                                       bool links);
 
 /* The same of a site, which others reach through the last node, with no probes. */
 BANYAN_CHECK enum banyan_status by_measure_lead_site(struct by_measurement *m, struct by_topology **out);
@@ -105,8 +164,14 @@ BANYAN_CHECK enum banyan_status by_measure_lead_across(struct by_measurement *m,
                                                        uint32_t n, double rate, struct by_measured *out);
 /* Names for m->n hosts, of BY_MEASURE_MOST_NAME bytes each. */
 void by_measure_name_hosts(const struct by_measurement *m, char (*names)[BY_MEASURE_MOST_NAME], const char **out);
-/* Rank 0: whether hosts are wired to each other, as measure.h describes. */
+/* Rank 0: whether hosts are wired to each other, as measure.h describes; and if so, measures their links. */
 bool by_measure_is_wired(const struct by_measurement *m);
+BANYAN_CHECK enum banyan_status by_measure_links(struct by_measurement *m, const char *const *names,
+                                                 struct by_measured *out);
+/* Rank 0: which flows are probes, for the topology in *out; another one, for which there is room. */
+BANYAN_CHECK enum banyan_status by_measure_choose_probes(const struct by_measurement *m, struct by_measured *out);
+void by_measure_add_probe(const struct by_measurement *m, struct by_measured *out, uint32_t round, uint32_t from,
+                          uint32_t to);
 /* Rank 0, for people. */
 void by_measure_report(const struct by_measurement *m, const char *what);
 
@@ -125,7 +190,8 @@ BANYAN_CHECK enum banyan_status by_measure_across(struct by_measurement *m, cons
  * Takes some milliseconds. */
 BANYAN_CHECK enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct);
 /* The same; `answers` has the same ranks. Rank 0 gets what each of n flows got, in bit/s, and behind that n values > 0
- * for those that stood still for a good part of the time. */
+ * for those that stood still for a good part of the time, and behind these n rates that the senders' kernels found, 0
+ * where they do not know: they are rougher, but ranks need not run meanwhile. */
 BANYAN_CHECK enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm *answers,
                                                  const struct by_experiment *experiment,
                                                  const struct by_flow_order *orders, double *rates);

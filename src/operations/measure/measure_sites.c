@@ -19,7 +19,7 @@ static const double too_far = 2;                              /* seconds: no rou
 
 /* What rank 0 sends to all. */
 struct division {
-  uint32_t n, far;
+  uint32_t n, wired, far;
   double until;
 };
 
@@ -32,9 +32,10 @@ static double choose_until(const struct by_measurement *m, double trip) {
 static struct division divide(struct by_measurement *m, uint32_t *site_of) {
   double trip = by_sites_longest_trip(m->n, m->pairs.delay);
   uint32_t n = by_sites_find(m->n, m->pairs.delay, site_of);
-  bool wired = n > 1 && by_measure_is_wired(m);
+  bool wired = by_measure_is_wired(m);
   by_debug("measure", "%u hosts at %u sites, round trips of up to %g s", m->n, n, trip);
-  return (struct division){.n = wired || trip > too_far ? 1 : n, .far = wired, .until = choose_until(m, trip)};
+  return (struct division){
+      .n = wired || trip > too_far ? 1 : n, .wired = wired, .far = n > 1, .until = choose_until(m, trip)};
 }
 
 static bool is_sound(const struct by_measurement *m, const struct division *d, const uint32_t *site_of) {
@@ -52,6 +53,7 @@ static enum banyan_status agree(struct by_measurement *m, struct by_measure_site
     return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 divided %u hosts into %u sites", m->n, division.n);
   sites->n = division.n;
   sites->until = division.until;
+  m->wired = division.wired;
   m->far = division.far;
   return BANYAN_OK;
 }

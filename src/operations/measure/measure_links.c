@@ -1,0 +1,188 @@
+/* Hosts that are wired to each other: all links at once one way, then the other. A busy machine lets flows wait and has
+ * them taken late, so single tries are off, most of them down. Each link is tried, both ways, until two tries agree
+ * with which no other one got much more. Those that are still open become fewer, and so what waits for the machine. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "link_tries.h"
+#include "log.h"
+#include "measure_parts.h"
+
+enum { FEW_ROUNDS = 4, FEW = 8 };
+
+static const double likely_rate = 5e8; /* bit/s of a link with a long round trip, before any is known */
+
+struct wire {
+  uint32_t a, b;
+  struct by_link_tries tries; /* there is from a to b */
+};
+
+struct wires {
+  uint32_t n;
+  struct wire *all;
+  struct by_probe *probes; /* of a round: 2 n */
+};
+
+/* ---- which links there are */
+
+static bool is_link(const struct by_measurement *m, uint32_t a, uint32_t b) {
+  return m->direct[(size_t)a * m->n + b] && m->direct[(size_t)b * m->n + a];
+}
+
+static uint32_t count_links(const struct by_measurement *m) {
+  uint32_t links = 0;
+  for (uint32_t a = 0; a < m->n; a++)
+    for (uint32_t b = a + 1; b < m->n; b++) links += is_link(m, a, b);
+  return links;
+}
+
+/* Whether all hosts can be reached over links; `seen` has room for n. */
+static bool are_joined(const struct by_measurement *m, uint32_t *seen) {
+  uint32_t n = 1;
+  seen[0] = 0;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t v = 0; v < m->n; v++) {
+      bool known = false;
+      for (uint32_t k = 0; k < n && !known; k++) known = seen[k] == v;
+      if (!known && is_link(m, seen[i], v)) seen[n++] = v;
+    }
+  return n == m->n;
+}
+
+/* 0: they are not wired to each other, or it is not known. */
+static uint32_t find_links(const struct by_measurement *m) {
+  uint32_t links = count_links(m), *seen = malloc(m->n * sizeof *seen);
+  bool few = links < m->n * (m->n - 1) / 2 && links <= BY_MEASURE_LINKS_PER_HOST * m->n;
+  bool found = seen && few && are_joined(m, seen);
+  free(seen);
+  return found ? links : 0;
+}
+
+bool by_measure_is_wired(const struct by_measurement *m) {
+  return find_links(m) > 0;
+}
+
+static enum banyan_status wires_init(struct wires *w, const struct by_measurement *m) {
+  uint32_t n = find_links(m);
+  *w = (struct wires){.all = calloc(n + 1, sizeof *w->all), .probes = calloc(2 * (size_t)n + 1, sizeof *w->probes)};
+  if (!w->all || !w->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u links", n);
+  for (uint32_t a = 0; a < m->n; a++)
+    for (uint32_t b = a + 1; b < m->n; b++)
+      if (is_link(m, a, b)) w->all[w->n++] = (struct wire){.a = a, .b = b};
+  return BANYAN_OK;
+}
+
+static void wires_fini(struct wires *w) {
+  free(w->all);
+  free(w->probes);
+}
+
+/* ---- rounds */
+
+static uint32_t count_open(const struct wires *w) {
+  uint32_t open = 0;
+  for (uint32_t i = 0; i < w->n; i++) open += by_link_tries_open(&w->all[i].tries);
+  return open;
+}
+
+static bool lacks_any(const struct wires *w) {
+  bool lacks = false;
+  for (uint32_t i = 0; i < w->n; i++) lacks |= by_link_tries_lack(&w->all[i].tries);
+  return lacks;
+}
+
+/* Those that are open, there and then back. */
+static enum banyan_status run_round(struct by_measurement *m, struct wires *w) {
+  uint32_t n = 0;
+  for (int way = 0; way < 2; way++)
+    for (uint32_t i = 0; i < w->n; i++) {
+      const struct wire *wire = &w->all[i];
+      if (!by_link_tries_open(&wire->tries)) continue;
+      w->probes[n++] = (struct by_probe){.round = (uint32_t)way,
+                                         .from = way ? wire->b : wire->a,
+                                         .to = way ? wire->a : wire->b,
+                                         .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
+    }
+  BY_TRY(by_measure_lead_probes(m, w->probes, n, true));
+  for (uint32_t i = 0, k = 0; i < w->n; i++) {
+    struct wire *wire = &w->all[i];
+    if (!by_link_tries_open(&wire->tries)) continue;
+    by_link_tries_add(&wire->tries, w->probes[k].rate, w->probes[n / 2 + k].rate);
+    k++;
+  }
+  return BANYAN_OK;
+}
+
+/* Whether there is time for a round that takes so long, and reason. Long round trips leave time for one. A few links do
+ * not hold up the job for long: it finds out more about them while it runs. */
+static bool goes_on(const struct by_measurement *m, const struct wires *w, int round, double takes) {
+  uint32_t open = count_open(w);
+  if (!open || round == BY_LINK_TRIES) return false;
+  by_debug("measure", "%u of %u links are open", open, w->n);
+  if (!by_measure_is_quick(m) || round == 0 || (round < BY_LINK_LEAST && !m->far)) return true;
+  if (round < BY_LINK_LEAST_UNEQUAL && lacks_any(w)) return true;
+  return by_seconds_since(m->start) + takes <= m->options.seconds && (round < FEW_ROUNDS || open > w->n / FEW);
+}
+
+static enum banyan_status run_rounds(struct by_measurement *m, struct wires *w) {
+  double takes = 0;
+  for (size_t pair = 0; m->far && pair < (size_t)m->n * m->n; pair++) m->pairs.rate[pair] = likely_rate;
+  for (int i = 0; goes_on(m, w, i, takes); i++) {
+    double begun = by_seconds_since(m->start);
+    BY_TRY(run_round(m, w));
+    takes = by_seconds_since(m->start) - begun;
+  }
+  return BANYAN_OK;
+}
+
+/* ---- what becomes of it */
+
+static enum banyan_status infer(const struct by_measurement *m, const struct wires *w, const char *const *names,
+                                struct by_topology **out) {
+  struct by_survey_link *found = calloc(w->n + 1, sizeof *found);
+  if (!found) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measured links");
+  for (uint32_t i = 0; i < w->n; i++) {
+    const struct wire *wire = &w->all[i];
+    bool agreed;
+    found[i] = (struct by_survey_link){.a = wire->a,
+                                       .b = wire->b,
+                                       .there = by_link_tries_rate(&wire->tries, 0, &agreed),
+                                       .back = by_link_tries_rate(&wire->tries, 1, &agreed),
+                                       .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
+  }
+  enum banyan_status status = by_survey_infer_links(m->n, found, w->n, "measured", names, out);
+  free(found);
+  for (uint32_t i = 0; status == BANYAN_OK && i < w->n; i++)
+    (*out)->links[i].rough = by_link_tries_open(&w->all[i].tries);
+  return status;
+}
+
+/* The same flows, with these rates. */
+static enum banyan_status choose_probes(const struct by_measurement *m, const struct wires *w,
+                                        struct by_measured *out) {
+  out->probes = calloc(2 * (size_t)w->n + 1, sizeof *out->probes);
+  if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network");
+  for (uint32_t way = 0; way < 2; way++)
+    for (uint32_t i = 0; i < w->n; i++) {
+      const struct wire *wire = &w->all[i];
+      bool agreed;
+      by_measure_add_probe(m, out, way, way ? wire->b : wire->a, way ? wire->a : wire->b);
+      out->probes[out->n_probes - 1].rate = by_link_tries_rate(&wire->tries, (int)way, &agreed);
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measure_links(struct by_measurement *m, const char *const *names, struct by_measured *out) {
+  struct wires w;
+  enum banyan_status status = wires_init(&w, m);
+  by_measure_report(m, "hosts that are wired to each other, all links at once");
+  if (status == BANYAN_OK) status = run_rounds(m, &w);
+  if (status == BANYAN_OK) status = infer(m, &w, names, &out->topology);
+  if (status == BANYAN_OK) status = choose_probes(m, &w, out);
+  if (status == BANYAN_OK && count_open(&w))
+    by_info("measure", "%u of %u links are measured roughly: no two tries agree", count_open(&w), w.n);
+  wires_fini(&w);
+  return status;
+}
