@@ -14,6 +14,7 @@
 #include "network_cache.h"
 #include "network_file.h"
 #include "plan.h"
+#include "plan_trial.h"
 #include "planner.h"
 #include "text.h"
 #include "topology_synth.h"
@@ -348,11 +349,33 @@ static void test_forecast(void **state) {
   assert_false(found.hopeful);
 }
 
+/* A trial's calls that differ from each other are no evidence for less than that. */
+static void test_trial(void **state) {
+  (void)state;
+  struct by_plan_rounds clear = {.ours = {0.092, 0.093}, .builtin = {0.1, 0.101}, .n = 3, .won = 3};
+  assert_true(by_plan_trial_won(&clear, false));
+  struct by_plan_rounds rounds = clear;
+  rounds.won = 1; /* the least time was luck */
+  assert_false(by_plan_trial_won(&rounds, false));
+  rounds = clear;
+  rounds.builtin.next = 0.12; /* by 20 % */
+  assert_false(by_plan_trial_won(&rounds, true));
+  rounds = clear;
+  rounds.ours = (struct by_plan_times){0.098, 0.099}; /* by 2 % only */
+  assert_false(by_plan_trial_won(&rounds, false));
+  struct by_plan_rounds single = {.ours = {1, INFINITY}, .builtin = {1.05, INFINITY}, .n = 1, .won = 1, .single = true};
+  assert_false(by_plan_trial_won(&single, false));
+  assert_true(by_plan_trial_won(&single, true));
+  single.builtin.least = 1.2;
+  assert_true(by_plan_trial_won(&single, false));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_read_back), cmocka_unit_test(test_decision), cmocka_unit_test(test_refused),
       cmocka_unit_test(test_files),     cmocka_unit_test(test_folder),   cmocka_unit_test(test_gateways),
       cmocka_unit_test(test_compare),   cmocka_unit_test(test_forecast), cmocka_unit_test(test_refined),
+      cmocka_unit_test(test_trial),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
