@@ -19,7 +19,7 @@
 #include "text.h"
 #include "topology_formats.h"
 
-enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 2 };
+enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 3 };
 
 static const double measure_time = 0.75; /* seconds */
 static const double patience = 0.4;      /* seconds: a measurement that fails sooner is made again */
@@ -202,7 +202,15 @@ static void place_probes(const struct automatic *a, struct by_probe *out) {
   }
 }
 
-/* One try more, of which what is known in `best` is the most; all ranks get `off`, the factor that is left. */
+/* Which of two tries is nearer to what the probe got before: what disturbs one of them may not disturb the other. 0:
+ * none.
+ */
+static double choose_nearer(double before, double one, double other) {
+  if (!(one > 0) || !(other > 0)) return fmax(one, other);
+  return fabs(log(one / before)) <= fabs(log(other / before)) ? one : other;
+}
+
+/* One try more, with the nearest ones so far in `best`; all ranks get `off`, the factor that is left. */
 static enum banyan_status try_probes(struct automatic *a, struct by_probe *now, double *best, double *off) {
   const struct by_measured *measured = &a->entry.measured;
   bool leads = a->comm->rank == 0;
@@ -211,7 +219,8 @@ static enum banyan_status try_probes(struct automatic *a, struct by_probe *now, 
   if (status != BANYAN_OK && !goes_on(a)) return status;
   if (leads && status != BANYAN_OK) *off = NAN;
   if (leads && status == BANYAN_OK) {
-    for (uint32_t k = 0; k < measured->n_probes; k++) now[k].rate = best[k] = fmax(best[k], now[k].rate);
+    for (uint32_t k = 0; k < measured->n_probes; k++)
+      now[k].rate = best[k] = choose_nearer(measured->probes[k].rate, best[k], now[k].rate);
     *off = by_automatic_compare(measured->topology, measured->probes, now, measured->n_probes);
   }
   return banyan_broadcast(a->comm, off, 1, BANYAN_FLOAT64, 0);
