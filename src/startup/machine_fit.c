@@ -37,6 +37,7 @@ static const double most_difference = 1.2, most_factor = 4;
 struct fit {
   int near[2], far[2];
   int near_epoll, far_epoll; /* of near[1] and of far[1] */
+  cpu_set_t allowed;         /* that this process may use */
   int processors[2];         /* of the two threads; -1: any */
   uint64_t until;
   float *bytes, *sum; /* LONG each */
@@ -99,11 +100,10 @@ static void fini(struct fit *fit) {
 
 /* The first and the last one that this thread may use, which are hardly two halves of one core. */
 static void choose_processors(struct fit *fit) {
-  cpu_set_t allowed;
   fit->processors[0] = fit->processors[1] = -1;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  if (sched_getaffinity(0, sizeof fit->allowed, &fit->allowed) != 0 || CPU_COUNT(&fit->allowed) < 2) return;
   for (int i = 0; i < CPU_SETSIZE; i++) {
-    if (!CPU_ISSET(i, &allowed)) continue;
+    if (!CPU_ISSET(i, &fit->allowed)) continue;
     if (fit->processors[0] < 0) fit->processors[0] = i;
     fit->processors[1] = i;
   }
@@ -236,6 +236,19 @@ static void *measure_all(void *argument) {
   return NULL;
 }
 
+/* Until the thread has ended. One that gets no time on its processor may use any of them once the time is over. */
+static void join(const struct fit *fit, pthread_t thread) {
+  struct timespec end;
+  uint64_t now = by_clock_now(&by_clock_system), left = fit->until > now ? fit->until - now : 0;
+  clock_gettime(CLOCK_REALTIME, &end);
+  uint64_t nanoseconds = (uint64_t)end.tv_nsec + left;
+  end.tv_sec += (time_t)(nanoseconds / BY_SECOND);
+  end.tv_nsec = (long)(nanoseconds % BY_SECOND);
+  if (pthread_timedjoin_np(thread, NULL, &end) == 0) return;
+  if (fit->processors[0] >= 0) (void)pthread_setaffinity_np(thread, sizeof fit->allowed, &fit->allowed);
+  (void)pthread_join(thread, NULL);
+}
+
 /* Runs both threads until they have ended. */
 static enum banyan_status run_threads(struct fit *fit) {
   pthread_t measuring, other;
@@ -245,8 +258,8 @@ static enum banyan_status run_threads(struct fit *fit) {
   if (error)
     (void)shutdown(fit->near[1], SHUT_RDWR);
   else
-    (void)pthread_join(measuring, NULL);
-  (void)pthread_join(other, NULL);
+    join(fit, measuring);
+  join(fit, other);
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot make a thread");
   return fit->status == BANYAN_OK ? BANYAN_OK : by_fail(fit->status, "%s", fit->error);
 }
