@@ -41,8 +41,9 @@ BANYAN_API const char *banyan_member_handle(const struct banyan_member *member);
  *
  * Blocks until all have come, for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for a
  * plan. Only then this process leaves its group before: calls there that are under way, and later ones, end with
- * BANYAN_ERR_CLOSED, and its communicators only remain to be destroyed. On an error it stays in that group, which goes
- * on unharmed, and nothing is returned.
+ * BANYAN_ERR_CLOSED, and its communicators only remain to be destroyed. On an error nothing is returned. If it came
+ * before all had come, this process stays in the group before, which goes on unharmed; if the plan failed, as with
+ * BANYAN_ERR_PEER_DEAD, it may have left that group, too.
  *
  *   BANYAN_ERR_ARGUMENT  the name is empty, longer than 255 bytes or was used by this member before, also in vain; a
  *                        handle is malformed, damaged, of a job with another key, or given twice; this process is not

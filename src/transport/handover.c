@@ -1,7 +1,11 @@
 #include "handover.h"
 
-void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership) {
-  *handover = (struct by_handover){.lane = lane, .membership = membership};
+void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers) {
+  *handover = (struct by_handover){.lane = lane, .membership = membership, .answers = answers};
+}
+
+bool by_handover_sends(const struct by_handover *handover) {
+  return !handover->flushed && (handover->heard || !handover->answers);
 }
 
 /* Behind what was still to be sent. */
@@ -36,7 +40,7 @@ static void hear(struct by_handover *handover) {
 }
 
 bool by_handover_progress(struct by_handover *handover) {
-  if (!handover->flushed) say(handover);
   hear(handover);
+  if (by_handover_sends(handover)) say(handover);
   return handover->flushed && handover->heard && handover->lane->status == BANYAN_OK;
 }

@@ -305,7 +305,7 @@ static void test_membership(void **state) {
   for (int i = 0; i < 2; i++) {
     by_engine_fail(talk.engines[i], BANYAN_ERR_CLOSED, UINT32_MAX, "another membership");
     assert_int_equal(by_engine_take_lanes(talk.engines[i], (uint32_t)(1 - i), &lanes[i]), 1);
-    by_handover_init(&handovers[i], lanes[i], 0x0123456789abcdef);
+    by_handover_init(&handovers[i], lanes[i], 0x0123456789abcdef, i);
   }
   for (int i = 0; i < TURNS; i++) {
     for (int k = 0; k < 2; k++) through[k] = by_handover_progress(&handovers[k]);

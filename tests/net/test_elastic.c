@@ -16,6 +16,7 @@ enum { HANDLE = 2048, WHOLE = 1 << 20 };
 static struct board {
   char handles[JOB_RANKS][HANDLE];
   _Atomic int published[JOB_RANKS];
+  _Atomic bool go; /* of the test, to a process that waits for it */
 } * board;
 
 /* What a process of a test has. */
@@ -323,6 +324,41 @@ static void test_keep_connections(void **state) {
   job_end(&job, true);
 }
 
+/* Process 1 is stopped between its arrival in the new group and its end of the one before, for longer than others wait
+ * for it to keep connections: they must not give up a connection that it then takes. */
+enum { COMES = 1, HAS_COME = 2, HELD_UP_MS = 1300 };
+
+static void held_up(struct job *job, int id) {
+  struct self self = begin(job, id);
+  wait_for_handles(job);
+  form(&self, "first", every, job->n);
+  if (id == 0) banyan_comm_abort(self.comm, "as the test wants it"); /* so no link says goodbye */
+  while (banyan_comm_state(self.comm) == BANYAN_OK) usleep(500);
+  job_set_stage(job, id, COMES);
+  while (id == job->n - 1 && !atomic_load(&board->go)) usleep(500);
+  must(try_to_form(&self, "second", every, job->n, 30));
+  job_set_stage(job, id, HAS_COME);
+  check_group(&self, every, job->n);
+  end(&self);
+}
+
+static void test_held_up(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = 3, .run = held_up, .transport = "tcp"};
+  job_start(&job);
+  for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, COMES);
+  usleep(300000); /* for process 1 to meet process 0 */
+  job_signal(&job, 1, SIGSTOP);
+  atomic_store(&board->go, true);
+  job_wait_stage(&job, 0, HAS_COME);
+  job_wait_stage(&job, 2, HAS_COME);
+  usleep(HELD_UP_MS * 1000);
+  job_signal(&job, 1, SIGCONT);
+  job_wait(&job);
+  job_end(&job, true);
+}
+
 /* ---- deaths */
 
 enum { VICTIM_AT = 1, FORMED = 2 };
@@ -462,6 +498,7 @@ int main(void) {
       cmocka_unit_test(test_old_group),
       cmocka_unit_test(test_member_first),
       cmocka_unit_test(test_keep_connections),
+      cmocka_unit_test(test_held_up),
       cmocka_unit_test(test_deaths),
       cmocka_unit_test(test_wrong_lists),
       cmocka_unit_test(test_differing_lists),

@@ -103,7 +103,8 @@ static void leave(struct end *end) {
   assert_int_equal(by_engine_take_lanes(end->engine, 1 - end->rank, end->lanes), world.n_lanes);
   by_engine_destroy(end->engine);
   end->engine = NULL;
-  for (uint32_t i = 0; i < world.n_lanes; i++) by_handover_init(&end->handovers[i], end->lanes[i], end->membership);
+  for (uint32_t i = 0; i < world.n_lanes; i++)
+    by_handover_init(&end->handovers[i], end->lanes[i], end->membership, end->rank);
 }
 
 static void advance(struct end *end, uint64_t turn) {

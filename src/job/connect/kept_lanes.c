@@ -1,4 +1,6 @@
-/* Lanes that a link had in the membership before: they become its lanes here, once both ends have changed. */
+/* Lanes that a link had in the membership before: they become its lanes here, once both ends have changed. Of a pair
+ * the higher process, which would connect, answers and may give up; the lower one waits for it, or for the end of the
+ * lanes, or for other connections. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -7,7 +9,7 @@
 #include "handover.h"
 #include "log.h"
 
-enum { MARKER_MS = 1000 }; /* until the peer's end has changed, too */
+enum { MARKER_MS = 1000 }; /* until the lower process's end has changed, too */
 
 struct by_kept {
   struct target *target;
@@ -64,7 +66,7 @@ static void advance(struct by_kept *kept) {
       give_up(kept, handover->lane->error);
       return;
     }
-    uint32_t in = handover->heard ? 0 : EPOLLIN, out = handover->flushed ? 0 : EPOLLOUT;
+    uint32_t in = handover->heard ? 0 : EPOLLIN, out = by_handover_sends(handover) ? EPOLLOUT : 0;
     by_loop_change(kept->watches[i], in | out);
   }
   if (through == kept->n) attach(kept);
@@ -94,7 +96,7 @@ static void begin(void *context) {
     give_up(kept, banyan_error_text());
     return;
   }
-  by_loop_set_delay(loop, &kept->late, MARKER_MS * BY_MILLISECOND);
+  if (kept->handovers[0].answers) by_loop_set_delay(loop, &kept->late, MARKER_MS * BY_MILLISECOND);
   advance(kept);
 }
 
@@ -110,7 +112,8 @@ void by_connector_keep(struct by_connector *connector, uint32_t process, struct 
   }
   *kept = (struct by_kept){.connector = connector, .process = process, .n = n};
   by_timer_init(&kept->late, is_late, kept);
-  for (uint32_t i = 0; i < n; i++) by_handover_init(&kept->handovers[i], lanes[i], connector->job->membership);
+  bool answers = process < connector->job->rank;
+  for (uint32_t i = 0; i < n; i++) by_handover_init(&kept->handovers[i], lanes[i], connector->job->membership, answers);
   if (by_loop_post(connector->job->loop, begin, kept) != BANYAN_OK) free_kept(kept, true);
 }
 
