@@ -52,6 +52,8 @@ struct target {
   enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
   struct by_timer lacking;        /* for long */
   struct by_kept *kept;           /* lanes of the membership before, on their way into this one; NULL: none */
+  /* They have become the link's lanes; or they are of no use, and calls wait for the link. */
+  void (*kept_ended)(struct target *target, bool attached);
   char last_error[400];
 };
 

@@ -38,7 +38,7 @@ static void give_up(struct by_kept *kept, const char *why) {
   bool wanted = kept->wanted;
   by_info("net", "the connection to %s is not kept: %s", by_job_name(target->connector->job, target->process), why);
   free_kept(kept, true);
-  if (wanted) by_target_begin(target);
+  if (wanted) target->kept_ended(target, false);
 }
 
 static void is_late(void *context) {
@@ -52,7 +52,7 @@ static void attach(struct by_kept *kept) {
   uint32_t n = kept->n;
   for (uint32_t i = 0; i < n; i++) lanes[i] = kept->handovers[i].lane;
   free_kept(kept, false);
-  by_target_finish(target);
+  target->kept_ended(target, true);
   by_info("net", "link to %s over a kept connection", by_job_name(target->connector->job, target->process));
   events->attach(events->context, target->process, lanes, n);
 }

@@ -485,9 +485,17 @@ void by_target_begin(struct target *target) {
   begin_round(target);
 }
 
+static void kept_ended(struct target *target, bool attached) {
+  if (attached)
+    by_target_finish(target);
+  else
+    by_target_begin(target);
+}
+
 void by_target_init(struct target *target, struct by_connector *connector, uint32_t process) {
   target->connector = connector;
   target->process = process;
+  target->kept_ended = kept_ended;
   memset(target->fds, 0xff, sizeof target->fds);
   by_timer_init(&target->stagger, stagger_over, target);
   by_timer_init(&target->timeout, timed_out, target);
