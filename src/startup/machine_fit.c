@@ -301,7 +301,7 @@ static double limit(double cost, double usual) {
 enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_cost_rates *rates) {
   BY_TRY(check_halves("a message", samples->message));
   BY_TRY(check_halves("a round trip", samples->trip));
-  BY_TRY(check_halves("a thousandth of a byte", samples->byte));
+  BY_TRY(check_halves("a byte", samples->byte));
   double message = median(samples->message, BY_FIT_BLOCKS);
   /* A trip has two ways. On each a vertex has a message's cost beside that of the hop. */
   rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - message, rates->hop);
