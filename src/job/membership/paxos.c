@@ -149,7 +149,6 @@ static enum banyan_status handle_late(struct by_paxos *paxos, uint32_t from, con
 
 static enum banyan_status handle(struct by_paxos *paxos, uint32_t from, const struct by_paxos_message *message) {
   if (paxos->state == BY_PAXOS_CLOSED) return handle_late(paxos, from, message);
-  if (message->ballot > paxos->highest) paxos->highest = message->ballot;
   switch (message->kind) {
   case BY_PAXOS_REPORT:
     merge_view(paxos, &message->view);
@@ -157,6 +156,9 @@ static enum banyan_status handle(struct by_paxos *paxos, uint32_t from, const st
     return consider(paxos);
   case BY_PAXOS_PREPARE:
   case BY_PAXOS_ACCEPT:
+    if (message->ballot % paxos->n != from)
+      return by_fail(BANYAN_ERR_PROTOCOL, "rank %u uses ballot %llu, which is rank %llu's", from,
+                     (unsigned long long)message->ballot, (unsigned long long)message->ballot % paxos->n);
     if (by_rank_set_has(&message->view.dead, paxos->config.self)) return BANYAN_OK; /* which is wrong */
     by_rank_set_merge(&paxos->view.dead, &message->view.dead);
     return message->kind == BY_PAXOS_PREPARE ? handle_prepare(paxos, from, message)

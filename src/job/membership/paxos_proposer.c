@@ -197,6 +197,7 @@ enum banyan_status by_paxos_begin_round(struct by_paxos *paxos) {
   if (!paxos->suspicions) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a change of members");
   paxos->ballot = paxos->promised = paxos->highest = ballot;
   paxos->state = BY_PAXOS_PREPARING;
+  paxos->followed = false;
   paxos->asks = 0;
   by_rank_set_clear(&paxos->votes);
   by_rank_set_clear(&paxos->ballot_dead);
