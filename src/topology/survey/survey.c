@@ -14,8 +14,7 @@ enum {
   LEAST_ROUNDS = 4,
   LEAST_OF_PART = 4,
   FEW_ROUNDS = 9,
-  OPEN_ROUNDS = 4,
-  OPEN_TIMES = 1
+  OPEN_ROUNDS = 4
 };
 
 /* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
