@@ -324,18 +324,25 @@ enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, u
   return status;
 }
 
-enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
+static enum banyan_status check_part(const struct by_plan *plan, const struct by_class *class_, uint32_t part,
                                      enum banyan_collective collective, uint32_t root) {
   uint32_t n = by_collective(collective)->helpers ? plan->n_vertices : plan->n_ranks, made = 0;
   struct by_schedule **schedules = calloc(n ? n : 1, sizeof(struct by_schedule *));
   if (!schedules) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %u schedules", n);
   enum banyan_status status = BANYAN_OK;
   while (made < n && status == BANYAN_OK) {
-    status = by_schedule_compile(plan, class_, collective, root, made, &schedules[made]);
+    status = by_schedule_compile_part(plan, class_, part, plan->version, collective, root, made, &schedules[made]);
     if (status == BANYAN_OK) made++;
   }
   if (status == BANYAN_OK) status = by_schedule_check_all(schedules, n);
   for (uint32_t i = 0; i < made; i++) by_schedule_destroy(schedules[i]);
   free(schedules);
   return status;
+}
+
+enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
+                                     enum banyan_collective collective, uint32_t root) {
+  BY_TRY(check_part(plan, class_, BY_PART_ALL, collective, root));
+  uint32_t part = by_schedule_part(plan, class_, collective, UINT64_MAX);
+  return part == BY_PART_ALL ? BANYAN_OK : check_part(plan, class_, part, collective, root);
 }

@@ -16,8 +16,8 @@
 
 #include "schedule.h"
 
-/* Compiles the schedules of all ranks and checks them. BANYAN_ERR_PLAN: a property does not hold; the text names rank,
- * step, piece and term. `root` as in by_schedule_compile. */
+/* Compiles the schedules of all ranks and checks them, those for large buffers too, where they differ. BANYAN_ERR_PLAN:
+ * a property does not hold; the text names rank, step, piece and term. `root` as in by_schedule_compile. */
 BANYAN_CHECK enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
                                                   enum banyan_collective collective, uint32_t root);
 /* Checks existing schedules, of ranks 0 .. n - 1, or of all ranks and the helpers after them. Cost: for each piece, the

@@ -141,7 +141,8 @@ static enum banyan_status get_helped(const struct by_helped *helped, const struc
     return by_helped_get(helped, plan, index, BY_PART_PLAIN, plan->version, collective, root, out);
   bool ring = servers && (by_collective(collective)->blocks || collective == BANYAN_ALLREDUCE);
   const struct by_plan *among = ring ? helped->rings : helped->among;
-  BY_TRY(by_helped_get(helped, among, index, BY_PART_ALL, among->version, collective, root, out));
+  uint32_t part = by_schedule_part(among, &among->classes[index], collective, bytes);
+  BY_TRY(by_helped_get(helped, among, index, part, among->version, collective, root, out));
   if (!servers || !falls_back(user, empty)) return BANYAN_OK;
   (*out)->fallback = true;
   if (bytes >= NOTABLE) log_fallback(helped->team, plan, user);
@@ -160,7 +161,8 @@ static enum banyan_status get_program(struct by_team *team, const struct banyan_
   uint32_t root = kind->rooted && !empty ? (uint32_t)user->root : 0;
   if (helped) return get_helped(helped, user, bytes, collective, root, empty, out);
   const struct by_plan *plan = team->plan;
-  return by_program_get(team, &team->vertices, plan, by_plan_class_of(plan, collective, bytes), BY_PART_ALL,
+  const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
+  return by_program_get(team, &team->vertices, plan, class_, by_schedule_part(plan, class_, collective, bytes),
                         plan->version, collective, root, out);
 }
 

@@ -20,7 +20,7 @@ static void merge(struct by_compile *compile) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     const struct by_message *message = &compile->messages[i];
-    if (n && by_message_continues(&compile->messages[n - 1], message))
+    if (n && by_message_continues(compile, &compile->messages[n - 1], message))
       compile->messages[n - 1].last = message->last;
     else
       compile->messages[n++] = *message;
@@ -160,6 +160,13 @@ enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct 
                                        enum banyan_collective collective, uint32_t root, uint32_t rank,
                                        struct by_schedule **out) {
   return by_schedule_compile_part(plan, class_, BY_PART_ALL, plan->version, collective, root, rank, out);
+}
+
+uint32_t by_schedule_part(const struct by_plan *plan, const struct by_class *class_, enum banyan_collective collective,
+                          uint64_t bytes) {
+  enum { LARGE = 64 << 10 }; /* bytes of a block's part in a tree */
+  bool sums = by_collective(collective)->blocks && by_collective(collective)->up;
+  return sums && bytes / LARGE >= (uint64_t)plan->n_ranks * class_->n_groups ? BY_PART_APART : BY_PART_ALL;
 }
 
 void by_schedule_destroy(struct by_schedule *schedule) {

@@ -59,7 +59,7 @@ struct route {
 static void add(struct by_compile *compile, const struct by_message *message) {
   uint32_t n = compile->n_messages, near = n < MOST_NEAR ? n : MOST_NEAR;
   for (uint32_t i = 1; !message->exchange && i <= near; i++)
-    if (by_message_continues(&compile->messages[n - i], message)) {
+    if (by_message_continues(compile, &compile->messages[n - i], message)) {
       compile->messages[n - i].last = message->last;
       return;
     }
@@ -346,7 +346,7 @@ static void list_direct(struct by_compile *compile) {
 }
 
 static bool is_part(const struct by_compile *compile, uint32_t group) {
-  if (compile->part == BY_PART_ALL) return true;
+  if (compile->part == BY_PART_ALL || compile->part == BY_PART_APART) return true;
   if (compile->part != BY_PART_PLAIN) return compile->part == group;
   return !by_group_has_helpers(compile->plan, &compile->class_->groups[group]);
 }

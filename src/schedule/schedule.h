@@ -28,9 +28,12 @@ enum { BY_SCHEDULE_MOST_IN = 64 };
 /* Place of the own operand where there is none: a helper's first sum. */
 #define BY_NO_OWN UINT16_MAX
 
-/* Which groups of a class a schedule is for: all, those of ranks alone, or the one of this number. */
+/* Which groups of a class a schedule is for: all, those of ranks alone, or the one of this number. Or all, with a
+ * message for each block that goes over an edge of a tree, where otherwise all blocks that do are one message, each of
+ * which waits for those before it. */
 #define BY_PART_ALL UINT32_MAX
 #define BY_PART_PLAIN (UINT32_MAX - 1)
+#define BY_PART_APART (UINT32_MAX - 2)
 
 /* Where bytes live. Byte x of the layout is at buffer + x - bounds[origin[b]]. */
 enum by_buffer { BY_BUFFER_SEND, BY_BUFFER_RECV, BY_BUFFER_TMP, BY_BUFFERS };
@@ -96,12 +99,16 @@ struct by_schedule {
 BANYAN_CHECK enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
                                                     enum banyan_collective collective, uint32_t root, uint32_t rank,
                                                     struct by_schedule **out);
-/* The same for a part of the class (BY_PART_ALL, ...), whose messages travel under a version of their own. The layout
- * is that of the whole. */
+/* The same for a part of the class (BY_PART_ALL, ...), whose messages travel under a version of their own; all ranks
+ * compile the same part. The layout is that of the whole. */
 BANYAN_CHECK enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const struct by_class *class_,
                                                          uint32_t part, uint32_t version,
                                                          enum banyan_collective collective, uint32_t root,
                                                          uint32_t rank, struct by_schedule **out);
+/* For a buffer of so many bytes: BY_PART_APART where sums have blocks so large that a message for each costs little;
+ * else BY_PART_ALL. */
+uint32_t by_schedule_part(const struct by_plan *plan, const struct by_class *class_, enum banyan_collective collective,
+                          uint64_t bytes);
 void by_schedule_destroy(struct by_schedule *schedule);
 
 /* Fills bounds[0 .. n_pieces] in bytes. `count` is the call's (see

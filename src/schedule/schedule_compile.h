@@ -40,7 +40,7 @@ struct by_message {
 struct by_compile {
   const struct by_plan *plan;
   const struct by_class *class_;
-  uint32_t part;                /* BY_PART_ALL, BY_PART_PLAIN or a group */
+  uint32_t part;                /* as of by_schedule_compile_part */
   struct by_schedule *schedule; /* carries collective, root, rank and the layout */
   struct by_arena work;
   struct by_message *messages;
@@ -54,10 +54,12 @@ struct by_compile {
   bool failed;
 };
 
-/* Whether a message goes on where the one before it ends. */
-static inline bool by_message_continues(const struct by_message *before, const struct by_message *message) {
+/* Whether a message goes on where the one before it ends, and may be one with it. */
+static inline bool by_message_continues(const struct by_compile *compile, const struct by_message *before,
+                                        const struct by_message *message) {
   return before->last == message->first && before->peer == message->peer && before->level == message->level &&
-         before->phase == message->phase && before->out == message->out && before->group == message->group;
+         before->phase == message->phase && before->out == message->out && before->group == message->group &&
+         (compile->part != BY_PART_APART || compile->class_->groups[message->group].kind != BY_GROUP_TREE);
 }
 
 /* Compares n numbers, the first ones first; for qsort. */

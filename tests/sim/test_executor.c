@@ -102,6 +102,30 @@ static void test_all_families(void **state) {
     }
 }
 
+/* Large blocks of sums are messages of their own, small ones are not; calls of both kinds are under way at once, one of
+ * them with blocks of different sizes, some empty. */
+static void test_large_blocks(void **state) {
+  enum { RANKS = 5, LARGE = 40000 };
+  static const char *const trees[] = {"star", "chain", "tree:2", "double-tree"};
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  (void)state;
+  for (size_t t = 0; t < sizeof trees / sizeof *trees; t++) {
+    struct world *world = calloc(1, sizeof *world);
+    world_init(world, RANKS, trees[t], &net, &engine, 9);
+    world->n_operations = 4;
+    for (uint32_t d = 0; d < world->n_operations; d++)
+      world->operations[d] = (struct operation){
+          .call = {.collective = BANYAN_REDUCE_SCATTER, .count = d % 2 ? LARGE : 100, .dtype = BANYAN_FLOAT32}};
+    struct operation *uneven = &world->operations[2];
+    for (uint32_t r = 0; r < RANKS; r++) uneven->counts[r] = r % 2 ? 0 : 2 * LARGE;
+    uneven->call.counts = uneven->counts;
+    run_world(world, 9);
+    world_fini(world);
+    free(world);
+  }
+}
+
 /* A plan's chunk size limits the payload of a frame. */
 static void test_chunk(void **state) {
   (void)state;
@@ -228,9 +252,9 @@ static void test_times(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls), cmocka_unit_test(test_many_ranks),
-      cmocka_unit_test(test_chunk),        cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation),
-      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_all_families),  cmocka_unit_test(test_random_calls), cmocka_unit_test(test_many_ranks),
+      cmocka_unit_test(test_large_blocks),  cmocka_unit_test(test_chunk),        cmocka_unit_test(test_deaths),
+      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests_name("executor over simulated links", tests, NULL, NULL);
 }

@@ -55,6 +55,37 @@ static void test_messages(void **state) {
   }
 }
 
+/* Large blocks of a sum go up a tree apart: a rank of a chain sends those of the ranks on each side, one message each,
+ * as soon as they are there. Small ones, and those of other trees and collectives, go together. */
+static void test_large_blocks(void **state) {
+  enum { RANKS = 5, LARGE = 64 << 10 };
+  struct by_plan *chain, *halving;
+  struct by_schedule *schedule;
+  (void)state;
+  assert_ok(by_plan_builtin("chain", RANKS, &chain));
+  assert_ok(by_plan_builtin("halving", 8, &halving));
+  const struct by_class *class_ = &chain->classes[0];
+  assert_true(by_schedule_part(chain, class_, BANYAN_REDUCE_SCATTER, RANKS * LARGE) == BY_PART_APART);
+  assert_true(by_schedule_part(chain, class_, BANYAN_REDUCE_SCATTER, RANKS * LARGE - 1) == BY_PART_ALL);
+  assert_true(by_schedule_part(chain, class_, BANYAN_ALLREDUCE, UINT64_MAX) == BY_PART_ALL);
+  assert_true(by_schedule_part(chain, class_, BANYAN_ALLGATHER, UINT64_MAX) == BY_PART_ALL);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    assert_ok(by_schedule_compile_part(chain, class_, BY_PART_APART, 1, BANYAN_REDUCE_SCATTER, 0, rank, &schedule));
+    /* to each side all blocks beyond, from each side the own one and all behind */
+    assert_int_equal(messages_out(schedule), RANKS - 1);
+    assert_int_equal(schedule->n_incoming, rank == 0 || rank == RANKS - 1 ? 1 : RANKS + 1);
+    for (uint32_t i = 0; i < schedule->n_incoming; i++)
+      assert_int_equal(schedule->incoming[i].last - schedule->incoming[i].first, 1);
+    by_schedule_destroy(schedule);
+  }
+  assert_ok(by_schedule_compile_part(halving, &halving->classes[0], BY_PART_APART, 1, BANYAN_REDUCE_SCATTER, 0, 3,
+                                     &schedule));
+  assert_int_equal(messages_out(schedule), 3);
+  by_schedule_destroy(schedule);
+  by_plan_destroy(halving);
+  by_plan_destroy(chain);
+}
+
 /* With another root the same trees form a reduce-scatter and a gather, or a scatter and an allgather. */
 static void test_rooted_messages(void **state) {
   (void)state;
@@ -453,6 +484,7 @@ static void test_leaves_a_ring_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_messages),
+      cmocka_unit_test(test_large_blocks),
       cmocka_unit_test(test_rooted_messages),
       cmocka_unit_test(test_circulant_messages),
       cmocka_unit_test(test_print_ring),

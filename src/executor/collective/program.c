@@ -79,12 +79,12 @@ static enum banyan_status make(struct by_team *team, const struct by_vertices *v
   return BANYAN_OK;
 }
 
-static struct by_program *find(struct by_team *team, const struct by_class *class_, uint32_t version,
+static struct by_program *find(struct by_team *team, const struct by_class *class_, uint32_t part, uint32_t version,
                                enum banyan_collective collective, uint32_t root) {
   for (struct by_program **place = &team->programs; *place; place = &(*place)->next) {
     struct by_program *program = *place;
     if (program->retired || program->class_ != class_ || program->schedule->collective != collective ||
-        program->schedule->root != root || program->schedule->plan_version != version)
+        program->schedule->root != root || program->schedule->plan_version != version || program->part != part)
       continue;
     *place = program->next; /* the last one used is found first */
     program->next = team->programs;
@@ -97,7 +97,7 @@ static struct by_program *find(struct by_team *team, const struct by_class *clas
 enum banyan_status by_program_get(struct by_team *team, const struct by_vertices *vertices, const struct by_plan *plan,
                                   const struct by_class *class_, uint32_t part, uint32_t version,
                                   enum banyan_collective collective, uint32_t root, struct by_program **out) {
-  *out = find(team, class_, version, collective, root);
+  *out = find(team, class_, part, version, collective, root);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, vertices->self, &schedule));
@@ -143,7 +143,7 @@ static enum banyan_status compile_pair(const struct by_team *team, bool sends, u
 
 enum banyan_status by_program_get_pair(struct by_team *team, bool sends, uint32_t peer, struct by_program **out) {
   enum banyan_collective collective = sends ? BANYAN_SEND : BANYAN_RECV;
-  *out = find(team, NULL, 0, collective, peer);
+  *out = find(team, NULL, 0, 0, collective, peer);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(compile_pair(team, sends, peer, &schedule));

@@ -222,9 +222,11 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
     BY_TRY(by_plan_without_switches(plan, &stars));
     plan = stars;
   }
+  enum banyan_collective collective = asked->request.collective;
+  const struct by_class *class_ = by_plan_class_of(plan, collective, asked->bytes);
   enum banyan_status status =
-      by_schedule_compile(plan, by_plan_class_of(plan, asked->request.collective, asked->bytes),
-                          asked->request.collective, (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
+      by_schedule_compile_part(plan, class_, by_schedule_part(plan, class_, collective, asked->bytes), plan->version,
+                               collective, (uint32_t)asked->root, (uint32_t)asked->schedule, &schedule);
   if (status == BANYAN_OK) (asked->request.json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
   by_plan_destroy(stars);
