@@ -197,14 +197,14 @@ enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm, enum bany
   by_context_lock(comm->context);
   const struct by_plan *plan = by_team_plan(comm->team);
   const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
-  const struct by_plan_facts facts = by_plan_facts_of(plan, collective);
+  const struct by_plan_rates rates = by_plan_rates_of(plan, collective);
   out->source = plan->origin.source;
   out->supplied = plan->origin.supplied;
   out->version = plan->version;
   out->trees = class_->n_groups;
   out->up_to = by_plan_class_end(plan, collective, bytes);
-  out->throughput = facts.throughput;
-  out->bound = facts.bound;
+  out->throughput = rates.throughput;
+  out->bound = rates.bound;
   snprintf(out->name, sizeof out->name, "%s", plan->name);
   snprintf(out->part, sizeof out->part, "%s", class_->part ? class_->part : "");
   by_context_unlock(comm->context);

@@ -120,10 +120,11 @@ uint64_t by_plan_class_end(const struct by_plan *plan, enum banyan_collective co
   return end;
 }
 
-struct by_plan_facts by_plan_facts_of(const struct by_plan *plan, enum banyan_collective collective) {
+struct by_plan_rates by_plan_rates_of(const struct by_plan *plan, enum banyan_collective collective) {
   const struct by_class *class_ = by_plan_class_of(plan, collective, UINT64_MAX);
-  if (collective == BANYAN_ALLREDUCE) return plan->facts;
-  return (struct by_plan_facts){.throughput = class_->throughput, .bound = class_->bound};
+  if (collective == BANYAN_ALLREDUCE) return (struct by_plan_rates){plan->facts.throughput, plan->facts.bound};
+  if (class_->collectives) return (struct by_plan_rates){class_->throughput, class_->bound};
+  return plan->facts.others[collective];
 }
 
 bool by_group_is_of(const struct by_group *group, uint32_t rank) {

@@ -100,11 +100,17 @@ struct by_plan_control {
   bool use_ring;    /* not the tree; the planner makes none of these, as trees are faster */
 };
 
+/* Bit/s of input per rank: promised, and what no plan can exceed; 0: not known. */
+struct by_plan_rates {
+  double throughput, bound;
+};
+
 /* What a planner reported about its plan; 0: nothing. Not part of the hash. */
 struct by_plan_facts {
-  double throughput, bound; /* bit/s of input per rank: promised, and what no plan can exceed */
-  double ratio;             /* throughput / bound */
-  double seconds;           /* the planner took */
+  double throughput, bound;                        /* of an AllReduce, as in by_plan_rates */
+  double ratio;                                    /* throughput / bound */
+  double seconds;                                  /* the planner took */
+  struct by_plan_rates others[BANYAN_COLLECTIVES]; /* of BY_PLAN_OWN_COLLECTIVES that use the size classes */
 };
 
 /* Where a plan comes from. Not part of the hash. */
@@ -161,9 +167,9 @@ const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes)
 const struct by_class *by_plan_class_of(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes);
 /* The largest buffer up to which a collective uses the same class as for one of so many bytes. */
 uint64_t by_plan_class_end(const struct by_plan *plan, enum banyan_collective collective, uint64_t bytes);
-/* What a planner reported of a collective: of allreduce the plan's facts, else throughput and bound of the class of its
- * own for large buffers, if there is one; 0: nothing. */
-struct by_plan_facts by_plan_facts_of(const struct by_plan *plan, enum banyan_collective collective);
+/* What a planner reported of a collective with large buffers: of allreduce by the plan's facts, else by the class of
+ * its own, if there is one, or the facts of those without. */
+struct by_plan_rates by_plan_rates_of(const struct by_plan *plan, enum banyan_collective collective);
 /* Whether the tree of a class per root is for what this rank owns: the rank is its root, or a twig of that. */
 bool by_group_is_of(const struct by_group *group, uint32_t rank);
 /* Position u of the template in tree t of a rotated group: u + t digit by digit. */

@@ -320,7 +320,8 @@ static enum banyan_status read_group(struct reader *reader, const struct by_plac
 static const struct by_doc_limits limits = {.bytes = 16 << 20, .containers = 200000, .elements = 4 << 20};
 
 static const char document_fields[] =
-    "format, name, ranks, vertices, chunk, trees, classes, collectives, throughput, bound, ratio, seconds, control";
+    "format, name, ranks, vertices, chunk, trees, classes, collectives, throughput, bound, ratio, seconds, rates, "
+    "control";
 
 /* --- vertices --- */
 
@@ -445,6 +446,14 @@ static enum banyan_status take_class(struct reader *reader, const struct by_plac
   return take_trees(reader, place, value, class_);
 }
 
+static enum banyan_status find_collective(const struct by_place *place, const char *name, uint32_t *out) {
+  enum banyan_collective collective;
+  if (banyan_collective_parse(name, &collective) != BANYAN_OK || !(BY_PLAN_OWN_COLLECTIVES >> collective & 1))
+    return by_doc_fail(place, "is \"%.64s\", must be reduce, broadcast, reduce_scatter or allgather", name);
+  *out = collective;
+  return BANYAN_OK;
+}
+
 /* The names in "for". */
 static enum banyan_status take_collectives(const struct by_place *place, const json_t *object, uint32_t *out) {
   struct by_place here = {.above = place, .field = "for"};
@@ -453,11 +462,10 @@ static enum banyan_status take_collectives(const struct by_place *place, const j
   BY_TRY(by_doc_array(&here, names, 1, BANYAN_COLLECTIVES));
   for (size_t i = 0; i < json_array_size(names); i++) {
     struct by_place item = {.above = &here, .index = i};
-    enum banyan_collective collective;
+    uint32_t collective = 0;
     const char *name;
     BY_TRY(by_doc_string(&item, json_array_get(names, i), &name));
-    if (banyan_collective_parse(name, &collective) != BANYAN_OK || !(BY_PLAN_OWN_COLLECTIVES >> collective & 1))
-      return by_doc_fail(&item, "is \"%.64s\", must be reduce, broadcast, reduce_scatter or allgather", name);
+    BY_TRY(find_collective(&item, name, &collective));
     *out |= 1u << collective;
   }
   return BANYAN_OK;
@@ -502,6 +510,28 @@ static enum banyan_status take_classes(struct reader *reader, const struct by_pl
   return trees ? take_trees(reader, document, root, &reader->plan->classes[listed]) : BANYAN_OK;
 }
 
+/* Of collectives that have no trees of their own. */
+static enum banyan_status take_rates(const struct by_place *document, const json_t *root, struct by_plan_rates *rates) {
+  struct by_place place = {.above = document, .field = "rates"};
+  json_t *map = json_object_get(root, "rates"), *value;
+  const char *key;
+  if (!map) return BANYAN_OK;
+  if (!json_is_object(map)) return by_doc_fields(&place, map, "");
+  json_object_foreach(map, key, value) {
+    struct by_place here = {.above = &place, .key = key}, field = {.above = &here, .field = "bound"};
+    uint32_t collective = 0;
+    json_t *bound;
+    BY_TRY(find_collective(&here, key, &collective));
+    BY_TRY(by_doc_fields(&here, value, "throughput, bound"));
+    BY_TRY(by_doc_need(&here, value, "bound", &bound));
+    BY_TRY(by_doc_rate(&field, bound, &rates[collective].bound));
+    const json_t *throughput = json_object_get(value, "throughput");
+    field.field = "throughput";
+    if (throughput) BY_TRY(by_doc_rate(&field, throughput, &rates[collective].throughput));
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status take_head(struct by_plan *plan, const struct by_place *document, const json_t *root) {
   struct by_place place = {.above = document, .field = "format"};
   json_t *format, *name = json_object_get(root, "name"), *chunk = json_object_get(root, "chunk");
@@ -533,7 +563,7 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
     place.field = facts[i].field;
     if (value) BY_TRY(facts[i].take(&place, value, facts[i].out));
   }
-  return BANYAN_OK;
+  return take_rates(document, root, plan->facts.others);
 }
 
 static enum banyan_status take_plan(struct by_plan *plan, const struct by_place *document, json_t *root) {

@@ -168,6 +168,19 @@ static void add_own_class(struct by_text *text, const struct by_plan *plan, cons
   by_text_add(text, "}");
 }
 
+static void add_rates(struct by_text *text, const struct by_plan_rates *rates) {
+  const char *between = ", \"rates\": {";
+  for (enum banyan_collective c = 0; c < BANYAN_COLLECTIVES; c++) {
+    if (!(rates[c].bound > 0)) continue;
+    by_text_add(text, "%s\"%s\": {\"bound\": ", between, banyan_collective_name(c));
+    by_json_add_real(text, rates[c].bound);
+    add_fact(text, "throughput", rates[c].throughput);
+    by_text_add(text, "}");
+    between = ", ";
+  }
+  if (between[2] != '"') by_text_add(text, "}");
+}
+
 static void add_vertices(struct by_text *text, const struct by_plan *plan) {
   const char *between = ", \"vertices\": {";
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
@@ -195,6 +208,7 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   add_fact(text, "bound", plan->facts.bound);
   add_fact(text, "ratio", plan->facts.ratio);
   add_fact(text, "seconds", plan->facts.seconds);
+  add_rates(text, plan->facts.others);
   by_plan_control_print(plan, text);
   /* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
   for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {

@@ -307,6 +307,29 @@ static void test_explains(void **state) {
   by_topology_destroy(topology);
 }
 
+/* Every collective that trees are packed for has a throughput and a bound, whether it has trees of its own or a ring is
+ * as fast. */
+static void test_rates_of_collectives(void **state) {
+  static const char *const texts[] = {"star:4,nic=1g", "ring:6,link=1g", "sites:2x2,lan=1g,wan=200m,rtt=20ms"};
+  bool without = false;
+  (void)state;
+  for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+    struct by_topology *topology = make(texts[t]);
+    struct by_planner_options options = by_planner_defaults();
+    struct by_planned planned;
+    assert_ok(by_planner_run("rates", topology, &options, &planned));
+    for (enum banyan_collective c = 0; c < BANYAN_COLLECTIVES; c++) {
+      struct by_plan_rates rates = by_plan_rates_of(planned.plan, c);
+      if (!(BY_PLAN_OWN_COLLECTIVES >> c & 1)) continue;
+      assert_true(rates.throughput > 0.5 * rates.bound && rates.throughput <= rates.bound * (1 + 1e-6));
+      without |= planned.plan->facts.others[c].bound > 0;
+    }
+    by_planned_fini(&planned);
+    by_topology_destroy(topology);
+  }
+  assert_true(without);
+}
+
 /* ---- groups that call at the same time */
 
 /* Adds the plan of these hosts alone. */
@@ -533,6 +556,7 @@ int main(void) {
       cmocka_unit_test(test_costs_decide),
       cmocka_unit_test(test_no_builtin_is_faster),
       cmocka_unit_test(test_ring_shuns_thin_links),
+      cmocka_unit_test(test_rates_of_collectives),
       cmocka_unit_test(test_groups_share_a_link),
       cmocka_unit_test(test_groups_of_two_sites),
       cmocka_unit_test(test_groups_of_a_mesh),

@@ -205,14 +205,34 @@ static void test_trees_for_some_collectives(void **state) {
   assert_ptr_equal(by_plan_class_of(plan, BANYAN_ALLGATHER, 1025), &classes[2]);
   assert_ptr_equal(by_plan_class_of(plan, BANYAN_REDUCE_SCATTER, 1025), &classes[2]);
   assert_true(classes[2].per_root && classes[2].throughput == 1e9 && classes[2].bound == 2e9);
-  assert_true(by_plan_facts_of(plan, BANYAN_ALLGATHER).bound == 2e9);
-  assert_true(by_plan_facts_of(plan, BANYAN_REDUCE).bound == 0 && by_plan_facts_of(plan, BANYAN_ALLREDUCE).bound == 0);
+  assert_true(by_plan_rates_of(plan, BANYAN_ALLGATHER).bound == 2e9);
+  assert_true(by_plan_rates_of(plan, BANYAN_REDUCE).bound == 0 && by_plan_rates_of(plan, BANYAN_ALLREDUCE).bound == 0);
   assert_int_equal(by_plan_class_end(plan, BANYAN_ALLGATHER, 1), 1024);
   assert_int_equal(by_plan_class_end(plan, BANYAN_ALLGATHER, 1024), 1024);
   assert_true(by_plan_class_end(plan, BANYAN_ALLGATHER, 1025) == UINT64_MAX);
   assert_true(by_plan_class_end(plan, BANYAN_ALLREDUCE, 1) == UINT64_MAX);
   assert_true(by_group_is_of(&classes[2].groups[1], 1) && !by_group_is_of(&classes[2].groups[1], 0));
   assert_round_trip(plan);
+  by_plan_destroy(plan);
+  by_plan_destroy(usual);
+}
+
+/* Those that have no trees of their own have rates in the plan, which change nothing else. */
+static void test_rates_of_some_collectives(void **state) {
+  (void)state;
+  struct by_plan *usual = parsed(HEAD "\"ranks\": 2, " ONE_TREE "}");
+  struct by_plan *plan = parsed(HEAD "\"ranks\": 2, \"rates\": {\"reduce\": {\"bound\": \"2g\"}, \"all_gather\": "
+                                     "{\"throughput\": \"3g\", \"bound\": \"4g\"}}, " ONE_TREE "}");
+  struct by_plan *copy;
+  assert_int_equal(plan->version, usual->version);
+  assert_round_trip(plan);
+  assert_ok(by_plan_copy(plan, &copy));
+  assert_true(by_plan_rates_of(copy, BANYAN_REDUCE).bound == 2e9);
+  assert_true(by_plan_rates_of(copy, BANYAN_REDUCE).throughput == 0);
+  assert_true(by_plan_rates_of(copy, BANYAN_ALLGATHER).throughput == 3e9);
+  assert_true(by_plan_rates_of(copy, BANYAN_ALLGATHER).bound == 4e9);
+  assert_true(by_plan_rates_of(copy, BANYAN_ALLREDUCE).bound == 0);
+  by_plan_destroy(copy);
   by_plan_destroy(plan);
   by_plan_destroy(usual);
 }
@@ -361,6 +381,12 @@ static void test_errors(void **state) {
       {CONTROLLED(HUNG ", \"ring\": [\"0\", \"1\", \"1\"]"), "rank \"1\" is twice on the ring", BANYAN_ERR_PLAN},
       {CONTROLLED("\"use\": \"ring\", \"fan_out\": 2, \"root\": \"1\", \"parent\": {\"0\": \"1\", \"2\": \"1\"}"),
        "control: the ring is to be used, but none is given", BANYAN_ERR_PLAN},
+      {HEAD "\"ranks\": 2, \"rates\": [], " ONE_TREE "}", "p.json: rates: must be an object", 0},
+      {HEAD "\"ranks\": 2, \"rates\": {\"alltoall\": {\"bound\": 1}}, " ONE_TREE "}",
+       "rates[\"alltoall\"]: is \"alltoall\", must be reduce", 0},
+      {HEAD "\"ranks\": 2, \"rates\": {\"reduce\": {\"throughput\": 1}}, " ONE_TREE "}",
+       "rates[\"reduce\"]: the field \"bound\" is missing", 0},
+      {HEAD "\"ranks\": 2, \"rates\": {\"reduce\": {\"bound\": -1}}, " ONE_TREE "}", "rates[\"reduce\"].bound: ", 0},
       {OWN("\"for\": [], " ONE_TREE), "collectives[0].for: has 0 elements", 0},
       {OWN("\"for\": [\"broadcast\", \"allreduce\"], " ONE_TREE), "collectives[0].for[1]: is \"allreduce\"", 0},
       {OWN("\"for\": [\"nothing\"], " ONE_TREE), "for[0]: is \"nothing\", must be reduce", 0},
@@ -703,6 +729,7 @@ int main(void) {
       cmocka_unit_test(test_kinds_of_vertices),
       cmocka_unit_test(test_destroy_nothing),
       cmocka_unit_test(test_trees_for_some_collectives),
+      cmocka_unit_test(test_rates_of_some_collectives),
       cmocka_unit_test(test_hash_is_pinned),
       cmocka_unit_test(test_hash_sees_all),
       cmocka_unit_test(test_class_by_size),

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "class_rate.h"
 #include "collective.h"
@@ -31,9 +32,10 @@ struct found {
 struct finding {
   const struct by_own_request *request;
   const struct by_plan *plan;
-  double *part;              /* what each rank's host owns of all blocks */
-  double *at_root;           /* scratch: of one root's */
-  struct by_directed net[2]; /* the network, and reversed */
+  double *part;                                   /* what each rank's host owns of all blocks */
+  double *at_root;                                /* scratch: of one root's */
+  struct by_directed net[2];                      /* the network, and reversed */
+  struct by_plan_rates rates[BANYAN_COLLECTIVES]; /* of those that need no class */
   struct found found[MOST_CLASSES];
   uint32_t n_found;
   struct by_arena arena;
@@ -120,7 +122,13 @@ static enum banyan_status find_packed(struct finding *f, enum banyan_collective 
   BY_TRY(rate_of(f, f->plan, usual_class(f->plan), collective, &usual));
   found->head.above = least_bytes(f, found);
   double least = has_trees(usual_class(f->plan)) ? nearly : worth;
-  if (found->head.throughput >= least * usual) found->head.collectives = 1u << collective | also;
+  uint32_t collectives = 1u << collective | also;
+  if (found->head.throughput >= least * usual) {
+    found->head.collectives = collectives;
+    return BANYAN_OK;
+  }
+  for (uint32_t c = 0; c < BANYAN_COLLECTIVES && isfinite(found->head.bound); c++)
+    if (collectives >> c & 1) f->rates[c] = (struct by_plan_rates){fmin(usual, found->head.bound), found->head.bound};
   return BANYAN_OK;
 }
 
@@ -215,7 +223,7 @@ static enum banyan_status find(struct finding *f) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_own_classes_add(const struct by_own_request *request, const struct by_plan *plan,
+enum banyan_status by_own_classes_add(const struct by_own_request *request, struct by_plan *plan,
                                       struct by_plan **out) {
   struct finding f = {.request = request, .plan = plan};
   uint32_t n_own = 0;
@@ -225,6 +233,7 @@ enum banyan_status by_own_classes_add(const struct by_own_request *request, cons
   if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED || status == BANYAN_ERR_PLAN)
     status = BANYAN_OK;
   for (uint32_t i = 0; i < f.n_found; i++) n_own += f.found[i].head.collectives != 0;
+  memcpy(plan->facts.others, f.rates, sizeof f.rates);
   if (status == BANYAN_OK && n_own) status = by_plan_extend(plan, n_own, fill_own, &f, out);
   for (uint32_t i = 0; i < f.n_found; i++)
     for (uint32_t p = 0; p < f.found[i].n_packings; p++) by_rooted_packing_fini(&f.found[i].packings[p]);

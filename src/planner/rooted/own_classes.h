@@ -23,9 +23,10 @@ struct by_own_request {
 };
 
 /* A copy of the plan with those classes, for buffers that are large enough for their messages. What cannot be planned,
- * because some rank reaches others in one direction only or there is no solver, has no class. The caller owns *out.
+ * because some rank reaches others in one direction only or there is no solver, has no class. What has none since the
+ * usual one is as fast has its rates in the plan's facts, for up to BY_OWN_MOST_PACKED hosts. The caller owns *out.
  * NULL: there is nothing to add. Cost: some tenths of a second for 32 hosts. */
-BANYAN_CHECK enum banyan_status by_own_classes_add(const struct by_own_request *request, const struct by_plan *plan,
+BANYAN_CHECK enum banyan_status by_own_classes_add(const struct by_own_request *request, struct by_plan *plan,
                                                    struct by_plan **out);
 
 #endif
