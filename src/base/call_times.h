@@ -14,7 +14,8 @@ struct by_call_times {
   const struct by_clock *clock; /* borrowed */
   uint64_t n;                   /* so far */
   bool alone;                   /* no other call has begun since the one under way did, */
-  uint64_t begun;               /* which was then */
+  uint64_t begun;               /* which was then, */
+  uint32_t plan;                /* by the plan of this version */
   struct by_call_time {
     uint32_t team;   /* communicator */
     uint32_t plan;   /* version */

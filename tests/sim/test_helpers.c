@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../prop/schedule_plans.h"
+#include "call_times.h"
 #include "check.h"
 #include "world.h"
 
@@ -137,11 +138,58 @@ static void test_no_allocation(void **state) {
   }
 }
 
+/* Small calls are made among ranks alone. */
+static struct by_plan *make_partly_helped_plan(void *context) {
+  const struct shape *shape = context;
+  struct by_rng rng;
+  struct by_plan *made, *plan;
+  by_rng_init(&rng, shape->seed);
+  assert_ok(by_plan_create("partly helped", &made));
+  assert_ok(by_plan_add_vertices(made, shape->n, 1));
+  made->vertices[shape->n].name = "h0";
+  assert_ok(by_plan_add_classes(made, 2, 0));
+  made->classes[0].up_to = 1024;
+  for (int c = 0; c < 2; c++) {
+    assert_ok(by_plan_add_groups(made, &made->classes[c], 1));
+    (c ? random_helped_group : random_group)(&rng, made, made->classes[c].groups);
+    made->classes[c].groups[0].share = 1;
+  }
+  assert_ok(by_plan_finish(made, &plan));
+  return plan;
+}
+
+/* Calls are noted by the plan in use, also those of sizes for which it has no helpers. */
+static void test_times(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  for (uint64_t seed = 1; seed <= 10; seed++) {
+    struct shape shape = {.seed = seed, .n = 4, .n_helpers = 1};
+    struct world *world = calloc(1, sizeof *world);
+    world_init_helped(world, 4, 1, make_partly_helped_plan, &shape, &net, &engine, seed);
+    struct by_clock clock = by_sim_clock(world->sim);
+    struct by_call_times times = {.clock = &clock};
+    by_engine_time_calls(world->nodes[0].engine, &times);
+    for (uint32_t i = 0, count = 1; i < 6; i++, count *= 10) {
+      world->n_operations = 1;
+      world->operations[0] = (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = count}};
+      run_world(world);
+      world_clear(world);
+      assert_int_equal(times.n, i + 1);
+      assert_int_equal(times.last[i].plan, by_team_plan(world->nodes[0].team)->version);
+    }
+    by_engine_time_calls(world->nodes[0].engine, NULL);
+    world_fini(world);
+    free(world);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_deaths),
       cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests_name("helpers over simulated links", tests, NULL, NULL);
 }

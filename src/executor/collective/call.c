@@ -208,10 +208,13 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
 
 /* ---- times */
 
-static void begin_time(const struct by_runner *runner) {
+/* Where a plan has helpers, but not for the size of the call, the call is one by a plan of its own version. */
+static void begin_time(const struct by_runner *runner, const struct by_team *team) {
   struct by_call_times *times = runner->times;
   times->alone = !runner->pending;
-  if (times->alone) times->begun = by_clock_now(times->clock);
+  if (!times->alone) return;
+  times->begun = by_clock_now(times->clock);
+  times->plan = team->plan ? team->plan->version : 0;
 }
 
 static bool is_timed(const struct by_call *call, enum banyan_status status) {
@@ -224,7 +227,7 @@ static void note_time(const struct by_call *call) {
   struct by_call_times *times = by_call_runner(call)->times;
   times->last[times->n++ % BY_CALL_TIMES] =
       (struct by_call_time){.team = call->team->id,
-                            .plan = call->exchange.descriptor.plan,
+                            .plan = times->plan,
                             .bytes = call->exchange.descriptor.count * call->exchange.element,
                             .lasted = by_clock_now(times->clock) - times->begun};
 }
@@ -240,7 +243,7 @@ void by_call_begin(struct by_call *call, const char *name) {
   if (call->whole) {
     call->exchange.trace = call->whole->exchange.trace;
   } else {
-    if (runner->times) begin_time(runner);
+    if (runner->times) begin_time(runner, team);
     runner->pending++;
     runner->transfer.counters.calls++;
     call->exchange.trace = begin_trace(call, name);
