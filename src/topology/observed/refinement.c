@@ -12,18 +12,19 @@ static const double less = 0.8;           /* of it: some link of the way carries
 static const double agrees = 0.9;         /* of it: the link carries that */
 static const double alike = 0.85;         /* of the most of several rates: they agree */
 static const double narrow = 1.1;         /* times the least of a way: the link may be the narrowest */
-static const double apart = 1;            /* s from one probe to the next */
-static const double row_within = 5;       /* s from one look at calls to the next of a row */
-static const double answers_in = 5;       /* s after its end, or a probe is lost */
-static const double first_part = 0.25;    /* of what the way carries, in the time of the first part: */
-static const double first_lasts = 0.05;   /* s */
-static const double first_trips = 8;      /* and so many round trips at least, in which TCP's window grows, */
-static const double first_window = 10e3;  /* bytes, to twice as much in each; half of the last one is taken */
-static const double lasts_trips = 4;      /* the second part: round trips */
-static const double probe_lasts = 0.1;    /* and s at least, */
-static const double probe_rate = 1.5;     /* times what the way carries, so that more can be seen, */
-static const double most_bytes = 256e6;   /* but at most so many bytes; then it is shorter, */
-static const double least_lasts = 0.01;   /* s: shorter ones show nothing */
+static const double apart = 1;            /* s from one probe to the next, */
+static const double looks_again = 0.2;   /* and until it is looked again if there is none now: soon after calls pause */
+static const double row_within = 5;      /* s from one look at calls to the next of a row */
+static const double answers_in = 5;      /* s after its end, or a probe is lost */
+static const double first_part = 0.25;   /* of what the way carries, in the time of the first part: */
+static const double first_lasts = 0.05;  /* s */
+static const double first_trips = 8;     /* and so many round trips at least, in which TCP's window grows, */
+static const double first_window = 10e3; /* bytes, to twice as much in each; half of the last one is taken */
+static const double lasts_trips = 4;     /* the second part: round trips */
+static const double probe_lasts = 0.1;   /* and s at least, */
+static const double probe_rate = 1.5;    /* times what the way carries, so that more can be seen, */
+static const double most_bytes = 256e6;  /* but at most so many bytes; then it is shorter, */
+static const double least_lasts = 0.01;  /* s: shorter ones show nothing */
 
 enum {
   IN_A_ROW = 3, /* looks at calls */
@@ -315,7 +316,10 @@ bool by_refinement_next(struct by_refinement *refinement, const uint32_t *nodes,
   refinement->ends = INFINITY;
   refinement->wanted = 0;
   refinement->asked_at = now;
-  if (!choose(refinement, nodes, n, closed, out)) return false;
+  if (!choose(refinement, nodes, n, closed, out)) {
+    refinement->asked_at -= apart - looks_again;
+    return false;
+  }
   double bytes = (double)(out->first + out->bytes);
   if (left(refinement) < bytes) {
     refinement->wanted = bytes;
