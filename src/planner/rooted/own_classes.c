@@ -99,7 +99,7 @@ static uint64_t least_bytes(const struct finding *f, const struct found *found) 
   for (uint32_t i = 0; i < found->n_packings; i++)
     if (found->packings[i].n_trees > trees) trees = found->packings[i].n_trees;
   double seconds = 2 * trees * f->request->message + n * f->request->hop;
-  return (uint64_t)(dwarfs * seconds * found->head.throughput / 8);
+  return (uint64_t)fmin(dwarfs * seconds * found->head.throughput / 8, 0x1p62); /* rates may be anything */
 }
 
 /* Whether single trees carry a part of the buffer. */
