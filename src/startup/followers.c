@@ -56,7 +56,7 @@ static void decided(void *context, uint64_t at, const char *why) {
     keeps_its_plan(follower);
 }
 
-/* The user's plan stays. */
+/* The user's plan stays. `decided` is called later, on this thread. */
 static void propose(void *context) {
   struct follower *follower = context;
   struct by_followers *followers = follower->followers;

@@ -67,19 +67,19 @@ struct replanner {
   struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
   struct by_network_belief *belief;
   enum state state;
-  bool due;             /* links have changed since it was planned, */
-  double since;         /* s: since then; */
-  bool failed;          /* or the last proposal came to nothing */
-  bool repairs;         /* the last plan was for links that only seemed slow */
-  double quiet, until;  /* s: after the next plan switch; until when there is none */
-  double reported;      /* s: the last report */
-  uint64_t ended;       /* calls so far, */
-  double called;        /* s: and when that was seen to change */
-  bool alone;           /* no call was under way when a probe to refine the network was sent, */
-  uint64_t alone_since; /* after so many */
-  uint32_t refined;     /* changes by such probes that the file has; NULL: there is none */
-  struct by_network_file *file;
-  uint32_t watched; /* processes that have been asked to watch their connections */
+  bool due;                     /* links have changed since it was planned, */
+  double since;                 /* s: since then; */
+  bool failed;                  /* or the last proposal came to nothing */
+  bool repairs;                 /* the last plan was for links that only seemed slow */
+  double quiet, until;          /* s: after the next plan switch; until when there is none */
+  double reported;              /* s: the last report */
+  uint64_t ended;               /* calls so far, */
+  double called;                /* s: and when that was seen to change */
+  bool alone;                   /* no call was under way when a probe to refine the network was sent, */
+  uint64_t alone_since;         /* after so many */
+  uint32_t refined;             /* changes by such probes that the file has */
+  struct by_network_file *file; /* NULL: there is none */
+  uint32_t watched;             /* processes that have been asked to watch their connections */
   struct by_trial_calls *trials;
   struct by_followers *followers;
   struct by_trial_pair pair; /* while it proposes; */
@@ -513,6 +513,14 @@ static enum banyan_status post_begin(struct replanner *r) {
   }
 }
 
+/* Known before it begins, for communicators that another rank makes now. It ends with the context, whatever comes. */
+static enum banyan_status publish_and_begin(struct replanner *r) {
+  by_context_lock(r->context);
+  r->context->replanning = (struct by_replanning){r, destroy};
+  by_context_unlock(r->context);
+  return post_begin(r);
+}
+
 static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_want *want) {
   uint32_t r = 0;
   while (r < want->n && want->processes[r] == r) r++;
@@ -520,7 +528,9 @@ static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_wan
 }
 
 bool by_replan_want(struct by_context *context, const struct by_plan_want *want) {
+  by_context_lock(context);
   struct replanner *r = context->replanning.object;
+  by_context_unlock(context);
   if (!r) return false;
   if (!want->n) return by_followers_remove(r->followers, want->comm);
   if (!is_all_of_the_job(&context->job, want)) return false;
@@ -544,9 +554,8 @@ enum banyan_status by_replan_begin(struct by_context *context, struct by_network
     if (status == BANYAN_OK)
       status = by_trial_calls_create(context, &(struct by_trial_observer){trial_over, r}, &r->trials);
     if (status == BANYAN_OK) status = by_followers_create(context, &r->followers);
-    if (status == BANYAN_OK) status = post_begin(r);
     if (status == BANYAN_OK)
-      context->replanning = (struct by_replanning){r, destroy};
+      status = publish_and_begin(r);
     else
       destroy(r);
   }
