@@ -5,6 +5,7 @@
 set -Eeuo pipefail
 shopt -s inherit_errexit
 scratch=$(mktemp -d)
+export XDG_CACHE_HOME=$scratch/cache # what other tests measured must not change what this one plans
 trap 'ended $?' EXIT
 trap 'note "$BASH_COMMAND: exit code $?" "$LINENO"' ERR
 

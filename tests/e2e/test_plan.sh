@@ -199,7 +199,6 @@ shows '^tree:2  *4194304  *8000 ' err
 wants 0 "$BANYAN" plan star:6,nic=100g --cost "$(cat "$scratch/out")" --explain
 
 # Costs that are saved for this machine are used, unless others are given, or they are damaged.
-export XDG_CACHE_HOME=$scratch/cache
 wants 0 "$BANYAN" plan star:6,nic=100g --cost hop=77us --fit "$scratch/times.json" --save
 shows "^saved in $scratch/cache/banyan/costs-.*json$" err
 saved=$(ls "$scratch"/cache/banyan/costs-*.json)
