@@ -1,12 +1,15 @@
 #include "cache_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "descriptor.h"
 
 enum { MOST_PATH = 4096 };
 
@@ -45,12 +48,12 @@ enum banyan_status by_cache_write(const char *path, const char *text, size_t len
   if (!*path || (size_t)snprintf(draft, sizeof draft, "%s.XXXXXX", path) >= sizeof draft)
     return by_fail(BANYAN_ERR_ARGUMENT, "the path of a file to keep is empty or too long");
   BY_TRY(make_folders(draft));
-  int fd = mkstemp(draft);
+  int fd = BY_DESCRIPTOR(mkostemp(draft, O_CLOEXEC));
   if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make %s", draft);
   bool written = write(fd, text, length) == (ssize_t)length;
   int error = errno;
-  bool closed = close(fd) == 0;
-  if (written && closed && rename(draft, path) == 0) return BANYAN_OK;
+  by_close(fd); /* what the file lacks then is noticed when it is read */
+  if (written && rename(draft, path) == 0) return BANYAN_OK;
   if (written) error = errno;
   unlink(draft);
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot write %s", path);
