@@ -21,10 +21,9 @@ struct banyan_member {
   struct by_key key;
   struct by_handle self;
   char handle[BY_HANDLE_MOST];
-  int listener;        /* where others come to form a membership with this process as the first */
-  uint32_t generation; /* see by_process_generation */
-  uint64_t *used;      /* hashes of the names that were given */
-  uint32_t n_used, room;
+  int listener;                      /* where others come to form a membership with this process as the first */
+  uint32_t generation;               /* see by_process_generation */
+  struct by_used_names used;         /* others may have formed a membership under one with which this member failed */
   struct by_context *current;        /* held; NULL: no membership yet */
   char name[BY_MEMBERSHIP_NAME + 1]; /* of the current one */
 };
@@ -60,8 +59,8 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
                                         "processes that may form a group");
   BY_TRY(by_job_keys_derive(settings.key, false, &keys));
   member->key = keys.own;
-  if (RAND_bytes(member->self.identity, BY_IDENTITY) != 1)
-    return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for an identity");
+  if (RAND_bytes(member->self.fingerprint.bytes, BY_FINGERPRINT_BYTES) != 1)
+    return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for a fingerprint");
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
   BY_TRY(by_member_listen(&settings, &member->arena, &member->self.member, &member->listener));
   return by_handle_print(&member->key, &member->self, member->handle);
@@ -99,7 +98,7 @@ void banyan_member_destroy(struct banyan_member *member) {
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
   by_arena_fini(&member->arena);
-  free(member->used);
+  by_used_names_fini(&member->used);
   free(member);
 }
 
@@ -108,19 +107,6 @@ const char *banyan_member_handle(const struct banyan_member *member) {
 }
 
 /* ---- memberships */
-
-/* Others may have formed a membership under a name that this member could not. */
-static enum banyan_status use_name(struct banyan_member *member, const char *name, uint64_t hash) {
-  for (uint32_t i = 0; i < member->n_used; i++)
-    if (member->used[i] == hash)
-      return by_fail(BANYAN_ERR_ARGUMENT,
-                     "the name \"%s\" was already used: give each membership, and each new attempt, a name of its own",
-                     name);
-  if (!BY_ARRAY_GROW(&member->used, &member->room, member->n_used + 1))
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of memberships");
-  member->used[member->n_used++] = hash;
-  return BANYAN_OK;
-}
 
 static enum banyan_status parse_handles(const struct banyan_member *member, const char *const *handles, int n,
                                         struct by_arena *arena, struct by_handle **out) {
@@ -154,20 +140,28 @@ static void succeed(struct banyan_member *member, struct banyan_comm *comm, cons
   release(before);
 }
 
-static enum banyan_status form(struct banyan_member *member, const char *name, const char *const *handles, int n,
-                               double timeout, struct by_arena *arena, struct banyan_comm **out) {
+static enum banyan_status form(struct banyan_member *member, struct by_formation *formation, struct banyan_comm **out) {
+  const char *name = formation->membership->name;
+  const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = formation};
+  BY_TRY(by_used_names_add(&member->used, name));
+  formation->listener = member->listener;
+  BY_TRY(by_join(&member->options, &role, out));
+  by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", name, formation->membership->n,
+          formation->rank);
+  succeed(member, *out, name);
+  return by_join_plan(out);
+}
+
+static enum banyan_status reconfigure(struct banyan_member *member, const char *name, const char *const *handles, int n,
+                                      double timeout, struct by_arena *arena, struct banyan_comm **out) {
   struct by_handle *all;
   struct by_formation formation;
   BY_TRY(parse_handles(member, handles, n, arena, &all));
-  BY_TRY(by_formation_init(name, all, (uint32_t)n, &member->self, arena, &formation));
-  BY_TRY(use_name(member, name, formation.name));
-  formation.listener = member->listener;
+  enum banyan_status status = by_formation_init(&member->key, name, all, (uint32_t)n, &member->self, arena, &formation);
   formation.deadline = timeout;
-  const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = &formation};
-  BY_TRY(by_join(&member->options, &role, out));
-  by_info("communicator", "membership \"%s\" of %d processes: this one is rank %u", name, n, formation.rank);
-  succeed(member, *out, name);
-  return by_join_plan(out);
+  if (status == BANYAN_OK) status = form(member, &formation, out);
+  by_formation_fini(&formation);
+  return status;
 }
 
 enum banyan_status banyan_member_reconfigure(struct banyan_member *member, const char *name, const char *const *handles,
@@ -181,7 +175,7 @@ enum banyan_status banyan_member_reconfigure(struct banyan_member *member, const
     return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
   struct by_arena arena;
   by_arena_init(&arena);
-  enum banyan_status status = form(member, name, handles, n, timeout, &arena, out);
+  enum banyan_status status = reconfigure(member, name, handles, n, timeout, &arena, out);
   by_arena_fini(&arena);
   return status;
 }

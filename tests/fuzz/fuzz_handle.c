@@ -21,14 +21,14 @@ static void check_text(const char *text, struct by_arena *arena) {
   assert(by_handle_print(&key, &handle, printed) == BANYAN_OK); /* addresses that mean nothing here are left out */
   assert(by_handle_parse(&key, printed, arena, &again) == BANYAN_OK);
   assert(by_handle_print(&key, &again, printed_again) == BANYAN_OK && !strcmp(printed, printed_again));
-  assert(!memcmp(handle.identity, again.identity, BY_IDENTITY));
-  size_t at = 8 + (size_t)handle.identity[0] % (strlen(printed) - 8);
+  assert(!memcmp(&handle.fingerprint, &again.fingerprint, sizeof handle.fingerprint));
+  size_t at = 8 + (size_t)handle.fingerprint.bytes[0] % (strlen(printed) - 8);
   printed[at] = printed[at] == 'x' ? 'y' : 'x';
   assert(by_handle_parse(&key, printed, arena, &again) == BANYAN_ERR_ARGUMENT);
 }
 
 static void check_member(const uint8_t *data, size_t size, struct by_arena *arena) {
-  struct by_handle handle = {.identity = {(uint8_t)size}};
+  struct by_handle handle = {.fingerprint = {{(uint8_t)size}}};
   struct by_reader reader;
   char text[BY_HANDLE_MOST];
   by_reader_init(&reader, data, size);

@@ -165,7 +165,7 @@ static void test_handle(void **state) {
   char text[BY_HANDLE_MOST], again[BY_HANDLE_MOST];
   (void)state;
   by_arena_init(&arena);
-  for (int i = 0; i < BY_IDENTITY; i++) handle.identity[i] = (uint8_t)(8 * i + 3);
+  for (int i = 0; i < BY_FINGERPRINT_BYTES; i++) handle.fingerprint.bytes[i] = (uint8_t)(8 * i + 3);
   assert_ok(by_key_derive("the job's secret", &key));
   assert_ok(by_key_derive("another secret", &other));
   assert_ok(by_handle_print(&key, &handle, text));

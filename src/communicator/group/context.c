@@ -179,17 +179,13 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
 static enum banyan_status use_formation(struct by_job *job) {
   const struct by_formation *formation = job->role.formation;
   struct by_settings *s = &job->settings;
-  job->membership = formation->number;
   s->rank = (long)formation->rank;
-  s->size = (long)formation->size;
+  s->size = (long)formation->membership->n;
   s->root = formation->root;
   s->source = "the handles";
   if (formation->deadline > 0) s->join_deadline = formation->deadline;
-  uint8_t *identities = by_arena_alloc(&job->arena, formation->size, BY_IDENTITY);
-  if (!identities) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", formation->size);
-  for (uint32_t r = 0; r < formation->size; r++)
-    memcpy(identities + (size_t)r * BY_IDENTITY, formation->handles[r].identity, BY_IDENTITY);
-  job->identities = identities;
+  BY_TRY(by_membership_create(formation->membership, &job->formed));
+  job->membership = job->formed->number;
   return BANYAN_OK;
 }
 
@@ -393,6 +389,7 @@ static void destroy(struct by_context *context) {
   by_regions_fini(&context->memory.regions);
   by_plans_fini(context);
   by_job_network_release(context->network);
+  by_membership_destroy(context->job.formed);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);
@@ -477,17 +474,10 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_job_changed(&context->job);
 }
 
-/* UINT32_MAX: it is no rank there. */
-static uint32_t find_identity(const struct by_job *job, const uint8_t *identity) {
-  for (uint32_t r = 0; r < job->size; r++)
-    if (!memcmp(job->identities + (size_t)r * BY_IDENTITY, identity, BY_IDENTITY)) return r;
-  return UINT32_MAX;
-}
-
 static void keep_lanes_to(struct by_context *context, struct by_context *before, uint32_t rank) {
-  uint32_t was = find_identity(&before->job, context->job.identities + (size_t)rank * BY_IDENTITY);
+  uint32_t was = by_membership_find(before->job.formed, &context->job.formed->members[rank].fingerprint);
   struct by_lane *lanes[BY_LANES];
-  if (was == UINT32_MAX) return;
+  if (was == BY_NO_MEMBER) return;
   by_context_lock(before);
   uint32_t n = by_engine_take_lanes(before->job.engine, was, lanes);
   for (uint32_t i = 0; i < n; i++) by_progress_unwatch(&before->progress, lanes[i]->poll_fd);

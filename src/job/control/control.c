@@ -216,7 +216,7 @@ static enum banyan_status join(struct by_control *control, const struct by_contr
                           .size = options->job->size,
                           .plan = options->plan,
                           .plan_version = options->plan_version,
-                          .membership = formation ? formation->number : 0,
+                          .membership = options->job->membership,
                           .name = formation ? formation->name : 0,
                           .member = *options->self};
   by_writer_init(&writer, peers->hello, sizeof peers->hello);

@@ -11,7 +11,7 @@
 
 enum {
   TAG = 8,
-  HEAD = BY_IDENTITY + TAG,
+  HEAD = BY_FINGERPRINT_BYTES + TAG,
   MOST_BYTES = (BY_HANDLE_MOST - sizeof SCHEME) / 4 * 3,
 };
 
@@ -53,14 +53,14 @@ static size_t decode(const char *text, uint8_t *out) {
 
 /* ---- the tag */
 
-/* Of the bytes without their tag, which lies behind the identity. */
+/* Of the bytes without their tag, which lies behind the fingerprint. */
 static enum banyan_status make_tag(const struct by_key *key, const uint8_t *bytes, size_t n, uint8_t *tag) {
   static const char label[] = "banyan handle 1";
   uint8_t all[sizeof label + MOST_BYTES], digest[EVP_MAX_MD_SIZE];
   size_t at = sizeof label;
   memcpy(all, label, sizeof label);
-  memcpy(all + at, bytes, BY_IDENTITY);
-  memcpy(all + at + BY_IDENTITY, bytes + HEAD, n - HEAD);
+  memcpy(all + at, bytes, BY_FINGERPRINT_BYTES);
+  memcpy(all + at + BY_FINGERPRINT_BYTES, bytes + HEAD, n - HEAD);
   if (!HMAC(EVP_sha256(), key->bytes, sizeof key->bytes, all, at + n - TAG, digest, NULL))
     return by_fail(BANYAN_ERR_SYSTEM, "HMAC-SHA256 does not work");
   memcpy(tag, digest, TAG);
@@ -71,7 +71,7 @@ enum banyan_status by_handle_print(const struct by_key *key, const struct by_han
   uint8_t bytes[MOST_BYTES];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_write_bytes(&writer, handle->identity, BY_IDENTITY);
+  by_write_bytes(&writer, handle->fingerprint.bytes, BY_FINGERPRINT_BYTES);
   by_write_bytes(&writer, (const uint8_t[TAG]){0}, TAG);
   by_member_write(&writer, &handle->member);
   if (writer.failed)
@@ -79,7 +79,7 @@ enum banyan_status by_handle_print(const struct by_key *key, const struct by_han
                    "the handle of this process would have more than %d characters, with %u addresses: set BANYAN_IFACE "
                    "to those that others can reach",
                    BY_HANDLE_MOST - 1, handle->member.n_addresses);
-  BY_TRY(make_tag(key, bytes, writer.length, bytes + BY_IDENTITY));
+  BY_TRY(make_tag(key, bytes, writer.length, bytes + BY_FINGERPRINT_BYTES));
   strcpy(out, SCHEME);
   encode(bytes, writer.length, out + strlen(SCHEME));
   return BANYAN_OK;
@@ -100,10 +100,10 @@ enum banyan_status by_handle_parse(const struct by_key *key, const char *text, s
   size_t n = decode(text + strlen(SCHEME), bytes);
   if (n <= HEAD || n > MOST_BYTES) return is_no_handle(text);
   BY_TRY(make_tag(key, bytes, n, tag));
-  if (CRYPTO_memcmp(tag, bytes + BY_IDENTITY, TAG))
+  if (CRYPTO_memcmp(tag, bytes + BY_FINGERPRINT_BYTES, TAG))
     return by_fail(BANYAN_ERR_ARGUMENT, "the handle \"%.40s...\" was damaged, or belongs to a job with another key",
                    text);
-  memcpy(out->identity, bytes, BY_IDENTITY);
+  memcpy(out->fingerprint.bytes, bytes, BY_FINGERPRINT_BYTES);
   by_reader_init(&reader, bytes + HEAD, n - HEAD);
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a handle");

@@ -1,18 +1,19 @@
 /* Handles: the text by which processes that form a membership name and reach each other. It may be passed on through
  * any store, because it holds no secret; a tag under the job's key shows whether it is whole and of this job. No I/O.
  *
- *   "banyan1:" and, in base64url without padding, the identity, the tag and a member's description (member.h) */
+ *   "banyan1:" and, in base64url without padding, the fingerprint, the tag and a member's description (member.h) */
 #ifndef BY_JOB_MEMBERSHIP_HANDLE_H
 #define BY_JOB_MEMBERSHIP_HANDLE_H
 
 #include "handshake.h"
 #include "member.h"
+#include "membership.h"
 
-enum { BY_IDENTITY = 32, BY_HANDLE_MOST = 2048 /* characters, with the NUL */ };
+enum { BY_HANDLE_MOST = 2048 /* characters, with the NUL */ };
 
 struct by_handle {
-  uint8_t identity[BY_IDENTITY]; /* random, made when the process began: one that is started again has another */
-  struct by_member member;       /* its addresses: where it takes those who form a membership with it as the first */
+  struct by_fingerprint fingerprint; /* random, until processes have keys: one that is started again has another */
+  struct by_member member; /* its addresses: where it takes those who form a membership with it as the first */
 };
 
 /* `out` holds BY_HANDLE_MOST bytes. BANYAN_ERR_ARGUMENT: it has more addresses than fit. */

@@ -16,6 +16,7 @@
 #include "trace.h"
 
 struct by_formation;
+struct by_membership;
 struct by_tree_message;
 
 /* What this process is in its job. */
@@ -38,8 +39,8 @@ struct by_job {
   struct by_job_role
       role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
-  uint64_t membership;       /* the formation's number; 0: there is none */
-  const uint8_t *identities; /* of the ranks, one after the other, see handle.h; NULL: there is no formation */
+  struct by_membership *formed; /* what was formed: owned; NULL: nothing, */
+  uint64_t membership;          /* and its number, 0 then */
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
    * two may be read in any thread. */
