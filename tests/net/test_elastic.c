@@ -266,16 +266,18 @@ static void member_first(struct job *job, int id) {
   banyan_comm_destroy(self.comm);
 }
 
+static void run_one(int n, void (*run)(struct job *job, int id), const char *transport) {
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = n, .run = run, .transport = transport};
+  job_run(&job);
+}
+
 static void run_all(void (*run)(struct job *job, int id)) {
   static const struct {
     int n;
     const char *transport;
   } cases[] = {{2, "auto"}, {3, "tcp"}, {4, "auto"}, {8, "tcp"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    memset(board, 0, sizeof *board);
-    struct job job = {.n = cases[i].n, .run = run, .transport = cases[i].transport};
-    job_run(&job);
-  }
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) run_one(cases[i].n, run, cases[i].transport);
 }
 
 #define SCENARIO(name)                                                                                                 \
@@ -438,9 +440,7 @@ static void wrong_lists(struct job *job, int id) {
 
 static void test_wrong_lists(void **state) {
   (void)state;
-  memset(board, 0, sizeof *board);
-  struct job job = {.n = 2, .run = wrong_lists};
-  job_run(&job);
+  run_one(2, wrong_lists, NULL);
 }
 
 /* Members that form lists that differ under one name are all told, at once. */
@@ -457,9 +457,7 @@ static void differing_lists(struct job *job, int id) {
 
 static void test_differing_lists(void **state) {
   (void)state;
-  memset(board, 0, sizeof *board);
-  struct job job = {.n = 3, .run = differing_lists};
-  job_run(&job);
+  run_one(3, differing_lists, NULL);
 }
 
 /* A process of the list does not come: the others are told which, and their group goes on. */
@@ -481,9 +479,7 @@ static void missing_process(struct job *job, int id) {
 
 static void test_missing_process(void **state) {
   (void)state;
-  memset(board, 0, sizeof *board);
-  struct job job = {.n = 3, .run = missing_process};
-  job_run(&job);
+  run_one(3, missing_process, NULL);
 }
 
 int main(void) {
