@@ -18,6 +18,7 @@
 #include "cost_machine.h"
 #include "descriptor.h"
 #include "log.h"
+#include "order.h"
 
 enum {
   SMALL = 64,      /* bytes of a small message */
@@ -275,15 +276,10 @@ enum banyan_status by_fit_measure(uint64_t most, struct by_fit_samples *out) {
 
 /* ---- costs */
 
-static int compare(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
 static double median(const double *samples, uint32_t n) {
   double sorted[BY_FIT_BLOCKS];
   memcpy(sorted, samples, n * sizeof *sorted);
-  qsort(sorted, n, sizeof *sorted, compare);
+  qsort(sorted, n, sizeof *sorted, by_order_numbers);
   return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "order.h"
+
 static const double faster = 0.97;     /* of the other's time: it is faster for sure */
 static const double much_slower = 1.5; /* times as long: it is not tried any longer */
 static const double clearly = 1.1;     /* times as long, in all calls: a few tell it */
@@ -14,15 +16,10 @@ enum {
 
 /* ---- times */
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median(const struct by_trial_times *times) {
   double sorted[BY_TRIAL_CALLS];
   memcpy(sorted, times->seconds, times->n * sizeof *sorted);
-  qsort(sorted, times->n, sizeof *sorted, compare);
+  qsort(sorted, times->n, sizeof *sorted, by_order_numbers);
   return sorted[times->n / 2];
 }
 

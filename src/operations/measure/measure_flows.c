@@ -9,6 +9,7 @@
 
 #include "log.h"
 #include "measure_parts.h"
+#include "order.h"
 #include "request.h"
 
 /* As many as are allowed may go while as many wait for their answers. */
@@ -207,17 +208,12 @@ static enum banyan_status flow(struct session *s) {
   return BANYAN_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* 0 of none. */
 static double median(const double *values, uint32_t n) {
   double sorted[METERED];
   if (!n) return 0;
   memcpy(sorted, values, n * sizeof *sorted);
-  qsort(sorted, n, sizeof *sorted, ascending);
+  qsort(sorted, n, sizeof *sorted, by_order_numbers);
   return sorted[n / 2];
 }
 

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "collective.h"
 #include "commands.h"
+#include "order.h"
 #include "process.h"
 #include "settings.h"
 #include "socket.h"
@@ -151,18 +152,13 @@ static enum banyan_status warm_up(const struct bench *b, const struct buffers *b
   return agree(b, calls);
 }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The slowest rank's time of each call, sorted; `slowest` is rank 0's. */
 static enum banyan_status summarise(const struct bench *b, const double *seconds, double *slowest, struct result *out) {
   size_t n = (size_t)out->calls;
   BY_TRY(banyan_reduce(b->comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
   if (b->c.rank) return BANYAN_OK;
   double ways = b->c.collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
-  qsort(slowest, n, sizeof *slowest, compare);
+  qsort(slowest, n, sizeof *slowest, by_order_numbers);
   out->median = (slowest[(n - 1) / 2] + slowest[n / 2]) / 2 / ways;
   out->least = slowest[0] / ways;
   out->most = slowest[n - 1] / ways;

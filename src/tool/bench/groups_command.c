@@ -12,6 +12,7 @@
 
 #include "bench_launch.h"
 #include "clock.h"
+#include "order.h"
 #include "process.h"
 #include "settings.h"
 #include "text.h"
@@ -160,11 +161,6 @@ static enum banyan_status call_at_once(struct bench *b, int first, int n, double
   return banyan_allreduce(b->world, seconds, seconds, (size_t)b->n_groups + 1, BANYAN_FLOAT64, BANYAN_MAX);
 }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Medians of the timed rounds, for each group and for all. */
 static enum banyan_status time_groups(struct bench *b, int first, int n, double *median) {
   size_t each = (size_t)b->n_groups + 1, rounds = (size_t)b->rounds;
@@ -177,7 +173,7 @@ static enum banyan_status time_groups(struct bench *b, int first, int n, double 
     for (size_t g = 0; g < each; g++) column[g * rounds + k] = seconds[g];
   }
   for (size_t g = 0; g < each && status == BANYAN_OK; g++) {
-    qsort(&column[g * rounds], rounds, sizeof *column, compare);
+    qsort(&column[g * rounds], rounds, sizeof *column, by_order_numbers);
     median[g] = column[g * rounds + rounds / 2];
   }
   free(seconds);

@@ -15,6 +15,7 @@
 
 #include "bench_launch.h"
 #include "clock.h"
+#include "order.h"
 #include "output.h"
 #include "process.h"
 #include "rng.h"
@@ -221,11 +222,6 @@ static enum banyan_status time_all(struct bench *b, struct timed *timed) {
 
 /* ---- results */
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static enum banyan_sparse_way taken_mostly(const struct timed *timed) {
   int best = 0;
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
@@ -268,7 +264,7 @@ static void print_row(const struct bench *b, int way, const struct timed *timed,
 static void print_all(const struct bench *b, struct timed *timed) {
   double best = INFINITY;
   for (int way = 0; way < MOST_TIMED; way++) {
-    qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), compare);
+    qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), by_order_numbers);
     bool counts = way != BANYAN_SPARSE_CHOSEN && way != IN_ONE && timed[way].taken[way];
     if (counts || (b->way_name && (int)b->way == way)) best = MIN(best, timed[way].seconds[b->rounds / 2]);
   }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/param.h>
 
+#include "order.h"
 #include "topology_make.h"
 
 /* --- options --- */
@@ -88,11 +89,6 @@ const char *by_xml_text(struct by_arena *arena, const xmlNode *element);
 /* --- order --- */
 
 #define BY_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
-/* The order of doubles, for qsort. */
-static inline int by_order_numbers(const void *a, const void *b) {
-  return BY_ORDER(*(const double *)a, *(const double *)b);
-}
 
 /* Orders links from a to b and from c to d by their lower ends, then by the others; whichever way each of them leads.
  */

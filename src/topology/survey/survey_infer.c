@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "order.h"
 #include "survey_parts.h"
 #include "topology_make.h"
 
@@ -171,17 +172,12 @@ static bool doubt(const struct clusters *c) {
   return unslowed > doubtful * across;
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
  * with all, as far as half of the units did as much with one. `scratch`: n. */
 static void take_most(const struct by_level *level, double *const most[2], double *scratch) {
   for (int way = 0; way < 2; way++) {
     for (uint32_t u = 0; u < level->n; u++) scratch[u] = most[way][u] = level_most(level, u, way == 1);
-    qsort(scratch, level->n, sizeof *scratch, by_value);
+    qsort(scratch, level->n, sizeof *scratch, by_order_numbers);
     double usual = scratch[level->n / 2];
     const double *all = way ? level->in : level->out;
     for (uint32_t u = 0; u < level->n; u++) most[way][u] = fmax(most[way][u], fmin(all[u], usual));
