@@ -64,25 +64,6 @@ static enum banyan_status time_round(struct banyan_comm *comm, const struct tria
   return BANYAN_OK;
 }
 
-/* Whether the times so far say enough: that the plan is much slower, or much faster as was predicted. What disturbs
- * single calls may make plans of the same speed differ as much. */
-static bool is_clear(const struct trial *trial, const struct by_plan_rounds *found) {
-  return trial->calls == 1 || found->ours.least > close * found->builtin.least ||
-         (trial->sure && found->builtin.least > close * found->ours.least);
-}
-
-/* All ranks have the same times. */
-static enum banyan_status time_both(struct banyan_comm *comm, const struct trial *trial, float *data,
-                                    struct by_plan_rounds *found) {
-  const struct by_context *context = comm->context;
-  BY_TRY(time_round(comm, trial, data, found));
-  while (found->n < ROUNDS && !is_clear(trial, found)) {
-    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given)));
-    BY_TRY(time_round(comm, trial, data, found));
-  }
-  return BANYAN_OK;
-}
-
 /* By how much the two fastest calls differ, as a factor of 1 or more. */
 static double scatter(const struct by_plan_times *times) {
   return isfinite(times->next) ? times->next / times->least : 1;
@@ -92,6 +73,26 @@ bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
   double bar = rounds->single && !sure ? once : faster;
   bar = fmin(bar, 1 / fmax(scatter(&rounds->ours), scatter(&rounds->builtin)));
   return 2 * rounds->won > rounds->n && rounds->ours.least < bar * rounds->builtin.least;
+}
+
+/* What disturbs one call of two makes them differ by as much as the plans do, and the plan seem slower than was
+ * predicted if it disturbs both: then a round more tells. */
+bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
+  if (rounds->n == ROUNDS || rounds->single) return true;
+  if (rounds->ours.least > close * rounds->builtin.least) return !sure || rounds->n > 1;
+  return sure && rounds->builtin.least > close * rounds->ours.least && by_plan_trial_won(rounds, sure);
+}
+
+/* All ranks have the same times. */
+static enum banyan_status time_both(struct banyan_comm *comm, const struct trial *trial, float *data,
+                                    struct by_plan_rounds *found) {
+  const struct by_context *context = comm->context;
+  BY_TRY(time_round(comm, trial, data, found));
+  while (!by_plan_trial_is_over(found, trial->sure)) {
+    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given)));
+    BY_TRY(time_round(comm, trial, data, found));
+  }
+  return BANYAN_OK;
 }
 
 static enum banyan_status run(struct banyan_comm *comm, const struct trial *trial, struct by_plan_rounds *found) {
@@ -116,8 +117,8 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
                                                              : CALLS_IN_TURN,
                            .sure = forecast->sure};
   BY_TRY(banyan_broadcast(comm, &trial, sizeof trial, BANYAN_UINT8, 0));
-  BY_TRY(run(comm, &trial, &found));
   found.single = trial.calls == 1;
+  BY_TRY(run(comm, &trial, &found));
   *won = by_plan_trial_won(&found, trial.sure);
   if (comm->rank == 0)
     by_info("plan", "%s: a trial with %s took %s with the plan for this network, %s with the built-in one",

@@ -21,6 +21,10 @@ struct by_plan_rounds {
  * with single calls, by a tenth if it is not `sure`, predicted to be clearly faster. Pure. */
 bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure);
 
+/* Whether the rounds so far say enough: that the plan is slower by a tenth, twice if it is predicted to be clearly
+ * faster; or that it is so, and has won; or there are no more. Pure. */
+bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure);
+
 /* Collective over the job's own communicator, before its first call, while it has the plan that by_planning_for_all
  * gave it; rank 0's forecast counts. *won: that plan is faster, and stays set; else the job has its built-in plans
  * again, and keeps no topology. Blocks for some calls of the forecast's length. Errors of calls, which end the job. */

@@ -370,12 +370,33 @@ static void test_trial(void **state) {
   assert_true(by_plan_trial_won(&single, false));
 }
 
+/* One call of two that was disturbed, of either plan, does not decide against a plan that is twice as fast, and neither
+ * do both. */
+static void test_disturbed_trial(void **state) {
+  (void)state;
+  struct by_plan_rounds rounds = {.ours = {0.0292, 0.0551}, .builtin = {0.0543, 0.0544}, .n = 1, .won = 1};
+  assert_false(by_plan_trial_won(&rounds, true));
+  assert_false(by_plan_trial_is_over(&rounds, true));
+  rounds.ours.next = 0.0295;
+  rounds.n = rounds.won = 2;
+  assert_true(by_plan_trial_is_over(&rounds, true) && by_plan_trial_won(&rounds, true));
+  rounds = (struct by_plan_rounds){.ours = {0.0275, 0.0276}, .builtin = {0.0543, 0.11}, .n = 1, .won = 1};
+  assert_false(by_plan_trial_is_over(&rounds, true));
+  rounds = (struct by_plan_rounds){.ours = {0.23, 0.24}, .builtin = {0.0543, 0.0544}, .n = 1};
+  assert_false(by_plan_trial_is_over(&rounds, true));
+  assert_true(by_plan_trial_is_over(&rounds, false));
+  rounds.n = 2;
+  assert_true(by_plan_trial_is_over(&rounds, true) && !by_plan_trial_won(&rounds, true));
+  rounds = (struct by_plan_rounds){.ours = {0.05, 0.06}, .builtin = {0.054, 0.055}, .n = 3, .won = 2};
+  assert_true(by_plan_trial_is_over(&rounds, true)); /* there is an end */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_read_back), cmocka_unit_test(test_decision), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_files),     cmocka_unit_test(test_folder),   cmocka_unit_test(test_gateways),
-      cmocka_unit_test(test_compare),   cmocka_unit_test(test_forecast), cmocka_unit_test(test_refined),
-      cmocka_unit_test(test_trial),
+      cmocka_unit_test(test_read_back), cmocka_unit_test(test_decision),        cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_files),     cmocka_unit_test(test_folder),          cmocka_unit_test(test_gateways),
+      cmocka_unit_test(test_compare),   cmocka_unit_test(test_forecast),        cmocka_unit_test(test_refined),
+      cmocka_unit_test(test_trial),     cmocka_unit_test(test_disturbed_trial),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
