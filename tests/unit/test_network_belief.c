@@ -634,6 +634,29 @@ static void test_refine_rough(void **state) {
   finish();
 }
 
+/* Bursts after pauses get more than the link carries, and so does the kernel's rate of a moment: neither counts. */
+static void test_refine_bursts(void **state) {
+  static const char two[] = "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                            "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"100m\"}]}";
+  uint32_t b;
+  (void)state;
+  begin_refining(two, true);
+  world.hosts = 0;
+  for (uint32_t v = 0; v < 2; v++) world.nodes[v] = v;
+  b = world.nodes[1];
+  for (int i = 0; i < 40; i++) (void)pass(0.54, 130e6, false);
+  assert_true(carries(0, 1) == 100e6);
+  for (int i = 0; i < 40; i++) {
+    struct by_seen_rate rate = {.sent = 85e6 + i, .busy = 0.9, .bandwidth = 2e9};
+    world.now++;
+    by_network_belief_report(world.belief, 0, world.nodes[0], 1, &b, &rate, world.now);
+    (void)by_network_belief_tick(world.belief, world.now, &settled);
+  }
+  assert_true(carries(0, 1) == 100e6);
+  assert_int_equal(by_network_belief_refined(world.belief), 0);
+  finish();
+}
+
 /* Nothing was known of the line, and too much assumed. Once calls have shown less for half a minute, it is what they
  * show. */
 static void test_refine_assumed(void **state) {
@@ -724,9 +747,9 @@ int main(void) {
       cmocka_unit_test(test_refine_nothing),  cmocka_unit_test(test_refine_nothing_given),
       cmocka_unit_test(test_refine_less),     cmocka_unit_test(test_refined_is_news),
       cmocka_unit_test(test_refine_together), cmocka_unit_test(test_refine_beside_calls),
-      cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_random),
-      cmocka_unit_test(test_refine_in_vain),  cmocka_unit_test(test_refine_assumed),
-      cmocka_unit_test(test_refine_paths),
+      cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_bursts),
+      cmocka_unit_test(test_refine_random),   cmocka_unit_test(test_refine_in_vain),
+      cmocka_unit_test(test_refine_assumed),  cmocka_unit_test(test_refine_paths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 static const double payload = 1.05;    /* bytes on a link for a byte of data, nearly */
 static const double least_busy = 0.15; /* of the time; a path that hardly sends shows nothing */
+static const double filled = 0.75;     /* of the time: after pauses a queue takes more for a moment than the link */
 static const double slow = 0.6;        /* of what a link carries, as is known: it carries less */
 static const double slower = 0.85;     /* the same of one that was seen to be slow before */
 static const double faster = 1.15;     /* times what is believed: it carries more */
@@ -225,7 +226,7 @@ static double shown_by(const struct by_link_seen *seen, const struct by_seen_pat
 
 double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step) {
   const struct seen_link *link = &seen->links[step];
-  return link->busy >= least_busy ? fmax(link->fastest, link->of_busy / fmin(link->busy, 1)) : 0;
+  return link->busy >= filled ? link->of_busy / fmin(link->busy, 1) : 0;
 }
 
 static bool reports(const struct by_seen_path *path) {

@@ -119,7 +119,8 @@ void by_link_seen_end_report(struct by_link_seen *seen, struct by_seen_paths *pa
 bool by_link_seen_is_fresh(const struct by_link_seen *seen, const struct by_seen_path *path);
 /* Looks at what was reported, and lowers or raises links. */
 void by_link_seen_tick(struct by_link_seen *seen, double now);
-/* What paths over a step showed by then that it carries at least, bit/s; 0: nothing. */
+/* What a step carries by paths that filled it for most of the time, as it took their bytes on average, bit/s; 0: none
+ * did. */
 double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step);
 
 #endif
