@@ -125,7 +125,7 @@ static enum banyan_status make_rival(const struct by_planned *planned, const str
 enum banyan_status by_rivals_find(const struct by_planned *planned, double within, struct by_rivals *out) {
   struct listed all[BY_WEIGH_SIZES] = {{0}};
   uint32_t most = 0, first = 0;
-  *out = (struct by_rivals){.n_plans = 1};
+  *out = (struct by_rivals){.n_plans = 1, .most_rate = planned->plan->facts.bound};
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
     all[i].n = list(&planned->weighed, i, within, all[i].candidates);
     if (all[i].n > most) most = all[i].n;

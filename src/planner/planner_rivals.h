@@ -20,6 +20,7 @@ struct by_rivals {
   uint32_t n_plans; /* 1: there are no rivals */
   struct by_plan
       *plans[BY_RIVAL_PLANS]; /* what was chosen; then that with the k-th rival for all sizes that have one */
+  double most_rate;           /* bit/s of input for large buffers that no plan exceeds; 0: not known */
   uint32_t n_ranges;
   struct by_rival_range ranges[BY_WEIGH_SIZES];
 };

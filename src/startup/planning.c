@@ -299,6 +299,8 @@ enum banyan_status by_planning_rivals(const struct by_context *context, const st
   enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
   if (status == BANYAN_OK && places.n > 1) {
     status = by_rivals_find(&planned, within, out);
+    /* Rates that were measured are those without headers. */
+    if (network->source != BANYAN_PLAN_MEASURED) out->most_rate /= planned.rates.wire;
     by_planned_fini(&planned);
   }
   if (status == BANYAN_OK) status = expand_rivals(out, places.place, network->n_hosts);

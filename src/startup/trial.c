@@ -9,9 +9,10 @@
 static const double faster = 0.97;     /* of the other's time: it is faster for sure */
 static const double much_slower = 1.5; /* times as long: it is not tried any longer */
 static const double clearly = 1.1;     /* times as long, in all calls: a few tell it */
+static const double longer = 0.1;      /* s: a call is long */
 enum {
-  SOON = 2,
-  /* calls that tell that it is much slower */ RARE = 4 /* times as many calls of another size: it is not waited for */
+  SOON = 2, /* calls that tell that it is much slower */
+  RARE = 4  /* times as many calls of another size: it is not waited for */
 };
 
 /* ---- times */
@@ -26,6 +27,12 @@ static double median(const struct by_trial_times *times) {
 static double least(const struct by_trial_times *times) {
   double seconds = INFINITY;
   for (uint32_t i = 0; i < times->n; i++) seconds = fmin(seconds, times->seconds[i]);
+  return seconds;
+}
+
+static double most(const struct by_trial_times *times) {
+  double seconds = 0;
+  for (uint32_t i = 0; i < times->n; i++) seconds = fmax(seconds, times->seconds[i]);
   return seconds;
 }
 
@@ -61,6 +68,20 @@ static bool is_faster(const struct by_trial *t, uint32_t range, enum by_trial_ph
 
 /* ---- calls */
 
+/* Whether the rival may be so much faster that it is used, for what its calls cost. */
+static bool may_win(const struct by_trial *t, const struct by_trial_size *size, uint32_t rival) {
+  const struct by_trial_range *range = &t->ranges[size->range];
+  if (range->rivals < rival || !has_enough(&size->of[BY_TRIAL_FIRST])) return false;
+  double first = median(&size->of[BY_TRIAL_FIRST]);
+  bool at_bound = t->rate > 0 && faster * first * t->rate < (double)size->bytes;
+  return !at_bound && (first < longer || range->slower[rival] < 1 / faster);
+}
+
+/* Whether times of this size are waited for. */
+static bool matters(const struct by_trial *t, const struct by_trial_size *size) {
+  return t->phase == BY_TRIAL_FIRST || may_win(t, size, t->rival);
+}
+
 static struct by_trial_size *find_size(struct by_trial *t, uint64_t bytes) {
   uint32_t range = 0;
   for (uint32_t i = 0; i < t->n_sizes; i++)
@@ -82,23 +103,25 @@ void by_trial_set_before(struct by_trial *trial, uint64_t bytes, double seconds)
 
 void by_trial_add(struct by_trial *trial, uint64_t bytes, double seconds) {
   struct by_trial_size *size = trial->phase == BY_TRIAL_OVER ? NULL : find_size(trial, bytes);
-  if (!size) return;
+  if (!size || !matters(trial, size)) return;
   struct by_trial_times *times = &size->of[trial->phase];
   times->seen++;
-  if (times->seen > BY_TRIAL_SKIPPED && !is_full(times)) times->seconds[times->n++] = seconds;
+  if (times->seen > (seconds > longer ? 1 : BY_TRIAL_SKIPPED) && !is_full(times)) times->seconds[times->n++] = seconds;
 }
 
 /* ---- phases */
 
-/* Whether times of this size are waited for. */
-static bool matters(const struct by_trial *t, const struct by_trial_size *size) {
-  return t->phase == BY_TRIAL_FIRST ||
-         (has_enough(&size->of[BY_TRIAL_FIRST]) && t->ranges[size->range].rivals >= t->rival);
-}
-
 static bool is_much_slower(const struct by_trial_size *size) {
   const struct by_trial_times *times = &size->of[BY_TRIAL_RIVAL];
   return times->n >= SOON && least(times) > much_slower * median(&size->of[BY_TRIAL_FIRST]);
+}
+
+/* Calls are long, and the few so far agree, or the rival was faster in none. */
+static bool is_settled(const struct by_trial *t, const struct by_trial_size *size) {
+  const struct by_trial_times *times = &size->of[t->phase];
+  if (!has_enough(times) || least(times) < longer) return false;
+  return faster * most(times) < least(times) ||
+         (t->phase == BY_TRIAL_RIVAL && least(times) > faster * median(&size->of[BY_TRIAL_FIRST]));
 }
 
 /* The first plan is clearly slower than what was before it, or than the rival. */
@@ -112,15 +135,15 @@ static bool is_clear(const struct by_trial *t, const struct by_trial_size *size)
 /* All sizes that matter have been timed, or one has had so many calls that the others are rare. */
 static bool is_timed(const struct by_trial *t) {
   bool all = true;
-  uint32_t n = 0, most = 0;
+  uint32_t n = 0, seen = 0;
   for (uint32_t i = 0; i < t->n_sizes; i++) {
     const struct by_trial_size *size = &t->sizes[i];
     if (!matters(t, size)) continue;
     n++; /* one that is not called any more is rare */
-    all &= is_full(&size->of[t->phase]) || is_clear(t, size);
-    if (size->of[t->phase].seen > most) most = size->of[t->phase].seen;
+    all &= is_full(&size->of[t->phase]) || is_settled(t, size) || is_clear(t, size);
+    if (size->of[t->phase].seen > seen) seen = size->of[t->phase].seen;
   }
-  return n && (all || most >= RARE * (BY_TRIAL_CALLS + BY_TRIAL_SKIPPED));
+  return n && (all || seen >= RARE * (BY_TRIAL_CALLS + BY_TRIAL_SKIPPED));
 }
 
 static bool is_over(struct by_trial *t) {
@@ -134,6 +157,12 @@ static void enter(struct by_trial *t, enum by_trial_phase phase) {
   t->calls = 0;
   for (uint32_t i = 0; phase != BY_TRIAL_OVER && i < t->n_sizes; i++)
     t->sizes[i].of[phase] = (struct by_trial_times){0};
+}
+
+static bool may_win_any(const struct by_trial *t, uint32_t rival) {
+  bool any = false;
+  for (uint32_t i = 0; i < t->n_sizes; i++) any |= may_win(t, &t->sizes[i], rival);
+  return any;
 }
 
 static bool has_timed(const struct by_trial *t) {
@@ -156,9 +185,13 @@ static bool is_better(const struct by_trial *t) {
 
 static void next_rival(struct by_trial *t) {
   if (t->phase == BY_TRIAL_FIRST) t->better = is_better(t);
-  bool more = has_timed(t) && !t->better && t->rival + 1 < t->n_plans;
-  t->rival += more;
-  if (more) t->dropped = false;
+  uint32_t next = t->rival + 1;
+  while (next < t->n_plans && !may_win_any(t, next)) next++;
+  bool more = !t->better && next < t->n_plans;
+  if (more) {
+    t->rival = next;
+    t->dropped = false;
+  }
   enter(t, more ? BY_TRIAL_RIVAL : BY_TRIAL_OVER);
 }
 
@@ -219,8 +252,19 @@ uint32_t by_trial_plan(const struct by_trial *trial) {
   return trial->phase == BY_TRIAL_RIVAL ? trial->rival : 0;
 }
 
+bool by_trial_tries(const struct by_trial *trial, uint32_t range) {
+  bool tries = false;
+  for (uint32_t i = 0; i < trial->n_sizes && trial->phase == BY_TRIAL_RIVAL; i++)
+    tries |= trial->sizes[i].range == range && may_win(trial, &trial->sizes[i], trial->rival);
+  return tries;
+}
+
 void by_trial_init(struct by_trial *trial, const struct by_rivals *rivals) {
-  *trial = (struct by_trial){.n_plans = rivals->n_plans, .n_ranges = rivals->n_ranges};
-  for (uint32_t i = 0; i < rivals->n_ranges; i++)
-    trial->ranges[i] = (struct by_trial_range){.up_to = rivals->ranges[i].up_to, .rivals = rivals->ranges[i].n};
+  *trial = (struct by_trial){.n_plans = rivals->n_plans, .n_ranges = rivals->n_ranges, .rate = rivals->most_rate / 8};
+  for (uint32_t i = 0; i < rivals->n_ranges; i++) {
+    const struct by_rival_range *range = &rivals->ranges[i];
+    trial->ranges[i] = (struct by_trial_range){.up_to = range->up_to, .rivals = range->n};
+    for (uint32_t k = 1; k <= range->n && range->predicted[0] > 0; k++)
+      trial->ranges[i].slower[k] = range->predicted[k] / range->predicted[0];
+  }
 }

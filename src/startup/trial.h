@@ -2,11 +2,15 @@
  * tried one after the other, each for a few calls of every size that the job calls, and the first plan again after
  * each that seems better, so that a network that changes meanwhile decides nothing:
  *
- *   FIRST -> RIVAL   the first plan has been timed
+ *   FIRST -> RIVAL   the first plan has been timed, and another one may be faster
  *   RIVAL -> AGAIN   the rival seems faster for some sizes
  *   RIVAL -> RIVAL   it does not: the next one; also at once where it is much slower, or its calls are too few
  *   AGAIN -> RIVAL   the next one
  *   any   -> OVER    there is no other; or the first plan cannot be timed, or is faster than what was before it
+ *
+ * Where calls are long, a few of them tell as much as many, and cost as much: a phase ends with those that agree, and a
+ * rival's with those none of which was faster. A rival has no calls of a size that it cannot win: the first plan takes
+ * what the network's bound allows; or they are long, and it is predicted to lose more than a winner has to gain.
  *
  * A value: no I/O and no clock. */
 #ifndef BY_STARTUP_TRIAL_H
@@ -17,7 +21,7 @@
 enum {
   BY_TRIAL_CALLS = 7,    /* of a size that count in a phase: their median, */
   BY_TRIAL_LEAST = 3,    /* or that of so many where all of them tell the same, or more are rare */
-  BY_TRIAL_SKIPPED = 2,  /* before them, which make connections */
+  BY_TRIAL_SKIPPED = 2,  /* before them, which make connections; 1 where calls are long */
   BY_TRIAL_SIZES = 32,   /* different ones at most; others do not count */
   BY_TRIAL_WAITS = 1024, /* calls in which the first plan must have been timed */
   BY_TRIAL_MOST = 256    /* calls with any other */
@@ -34,6 +38,7 @@ struct by_trial_times {
 struct by_trial {
   enum by_trial_phase phase;
   uint32_t n_plans, rival; /* the one that is tried */
+  double rate;             /* bytes/s that no plan exceeds; 0: not known */
   uint64_t calls;          /* in this phase, counted or not */
   bool dropped;            /* the rival is much slower */
   bool better;             /* the first plan is faster than what was before it */
@@ -42,8 +47,9 @@ struct by_trial {
   struct by_trial_range {
     uint64_t up_to;
     uint32_t rivals;
-    uint32_t choice; /* the best so far; 0: the first plan */
-    double ratio;    /* of its time to that of the first plan */
+    double slower[BY_RIVAL_PLANS]; /* times as long as by the first plan, as predicted; 0: not known */
+    uint32_t choice;               /* the best so far; 0: the first plan */
+    double ratio;                  /* of its time to that of the first plan */
   } ranges[BY_WEIGH_SIZES];
   uint32_t n_sizes;
   struct by_trial_size {
@@ -67,6 +73,8 @@ void by_trial_add(struct by_trial *trial, uint64_t bytes, double seconds);
 bool by_trial_step(struct by_trial *trial, uint64_t calls);
 /* The plan of this phase, by its index among those of the rivals. */
 uint32_t by_trial_plan(const struct by_trial *trial);
+/* Whether calls of this range are made by that plan, which may be the fastest there; else by the first one. */
+bool by_trial_tries(const struct by_trial *trial, uint32_t range);
 /* How many times as long calls of this range took by the rival as by the first plan, in the phases RIVAL and FIRST; 0:
  * it is not known. Of the rival that is, or was last, tried. */
 double by_trial_ratio(const struct by_trial *trial, uint32_t range);

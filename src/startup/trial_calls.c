@@ -159,11 +159,19 @@ static void decided(void *context, uint64_t at, const char *why) {
   calls->refused = why != NULL;
 }
 
-/* The plan of what calls have decided; or one of those that are tried. */
+/* Which plan's classes are wanted for a range. */
+static uint32_t choose_for(const struct by_trial_calls *calls, uint32_t range) {
+  if (calls->ends && calls->wanted) return calls->trial.ranges[range].choice;
+  return by_trial_tries(&calls->trial, range) ? calls->wanted : 0;
+}
+
 static enum banyan_status make_wanted(const struct by_trial_calls *calls, struct by_plan **out) {
-  uint32_t choices[BY_WEIGH_SIZES];
-  if (calls->wanted < BY_RIVAL_PLANS) return by_plan_copy(calls->rivals.plans[calls->wanted], out);
-  for (uint32_t i = 0; i < calls->trial.n_ranges; i++) choices[i] = calls->trial.ranges[i].choice;
+  uint32_t choices[BY_WEIGH_SIZES] = {0}, alike = 0;
+  for (uint32_t i = 0; i < calls->trial.n_ranges; i++) {
+    choices[i] = choose_for(calls, i);
+    alike += choices[i] == choices[0];
+  }
+  if (alike == calls->trial.n_ranges) return by_plan_copy(calls->rivals.plans[choices[0]], out);
   return by_rivals_join(&calls->rivals, choices, out);
 }
 

@@ -93,6 +93,7 @@ static void test_rivals(void **state) {
     plan(topologies[i], &planned);
     assert_ok(by_rivals_find(&planned, 1.2, &rivals));
     assert_int_equal(rivals.plans[0]->version, planned.plan->version);
+    assert_float_equal(rivals.most_rate, planned.plan->facts.bound, 0);
     check_ranges(&planned, &rivals, 1.2);
     check_plans(&rivals);
     check_joins(&rivals);
@@ -115,8 +116,9 @@ static struct by_trial begin(void) {
   return trial;
 }
 
-/* Makes calls of a size, which take so long by each plan, until a phase is over, and returns how many. 0: none does. */
-static uint32_t call(struct by_trial *trial, uint64_t bytes, const double seconds[BY_RIVAL_PLANS]) {
+/* Makes calls of a size, which take so many seconds by each plan, until a phase is over, and returns how many. 0: none
+ * does. */
+static uint32_t call_long(struct by_trial *trial, uint64_t bytes, const double seconds[BY_RIVAL_PLANS]) {
   for (uint32_t n = 1; n <= 4 * BY_TRIAL_WAITS; n++) {
     by_trial_add(trial, bytes, seconds[by_trial_plan(trial)]);
     if (by_trial_step(trial, n)) return n;
@@ -124,19 +126,26 @@ static uint32_t call(struct by_trial *trial, uint64_t bytes, const double second
   return 0;
 }
 
+/* So many milliseconds. */
+static uint32_t call(struct by_trial *trial, uint64_t bytes, const double ms[BY_RIVAL_PLANS]) {
+  double seconds[BY_RIVAL_PLANS];
+  for (int k = 0; k < BY_RIVAL_PLANS; k++) seconds[k] = ms[k] * 1e-3;
+  return call_long(trial, bytes, seconds);
+}
+
 /* The faster rival is chosen for the sizes that it was tried with, after the first plan was tried again. */
 static void test_faster(void **state) {
-  static const double seconds[] = {1, 0.96, 0.9};
+  static const double ms[] = {1, 0.96, 0.9};
   struct by_trial t = begin();
   (void)state;
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
+  assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_int_equal(by_trial_plan(&t), 1);
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
+  assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_true(t.phase == BY_TRIAL_AGAIN && by_trial_plan(&t) == 0);
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
+  assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_int_equal(by_trial_plan(&t), 2);
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
-  assert_true(call(&t, MIB, seconds) <= CALLS); /* here a few calls may tell it */
+  assert_int_equal(call(&t, MIB, ms), CALLS);
+  assert_true(call(&t, MIB, ms) <= CALLS); /* here a few calls may tell it */
   assert_int_equal(t.phase, BY_TRIAL_OVER);
   assert_int_equal(t.ranges[0].choice, 0);
   assert_int_equal(t.ranges[1].choice, 2);
@@ -146,23 +155,23 @@ static void test_faster(void **state) {
 
 /* What is as fast, or faster by less than times sway, does not replace the first plan. */
 static void test_as_fast(void **state) {
-  static const double seconds[] = {1, 0.98, 1.02};
+  static const double ms[] = {1, 0.98, 1.02};
   struct by_trial t = begin();
   (void)state;
-  for (int i = 0; i < 3; i++) assert_int_equal(call(&t, MIB, seconds), CALLS);
+  for (int i = 0; i < 3; i++) assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_true(t.phase == BY_TRIAL_OVER && !t.ranges[1].choice);
   assert_int_equal(by_trial_judge(&t), BY_TRIAL_NO_BETTER);
 }
 
 /* A plan that is much slower has two calls that count. */
 static void test_much_slower(void **state) {
-  static const double seconds[] = {1, 4, 1.6};
+  static const double ms[] = {1, 4, 1.6};
   struct by_trial t = begin();
   (void)state;
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
-  assert_int_equal(call(&t, MIB, seconds), BY_TRIAL_SKIPPED + 2);
+  assert_int_equal(call(&t, MIB, ms), CALLS);
+  assert_int_equal(call(&t, MIB, ms), BY_TRIAL_SKIPPED + 2);
   assert_int_equal(by_trial_plan(&t), 2);
-  assert_int_equal(call(&t, MIB, seconds), BY_TRIAL_SKIPPED + 2);
+  assert_int_equal(call(&t, MIB, ms), BY_TRIAL_SKIPPED + 2);
   assert_true(t.phase == BY_TRIAL_OVER && !t.ranges[1].choice);
   assert_int_equal(by_trial_judge(&t), BY_TRIAL_BETTER);
 }
@@ -188,8 +197,8 @@ static void test_sizes(void **state) {
   for (uint32_t n = 0; t.phase != BY_TRIAL_OVER && n < 1000; n++) {
     uint32_t p = by_trial_plan(&t);
     by_trial_add(&t, KIB, p == 1 ? 8e-4 : 1e-3);
-    by_trial_add(&t, MIB, p == 1 ? 1.1 : 1);
-    if (n % 50 == 0) by_trial_add(&t, 3 * MIB, 3);
+    by_trial_add(&t, MIB, p == 1 ? 1.1e-2 : 1e-2);
+    if (n % 50 == 0) by_trial_add(&t, 3 * MIB, 3e-2);
     calls += 2;
     bool over = by_trial_step(&t, calls);
     phases += over;
@@ -213,15 +222,15 @@ static void test_untimed(void **state) {
 
 /* A plan that made calls faster is not compared with the one before; one that did not is. */
 static void test_before(void **state) {
-  static const double seconds[] = {1, 0.5, 0.5}, slow[] = {2, 1, 1};
+  static const double ms[] = {1, 0.5, 0.5}, slow[] = {2, 1, 1};
   struct by_trial t = begin();
   (void)state;
-  by_trial_set_before(&t, MIB, 1.7);
-  assert_int_equal(call(&t, MIB, seconds), CALLS);
+  by_trial_set_before(&t, MIB, 1.7e-3);
+  assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_int_equal(t.phase, BY_TRIAL_OVER);
   assert_int_equal(by_trial_judge(&t), BY_TRIAL_BETTER);
   t = begin();
-  by_trial_set_before(&t, MIB, 1);
+  by_trial_set_before(&t, MIB, 1e-3);
   assert_int_equal(call(&t, MIB, slow), BY_TRIAL_SKIPPED + BY_TRIAL_LEAST); /* clearly slower */
   assert_int_equal(by_trial_plan(&t), 1);
   assert_int_equal(call(&t, MIB, slow), CALLS);
@@ -231,19 +240,84 @@ static void test_before(void **state) {
 
 /* In doubt the rival is used, without another look at the first plan; but not where it is slower. */
 static void test_doubt(void **state) {
-  static const double seconds[][BY_RIVAL_PLANS] = {{1, 1, 1}, {1, 0.7, 1}, {1, 1.1, 1}, {1, 9, 1}};
+  static const double ms[][BY_RIVAL_PLANS] = {{1, 1, 1}, {1, 0.7, 1}, {1, 1.1, 1}, {1, 9, 1}};
   (void)state;
   for (int i = 0; i < 4; i++) {
     struct by_trial t = begin();
     t.n_plans = 2;
     by_trial_doubt(&t);
-    by_trial_set_before(&t, MIB, 1);
-    assert_int_equal(call(&t, MIB, seconds[i]), CALLS);
-    (void)call(&t, MIB, seconds[i]);
+    by_trial_set_before(&t, MIB, 1e-3);
+    assert_int_equal(call(&t, MIB, ms[i]), CALLS);
+    (void)call(&t, MIB, ms[i]);
     assert_int_equal(t.phase, BY_TRIAL_OVER);
     assert_int_equal(t.ranges[1].choice, i < 2);
     assert_int_equal(by_trial_judge(&t), i < 2 ? BY_TRIAL_NO_BETTER : BY_TRIAL_BETTER);
   }
+}
+
+/* Of long calls few that agree are enough, and of a rival that is faster in none. */
+static void test_long(void **state) {
+  static const double seconds[] = {0.7, 0.74, 0.6}, slower[] = {0.75, 0.8, 0.71};
+  enum { FEW = 1 + BY_TRIAL_LEAST };
+  struct by_trial t = begin();
+  (void)state;
+  for (int i = 0; i < 3; i++) assert_int_equal(call_long(&t, MIB, seconds), FEW); /* the last one is faster, */
+  assert_int_equal(t.phase, BY_TRIAL_AGAIN);
+  assert_int_equal(call_long(&t, MIB, seconds), FEW); /* and stays so */
+  assert_true(t.phase == BY_TRIAL_OVER && t.ranges[1].choice == 2);
+  t = begin();
+  t.n_plans = 2;
+  for (int i = 0; i < BY_TRIAL_CALLS + 1; i++) { /* these do not agree, and all are waited for */
+    assert_int_equal(t.phase, BY_TRIAL_FIRST);
+    by_trial_add(&t, MIB, i % 2 ? 0.7 : 0.8);
+    (void)by_trial_step(&t, 1 + (uint64_t)i);
+  }
+  assert_int_equal(t.phase, BY_TRIAL_RIVAL);
+  by_trial_add(&t, MIB, 0.75);
+  for (int i = 0; i < BY_TRIAL_LEAST; i++) {
+    assert_false(by_trial_step(&t, 1 + (uint64_t)i));
+    by_trial_add(&t, MIB, slower[i]);
+  }
+  assert_true(by_trial_step(&t, FEW));
+  assert_true(t.phase == BY_TRIAL_OVER && !t.ranges[1].choice);
+}
+
+/* Where the network's bound allows no less, no rival is tried, and none for what it is predicted to lose in long calls.
+ * Calls of other sizes are made by the rival, these by the first plan. */
+static void test_cannot_win(void **state) {
+  static const double seconds[] = {0.7, 0.6, 0.5}, ms[] = {1, 0.9, 0.8};
+  struct by_trial t = begin();
+  (void)state;
+  t.rate = MIB / 0.69;
+  (void)call_long(&t, MIB, seconds);
+  assert_true(t.phase == BY_TRIAL_OVER && !t.ranges[1].choice);
+  assert_int_equal(by_trial_judge(&t), BY_TRIAL_UNKNOWN);
+  t = begin();
+  t.rate = MIB / 0.67;
+  t.ranges[1].slower[1] = 1.05;
+  t.ranges[1].slower[2] = 1.01;
+  (void)call_long(&t, MIB, seconds);
+  assert_int_equal(by_trial_plan(&t), 2);
+  assert_true(by_trial_tries(&t, 1) && !by_trial_tries(&t, 0));
+  t = begin();
+  t.ranges[1].slower[1] = 1.05;
+  (void)call(&t, MIB, ms); /* short ones are tried nevertheless */
+  assert_int_equal(by_trial_plan(&t), 1);
+}
+
+/* What a rival is not tried with does not decide, however long it takes. */
+static void test_one_range(void **state) {
+  struct by_trial t = begin();
+  (void)state;
+  t.ranges[1].slower[1] = t.ranges[1].slower[2] = 1.05;
+  for (uint32_t n = 1; t.phase != BY_TRIAL_OVER; n++) {
+    by_trial_add(&t, KIB, by_trial_plan(&t) == 1 ? 8e-4 : 1e-3);
+    by_trial_add(&t, MIB, by_trial_plan(&t) == 1 ? 0.5 : 0.7);
+    assert_false(by_trial_tries(&t, 1));
+    assert_true(by_trial_plan(&t) != 2 && n < 100);
+    (void)by_trial_step(&t, 2);
+  }
+  assert_true(t.ranges[0].choice == 1 && !t.ranges[1].choice);
 }
 
 /* However calls go, a trial ends, and its calls by other plans are bounded. */
@@ -261,7 +335,7 @@ static void test_bounded(void **state) {
       all++;
       by_rivals += by_trial_plan(&t) > 0;
       uint64_t bytes = KIB * (1 + by_rng_below(&rng, sizes));
-      if (by_rng_unit(&rng) < timed) by_trial_add(&t, bytes, 1 + by_rng_unit(&rng));
+      if (by_rng_unit(&rng) < timed) by_trial_add(&t, bytes, (1 + by_rng_unit(&rng)) * (round % 2 ? 0.2 : 1e-3));
       if (by_trial_step(&t, calls)) calls = 0;
       assert_true(all <= BY_TRIAL_WAITS + 4 * (BY_TRIAL_MOST + 1) + 1);
     }
@@ -271,9 +345,10 @@ static void test_bounded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rivals),      cmocka_unit_test(test_faster), cmocka_unit_test(test_as_fast),
-      cmocka_unit_test(test_much_slower), cmocka_unit_test(test_drift),  cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_untimed),     cmocka_unit_test(test_doubt),  cmocka_unit_test(test_before),
+      cmocka_unit_test(test_rivals),      cmocka_unit_test(test_faster),     cmocka_unit_test(test_as_fast),
+      cmocka_unit_test(test_much_slower), cmocka_unit_test(test_drift),      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_untimed),     cmocka_unit_test(test_doubt),      cmocka_unit_test(test_before),
+      cmocka_unit_test(test_long),        cmocka_unit_test(test_cannot_win), cmocka_unit_test(test_one_range),
       cmocka_unit_test(test_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
