@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +17,8 @@
 
 enum {
   A_DAY = 24 * 60 * 60 * 1000, /* ms */
-  /* ms. A kernel without TCP_RTO_MAX_MS sends again 12.6 s after the first time, and 6.2 s before: that must count. */
-  VANISHED = 14000,
-  MOST_RETRY = 1000 /* ms: also, classes make lower ones wait, which must go on as soon as they may */
+  PROBES = 12,                 /* within the silence after which a host counts as vanished; one a second at most */
+  MOST_RETRY = 1000            /* ms: also, classes make lower ones wait, which must go on as soon as they may */
 };
 
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
@@ -282,15 +282,36 @@ enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int c
   return set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
 }
 
-/* With a user timeout, probes are not counted: it decides, too, how long they may stay unanswered. */
-enum banyan_status by_socket_set_vigilant(int fd) {
-  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
-  BY_TRY(by_socket_set_user_timeout(fd, VANISHED));
-  return by_socket_set_keepalive(fd, 2, 1, VANISHED / 1000 - 2);
+static int probe_interval(double silence) {
+  return silence < 2 * PROBES ? 1 : (int)(silence / PROBES);
 }
 
-/* Without a short user timeout, as the kernel counts also while the peer's window is closed. */
-enum banyan_status by_socket_set_patient(int fd) {
+uint32_t by_silence_limit(double silence) {
+  return (uint32_t)(silence * 1000) + 1000 * (uint32_t)probe_interval(silence);
+}
+
+/* With a user timeout, probes are not counted: it decides, too, how long they may stay unanswered. */
+enum banyan_status by_socket_set_vigilant(int fd, double silence) {
+  int interval = probe_interval(silence);
   BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
-  return by_socket_set_keepalive(fd, 5, 2, 6);
+  BY_TRY(by_socket_set_user_timeout(fd, (int)by_silence_limit(silence)));
+  return by_socket_set_keepalive(fd, interval, interval, PROBES);
+}
+
+/* Without a short user timeout, as the kernel counts also while the peer's window is closed. Where the kernel counts
+ * probes, the connection lasts longer than one that is vigilant. */
+enum banyan_status by_socket_set_patient(int fd, double silence) {
+  int interval = probe_interval(silence);
+  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
+  return by_socket_set_keepalive(fd, 5 * interval, 2 * interval, PROBES);
+}
+
+bool by_socket_get_quiet(int fd, struct by_quiet *out) {
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_last_ack_recv) + sizeof(uint32_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  bool data = info.tcpi_last_data_recv < info.tcpi_last_ack_recv;
+  *out = (struct by_quiet){.milliseconds = data ? info.tcpi_last_data_recv : info.tcpi_last_ack_recv,
+                           .unanswered = info.tcpi_retransmits || info.tcpi_probes > 1};
+  return true;
 }

@@ -71,12 +71,27 @@ enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_C
  * lasts for a day without an answer, since the system's limit counts attempts. Does nothing where the kernel cannot
  * (Linux before 6.15). */
 enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) BANYAN_CHECK;
-/* For a connection that somebody always reads, and that shows whether the other host is there: it survives a network
- * that loses everything for 10 s, and fails once the other host has acknowledged nothing for about 14 s, idle or not.
- * Where the first data is sent in the midst of an outage, that is counted from then on. */
-enum banyan_status by_socket_set_vigilant(int fd) BANYAN_CHECK;
+enum { BY_SILENCE_LEAST = 2, BY_SILENCE_MOST = 3600 }; /* seconds */
+/* Hosts that vanish. A network that loses everything for less than `silence` seconds, by one interval between probes (1
+ * s, or a twelfth of the silence), does no harm. A host that answers nothing for longer has vanished.
+ *
+ * Vigilant: for a connection that somebody always reads, and that shows whether the other host is there. It fails
+ * within one more interval after the silence, idle or not. Where the first data is sent in the midst of an outage, the
+ * kernel counts from then on. */
+enum banyan_status by_socket_set_vigilant(int fd, double silence) BANYAN_CHECK;
 /* For one that is not read while its program computes: it survives an outage as well, and fails by it late or never. */
-enum banyan_status by_socket_set_patient(int fd) BANYAN_CHECK;
+enum banyan_status by_socket_set_patient(int fd, double silence) BANYAN_CHECK;
+/* Milliseconds without a sign of life after which a vigilant connection fails: the silence, and the interval before the
+ * first probe. */
+uint32_t by_silence_limit(double silence);
+/* How long nothing has come from the other host's kernel, and whether it left something unanswered since: what was sent
+ * again, or more than one probe, as one is under way now and then. */
+struct by_quiet {
+  uint32_t milliseconds;
+  bool unanswered;
+};
+/* False: not a TCP connection, or the kernel does not know. */
+bool by_socket_get_quiet(int fd, struct by_quiet *out);
 /* Probes a silent peer after `idle` seconds, every `interval` seconds, and fails after `count` without answer. */
 enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) BANYAN_CHECK;
 

@@ -46,7 +46,7 @@ struct by_stream {
   struct by_admission_entry admission; /* of a peer that has not authenticated */
   struct buffer in, out;
   char name[BY_ADDRESS_TEXT];
-  bool broken;          /* nothing can be sent any more; there may still be something to read */
+  int broken;           /* why nothing can be sent any more; there may still be something to read */
   bool busy, destroyed; /* inside a callback from the loop; destroyed meanwhile */
 };
 
@@ -164,7 +164,7 @@ static void send_queued(struct by_stream *stream) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     /* reported as the end only once everything the peer has sent is read: it may have sent the reason */
-    if (n < 0) stream->broken = true;
+    if (n < 0) stream->broken = errno;
     if (n > 0) use(&stream->out, (size_t)n);
   }
 }
@@ -268,11 +268,19 @@ static enum banyan_status give_up(const struct by_stream *stream, bool late) {
                                        : by_handshake_ended(&stream->handshake, late);
 }
 
+static bool is_silence(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/* The kernel reports an error once: to what was sent, if that came first. */
 static enum banyan_status lost(struct by_stream *stream, int error) {
+  struct by_quiet quiet;
   if (stream->state == SHAKING) return give_up(stream, false);
-  if (error)
-    return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s%s", strerror(error),
-                   error == ETIMEDOUT ? "; its host, or the network on the way, does not answer" : "");
+  if (!error && is_silence(stream->broken)) error = stream->broken;
+  if (is_silence(error) && by_socket_get_quiet(stream->options.fd, &quiet))
+    return by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
+                   strerror(error));
+  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
   return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
                  stream->in.length > stream->in.at ? " in the middle of a frame" : "");
 }

@@ -18,15 +18,21 @@ enum {
   HOSTS = 3,
   LATEST_S = 75,
   DEADLINE_S = 45,
-  AT_ONCE = 9,
-  SURVIVED_S = 10 /* outages that every job must survive */
+  AT_ONCE = 12,
+  SILENCE_S = 6, /* BANYAN_SILENCE here */
+  USUAL_S = 12   /* if it is not set */
 };
+
+/* What is lost of the rank that is cut off: both directions, or one. */
+enum direction { BOTH, WHAT_IT_SENDS, WHAT_IT_RECEIVES, CABLE /* both, and it is seen there that the link is down */ };
 
 /* A failure in the middle of a job's calls, and its expected result. */
 struct trouble {
   const char *what;
   int host;       /* the host, 0 to 2, of the rank that is cut off from all others; -1: none */
   double seconds; /* 0: for ever */
+  enum direction lost;
+  double silence; /* BANYAN_SILENCE; 0: SILENCE_S */
   bool pair;      /* ranks 1 and 2 cannot reach each other, but both reach rank 0 */
   bool stop;      /* rank 0 is stopped */
   bool submit;    /* the ranks submit operations */
@@ -47,6 +53,10 @@ struct run {
   double began, healed;
   bool cut;
 };
+
+static double silence_of(const struct trouble *trouble) {
+  return trouble->silence > 0 ? trouble->silence : SILENCE_S;
+}
 
 /* ---- namespaces: a bridge in one, and one host in each of the others */
 
@@ -86,16 +96,40 @@ static void enter(const char *prefix, int host) {
   close(fd);
 }
 
-/* Frames are dropped silently: no host sees a link go down. */
+/* What host `from` sends to host `to` goes to an address that no interface has. */
+static bool misdirect(const char *id, int from, int to) {
+  return run_quietly("ip -n %s%d neigh replace 10.66.0.%d lladdr 02:00:00:00:00:99 nud permanent dev eth0", id, from,
+                     to + 1);
+}
+
+static bool cut_off(const char *id, int host, enum direction lost) {
+  bool done = true;
+  if (lost == BOTH) return run_quietly("ip -n %sb link set p%d nomaster", id, host);
+  if (lost == CABLE) return run_quietly("ip -n %sb link set p%d down", id, host);
+  for (int h = 0; h < HOSTS; h++)
+    if (h != host) done &= lost == WHAT_IT_SENDS ? misdirect(id, host, h) : misdirect(id, h, host);
+  return done;
+}
+
+static bool restore(const char *id, int host, enum direction lost) {
+  bool done = true;
+  if (lost == BOTH) return run_quietly("ip -n %sb link set p%d master hub", id, host);
+  if (lost == CABLE) return run_quietly("ip -n %sb link set p%d up", id, host);
+  for (int h = 0; h < HOSTS; h++) {
+    int from = lost == WHAT_IT_SENDS ? host : h, to = lost == WHAT_IT_SENDS ? h : host;
+    if (h != host) done &= run_quietly("ip -n %s%d neigh del 10.66.0.%d dev eth0", id, from, to + 1);
+  }
+  return done;
+}
+
+/* Frames are dropped silently, but for CABLE: no host sees a link go down. */
 static void cut(struct run *run) {
   const char *id = run->prefix;
   const struct trouble *trouble = &run->trouble;
   bool done = true;
   run->began = job_now();
-  if (trouble->host >= 0) done = run_quietly("ip -n %sb link set p%d nomaster", id, trouble->host);
-  for (int h = 1; trouble->pair && h < HOSTS; h++) /* sends to an address that no interface has */
-    done &= run_quietly("ip -n %s%d neigh replace 10.66.0.%d lladdr 02:00:00:00:00:99 nud permanent dev eth0", id, h,
-                        4 - h);
+  if (trouble->host >= 0) done = cut_off(id, trouble->host, trouble->lost);
+  if (trouble->pair) done = misdirect(id, 1, 2) && misdirect(id, 2, 1);
   if (trouble->stop) job_signal(&run->job, 0, SIGSTOP);
   if (!done) fail_msg("the network of %s could not be cut", trouble->what);
   run->cut = true;
@@ -103,11 +137,11 @@ static void cut(struct run *run) {
 }
 
 static void heal(struct run *run) {
-  if (run->trouble.host >= 0 && !run_quietly("ip -n %sb link set p%d master hub", run->prefix, run->trouble.host))
+  if (run->trouble.host >= 0 && !restore(run->prefix, run->trouble.host, run->trouble.lost))
     fail_msg("the network of %s could not be healed", run->trouble.what);
   run->until = 0;
   run->healed = job_now();
-  run->end = run->healed + 6;
+  run->end = run->healed + 3;
 }
 
 /* ---- a rank's process */
@@ -132,11 +166,13 @@ static void one_sum(struct banyan_comm *world, int rank, uint32_t i, bool submit
 
 static void rank_sums(struct job *job, int rank) {
   const struct run *run = job->argument;
-  char host[8];
+  char host[8], silence[16];
   const char *plans[] = {"exchange", "ring", "star", "halving"};
   enter(run->prefix, rank);
   snprintf(host, sizeof host, "h%d", rank);
+  snprintf(silence, sizeof silence, "%g", silence_of(&run->trouble));
   setenv("BANYAN_HOST", host, 1);
+  setenv("BANYAN_SILENCE", silence, 1);
   setenv("BANYAN_PLAN", run->trouble.pair ? "exchange" : plans[job->seed % 4], 1);
   struct banyan_comm *world = job_join();
   must(banyan_comm_set_deadline(world, run->trouble.deadline ? run->trouble.deadline : DEADLINE_S));
@@ -192,7 +228,7 @@ static double judge(struct run *run, bool *survived) {
   double latest = 0;
   const struct trouble *trouble = &run->trouble;
   /* On a busy machine, an outage may last longer than requested. */
-  bool longer = trouble->seconds > 0 && run->healed - run->began > SURVIVED_S;
+  bool longer = trouble->seconds > 0 && run->healed - run->began > silence_of(trouble) - 1;
   *survived = run->job.reports[HOSTS - 1].status == BANYAN_OK;
   for (int r = 0; r < HOSTS; r++) {
     const struct job_report *report = &run->job.reports[r];
@@ -215,10 +251,15 @@ static void finish(struct run *run) {
     if (!run->trouble.stop || r) job_check_exit(&run->job, r);
   }
   bool survived;
+  char lasted[40] = "";
   double latest = judge(run, &survived);
-  print_message("%s: %s, %.1f s after it began\n", run->trouble.what, survived ? "survived" : "ended", latest);
+  if (run->trouble.seconds > 0) snprintf(lasted, sizeof lasted, " (%.1f s)", run->healed - run->began);
+  print_message("%s%s: %s, %.1f s after it began\n", run->trouble.what, lasted, survived ? "survived" : "ended",
+                latest);
   job_end(&run->job, false);
 }
+
+#define SILENT "its host has answered nothing for"
 
 static struct run runs[AT_ONCE];
 static int n_runs;
@@ -264,21 +305,34 @@ static void run_all(const struct trouble *troubles, int n, int seed) {
 static void test_outages(void **state) {
   (void)state;
   static const struct trouble troubles[] = {
-      {.what = "9.5 s without host 2", .host = 2, .seconds = 9.5},
-      {.what = "9.5 s without host 0", .host = 0, .seconds = 9.5},
-      {.what = "9.5 s without host 1, while all compute", .host = 1, .seconds = 9.5, .idle = true},
-      {.what = "host 1 vanishes", .host = 1, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 1 (host h1)"}},
+      {.what = "4 s without host 2", .host = 2, .seconds = 4},
+      {.what = "4 s without host 0", .host = 0, .seconds = 4, .lost = CABLE},
+      {.what = "4 s without host 1, while all compute", .host = 1, .seconds = 4, .idle = true},
+      {.what = "host 1 vanishes", .host = 1, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 1 (host h1)", SILENT}},
+      {.what = "9 s without host 1, while all compute",
+       .host = 1,
+       .seconds = 9,
+       .idle = true,
+       .wanted = BANYAN_ERR_PEER_DEAD,
+       .names = {"rank 1 (host h1)", SILENT}},
+      {.what = "what host 2 sends is lost",
+       .host = 2,
+       .lost = WHAT_IT_SENDS,
+       .wanted = BANYAN_ERR_PEER_DEAD,
+       .names = {"rank 2 (host h2)", SILENT}},
+      /* what it finds itself, that the others are gone, may reach them first */
+      {.what = "what host 0 receives is lost", .host = 0, .lost = WHAT_IT_RECEIVES, .wanted = BANYAN_ERR_PEER_DEAD},
       {.what = "hosts 1 and 2 lose each other",
        .host = -1,
        .pair = true,
-       .deadline = 12,
+       .deadline = 6,
        .wanted = BANYAN_ERR_CONNECT,
        .names = {"rank 1 (host h1)", "rank 2 (host h2)", "cannot reach each other", "from 10.66.0."}},
       {.what = "hosts 1 and 2 never reach each other",
        .host = -1,
        .pair = true,
        .early = true,
-       .deadline = 12,
+       .deadline = 6,
        .wanted = BANYAN_ERR_CONNECT,
        .names = {"rank 2 (host h2)", "rank 1 (host h1)", "cannot reach each other", "no connection to 10.66.0.2:"}},
       {.what = "rank 0 is stopped",
@@ -294,7 +348,7 @@ static void test_outages(void **state) {
        .deadline = 3,
        .wanted = BANYAN_ERR_TIMEOUT,
        .names = {"rank 0 (host h0) does not answer"}},
-      {.what = "host 0 vanishes", .host = 0, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 0 (host h0)"}},
+      {.what = "host 0 vanishes", .host = 0, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 0 (host h0)", SILENT}},
   };
   run_all(troubles, sizeof troubles / sizeof *troubles, 0);
 }
@@ -316,9 +370,10 @@ static void test_many_outages(void **state) {
                                      .host = host,
                                      .seconds = lengths[i],
                                      .idle = (round + i) % 4 == 0,
-                                     .wanted = lengths[i] > 10 ? BANYAN_ERR_PEER_DEAD : BANYAN_OK,
+                                     .silence = USUAL_S,
+                                     .wanted = lengths[i] > USUAL_S - 1 ? BANYAN_ERR_PEER_DEAD : BANYAN_OK,
                                      .names = {names[host]},
-                                     .either = lengths[i] < 18};
+                                     .either = lengths[i] < USUAL_S + 2};
     }
     run_all(troubles, LENGTHS, 100 * (int)job_seed(round));
   }

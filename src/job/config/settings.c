@@ -55,6 +55,8 @@ static const struct setting table[] = {
      "TCP congestion control: \"cubic\", \"bbr@10.8.0.0/16,cubic\" by peer"},
     {"BANYAN_DEADLINE", SECONDS, AT(deadline), "600", "time a call may take before it ends with a timeout"},
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), "120", "time to wait for all ranks at the start"},
+    {"BANYAN_SILENCE", SECONDS, AT(silence), "12",
+     "time after which a host that answers nothing has vanished; shorter outages are survived"},
     {"BANYAN_HELPERS", NUMBER, AT(helpers), "-1",
      "helpers for which rank 0 waits at the start; -1: those the plan names"},
     {"BANYAN_SERVERS", NUMBER, AT(servers), "-1",
@@ -291,6 +293,9 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DEADLINE is %g s, must be more than 0", s->deadline);
   if (!(s->join_deadline > 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_JOIN_DEADLINE is %g s, must be more than 0", s->join_deadline);
+  if (!(s->silence >= BY_SILENCE_LEAST && s->silence <= BY_SILENCE_MOST))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SILENCE is %g s, must be %d to %d", s->silence, BY_SILENCE_LEAST,
+                   BY_SILENCE_MOST);
   int place = 0;
   while (by_transport_at(place) && strcmp(s->transport, by_transport_at(place))) place++;
   if (!by_transport_at(place))

@@ -40,6 +40,7 @@ struct by_settings {
   bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
   double deadline;                    /* seconds */
   double join_deadline;               /* seconds */
+  double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
   char root_text[300], key_text[400]; /* where a launcher's values had to be put together */

@@ -68,7 +68,7 @@ static void tune(const struct by_settings *s, int fd, const struct by_address *p
   tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
   tried("BANYAN_SOCKET_BUFFER", tune_buffers(s, fd, peer));
   tried("TCP_THIN_LINEAR_TIMEOUTS", by_socket_set_thin(fd));
-  tried("TCP_RTO_MAX_MS and keepalive", by_socket_set_patient(fd));
+  tried("TCP_RTO_MAX_MS and keepalive", by_socket_set_patient(fd, s->silence));
   if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set_unsent(fd, UNSENT));
 }
 

@@ -160,7 +160,7 @@ static const struct by_control_peer *find_peer(const struct by_control *control,
 static enum banyan_status send_timeline(void *context, uint32_t process, const void *bytes, size_t length) {
   const struct by_control_peer *peer = find_peer(context, process);
   if (!peer) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection has ended");
-  return by_stream_send(peer->stream, TIMELINE, bytes, length);
+  return by_control_peer_try_send(peer, TIMELINE, bytes, length);
 }
 
 static bool takes_timeline(void *context, uint32_t process) {

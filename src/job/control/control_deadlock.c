@@ -370,7 +370,7 @@ static uint8_t *describe_self(const struct by_deadlock_check *check, size_t *len
 }
 
 static void notify(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
-  if (by_stream_send(peer->stream, (uint16_t)type, bytes, length) != BANYAN_OK)
+  if (by_control_peer_try_send(peer, type, bytes, length) != BANYAN_OK)
     by_debug("control", "%s: nothing could be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
 
@@ -431,7 +431,7 @@ static void ask_helpers(struct by_deadlock_check *check) {
   for (uint32_t p = job->size; p < job->processes; p++) {
     struct by_control_peer *peer = peers->of_process[p];
     if (!may_answer(peers, p) || peer->silent) continue;
-    peer->silent = by_stream_send(peer->stream, DESCRIBE, number, sizeof number) == BANYAN_OK;
+    peer->silent = by_control_peer_try_send(peer, DESCRIBE, number, sizeof number) == BANYAN_OK;
     peer->asked_at = by_loop_now(job->loop);
   }
   if (!by_timer_is_set(&check->silence)) by_loop_set_delay(job->loop, &check->silence, SILENCE_MS * BY_MILLISECOND);

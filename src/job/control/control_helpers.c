@@ -103,7 +103,7 @@ static void handle_joined(const struct by_helpers *helpers, const struct by_rece
   const struct by_control_peers *peers = helpers->peers;
   enum banyan_status status = add_member(helpers, received->payload, received->length);
   const struct by_control_peer *root = by_control_peers_root(peers);
-  if (status == BANYAN_OK && root) status = by_stream_send(root->stream, KNOWN, NULL, 0);
+  if (status == BANYAN_OK && root) status = by_control_peer_try_send(root, KNOWN, NULL, 0);
   if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
 }
 
@@ -162,7 +162,7 @@ void by_helpers_send_plan(const struct by_report *report) {
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
     if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
-        by_stream_send(peer->stream, PLAN, report->bytes, report->length) != BANYAN_OK)
+        by_control_peer_try_send(peer, PLAN, report->bytes, report->length) != BANYAN_OK)
       by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
 }
 

@@ -59,7 +59,7 @@ enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meet
   for (uint32_t p = first; p < end && status == BANYAN_OK; p++) {
     const struct by_control_peer *peer = meeting->peers->of_process[p];
     by_put_u32(bytes + 4, p);
-    status = peer ? by_stream_send(peer->stream, WELCOME, bytes, writer.length)
+    status = peer ? by_control_peer_try_send(peer, WELCOME, bytes, writer.length)
                   : by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", p);
   }
   free(bytes);

@@ -50,7 +50,7 @@ void by_notices_send_left(struct by_notices *notices) {
   for (uint32_t i = notices->done; i < notices->n_leavers; i++) by_write_u32(&writer, notices->leavers[i]);
   for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer))
-      (void)!by_stream_send(peer->stream, LEFT, bytes, writer.length); /* it is gone, or does not read: no matter */
+      (void)!by_control_peer_try_send(peer, LEFT, bytes, writer.length); /* it is gone, or does not read: no matter */
   free(bytes);
 }
 
@@ -77,7 +77,7 @@ void by_notices_send_leaving(void *context) {
   struct by_notices *notices = context;
   by_notices_send_left(notices); /* nobody does after this */
   for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
-    if (peer->rank >= 0) (void)!by_stream_send(peer->stream, LEAVING, NULL, 0);
+    if (peer->rank >= 0) (void)!by_control_peer_try_send(peer, LEAVING, NULL, 0);
   atomic_store(&notices->peers->leaving, true);
 }
 
@@ -89,7 +89,7 @@ void by_notices_send_listen(void *argument) {
   notices->listens = true;
   for (const struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer) && !by_control_peers_is_helper(notices->peers, peer->rank) &&
-        by_stream_send(peer->stream, LISTEN, NULL, 0) != BANYAN_OK)
+        by_control_peer_try_send(peer, LISTEN, NULL, 0) != BANYAN_OK)
       by_warn("control", "%s: LISTEN could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
   if (notices->peers->job->engine) notices->events->listen(notices->events->context);
 }
@@ -109,7 +109,7 @@ void by_notices_send_class_to(const struct by_notices *notices, const struct by_
   uint8_t class_ = (uint8_t)notices->class_;
   bool takes = notices->class_for_ranks || by_control_peers_is_helper(notices->peers, peer->rank);
   if (!notices->has_class || !by_control_peer_stays(peer) || !takes) return;
-  if (by_stream_send(peer->stream, CLASS, &class_, 1) != BANYAN_OK)
+  if (by_control_peer_try_send(peer, CLASS, &class_, 1) != BANYAN_OK)
     by_warn("control", "%s: its class could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
 
@@ -135,7 +135,7 @@ void by_notices_send_network(const struct by_report *report) {
   const struct by_notices *notices = report->context;
   const struct by_control_peer *peer = notices->peers->of_process[report->process];
   if (!peer || !by_control_peer_stays(peer)) return;
-  if (by_stream_send(peer->stream, NETWORK, report->bytes, report->length) != BANYAN_OK)
+  if (by_control_peer_try_send(peer, NETWORK, report->bytes, report->length) != BANYAN_OK)
     by_debug("control", "%s: the topology is not sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
 

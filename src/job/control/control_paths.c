@@ -21,7 +21,7 @@ static void send_message(const struct by_control_peer *peer, const struct by_pat
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
   by_path_message_write(&writer, message);
-  if (by_stream_send(peer->stream, PATHS, bytes, writer.length) != BANYAN_OK)
+  if (by_control_peer_try_send(peer, PATHS, bytes, writer.length) != BANYAN_OK)
     by_debug("control", "%s: a message about paths is not sent: %s", by_stream_get_name(peer->stream),
              banyan_error_text());
 }

@@ -10,7 +10,10 @@
 #include "log.h"
 #include "socket.h"
 
-enum { UNAUTHENTICATED = 96 }; /* connections beyond the number of ranks */
+enum {
+  UNAUTHENTICATED = 96, /* connections beyond the number of ranks */
+  DOUBT_MS = 1500       /* longer without a sign of life than between the kernel's probes */
+};
 
 /* ---- members */
 
@@ -92,6 +95,58 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   peers->events.ended(peers->events.context, peer, status, reason);
 }
 
+/* ---- hosts that vanished. The kernel finds them, but counts anew from the moment when something is sent in the midst
+ * of an outage: then the time since the last sign of life counts here. Nothing is done while there are signs of life.
+ */
+
+/* An interval after the last retransmission that may still be answered. */
+static uint32_t silence_limit(const struct by_control_peers *peers) {
+  uint32_t limit = by_silence_limit(peers->job->settings.silence);
+  return limit + limit / 100;
+}
+
+static bool is_quiet(const struct by_control_peer *peer, struct by_quiet *out) {
+  return by_socket_get_quiet(by_stream_get_fd(peer->stream), out) && out->milliseconds >= DOUBT_MS;
+}
+
+static void look_again(struct by_control_peers *peers, uint32_t quiet) {
+  uint32_t limit = silence_limit(peers), delay = quiet < limit ? limit - quiet : DOUBT_MS;
+  uint64_t at = by_loop_now(peers->job->loop) + delay * BY_MILLISECOND;
+  if (!by_timer_is_set(&peers->silence) || at < peers->silence.at)
+    by_loop_set_timer(peers->job->loop, &peers->silence, at);
+}
+
+static void watch(const struct by_control_peer *peer) {
+  struct by_quiet quiet;
+  if (is_quiet(peer, &quiet)) look_again(peer->peers, quiet.milliseconds);
+}
+
+static void vanished(struct by_control_peer *peer, uint32_t quiet) {
+  char reason[TEXT_MOST];
+  snprintf(reason, sizeof reason, "%s: its host has answered nothing for %.1f s", by_stream_get_name(peer->stream),
+           quiet / 1000.0);
+  ended(peer, BANYAN_ERR_PEER_DEAD, reason);
+}
+
+/* The end of one may change the list: one at a time. */
+static bool find_vanished(struct by_control_peers *peers) {
+  struct by_quiet quiet;
+  for (struct by_control_peer *peer = peers->all; peer; peer = peer->next) {
+    if (!is_quiet(peer, &quiet)) continue;
+    if (quiet.unanswered && quiet.milliseconds >= silence_limit(peers)) {
+      vanished(peer, quiet.milliseconds);
+      return true;
+    }
+    look_again(peers, quiet.milliseconds);
+  }
+  return false;
+}
+
+static void silence_over(void *argument) {
+  while (find_vanished(argument)) {
+  }
+}
+
 struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
                                                const struct by_address *connecting, enum by_role role) {
   struct by_control_peer *peer = calloc(1, sizeof *peer);
@@ -120,7 +175,7 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                       .ended = ended,
                                       .context = peer};
   (void)!by_socket_set_nodelay(fd);
-  (void)!by_socket_set_vigilant(fd);
+  (void)!by_socket_set_vigilant(fd, peers->job->settings.silence);
   if (by_stream_create(&options, &peer->stream) != BANYAN_OK) {
     by_warn("control", "a connection was dropped: %s", banyan_error_text());
     free(peer);
@@ -148,6 +203,7 @@ enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct 
                                          uint32_t processes) {
   *peers = (struct by_control_peers){.job = job, .events = *events, .keys = *keys};
   by_admission_init(&peers->admission, UNAUTHENTICATED + job->size);
+  by_timer_init(&peers->silence, silence_over, peers);
   return by_control_peers_make_room(peers, 0, processes);
 }
 
@@ -161,6 +217,7 @@ void by_control_peers_close(struct by_control_peers *peers) {
 
 void by_control_peers_fini(struct by_control_peers *peers) {
   by_control_peers_close(peers);
+  by_loop_cancel_timer(&peers->silence);
   by_repeats_flush(&peers->rejected, "control", INFINITY);
   free(peers->of_process);
   free(peers->states);
@@ -175,8 +232,15 @@ void by_control_peer_cut(const struct by_control_peer *peer, const char *why) {
   (void)shutdown(by_stream_get_fd(peer->stream), SHUT_RDWR);
 }
 
-bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
+enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, enum message type, const void *bytes,
+                                            size_t length) {
   enum banyan_status status = by_stream_send(peer->stream, (uint16_t)type, bytes, length);
+  if (status == BANYAN_OK) watch(peer);
+  return status;
+}
+
+bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
+  enum banyan_status status = by_control_peer_try_send(peer, type, bytes, length);
   if (status == BANYAN_ERR_NO_MEMORY)
     by_control_peer_cut(peer, banyan_error_text());
   else if (status != BANYAN_OK) /* it is closed already */

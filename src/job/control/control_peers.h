@@ -109,6 +109,7 @@ struct by_control_peers {
   struct by_control_peer **of_process; /* rank 0 only */
   enum by_member_state *states;        /* by process */
   uint32_t of_process_room, states_room;
+  struct by_timer silence; /* set while there is no sign of life of a host that was sent something */
   /* This process has sent that it leaves; it has received that rank 0 does. */
   _Atomic bool leaving, deaf;
 };
@@ -162,6 +163,9 @@ static inline bool by_control_peer_stays(const struct by_control_peer *peer) {
   return peer->rank >= 0 && peer->state != BY_PEER_LEAVING;
 }
 
+/* A message that may be missed; see by_stream_send. */
+BANYAN_CHECK enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, enum message type,
+                                                         const void *bytes, size_t length);
 /* A message that must not be missed: where there is no room for it, that peer is given up. False: it is. */
 bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length);
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why);

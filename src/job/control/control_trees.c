@@ -44,7 +44,7 @@ static enum banyan_status send_to(const struct by_trees *trees, uint32_t process
   }
   const struct by_control_peer *peer = trees->peers->of_process[process];
   if (!peer) return by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone", process);
-  return by_stream_send(peer->stream, type, bytes, length);
+  return by_control_peer_try_send(peer, type, bytes, length);
 }
 
 /* One that is gone needs none. */
