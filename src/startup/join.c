@@ -5,6 +5,7 @@
 #include <banyan/collectives.h>
 
 #include "automatic.h"
+#include "carry.h"
 #include "clock.h"
 #include "comms.h"
 #include "context_events.h"
@@ -108,21 +109,45 @@ static void fit_machine(const struct banyan_comm *comm) {
   if (comm->rank == 0 && job->n_hosts > 1 && !job->settings.deterministic) by_machine_fit(most_fitting);
 }
 
+/* A network of which nothing is known. *decision: what the members of the next membership need not find again. */
+static enum banyan_status plan_anew(struct banyan_comm *comm, enum source source, enum by_carried_decision *decision) {
+  bool planned = false;
+  struct by_network_file *file = NULL;
+  *decision = BY_CARRIED_PLANNED;
+  if (source == FROM_TOPOLOGY) return read_topology(comm);
+  if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure(comm);
+  if (source == FROM_AUTOMATION) BY_TRY(by_automatic_plan(comm, &planned, &file));
+  if (!planned) *decision = source == FROM_AUTOMATION ? BY_CARRIED_BUILTIN : BY_CARRIED_NOTHING;
+  begin_replanning(comm, planned, file);
+  return BANYAN_OK;
+}
+
+/* What an earlier membership found spares finding it again. */
+static enum banyan_status plan_from_carried(struct banyan_comm *comm, const struct by_carried_found *found,
+                                            enum by_carried_decision *decision) {
+  bool planned = false;
+  *decision = found->decision;
+  if (found->decision == BY_CARRIED_PLANNED)
+    BY_TRY(by_carried_plan(comm, found, &planned));
+  else if (comm->rank == 0)
+    by_info("plan", "the job keeps its built-in plans, as in the membership before");
+  begin_replanning(comm, planned, NULL);
+  return BANYAN_OK;
+}
+
 /* A plan that is given counts before all of it. Jobs on one host keep theirs. */
-static enum banyan_status plan_at_start(struct banyan_comm *comm) {
+static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct by_carried_found *found,
+                                        enum by_carried_decision *decision) {
   const struct by_settings *settings = &comm->context->job.settings;
   enum source source;
+  *decision = BY_CARRIED_NOTHING;
   BY_TRY(check_settings(comm));
+  if (found->plan) return by_carried_set_plan(comm, found);
   if (settings->plan && *settings->plan) return BANYAN_OK;
   BY_TRY(agree(comm, &source));
   if (source != FROM_NOTHING) fit_machine(comm);
-  if (source == FROM_TOPOLOGY) return read_topology(comm);
-  if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure(comm);
-  bool planned = false;
-  struct by_network_file *file = NULL;
-  if (source == FROM_AUTOMATION) BY_TRY(by_automatic_plan(comm, &planned, &file));
-  begin_replanning(comm, planned, file);
-  return BANYAN_OK;
+  bool known = source != FROM_NOTHING && comm->context->job.n_hosts > 1 && found->decision != BY_CARRIED_NOTHING;
+  return known ? plan_from_carried(comm, found, decision) : plan_anew(comm, source, decision);
 }
 
 static void want_plan(void *context, const struct by_plan_want *want) {
@@ -138,6 +163,7 @@ enum banyan_status by_join(const struct banyan_options *options, const struct by
   events.control.keep_network = by_job_network_take;
   events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
   BY_TRY(by_context_create(options, role, &events, &context));
+  by_carried_leave_out_given(context);
   uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);
@@ -149,8 +175,20 @@ enum banyan_status by_join(const struct banyan_options *options, const struct by
   return status;
 }
 
-enum banyan_status by_join_plan(struct banyan_comm **comm) {
-  enum banyan_status status = plan_at_start(*comm);
+static enum banyan_status plan_membership(struct banyan_comm *comm, struct by_carried *carried) {
+  enum by_carried_decision decision;
+  struct by_carried_found found;
+  enum banyan_status status = by_carried_find(carried, comm, &found);
+  if (status == BANYAN_OK) status = plan_at_start(comm, &found, &decision);
+  if (status == BANYAN_OK) by_carried_settle(carried, comm, &found, decision);
+  by_carried_found_fini(&found);
+  return status;
+}
+
+enum banyan_status by_join_plan(struct banyan_comm **comm, struct by_carried *carried) {
+  enum by_carried_decision decision;
+  const struct by_carried_found nothing = {0};
+  enum banyan_status status = carried ? plan_membership(*comm, carried) : plan_at_start(*comm, &nothing, &decision);
   if (status == BANYAN_OK) return status;
   banyan_comm_destroy(*comm);
   *comm = NULL;
@@ -160,5 +198,5 @@ enum banyan_status by_join_plan(struct banyan_comm **comm) {
 enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   BY_TRY(by_join(options, NULL, out));
-  return by_join_plan(out);
+  return by_join_plan(out, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include <banyan/elastic.h>
 
+#include "carry.h"
 #include "connector.h"
 #include "context.h"
 #include "descriptor.h"
@@ -26,6 +27,7 @@ struct banyan_member {
   struct by_used_names used;         /* others may have formed a membership under one with which this member failed */
   struct by_context *current;        /* held; NULL: no membership yet */
   char name[BY_MEMBERSHIP_NAME + 1]; /* of the current one */
+  struct by_carried carried;         /* from one to the next */
 };
 
 /* ---- life */
@@ -99,6 +101,7 @@ void banyan_member_destroy(struct banyan_member *member) {
   if (member->listener >= 0) by_close(member->listener);
   by_arena_fini(&member->arena);
   by_used_names_fini(&member->used);
+  by_carried_fini(&member->carried);
   free(member);
 }
 
@@ -135,6 +138,7 @@ static void succeed(struct banyan_member *member, struct banyan_comm *comm, cons
   snprintf(member->name, sizeof member->name, "%s", name);
   if (before) {
     by_context_retire(before, text);
+    by_carried_take(&member->carried, before);
     by_context_keep_lanes(member->current, before);
   }
   release(before);
@@ -149,7 +153,7 @@ static enum banyan_status form(struct banyan_member *member, struct by_formation
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", name, formation->membership->n,
           formation->rank);
   succeed(member, *out, name);
-  return by_join_plan(out);
+  return by_join_plan(out, &member->carried);
 }
 
 static enum banyan_status reconfigure(struct banyan_member *member, const char *name, const char *const *handles, int n,

@@ -26,7 +26,7 @@ static const char *name_of_host(const struct by_context *context, uint32_t host)
   return "";
 }
 
-static uint32_t find_node(const struct by_topology *topology, const char *host) {
+uint32_t by_planning_node_of(const struct by_topology *topology, const char *host) {
   char brief[BY_TOPOLOGY_MOST_NAME + 1];
   uint32_t node = by_topology_find(topology, host);
   size_t length = strcspn(host, ".");
@@ -58,7 +58,7 @@ static enum banyan_status find_nodes(const struct by_context *context, const str
                                      uint32_t *nodes) {
   uint32_t found = 0, missing = 0;
   for (uint32_t h = 0; h < context->job.n_hosts; h++) {
-    nodes[h] = find_node(topology, name_of_host(context, h));
+    nodes[h] = by_planning_node_of(topology, name_of_host(context, h));
     found += nodes[h] != UINT32_MAX;
     if (nodes[h] == UINT32_MAX) missing = h;
   }
@@ -100,7 +100,7 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
   uint32_t n = n_hosts;
   for (uint32_t p = context->job.size; p < context->job.founders; p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
-    uint32_t node = find_node(topology, members[p].host);
+    uint32_t node = by_planning_node_of(topology, members[p].host);
     if (node == UINT32_MAX || index_of(nodes, n, node) < n) node = next_that_helps(topology, nodes, n);
     if (node == UINT32_MAX)
       by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it", names[p]);
@@ -201,8 +201,9 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   return status;
 }
 
-static enum banyan_plan_source source_of(bool in_order) {
-  return in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
+static enum banyan_plan_source source_of(const struct by_planning_options *options) {
+  if (options->source != BANYAN_PLAN_BUILTIN) return options->source;
+  return options->in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
 }
 
 /* The context keeps the topology from now on. */
@@ -211,11 +212,13 @@ static enum banyan_status keep_network(struct by_context *context, struct by_top
   uint32_t *nodes = calloc(context->job.n_hosts, sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   if (!nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  if (status == BANYAN_OK)
+  if (status == BANYAN_OK && options->nodes)
+    memcpy(nodes, options->nodes, context->job.n_hosts * sizeof *nodes);
+  else if (status == BANYAN_OK)
     status = options->in_order ? take_in_order(context, topology, options->order, nodes)
                                : find_nodes(context, topology, nodes);
   if (status == BANYAN_OK)
-    status = by_job_network_keep(context, topology, nodes, source_of(options->in_order));
+    status = by_job_network_keep(context, topology, nodes, source_of(options));
   else
     by_topology_destroy(topology);
   free(nodes);
@@ -369,8 +372,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
     by_text_init(&text);
     status = BANYAN_OK;
   }
-  status = status == BANYAN_OK ? hand_out(comm, source_of(options->in_order), &text, planned)
-                               : by_planning_fail(comm, status);
+  status = status == BANYAN_OK ? hand_out(comm, source_of(options), &text, planned) : by_planning_fail(comm, status);
   if (status == BANYAN_OK && *planned && options->made) *options->made = strdup(by_text_get(&text));
   by_text_fini(&text);
   if (status == BANYAN_OK && options->may_fail && !*planned) by_job_network_drop(context);
@@ -379,7 +381,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
 
 bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology) {
   for (uint32_t h = 0; h < context->job.n_hosts; h++)
-    if (find_node(topology, name_of_host(context, h)) == UINT32_MAX) {
+    if (by_planning_node_of(topology, name_of_host(context, h)) == UINT32_MAX) {
       (void)by_fail(BANYAN_ERR_TOPOLOGY, "it has no node \"%s\", which is a host of the job", name_of_host(context, h));
       return false;
     }

@@ -4,6 +4,7 @@
  * around them. */
 #include <string.h>
 
+#include "carried_message.h"
 #include "control_messages.h"
 #include "golden.h"
 #include "network_message.h"
@@ -305,12 +306,44 @@ static void test_network(void **state) {
   network("NETWORK, not known", &(struct by_network_message){.text = ""});
 }
 
+/* ---- what is carried into the next membership */
+
+static void test_carried(void **state) {
+  static const char text[] = "{\"format\": \"banyan-topology 1\"}";
+  struct by_carried_host hosts[] = {{"5f0c net:[1] pid:[2]", 3}, {"6e1d net:[3] pid:[4]", 1}};
+  struct by_carried_message message = {.decision = BY_CARRIED_PLANNED,
+                                       .source = BANYAN_PLAN_MEASURED,
+                                       .n_hosts = 2,
+                                       .hosts = hosts,
+                                       .topology = text,
+                                       .topology_length = strlen(text),
+                                       .plan = "ring",
+                                       .plan_length = 4,
+                                       .plan_ranks = 5,
+                                       .plan_of = {{1, 2, 3}}};
+  struct by_carried_message read;
+  struct by_arena arena;
+  uint8_t *first, *rewritten;
+  size_t length, length_again;
+  (void)state;
+  by_arena_init(&arena);
+  assert_ok(by_carried_message_write(&message, &first, &length));
+  golden_bytes("carried", first, length);
+  assert_ok(by_carried_message_read(first, length, &arena, &read));
+  assert_ok(by_carried_message_write(&read, &rewritten, &length_again));
+  assert_int_equal(length_again, length);
+  assert_memory_equal(rewritten, first, length);
+  free(first);
+  free(rewritten);
+  by_arena_fini(&arena);
+}
+
 int golden_payloads(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_texts),     cmocka_unit_test(test_plans),         cmocka_unit_test(test_trees),
       cmocka_unit_test(test_tree_ends), cmocka_unit_test(test_plan_switches), cmocka_unit_test(test_timelines),
       cmocka_unit_test(test_records),   cmocka_unit_test(test_paths),         cmocka_unit_test(test_network),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_carried),   cmocka_unit_test(golden_end),
   };
   golden_begin("payloads", "Payloads of control messages.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,3 +145,22 @@ saved "$scratch/saved.json"
 [ "$bits" = "$first" ] || fail "a saved plan gives other bits in another run: $first, $bits"
 saved chain
 [ "$bits" != "$first" ] || fail "these numbers show nothing: $bits"
+
+# memberships LAB-OPTION... : ranks 0, 1 and 2, of which 0 dies; then rank 3 comes. $start goes before the program.
+memberships() {
+  rm -rf "$scratch/handles" && mkdir "$scratch/handles"
+  wants 0 "$BANYAN" lab "$unequal" -x BANYAN_CACHE=off -x BANYAN_LOG=plan:info "$@" -- \
+    sh -c "$start '$BANYAN_BUILD/tests/net/sum_memberships' '$scratch/handles' 1048576 2 012 12 312 || true"
+  shows '^\[h1\] 12: first ' out
+  shows '^\[h3\] 312: first ' out
+}
+# It measures its network once: when rank 0 has died, the others plan from what is known. Rank 3's host is not known.
+start='' memberships -x BANYAN_TOPOLOGY=
+shows '\[h0\] .*delays: ' err
+shows '\[h1\] .*(is known from|keeps its built-in plans, as in) the membership before' err
+! has '\[h1\] .*(delays|measured)' err || fail "it was measured again: $(cat "$scratch/err")"
+shows '\[h3\] .*h3 was in no membership before: the network is looked for anew' err
+# The topology that rank 0 has read goes on without it, and has rank 3's host.
+start='[ $BANYAN_RANK = 0 ] || export BANYAN_TOPOLOGY=/nosuch.json;' memberships
+[ "$(grep -c 'the network is known from the membership before' "$scratch/err")" = 2 ] || fail "$(cat "$scratch/err")"
+[ "$(grep -c 'planned from the topology' "$scratch/err")" = 3 ] || fail "$(cat "$scratch/err")"

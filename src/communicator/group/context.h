@@ -64,6 +64,7 @@ struct by_memory {
 struct by_job_plans {
   struct by_plan *given;   /* was planned when the job started; NULL: none was */
   uint32_t set_up;         /* plans that the job's own communicator was given whose in-network trees were set up then */
+  struct by_plan *chosen;  /* that communicator's, if the program has set it: for later memberships; NULL: it has not */
   struct by_plan *through; /* rank 0: the plan of that communicator, with switches; NULL: it has no in-network trees */
   bool logged_apart, logged_operations; /* why in-network trees go among ranks */
 };

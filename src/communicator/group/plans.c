@@ -79,6 +79,12 @@ void by_plans_give(struct by_context *context, const struct by_plan *plan) {
   context->plans.given = plan ? by_plan_hold(plan) : NULL;
 }
 
+void by_plans_choose(struct by_context *context, const struct by_plan *plan) {
+  struct by_plan *before = context->plans.chosen;
+  context->plans.chosen = by_plans_is_users(plan) ? by_plan_hold(plan) : NULL;
+  by_plan_destroy(before);
+}
+
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
   enum banyan_plan_source source = proposed->origin.source;
   bool planned = source == BANYAN_PLAN_MANAGER || source == BANYAN_PLAN_TOPOLOGY || source == BANYAN_PLAN_MEASURED;
@@ -409,5 +415,6 @@ const struct by_plan *by_plans_through(const struct by_context *context) {
 
 void by_plans_fini(struct by_context *context) {
   by_plans_give(context, NULL);
+  by_plan_destroy(context->plans.chosen);
   by_plan_destroy(context->plans.through);
 }

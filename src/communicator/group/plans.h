@@ -51,6 +51,8 @@ BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context,
 /* The job is given this plan over its ranks, which was planned when it started; communicators that are made later use
  * it too. The context holds it. NULL: it is not used after all. Under lock. */
 void by_plans_give(struct by_context *context, const struct by_plan *plan);
+/* The job's own communicator gets this plan; the context holds it, if it is the user's. Under lock. */
+void by_plans_choose(struct by_context *context, const struct by_plan *plan);
 /* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager or rank 0 proposes
  * the other by itself. */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);

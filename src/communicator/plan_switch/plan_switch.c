@@ -180,6 +180,7 @@ static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_pla
   comm->plans.since = comm->plans.started;
   comm->plans.operations = 0;
   comm->plans.asked = false;
+  if (by_team_id(comm->team) == 0) by_plans_choose(comm->context, kept->plan);
   BY_TRY(by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees));
   if (comm->plans.log) comm->plans.log->plan_changed(comm->plans.log->submitter);
   return BANYAN_OK;

@@ -267,6 +267,7 @@ enum banyan_status by_network_belief_copy(struct by_network_belief *belief, stru
     if (!counts(belief, s, after)) continue;
     capacity->all = fmax(carries(belief, s), BY_LEAST_RATE);
     capacity->used = fmin(capacity->used, (1 - always) * capacity->all);
+    (*out)->links[s / 2].rough = true;
   }
   return BANYAN_OK;
 }

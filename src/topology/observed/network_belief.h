@@ -37,7 +37,7 @@ bool by_network_belief_was_mistaken(const struct by_network_belief *belief);
 uint32_t by_network_belief_count_slow(const struct by_network_belief *belief);
 /* Whether other jobs may explain all of it: no link carries less than 0.3 of what is stated. */
 bool by_network_belief_may_be_shared(const struct by_network_belief *belief);
-/* The topology as it is believed to be. The caller owns *out. */
+/* The topology as it is believed to be, in which links that are slow at present are rough. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_network_belief_copy(struct by_network_belief *belief, struct by_topology **out);
 
 /* The next probe that is due, of all the ways between these n nodes: over a link that has just become slow, since

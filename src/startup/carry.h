@@ -1,0 +1,57 @@
+/* What a process carries from one membership into the next, so that neither measuring nor planning begins anew: the
+ * topology as it was last known, with the nodes of hosts; that the built-in plans were as fast as any; and the plan
+ * that the program has set. Rank 0 and its two successors know the topology (job_network.h), so it is still there as
+ * long as one of the three is in the next membership, whose rank 0 then gets it.
+ *
+ * Hosts are known again by their machines (by_member.machine), else by the nodes of their names. Hosts that have left
+ * stay in the topology, and are known when they come back. */
+#ifndef BY_STARTUP_CARRY_H
+#define BY_STARTUP_CARRY_H
+
+#include "carried_message.h"
+#include "comm.h"
+
+/* All zeros: nothing. */
+struct by_carried {
+  uint64_t version; /* memberships in a row of which it is; the same at all members of the last one */
+  enum { BY_CARRIED_NO_TOPOLOGY, BY_CARRIED_OLDER, BY_CARRIED_CURRENT } topology;
+  uint8_t *bytes; /* a by_carried_message; NULL: none */
+  size_t length;
+  const struct by_context *settled; /* what follows is of this context; compared only */
+  enum by_carried_decision decision;
+  bool plan_used; /* the program's plan */
+};
+
+/* What the members of a membership found together; the same at all of them but for `message` and `nodes`. */
+struct by_carried_found {
+  enum by_carried_decision decision; /* about all hosts of the membership; NOTHING: some are not known */
+  enum banyan_plan_source source;
+  bool plan;             /* there is one that the program has set, and it fits */
+  uint64_t version;      /* of what was found */
+  struct by_arena arena; /* rank 0 alone has the rest */
+  struct by_carried_message message;
+  uint32_t *nodes; /* with decision PLANNED: the node of each host of the membership */
+};
+
+void by_carried_fini(struct by_carried *carried);
+/* A process leaves this context, of whose plan by_carried_settle was called, or not: then what it has stays. Takes the
+ * lock. */
+void by_carried_take(struct by_carried *carried, struct by_context *before);
+/* Collective over the job's own communicator, before its first call: finds what any member carries. The caller calls
+ * by_carried_found_fini, whatever the status. */
+BANYAN_CHECK enum banyan_status by_carried_find(struct by_carried *carried, struct banyan_comm *comm,
+                                                struct by_carried_found *out);
+void by_carried_found_fini(struct by_carried_found *found);
+/* All members alike, once they have met: a plan in BANYAN_PLAN that is for another number of ranks or hosts is not used
+ * in a membership. */
+void by_carried_leave_out_given(struct by_context *context);
+/* Collective: where found->plan is set: the communicator gets that plan. */
+BANYAN_CHECK enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by_carried_found *found);
+/* The same, with decision PLANNED: plans from the topology. */
+BANYAN_CHECK enum banyan_status by_carried_plan(struct banyan_comm *comm, const struct by_carried_found *found,
+                                                bool *planned);
+/* All members alike: the communicator has its first plan. */
+void by_carried_settle(struct by_carried *carried, const struct banyan_comm *comm, const struct by_carried_found *found,
+                       enum by_carried_decision decision);
+
+#endif
