@@ -13,6 +13,7 @@
 #include <banyan/comm.h>
 #include <banyan/elastic.h>
 #include <banyan/sparse.h>
+#include <banyan/state.h>
 #include <banyan/status.h>
 #include <banyan/submit.h>
 #include <banyan/timeline.h>

@@ -148,6 +148,7 @@ int golden_lines(void);
 int golden_membership(void);
 int golden_negotiation(void);
 int golden_payloads(void);
+int golden_state(void);
 int golden_switch(void);
 
 #endif

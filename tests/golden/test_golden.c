@@ -3,5 +3,6 @@
 
 int main(void) {
   return golden_control() + golden_fragments() + golden_frames() + golden_handshake() + golden_launch() +
-         golden_lines() + golden_membership() + golden_negotiation() + golden_payloads() + golden_switch();
+         golden_lines() + golden_membership() + golden_negotiation() + golden_payloads() + golden_state() +
+         golden_switch();
 }
