@@ -146,6 +146,28 @@ static void print_plan_info(void) {
   end_struct();
 }
 
+static void print_state(void) {
+  STRUCT(banyan_state_buffer);
+  MEMBER(banyan_state_buffer, name);
+  MEMBER(banyan_state_buffer, data);
+  MEMBER(banyan_state_buffer, count);
+  MEMBER(banyan_state_buffer, dtype);
+  end_struct();
+  STRUCT(banyan_state_sync_options);
+  MEMBER(banyan_state_sync_options, size_of_struct);
+  MEMBER(banyan_state_sync_options, adopt);
+  MEMBER(banyan_state_sync_options, prepare);
+  MEMBER(banyan_state_sync_options, argument);
+  end_struct();
+  STRUCT(banyan_state_report);
+  MEMBER(banyan_state_report, version);
+  MEMBER(banyan_state_report, holders);
+  MEMBER(banyan_state_report, receivers);
+  MEMBER(banyan_state_report, bytes);
+  MEMBER(banyan_state_report, seconds);
+  end_struct();
+}
+
 static void print_dtypes(void) {
   begin_enum("banyan_dtype");
   NUMBER(BANYAN_FLOAT32);
@@ -233,6 +255,7 @@ int main(void) {
   print_submission();
   print_counters();
   print_plan_info();
+  print_state();
   separator = "";
   printf("},\n\"enums\": {");
   print_dtypes();

@@ -74,6 +74,57 @@ def elastic(folder):
         pass
 
 
+def state():
+    with banyan.Communicator() as comm:
+        rank, n = comm.rank, comm.size
+        weights, flags = numpy.full((3, 5), rank, numpy.float32), numpy.zeros(4, numpy.int16)
+        kept = banyan.State(weights=weights, flags=flags, step=0, more={"m": {1: numpy.zeros(2)}, "rate": 0.5})
+        assert kept.version == -1
+        assert kept.sync(comm)[:3] == (0, 1, n - 1) and (weights == 0).all() and kept.version == 0
+        if rank == 1:  # it alone completes a step
+            weights += 7
+            kept.step += 1
+            kept.flags[2] = -3
+            kept.more["m"][1][0] = 4
+            kept.more["rate"], kept.more["new"] = (0.25, 1), [1, {"a": None}]
+            assert kept.commit() == 1
+        weights -= 1
+        kept.step = 100
+        done = kept.sync(comm)
+        assert done[:3] == (1, 1, n - 1) and (done.bytes > 0) == (rank != 1)
+        assert (weights == 7).all() and kept.weights is weights and kept.step == 1 and flags.tolist() == [0, 0, -3, 0]
+        assert kept.more["m"][1].tolist() == [4, 0] and kept.more["new"] == [1, {"a": None}], kept.more
+        assert list(kept.more["rate"]) == [0.25, 1]
+        weights[:] = 9
+        kept.more["extra"] = "soon gone"
+        kept.restore()
+        assert (weights == 7).all() and "extra" not in kept.more
+        if rank == 0:
+            kept.weights = numpy.zeros(7)  # another array
+        kept.commit(10)
+        try:
+            kept.sync(comm)
+            raise AssertionError("buffers of other sizes were taken")
+        except banyan.Mismatch as error:
+            assert 'buffer "weights" has 15 elements of f32 on rank 1' in str(error), error
+        for value in (object(), 1j):
+            try:
+                kept.step = value
+                kept.commit()
+                raise AssertionError("a value that cannot be kept was taken")
+            except banyan.RequestError as error:
+                assert "cannot be kept" in str(error)
+        for name in ("commit", "_handle", "no name"):
+            try:
+                kept.add(name, 1)
+                raise AssertionError("a wrong name was taken")
+            except banyan.RequestError:
+                pass
+        kept.close()
+        kept.close()
+        comm.barrier()
+
+
 def everything(dtype, transport):
     with banyan.Communicator(transport=transport) as comm:
         n, rank, count = comm.size, comm.rank, 1000
@@ -415,6 +466,9 @@ class Package(unittest.TestCase):
     def test_elastic(self):
         with tempfile.TemporaryDirectory() as folder:
             ranks.run(4, elastic, folder, expected=[0, -signal.SIGKILL, 0, 0])
+
+    def test_state(self):
+        ranks.run(3, state)
 
     def test_death(self):
         ranks.run(3, death, expected=[0, -signal.SIGKILL, 0])

@@ -35,6 +35,48 @@ def leave():
     dist.destroy_process_group()
 
 
+def keeps_state():
+    """A newcomer receives model, optimiser and scheduler, though its optimiser has no state yet."""
+    with banyan.Communicator() as comm:
+        rank = comm.rank
+        torch.manual_seed(rank)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2))
+        model[2].bias.requires_grad = False
+        columns = torch.arange(6.0).reshape(2, 3).t() * rank  # does not lie in one piece
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1 + rank)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+        state = banyan.State(model=model, optimizer=optimizer, schedule=schedule, columns=columns, step=0)
+
+        def train(steps):
+            for _ in range(steps):
+                optimizer.zero_grad()
+                model(torch.arange(20.0).reshape(5, 4)).square().sum().backward()
+                optimizer.step()
+                schedule.step()
+                state.step += 1
+
+        if rank == 0:
+            state.commit()  # before the optimiser has a state
+            train(3)
+            state.restore()
+            assert state.step == 0 and not optimizer.state and schedule.last_epoch == 0
+            train(3)
+            columns += 5
+            state.commit()
+        assert state.sync(comm).version == 1
+        assert state.step == 3 and schedule.last_epoch == 3
+        lr = optimizer.param_groups[0]["lr"]
+        train(2)  # all go on alike
+        mine = [p.detach().clone() for p in model.parameters()] + [model[1].running_mean, columns, torch.tensor([lr])]
+        mine += [v.clone() for p in model.parameters() if p.requires_grad
+                 for v in (optimizer.state[p]["exp_avg"], optimizer.state[p]["exp_avg_sq"])]
+        for tensor in mine:
+            other = tensor.contiguous().clone()
+            comm.broadcast(other.numpy())
+            assert torch.equal(other, tensor), (other, tensor)
+        assert model[2].bias.grad is None and columns[2, 1] == 5
+
+
 def forms():
     rank, n = world()
     mine = torch.full((6,), float(rank))
@@ -320,6 +362,9 @@ class Backend(unittest.TestCase):
                 # The first pass may have fewer buckets.
                 self.assertIn(names.count(f"ddp bucket {bucket}"), range(3, 5), names)
             self.assertEqual(names.count("ddp bucket 0"), 4)
+
+    def test_state(self):
+        ranks.run(3, keeps_state)
 
     def test_overlap(self):
         ranks.run(2, overlap)

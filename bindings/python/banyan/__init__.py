@@ -14,7 +14,8 @@ from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError,
 from .library import version as _version
 from .request import Request
 from .sparse import SparseResult
+from .state import State, Synced
 
 __version__ = _version()
 __all__ = ["Aborted", "Communicator", "Error", "LinkError", "Member", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
-           "SparseResult", "Starter", "Timeout", "Together"]
+           "SparseResult", "Starter", "State", "Synced", "Timeout", "Together"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Iterator
 
@@ -54,6 +54,19 @@ class PlanInfo(ctypes.Structure):
                 ("bound", c_double)]
 
 
+class StateBuffer(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("data", c_void_p), ("count", c_size_t), ("dtype", c_int)]
+
+
+class StateSyncOptions(ctypes.Structure):
+    _fields_ = [("size_of_struct", c_size_t), ("adopt", c_bool), ("prepare", c_void_p), ("argument", c_void_p)]
+
+
+class StateReport(ctypes.Structure):
+    _fields_ = [("version", c_int64), ("holders", c_int), ("receivers", c_int), ("bytes", c_uint64),
+                ("seconds", c_double)]
+
+
 # name: result, arguments. c_int stands for enum banyan_status where check() is to look at it.
 _STATUS = c_int
 _FUNCTIONS = {
@@ -89,6 +102,15 @@ _FUNCTIONS = {
     "banyan_member_destroy": (None, [c_void_p]),
     "banyan_member_handle": (c_char_p, [c_void_p]),
     "banyan_member_reconfigure": (_STATUS, [c_void_p, c_char_p, POINTER(c_char_p), c_int, c_double, POINTER(c_void_p)]),
+    "banyan_state_create": (_STATUS, [POINTER(StateBuffer), c_size_t, POINTER(c_void_p)]),
+    "banyan_state_destroy": (None, [c_void_p]),
+    "banyan_state_set_buffers": (_STATUS, [c_void_p, POINTER(StateBuffer), c_size_t]),
+    "banyan_state_set_value": (_STATUS, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    "banyan_state_get_value": (_STATUS, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "banyan_state_commit": (_STATUS, [c_void_p, c_int64]),
+    "banyan_state_version": (c_int64, [c_void_p]),
+    "banyan_state_restore": (_STATUS, [c_void_p]),
+    "banyan_state_sync": (_STATUS, [c_void_p, c_void_p, POINTER(StateSyncOptions), POINTER(StateReport)]),
     "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
     "banyan_start": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
     "banyan_recv_any": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_int), POINTER(c_void_p)]),
