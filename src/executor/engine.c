@@ -244,6 +244,10 @@ uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct
   return by_link_take_lanes(by_engine_transfer(engine)->links[process], lanes);
 }
 
+void by_engine_hang_up(struct by_engine *engine, uint32_t process) {
+  by_link_hang_up(by_engine_transfer(engine)->links[process]);
+}
+
 enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,
                                            struct by_fabric *fabric) {
   return by_link_attach_fabric(by_engine_transfer(engine)->links[process], version, fabric);

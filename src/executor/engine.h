@@ -70,6 +70,9 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
  * network, if all of them work. What they were sending is left to them, and they may be in the middle of a frame.
  * `lanes` has room for BY_LANES; returns how many. */
 uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct by_lane **lanes);
+/* Of an engine that has failed: nothing more comes over the lanes to a peer, which may wait for it. What the network
+ * has been given still arrives. */
+void by_engine_hang_up(struct by_engine *engine, uint32_t process);
 /* Takes over the fabric to this process, a server's, for calls over plans whose in-network trees have this version (see
  * by_team_set_helped_plan). Such calls wait for it. It is destroyed if there is one already, or on failure.
  * BANYAN_ERR_NO_MEMORY. */

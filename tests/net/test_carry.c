@@ -147,11 +147,42 @@ static void test_wrong_plan(void **state) {
   run(2, wrong_plan);
 }
 
+/* ---- connections */
+
+/* Process 0 was alone in between, and has no lanes to give; its communicators are all still there. Process 1 has lanes
+ * of the first membership, and must not wait for process 0 to go on with them. */
+static void go_and_come(struct job *job, int id) {
+  struct banyan_comm *first, *alone = NULL;
+  setenv("BANYAN_LOG", "net:info", 1);
+  struct self self = begin(job, id);
+  form(&self, 2);
+  first = self.comm;
+  self.comm = NULL;
+  form(&self, 1);
+  alone = self.comm;
+  self.comm = NULL;
+  form(&self, 2);
+  banyan_comm_destroy(first);
+  banyan_comm_destroy(alone);
+  end(&self);
+}
+
+static void test_go_and_come(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = 2, .run = go_and_come, .transport = "tcp"};
+  job_start(&job);
+  job_wait(&job);
+  job_check_log(&job, "its other end has not changed to this membership in time", 0);
+  job_end(&job, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_set_plans),
       cmocka_unit_test(test_given_plan),
       cmocka_unit_test(test_wrong_plan),
+      cmocka_unit_test(test_go_and_come),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

@@ -474,21 +474,30 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_job_changed(&context->job);
 }
 
-static void keep_lanes_to(struct by_context *context, struct by_context *before, uint32_t rank) {
-  uint32_t was = by_membership_find(before->job.formed, &context->job.formed->members[rank].fingerprint);
+/* `was`: the process's number in the membership before. False: there are no lanes that could go on. */
+static bool keep_lanes_to(struct by_context *context, struct by_context *before, uint32_t rank, uint32_t was) {
   struct by_lane *lanes[BY_LANES];
-  if (was == BY_NO_MEMBER) return;
   by_context_lock(before);
   uint32_t n = by_engine_take_lanes(before->job.engine, was, lanes);
   for (uint32_t i = 0; i < n; i++) by_progress_unwatch(&before->progress, lanes[i]->poll_fd);
   by_context_unlock(before);
   if (n) by_connector_keep(context->connector, rank, lanes, n);
+  return n > 0;
+}
+
+static void hang_up(struct by_context *before, uint32_t process) {
+  by_context_lock(before);
+  by_engine_hang_up(before->job.engine, process);
+  by_context_unlock(before);
 }
 
 void by_context_keep_lanes(struct by_context *context, struct by_context *before) {
-  if (!context->connector) return; /* this process is alone */
-  for (uint32_t r = 0; r < context->job.size; r++)
-    if (r != context->job.rank) keep_lanes_to(context, before, r);
+  const struct by_membership *was = before->job.formed;
+  for (uint32_t p = 0; p < before->job.processes; p++) {
+    uint32_t rank = p < was->n ? by_membership_find(context->job.formed, &was->members[p].fingerprint) : BY_NO_MEMBER;
+    bool stays = context->connector && rank < context->job.size && rank != context->job.rank;
+    if (p != before->job.rank && (!stays || !keep_lanes_to(context, before, rank, p))) hang_up(before, p);
+  }
 }
 
 enum banyan_status by_context_check_process(const struct by_context *context) {

@@ -127,7 +127,8 @@ void by_context_release(struct by_context *context);
  * that it has left, and calls under way and later ones end with BANYAN_ERR_CLOSED and this text. The communicators stay
  * until they are destroyed. */
 void by_context_retire(struct by_context *context, const char *text);
-/* The lanes that a retired context has to processes that are in this membership, too, go on here. */
+/* The lanes that a retired context has to processes that are in this membership, too, go on here. Others end, so that
+ * no process waits for a lane that has no other end any more. */
 void by_context_keep_lanes(struct by_context *context, struct by_context *before);
 /* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
  * not here, and what lies in shared memory is the parent's. So nothing is done with it, not even freeing it. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "log.h"
 
@@ -70,6 +71,13 @@ uint32_t by_link_take_lanes(struct by_link *link, struct by_lane **lanes) {
   link->n_ends = 0;
   link->lane = NULL;
   return n;
+}
+
+void by_link_hang_up(struct by_link *link) {
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    const struct by_lane *lane = link->ends[i].lane;
+    if (!lane->ops->reads_memory && lane->poll_fd >= 0) (void)shutdown(lane->poll_fd, SHUT_WR);
+  }
 }
 
 void by_link_expect_fabric(struct by_link *link) {

@@ -113,6 +113,8 @@ void by_control_messages_free_all(struct by_control_message *messages);
 void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n);
 /* See by_engine_take_lanes. */
 uint32_t by_link_take_lanes(struct by_link *link, struct by_lane **lanes);
+/* See by_engine_hang_up. */
+void by_link_hang_up(struct by_link *link);
 /* Takes the fabric over, which is destroyed where there is no memory for it, or where it is not needed. */
 BANYAN_CHECK enum banyan_status by_link_attach_fabric(struct by_link *link, uint32_t version, struct by_fabric *fabric);
 /* Destroys a tree and its fabric, which has nothing in hand. */
