@@ -210,37 +210,79 @@ static double choose_nearer(double before, double one, double other) {
   return fabs(log(one / before)) <= fabs(log(other / before)) ? one : other;
 }
 
-/* One try more, with the nearest ones so far in `best`; all ranks get `off`, the factor that is left. */
-static enum banyan_status try_probes(struct automatic *a, struct by_probe *now, double *best, double *off) {
+/* Hosts that are wired to each other: each probe is of one link. */
+static bool is_wired(const struct by_topology *topology) {
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (!topology->nodes[v].takes_part) return false;
+  return true;
+}
+
+/* The probes as they were, between the job's hosts, and the nearest rates so far; at rank 0. */
+struct probing {
+  struct by_probe *all, *best, *tried; /* tried: those of the next try, by their places in `which` */
+  uint32_t *which;
+};
+
+static enum banyan_status probing_init(struct probing *p, uint32_t n) {
+  *p = (struct probing){.all = calloc(n + 1, sizeof *p->all),
+                        .best = calloc(n + 1, sizeof *p->best),
+                        .tried = calloc(n + 1, sizeof *p->tried),
+                        .which = calloc(n + 1, sizeof *p->which)};
+  if (p->all && p->tried && p->best && p->which) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes");
+}
+
+static void probing_fini(struct probing *p) {
+  free(p->all);
+  free(p->tried);
+  free(p->best);
+  free(p->which);
+}
+
+/* Links are tried again one by one, where they seem to be off; other networks as a whole. */
+static uint32_t choose_tries(const struct probing *p, uint32_t n, bool wired) {
+  uint32_t tries = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    double now = p->best[k].rate, off = now > 0 ? fmax(now / p->all[k].rate, p->all[k].rate / now) : INFINITY;
+    if (wired && off <= most_off) continue;
+    p->which[tries] = k;
+    p->tried[tries++] = p->all[k];
+  }
+  return tries;
+}
+
+/* One try more; all ranks get `off`, the factor that is left. */
+static enum banyan_status try_probes(struct automatic *a, struct probing *p, double *off) {
   const struct by_measured *measured = &a->entry.measured;
-  bool leads = a->comm->rank == 0;
-  if (leads) place_probes(a, now);
-  enum banyan_status status = by_measure_probe(a->comm, now, measured->n_probes);
+  bool leads = a->comm->rank == 0, wired = leads && measured->topology && is_wired(measured->topology);
+  uint32_t n = leads ? choose_tries(p, measured->n_probes, wired) : 0;
+  enum banyan_status status = by_measure_probe(a->comm, p->tried, n, wired);
   if (status != BANYAN_OK && !goes_on(a)) return status;
   if (leads && status != BANYAN_OK) *off = NAN;
   if (leads && status == BANYAN_OK) {
-    for (uint32_t k = 0; k < measured->n_probes; k++)
-      now[k].rate = best[k] = choose_nearer(measured->probes[k].rate, best[k], now[k].rate);
-    *off = by_automatic_compare(measured->topology, measured->probes, now, measured->n_probes);
+    for (uint32_t i = 0; i < n; i++) {
+      double *best = &p->best[p->which[i]].rate;
+      *best = choose_nearer(p->all[p->which[i]].rate, *best, p->tried[i].rate);
+    }
+    *off = by_automatic_compare(measured->topology, measured->probes, p->best, measured->n_probes);
+    by_debug("plan", "%u probes, %.3f s so far: a rate differs %.2f times", n,
+             (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9, *off);
   }
   return banyan_broadcast(a->comm, off, 1, BANYAN_FLOAT64, 0);
 }
 
 static enum banyan_status probe(struct automatic *a, enum step *step) {
   bool leads = a->comm->rank == 0;
-  uint32_t n = a->entry.measured.n_probes;
-  struct by_probe *now = calloc(n + 1, sizeof *now);
-  double *best = calloc(n + 1, sizeof *best), off = INFINITY;
-  enum banyan_status status = BANYAN_OK;
-  if (!now || !best) {
-    free(now);
-    free(best);
-    return by_context_fail(a->comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes"),
-                           "cannot look for a plan");
+  struct probing p;
+  double off = INFINITY;
+  enum banyan_status status = probing_init(&p, a->entry.measured.n_probes);
+  if (status != BANYAN_OK) {
+    probing_fini(&p);
+    return by_context_fail(a->comm->context, status, "cannot look for a plan");
   }
-  for (int i = 0; i < TRIES && !(off <= most_off) && status == BANYAN_OK; i++) status = try_probes(a, now, best, &off);
-  free(now);
-  free(best);
+  if (leads) place_probes(a, p.all);
+  for (int i = 0; i < TRIES && !(off <= most_off) && status == BANYAN_OK; i++) status = try_probes(a, &p, &off);
+  probing_fini(&p);
   if (status != BANYAN_OK) return status;
   if (leads) *step = judge(a, off);
   return agree(a, step);

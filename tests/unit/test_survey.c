@@ -279,12 +279,36 @@ static void test_unequal_ways(void **state) {
   assert_true(rate_of(&dead, 0) == 100 && rate_of(&dead, 1) == 0);
 }
 
+/* Links of one kind differ by what was measured, here by up to 8 % and each by little from another: they become alike.
+ * Those of another kind stay what they are, and a chain of ever faster links does not become one. */
+static void test_alike(void **state) {
+  static const char *const hosts[] = {"a", "b", "c", "d"};
+  static const struct by_survey_link links[] = {
+      {0, 1, 100e6, 97e6, 1e-5}, {1, 2, 103e6, 95.5e6, 1e-5}, {2, 3, 48e6, 49e6, 1e-5}, {3, 0, 99e6, 101e6, 1e-5}};
+  struct by_survey_link chain[4];
+  struct by_topology *topology;
+  (void)state;
+  assert_ok(by_survey_infer_links(4, links, 4, "", hosts, &topology));
+  for (uint32_t l = 0; l < 4; l++)
+    for (int way = 0; way < 2; way++)
+      assert_float_equal(topology->links[l].capacity[way].all / 1e6, l == 2 ? 48.5 : 99.3, 0.01);
+  by_topology_destroy(topology);
+  for (uint32_t i = 0; i < 4; i++)
+    chain[i] = (struct by_survey_link){i, (i + 1) % 4, 100e6 * pow(1.05, 2 * i), 0, 1e-5};
+  for (uint32_t i = 0; i < 4; i++) chain[i].back = 1.05 * chain[i].there;
+  assert_ok(by_survey_infer_links(4, chain, 4, "", hosts, &topology));
+  for (uint32_t l = 0; l < 4; l++)
+    assert_true(fabs(log(topology->links[l].capacity[BY_AB].all / chain[l].there)) <= 0.1);
+  assert_true(topology->links[3].capacity[BY_BA].all > 1.2 * topology->links[0].capacity[BY_AB].all);
+  by_topology_destroy(topology);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),        cmocka_unit_test(test_two_hosts),
       cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle),       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_two_groups),      cmocka_unit_test(test_open_pairs),   cmocka_unit_test(test_experiments),
-      cmocka_unit_test(test_link_tries),      cmocka_unit_test(test_unequal_ways),
+      cmocka_unit_test(test_link_tries),      cmocka_unit_test(test_unequal_ways), cmocka_unit_test(test_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

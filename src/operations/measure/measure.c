@@ -53,10 +53,19 @@ static enum banyan_status measure(struct by_measurement *m, struct by_measured *
   return status;
 }
 
-static enum banyan_status probe(struct by_measurement *m, struct by_probe *probes, uint32_t n) {
+struct probes {
+  struct by_probe *all;
+  uint32_t n;
+  bool links;
+};
+
+/* What was found before tells how large messages have to be. */
+static enum banyan_status probe(struct by_measurement *m, const struct probes *probes) {
   BY_TRY(by_measurement_begin(m));
   if (m->leaders->rank) return by_measure_follow(m);
-  return by_measure_end(m, by_measure_lead_probes(m, probes, n, n > m->n + 1));
+  for (uint32_t k = 0; k < probes->n; k++)
+    m->pairs.rate[(size_t)probes->all[k].from * m->n + probes->all[k].to] = probes->all[k].rate;
+  return by_measure_end(m, by_measure_lead_probes(m, probes->all, probes->n, probes->links));
 }
 
 /* The status of rank 0, on all ranks. Ranks that do not measure wait here. */
@@ -78,12 +87,12 @@ static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status 
 
 /* Measures, or, with `out` NULL, probes. */
 static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_measurement *m, struct by_measured *out,
-                                          struct by_probe *probes, uint32_t n) {
+                                          const struct probes *probes) {
   BY_TRY(check(comm));
   BY_TRY(banyan_comm_split(comm, leads(comm, comm->rank) ? 0 : -1, 0, &m->leaders));
   enum banyan_status status = BANYAN_OK;
   if (m->leaders) {
-    status = out ? measure(m, out) : probe(m, probes, n);
+    status = out ? measure(m, out) : probe(m, probes);
     if (status != BANYAN_OK && comm->rank) banyan_comm_abort(comm, banyan_error_text());
   }
   by_measurement_fini(m);
@@ -95,14 +104,14 @@ enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_
   struct by_measurement m = {
       .options = *options, .start = by_clock_now(&by_clock_system), .until = options->seconds - BY_MEASURE_PROBES_TAKE};
   *out = (struct by_measured){0};
-  enum banyan_status status = lead_and_follow(comm, &m, out, NULL, 0);
+  enum banyan_status status = lead_and_follow(comm, &m, out, NULL);
   if (status != BANYAN_OK) by_measured_fini(out);
   return status;
 }
 
-enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n) {
+enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n, bool links) {
   struct by_measurement m = {.start = by_clock_now(&by_clock_system)};
-  return lead_and_follow(comm, &m, NULL, probes, n);
+  return lead_and_follow(comm, &m, NULL, &(struct probes){probes, n, links});
 }
 
 void by_measured_fini(struct by_measured *measured) {

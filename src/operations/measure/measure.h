@@ -44,9 +44,10 @@ struct by_measured {
  * all ranks. */
 BANYAN_CHECK enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
                                            struct by_measured *out);
-/* Collective over `comm`; blocks, for some 50 ms for each round. Rank 0 gives n probes, and gets their rates as they
- * are now. Errors as above. */
-BANYAN_CHECK enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n);
+/* Collective over `comm`; blocks, for some 50 ms for each round. Rank 0 gives n probes, with the rates that they had,
+ * and gets those that they have now; `links`: of hosts that are wired to each other. Errors as above. */
+BANYAN_CHECK enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n,
+                                                 bool links);
 
 void by_measured_fini(struct by_measured *measured);
 

@@ -7,8 +7,13 @@
 #include "log.h"
 #include "measure_parts.h"
 
-/* A link gets enough at once for its kernel to find a rate. */
-enum { LINK_FIRST = 8, LINK_LEAST_BLOCK = 4 << 10 };
+/* A link gets enough at once for its kernel to find a rate: so many bytes, in so many messages at least. */
+enum {
+  LINK_FIRST_BYTES = 32 << 10,
+  LINK_FIRST = 4,
+  LINK_LEAST_BLOCK = 4 << 10,
+  LINK_LIKELY_BLOCK = 8 << 10 /* of a link of which nothing is known */
+};
 
 enum { FAR_LEAST_BLOCK = 1 << 10, FAR_MOST_BLOCK = 64 << 10 };
 
@@ -19,7 +24,7 @@ static const double far_takes = 11.5, far_exceeds = 1.25;
 static const double warm_up = 0.006, lasts = 0.014, warm_up_trips = 8, lasts_trips = 4, margin = 0.002;
 
 static const struct by_measure_pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
-static const struct by_measure_pace link_pace = {1e-3, 1.5, BY_MEASURE_DEPTH, 48, true};
+static const struct by_measure_pace link_pace = {2e-3, 1.5, BY_MEASURE_DEPTH, 48, true};
 
 /* Hosts group by group; `groups` has room for n. */
 static void order_hosts(const struct by_topology *topology, uint32_t n, const char **groups, uint32_t *order) {
@@ -103,8 +108,14 @@ static void take(struct by_measurement *m, struct by_probe *probes, uint32_t n, 
   }
 }
 
+static bool is_known(const struct by_measurement *m, const struct by_probe *probe) {
+  size_t pair = (size_t)probe->from * m->n + probe->to;
+  return m->best[pair] > 0 || m->pairs.rate[pair] > 0;
+}
+
 static enum banyan_status probe_round(struct by_measurement *m, struct by_probe *probes, uint32_t n, bool links) {
   struct by_experiment experiment = {.n = n};
+  uint32_t least_block = LINK_FIRST_BYTES;
   if (n > m->n_most) return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->n_most);
   for (uint32_t k = 0; k < n; k++) {
     size_t pair = (size_t)probes[k].from * m->n + probes[k].to;
@@ -117,14 +128,16 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe 
   experiment.margin = margin + trip;
   experiment.one_way = trip <= BY_MEASURE_FAR_TRIP;
   by_measure_choose_blocks(m, &experiment, links ? &link_pace : &probe_pace);
-  if (links) experiment.first = LINK_FIRST;
   if (!experiment.one_way) by_measure_go_far(m, &experiment);
   for (uint32_t k = 0; k < n; k++) {
-    if (links) m->orders[k].block = MAX(m->orders[k].block, LINK_LEAST_BLOCK);
+    if (links)
+      m->orders[k].block = MAX(m->orders[k].block, is_known(m, &probes[k]) ? LINK_LEAST_BLOCK : LINK_LIKELY_BLOCK);
     if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
     probes[k].block = m->orders[k].block;
     experiment.most_block = MAX(experiment.most_block, probes[k].block);
+    least_block = MIN(least_block, probes[k].block);
   }
+  if (links && experiment.one_way) experiment.first = MAX(LINK_FIRST_BYTES / least_block, LINK_FIRST);
   BY_TRY(by_measure_run(m, &experiment));
   take(m, probes, n, links);
   return BANYAN_OK;

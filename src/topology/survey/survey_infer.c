@@ -214,6 +214,7 @@ enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
 enum { THIRDS = 16 };
 
 static const double equal = 1.06;  /* rates of which none is more times the least count as equal */
+static const double spread = 1.15; /* the same of links, if each is no more than `equal` times the one below it */
 static const double limits = 0.95; /* a unit that does less of what its links can do has a limit of its own */
 
 struct sketch {
@@ -240,15 +241,16 @@ static double three_digits(double value) {
   return unit < 1 ? round(value / unit) / round(1 / unit) : round(value / unit) * unit;
 }
 
-/* Makes those alike that are nearly so: each run becomes its mean. */
-static enum banyan_status make_alike(double *values, size_t n) {
+/* Makes those alike that are nearly so: each run becomes its mean. In a run none is more than `most` times the least,
+ * nor `equal` times the one below it. */
+static enum banyan_status make_alike(double *values, size_t n, double most) {
   double **sorted = malloc((n + 1) * sizeof *sorted);
   if (!sorted) return by_topology_no_memory();
   for (size_t i = 0; i < n; i++) sorted[i] = &values[i];
   qsort(sorted, n, sizeof *sorted, ascending);
   for (size_t first = 0, end; first < n; first = end) {
-    double least = *sorted[first], sum = 0;
-    for (end = first; end < n && *sorted[end] <= least * equal; end++) sum += *sorted[end];
+    double least = *sorted[first], below = least, sum = 0;
+    for (end = first; end < n && *sorted[end] <= fmin(least * most, below * equal); end++) sum += below = *sorted[end];
     for (size_t i = first; i < end; i++) *sorted[i] = three_digits(sum / (double)(end - first));
   }
   free(sorted);
@@ -267,8 +269,8 @@ static enum banyan_status take_rates(struct sketch *s) {
   for (uint32_t u = 0; u < n; u++)
     for (uint32_t v = 0; v < n; v++)
       if (u != v && !(level->times[(size_t)u * n + v] > 0)) s->rate[(size_t)u * n + v] = fmin(s->out[u], s->in[v]);
-  BY_TRY(make_alike(s->out, 2 * (size_t)n)); /* `in` lies behind it */
-  return make_alike(s->rate, (size_t)n * n);
+  BY_TRY(make_alike(s->out, 2 * (size_t)n, equal)); /* `in` lies behind it */
+  return make_alike(s->rate, (size_t)n * n, equal);
 }
 
 /* ---- delays */
@@ -494,7 +496,7 @@ enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link
   }
   for (uint32_t h = 0; h < n && status == BANYAN_OK; h++)
     status = by_topology_builder_add(&builder, BY_NODE_HOST, hosts[h], NULL);
-  if (status == BANYAN_OK) status = make_alike(rates, 2 * (size_t)n_links);
+  if (status == BANYAN_OK) status = make_alike(rates, 2 * (size_t)n_links, spread);
   if (status == BANYAN_OK) status = add_links(&builder, links, n_links, rates);
   status = by_topology_builder_end(&builder, status, NULL, out);
   free(rates);
