@@ -35,11 +35,11 @@ static enum banyan_status new_area(struct by_state_copy *copy, size_t bytes) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_state_copy_prepare(struct by_state_copy *copy, struct by_state_layout *layout, bool *kept) {
+enum banyan_status by_state_copy_prepare(struct by_state_copy *copy, struct by_state_layout *layout) {
   copy->version = -1;
   copy->hashed = false;
-  *kept = copy->layout && copy->layout->hash == layout->hash;
-  if (*kept) return BANYAN_OK;
+  if (copy->layout && copy->layout->hash == layout->hash) return BANYAN_OK;
+  copy->receives = false;
   by_state_layout_release(copy->layout);
   copy->layout = NULL;
   free(copy->hashes);
@@ -158,12 +158,12 @@ static enum banyan_status copy_values(struct by_state_copy *copy, const struct b
 enum banyan_status banyan_state_commit(struct banyan_state *state, int64_t version) {
   BY_TRY(check_state(state));
   int64_t before = banyan_state_version(state);
-  bool kept;
   if (version <= before || version < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "version %lld cannot be committed: it must be higher than %lld",
                    (long long)version, (long long)before);
   struct by_state_copy *copy = by_state_spare(state);
-  BY_TRY(by_state_copy_prepare(copy, state->layout, &kept));
+  BY_TRY(by_state_copy_prepare(copy, state->layout));
+  copy->receives = false;
   BY_TRY(copy_values(copy, &state->values));
   by_state_copy_fill(copy, state->layout);
   by_state_complete(state, version);

@@ -12,6 +12,7 @@ struct by_state_copy {
   size_t room;
   uint8_t *values; /* the message of the values */
   size_t values_bytes;
+  bool receives;    /* it is not complete, but some chunks may be of the version that others have */
   bool hashed;      /* the next two hold */
   uint64_t *hashes; /* of the chunks */
   uint64_t digest;  /* of the layout, the hashes and the values */
@@ -32,9 +33,8 @@ static inline struct by_state_copy *by_state_current(struct banyan_state *state)
 static inline struct by_state_copy *by_state_spare(struct banyan_state *state) {
   return &state->copies[state->current == 0 ? 1 : 0];
 }
-/* Gives a copy memory for a layout. What it holds stays if it had that layout before; *kept tells. */
-BANYAN_CHECK enum banyan_status by_state_copy_prepare(struct by_state_copy *copy, struct by_state_layout *layout,
-                                                      bool *kept);
+/* Gives a copy memory for a layout. What it holds stays if it had that layout before. */
+BANYAN_CHECK enum banyan_status by_state_copy_prepare(struct by_state_copy *copy, struct by_state_layout *layout);
 /* Copies the program's buffers. */
 void by_state_copy_fill(struct by_state_copy *copy, const struct by_state_layout *from);
 BANYAN_CHECK enum banyan_status by_state_copy_set_values(struct by_state_copy *copy, const void *bytes, size_t length);

@@ -28,6 +28,7 @@ struct sync {
   struct by_arena arena;
   uint32_t n, rank;
   struct by_state_summary *summaries; /* of all members */
+  bool begins;                        /* nobody had a version */
   uint32_t first;                     /* the lowest rank that has the newest version */
   bool *holds, *receives;             /* of each rank */
   struct banyan_state_report report;
@@ -114,6 +115,7 @@ static enum banyan_status find_version(struct sync *s) {
   BY_TRY(exchange_summaries(s));
   find_newest(s);
   if (s->report.version >= 0) return BANYAN_OK;
+  s->begins = true;
   BY_TRY(agree(s, s->rank == 0 ? banyan_state_commit(s->state, 0) : BANYAN_OK));
   BY_TRY(exchange_summaries(s));
   find_newest(s);
@@ -243,21 +245,22 @@ static enum banyan_status spread_manifest(struct sync *s, struct manifest *out) 
 }
 
 /* The spare copy gets what is here of the version: from an interrupted transfer, from the copy of another version, or
- * from the program's buffers. */
-static void take_what_is_here(struct sync *s, const struct manifest *manifest, bool kept, bool *have) {
-  struct banyan_state *state = s->state;
-  struct by_state_copy *spare = by_state_spare(state);
-  const struct by_state_copy *current = by_state_current(state);
+ * from buffers that all members have begun with. */
+static void take_what_is_here(struct sync *s, const struct manifest *manifest, bool *have) {
+  struct by_state_copy *spare = by_state_spare(s->state);
+  const struct by_state_copy *current = by_state_current(s->state);
   size_t bytes = by_state_layout_bytes(spare->layout);
+  bool may_have = spare->receives || s->begins;
   if (current && current->layout->hash != spare->layout->hash) current = NULL;
-  if (!kept && !current) by_state_copy_fill(spare, state->layout);
-  for (size_t c = 0; c < by_state_chunks(bytes); c++) {
+  if (s->begins) by_state_copy_fill(spare, s->state->layout);
+  for (size_t c = 0; c < by_state_chunks(bytes) && (may_have || current); c++) {
     size_t at = c * BY_STATE_CHUNK, length = by_state_chunk_bytes(bytes, c);
-    have[c] = by_state_hash(spare->area + at, length) == manifest->hashes[c];
+    have[c] = may_have && by_state_hash(spare->area + at, length) == manifest->hashes[c];
     if (have[c] || !current || by_state_hash(current->area + at, length) != manifest->hashes[c]) continue;
     memcpy(spare->area + at, current->area + at, length);
     have[c] = true;
   }
+  spare->receives = true;
 }
 
 static enum banyan_status prepare_receiver(struct sync *s, const struct manifest *manifest, bool *have,
@@ -265,12 +268,11 @@ static enum banyan_status prepare_receiver(struct sync *s, const struct manifest
   struct by_state_copy *spare = by_state_spare(s->state);
   const struct by_state_summary *first = &s->summaries[s->first];
   struct by_state_values values = {0};
-  bool kept;
   BY_TRY(by_state_values_read(manifest->values, first->values, &values));
   by_state_values_fini(&values); /* they can be restored */
-  BY_TRY(by_state_copy_prepare(spare, s->state->layout, &kept));
+  BY_TRY(by_state_copy_prepare(spare, s->state->layout));
   BY_TRY(by_state_copy_set_values(spare, manifest->values, first->values));
-  take_what_is_here(s, manifest, kept, have);
+  take_what_is_here(s, manifest, have);
   const uint32_t *host_of_process = s->comm->context->job.host_of;
   uint32_t *host_of = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n);
   if (!host_of) return out_of_memory(s);
@@ -299,6 +301,7 @@ static void complete(struct sync *s, const struct manifest *manifest) {
   memcpy(spare->hashes, manifest->hashes, by_state_chunks(by_state_layout_bytes(spare->layout)) * sizeof(uint64_t));
   spare->digest = s->summaries[s->first].digest;
   spare->hashed = true;
+  spare->receives = false;
   by_state_complete(s->state, s->report.version);
 }
 

@@ -187,7 +187,8 @@ static void measure(struct source *source, size_t bytes, uint64_t now) {
   source->bytes += bytes;
   double seconds = by_clock_to_seconds(now - source->since);
   if (seconds < MEASURED) return;
-  source->rate = (double)source->bytes / seconds;
+  double rate = (double)source->bytes / seconds;
+  source->rate = source->rate > 0 ? (source->rate + rate) / 2 : rate;
   double window = source->rate * AHEAD / BY_STATE_CHUNK + 2;
   source->window = window < MOST_WINDOW ? (uint32_t)window : MOST_WINDOW;
   source->bytes = 0;
