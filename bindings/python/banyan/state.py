@@ -66,8 +66,13 @@ class State:
     # ---- the library's view of it
 
     def _gather(self) -> None:
-        """The buffers as they are now: optimisers get some with their first step, and arrays may be replaced."""
-        found: List[Buffer] = [buffer for part in self._items.values() for buffer in part.buffers()]
+        """The buffers and values as they are now: optimisers get some with their first step, and arrays may be
+        replaced."""
+        found: List[Buffer] = []
+        for name, part in self._items.items():
+            buffers, text = part.look()
+            found += buffers
+            check(lib.banyan_state_set_value(self._open(), name.encode(), text, len(text)))
         known = [buffer[:4] for buffer in found]
         if known != self._known:
             array = (StateBuffer * max(len(found), 1))(
@@ -79,11 +84,6 @@ class State:
         for buffer in self._buffers:
             if buffer.pull:
                 buffer.pull()
-
-    def _store_values(self) -> None:
-        for name, part in self._items.items():
-            text = part.print()
-            check(lib.banyan_state_set_value(self._open(), name.encode(), text, len(text)))
 
     def _load(self) -> None:
         """After the library has written to the buffers."""
@@ -114,7 +114,6 @@ class State:
         version = self.version + 1 if version is None else version
         self._gather()
         self._pull()
-        self._store_values()
         check(lib.banyan_state_commit(self._open(), version))
         self.__dict__["_committed"] = {buffer.name for buffer in self._buffers}
         return version
@@ -145,7 +144,6 @@ class State:
 
         self._gather()
         self._pull()
-        self._store_values()
         callback, report = _PREPARE(prepare), StateReport()
         options = StateSyncOptions(ctypes.sizeof(StateSyncOptions), adopt, ctypes.cast(callback, c_void_p), None)
         try:

@@ -35,17 +35,27 @@ def is_array(leaf: Any) -> bool:
     return hasattr(leaf, "__array_interface__") and hasattr(leaf, "__setitem__")
 
 
+_tensor_dtypes: Dict[Any, int] = {}
+
+
+def _dtype_of(dtype: Any) -> int:
+    """Types that the library does not know are bytes."""
+    if dtype not in _tensor_dtypes:
+        _tensor_dtypes[dtype] = DTYPES.get(str(dtype).replace("torch.", ""), DTYPES["uint8"])
+    return _tensor_dtypes[dtype]
+
+
 def _of_tensor(name: str, tensor: Any) -> Buffer:
-    tensor = tensor.detach()
-    if tensor.layout.__repr__() != "torch.strided":
+    if tensor.is_sparse or str(tensor.layout) != "torch.strided":
         raise RequestError(f"{name}: sparse tensors are not supported")
+    tensor = tensor.detach()
     held, pull, push = tensor, None, None
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         held = tensor.cpu().contiguous()
         if held.data_ptr() == tensor.data_ptr():
             held = held.clone()
         pull, push = (lambda: held.copy_(tensor)), (lambda: tensor.copy_(held))
-    dtype = DTYPES.get(str(held.dtype).replace("torch.", ""), DTYPES["uint8"])
+    dtype = _dtype_of(held.dtype)
     count = held.numel() * held.element_size() // SIZES[dtype]
     return Buffer(name, held.data_ptr() or None, count, dtype, held, pull, push)
 
@@ -128,27 +138,23 @@ class Plain:
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
 
-    def buffers(self) -> List[Buffer]:
-        return []
+    def look(self) -> Tuple[List[Buffer], bytes]:
+        """Its arrays as they are now, and the rest as text."""
+        return [], to_json(self.name, self.value)
 
     def fit(self, wanted: Set[str]) -> None:
         """Prepares for buffers of a version that others have."""
 
-    def print(self) -> bytes:
-        return to_json(self.name, self.value)
-
     def parse(self, text: bytes) -> None:
+        """Makes the rest that of the text."""
         self.value = json.loads(text)
 
 
 class Array(Plain):
     """A NumPy array or tensor."""
 
-    def buffers(self) -> List[Buffer]:
-        return [buffer_of(self.name, self.value)]
-
-    def print(self) -> bytes:
-        return b""
+    def look(self) -> Tuple[List[Buffer], bytes]:
+        return [buffer_of(self.name, self.value)], b""
 
     def parse(self, text: bytes) -> None:
         pass
@@ -171,16 +177,17 @@ class Dictionary(Plain):
             (arrays if is_tensor(leaf) or is_array(leaf) else others)[path] = leaf
         return tree, arrays, others
 
-    def buffers(self) -> List[Buffer]:
-        return [buffer_of(name_of(self.name, path), leaf) for path, leaf in self._split()[1].items()]
+    def _print(self, others: Dict[Path, Any]) -> bytes:
+        return to_json(self.name, [[path, leaf] for path, leaf in others.items()])
 
-    def print(self) -> bytes:
-        return to_json(self.name, [[path, leaf] for path, leaf in self._split()[2].items()])
+    def look(self) -> Tuple[List[Buffer], bytes]:
+        _, arrays, others = self._split()
+        return [buffer_of(name_of(self.name, path), leaf) for path, leaf in arrays.items()], self._print(others)
 
     def parse(self, text: bytes) -> None:
-        if text == self.print():
-            return
         tree, _, others = self._split()
+        if text == self._print(others):
+            return
         wanted = {tuple(tuple(key) if isinstance(key, list) else key for key in path): leaf
                   for path, leaf in json.loads(text)}
         for path in others:
@@ -207,12 +214,10 @@ class Optimizer(Stateful):
     def _parameters(self) -> List[Any]:
         return [p for group in self.value.param_groups for p in group["params"]]
 
-    def _names(self, i: int) -> str:
-        return f"{self.name}/state/{i}/"
-
     def fit(self, wanted: Set[str]) -> None:
-        parameters = self._parameters()
-        has = [any(name.startswith(self._names(i)) for name in wanted) for i in range(len(parameters))]
+        parameters, before = self._parameters(), f"{self.name}/state/"
+        numbers = {name[len(before):].split("/")[0] for name in wanted if name.startswith(before)}
+        has = [str(i) in numbers for i in range(len(parameters))]
         if any(h and not self.value.state.get(p) for h, p in zip(has, parameters)):
             _make_state(self.value, parameters)
         for h, p in zip(has, parameters):
