@@ -12,10 +12,8 @@ static void test_fixed(void **state) {
                                            .layout = 0x1111111111111111,
                                            .copy_layout = 0x2222222222222222,
                                            .digest = 0x3333333333333333,
-                                           .bytes = 4096,
                                            .values = 17,
-                                           .layout_bytes = 60,
-                                           .status = BANYAN_OK};
+                                           .layout_bytes = 60};
   struct by_state_summary read;
   const struct by_state_outcome outcome = {BANYAN_ERR_MISMATCH, "buffer \"w\" differs"};
   struct by_state_outcome other;

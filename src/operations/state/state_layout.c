@@ -44,6 +44,8 @@ static enum banyan_status complete(struct by_state_layout *layout) {
   struct by_writer writer;
   by_writer_init(&writer, NULL, 0);
   by_state_layout_write(&writer, layout);
+  if (writer.length > BY_STATE_LAYOUT_MOST)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the %zu buffers of the state have too long names", n);
   uint8_t *bytes = by_arena_alloc(&layout->arena, writer.length, 1);
   if (!bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a state of %zu buffers", n);
   by_writer_init(&writer, bytes, writer.length);

@@ -11,6 +11,7 @@
 #include "bytes.h"
 
 #define BY_STATE_NAME_MOST 255
+#define BY_STATE_LAYOUT_MOST (256u << 20) /* bytes of a layout as a message */
 
 struct by_state_layout {
   struct by_arena arena; /* of all of it */

@@ -13,10 +13,8 @@ static const struct by_field summary_fields[] = {
     BY_FIELD(by_state_summary, layout, BY_FIELD_U64),
     BY_FIELD(by_state_summary, copy_layout, BY_FIELD_U64),
     BY_FIELD(by_state_summary, digest, BY_FIELD_U64),
-    BY_FIELD(by_state_summary, bytes, BY_FIELD_U64, .most = SIZE_MAX / 2),
     BY_FIELD(by_state_summary, values, BY_FIELD_U32, .most = BY_STATE_VALUES_MOST),
-    BY_FIELD(by_state_summary, layout_bytes, BY_FIELD_U32),
-    BY_FIELD(by_state_summary, status, BY_FIELD_U32, .most = STATUS_MOST),
+    BY_FIELD(by_state_summary, layout_bytes, BY_FIELD_U32, .most = BY_STATE_LAYOUT_MOST),
 };
 
 void by_state_summary_write(uint8_t bytes[BY_STATE_SUMMARY_BYTES], const struct by_state_summary *summary) {
@@ -26,7 +24,6 @@ void by_state_summary_write(uint8_t bytes[BY_STATE_SUMMARY_BYTES], const struct 
   by_write_u32(&writer, BY_STATE_FORMAT);
   by_write_u64(&writer, (uint64_t)summary->version);
   by_fields_write(&writer, BY_FIELDS(summary_fields), summary);
-  by_write_u32(&writer, 0);
 }
 
 enum banyan_status by_state_summary_read(const uint8_t bytes[BY_STATE_SUMMARY_BYTES], struct by_state_summary *out) {
@@ -40,8 +37,7 @@ enum banyan_status by_state_summary_read(const uint8_t bytes[BY_STATE_SUMMARY_BY
                    BY_STATE_FORMAT);
   out->version = (int64_t)by_read_u64(&reader);
   BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(summary_fields), "description of a state", out));
-  if (by_read_u32(&reader) != 0 || out->version < -1)
-    return by_fail(BANYAN_ERR_PROTOCOL, "malformed description of a state");
+  if (out->version < -1) return by_fail(BANYAN_ERR_PROTOCOL, "malformed description of a state");
   return by_reader_check(&reader, "description of a state");
 }
 

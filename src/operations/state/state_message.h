@@ -5,7 +5,7 @@
 
 #include "bytes.h"
 
-enum { BY_STATE_FORMAT = 1, BY_STATE_SUMMARY_BYTES = 64, BY_STATE_OUTCOME_BYTES = 512, BY_STATE_REQUEST_BYTES = 16 };
+enum { BY_STATE_FORMAT = 1, BY_STATE_SUMMARY_BYTES = 48, BY_STATE_OUTCOME_BYTES = 512, BY_STATE_REQUEST_BYTES = 16 };
 
 /* What a member has. */
 struct by_state_summary {
@@ -13,10 +13,8 @@ struct by_state_summary {
   uint64_t layout;       /* hash of its buffers now */
   uint64_t copy_layout;  /* the same of its copy; 0 without one */
   uint64_t digest;       /* of its copy; 0 without one */
-  uint64_t bytes;        /* of its copy */
   uint32_t values;       /* bytes of the copy's values */
   uint32_t layout_bytes; /* of the description of the copy's buffers */
-  uint32_t status;       /* enum banyan_status: why it cannot take part */
 };
 
 void by_state_summary_write(uint8_t bytes[BY_STATE_SUMMARY_BYTES], const struct by_state_summary *summary);

@@ -84,7 +84,6 @@ static void summarise(struct banyan_state *state, struct by_state_summary *out) 
   out->version = copy->version;
   out->copy_layout = copy->layout->hash;
   out->digest = copy->digest;
-  out->bytes = by_state_layout_bytes(copy->layout);
   out->values = (uint32_t)copy->values_bytes;
   out->layout_bytes = (uint32_t)layout_bytes(copy->layout);
 }
@@ -239,7 +238,8 @@ static enum banyan_status spread_manifest(struct sync *s, struct manifest *out) 
   const struct by_state_summary *first = &s->summaries[s->first];
   uint8_t *hashes;
   BY_TRY(spread(s, copy ? copy->values : NULL, first->values, &out->values));
-  BY_TRY(spread(s, copy ? copy->hashes : NULL, by_state_chunks(first->bytes) * sizeof(uint64_t), &hashes));
+  size_t n_chunks = by_state_chunks(by_state_layout_bytes(s->state->layout)); /* which is the same on all by now */
+  BY_TRY(spread(s, copy ? copy->hashes : NULL, n_chunks * sizeof(uint64_t), &hashes));
   out->hashes = (const uint64_t *)(const void *)hashes;
   return BANYAN_OK;
 }
@@ -311,7 +311,7 @@ static enum banyan_status transfer(struct sync *s) {
   uint64_t began = by_clock_now(&by_clock_system);
   BY_TRY(spread_manifest(s, &manifest));
   bool receives = s->receives[s->rank];
-  size_t n_chunks = by_state_chunks(s->summaries[s->first].bytes);
+  size_t n_chunks = by_state_chunks(by_state_layout_bytes(s->state->layout));
   bool *have = BY_ARENA_ARRAY(&s->arena, bool, n_chunks);
   enum banyan_status status = have ? BANYAN_OK : out_of_memory(s);
   if (status == BANYAN_OK && receives) status = prepare_receiver(s, &manifest, have, &sources);
