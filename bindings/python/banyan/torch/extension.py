@@ -6,6 +6,7 @@ PyTorch, Python or Banyan gets its own. `python3 -m banyan.torch` compiles it ah
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
@@ -23,7 +24,9 @@ from .. import library
 
 _NAME = "banyan_torch"
 _SOURCES = Path(__file__).parent / "csrc"
-_FLAGS = ("-O2", "-g0", "-std=c++17", "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO")
+# From 2.14 on, PyTorch's headers need C++20, which older ones were not written for.
+_STANDARD = "-std=c++20" if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else "-std=c++17"
+_FLAGS = ("-O2", "-g0", _STANDARD, "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO")
 
 
 def _headers() -> List[str]:
@@ -94,6 +97,7 @@ def _compile(folder: Path, library_path: str) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+@functools.lru_cache(maxsize=None)
 def load() -> ModuleType:
     """The compiled module. The first of several processes compiles, the others wait for it."""
     library_path = library.path()
