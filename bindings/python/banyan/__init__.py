@@ -9,9 +9,9 @@
 `import banyan.torch` makes it a backend of torch.distributed.
 """
 from .comm import Communicator, Named, Plan, Starter, Together
-from .elastic import Member
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
 from .library import version as _version
+from .member import Member
 from .request import Request
 from .sparse import SparseResult
 from .state import State, Synced

@@ -185,6 +185,12 @@ class Communicator(Calls[Any]):
         comm._take(handle, owned)
         return comm
 
+    def _give_away(self) -> int:
+        """The address of the library's communicator, which belongs to the caller then."""
+        handle, self._handle = self.handle, None
+        _open.discard(self)
+        return handle.value or 0
+
     @property
     def start(self) -> "Starter":
         """The same calls, not waited for: each returns a Request."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import dataclasses
-import zlib
 from datetime import timedelta
 from typing import Any, Dict, Iterable, List, Optional
 
@@ -20,14 +19,15 @@ import torch
 import torch.distributed as dist
 
 from ..comm import Communicator
+from ..rendezvous import key_of
 from . import rendezvous
 from .extension import load
+from .membership import (abort, adopt, backend_of, error_state, member, reconfigure, reconfigure_handle, seconds,
+                         supports_reconfigure)
 
 _extension = load()
-
-
-def _seconds(timeout: Any) -> float:
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+__all__ = ["Options", "abort", "adopt", "allreduce_sparse_gradients", "communicator", "error_state",
+           "init_without_members", "member", "reconfigure", "reconfigure_handle", "supports_reconfigure"]
 
 
 @dataclasses.dataclass
@@ -39,15 +39,20 @@ class Options:
     topology: what to plan from at the start where there is no plan: a file, a short text, or "measure".
     timeline: a file of what happened to every operation on all ranks, which rank 0 writes at the end.
     transport: "auto", "shm" or "tcp".
+    reconfigure: the processes of the first group change (docs/elastic.md). It has no members until reconfigure() is
+        called.
+    key: the secret that its processes share, where the store does not give them one.
     """
 
     plan: Optional[str] = None
     topology: Optional[str] = None
     timeline: Optional[str] = None
     transport: Optional[str] = None
+    reconfigure: bool = False
+    key: Optional[str] = None
 
 
-def _given(options: Optional[Options]) -> Dict[str, str]:
+def _given(options: Optional[Options]) -> Dict[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Options):
@@ -58,13 +63,7 @@ def _given(options: Optional[Options]) -> Dict[str, str]:
 def _join(store: Any, rank: int, size: int, timeout: Any, given: Dict[str, str]) -> Any:
     if size > 1 and not rendezvous.of_launcher(rank, size):
         given["root"], given["key"] = rendezvous.meet(store, rank, size, timeout)
-    return _extension.join(rank, size, _seconds(timeout), given)
-
-
-def _backend_of(group: Any) -> Any:
-    group = dist.group.WORLD if group is None else group
-    get = getattr(group, "_get_backend", None)
-    return get(torch.device("cpu")) if get else group
+    return _extension.join(rank, size, seconds(timeout), given)
 
 
 def _world() -> Optional[Any]:
@@ -72,7 +71,7 @@ def _world() -> Optional[Any]:
     if not dist.is_initialized():
         return None
     try:
-        backend = _backend_of(None)
+        backend = backend_of(None)
     except RuntimeError:  # it has none for tensors in the host's memory
         return None
     return backend if _extension.address(backend) else None
@@ -82,16 +81,32 @@ def _create(options: Any, group_options: Optional[Options] = None) -> Any:
     """What torch.distributed calls for each new group, on its members only."""
     given = _given(group_options)
     rank, size, ranks = options.group_rank, options.group_size, list(options.global_ranks_in_group)
+    changes = given.pop("reconfigure", False) or getattr(options, "enable_reconfigure", False)
     world = _world()
+    if changes and ranks:
+        raise ValueError("only the first group can be reconfigured")
+    if changes:
+        if "key" not in given:
+            given["key"] = key_of(options.store, timedelta(seconds=seconds(options.timeout)))
+        return _extension.without_members(rank, size, seconds(options.timeout), given)
+    if ranks and dist.is_initialized() and supports_reconfigure() and world is None:
+        raise RuntimeError("the first group has no members yet: reconfigure it before new_group")
     if world is None or not ranks:
         return _join(options.store, rank, size, options.timeout, given)
-    return _extension.subset(world, ranks, zlib.crc32(options.group_id.encode()), _seconds(options.timeout), given)
+    return _extension.subset(world, ranks, seconds(options.timeout), given)
+
+
+def init_without_members(key: Optional[str] = None, timeout: float = 600) -> None:
+    """Makes the first group for processes that change. It has no members until reconfigure() or adopt() is called. The
+    key is the job's, by default BANYAN_KEY. `timeout` is the deadline of each call, in seconds."""
+    dist.init_process_group("banyan", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=timeout),
+                            pg_options=Options(reconfigure=True, key=key))
 
 
 def communicator(group: Any = None) -> Communicator:
     """The communicator behind a process group (None: the whole world), for what torch.distributed has no call for: plans,
     deadlines, counters, hosts. It belongs to the group, which may not be destroyed before the last use."""
-    address = _extension.address(_backend_of(group))
+    address = _extension.address(backend_of(group))
     if not address:
         raise ValueError("the group's backend is not banyan, or it has left the job")
     return Communicator._of(ctypes.c_void_p(address), owned=False)
@@ -121,7 +136,7 @@ def allreduce_sparse_gradients(parameters: Iterable[torch.nn.Parameter], group: 
     by_type: Dict[torch.dtype, List[torch.Tensor]] = {}
     for parameter in parameters:
         by_type.setdefault(parameter.dtype, []).append(_rows_of(parameter))
-    backend = _backend_of(group)
+    backend = backend_of(group)
     for work in [backend.allreduce_coalesced(tensors, options) for tensors in by_type.values()]:
         work.wait()
 

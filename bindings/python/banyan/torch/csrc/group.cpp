@@ -69,8 +69,25 @@ void none(const char *call, size_t n) {
 
 } // namespace
 
+// Banyan waits for functions that it has called back, and these may need the interpreter.
+static void destroy(struct banyan_comm *comm) {
+  PyThreadState *state = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+  banyan_comm_destroy(comm);
+  if (state) PyEval_RestoreThread(state);
+}
+
+std::shared_ptr<struct banyan_comm> held(struct banyan_comm *comm) {
+  return std::shared_ptr<struct banyan_comm>(comm, destroy);
+}
+
 Group::Group(struct banyan_comm *comm)
-    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(comm), pid_(getpid()) {
+    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(held(comm)), pid_(getpid()) {
+  init();
+  std::lock_guard<std::mutex> lock(groups_lock);
+  groups.insert(this);
+}
+
+Group::Group(struct banyan_member *member, int rank, int size) : Base(rank, size), member_(member), pid_(getpid()) {
   init();
   std::lock_guard<std::mutex> lock(groups_lock);
   groups.insert(this);
@@ -80,18 +97,19 @@ Group::~Group() {
   leave();
 }
 
-// Banyan waits for functions that it has called back, and these may need the interpreter.
 void Group::leave() {
   {
     std::lock_guard<std::mutex> lock(groups_lock);
     if (!groups.erase(this)) return;
   }
-  struct banyan_comm *comm = comm_;
-  if (pid_ != getpid()) return; // a child of fork() has no part in the job
-  comm_ = nullptr;
-  PyThreadState *state = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
-  banyan_comm_destroy(comm);
-  if (state) PyEval_RestoreThread(state);
+  std::shared_ptr<struct banyan_comm> last;
+  {
+    std::lock_guard<std::mutex> lock(lock_);
+    last.swap(comm_);
+  }
+  last.reset(); // in a child of fork(), which has no part in the job, this does nothing; nor does the next
+  banyan_member_destroy(member_);
+  member_ = nullptr;
 }
 
 void leave_all() {
@@ -106,11 +124,23 @@ void leave_all() {
   }
 }
 
+std::shared_ptr<struct banyan_comm> Group::comm() const {
+  std::lock_guard<std::mutex> lock(lock_);
+  return comm_;
+}
+
+std::shared_ptr<struct banyan_comm> Group::open() const {
+  TORCH_CHECK(pid_ == getpid(), "banyan: a process that was made by fork() cannot use its parent's process group");
+  auto comm = this->comm();
+  TORCH_CHECK(comm,
+              "banyan: ", member_ ? "the group has no members yet: reconfigure it" : "the group has left the job");
+  return comm;
+}
+
 struct banyan_request *Group::begin(struct banyan_call call, std::chrono::milliseconds timeout) {
   struct banyan_request *request = nullptr;
-  TORCH_CHECK(pid_ == getpid(), "banyan: a process that was made by fork() cannot use its parent's process group");
   call.deadline = seconds(timeout);
-  check(banyan_start(comm_, &call, &request));
+  check(banyan_start(open().get(), &call, &request));
   return request;
 }
 
@@ -484,7 +514,7 @@ Made Group::recvAnysource(Tensors &tensors, int tag) {
   parts.held = {filled};
   parts.outputs = tensors;
   parts.source = std::make_shared<int>(-1);
-  check(banyan_recv_any(comm_, &call, parts.source.get(), &request));
+  check(banyan_recv_any(open().get(), &call, parts.source.get(), &request));
   return c10::make_intrusive<Work>(getRank(), c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors,
                                    std::move(parts), std::vector<struct banyan_request *>{request});
 }

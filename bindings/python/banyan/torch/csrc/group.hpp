@@ -3,6 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include <torch/csrc/api/include/torch/version.h>
 #if TORCH_VERSION_MAJOR >= 2
@@ -21,6 +24,13 @@ using Base = c10d::Backend;
 #else
 using Base = c10d::ProcessGroup;
 #endif
+// The first version known to have Backend::abort and Backend::getError.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
+#define BANYAN_OVERRIDES_BACKEND override
+#define BANYAN_HAS_ERROR_TYPE
+#else
+#define BANYAN_OVERRIDES_BACKEND
+#endif
 using Made = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
@@ -28,16 +38,46 @@ class Group : public Base {
 public:
   // Takes the communicator over.
   explicit Group(struct banyan_comm *comm);
+  // A group whose processes change: it has no communicator until it is reconfigured or adopts one; until then, rank and
+  // size are what PyTorch was told. Takes the member over.
+  Group(struct banyan_member *member, int rank, int size);
   ~Group() override;
 
   const std::string getBackendName() const override {
     return "banyan";
   }
-  struct banyan_comm *comm() const {
-    return comm_;
+  // The communicator, which lives as long as somebody holds it; null: there is none.
+  std::shared_ptr<struct banyan_comm> comm() const;
+  struct banyan_member *member() const {
+    return member_;
   }
   // Leaves the job, so that the others take the end of this process for no death. Later calls fail.
   void leave();
+
+  // ---- groups whose processes change (members.cpp)
+
+  // Forms a membership of the processes with these handles. No other thread uses the group meanwhile. On an error it
+  // is as before.
+  void reconfigure(const std::string &name, const std::vector<std::string> &handles, double timeout);
+  // Goes on with this communicator of its member's, and takes it over.
+  void adopt(struct banyan_comm *comm);
+  // Ends pending and later calls of the membership on all of its processes; a next one may be formed.
+  void abort() BANYAN_OVERRIDES_BACKEND;
+  // A number for the next group that is made of these ranks: the same on all of them, also where some came later than
+  // others, and have made fewer groups.
+  uint32_t number_of(const std::vector<int> &ranks);
+  // What the membership has failed with; BANYAN_OK too where this process aborted it.
+  enum banyan_status state() const;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override {
+    return member_ != nullptr;
+  }
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  Made reconfigure(const c10d::ReconfigureOptions &options) override;
+#endif
+#ifdef BANYAN_HAS_ERROR_TYPE
+  c10d::ErrorType getError() override;
+#endif
 
   Made broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
   Made allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
@@ -77,6 +117,8 @@ public:
 private:
   Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
              Work::Parts parts, std::chrono::milliseconds timeout);
+  // The communicator for a call; throws where there is none.
+  std::shared_ptr<struct banyan_comm> open() const;
   struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout);
   // COO tensors, which go in one exchange.
   Made sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
@@ -87,7 +129,12 @@ private:
     return root == getRank();
   }
 
-  struct banyan_comm *comm_;
+  mutable std::mutex lock_; // of comm_ and subsets_
+  std::shared_ptr<struct banyan_comm> comm_;
+  std::map<std::vector<int>, uint32_t> subsets_; // how many groups were made of these ranks, in this membership
+  struct banyan_member *member_ = nullptr;       // null: the group's processes do not change
+  std::mutex reconfiguring_;
+  std::atomic<bool> aborted_{false}; // by this process
   const int pid_;
   std::atomic<uint64_t> calls_{0};
   // How many buckets of DDP a backward pass has begun to reduce. The engine's callback may outlive the group.
@@ -97,5 +144,10 @@ private:
   };
   std::shared_ptr<Backward> backward_ = std::make_shared<Backward>();
 };
+
+// Owns the communicator, which is destroyed when nobody holds it any more.
+std::shared_ptr<struct banyan_comm> held(struct banyan_comm *comm);
+// The exception's text says what a reconfigurable group is.
+Group &reconfigurable(const c10::intrusive_ptr<Base> &base);
 
 } // namespace banyan

@@ -1,7 +1,12 @@
 // What Python sees of the backend.
+#include <torch/csrc/api/include/torch/version.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
+
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
 
 #include "group.hpp"
 
@@ -11,7 +16,7 @@ void leave_all();
 
 namespace {
 
-struct banyan_comm *world_of(const c10::intrusive_ptr<banyan::Base> &base) {
+std::shared_ptr<struct banyan_comm> world_of(const c10::intrusive_ptr<banyan::Base> &base) {
   auto *group = dynamic_cast<banyan::Group *>(base.get());
   return group ? group->comm() : nullptr;
 }
@@ -25,12 +30,9 @@ const char *text_of(const Texts &texts, const char *name) {
   return found == texts.end() ? nullptr : found->second.c_str();
 }
 
-Created join(int rank, int size, double deadline, const Texts &given) {
+struct banyan_options options_of(double deadline, const Texts &given) {
   struct banyan_options options = {};
-  struct banyan_comm *comm = nullptr;
   options.size_of_struct = sizeof options;
-  options.rank_plus_1 = rank + 1;
-  options.size = size;
   options.root = text_of(given, "root");
   options.key = text_of(given, "key");
   options.transport = text_of(given, "transport");
@@ -38,15 +40,25 @@ Created join(int rank, int size, double deadline, const Texts &given) {
   options.topology = text_of(given, "topology");
   options.timeline = text_of(given, "timeline");
   options.deadline = deadline;
+  return options;
+}
+
+Created join(int rank, int size, double deadline, const Texts &given) {
+  struct banyan_options options = options_of(deadline, given);
+  struct banyan_comm *comm = nullptr;
+  options.rank_plus_1 = rank + 1;
+  options.size = size;
   banyan::check(banyan_comm_create(&options, &comm));
   return c10::make_intrusive<banyan::Group>(comm);
 }
 
-Created subset(const Created &base, const std::vector<int> &ranks, uint32_t number, double deadline,
-               const Texts &given) {
-  struct banyan_comm *world = world_of(base), *comm = nullptr;
+Created subset(const Created &base, const std::vector<int> &ranks, double deadline, const Texts &given) {
+  auto *group = dynamic_cast<banyan::Group *>(base.get());
+  auto world = world_of(base);
+  struct banyan_comm *comm = nullptr;
   TORCH_CHECK(world, "banyan: the group that this is to be a part of is no group of Banyan's, or has left");
-  banyan::check(banyan_comm_subset(world, ranks.data(), static_cast<int>(ranks.size()), number, &comm));
+  banyan::check(
+      banyan_comm_subset(world.get(), ranks.data(), static_cast<int>(ranks.size()), group->number_of(ranks), &comm));
   enum banyan_status status = banyan_comm_set_deadline(comm, deadline);
   const char *plan = text_of(given, "plan");
   if (status == BANYAN_OK && plan) status = banyan_comm_set_plan(comm, plan);
@@ -57,8 +69,52 @@ Created subset(const Created &base, const std::vector<int> &ranks, uint32_t numb
 
 // The communicator's address, for the functions of the package banyan; 0: it is no group of Banyan's, or has left.
 uintptr_t address(const Created &base) {
-  return reinterpret_cast<uintptr_t>(world_of(base));
+  return reinterpret_cast<uintptr_t>(world_of(base).get());
 }
+
+// ---- groups whose processes change
+
+Created without_members(int rank, int size, double deadline, const Texts &given) {
+  struct banyan_options options = options_of(deadline, given);
+  struct banyan_member *member = nullptr;
+  banyan::check(banyan_member_create(&options, &member));
+  return c10::make_intrusive<banyan::Group>(member, rank, size);
+}
+
+uintptr_t member(const Created &base) {
+  return reinterpret_cast<uintptr_t>(banyan::reconfigurable(base).member());
+}
+
+void reconfigure(const Created &base, const std::string &name, const std::vector<std::string> &handles,
+                 double timeout) {
+  banyan::reconfigurable(base).reconfigure(name, handles, timeout);
+}
+
+void adopt(const Created &base, uintptr_t comm) {
+  banyan::reconfigurable(base).adopt(reinterpret_cast<struct banyan_comm *>(comm));
+}
+
+void abort_group(const Created &base) {
+  banyan::reconfigurable(base).abort();
+}
+
+int state(const Created &base) {
+  return banyan::reconfigurable(base).state();
+}
+
+#if TORCH_VERSION_MAJOR >= 2 && !defined(C10D_BACKEND_HAS_RECONFIGURE)
+// Before 2.14 the process group around a backend has its own rank and size, as constants (see members.cpp).
+struct Around : c10d::ProcessGroup {
+  static void resize(c10d::ProcessGroup &group, int rank, int size) {
+    const_cast<int &>(group.*(&Around::rank_)) = rank;
+    const_cast<int &>(group.*(&Around::size_)) = size;
+  }
+};
+
+void resize(const c10::intrusive_ptr<c10d::ProcessGroup> &group, int rank, int size) {
+  Around::resize(*group, rank, size);
+}
+#endif
 
 } // namespace
 
@@ -76,5 +132,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("join", &join, free_of_gil);
   module.def("subset", &subset, free_of_gil);
   module.def("address", &address);
+  module.def("without_members", &without_members, free_of_gil);
+  module.def("member", &member);
+  module.def("reconfigure", &reconfigure, free_of_gil);
+  module.def("adopt", &adopt, free_of_gil);
+  module.def("abort", &abort_group, free_of_gil);
+  module.def("state", &state);
+#if TORCH_VERSION_MAJOR >= 2 && !defined(C10D_BACKEND_HAS_RECONFIGURE)
+  module.def("resize", &resize);
+#endif
   module.def("leave_all", &banyan::leave_all, free_of_gil);
 }

@@ -90,7 +90,7 @@ Made Group::sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono
   call.deadline = timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
   struct banyan_request *request = nullptr;
   calls_++;
-  check(banyan_sparse_start(comm_, &call, &request));
+  check(banyan_sparse_start(open().get(), &call, &request));
   auto finish = [tensors, tables] {
     for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], *tables, i);
   };

@@ -35,8 +35,18 @@ class Member:
                           deadline, _text(topology), _text(timeline))
         handle = c_void_p()
         check(lib.banyan_member_create(byref(options), byref(handle)))
-        self._member: Optional[c_void_p] = handle
-        self._pid = os.getpid()
+        self._take(handle, True)
+
+    def _take(self, member: c_void_p, owned: bool) -> None:
+        self._member: Optional[c_void_p] = member
+        self._owned, self._pid = owned, os.getpid()
+
+    @classmethod
+    def _of(cls, handle: c_void_p) -> "Member":
+        """One that belongs to somebody else."""
+        member = cls.__new__(cls)
+        member._take(handle, False)
+        return member
 
     def _open(self) -> c_void_p:
         if self._member is None:
@@ -66,7 +76,7 @@ class Member:
 
     def close(self) -> None:
         """Leaves the group. May be called twice."""
-        if self._member is not None and self._pid == os.getpid():
+        if self._member is not None and self._owned and self._pid == os.getpid():
             lib.banyan_member_destroy(self._member)
         self._member = None
 
