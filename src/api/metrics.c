@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "comm.h"
+#include "json_doc.h"
+#include "membership.h"
 #include "text.h"
 #include "timeline.h"
 
@@ -27,6 +29,19 @@ static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     by_text_add(text, "# TYPE banyan_%s_total counter\nbanyan_%s_total{rank=\"%u\"} %llu\n", rows[i].name, rows[i].name,
                 comm->context->job.rank, (unsigned long long)rows[i].value);
+}
+
+/* Of groups whose processes change. */
+static void add_membership(struct by_text *text, struct by_context *context) {
+  const struct by_membership *formed = context->job.formed;
+  if (!formed) return;
+  by_context_lock(context);
+  unsigned long long memberships = context->job.memberships;
+  by_context_unlock(context);
+  by_text_add(text, "# TYPE banyan_memberships_total counter\nbanyan_memberships_total{rank=\"%u\",membership=",
+              context->job.rank);
+  by_json_add_string(text, formed->name);
+  by_text_add(text, "} %llu\n", memberships);
 }
 
 static void add_class(struct by_text *text, struct by_context *context) {
@@ -58,6 +73,7 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   if (!comm || by_context_is_of_parent(comm->context)) return 0;
   by_text_init(&text);
   add_counters(&text, comm);
+  add_membership(&text, comm->context);
   add_class(&text, comm->context);
   add_states(&text, comm->context);
   size_t length = text.length;

@@ -179,6 +179,7 @@ static enum banyan_status plan_membership(struct banyan_comm *comm, struct by_ca
   enum by_carried_decision decision;
   struct by_carried_found found;
   enum banyan_status status = by_carried_find(carried, comm, &found);
+  if (status == BANYAN_OK) status = by_context_go_on(comm->context, found.version + 1);
   if (status == BANYAN_OK) status = plan_at_start(comm, &found, &decision);
   if (status == BANYAN_OK) by_carried_settle(carried, comm, &found, decision);
   by_carried_found_fini(&found);

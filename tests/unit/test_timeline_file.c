@@ -32,9 +32,9 @@ static int remove_folder(void **state) {
 
 static struct by_timeline_file *open_file(uint64_t most_bytes) {
   struct by_timeline_file *file;
-  assert_ok(by_timeline_file_open(path, most_bytes, &file));
-  by_timeline_file_name(file, 0, "rank 0");
-  by_timeline_file_name(file, 1, "rank \"1\"");
+  assert_ok(by_timeline_file_open(path, most_bytes, false, &file));
+  by_timeline_file_name(file, 0, 0, "rank 0");
+  by_timeline_file_name(file, 1, 1, "rank \"1\"");
   by_timeline_file_flush(file);
   return file;
 }
@@ -76,7 +76,7 @@ static void test_valid_after_each_flush(void **state) {
     by_timeline_file_flush(file);
     assert_int_equal(count(path, "e", "sum"), id);
   }
-  by_timeline_file_end(file, 1, 3, 0, (struct by_trace_totals[BY_TRACE_STATES]){{0}});
+  by_timeline_file_end(file, "1", 3, 0, (struct by_trace_totals[BY_TRACE_STATES]){{0}});
   assert_ok(by_timeline_file_close(file));
   assert_int_equal(count(path, "b", "sum"), 20);
 }
@@ -122,6 +122,61 @@ static void test_too_large(void **state) {
   assert_in_range(newest + count(previous, "e", "sum"), newest + 4, RECORDS - 1);
 }
 
+static struct by_timeline_file *continue_file(void) {
+  struct by_timeline_file *file;
+  assert_ok(by_timeline_file_open(path, 1 << 20, true, &file));
+  return file;
+}
+
+/* What a process that was killed has left, and then one that has closed it; but only one at a time. */
+static void test_continue(void **state) {
+  (void)state;
+  static const struct by_trace_totals none[BY_TRACE_STATES];
+  struct by_timeline_file *file = open_file(1 << 20), *second;
+  put(file, 0, 1, "sum", true);
+  put(file, 0, 2, "open", false);
+  by_timeline_file_end(file, "1: 0", 0, 0, none);
+  by_timeline_file_flush(file);
+  assert_int_equal(by_timeline_file_open(path, 1 << 20, true, &second), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_timeline_file_close(file));
+  for (int i = 0; i < 2; i++) {
+    file = continue_file();
+    by_timeline_file_name(file, 1, 0, "rank 0");
+    by_timeline_file_name(file, 2, 1, "rank 1");
+    by_timeline_file_membership(file, i ? "third" : "\"second\"", 5000, 2, (const uint32_t[]){1, 2});
+    put(file, 1, 3, "sum", true);
+    by_timeline_file_flush(file);
+    assert_int_equal(count(path, "i", i ? "membership third" : "membership \"second\""), 1);
+    if (i) by_timeline_file_end(file, "3: 0", 0, 0, none);
+    assert_ok(by_timeline_file_close(file));
+  }
+  assert_int_equal(count(path, "e", "sum"), 3);
+  assert_int_equal(count(path, "b", "open"), 1);
+  assert_int_equal(count(path, "M", "process_name"), 6);
+  json_t *root = json_load_file(path, 0, NULL);
+  assert_int_equal(json_object_size(json_object_get(root, "otherData")), 2);
+  json_decref(root);
+}
+
+/* What is no timeline is replaced, as at the start of a job. */
+static void test_continue_nothing(void **state) {
+  static const char *const others[] = {"", "x", "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n",
+                                       "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n\n],\n\"otherData\": {",
+                                       "\n],\n\"otherData\": {}}"};
+  (void)state;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    FILE *stream = fopen(path, "w");
+    assert_non_null(stream);
+    fputs(others[i], stream);
+    fclose(stream);
+    struct by_timeline_file *file = continue_file();
+    by_timeline_file_name(file, 0, 0, "rank 0");
+    put(file, 0, 1, "sum", true);
+    assert_ok(by_timeline_file_close(file));
+    assert_int_equal(count(path, "e", "sum"), 1);
+  }
+}
+
 /* A disk that fills up during a write leaves the previous content. */
 static void test_disk_full(void **state) {
   (void)state;
@@ -152,6 +207,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_valid_after_each_flush, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_open_records, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_too_large, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_continue, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_continue_nothing, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_disk_full, make_folder, remove_folder)};
   return cmocka_run_group_tests_name("timeline_file", tests, NULL, NULL);
 }

@@ -412,7 +412,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(join(context, &events->control));
   context->job.role.formation = NULL; /* it was the caller's */
   BY_TRY(make_engine(context));
-  enum banyan_status status = by_timeline_open(context->timeline);
+  enum banyan_status status = context->job.membership ? BANYAN_OK : by_timeline_open(context->timeline, false);
   if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* the others have joined */
   int error = context->job.size > 1 ? by_thread_start(&context->thread, loop_main, context) : 0;
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
@@ -468,6 +468,7 @@ static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
 }
 
 void by_context_retire(struct by_context *context, const char *text) {
+  by_timeline_leave(context->timeline, true);
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);
   by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
@@ -498,6 +499,14 @@ void by_context_keep_lanes(struct by_context *context, struct by_context *before
     bool stays = context->connector && rank < context->job.size && rank != context->job.rank;
     if (p != before->job.rank && (!stays || !keep_lanes_to(context, before, rank, p))) hang_up(before, p);
   }
+}
+
+enum banyan_status by_context_go_on(struct by_context *context, uint64_t memberships) {
+  by_context_lock(context);
+  context->job.memberships = memberships;
+  by_context_unlock(context);
+  enum banyan_status status = by_timeline_open(context->timeline, memberships > 1);
+  return status == BANYAN_OK ? status : by_context_fail(context, status, "cannot take part");
 }
 
 enum banyan_status by_context_check_process(const struct by_context *context) {
@@ -537,7 +546,7 @@ void by_context_unlock_and_release(struct by_context *context) {
 void by_context_release(struct by_context *context) {
   if (!context) return;
   by_progress_stop(&context->progress);
-  by_timeline_leave(context->timeline);
+  by_timeline_leave(context->timeline, false);
   if (context->job.size > 1 && context->state != BY_CONTEXT_LEAVES) send_goodbye(context, GOODBYE_MS);
   destroy(context);
 }

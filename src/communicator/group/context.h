@@ -130,6 +130,9 @@ void by_context_retire(struct by_context *context, const char *text);
 /* The lanes that a retired context has to processes that are in this membership, too, go on here. Others end, so that
  * no process waits for a lane that has no other end any more. */
 void by_context_keep_lanes(struct by_context *context, struct by_context *before);
+/* A membership, of which `memberships` is known, the number of those in a row up to it: begins what goes on from one to
+ * the next, before its first call. On failure it ends on all ranks. */
+BANYAN_CHECK enum banyan_status by_context_go_on(struct by_context *context, uint64_t memberships);
 /* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
  * not here, and what lies in shared memory is the parent's. So nothing is done with it, not even freeing it. */
 static inline bool by_context_is_of_parent(const struct by_context *context) {

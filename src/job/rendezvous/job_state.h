@@ -41,6 +41,7 @@ struct by_job {
   uint32_t rank, size;
   struct by_membership *formed; /* what was formed: owned; NULL: nothing, */
   uint64_t membership;          /* and its number, 0 then */
+  uint64_t memberships;         /* in a row up to this one; 0: not known, or none. Under lock */
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
    * two may be read in any thread. */

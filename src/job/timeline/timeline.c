@@ -11,6 +11,7 @@
 
 #include "descriptor.h"
 #include "log.h"
+#include "membership.h"
 #include "timeline_file.h"
 #include "timeline_records.h"
 
@@ -19,6 +20,7 @@ enum {
   MOST_TOGETHER = 1 << 19, /* records that rank 0 takes of all at the end */
   LEAST_EACH = 512,
   LEAVE_MS = 5000,
+  HURRIED_MS = 300, /* the same where others wait for this process in the next membership */
   PERIOD_MS = 500,
   AT_ONCE = 4096, /* records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB */
   LEAST_AT_ONCE = 16,
@@ -54,6 +56,9 @@ struct by_timeline {
   uint64_t unsent; /* records that have ended and were lost because they could not be sent */
   /* rank 0 */
   struct by_timeline_file *file;
+  uint32_t *tracks;          /* by process: its number in the file */
+  uint32_t patience;         /* ms in which others have to send their records */
+  bool continues;            /* the file is of memberships before */
   bool *notified;            /* by process: all of it has come */
   enum banyan_status status; /* of the file */
   char text[512];
@@ -97,9 +102,22 @@ static uint64_t write_own(struct by_timeline *timeline, bool at_end) {
   struct by_timeline_reel reel;
   struct by_trace_record record;
   begin_reel(timeline, at_end, &reel);
-  while (by_timeline_reel_next(&reel, &record)) by_timeline_file_record(timeline->file, timeline->job->rank, &record);
+  while (by_timeline_reel_next(&reel, &record))
+    by_timeline_file_record(timeline->file, timeline->tracks[timeline->job->rank], &record);
   timeline->from = by_timeline_reel_resume(&reel);
   return reel.missing;
+}
+
+/* A job's ranks are known by their numbers; members of several memberships by what they are in each. */
+static void end_process(struct by_timeline *timeline, uint32_t process, uint64_t missing, uint64_t error,
+                        const struct by_trace_totals totals[BY_TRACE_STATES]) {
+  const struct by_membership *formed = timeline->job->formed;
+  char name[BY_MEMBERSHIP_NAME + 32];
+  if (formed)
+    snprintf(name, sizeof name, "%s: %u", formed->name, process);
+  else
+    snprintf(name, sizeof name, "%u", process);
+  by_timeline_file_end(timeline->file, name, missing, error, totals);
 }
 
 /* On the loop's thread, or where there is none: puts its own records into the file and closes it. */
@@ -107,7 +125,7 @@ static void finish(struct by_timeline *timeline) {
   struct by_trace_totals totals[BY_TRACE_STATES];
   uint64_t missing = write_own(timeline, true);
   by_tracer_totals(&timeline->job->tracer, totals);
-  by_timeline_file_end(timeline->file, timeline->job->rank, missing, 0, totals);
+  end_process(timeline, timeline->job->rank, missing, 0, totals);
   timeline->status = by_timeline_file_close(timeline->file);
   if (timeline->status != BANYAN_OK) snprintf(timeline->text, sizeof timeline->text, "%s", banyan_error_text());
   timeline->file = NULL;
@@ -134,14 +152,14 @@ static void finish_if_all(struct by_timeline *timeline) {
 }
 
 static void await_others(struct by_timeline *timeline) {
-  by_loop_set_delay(timeline->job->loop, &timeline->late, TIMEOUT_MS * BY_MILLISECOND);
+  by_loop_set_delay(timeline->job->loop, &timeline->late, timeline->patience * BY_MILLISECOND);
 }
 
 static void others_are_late(struct by_timeline *timeline) {
   for (uint32_t p = 1; p < timeline->job->founders; p++)
     if (is_awaited(timeline, p))
-      by_warn("timeline", "%s has not sent its records within %d s; they are missing", by_job_name(timeline->job, p),
-              TIMEOUT_MS / 1000);
+      by_warn("timeline", "%s has not sent its records within %u ms; they are missing", by_job_name(timeline->job, p),
+              timeline->patience);
   finish(timeline);
 }
 
@@ -173,7 +191,7 @@ static void take_records(struct by_timeline *timeline, uint32_t process, struct 
               by_job_name(timeline->job, process));
       break;
     }
-    by_timeline_file_record(timeline->file, process, &record);
+    by_timeline_file_record(timeline->file, timeline->tracks[process], &record);
   }
   by_timeline_file_flush(timeline->file);
 }
@@ -190,7 +208,7 @@ static void handle_at_rank_0(struct by_timeline *timeline, uint32_t process, con
   if (message->kind == BY_TIMELINE_END) {
     (void)send_message(timeline, process, &(struct by_timeline_message){.kind = BY_TIMELINE_TAKEN});
     if (kept && !timeline->notified[process])
-      by_timeline_file_end(timeline->file, process, message->missing, message->error, message->totals);
+      end_process(timeline, process, message->missing, message->error, message->totals);
     timeline->notified[process] = true;
   }
   if (atomic_load(&timeline->phase) != CLOSING) return;
@@ -370,12 +388,40 @@ void by_timeline_hurry(struct by_timeline *timeline) {
 
 /* --- beginning and ending, in any thread --- */
 
+/* A member has the same track in each membership. */
+static uint32_t track_of(const struct by_job *job, uint32_t process) {
+  if (!job->formed || process >= job->size) return process;
+  return by_get_u32(job->formed->members[process].fingerprint.bytes) & INT32_MAX;
+}
+
+static void name_processes(struct by_timeline *timeline) {
+  const struct by_job *job = timeline->job;
+  for (uint32_t p = 0; p < job->founders; p++) {
+    timeline->tracks[p] = track_of(job, p);
+    by_timeline_file_name(timeline->file, timeline->tracks[p], p, by_job_name(job, p));
+  }
+  if (job->formed)
+    by_timeline_file_membership(timeline->file, job->formed->name, by_clock_now(&by_clock_system), job->size,
+                                timeline->tracks);
+}
+
+/* Where another group of the same processes goes on with the file, this one has a file of its own. */
+static enum banyan_status open_or_continue(struct by_timeline *timeline, const char *path) {
+  char own[PATH_MAX];
+  enum banyan_status status = by_timeline_file_open(path, MOST_BYTES, timeline->continues, &timeline->file);
+  if (status != BANYAN_ERR_ARGUMENT) return status;
+  snprintf(own, sizeof own, "%s.%016llx", path, (unsigned long long)timeline->job->membership);
+  by_info("timeline", "%s; the timeline is in %s from here on", banyan_error_text(), own);
+  return by_timeline_file_open(own, MOST_BYTES, false, &timeline->file);
+}
+
 static enum banyan_status open_file(struct by_timeline *timeline, const char *path) {
   struct by_job *job = timeline->job;
   BY_TRY(by_tracer_start(&job->tracer));
-  BY_TRY(by_timeline_file_open(path, MOST_BYTES, &timeline->file));
+  BY_TRY(open_or_continue(timeline, path));
+  timeline->continues = false;
   timeline->from = 0;
-  for (uint32_t p = 0; p < job->founders; p++) by_timeline_file_name(timeline->file, p, by_job_name(job, p));
+  name_processes(timeline);
   timeline->most = MAX(MOST_TOGETHER / MAX(job->founders, 1), LEAST_EACH);
   return timeline->peers.send ? by_loop_post(job->loop, begin_here, timeline) : BANYAN_OK;
 }
@@ -436,7 +482,9 @@ enum banyan_status by_timeline_end(struct by_timeline *timeline) {
   return timeline->status == BANYAN_OK ? BANYAN_OK : by_fail(timeline->status, "%s", timeline->text);
 }
 
-void by_timeline_leave(struct by_timeline *timeline) {
+void by_timeline_leave(struct by_timeline *timeline, bool hurries) {
+  int patience = hurries ? HURRIED_MS : LEAVE_MS;
+  if (hurries) timeline->patience = HURRIED_MS;
   if (atomic_load(&timeline->phase) == EXPECTED) settle_expected(timeline);
   int phase = atomic_load(&timeline->phase);
   if (phase == IDLE || phase == EXPECTED) return;
@@ -445,8 +493,8 @@ void by_timeline_leave(struct by_timeline *timeline) {
     return;
   }
   if (phase == KEPT && by_loop_post(timeline->job->loop, stop_here, timeline) != BANYAN_OK) return;
-  if (!wait_until_idle(timeline, LEAVE_MS))
-    by_warn("timeline", "rank 0 has not taken the records of this rank within %d s", LEAVE_MS / 1000);
+  if (!wait_until_idle(timeline, patience))
+    by_warn("timeline", "rank 0 has not taken the records of this rank within %d ms", patience);
 }
 
 /* --- the signal --- */
@@ -483,7 +531,9 @@ static enum banyan_status await_signal(struct by_timeline *timeline, int number)
   timeline->bell = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (timeline->bell < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd");
   BY_TRY(by_loop_watch(timeline->job->loop, timeline->bell, EPOLLIN, rung, timeline, &timeline->watch));
-  if (!atomic_compare_exchange_strong(&bell, &none, timeline->bell))
+  if (timeline->job->formed) /* the membership before leaves it to this one */
+    atomic_store(&bell, timeline->bell);
+  else if (!atomic_compare_exchange_strong(&bell, &none, timeline->bell))
     return by_fail(BANYAN_ERR_ARGUMENT, "another job of this process has the signal");
   bell_generation = by_process_generation();
   if (sigaction(number, &action, &timeline->before) == 0) {
@@ -511,6 +561,7 @@ enum banyan_status by_timeline_create(struct by_job *job, struct by_timeline **o
   if (!timeline) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   timeline->job = job;
   timeline->bell = -1;
+  timeline->patience = TIMEOUT_MS;
   by_timer_init(&timeline->late, late, timeline);
   by_timer_init(&timeline->tick, tick, timeline);
   return BANYAN_OK;
@@ -520,11 +571,13 @@ void by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_
   timeline->peers = *peers;
 }
 
-enum banyan_status by_timeline_open(struct by_timeline *timeline) {
+enum banyan_status by_timeline_open(struct by_timeline *timeline, bool continues) {
   struct by_job *job = timeline->job;
   const char *path = job->settings.timeline;
+  timeline->continues = continues;
   timeline->notified = BY_ARENA_ARRAY(&job->arena, bool, job->founders);
-  if (!timeline->notified) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+  timeline->tracks = BY_ARENA_ARRAY(&job->arena, uint32_t, job->founders);
+  if (!timeline->notified || !timeline->tracks) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || job->role.kind != BY_MEMBER_RANK) return BANYAN_OK;
   if (job->settings.timeline_signal > 0) {
     if (job->rank != 0 || !job->loop) return BANYAN_OK;

@@ -34,16 +34,18 @@ BANYAN_CHECK enum banyan_status by_timeline_create(struct by_job *job, struct by
  * has no peers. */
 void by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_peers *peers);
 /* As the settings say: rank 0 begins a timeline, or waits for the signal; other ranks record at once, without waiting
- * for rank 0's announcement. The members are known; the loop's thread has not begun. */
-BANYAN_CHECK enum banyan_status by_timeline_open(struct by_timeline *timeline);
+ * for rank 0's announcement. The members are known. `continues`: rank 0 goes on with the file of the memberships
+ * before. Of a job, before the loop's thread begins; of a membership at any time before its first call. */
+BANYAN_CHECK enum banyan_status by_timeline_open(struct by_timeline *timeline, bool continues);
 /* NULL is allowed. The loop no longer runs, but is not closed. */
 void by_timeline_destroy(struct by_timeline *timeline);
 
 /* Any thread, rank 0: begins one, or ends it and waits until it is written. */
 BANYAN_CHECK enum banyan_status by_timeline_begin(struct by_timeline *timeline, const char *path);
 BANYAN_CHECK enum banyan_status by_timeline_end(struct by_timeline *timeline);
-/* Any thread, before this process leaves the job: what it has noted goes to rank 0, or into the file. */
-void by_timeline_leave(struct by_timeline *timeline);
+/* Any thread, before this process leaves the job: what it has noted goes to rank 0, or into the file. `hurries`: within
+ * 0.3 s, or it is lost. */
+void by_timeline_leave(struct by_timeline *timeline, bool hurries);
 
 /* A message of this process. */
 void by_timeline_handle(struct by_timeline *timeline, uint32_t process, const void *payload, size_t length);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/param.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "descriptor.h"
 #include "json_doc.h"
 
-enum { MOST_OPEN = 1024, FLUSH_BYTES = 1 << 20 };
+enum { MOST_OPEN = 1024, FLUSH_BYTES = 1 << 20, MOST_END = 16 << 20 };
 
 struct open_record {
   uint32_t process;
@@ -32,6 +33,7 @@ struct by_timeline_file {
   struct by_text ended;     /* of each process, behind the events */
   struct open_record *open; /* MOST_OPEN of them */
   size_t n_open;
+  bool continued;
   int error; /* the errno of the first thing that failed; 0: none */
 };
 
@@ -39,8 +41,8 @@ static void fail_with(struct by_timeline_file *file, int error) {
   if (!file->error) file->error = error;
 }
 
-static int open_path(const char *path) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* may block: not BY_DESCRIPTOR */
+static int open_path(const char *path, int flags) {
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666); /* may block: not BY_DESCRIPTOR */
   int error = errno;
   by_descriptors_lock();
   (void)by_descriptor_own(fd);
@@ -59,13 +61,68 @@ static void destroy(struct by_timeline_file *file) {
   free(file);
 }
 
+static const char head[] = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+static const char other[] = "\n],\n\"otherData\": {";
+
 static void begin_file(struct by_timeline_file *file) {
   file->committed = file->size = 0;
-  by_text_add(&file->fresh, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  by_text_add(&file->fresh, "%s", head);
   by_text_add_bytes(&file->fresh, by_text_get(&file->names), file->names.length);
 }
 
-enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, struct by_timeline_file **out) {
+/* ---- going on behind what is there */
+
+static bool begins_well(int fd) {
+  char bytes[sizeof head - 1];
+  return pread(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes && !memcmp(bytes, head, sizeof bytes);
+}
+
+/* Where the end of the JSON begins in `bytes`, the last ones of a file; `length`: it is not there. */
+static size_t find_end(const char *bytes, size_t length) {
+  size_t n = sizeof other - 1;
+  for (size_t at = length; at >= n; at--)
+    if (!memcmp(bytes + at - n, other, n)) return at - n;
+  return length;
+}
+
+/* What is known of processes stays, and what has not ended there stays without an end. */
+static bool go_on(struct by_timeline_file *file, const char *bytes, size_t length, uint64_t from) {
+  size_t end = find_end(bytes, length), text = end + sizeof other - 1, last = length;
+  while (last > text && bytes[last - 1] != '}') last--;
+  if (end == length || last < text + 2) return false;
+  by_text_add_bytes(&file->ended, bytes + text, last - 2 - text);
+  file->committed = from + end;
+  file->size = from + length;
+  return true;
+}
+
+static bool continue_file(struct by_timeline_file *file) {
+  off_t size = lseek(file->fd, 0, SEEK_END);
+  size_t length = size < MOST_END ? (size_t)MAX(size, 0) : MOST_END;
+  char *bytes = malloc(length + 1);
+  uint64_t from = (uint64_t)MAX(size, 0) - length;
+  bool well = bytes && length && begins_well(file->fd) &&
+              pread(file->fd, bytes, length, (off_t)from) == (ssize_t)length && go_on(file, bytes, length, from);
+  free(bytes);
+  return well;
+}
+
+/* Nobody else writes the file: a process of this job in a membership before, for a moment, or of another group. */
+static enum banyan_status open_alone(struct by_timeline_file *file, bool continues) {
+  file->fd = open_path(file->path, continues ? 0 : O_TRUNC);
+  if (file->fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the timeline %s", file->path);
+  bool busy = flock(file->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (busy && continues) return by_fail(BANYAN_ERR_ARGUMENT, "another process writes the timeline %s", file->path);
+  file->continued = continues && continue_file(file);
+  if (file->continued) return BANYAN_OK;
+  if (continues && ftruncate(file->fd, 0) != 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot empty the timeline %s", file->path);
+  begin_file(file);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, bool continues,
+                                         struct by_timeline_file **out) {
   struct by_timeline_file *file = calloc(1, sizeof *file);
   if (!file) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   *file = (struct by_timeline_file){.fd = -1, .path = strdup(path), .most_bytes = most_bytes};
@@ -77,13 +134,11 @@ enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, 
     destroy(file);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   }
-  file->fd = open_path(path);
-  if (file->fd < 0) {
-    enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the timeline %s", path);
+  enum banyan_status status = open_alone(file, continues);
+  if (status != BANYAN_OK) {
     destroy(file);
     return status;
   }
-  begin_file(file);
   by_timeline_file_flush(file);
   *out = file;
   return BANYAN_OK;
@@ -111,7 +166,7 @@ static void add_record(struct by_text *text, uint32_t process, const struct by_t
 /* Blanks at the end cover what was there before, until the file is cut. */
 static void add_end(const struct by_timeline_file *file, struct by_text *text) {
   for (size_t i = 0; i < file->n_open; i++) add_record(text, file->open[i].process, &file->open[i].record);
-  by_text_add(text, "\n],\n\"otherData\": {%s}}\n", by_text_get(&file->ended));
+  by_text_add(text, "%s%s}}\n", other, by_text_get(&file->ended));
   uint64_t end = file->committed + text->length;
   if (end < file->size) by_text_add(text, "%*s", (int)(file->size - end), "");
 }
@@ -123,13 +178,14 @@ static void rotate(struct by_timeline_file *file) {
   if (snprintf(previous, sizeof previous, "%s.1", file->path) >= (int)sizeof previous)
     errno = ENAMETOOLONG;
   else if (rename(file->path, previous) == 0)
-    fd = open_path(file->path);
+    fd = open_path(file->path, O_TRUNC);
   if (fd < 0) {
     fail_with(file, errno);
     return;
   }
   by_close(file->fd);
   file->fd = fd;
+  (void)flock(fd, LOCK_EX | LOCK_NB);
   begin_file(file);
   by_timeline_file_flush(file);
 }
@@ -166,7 +222,18 @@ enum banyan_status by_timeline_file_close(struct by_timeline_file *file) {
 
 /* --- events */
 
-void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, const char *name) {
+/* The first one of this process's stands at the beginning of a file, or behind what is there. */
+static void add_name(struct by_timeline_file *file, size_t from) {
+  const struct by_text *text = &file->names;
+  if (text->failed) {
+    fail_with(file, ENOMEM);
+    return;
+  }
+  if (!from && file->continued) by_text_add(&file->fresh, ",\n");
+  by_text_add_bytes(&file->fresh, text->data + from, text->length - from);
+}
+
+void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, uint32_t place, const char *name) {
   struct by_text *text = &file->names;
   size_t before = text->length;
   by_text_add(text, "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %u, \"tid\": 0, \"args\": {\"name\": ",
@@ -175,11 +242,25 @@ void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, cons
   by_text_add(text,
               "}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": 0, "
               "\"args\": {\"sort_index\": %u}}",
-              process, process);
-  if (text->failed)
-    fail_with(file, ENOMEM);
-  else
-    by_text_add_bytes(&file->fresh, text->data + before, text->length - before);
+              process, place);
+  add_name(file, before);
+}
+
+void by_timeline_file_membership(struct by_timeline_file *file, const char *name, uint64_t at, uint32_t n,
+                                 const uint32_t *ranks) {
+  struct by_text *text = &file->fresh;
+  by_text_add(
+      text,
+      ",\n{\"ph\": \"i\", \"s\": \"g\", \"cat\": \"banyan\", \"pid\": %u, \"tid\": 0, \"ts\": %llu.%03u, \"name\": ",
+      ranks[0], (unsigned long long)(at / 1000), (unsigned)(at % 1000));
+  struct by_text label;
+  by_text_init(&label);
+  by_text_add(&label, "membership %s", name);
+  by_json_add_string(text, by_text_get(&label));
+  by_text_fini(&label);
+  by_text_add(text, ", \"args\": {\"ranks\": [");
+  for (uint32_t r = 0; r < n; r++) by_text_add(text, "%s%u", r ? ", " : "", ranks[r]);
+  by_text_add(text, "]}}");
 }
 
 /* One end of a span, without its name and what follows. Names of processes stand before all. */
@@ -265,11 +346,13 @@ void by_timeline_file_record(struct by_timeline_file *file, uint32_t process, co
   if (file->fresh.length > FLUSH_BYTES) by_timeline_file_flush(file);
 }
 
-void by_timeline_file_end(struct by_timeline_file *file, uint32_t process, uint64_t missing, uint64_t error,
+void by_timeline_file_end(struct by_timeline_file *file, const char *process, uint64_t missing, uint64_t error,
                           const struct by_trace_totals totals[BY_TRACE_STATES]) {
   struct by_text *text = &file->ended;
-  by_text_add(text, "%s\n\"%u\": {\"missing\": %llu, \"clock_error_us\": %.3f", text->length ? "," : "", process,
-              (unsigned long long)missing, (double)error * 1e-3);
+  by_text_add(text, "%s\n", text->length ? "," : "");
+  by_json_add_string(text, process);
+  by_text_add(text, ": {\"missing\": %llu, \"clock_error_us\": %.3f", (unsigned long long)missing,
+              (double)error * 1e-3);
   for (int s = 0; s < BY_TRACE_STATES; s++)
     if (totals[s].n)
       by_text_add(text, ", \"%s\": {\"operations\": %llu, \"bytes\": %llu, \"seconds\": %.9f}",
