@@ -36,6 +36,7 @@ struct banyan_options {
    * several machines in up to a second; ignored with `plan`. */
   const char *topology;
   const char *timeline; /* file into which rank 0 writes a timeline of all ranks */
+  const char *quorum;   /* "survivors" (default), "majority" or "none"; see <banyan/elastic.h> */
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until all ranks have joined, for at most

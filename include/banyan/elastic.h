@@ -1,13 +1,16 @@
 /* Groups whose processes change while they run: any process may fail, leave or come. A process begins as a member
- * without a group. Members exchange their handles through any store, and those that are to form a group call
- * banyan_member_reconfigure with the same list:
+ * without a group. Members exchange their handles through any store, those that begin form the first group, and later
+ * ones join it. After a failure all members that are left call banyan_member_recover:
  *
  *   struct banyan_member *self;
  *   struct banyan_comm *comm;
  *   banyan_member_create(NULL, &self);
  *   publish(banyan_member_handle(self));
- *   banyan_member_reconfigure(self, "epoch 1", handles, n, 30, &comm);
- *   ... a call fails with BANYAN_ERR_PEER_DEAD: those that are left form "epoch 2" ...
+ *   banyan_member_reconfigure(self, "first", handles, n, 30, &comm);   -- a later one: banyan_member_join
+ *   while (train(comm) != BANYAN_OK) {
+ *     banyan_comm_destroy(comm);
+ *     banyan_member_recover(self, 60, &comm);
+ *   }
  *
  * docs/elastic.md describes what is guaranteed. */
 #ifndef BANYAN_ELASTIC_H
@@ -56,6 +59,51 @@ BANYAN_API const char *banyan_member_handle(const struct banyan_member *member);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_reconfigure(struct banyan_member *member, const char *name,
                                                                      const char *const *handles, int n, double timeout,
                                                                      struct banyan_comm **out);
+
+/* Agrees with the other members of this process's group on the group that follows it, and forms that: without processes
+ * that died, do not answer, or want to leave, and with those that want to join, behind the members. All members call
+ * this, after any failure of a call or when they have agreed to do so. A member whose program computes takes part in
+ * the decision by a thread of its own; its calls then end with BANYAN_ERR_CLOSED and a text that says to call this. If
+ * nothing has changed, the same processes form a new group.
+ *
+ * BANYAN_QUORUM (or the option), the same in all processes, says which members may decide:
+ *
+ *   survivors  more than half, or half with rank 0, or all that are not proven dead; the default
+ *   majority   more than half, or half with rank 0
+ *   none       any, so that each part of a divided network goes on
+ *
+ * Blocks for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for a plan. Where forming a
+ * group fails, the members decide again. Those whose program does not come within half of the time are left out.
+ *
+ *   BANYAN_ERR_ARGUMENT  this process is in no group
+ *   BANYAN_ERR_CLOSED    this process is in no group any more: it left, was excluded because it did not answer, or no
+ *                        quorum was found; the text says which. It goes on only as another member
+ *   BANYAN_ERR_TIMEOUT   nothing was agreed on, or not all came, such as while the network is divided: the text says
+ *                        what is missing. It may be called again
+ *
+ * The caller owns *out. One thread at a time, here and in join and reconfigure. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_recover(struct banyan_member *member, double timeout,
+                                                                 struct banyan_comm **out);
+
+/* Joins the group of the processes with these handles, of which one that answers is enough: they are asked one after
+ * the other. The members take this process in when they next call banyan_member_recover. Blocks as that does. Errors
+ * are the same; BANYAN_ERR_ARGUMENT: a handle is malformed or of a job with another key, or this member has a group
+ * already. After BANYAN_ERR_TIMEOUT it may be called again. The caller owns *out. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_join(struct banyan_member *member, const char *const *handles,
+                                                              int n, double timeout, struct banyan_comm **out);
+
+/* This process wants to leave its group. Nothing happens before all members call banyan_member_recover: the others then
+ * form a group without this process, where the call returns BANYAN_ERR_CLOSED. May block for a moment. Any thread. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_member *member);
+
+/* Whether processes that want to join have asked this one, or this one wants to leave: 1 or 0. Never interrupts a call,
+ * and differs between members: at the end of a step they agree by an AllReduce (BANYAN_MAX) of it, and all call
+ * banyan_member_recover if the result is 1. Does not block. Any thread. */
+BANYAN_API int banyan_member_change_wanted(struct banyan_member *member);
+
+/* The number of members of this process's group, 0 without one; *out is set to their handles, by rank. Owned by the
+ * member, until it forms another group or is destroyed. */
+BANYAN_API int banyan_member_handles(const struct banyan_member *member, const char *const **out);
 
 #ifdef __cplusplus
 }

@@ -6,29 +6,11 @@
 
 #include <openssl/rand.h>
 
-#include <banyan/elastic.h>
-
-#include "carry.h"
 #include "connector.h"
-#include "context.h"
 #include "descriptor.h"
-#include "formation.h"
 #include "join.h"
 #include "log.h"
-
-struct banyan_member {
-  struct by_arena arena; /* of what follows */
-  struct banyan_options options;
-  struct by_key key;
-  struct by_handle self;
-  char handle[BY_HANDLE_MOST];
-  int listener;                      /* where others come to form a membership with this process as the first */
-  uint32_t generation;               /* see by_process_generation */
-  struct by_used_names used;         /* others may have formed a membership under one with which this member failed */
-  struct by_context *current;        /* held; NULL: no membership yet */
-  char name[BY_MEMBERSHIP_NAME + 1]; /* of the current one */
-  struct by_carried carried;         /* from one to the next */
-};
+#include "member_object.h"
 
 /* ---- life */
 
@@ -47,25 +29,52 @@ static enum banyan_status copy_options(struct banyan_member *member, const struc
                                .plan = keep(&member->arena, o->plan),
                                .topology = keep(&member->arena, o->topology),
                                .timeline = keep(&member->arena, o->timeline),
+                               .quorum = keep(&member->arena, o->quorum),
                                .deadline = o->deadline};
   return BANYAN_OK;
 }
 
+/* A second port at the same addresses. */
+static enum banyan_status listen_for_service(struct banyan_member *member, const struct by_settings *settings,
+                                             int *listener) {
+  struct by_member other = {.kind = BY_MEMBER_RANK};
+  BY_TRY(by_member_listen(settings, &member->arena, &other, listener));
+  if (!other.n_addresses) return by_fail(BANYAN_ERR_SYSTEM, "this host has no address by which others could reach it");
+  member->self.service_port = (uint32_t)by_address_port(&other.addresses[0]);
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin_service(struct banyan_member *member, const struct by_settings *settings) {
+  int listener = -1;
+  enum banyan_status status = listen_for_service(member, settings, &listener);
+  if (status == BANYAN_OK) status = by_handle_print(&member->keys.own, &member->self, member->handle);
+  if (status != BANYAN_OK) {
+    if (listener >= 0) by_close(listener);
+    return status;
+  }
+  struct by_member_service_options options = {.keys = &member->keys,
+                                              .self = &member->self,
+                                              .handle = member->handle,
+                                              .listener = listener,
+                                              .silence = settings->silence};
+  return by_member_service_create(&options, &member->service);
+}
+
 static enum banyan_status begin(struct banyan_member *member, const struct banyan_options *options) {
   struct by_settings settings;
-  struct by_job_keys keys;
   BY_TRY(copy_options(member, options));
   BY_TRY(by_context_settings(&member->options, &settings));
   if (!settings.key || !*settings.key)
     return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY to the same secret in all "
                                         "processes that may form a group");
-  BY_TRY(by_job_keys_derive(settings.key, false, &keys));
-  member->key = keys.own;
+  enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
+  BY_TRY(by_job_keys_derive(settings.key, false, &member->keys));
   if (RAND_bytes(member->self.fingerprint.bytes, BY_FINGERPRINT_BYTES) != 1)
     return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for a fingerprint");
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
   BY_TRY(by_member_listen(&settings, &member->arena, &member->self.member, &member->listener));
-  return by_handle_print(&member->key, &member->self, member->handle);
+  return begin_service(member, &settings);
 }
 
 enum banyan_status banyan_member_create(const struct banyan_options *options, struct banyan_member **out) {
@@ -97,6 +106,8 @@ static bool is_of_parent(const struct banyan_member *member) {
 
 void banyan_member_destroy(struct banyan_member *member) {
   if (!member || is_of_parent(member)) return;
+  if (member->service) by_member_service_watch(member->service, 0, NULL, NULL);
+  by_member_service_close(member->service);
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
   by_arena_fini(&member->arena);
@@ -109,6 +120,11 @@ const char *banyan_member_handle(const struct banyan_member *member) {
   return member->handle;
 }
 
+int banyan_member_handles(const struct banyan_member *member, const char *const **out) {
+  *out = member->handles;
+  return member->current ? (int)member->current->job.size : 0;
+}
+
 /* ---- memberships */
 
 static enum banyan_status parse_handles(const struct banyan_member *member, const char *const *handles, int n,
@@ -117,69 +133,110 @@ static enum banyan_status parse_handles(const struct banyan_member *member, cons
   if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %d handles", n);
   for (int i = 0; i < n; i++) {
     if (!handles[i]) return by_fail(BANYAN_ERR_ARGUMENT, "handle %d of the membership is NULL", i);
-    enum banyan_status status = by_handle_parse(&member->key, handles[i], arena, &(*out)[i]);
+    enum banyan_status status = by_handle_parse(&member->keys.own, handles[i], arena, &(*out)[i]);
     if (status != BANYAN_OK) return by_fail_within(status, "handle %d of the membership", i);
   }
   return BANYAN_OK;
 }
 
-/* The communicator of the new membership takes the place of the one before. */
-static void succeed(struct banyan_member *member, struct banyan_comm *comm, const char *name) {
-  struct by_context *before = member->current;
-  char text[2 * BY_MEMBERSHIP_NAME + 200];
-  snprintf(text, sizeof text,
-           "this process left the membership \"%s\" for \"%s\": use the communicator that "
-           "banyan_member_reconfigure returned",
-           member->name, name);
-  member->current = comm->context;
-  by_context_lock(member->current);
-  by_context_hold(member->current);
-  by_context_unlock(member->current);
-  snprintf(member->name, sizeof member->name, "%s", name);
-  if (before) {
-    by_context_retire(before, text);
-    by_carried_take(&member->carried, before);
-    by_context_keep_lanes(member->current, before);
-  }
-  release(before);
+static enum banyan_status list_handles(struct by_context *context, const char ***out) {
+  const char **handles = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.size);
+  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", context->job.size);
+  for (uint32_t i = 0; i < context->job.size; i++) handles[i] = context->job.members[i].handle;
+  *out = handles;
+  return BANYAN_OK;
 }
 
-static enum banyan_status form(struct banyan_member *member, struct by_formation *formation, struct banyan_comm **out) {
-  const char *name = formation->membership->name;
+static void interrupt(void *context, const char *text) {
+  by_context_interrupt(context, text);
+}
+
+/* Of a membership that was agreed on, the service knows already. */
+static enum banyan_status notify_service(struct banyan_member *member, struct by_context *context, bool agreed) {
+  struct by_member_service *service = member->service;
+  const struct by_membership *formed = context->job.formed;
+  if (agreed) {
+    BY_TRY(by_member_service_formed(service, formed->number, member->handles, formed->n));
+  } else {
+    by_member_service_watch(service, 0, NULL, NULL);
+    BY_TRY(by_member_service_found(service, formed, member->handles));
+  }
+  by_member_service_watch(service, formed->number, interrupt, context);
+  return BANYAN_OK;
+}
+
+/* The communicator of the new membership takes the place of the one before. */
+static enum banyan_status succeed(struct banyan_member *member, struct banyan_comm *comm, bool agreed) {
+  struct by_context *before = member->current, *context = comm->context;
+  char text[2 * BY_MEMBERSHIP_NAME + 200];
+  by_context_lock(context);
+  enum banyan_status status = list_handles(context, &member->handles);
+  by_context_hold(context);
+  by_context_unlock(context);
+  member->current = context;
+  if (status == BANYAN_OK) status = notify_service(member, context, agreed);
+  if (before) {
+    snprintf(text, sizeof text, "this process left the membership \"%s\" for \"%s\": use the communicator of that",
+             before->job.formed->name, context->job.formed->name);
+    by_context_retire(before, text);
+    by_carried_take(&member->carried, before);
+    by_context_keep_lanes(context, before);
+  }
+  release(before);
+  return status;
+}
+
+enum banyan_status by_member_form(struct banyan_member *member, struct by_formation *formation, bool *formed,
+                                  struct banyan_comm **out) {
   const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = formation};
-  BY_TRY(by_used_names_add(&member->used, name));
   formation->listener = member->listener;
+  formation->service = member->service;
+  *formed = false;
   BY_TRY(by_join(&member->options, &role, out));
-  by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", name, formation->membership->n,
-          formation->rank);
-  succeed(member, *out, name);
-  return by_join_plan(out, &member->carried);
+  *formed = true;
+  by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,
+          formation->membership->n, formation->rank);
+  enum banyan_status status = succeed(member, *out, formation->superseded);
+  if (status == BANYAN_OK) return by_join_plan(out, &member->carried);
+  banyan_comm_destroy(*out);
+  *out = NULL;
+  return status;
 }
 
 static enum banyan_status reconfigure(struct banyan_member *member, const char *name, const char *const *handles, int n,
                                       double timeout, struct by_arena *arena, struct banyan_comm **out) {
   struct by_handle *all;
+  struct by_membership *membership;
   struct by_formation formation;
+  bool formed;
   BY_TRY(parse_handles(member, handles, n, arena, &all));
-  enum banyan_status status = by_formation_init(&member->key, name, all, (uint32_t)n, &member->self, arena, &formation);
+  BY_TRY(by_formation_found(&member->keys.own, member->rule, name, all, (uint32_t)n, &membership));
+  enum banyan_status status = by_formation_init(membership, all, &member->self, member->handle, arena, &formation);
   formation.deadline = timeout;
-  if (status == BANYAN_OK) status = form(member, &formation, out);
+  if (status == BANYAN_OK) status = by_used_names_add(&member->used, name);
+  if (status == BANYAN_OK) status = by_member_form(member, &formation, &formed, out);
   by_formation_fini(&formation);
   return status;
 }
 
-enum banyan_status banyan_member_reconfigure(struct banyan_member *member, const char *name, const char *const *handles,
-                                             int n, double timeout, struct banyan_comm **out) {
-  if (!member || !handles || !out)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the member, the handles, or the place for the communicator is NULL");
+enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out, double timeout) {
+  if (!member || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the member, or the place for the communicator is NULL");
   if (is_of_parent(member))
     return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's member");
+  if (timeout > 0 && isfinite(timeout)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
+}
+
+enum banyan_status banyan_member_reconfigure(struct banyan_member *member, const char *name, const char *const *handles,
+                                             int n, double timeout, struct banyan_comm **out) {
+  BY_TRY(by_member_check_call(member, out, timeout));
+  if (!handles) return by_fail(BANYAN_ERR_ARGUMENT, "the handles of the membership are NULL");
   if (n < 1) return by_fail(BANYAN_ERR_ARGUMENT, "a membership of %d processes: there is at least one", n);
-  if (!(timeout > 0) || !isfinite(timeout))
-    return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
   struct by_arena arena;
   by_arena_init(&arena);
+  by_member_service_set_forming(member->service, true);
   enum banyan_status status = reconfigure(member, name, handles, n, timeout, &arena, out);
+  by_member_service_set_forming(member->service, false);
   by_arena_fini(&arena);
   return status;
 }

@@ -28,7 +28,7 @@ static void check_text(const char *text, struct by_arena *arena) {
 }
 
 static void check_member(const uint8_t *data, size_t size, struct by_arena *arena) {
-  struct by_handle handle = {.fingerprint = {{(uint8_t)size}}};
+  struct by_handle handle = {.fingerprint = {{(uint8_t)size}}, .service_port = 1 + (uint32_t)size % UINT16_MAX};
   struct by_reader reader;
   char text[BY_HANDLE_MOST];
   by_reader_init(&reader, data, size);

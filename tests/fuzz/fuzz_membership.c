@@ -1,6 +1,7 @@
 /* Messages that members exchange to decide the successor of their membership. The first byte selects what is read: a
- * membership, a successor, a welcome, or messages to a machine; these follow each other, with a byte for the sender and
- * two for the length before each, and a sender beyond the members stands for the timer.
+ * membership, a successor, a welcome, the hello of a member, a welcome with handles, or messages to a machine; these
+ * follow each other, with a byte for the sender and two for the length before each, and a sender beyond the members
+ * stands for the timer.
  *
  * What can be read has the same bytes after it is written again. A machine never takes a successor that it is not in.
  */
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "member_message.h"
 #include "paxos.h"
 
 #undef NDEBUG
@@ -15,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, KINDS };
+enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, KINDS };
 enum { MEMBERS = 5, EXCLUDED = 1, SELF = 1, ROOM = 1 << 16, MESSAGES = 64 };
 
 static struct by_membership *make_membership(void) {
@@ -76,6 +78,34 @@ static void read_welcome(const uint8_t *data, size_t size) {
   by_paxos_welcome_write(&writer, number, membership, secret);
   assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
   by_membership_destroy(membership);
+}
+
+static void read_hello(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_arena arena;
+  struct by_member_hello hello;
+  struct by_writer writer;
+  by_arena_init(&arena);
+  if (size <= ROOM && by_member_hello_read(data, size, &arena, &hello) == BANYAN_OK) {
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_member_hello_write(&writer, &hello);
+    assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
+  }
+  by_arena_fini(&arena);
+}
+
+static void read_handles(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_arena arena;
+  struct by_member_welcome welcome;
+  struct by_writer writer;
+  by_arena_init(&arena);
+  if (size <= ROOM && by_member_welcome_read(data, size, &arena, &welcome) == BANYAN_OK) {
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_member_welcome_write(&writer, &welcome);
+    assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
+  }
+  by_arena_fini(&arena);
 }
 
 /* ---- a machine */
@@ -167,6 +197,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case MEMBERSHIP: read_membership(data + 1, size - 1); break;
   case SUCCESSOR: read_successor(data + 1, size - 1); break;
   case WELCOME: read_welcome(data + 1, size - 1); break;
+  case HELLO: read_hello(data + 1, size - 1); break;
+  case HANDLES: read_handles(data + 1, size - 1); break;
   default: run_machine(data + 1, size - 1); break;
   }
   return 0;

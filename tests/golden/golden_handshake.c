@@ -149,7 +149,8 @@ static void test_join(void **state) {
 
 static void test_handle(void **state) {
   struct by_address addresses[2] = {address_of("127.0.0.1:5000"), address_of("10.0.0.1:5000")};
-  struct by_handle handle = {.member = {.kind = BY_MEMBER_RANK,
+  struct by_handle handle = {.service_port = 7614,
+                             .member = {.kind = BY_MEMBER_RANK,
                                         .host = "node-b",
                                         .machine = "boot net:1 pid:2",
                                         .local = "",

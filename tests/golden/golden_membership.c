@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "golden.h"
+#include "member_message.h"
 #include "paxos_message.h"
 
 enum { MEMBERS = 10, EXCLUDED = 1, ROOM = 4096 };
@@ -132,9 +133,35 @@ static void test_welcome(void **state) {
   by_membership_destroy(membership);
 }
 
+/* Frames between member services. */
+static void test_frames(void **state) {
+  (void)state;
+  uint8_t bytes[ROOM];
+  struct by_arena arena;
+  struct by_writer writer;
+  struct by_member_hello hello = {.to = fingerprint_of(0x20), .handle = "banyan2:AQIDBA"}, hello_again;
+  struct by_member_welcome again,
+      welcome = {.n = 2, .handles = {"banyan2:AQIDBA", "banyan2:BQYHCA"}, .paxos = "paxos", .length = 5};
+  by_arena_init(&arena);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_hello_write(&writer, &hello);
+  golden_bytes("hello of a member", bytes, writer.length);
+  assert_ok(by_member_hello_read(bytes, writer.length, &arena, &hello_again));
+  assert_string_equal(hello_again.handle, hello.handle);
+  assert_memory_equal(&hello_again.to, &hello.to, sizeof hello.to);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_welcome_write(&writer, &welcome);
+  golden_bytes("welcome with handles", bytes, writer.length);
+  assert_ok(by_member_welcome_read(bytes, writer.length, &arena, &again));
+  assert_true(again.n == 2 && again.length == 5);
+  assert_string_equal(again.handles[1], welcome.handles[1]);
+  by_arena_fini(&arena);
+}
+
 int golden_membership(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_membership), cmocka_unit_test(test_messages),
-                                     cmocka_unit_test(test_welcome), cmocka_unit_test(golden_end)};
+                                     cmocka_unit_test(test_welcome), cmocka_unit_test(test_frames),
+                                     cmocka_unit_test(golden_end)};
   golden_begin("membership", "What members exchange to decide the successor of their membership.");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

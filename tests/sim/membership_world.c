@@ -359,7 +359,9 @@ void kill_process(struct world *world, uint32_t process, bool proven) {
 
 void leave(struct world *world, uint32_t process) {
   struct machine *machine = newest(world, process);
-  if (is_up(world, process) && machine) assert_ok(by_paxos_leave(machine->paxos));
+  if (!is_up(world, process) || !machine) return;
+  assert_ok(by_paxos_leave(machine->paxos));
+  assert_ok(by_paxos_request(machine->paxos));
 }
 
 static void meet(struct world *world, struct machine *machine) {
@@ -394,12 +396,14 @@ static void look(struct world *world, struct machine *machine) {
     const struct process *of = &world->processes[machine->group->processes[i]];
     if (i == machine->self) continue;
     bool proven = !of->alive && of->proven && world->now > of->died + PROOF * by_rng_unit(&world->rng);
+    bool suspect = !proven && is_suspect(world, machine, i);
     if (proven)
       assert_ok(by_paxos_dead(machine->paxos, i));
-    else if (is_suspect(world, machine, i))
+    else if (suspect)
       assert_ok(by_paxos_suspect(machine->paxos, i));
     else
       by_paxos_trust(machine->paxos, i);
+    if (proven || suspect) assert_ok(by_paxos_request(machine->paxos));
   }
   for (uint32_t i = n; i < n + machine->group->membership->n_excluded; i++) {
     const struct by_fingerprint *fingerprint = &machine->group->membership->members[i].fingerprint;
@@ -431,7 +435,10 @@ static void join(struct world *world, uint32_t process, uint32_t newcomer) {
   const struct process *of = &world->processes[process];
   for (uint32_t i = of->n_machines; i-- > 0;) {
     enum banyan_status status = by_paxos_join(of->machines[i]->paxos, &world->processes[newcomer].fingerprint);
-    if (status == BANYAN_OK) return;
+    if (status == BANYAN_OK) {
+      assert_ok(by_paxos_request(of->machines[i]->paxos));
+      return;
+    }
     assert_int_equal(status, BANYAN_ERR_CLOSED);
   }
 }

@@ -151,6 +151,7 @@ static void disturb(struct world *world) {
     assert_ok(by_paxos_dead(machine->paxos, rank));
   else
     assert_ok(by_paxos_suspect(machine->paxos, rank));
+  assert_ok(by_paxos_request(machine->paxos));
 }
 
 static void contend(struct world *world) {
@@ -380,6 +381,7 @@ static void test_many(void **state) {
     struct machine *machine = newest(world, i);
     assert_ok(by_paxos_dead(machine->paxos, 17));
     assert_ok(by_paxos_suspect(machine->paxos, 4711));
+    assert_ok(by_paxos_request(machine->paxos));
   }
   run_world(world, 10000);
   assert_int_equal(world->n_groups, 2);

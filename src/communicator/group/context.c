@@ -16,6 +16,7 @@
 #include "formation.h"
 #include "job_network.h"
 #include "log.h"
+#include "member_service.h"
 #include "plans.h"
 #include "settings.h"
 #include "timeline.h"
@@ -34,7 +35,8 @@ static void engine_connect(void *argument, uint32_t process) {
 
 static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
   struct by_context *context = argument;
-  if (context->control) by_control_failed(context->control, status, process, text);
+  if (status == BANYAN_ERR_PEER_DEAD && process < context->job.size) context->lost = process;
+  if (context->control && !context->is_interrupted) by_control_failed(context->control, status, process, text);
 }
 
 static bool engine_suspects(void *argument, uint32_t process, const char *text) {
@@ -169,6 +171,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   if (given.host) s->host = given.host;
   if (given.transport) s->transport = given.transport;
   if (given.plan) s->plan = given.plan;
+  if (given.quorum) s->quorum = given.quorum;
   if (given.topology) s->topology = given.topology;
   if (given.timeline) s->timeline = given.timeline;
   if (given.deadline != 0) s->deadline = given.deadline;
@@ -186,6 +189,8 @@ static enum banyan_status use_formation(struct by_job *job) {
   if (formation->deadline > 0) s->join_deadline = formation->deadline;
   BY_TRY(by_membership_create(formation->membership, &job->formed));
   job->membership = job->formed->number;
+  job->service = formation->service;
+  if (job->service) by_member_service_hold(job->service);
   return BANYAN_OK;
 }
 
@@ -258,7 +263,10 @@ static void forget_joining(const struct by_context *context) {
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
   self->kind = context->job.role.kind;
   self->udp_port = (uint32_t)context->job.role.udp_port;
-  return by_member_describe(&context->job.settings, &context->job.arena, self);
+  BY_TRY(by_member_describe(&context->job.settings, &context->job.arena, self));
+  if (!context->job.role.formation) return BANYAN_OK;
+  self->handle = keep(context, context->job.role.formation->handle);
+  return self->handle ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handle");
 }
 
 static enum banyan_status name_members(struct by_context *context) {
@@ -390,6 +398,7 @@ static void destroy(struct by_context *context) {
   by_plans_fini(context);
   by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
+  if (context->job.service) by_member_service_release(context->job.service);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);
@@ -437,6 +446,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   pthread_mutex_init(&context->job.lock, NULL);
   pthread_cond_init(&context->job.changed, NULL);
   context->job.class_ = -1;
+  context->lost = UINT32_MAX;
   context->given.end = &context->given.first;
   context->planning = events->planning;
   if (role) context->job.role = *role;
@@ -471,6 +481,13 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_timeline_leave(context->timeline, true);
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);
+  by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
+  by_job_changed(&context->job);
+}
+
+void by_context_interrupt(struct by_context *context, const char *text) {
+  by_context_lock(context);
+  context->is_interrupted = true;
   by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
   by_job_changed(&context->job);
 }

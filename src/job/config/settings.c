@@ -57,6 +57,9 @@ static const struct setting table[] = {
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), "120", "time to wait for all ranks at the start"},
     {"BANYAN_SILENCE", SECONDS, AT(silence), "12",
      "time after which a host that answers nothing has vanished; shorter outages are survived"},
+    {"BANYAN_QUORUM", TEXT, AT(quorum), "survivors",
+     "members of a group that may go on after others died: survivors (a majority, or all that are not proven dead), "
+     "majority, or none (any)"},
     {"BANYAN_HELPERS", NUMBER, AT(helpers), "-1",
      "helpers for which rank 0 waits at the start; -1: those the plan names"},
     {"BANYAN_SERVERS", NUMBER, AT(servers), "-1",

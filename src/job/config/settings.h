@@ -38,6 +38,7 @@ struct by_settings {
   const char *connections;            /* of a link, 1 .. BY_LANES */
   const char *source;                 /* where rank and size came from, for messages */
   bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
+  const char *quorum;                 /* see by_quorum_rule_parse */
   double deadline;                    /* seconds */
   double join_deadline;               /* seconds */
   double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */

@@ -302,7 +302,7 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   for (uint32_t r = 1; r < job->size && shown < MOST_NAMED; r++) {
     if (meeting->peers->of_process[r]) continue;
     by_text_add(out, "%s%u", shown++ ? ", " : "", r);
-    if (!job->role.formation) continue;
+    if (!job->role.formation || !job->role.formation->handles[r].member.host) continue;
     const struct by_member *member = &job->role.formation->handles[r].member;
     by_text_add(out, " (host %s, process %u)", member->host, member->pid);
   }
@@ -311,16 +311,26 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
 }
 
+/* Seconds that processes wait for those that have not come at all. */
+static double wait_of(const struct by_job *job) {
+  const struct by_formation *formation = job->role.formation;
+  return formation && formation->patience > 0 ? formation->patience : job->settings.join_deadline;
+}
+
 static void others_too_late(struct by_control_meeting *meeting) {
   struct by_text all;
   char when[32], text[TEXT_MOST];
   by_text_init(&all);
-  snprintf(when, sizeof when, "within %g s", meeting->peers->job->settings.join_deadline);
+  snprintf(when, sizeof when, "within %g s", wait_of(meeting->peers->job));
   describe_missing(meeting, when, &all);
   (void)by_fail(BANYAN_ERR_TIMEOUT, "%s", by_text_get(&all)); /* which shortens it to what a message holds */
   snprintf(text, sizeof text, "%s", banyan_error_text());
   refuse_all(meeting, BANYAN_ERR_TIMEOUT, text);
   by_text_fini(&all);
+  const struct by_job *job = meeting->peers->job;
+  const struct by_formation *formation = job->role.formation;
+  for (uint32_t r = 1; formation && formation->missing && r < job->size; r++)
+    if (!meeting->peers->of_process[r]) formation->missing(formation->context, r);
 }
 
 /* ---- the others */
@@ -383,7 +393,7 @@ static enum banyan_status root_too_late(const struct by_control_meeting *meeting
   by_dialer_print(meeting->dialer, TRIED_MOST, &tried);
   enum banyan_status status =
       by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it? %s",
-              job->settings.join_deadline, by_text_get(&tried));
+              wait_of(job), by_text_get(&tried));
   by_text_fini(&tried);
   return status;
 }
@@ -456,18 +466,26 @@ void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer
   give_up_if_refused(meeting);
 }
 
+static bool is_superseded(const struct by_job *job) {
+  const struct by_formation *formation = job->role.formation;
+  return formation && formation->superseded && formation->superseded(formation->context);
+}
+
 /* Rank 0 decides, because it knows which ranks are missing: the others give it a moment more. The last one that joined
  * is greeted before all are notified, which can take longer than its timeout where they are many. */
 enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const struct by_member *self) {
   struct by_job *job = meeting->peers->job;
   BY_TRY(job->rank == 0 ? open_root(meeting, self) : reach_root(meeting));
-  uint64_t until = by_loop_now(job->loop) + by_clock_from_seconds(job->settings.join_deadline);
-  uint64_t report_at = by_loop_now(job->loop) + REPORT_MS * BY_MILLISECOND;
-  if (job->rank != 0) until += ROOT_MS * BY_MILLISECOND;
+  uint64_t began = by_loop_now(job->loop), report_at = began + REPORT_MS * BY_MILLISECOND;
+  uint64_t met_until = began + by_clock_from_seconds(job->settings.join_deadline);
+  uint64_t unmet_until = began + by_clock_from_seconds(wait_of(job));
+  if (job->rank != 0) met_until += ROOT_MS * BY_MILLISECOND, unmet_until += ROOT_MS * BY_MILLISECOND;
   uint64_t helpers_until = 0;
   while (!meeting->done && meeting->deaths->status == BANYAN_OK) {
     uint64_t now = by_loop_now(job->loop);
+    uint64_t until = job->rank && by_control_peers_root(meeting->peers) ? met_until : unmet_until;
     bool helpers = meeting->waits_for_helpers;
+    if (is_superseded(job)) return by_fail(BANYAN_ERR_CLOSED, "another membership follows this one before it has met");
     if (!helpers)
       helpers_until = 0;
     else if (!helpers_until)
@@ -482,7 +500,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
         report_waiting(meeting, until - now);
         report_at = now + REPORT_EVERY_MS * BY_MILLISECOND;
       }
-      BY_TRY(by_loop_run_once(job->loop, 100 * BY_MILLISECOND));
+      BY_TRY(by_loop_run_once(job->loop, (job->role.formation ? 20 : 100) * BY_MILLISECOND));
       if (job->rank != 0 && !meeting->done && meeting->deaths->status == BANYAN_OK) give_up_if_refused(meeting);
     }
   }

@@ -11,11 +11,14 @@ static enum banyan_status hash(const char *label, const void *bytes, size_t n, u
   return BANYAN_OK;
 }
 
-static enum banyan_status make_membership(const struct by_key *key, const char *name, const struct by_handle *handles,
-                                          uint32_t n, struct by_membership **out) {
-  struct by_membership from = {.n = n, .members = calloc(n, sizeof *from.members)};
+enum banyan_status by_formation_found(const struct by_key *key, enum by_quorum_rule rule, const char *name,
+                                      const struct by_handle *handles, uint32_t n, struct by_membership **out) {
+  if (!name || !*name || strnlen(name, BY_MEMBERSHIP_NAME + 1) > BY_MEMBERSHIP_NAME)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the name of a membership has 1 to %d bytes", BY_MEMBERSHIP_NAME);
+  struct by_membership from = {.n = n, .rule = rule, .members = calloc(n, sizeof *from.members)};
   if (!from.members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a membership of %u", n);
-  for (uint32_t i = 0; i < n; i++) from.members[i].fingerprint = handles[i].fingerprint;
+  for (uint32_t i = 0; i < n; i++)
+    from.members[i] = (struct by_membership_member){handles[i].fingerprint, BY_MEMBER_FOUNDER};
   memcpy(from.name, name, strlen(name) + 1);
   enum banyan_status status = hash("job", key->bytes, sizeof key->bytes, &from.tag);
   if (status == BANYAN_OK) status = by_membership_create(&from, out);
@@ -42,18 +45,15 @@ static enum banyan_status print_root(const struct by_member *root, const struct 
                  "the handle of the first member, on host %s, has no address that can be used from here", root->host);
 }
 
-enum banyan_status by_formation_init(const struct by_key *key, const char *name, const struct by_handle *handles,
-                                     uint32_t n, const struct by_handle *self, struct by_arena *arena,
+enum banyan_status by_formation_init(struct by_membership *membership, const struct by_handle *handles,
+                                     const struct by_handle *self, const char *handle, struct by_arena *arena,
                                      struct by_formation *out) {
-  *out = (struct by_formation){.handles = handles, .listener = -1};
-  if (!name || !*name || strnlen(name, BY_MEMBERSHIP_NAME + 1) > BY_MEMBERSHIP_NAME)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the name of a membership has 1 to %d bytes", BY_MEMBERSHIP_NAME);
-  BY_TRY(make_membership(key, name, handles, n, &out->membership));
-  out->rank = by_membership_find(out->membership, &self->fingerprint);
-  if (out->rank == BY_NO_MEMBER)
+  *out = (struct by_formation){.membership = membership, .handles = handles, .handle = handle, .listener = -1};
+  out->rank = by_membership_find(membership, &self->fingerprint);
+  if (out->rank >= membership->n)
     return by_fail(BANYAN_ERR_ARGUMENT,
-                   "this process is not among the %u that form the membership: only those call this", n);
-  BY_TRY(hash("name", name, strlen(name), &out->name));
+                   "this process is not among the %u that form the membership: only those call this", membership->n);
+  BY_TRY(hash("name", membership->name, strlen(membership->name), &out->name));
   return print_root(&handles[0].member, &self->member, arena, &out->root);
 }
 

@@ -8,24 +8,37 @@
 #include "handle.h"
 #include "membership.h"
 
+struct by_member_service;
+
 struct by_formation {
-  struct by_membership *membership;
-  uint64_t name;                   /* the hash of its name alone */
-  uint32_t rank;                   /* of this process */
-  const struct by_handle *handles; /* of all, by rank; borrowed */
-  int listener;                    /* of rank 0: where the others come. Borrowed */
-  const char *root;                /* "address:port,..." of rank 0 */
-  double deadline;                 /* seconds until all must have come */
+  struct by_membership *membership;  /* owned */
+  uint64_t name;                     /* the hash of its name alone */
+  uint32_t rank;                     /* of this process */
+  const struct by_handle *handles;   /* of all, by rank; those of newcomers that are not known have no host. Borrowed */
+  const char *handle;                /* of this process, as a text. Borrowed */
+  int listener;                      /* of rank 0: where the others come. Borrowed */
+  const char *root;                  /* "address:port,..." of rank 0 */
+  struct by_member_service *service; /* of this process. Borrowed */
+  double deadline;                   /* seconds until all must have come, */
+  double patience; /* and until those that have not even met rank 0 give up, and rank 0 for those that have not come;
+                      0: the same */
+  /* Whether the attempt is to end, since another membership follows this one; NULL: never. */
+  bool (*superseded)(void *context);
+  /* Rank 0 gives up, and this one has not come; NULL: nobody wants to know. */
+  void (*missing)(void *context, uint32_t rank);
+  void *context;
 };
 
-/* From the job's key and the handles of all members in order of their ranks, of which `self` is this process: fills all
- * but `listener` and `deadline`; `root` goes to the arena. BANYAN_ERR_ARGUMENT: the name is empty or too long, one
- * process stands there twice, this one is not among them, or rank 0 offers no address that can be used from here.
- * by_formation_fini is to be called whatever the status. */
-BANYAN_CHECK enum banyan_status by_formation_init(const struct by_key *key, const char *name,
-                                                  const struct by_handle *handles, uint32_t n,
-                                                  const struct by_handle *self, struct by_arena *arena,
-                                                  struct by_formation *out);
+/* The membership of these processes in this order, all of them founders; see membership.h. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_formation_found(const struct by_key *key, enum by_quorum_rule rule, const char *name,
+                                                   const struct by_handle *handles, uint32_t n,
+                                                   struct by_membership **out);
+/* From the membership, which is taken over, and handles, of which `self` is this process's: fills all from `membership`
+ * to `root`, but `listener`; `root` goes to the arena. BANYAN_ERR_ARGUMENT: this process is not among them, or rank 0
+ * offers no address that can be used from here. by_formation_fini is to be called whatever the status. */
+BANYAN_CHECK enum banyan_status by_formation_init(struct by_membership *membership, const struct by_handle *handles,
+                                                  const struct by_handle *self, const char *handle,
+                                                  struct by_arena *arena, struct by_formation *out);
 void by_formation_fini(struct by_formation *formation);
 
 #endif

@@ -7,7 +7,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#define SCHEME "banyan1:"
+#define SCHEME "banyan2:"
 
 enum {
   TAG = 8,
@@ -55,7 +55,7 @@ static size_t decode(const char *text, uint8_t *out) {
 
 /* Of the bytes without their tag, which lies behind the fingerprint. */
 static enum banyan_status make_tag(const struct by_key *key, const uint8_t *bytes, size_t n, uint8_t *tag) {
-  static const char label[] = "banyan handle 1";
+  static const char label[] = "banyan handle 2";
   uint8_t all[sizeof label + MOST_BYTES], digest[EVP_MAX_MD_SIZE];
   size_t at = sizeof label;
   memcpy(all, label, sizeof label);
@@ -73,6 +73,7 @@ enum banyan_status by_handle_print(const struct by_key *key, const struct by_han
   by_writer_init(&writer, bytes, sizeof bytes);
   by_write_bytes(&writer, handle->fingerprint.bytes, BY_FINGERPRINT_BYTES);
   by_write_bytes(&writer, (const uint8_t[TAG]){0}, TAG);
+  by_write_u32(&writer, handle->service_port);
   by_member_write(&writer, &handle->member);
   if (writer.failed)
     return by_fail(BANYAN_ERR_ARGUMENT,
@@ -86,6 +87,12 @@ enum banyan_status by_handle_print(const struct by_key *key, const struct by_han
 }
 
 static enum banyan_status is_no_handle(const char *text) {
+  if (!strncmp(text, "banyan", strlen("banyan")) && text[strlen("banyan")] && text[strlen("banyan") + 1] == ':' &&
+      strncmp(text, SCHEME, strlen(SCHEME)))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "the handle \"%.40s...\" is of another version of Banyan, handles of this one begin with \"" SCHEME
+                   "\": use one version in all processes",
+                   text);
   return by_fail(BANYAN_ERR_ARGUMENT, "\"%.40s%s\" is not the handle of a process", text,
                  strlen(text) > 40 ? "..." : "");
 }
@@ -105,6 +112,8 @@ enum banyan_status by_handle_parse(const struct by_key *key, const char *text, s
                    text);
   memcpy(out->fingerprint.bytes, bytes, BY_FINGERPRINT_BYTES);
   by_reader_init(&reader, bytes + HEAD, n - HEAD);
+  out->service_port = by_read_u32(&reader);
+  reader.failed |= !out->service_port || out->service_port > UINT16_MAX;
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a handle");
 }

@@ -1,7 +1,8 @@
 /* Handles: the text by which processes that form a membership name and reach each other. It may be passed on through
  * any store, because it holds no secret; a tag under the job's key shows whether it is whole and of this job. No I/O.
  *
- *   "banyan1:" and, in base64url without padding, the fingerprint, the tag and a member's description (member.h) */
+ *   "banyan2:" and, in base64url without padding, the fingerprint, the tag, the port of the member service and a
+ * member's description (member.h) */
 #ifndef BY_JOB_MEMBERSHIP_HANDLE_H
 #define BY_JOB_MEMBERSHIP_HANDLE_H
 
@@ -9,10 +10,11 @@
 #include "member.h"
 #include "membership.h"
 
-enum { BY_HANDLE_MOST = 2048 /* characters, with the NUL */ };
+enum { BY_HANDLE_MOST = BY_MEMBER_HANDLE + 1 /* characters, with the NUL */ };
 
 struct by_handle {
   struct by_fingerprint fingerprint; /* random, until processes have keys: one that is started again has another */
+  uint32_t service_port;   /* at the same addresses: where members agree on the next membership, see member_service.h */
   struct by_member member; /* its addresses: where it takes those who form a membership with it as the first */
 };
 

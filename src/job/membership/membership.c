@@ -24,12 +24,13 @@ enum banyan_status by_membership_digest(const struct by_hashed *parts, size_t n,
 
 static enum banyan_status compute_number(struct by_membership *membership) {
   struct by_fingerprint hash, *list = malloc(membership->n * sizeof *list);
-  uint8_t tag[8];
+  uint8_t head[9];
   if (!list) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a membership of %u", membership->n);
-  by_put_u64(tag, membership->tag);
+  by_put_u64(head, membership->tag);
+  head[8] = (uint8_t)membership->rule;
   for (uint32_t i = 0; i < membership->n; i++) list[i] = membership->members[i].fingerprint;
   const struct by_hashed parts[] = {
-      {tag, sizeof tag}, {membership->name, strlen(membership->name)}, {list, membership->n * sizeof *list}};
+      {head, sizeof head}, {membership->name, strlen(membership->name)}, {list, membership->n * sizeof *list}};
   enum banyan_status status = by_membership_digest(parts, 3, &hash);
   free(list);
   if (status == BANYAN_OK) membership->number = by_get_u64(hash.bytes);

@@ -1,6 +1,6 @@
 /* A membership: an ordered list of processes under a name. A process is identified by the fingerprint of its key, and a
- * member's place in the list is its rank. The number of a membership is made of the job's tag, the name and the
- * fingerprints in order, so that two groups with different members or names have different numbers.
+ * member's place in the list is its rank. The number of a membership is made of the job's tag, the rule, the name and
+ * the fingerprints in order, so that two groups with different members, names or rules have different numbers.
  *
  * A value: it does not change once it is made, and its holder may share it. No I/O. */
 #ifndef BY_JOB_MEMBERSHIP_MEMBERSHIP_H

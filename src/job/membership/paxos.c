@@ -42,7 +42,7 @@ static enum banyan_status consider(struct by_paxos *paxos) {
   bool proposer_lost = !paxos->promised || by_rank_set_has(&paxos->view.dead, proposer) ||
                        by_rank_set_has(&paxos->view.suspected, proposer);
   switch (paxos->state) {
-  case BY_PAXOS_QUIET: return act(paxos);
+  case BY_PAXOS_QUIET: return BANYAN_OK;
   case BY_PAXOS_WAITING:
     return proposer_lost && find_coordinator(paxos) == paxos->config.self ? by_paxos_begin_round(paxos) : BANYAN_OK;
   case BY_PAXOS_PREPARING:
@@ -153,7 +153,7 @@ static enum banyan_status handle(struct by_paxos *paxos, uint32_t from, const st
   case BY_PAXOS_REPORT:
     merge_view(paxos, &message->view);
     paxos->asked = true;
-    return consider(paxos);
+    return by_paxos_request(paxos);
   case BY_PAXOS_PREPARE:
   case BY_PAXOS_ACCEPT:
     if (message->ballot % paxos->n != from)
@@ -188,6 +188,10 @@ enum banyan_status by_paxos_receive(struct by_paxos *paxos, uint32_t from, const
 }
 
 /* ---- what else happens */
+
+enum banyan_status by_paxos_request(struct by_paxos *paxos) {
+  return paxos->state == BY_PAXOS_QUIET ? act(paxos) : consider(paxos);
+}
 
 enum banyan_status by_paxos_timer(struct by_paxos *paxos) {
   if (paxos->state == BY_PAXOS_QUIET || paxos->state >= BY_PAXOS_CLOSED) return BANYAN_OK;

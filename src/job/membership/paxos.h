@@ -53,7 +53,9 @@ void by_paxos_destroy(struct by_paxos *paxos);
  * BANYAN_ERR_PROTOCOL: it is malformed or about another membership, and nothing has changed; _NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_paxos_receive(struct by_paxos *paxos, uint32_t from, const void *message,
                                                  size_t length);
-/* The rest returns BANYAN_OK or BANYAN_ERR_NO_MEMORY. The first five start a change where there is none. */
+/* The rest returns BANYAN_OK or BANYAN_ERR_NO_MEMORY. Only this one starts a change where there is none: what else
+ * becomes known waits for it, or for another member's. The successor may have the same members. */
+BANYAN_CHECK enum banyan_status by_paxos_request(struct by_paxos *paxos);
 BANYAN_CHECK enum banyan_status by_paxos_timer(struct by_paxos *paxos);
 /* A member does not answer. It is excluded if it makes no promise either, or if most others suspect it. */
 BANYAN_CHECK enum banyan_status by_paxos_suspect(struct by_paxos *paxos, uint32_t rank);
@@ -74,6 +76,8 @@ BANYAN_CHECK enum banyan_status by_paxos_formed(struct by_paxos *paxos);
 BANYAN_CHECK enum banyan_status by_paxos_gone(struct by_paxos *paxos, const struct by_fingerprint *fingerprint);
 
 enum by_paxos_state by_paxos_state(const struct by_paxos *paxos);
+/* What a change that is under way waits for. `text` holds BY_QUORUM_TEXT bytes. Returns `text`. */
+const char *by_paxos_explain(const struct by_paxos *paxos, char *text);
 /* The successor, also for a member that is not in it; NULL unless the state is BY_PAXOS_CLOSED. Borrowed. */
 const struct by_successor *by_paxos_decision(const struct by_paxos *paxos);
 

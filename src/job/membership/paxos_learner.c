@@ -82,13 +82,16 @@ void by_paxos_end(struct by_paxos *paxos, enum by_paxos_state state, const char 
   paxos->config.ended(paxos->config.context, text);
 }
 
+const char *by_paxos_explain(const struct by_paxos *paxos, char *text) {
+  bool proposed = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
+  if (proposed) return by_quorum_explain(paxos->membership->rule, &paxos->votes, &paxos->view.dead, text);
+  snprintf(text, BY_QUORUM_TEXT, "no member that answers could bring about a decision");
+  return text;
+}
+
 void by_paxos_give_up(struct by_paxos *paxos) {
   char text[REASON_BYTES], why[BY_QUORUM_TEXT];
-  bool proposed = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
-  if (proposed)
-    by_quorum_explain(paxos->membership->rule, &paxos->votes, &paxos->view.dead, why);
-  else
-    snprintf(why, sizeof why, "no member that answers could bring about a decision");
+  by_paxos_explain(paxos, why);
   snprintf(text, sizeof text,
            "membership \"%s\" ends here, at rank %u: %s. Other members may go on without this process",
            paxos->membership->name, paxos->config.self, why);

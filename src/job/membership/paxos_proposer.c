@@ -53,7 +53,8 @@ static void choose_members(struct by_paxos *paxos, struct by_successor *successo
 
 static enum banyan_status fill_successor(struct by_paxos *paxos, struct by_successor *successor) {
   const struct by_membership *membership = paxos->membership;
-  snprintf(successor->name, sizeof successor->name, "auto-%u-%" PRIu64, membership->generation + 1, paxos->ballot);
+  snprintf(successor->name, sizeof successor->name, "auto-%u-%" PRIu64 "-%016" PRIx64, membership->generation + 1,
+           paxos->ballot, membership->number);
   successor->settled = paxos->view.settled;
   choose_members(paxos, successor, true);
   if (!has_quorum(paxos, &paxos->targets, &paxos->ballot_dead)) choose_members(paxos, successor, false);

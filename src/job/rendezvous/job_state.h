@@ -16,6 +16,7 @@
 #include "trace.h"
 
 struct by_formation;
+struct by_member_service;
 struct by_membership;
 struct by_tree_message;
 
@@ -42,6 +43,9 @@ struct by_job {
   struct by_membership *formed; /* what was formed: owned; NULL: nothing, */
   uint64_t membership;          /* and its number, 0 then */
   uint64_t memberships;         /* in a row up to this one; 0: not known, or none. Under lock */
+  /* Which agrees on what follows; held. NULL where nothing was formed. What is found out about its members, by their
+   * fingerprints in `formed`, is of interest there: see member_service.h. */
+  struct by_member_service *service;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
    * two may be read in any thread. */

@@ -23,6 +23,7 @@ static const struct by_field fields[] = {
     BY_FIELD(by_member, credit, BY_FIELD_U64),
     BY_FIELD(by_member, udp_port, BY_FIELD_U32, .most = UINT16_MAX),
     BY_FIELD(by_member, mtu, BY_FIELD_U32),
+    BY_FIELD(by_member, handle, BY_FIELD_TEXT, .most = BY_MEMBER_HANDLE),
     BY_FIELD(by_member, n_addresses, BY_FIELD_U32, .most = BY_MEMBER_ADDRESSES),
 };
 
@@ -109,7 +110,7 @@ enum banyan_status by_member_describe(const struct by_settings *settings, struct
                    strlen(settings->host), BY_MEMBER_STRING);
   out->host = by_arena_string(arena, settings->host ? settings->host : name);
   out->machine = by_member_machine(arena);
-  out->local = "";
+  out->local = out->handle = "";
   out->pid = (uint32_t)getpid();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   out->cores = cores > 0 ? (uint32_t)cores : 1;

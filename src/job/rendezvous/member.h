@@ -9,7 +9,7 @@
 
 struct by_settings;
 
-enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
+enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255, BY_MEMBER_HANDLE = 2047 };
 
 enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEMBER_KINDS };
 
@@ -21,7 +21,8 @@ struct by_member {
   uint32_t pid, cores;          /* cores: of its machine */
   uint64_t eager_limit, credit; /* of its settings: the same on all ranks, or they do not work together */
   uint32_t udp_port;            /* where it takes part in trees through switches; 0: it does not */
-  uint32_t mtu; /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
+  uint32_t mtu;       /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
+  const char *handle; /* by which it is a member of groups that change; "" if it is of none */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };

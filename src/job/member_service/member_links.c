@@ -1,0 +1,434 @@
+#include "member_links.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "descriptor.h"
+#include "log.h"
+#include "socket.h"
+#include "stream.h"
+
+enum {
+  PURPOSE_MEMBER = 'M',
+  BUCKETS = 1024,
+  MOST_FRAME = 16 << 20,
+  MOST_QUEUED = 32 << 20,
+  WAITING_MOST = 64,     /* frames that wait for a connection */
+  UNAUTHENTICATED = 256, /* connections */
+  CONNECT_S = 4,         /* for one address, with the handshake */
+  IDLE_S = 30
+};
+
+/* A frame that waits for a connection. */
+struct waiting {
+  STAILQ_ENTRY(waiting) next;
+  uint16_t type;
+  size_t length;
+  uint8_t payload[];
+};
+
+/* Another process. */
+struct peer {
+  LIST_ENTRY(peer) next; /* in its bucket */
+  struct by_member_links *links;
+  struct by_handle handle;
+  struct by_arena arena;
+  const char *text;
+  LIST_HEAD(, link) connections;
+  STAILQ_HEAD(, waiting) waiting;
+  uint32_t n_waiting;
+  uint32_t next_address; /* that is tried */
+  bool dials;
+  char why[512]; /* the last address was of no use */
+  struct by_timer retry;
+};
+
+/* A connection. */
+struct link {
+  LIST_ENTRY(link) next, of_peer;
+  struct by_member_links *links;
+  struct peer *peer; /* NULL: it was accepted, and is not known yet */
+  struct by_stream *stream;
+  bool dialed, open;
+  uint64_t used;
+  uint8_t *hello; /* until it is open */
+};
+
+struct by_member_links {
+  struct by_member_links_options options;
+  struct by_job_keys keys;
+  struct by_acceptor *acceptor;
+  struct by_admission admission;
+  struct by_repeats rejected;
+  struct by_timer idle;
+  LIST_HEAD(, peer) buckets[BUCKETS];
+  LIST_HEAD(, link) all; /* connections */
+};
+
+/* ---- processes */
+
+static uint32_t bucket_of(const struct by_fingerprint *fingerprint) {
+  return (uint32_t)(by_get_u64(fingerprint->bytes) % BUCKETS);
+}
+
+static bool equal(const struct by_fingerprint *a, const struct by_fingerprint *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+static struct peer *find(const struct by_member_links *links, const struct by_fingerprint *fingerprint) {
+  struct peer *peer;
+  LIST_FOREACH(peer, &links->buckets[bucket_of(fingerprint)], next)
+  if (equal(&peer->handle.fingerprint, fingerprint)) return peer;
+  return NULL;
+}
+
+static void forget_waiting(struct peer *peer) {
+  for (struct waiting *frame; (frame = STAILQ_FIRST(&peer->waiting));) {
+    STAILQ_REMOVE_HEAD(&peer->waiting, next);
+    free(frame);
+  }
+  peer->n_waiting = 0;
+}
+
+static void free_peer(struct peer *peer) {
+  forget_waiting(peer);
+  by_loop_cancel_timer(&peer->retry);
+  by_arena_fini(&peer->arena);
+  LIST_REMOVE(peer, next);
+  free(peer);
+}
+
+static void dial(void *argument);
+
+static enum banyan_status learn(struct by_member_links *links, const char *handle, struct peer **out) {
+  struct peer *peer = calloc(1, sizeof *peer);
+  if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
+  by_arena_init(&peer->arena);
+  enum banyan_status status = by_handle_parse(&links->keys.own, handle, &peer->arena, &peer->handle);
+  peer->text = status == BANYAN_OK ? by_arena_string(&peer->arena, handle) : NULL;
+  if (status == BANYAN_OK && !peer->text) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
+  struct peer *known = status == BANYAN_OK ? find(links, &peer->handle.fingerprint) : NULL;
+  if (status != BANYAN_OK || known) {
+    by_arena_fini(&peer->arena);
+    free(peer);
+    *out = known;
+    return status;
+  }
+  peer->links = links;
+  STAILQ_INIT(&peer->waiting);
+  by_timer_init(&peer->retry, dial, peer);
+  LIST_INSERT_HEAD(&links->buckets[bucket_of(&peer->handle.fingerprint)], peer, next);
+  *out = peer;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_member_links_learn(struct by_member_links *links, const char *handle,
+                                         struct by_fingerprint *fingerprint) {
+  struct peer *peer;
+  BY_TRY(learn(links, handle, &peer));
+  if (fingerprint) *fingerprint = peer->handle.fingerprint;
+  return BANYAN_OK;
+}
+
+const char *by_member_links_handle(const struct by_member_links *links, const struct by_fingerprint *fingerprint) {
+  const struct peer *peer = find(links, fingerprint);
+  return peer ? peer->text : NULL;
+}
+
+static struct link *find_open(const struct peer *peer) {
+  struct link *link;
+  LIST_FOREACH(link, &peer->connections, of_peer)
+  if (link->open) return link;
+  return NULL;
+}
+
+void by_member_links_prune(struct by_member_links *links,
+                           bool (*keeps)(void *context, const struct by_fingerprint *fingerprint), void *context) {
+  for (uint32_t i = 0; i < BUCKETS; i++)
+    for (struct peer *peer = LIST_FIRST(&links->buckets[i]), *next; peer; peer = next) {
+      next = LIST_NEXT(peer, next);
+      if (!peer->dials && LIST_EMPTY(&peer->connections) && !keeps(context, &peer->handle.fingerprint)) free_peer(peer);
+    }
+}
+
+/* ---- connections */
+
+static void free_link(struct link *link) {
+  by_stream_destroy(link->stream);
+  free(link->hello);
+  LIST_REMOVE(link, next);
+  if (link->peer) LIST_REMOVE(link, of_peer);
+  free(link);
+}
+
+/* What waited goes out. */
+static void flush(struct link *link) {
+  struct waiting *frame;
+  STAILQ_FOREACH(frame, &link->peer->waiting, next)
+  (void)!by_stream_send(link->stream, frame->type, frame->payload, frame->length);
+  forget_waiting(link->peer);
+}
+
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  struct link *link = context;
+  struct by_member_links *links = link->links;
+  struct by_arena scratch;
+  struct by_member_hello read;
+  struct peer *peer = NULL;
+  by_arena_init(&scratch);
+  enum banyan_status status = by_member_hello_read(hello, length, &scratch, &read);
+  if (status == BANYAN_OK && purpose != PURPOSE_MEMBER)
+    status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
+  if (status == BANYAN_OK) status = learn(links, read.handle, &peer);
+  bool wrong =
+      status == BANYAN_OK && (link->dialed ? peer != link->peer : !equal(&read.to, &links->options.self->fingerprint));
+  by_arena_fini(&scratch);
+  if (wrong) status = by_fail(BANYAN_ERR_CONNECT, "another process has its place");
+  if (status == BANYAN_OK && equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
+    status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
+  if (status != BANYAN_OK) {
+    by_debug("member", "a connection with %s is of no use: %s", by_stream_get_name(link->stream), banyan_error_text());
+    struct peer *dialed = link->dialed ? link->peer : NULL;
+    if (dialed)
+      snprintf(dialed->why, sizeof dialed->why, "%s: %s", by_stream_get_name(link->stream), banyan_error_text());
+    free_link(link);
+    if (dialed && dialed->dials) dial(dialed);
+    return;
+  }
+  if (!link->dialed) LIST_INSERT_HEAD(&peer->connections, link, of_peer);
+  link->peer = peer;
+  link->open = true;
+  free(link->hello);
+  link->hello = NULL;
+  link->used = by_loop_now(links->options.loop);
+  peer->dials = false;
+  by_loop_cancel_timer(&peer->retry);
+  flush(link);
+  if (!by_timer_is_set(&links->idle)) by_loop_set_delay(links->options.loop, &links->idle, IDLE_S * BY_SECOND);
+  struct by_fingerprint to = peer->handle.fingerprint;
+  links->options.events.reached(links->options.events.context, &to);
+}
+
+static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
+  struct link *link = context;
+  struct by_member_links *links = link->links;
+  struct by_fingerprint from = link->peer->handle.fingerprint;
+  link->used = by_loop_now(links->options.loop);
+  links->options.events.frame(links->options.events.context, &from, type, payload, length);
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct link *link = context;
+  struct by_member_links *links = link->links;
+  struct peer *peer = link->peer;
+  bool open = link->open, dialed = link->dialed;
+  if (!peer)
+    by_repeats_warn(&links->rejected, "member", by_stream_get_name(link->stream), reason,
+                    by_clock_to_seconds(by_loop_now(links->options.loop)));
+  (void)status;
+  if (peer && !open) snprintf(peer->why, sizeof peer->why, "%s", reason);
+  free_link(link);
+  if (!peer) return;
+  if (!open && dialed) {
+    if (peer->dials) dial(peer); /* the next address */
+    return;
+  }
+  struct by_fingerprint to = peer->handle.fingerprint;
+  if (open && !find_open(peer)) links->options.events.lost(links->options.events.context, &to);
+}
+
+/* NULL: out of memory. */
+static uint8_t *make_hello(const struct by_member_links *links, const struct peer *peer, size_t *length) {
+  struct by_member_hello hello = {.handle = links->options.handle};
+  struct by_writer writer;
+  if (peer) hello.to = peer->handle.fingerprint;
+  by_writer_init(&writer, NULL, 0);
+  by_member_hello_write(&writer, &hello);
+  *length = writer.length;
+  uint8_t *bytes = malloc(*length);
+  if (!bytes) return NULL;
+  by_writer_init(&writer, bytes, *length);
+  by_member_hello_write(&writer, &hello);
+  return bytes;
+}
+
+/* Takes the descriptor over. `connecting` NULL: it was accepted. */
+static enum banyan_status make_link(struct by_member_links *links, int fd, const struct by_address *connecting,
+                                    struct peer *peer) {
+  struct link *link = calloc(1, sizeof *link);
+  size_t length = 0;
+  uint8_t *hello = link ? make_hello(links, peer, &length) : NULL;
+  if (!hello) {
+    free(link);
+    by_close(fd);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection");
+  }
+  *link = (struct link){.links = links, .peer = peer, .dialed = connecting, .hello = hello};
+  struct by_handshake_options handshake = {.role = connecting ? BY_ROLE_CLIENT : BY_ROLE_SERVER,
+                                           .purpose = PURPOSE_MEMBER,
+                                           .key = &links->keys.own,
+                                           .hello = hello,
+                                           .hello_length = length};
+  struct by_stream_options options = {.loop = links->options.loop,
+                                      .fd = fd,
+                                      .connecting = connecting,
+                                      .handshake = &handshake,
+                                      .admission = connecting ? NULL : &links->admission,
+                                      .timeout = connecting ? CONNECT_S * BY_SECOND : 0,
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .quiet = true,
+                                      .opened = opened,
+                                      .frame = frame_came,
+                                      .ended = ended,
+                                      .context = link};
+  (void)!by_socket_set_nodelay(fd);
+  (void)!by_socket_set_vigilant(fd, links->options.silence);
+  enum banyan_status status = by_stream_create(&options, &link->stream);
+  if (status != BANYAN_OK) {
+    free(hello);
+    free(link);
+    return status;
+  }
+  LIST_INSERT_HEAD(&links->all, link, next);
+  if (peer) LIST_INSERT_HEAD(&peer->connections, link, of_peer);
+  return BANYAN_OK;
+}
+
+static void accepted(void *context, int fd) {
+  if (make_link(context, fd, NULL, NULL) != BANYAN_OK)
+    by_warn("member", "a connection was dropped: %s", banyan_error_text());
+}
+
+/* Loopback is of use to those with the same one. */
+static bool is_usable(const struct peer *peer, const struct by_address *address) {
+  return !by_address_is_loopback(address) ||
+         by_member_same_network(&peer->handle.member, &peer->links->options.self->member);
+}
+
+/* The next address, if there is one. */
+static void dial(void *argument) {
+  struct peer *peer = argument;
+  struct by_member_links *links = peer->links;
+  const struct by_member *member = &peer->handle.member;
+  while (peer->next_address < member->n_addresses) {
+    struct by_address address = member->addresses[peer->next_address++];
+    int fd;
+    if (!is_usable(peer, &address)) continue;
+    by_address_set_port(&address, (int)peer->handle.service_port);
+    enum banyan_status status = by_socket_connect_start(&address, &fd);
+    if (status == BANYAN_OK) status = make_link(links, fd, &address, peer);
+    if (status == BANYAN_OK) return;
+    snprintf(peer->why, sizeof peer->why, "%s", banyan_error_text());
+  }
+  struct by_fingerprint to = peer->handle.fingerprint;
+  char text[1024];
+  snprintf(text, sizeof text, "process %u on host %s: %s", member->pid, member->host,
+           peer->why[0] ? peer->why : "no address of it can be used from here");
+  peer->dials = false;
+  forget_waiting(peer);
+  links->options.events.unreachable(links->options.events.context, &to, text);
+}
+
+static void begin_to_dial(struct peer *peer) {
+  if (peer->dials) return;
+  peer->dials = true;
+  peer->next_address = 0;
+  peer->why[0] = 0;
+  by_loop_set_delay(peer->links->options.loop, &peer->retry, 0); /* so that nothing is called from within a call */
+}
+
+static void keep_for_later(struct peer *peer, uint16_t type, const void *payload, size_t length) {
+  struct waiting *frame = peer->n_waiting < WAITING_MOST ? malloc(sizeof *frame + length) : NULL;
+  if (!frame) return;
+  *frame = (struct waiting){.type = type, .length = length};
+  if (length) memcpy(frame->payload, payload, length);
+  STAILQ_INSERT_TAIL(&peer->waiting, frame, next);
+  peer->n_waiting++;
+}
+
+void by_member_links_send(struct by_member_links *links, const struct by_fingerprint *to, uint16_t type,
+                          const void *payload, size_t length) {
+  struct peer *peer = find(links, to);
+  if (!peer) return;
+  struct link *link = find_open(peer);
+  if (link) {
+    link->used = by_loop_now(links->options.loop);
+    if (by_stream_send(link->stream, type, payload, length) != BANYAN_OK)
+      by_debug("member", "a message to %s was dropped: %s", by_stream_get_name(link->stream), banyan_error_text());
+    return;
+  }
+  keep_for_later(peer, type, payload, length);
+  begin_to_dial(peer);
+}
+
+void by_member_links_probe(struct by_member_links *links, const struct by_fingerprint *to) {
+  struct peer *peer = find(links, to);
+  if (peer && !find_open(peer)) begin_to_dial(peer);
+}
+
+void by_member_links_close(struct by_member_links *links, const struct by_fingerprint *to) {
+  struct peer *peer = find(links, to);
+  if (!peer) return;
+  for (struct link *link = LIST_FIRST(&links->all), *next; link; link = next) {
+    next = LIST_NEXT(link, next);
+    if (link->peer == peer) free_link(link);
+  }
+  peer->dials = false;
+  by_loop_cancel_timer(&peer->retry);
+  forget_waiting(peer);
+}
+
+/* Each end closes only what it has made, so that no message crosses with the end of its connection unnoticed. */
+static void close_idle(void *context) {
+  struct by_member_links *links = context;
+  uint64_t now = by_loop_now(links->options.loop);
+  bool left = false;
+  for (struct link *link = LIST_FIRST(&links->all), *next; link; link = next) {
+    next = LIST_NEXT(link, next);
+    bool idle = link->open && link->dialed && now - link->used >= IDLE_S * BY_SECOND && !by_stream_queued(link->stream);
+    if (idle)
+      free_link(link);
+    else
+      left |= link->dialed;
+  }
+  if (left) by_loop_set_delay(links->options.loop, &links->idle, IDLE_S * BY_SECOND);
+}
+
+/* ---- life */
+
+enum banyan_status by_member_links_create(const struct by_member_links_options *options, struct by_member_links **out) {
+  struct by_member_links *links = calloc(1, sizeof *links);
+  if (!links) {
+    by_close(options->listener);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
+  }
+  links->options = *options;
+  links->keys = *options->keys;
+  by_admission_init(&links->admission, UNAUTHENTICATED);
+  by_timer_init(&links->idle, close_idle, links);
+  enum banyan_status status = by_acceptor_create(options->loop, options->listener, accepted, links, &links->acceptor);
+  if (status == BANYAN_OK)
+    *out = links;
+  else
+    free(links);
+  return status;
+}
+
+void by_member_links_destroy(struct by_member_links *links) {
+  if (!links) return;
+  by_acceptor_destroy(links->acceptor);
+  for (struct link *link = LIST_FIRST(&links->all), *next; link; link = next) {
+    next = LIST_NEXT(link, next);
+    free_link(link);
+  }
+  for (uint32_t i = 0; i < BUCKETS; i++)
+    for (struct peer *peer = LIST_FIRST(&links->buckets[i]), *next; peer; peer = next) {
+      next = LIST_NEXT(peer, next);
+      free_peer(peer);
+    }
+  by_loop_cancel_timer(&links->idle);
+  free(links);
+}

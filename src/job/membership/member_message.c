@@ -1,0 +1,38 @@
+#include "member_message.h"
+
+#include <string.h>
+
+void by_member_hello_write(struct by_writer *writer, const struct by_member_hello *hello) {
+  by_write_bytes(writer, hello->to.bytes, sizeof hello->to.bytes);
+  by_write_string(writer, hello->handle);
+}
+
+enum banyan_status by_member_hello_read(const void *bytes, size_t length, struct by_arena *arena,
+                                        struct by_member_hello *out) {
+  struct by_reader reader;
+  *out = (struct by_member_hello){0};
+  by_reader_init(&reader, bytes, length);
+  const uint8_t *to = by_read_bytes(&reader, sizeof out->to.bytes);
+  if (to) memcpy(out->to.bytes, to, sizeof out->to.bytes);
+  out->handle = by_read_string_in(&reader, arena, BY_MEMBER_HANDLE);
+  return by_reader_check(&reader, "a member's hello");
+}
+
+void by_member_welcome_write(struct by_writer *writer, const struct by_member_welcome *welcome) {
+  by_write_u32(writer, welcome->n);
+  for (uint32_t i = 0; i < welcome->n; i++) by_write_string(writer, welcome->handles[i]);
+  by_write_blob(writer, welcome->paxos, welcome->length);
+}
+
+enum banyan_status by_member_welcome_read(const void *bytes, size_t length, struct by_arena *arena,
+                                          struct by_member_welcome *out) {
+  struct by_reader reader;
+  *out = (struct by_member_welcome){0};
+  by_reader_init(&reader, bytes, length);
+  out->n = by_read_count(&reader, 4);
+  if (out->n > BY_WELCOME_HANDLES)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a welcome has %u handles, at most %d may be", out->n, BY_WELCOME_HANDLES);
+  for (uint32_t i = 0; i < out->n; i++) out->handles[i] = by_read_string_in(&reader, arena, BY_MEMBER_HANDLE);
+  out->paxos = by_read_blob(&reader, &out->length);
+  return by_reader_check(&reader, "a welcome to a group");
+}

@@ -1,0 +1,41 @@
+/* What processes of groups that change send each other beside Paxos messages, as values, without I/O. Each is a frame
+ * of a connection whose ends have proved the job's key, and begins with a hello in both directions. docs/wire.md lists
+ * them. */
+#ifndef BY_JOB_MEMBERSHIP_MEMBER_MESSAGE_H
+#define BY_JOB_MEMBERSHIP_MEMBER_MESSAGE_H
+
+#include "handle.h"
+
+enum by_member_frame {
+  BY_MEMBER_PAXOS = 1, /* see paxos_message.h, but for a WELCOME */
+  BY_MEMBER_JOIN,      /* empty: the sender wants to join the receiver's group, and asks again until it has an answer */
+  BY_MEMBER_WELCOME,   /* by_member_welcome: the sender of a JOIN is in the next membership */
+  BY_MEMBER_AWAY,      /* a text: the receiver of a JOIN is in no group */
+  BY_MEMBER_LATE,      /* the number of a membership: others wait for the receiver's program */
+};
+
+enum { BY_WELCOME_HANDLES = 64, BY_AWAY_MOST = 1024 };
+
+/* Who connects. */
+struct by_member_hello {
+  struct by_fingerprint to; /* of the process that the sender wants to reach; zeros of one that was connected to */
+  const char *handle;       /* of the sender */
+};
+void by_member_hello_write(struct by_writer *writer, const struct by_member_hello *hello);
+/* The handle's text goes to the arena, and is not parsed. BANYAN_ERR_PROTOCOL. */
+BANYAN_CHECK enum banyan_status by_member_hello_read(const void *bytes, size_t length, struct by_arena *arena,
+                                                     struct by_member_hello *out);
+
+/* A paxos WELCOME, and how members of the new membership are reached. Its first one is among them. */
+struct by_member_welcome {
+  uint32_t n; /* up to BY_WELCOME_HANDLES */
+  const char *handles[BY_WELCOME_HANDLES];
+  const void *paxos; /* see by_paxos_welcome_read; borrowed */
+  size_t length;
+};
+void by_member_welcome_write(struct by_writer *writer, const struct by_member_welcome *welcome);
+/* The same. */
+BANYAN_CHECK enum banyan_status by_member_welcome_read(const void *bytes, size_t length, struct by_arena *arena,
+                                                       struct by_member_welcome *out);
+
+#endif

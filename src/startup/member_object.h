@@ -1,0 +1,38 @@
+/* Inside the members of groups that change: shared by memberships.c, which has their life and explicit memberships, and
+ * recovery.c, above it, which has those that members agree on. */
+#ifndef BY_STARTUP_MEMBER_OBJECT_H
+#define BY_STARTUP_MEMBER_OBJECT_H
+
+#include <banyan/elastic.h>
+
+#include "carry.h"
+#include "context.h"
+#include "formation.h"
+#include "member_service.h"
+
+struct banyan_member {
+  struct by_arena arena; /* of what follows */
+  struct banyan_options options;
+  struct by_job_keys keys;
+  enum by_quorum_rule rule;
+  struct by_handle self;
+  char handle[BY_HANDLE_MOST];
+  int listener;        /* where others come to form a membership with this process as the first */
+  uint32_t generation; /* see by_process_generation */
+  struct by_member_service *service;
+  struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
+  char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
+  struct by_context *current;         /* held; NULL: no membership yet */
+  const char **handles;               /* of its members, by rank; the context's */
+  struct by_carried carried;          /* from one to the next */
+};
+
+/* The member, a place for a result and the timeout are valid. BANYAN_ERR_ARGUMENT. */
+BANYAN_CHECK enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out,
+                                                     double timeout);
+/* Forms the membership, which takes the place of the one before. `name`: it is used up. After an error *formed says
+ * whether its members had met. */
+BANYAN_CHECK enum banyan_status by_member_form(struct banyan_member *member, struct by_formation *formation,
+                                               bool *formed, struct banyan_comm **out);
+
+#endif
