@@ -292,40 +292,36 @@ static void test_damaged(void **state) {
 
 /* ---- deaths */
 
-enum { HANDLE = 2048, VICTIM = 1, NEWCOMER = 2 };
+enum { HANDLE = 2048, MEMBERS = 4, FIRST_NEWCOMER = 2, HUGE = 64 * MIB / (int)sizeof(float) };
 
 static struct board {
-  char handles[3][HANDLE];
-  _Atomic int published[3];
+  char handles[MEMBERS][HANDLE];
+  _Atomic int published[MEMBERS];
 } * board;
 
 static struct banyan_comm *form(struct banyan_member *member, const char *name, const int *ids, int n) {
-  const char *handles[3];
+  const char *handles[MEMBERS];
   struct banyan_comm *comm;
   for (int i = 0; i < n; i++) handles[i] = board->handles[ids[i]];
   must(banyan_member_reconfigure(member, name, handles, n, 30, &comm));
   return comm;
 }
 
-/* Ends this process as soon as it has sent something of the state. */
+/* Ends this process when it has sent a part of the state: more than others can have requested at first. */
 static void *die_early(void *argument) {
   struct banyan_comm *comm = argument;
   struct banyan_counters counters;
   do {
     usleep(100);
     banyan_comm_counters(comm, &counters);
-  } while (counters.bytes_sent < 2 * MIB);
+  } while (counters.bytes_sent < 16 * MIB);
   raise(SIGKILL);
   return NULL;
 }
 
-/* A holder dies while a newcomer receives; the newcomer gets the rest from the other one in the next membership. */
-static void interrupted(struct job *job, int id) {
+static struct banyan_member *begin_member(const struct job *job, int id) {
   struct banyan_member *member;
-  struct banyan_state_report report;
-  pthread_t thread;
   char host[16];
-  const int every[] = {0, VICTIM, NEWCOMER}, rest[] = {0, NEWCOMER};
   snprintf(host, sizeof host, "host%d", id);
   setenv("BANYAN_HOST", host, 1);
   must(banyan_member_create(NULL, &member));
@@ -333,41 +329,57 @@ static void interrupted(struct job *job, int id) {
   atomic_store(&board->published[id], 1);
   for (int i = 0; i < job->n; i++)
     while (!atomic_load(&board->published[i])) usleep(500);
-  struct model m = begin_on(form(member, "all", every, 3));
-  size_t n = 64 * MIB / sizeof(float);
-  float *huge = malloc(n * sizeof *huge);
+  return member;
+}
+
+/* Processes 0 and 1 have the state, and one process dies while 2 and 3 receive it, perhaps from each other. Those that
+ * are left get the rest in the next membership. */
+static void interrupted(struct job *job, int id) {
+  int victim = *(const int *)job->argument, every[MEMBERS], rest[MEMBERS], n = 0;
+  bool is_new = id >= FIRST_NEWCOMER;
+  struct banyan_state_report report;
+  pthread_t thread;
+  for (int i = 0; i < MEMBERS; i++) every[i] = i;
+  for (int i = 0; i < MEMBERS; i++)
+    if (i != victim) rest[n++] = i;
+  struct banyan_member *member = begin_member(job, id);
+  struct model m = begin_on(form(member, "all", every, MEMBERS));
+  float *huge = malloc(HUGE * sizeof *huge);
   must_hold(huge);
-  for (size_t i = 0; i < n; i++) huge[i] = id == NEWCOMER ? 0 : element(5, i) + 1;
-  const struct banyan_state_buffer buffer = {"huge", huge, n, BANYAN_FLOAT32};
+  for (size_t i = 0; i < HUGE; i++) huge[i] = is_new ? 0 : element(5, i) + 1;
+  const struct banyan_state_buffer buffer = {"huge", huge, HUGE, BANYAN_FLOAT32};
   must(banyan_state_create(&buffer, 1, &m.state));
-  if (id != NEWCOMER) must(banyan_state_commit(m.state, 5));
-  if (id == VICTIM) must_hold(!pthread_create(&thread, NULL, die_early, m.comm));
+  if (!is_new) must(banyan_state_commit(m.state, 5));
+  if (id == victim) must_hold(!pthread_create(&thread, NULL, die_early, m.comm));
   enum banyan_status status = banyan_state_sync(m.state, m.comm, NULL, NULL), later = status;
   while (later == BANYAN_OK) later = banyan_barrier(m.comm); /* it died at the end, or later */
-  if (later != BANYAN_ERR_PEER_DEAD) rank_fail("rank %d: %s", id, banyan_error_text());
-  must_hold(id != NEWCOMER || banyan_state_version(m.state) == (status == BANYAN_OK ? 5 : -1));
+  if (later != BANYAN_ERR_PEER_DEAD) rank_fail("process %d: %s", id, banyan_error_text());
+  must_hold(!is_new || banyan_state_version(m.state) == (status == BANYAN_OK ? 5 : -1));
   struct banyan_comm *before = m.comm;
-  m.comm = form(member, "rest", rest, 2);
-  m.size = 2;
+  m.comm = form(member, "rest", rest, n);
+  m.size = n;
   banyan_comm_destroy(before);
   must(banyan_state_sync(m.state, m.comm, NULL, &report));
-  for (size_t i = 0; i < n; i++) must_hold(huge[i] == element(5, i) + 1);
-  must_hold(report.version == 5 && report.bytes < n * sizeof *huge); /* some had come */
+  for (size_t i = 0; i < HUGE; i++) must_hold(huge[i] == element(5, i) + 1);
+  must_hold(report.version == 5 && report.bytes < HUGE * sizeof *huge); /* some had come */
   end(&m);
   free(huge);
   banyan_member_destroy(member);
 }
 
 static void test_interrupted(void **state) {
+  static const int victims[] = {1, 0, 3};
   (void)state;
-  memset(board, 0, sizeof *board);
-  struct job job = {.n = 3, .run = interrupted};
-  job_start(&job);
-  job_wait(&job);
-  job_check_exit(&job, 0);
-  job_check_exit(&job, NEWCOMER);
-  job_check_killed(&job, VICTIM, SIGKILL);
-  job_end(&job, false);
+  for (size_t i = 0; i < sizeof victims / sizeof *victims; i++) {
+    memset(board, 0, sizeof *board);
+    struct job job = {.n = MEMBERS, .run = interrupted, .argument = &victims[i]};
+    job_start(&job);
+    job_wait(&job);
+    for (int r = 0; r < MEMBERS; r++)
+      if (r != victims[i]) job_check_exit(&job, r);
+    job_check_killed(&job, victims[i], SIGKILL);
+    job_end(&job, false);
+  }
 }
 
 int main(void) {
