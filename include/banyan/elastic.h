@@ -96,6 +96,26 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_join(struct banyan_memb
  * form a group without this process, where the call returns BANYAN_ERR_CLOSED. May block for a moment. Any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_member *member);
 
+/* Finds the first group of this process: the one call that a program needs before its loop. How, the environment says:
+ *
+ *   under `banyan run` with --min, --max or --restarts, all processes form the first group, and those that are started
+ *     later join the group that there is then. From then on `banyan run` notifies the member of processes that have
+ *     ended, and of the wish that it leaves, for which banyan_member_change_wanted is 1;
+ *   with BANYAN_MEMBERS, handles with commas between them, this process joins the group of one of these;
+ *   else the processes are those that banyan_comm_create meets, by BANYAN_RANK, BANYAN_SIZE and BANYAN_ROOT or the
+ *     variables of Slurm, MPI or torchrun, and this process is alone where there are none.
+ *
+ * Blocks until the group is there, for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for
+ * a plan; of the last way also for its own deadline.
+ *
+ *   BANYAN_ERR_ARGUMENT  the member has a group, or was started before; or a handle is wrong
+ *   BANYAN_ERR_CLOSED    `banyan run` asks this process to leave, or does not take it: the text says why
+ *   BANYAN_ERR_TIMEOUT   too few processes came, or the members did not let this one join
+ *
+ * The caller owns *out. One thread at a time. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_start(struct banyan_member *member, double timeout,
+                                                               struct banyan_comm **out);
+
 /* Whether processes that want to join have asked this one, or this one wants to leave: 1 or 0. Never interrupts a call,
  * and differs between members: at the end of a step they agree by an AllReduce (BANYAN_MAX) of it, and all call
  * banyan_member_recover if the result is 1. Does not block. Any thread. */

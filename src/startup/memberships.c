@@ -106,6 +106,7 @@ static bool is_of_parent(const struct banyan_member *member) {
 
 void banyan_member_destroy(struct banyan_member *member) {
   if (!member || is_of_parent(member)) return;
+  by_directory_destroy(member->directory);
   if (member->service) by_member_service_watch(member->service, 0, NULL, NULL);
   by_member_service_close(member->service);
   release(member->current);
@@ -197,6 +198,9 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,
           formation->membership->n, formation->rank);
   enum banyan_status status = succeed(member, *out, formation->superseded);
+  if (status == BANYAN_OK && member->directory)
+    by_directory_report_member(member->directory, formation->membership->name, formation->rank,
+                               formation->membership->n);
   if (status == BANYAN_OK) return by_join_plan(out, &member->carried);
   banyan_comm_destroy(*out);
   *out = NULL;

@@ -1,16 +1,18 @@
 /* Golden bytes of what `banyan run` and its `run-host` processes send to each other through pipes: the hello, and each
  * type of frame with a payload as its sender makes it, including the description of what a host has to start. Each is
  * read from the pipe and written again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "directory_message.h"
 #include "golden.h"
 #include "launch_io.h"
 
 enum { MOST = 4096 };
 
-static bool types_seen[BY_LAUNCH_ERROR + 1];
+static bool types_seen[BY_LAUNCH_TYPES];
 
 /* ---- a pipe ---- */
 
@@ -85,6 +87,10 @@ static void test_frames(void **state) {
   frame("STDERR", BY_LAUNCH_STDERR, 3, "\0\xff", 2);
   frame("ENDED", BY_LAUNCH_ENDED, 3, "256", 3);
   frame("ERROR", BY_LAUNCH_ERROR, 127, "no such program", 15);
+  frame("ELASTIC", BY_LAUNCH_ELASTIC, 2, "test -e gone", 12);
+  frame("RESTART", BY_LAUNCH_RESTART, 3, "1", 1);
+  frame("MESSAGE", BY_LAUNCH_MESSAGE, 3, "\6\0", 2);
+  frame("LEAVING", BY_LAUNCH_LEAVING, 0, "it got SIGUSR1", 14);
 }
 
 static void test_start(void **state) {
@@ -115,15 +121,47 @@ static void test_start(void **state) {
   close_pipe(&it);
 }
 
+/* ---- what processes that come and go, and the launcher, send to each other */
+
+static void test_directory(void **state) {
+  static const struct by_directory_message messages[] = {{BY_DIRECTORY_REGISTER, 0x010203, 2, "banyan1:AAEC"},
+                                                         {BY_DIRECTORY_MEMBER, 1, 4, "auto-2-5"},
+                                                         {BY_DIRECTORY_FAILED, 1, 0, "rank 2 did not come"},
+                                                         {BY_DIRECTORY_PEER, 0, 0, "banyan1:AAEC"},
+                                                         {BY_DIRECTORY_FIRST, 1, 4, ""},
+                                                         {BY_DIRECTORY_JOIN, 0, 3, ""},
+                                                         {BY_DIRECTORY_DEAD, 0, 0, "banyan1:AAEC"},
+                                                         {BY_DIRECTORY_LEAVE, 0, 0, "it got SIGUSR1"},
+                                                         {BY_DIRECTORY_REFUSED, 0, 0, "of another job"}};
+  static const char *const names[] = {"register", "member", "failed", "peer",   "first",
+                                      "join",     "dead",   "leave",  "refused"};
+  (void)state;
+  for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+    uint8_t bytes[BY_DIRECTORY_MOST];
+    char name[64];
+    struct by_directory_message read;
+    size_t n = by_directory_write(&messages[i], bytes);
+    snprintf(name, sizeof name, "directory: %s", names[i]);
+    golden_bytes(name, bytes, n);
+    bool from_process = messages[i].type < BY_DIRECTORY_PEER;
+    assert_ok(by_directory_read(bytes, n, from_process, &read));
+    assert_true(read.type == messages[i].type && read.number == messages[i].number && read.count == messages[i].count);
+    assert_string_equal(read.text, messages[i].text);
+    assert_status(by_directory_read(bytes, n, !from_process, &read), BANYAN_ERR_PROTOCOL);
+    assert_status(by_directory_read(bytes, n - 1, from_process, &read), BANYAN_ERR_PROTOCOL);
+  }
+}
+
 static void test_all_types(void **state) {
   (void)state;
-  for (int type = BY_LAUNCH_PORT; type <= BY_LAUNCH_ERROR; type++)
+  for (int type = BY_LAUNCH_PORT; type < BY_LAUNCH_TYPES; type++)
     if (!types_seen[type]) fail_msg("there is no frame of type %d", type);
 }
 
 int golden_launch(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
-                                     cmocka_unit_test(test_all_types), cmocka_unit_test(golden_end)};
+                                     cmocka_unit_test(test_directory), cmocka_unit_test(test_all_types),
+                                     cmocka_unit_test(golden_end)};
   golden_begin("launch", "Frames between `banyan run` and the hosts that it starts ranks on.");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 
 #include "address.h"
 #include "clock.h"
+#include "elastic_job.h"
 #include "handshake.h"
 #include "launch_io.h"
 #include "process.h"
@@ -39,6 +40,8 @@ struct launcher {
   const struct by_job *job;
   struct by_launch_link *links;
   size_t n_links;
+  struct by_elastic *elastic; /* of a job whose processes may come and go; NULL: they may not */
+  uint64_t elastic_next;      /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
   struct pollfd *polled;
   struct by_text root; /* host:port of rank 0 */
@@ -85,14 +88,30 @@ static void fail_job(struct launcher *l, int exit_code, enum launch_state next) 
     enter(l, next);
 }
 
+/* Whether what happens to ranks is for the job's supervisor to judge: until the job is to end. */
+static bool is_supervised(const struct launcher *l) {
+  return l->elastic && l->state <= RUNNING && !l->forwarded && !l->given_up;
+}
+
 static void report_host_failed(struct launcher *l, const struct by_launch_link *link, const char *text) {
   if (l->state < ENDING) by_output_print(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
 }
 
-/* A job does without helpers and servers. */
-static void fail_host(struct launcher *l, const struct by_launch_link *link, const char *text) {
+/* Gives up a host; what still runs there ends with its run-host, as soon as that sees it. */
+static void lose_host(struct launcher *l, struct by_launch_link *link) {
+  for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
+  by_launch_link_shut(link);
+  link->live = 0;
+  for (int i = 0; i < link->host->ranks && is_supervised(l); i++) by_elastic_lost(l->elastic, link->host->first + i);
+}
+
+/* A job does without helpers and servers, and one whose processes may come and go without hosts. */
+static void fail_host(struct launcher *l, struct by_launch_link *link, const char *text) {
   report_host_failed(l, link, text);
-  if (!link->host->beside) fail_job(l, 1, REPORTING);
+  if (is_supervised(l))
+    lose_host(l, link);
+  else if (!link->host->beside)
+    fail_job(l, 1, REPORTING);
 }
 
 static void report_rank(struct launcher *l, const struct by_launch_link *link, int rank, int status) {
@@ -120,6 +139,11 @@ static void report_early(struct launcher *l) {
 static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank, int status) {
   by_output_end(&l->output, rank);
   link->live--;
+  if (is_supervised(l)) {
+    by_elastic_ended(l->elastic, rank, status);
+    if (!link->live && !by_elastic_needs(l->elastic, link->host->first, link->host->ranks)) by_launch_link_shut(link);
+    return;
+  }
   if (status == 0 && !link->host->beside && l->state <= RUNNING && l->n_early++ < MOST_REPORTS)
     l->early[l->n_early - 1] = rank;
   if (status == 0) return;
@@ -153,9 +177,13 @@ static void send_start(struct launcher *l, struct by_launch_link *link) {
   const char *self = link->host->local ? "/proc/self/exe" : l->job->remote;
   const char *const help[] = {self, "helper", NULL}, *const serve[] = {self, "server", "--trees", trees, NULL};
   const char *const *const commands[] = {(const char *const *)l->job->command, help, serve};
+  if (l->elastic) {
+    const char *preemption = l->job->elastic->preemption ? l->job->elastic->preemption : "";
+    by_pipe_frame(&link->to, BY_LAUNCH_ELASTIC, (uint32_t)link->local, preemption, strlen(preemption));
+  }
   struct by_host_job start = {.first = link->host->first,
                               .ranks = link->host->ranks,
-                              .size = l->job->ranks,
+                              .size = MAX(l->job->ranks, link->host->first + link->host->ranks),
                               .pin = !l->job->pin        ? -1
                                      : link->host->local ? link->host->first
                                                          : 0,
@@ -207,6 +235,12 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
     by_output_take(&l->output, rank, 1, frame->payload, frame->length);
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
     rank_ended(l, link, rank, atoi(frame->payload));
+  else if (frame->type == BY_LAUNCH_MESSAGE && is_rank && l->elastic) {
+    if (is_supervised(l)) by_elastic_received(l->elastic, rank, frame->payload, frame->length);
+  } else if (frame->type == BY_LAUNCH_LEAVING && l->elastic) {
+    if (is_supervised(l)) by_elastic_leave(l->elastic, link->host->first, link->host->ranks, frame->payload);
+  } else if (frame->type == BY_LAUNCH_ERROR && link->answer_by && is_supervised(l))
+    fail_host(l, link, frame->payload); /* the others began without it */
   else if (frame->type == BY_LAUNCH_ERROR) {
     report_host_failed(l, link, frame->payload); /* with the text of the host */
     if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
@@ -246,12 +280,14 @@ static const char *lost_text(const struct by_launch_link *link, int status) {
 static void link_ended(struct launcher *l, struct by_launch_link *link) {
   char text[256], how[96];
   by_cli_close(&link->from_fd);
-  if (!link->live) return; /* fini() waits for it */
+  if (!link->live && !is_supervised(l)) return; /* fini() waits for it */
   if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
   int status = by_launch_link_wait(link, l->timeout);
   while (handle_errors(l, link)) continue;
   snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
+  bool supervised = is_supervised(l);
   fail_host(l, link, text);
+  if (supervised) return;
   for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
   link->live = 0;
 }
@@ -273,8 +309,8 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
 
 static bool all_ready(const struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++)
-    if (!l->links[i].ready && !l->links[i].host->beside) return false;
-  return l->root.length > 0;
+    if (!l->links[i].ready && !l->links[i].host->beside && !(l->elastic && l->links[i].from_fd < 0)) return false;
+  return l->root.length > 0 || (l->elastic && l->links[0].from_fd < 0);
 }
 
 static int live(const struct launcher *l, bool beside) {
@@ -297,6 +333,13 @@ static void take_signal(struct launcher *l, int signal_number) {
     enter(l, KILLED);
     return;
   }
+  if (is_supervised(l) && l->state == RUNNING && (signal_number == SIGUSR1 || signal_number == SIGUSR2)) {
+    if (signal_number == SIGUSR1)
+      by_elastic_leave_all(l->elastic, "SIGUSR1");
+    else
+      broadcast_signal(l, SIGUSR2);
+    return;
+  }
   l->forwarded = signal_number;
   if (l->state == STARTING)
     fail_job(l, 128 + signal_number, ENDING);
@@ -304,15 +347,28 @@ static void take_signal(struct launcher *l, int signal_number) {
     broadcast_signal(l, signal_number);
 }
 
+/* A job whose processes may come and go does without hosts that do not answer. */
+static void lose_silent(struct launcher *l, uint64_t now) {
+  for (size_t i = 0; i < l->n_links; i++) {
+    struct by_launch_link *link = &l->links[i];
+    if (!link->ready && link->from_fd >= 0 && now >= (link->answer_by ? link->answer_by : l->deadline))
+      fail_host(l, link, "no answer (--start-timeout)");
+  }
+}
+
 static void pass_deadline(struct launcher *l) {
   uint64_t now = by_clock_now(&by_clock_system);
+  if (is_supervised(l)) lose_silent(l, now);
   if (now >= l->job_end && l->state < ENDING) {
     by_output_print(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title,
                     l->job->timeout);
     fail_job(l, EXIT_TIMEOUT, ENDING);
   }
   if (now < l->deadline) return;
-  if (l->state == STARTING) { /* the first host that has not answered; rank 0's if all have, but it found no port */
+  if (is_supervised(l)) { /* all have answered, but the first one found no port; RUNNING has no deadline */
+    if (!all_ready(l)) fail_host(l, &l->links[0], "no port (--start-timeout)");
+  } else if (l->state ==
+             STARTING) { /* the first host that has not answered; rank 0's if all have, but it found no port */
     size_t i = 0;
     while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
     fail_host(l, &l->links[i < l->n_links ? i : 0], "no answer (--start-timeout)");
@@ -352,6 +408,7 @@ static size_t fill_polled(struct launcher *l) {
 
 static int milliseconds_left(const struct launcher *l) {
   uint64_t until = MIN(l->deadline, l->state < ENDING ? l->job_end : UINT64_MAX);
+  if (is_supervised(l)) until = MIN(until, l->elastic_next);
   if (until == UINT64_MAX) return -1;
   uint64_t now = by_clock_now(&by_clock_system);
   return until <= now ? 0 : (int)MIN((until - now) / BY_MILLISECOND + 1, 3600000);
@@ -374,10 +431,11 @@ static void serve(struct launcher *l) {
     take_signal(l, (int)info.ssi_signo);
   check_output(l);
   pass_deadline(l);
+  if (is_supervised(l) && l->state == RUNNING) l->elastic_next = by_elastic_tick(l->elastic);
 }
 
 static void loop(struct launcher *l) {
-  while (live(l, false)) {
+  while (is_supervised(l) ? by_elastic_waits(l->elastic) : live(l, false)) {
     serve(l);
     if (l->state > RUNNING || (l->state == STARTING && !all_ready(l))) continue;
     for (size_t i = 0; i < l->n_links; i++) { /* that of a helper or a server may answer later than all others */
@@ -390,18 +448,63 @@ static void loop(struct launcher *l) {
   }
 }
 
+static enum banyan_status open_link(struct launcher *l, const struct by_launch_host *host) {
+  size_t n = l->n_links + 1;
+  l->links = by_cli_alloc(l->links, n * sizeof *l->links);
+  l->polled = by_cli_alloc(l->polled, (OUR_FDS + 3 * n) * sizeof *l->polled);
+  enum banyan_status status = by_launch_link_open(l->job, host, &l->links[l->n_links++]);
+  if (status == BANYAN_OK) return status;
+  by_output_print(&l->output, "%s: host %s: %s", l->job->title, host->name, banyan_error_text());
+  if (l->elastic) lose_host(l, &l->links[n - 1]);
+  return status;
+}
+
 static void open_links(struct launcher *l) {
   const struct by_launch_hosts *hosts = l->job->hosts;
-  l->links = by_cli_alloc(NULL, hosts->count * sizeof *l->links);
-  l->polled = by_cli_alloc(NULL, (OUR_FDS + 3 * hosts->count) * sizeof *l->polled);
-  for (; l->n_links < hosts->count; l->n_links++) {
-    if (by_launch_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
-    by_output_print(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
-    if (hosts->items[l->n_links].beside) continue;
+  for (size_t i = 0; i < hosts->count && !l->given_up; i++) {
+    if (open_link(l, &hosts->items[i]) == BANYAN_OK || hosts->items[i].beside || l->elastic) continue;
     l->exit_code = 1;
     l->given_up = true;
-    return;
   }
+}
+
+/* ---- jobs whose processes may come and go */
+
+static void send_about_process(void *context, int process, enum by_launch_frame_type type, const void *payload,
+                               size_t length) {
+  struct launcher *l = context;
+  for (size_t i = 0; i < l->n_links; i++) {
+    struct by_launch_link *link = &l->links[i];
+    if (process < link->host->first || process >= link->host->first + link->host->ranks) continue;
+    by_pipe_frame(&link->to, type, (uint32_t)process, payload, length);
+    if (type == BY_LAUNCH_RESTART) link->live++;
+  }
+}
+
+static void open_more(void *context, const struct by_launch_host *host, int local) {
+  struct launcher *l = context;
+  by_output_grow(&l->output, host->first + host->ranks);
+  if (open_link(l, host)) return;
+  l->links[l->n_links - 1].local = local;
+  l->links[l->n_links - 1].answer_by = from_now(l->job->start);
+}
+
+static void print_line(void *context, const char *line) {
+  struct launcher *l = context;
+  if (!l->quiet) by_output_print(&l->output, "%s", line);
+}
+
+static void end_elastic(void *context, int exit_code) {
+  fail_job(context, exit_code, ENDING);
+}
+
+static void begin_elastic(struct launcher *l) {
+  static const char name[] = "BANYAN_KEY=";
+  const struct by_elastic_events events = {l, send_about_process, open_more, print_line, end_elastic};
+  const char *key = "";
+  for (char *const *e = l->job->environment; *e; e++)
+    if (!strncmp(*e, name, sizeof name - 1)) key = *e + sizeof name - 1;
+  l->elastic = by_elastic_create(l->job->title, l->job->elastic, l->job->hosts, key, &events);
 }
 
 /* All have ended: the remaining output is printed, unless it is closed. */
@@ -422,6 +525,7 @@ static void fini(struct launcher *l) {
   free(l->polled);
   by_text_fini(&l->root);
   by_output_fini(&l->output);
+  by_elastic_destroy(l->elastic);
   close(l->signals);
 }
 
@@ -431,11 +535,12 @@ struct by_job by_job_usual(const char *title) {
 
 int by_launch(const struct by_job *job) {
   static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, 0};
-  struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
+  struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX, .elastic_next = UINT64_MAX};
   struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   l.signals = by_signal_descriptor(signals);
+  if (job->elastic) begin_elastic(&l);
   open_links(&l);
   by_pipe_init(&ask, -1, 0);
   by_pipe_string(&ask, job->ports ? job->ports : "");
@@ -448,6 +553,7 @@ int by_launch(const struct by_job *job) {
     l.job_end = UINT64_MAX;
     while (live(&l, true)) serve(&l);
   }
+  if (is_supervised(&l)) l.exit_code = by_elastic_exit_code(l.elastic);
   finish(&l);
   fini(&l);
   return l.exit_code;

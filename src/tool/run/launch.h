@@ -110,6 +110,8 @@ enum by_output_mode {
 /* By the place among BY_OUTPUT_CHOICES: "auto" is rank0 for a command with --json, else `usual`. */
 enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual);
 
+struct by_elastic_options;
+
 struct by_job {
   const char *title; /* of messages: "banyan run" */
   const struct by_launch_hosts *hosts;
@@ -129,12 +131,14 @@ struct by_job {
   const char *remote;    /* this command's path on other hosts */
   const char *ports;     /* range of rank 0's port; NULL: any */
   const char *interface; /* whose addresses are rank 0's; NULL: all that it has, and what the user calls it */
+  const struct by_elastic_options *elastic; /* processes may come and go, see elastic_job.h; NULL: a failure ends all */
 };
 
 /* Without time limit; 1 s to report a failure, 5 s between signals, 60 s for hosts to answer. */
 struct by_job by_job_usual(const char *title);
 /* Blocks. Returns the exit code: 0; that of the rank that failed first (128 +
- * signal when killed); 124 after the timeout; 1 when nothing could be started. */
+ * signal when killed), or as supervisor.h says where processes may come and go;
+ * 124 after the timeout; 1 when nothing could be started. */
 int by_launch(const struct by_job *job);
 
 /* ---- how ranks ended, for people and as an exit code */

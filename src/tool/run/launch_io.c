@@ -106,7 +106,7 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   if (by_pipe_waiting(pipe) < HEADER_BYTES) return 0;
   memcpy(header, pipe->data + pipe->start, HEADER_BYTES);
   for (int i = 0; i < 3; i++) header[i] = le32toh(header[i]);
-  if (header[0] < BY_LAUNCH_PORT || header[0] > BY_LAUNCH_ERROR || header[2] > MOST_PAYLOAD) return -1;
+  if (header[0] < BY_LAUNCH_PORT || header[0] >= BY_LAUNCH_TYPES || header[2] > MOST_PAYLOAD) return -1;
   if (by_pipe_waiting(pipe) - HEADER_BYTES < header[2]) return 0;
   pipe->payload = by_cli_alloc(pipe->payload, (size_t)header[2] + 1);
   memcpy(pipe->payload, pipe->data + pipe->start + HEADER_BYTES, header[2]);
@@ -257,7 +257,8 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
 
 /* The words of the ssh command, the host, and one word for the shell there. */
 static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_link *link) {
-  const char *argv[MOST_SSH_WORDS + 3] = {NULL};
+  static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
+  const char *argv[MOST_SSH_WORDS + sizeof alive / sizeof *alive + 3] = {NULL};
   char *words = by_cli_print("%s", job->ssh), *save;
   struct by_text shell = {0};
   size_t n = 0;
@@ -266,6 +267,8 @@ static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_l
   by_text_add(&shell, "exec ");
   add_quoted(&shell, job->remote);
   by_text_add(&shell, " run-host");
+  if (job->elastic && !strcmp(job->ssh, "ssh")) /* so that a host that vanishes is noticed */
+    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) argv[n++] = alive[i];
   argv[n] = link->host->destination;
   argv[n + 1] = by_text_get(&shell);
   enum banyan_status status =
@@ -329,11 +332,17 @@ void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter
 enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
-  *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
+  *output = (struct by_output){.mode = mode, .labels = labels};
   by_pipe_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
   by_pipe_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
-  size_t bytes = 2 * (size_t)ranks * sizeof *output->lines;
-  output->lines = memset(by_cli_alloc(NULL, bytes), 0, bytes);
+  by_output_grow(output, ranks);
+}
+
+void by_output_grow(struct by_output *output, int ranks) {
+  size_t had = 2 * (size_t)output->ranks, has = 2 * (size_t)ranks;
+  output->lines = by_cli_alloc(output->lines, has * sizeof *output->lines);
+  memset(output->lines + had, 0, (has - had) * sizeof *output->lines);
+  output->ranks = ranks;
 }
 
 void by_output_fini(struct by_output *output) {

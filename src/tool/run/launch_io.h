@@ -43,6 +43,15 @@ enum by_launch_frame_type {
   BY_LAUNCH_STDERR,
   BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal */
   BY_LAUNCH_ERROR, /* payload: text; number: the job's exit code, 0: 1; the host gives up */
+  /* of jobs whose processes may come and go; to a host */
+  BY_LAUNCH_ELASTIC, /* before START: the host stays when its ranks have ended. payload: the preemption command, or "";
+                      * number: the local rank of its first rank, which others of this machine precede */
+  BY_LAUNCH_RESTART, /* number: rank, to be started again; payload: how often it was started before, in decimal */
+  /* to and from a host */
+  BY_LAUNCH_MESSAGE, /* number: rank; payload: see directory_message.h */
+  /* from a host */
+  BY_LAUNCH_LEAVING, /* it is about to be taken away. payload: why */
+  BY_LAUNCH_TYPES
 };
 
 /* Sent by a host before its first frame; what a login script prints before it is no frame. */
@@ -95,6 +104,8 @@ struct by_launch_link {
   bool ready;            /* has sent BY_LAUNCH_HELLO */
   bool started;          /* has received what to start */
   int live;              /* ranks there that have not ended */
+  int local;             /* ranks of this machine that precede its own, which other links started */
+  uint64_t answer_by;    /* what has not sent its hello then is given up; 0: as the whole job */
 };
 
 /* Starts run-host for a host. */
@@ -124,6 +135,8 @@ struct by_output {
 /* `labels` must outlive the output. */
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels);
 void by_output_fini(struct by_output *output);
+/* There are more ranks from now on. */
+void by_output_grow(struct by_output *output, int ranks);
 /* `stream` is 0 for stdout, 1 for stderr. */
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length);
 /* The rank has ended: its last lines are ended too. */

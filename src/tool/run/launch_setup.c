@@ -221,7 +221,8 @@ enum banyan_status by_job_environment_init(struct by_job_environment *environmen
   char key[BY_KEY_TEXT];
   *environment = (struct by_job_environment){0};
   for (char **e = environ; *e; e++)
-    if (!strncmp(*e, "BANYAN_", 7)) by_job_environment_copy(environment, *e);
+    if (!strncmp(*e, "BANYAN_", 7) && strncmp(*e, "BANYAN_LAUNCHER=", 16) != 0)
+      by_job_environment_copy(environment, *e);
   BY_TRY(by_key_random(key));
   by_job_environment_set(environment, "BANYAN_KEY", key);
   return BANYAN_OK;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "elastic_job.h"
 #include "launch.h"
 #include "process.h"
 #include "settings.h"
@@ -16,7 +17,9 @@ struct run_options {
   long ranks;
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
-  int output, transport; /* transport -1: not given */
+  int output, transport;      /* transport -1: not given */
+  long least, most, restarts; /* -1: not given */
+  struct by_elastic_options elastic;
 };
 
 #define VALUES struct run_options
@@ -52,6 +55,19 @@ static const struct by_option options[] = {
                "default 1 s"),
     BY_SECONDS("grace", 0, job.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
     BY_SECONDS("start-timeout", 0, job.start, "TIME", "time within which every host must answer; default 60 s"),
+    BY_INT("min", 0, least, "N", 1, BY_MOST_RANKS,
+           "processes may come and go: the job goes on while there are at\nleast N; default: all that are started"),
+    BY_INT(
+        "max", 0, most, "M", 1, BY_MOST_RANKS,
+        "at most M processes at a time, for which the host file may\ngain hosts later; default: all that are started, "
+        "or all slots of\nthe host file"),
+    BY_INT("restarts", 0, restarts, "R", 0, BY_MOST_RANKS, "start processes that die again, R times in all; default 0"),
+    BY_SECONDS("min-timeout", 0, elastic.patience, "TIME",
+               "end the job when it has had fewer than --min processes for\nthis long; default 60 s"),
+    BY_TEXT(
+        "preempt-command", 0, elastic.preemption, "COMMAND",
+        "every host runs this shell command every 2 s; once it ends with\nexit code 0, the host's processes are asked "
+        "to leave"),
     BY_TEXT("ssh", 0, job.ssh, "COMMAND", "command that reaches other hosts, split at spaces; default\n\"ssh\""),
     BY_TEXT("remote", 0, job.remote, "PATH", "the banyan command on other hosts; default: this one's path"),
     {.name = NULL},
@@ -67,8 +83,18 @@ static const struct by_command command = {
              "empty. Where several ranks share a host, they get OMP_NUM_THREADS=1 unless it is\n"
              "set.\n"
              "\n"
+             "With --min, --max or --restarts, processes may come and go, in programs that use\n"
+             "banyan_member_start or Python's banyan.elastic. Those that die are started again,\n"
+             "after a pause if that comes soon after their start; the others go on meanwhile.\n"
+             "The host file is read again when it changes: new lines start processes, and those\n"
+             "of removed lines are asked to leave. SIGUSR1 asks all processes to leave, and to\n"
+             "one host's `banyan run-host`, as Slurm sends it to steps, those of this host. A\n"
+             "process that ends with exit code 0 has finished and is not started again.\n"
+             "\n"
              "Returns the exit code of the rank that failed first (128 + signal if it was\n"
-             "killed), 124 after --timeout, 0 if none failed.",
+             "killed), 124 after --timeout, 0 if none failed. Where processes may come and go:\n"
+             "0 if one has finished and none failed after that, 75 if all left on request\n"
+             "before, else the exit code of the last one that failed.",
     .options = options,
     .least_operands = 1,
     .missing = "no command for the ranks: give one",
@@ -115,11 +141,19 @@ struct crew {
   int processes; /* in all; a server process serves several */
 };
 
+static enum banyan_status read_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
+  for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
+  return run->hostfile ? by_hosts_read(hosts, run->hostfile) : BANYAN_OK;
+}
+
+static bool is_elastic(const struct run_options *run) {
+  return run->least >= 0 || run->most >= 0 || run->restarts >= 0;
+}
+
 static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
   static const char variable[] = "BANYAN_HOST=";
   if (!run->job.ssh[strspn(run->job.ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
-  for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
-  if (run->hostfile) BY_TRY(by_hosts_read(hosts, run->hostfile));
+  BY_TRY(read_hosts(run, hosts));
   if (!hosts->count && !run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
   /* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
   for (int i = 0; i < run->environment.count && !hosts->count; i++)
@@ -130,12 +164,43 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
   if (crew->ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
+  if (!run->ranks && run->most >= 0 && crew->ranks > run->most) crew->ranks = (int)run->most;
   BY_TRY(by_hosts_place(hosts, crew->ranks));
   if (run->job.ports) BY_TRY(check_ports(run->job.ports, crew->ranks, hosts));
   BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
   return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);
+}
+
+static enum banyan_status read_again(void *context, struct by_launch_hosts *out) {
+  return read_hosts(context, out);
+}
+
+/* What the options say of processes that come and go; nothing, if there is none of these. */
+static enum banyan_status set_elastic(struct run_options *run, const struct crew *crew) {
+  struct by_elastic_options *e = &run->elastic;
+  if (!is_elastic(run)) {
+    if (!e->preemption) return BANYAN_OK;
+    return by_fail(BANYAN_ERR_ARGUMENT, "--preempt-command needs --min, --max or --restarts");
+  }
+  if (crew->processes > crew->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
+  e->least = run->least >= 0 ? (int)run->least : crew->ranks;
+  e->most = run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : crew->ranks;
+  e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;
+  e->start = run->job.start;
+  e->hostfile = run->hostfile;
+  e->read = read_again;
+  e->context = run;
+  if (e->least > crew->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--min %d is more than the %d processes that are started", e->least,
+                   crew->ranks);
+  if (e->most < crew->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--max %d is less than the %d processes that are started", e->most,
+                   crew->ranks);
+  run->job.elastic = e;
+  return BANYAN_OK;
 }
 
 static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
@@ -196,14 +261,19 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
 }
 
 int by_cli_run(int argc, char **argv) {
-  struct run_options run = {.job = by_job_usual(command.name), .transport = -1};
+  struct run_options run = {.job = by_job_usual(command.name),
+                            .transport = -1,
+                            .least = -1,
+                            .most = -1,
+                            .restarts = -1,
+                            .elastic = {.patience = 60}};
   struct by_operands operands;
   struct by_launch_hosts hosts;
   struct crew crew = {0};
   int exit_code = by_options_parse(&command, argc, argv, &run, &operands);
   if (exit_code >= 0) return exit_code;
   by_hosts_init(&hosts);
-  if (place(&run, &hosts, &crew))
+  if (place(&run, &hosts, &crew) || set_elastic(&run, &crew))
     exit_code = by_command_misused(&command);
   else
     exit_code = launch(&run, &hosts, &crew, &operands);

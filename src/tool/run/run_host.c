@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -15,12 +16,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "commands.h"
+#include "host_directory.h"
 #include "interface.h"
 #include "launch_io.h"
 #include "log.h"
+#include "preemption.h"
 #include "process.h"
 #include "socket.h"
+#include "text.h"
 
 /* ---- The processes of the ranks of one host. Each leads a process group of its own and ends with this process; what
  * they leave behind becomes a child of this process and is killed by sweep. One thread. */
@@ -28,6 +33,13 @@
 struct rank_process {
   pid_t pid;    /* 0: has ended, or was never started */
   int pipes[2]; /* its stdout and stderr to read; -1: closed */
+  int starts;   /* before this one */
+};
+
+/* Of a job whose processes may come and go: where they register, and how many of this machine precede its own. */
+struct elastic_place {
+  const char *directory; /* NULL: not such a job */
+  int local;
 };
 
 static struct rlimit files; /* the limit as it was found, which ranks get back */
@@ -38,11 +50,14 @@ static void set_number(const char *name, int number) {
   setenv(name, text, 1);
 }
 
-static void set_environment(const struct by_host_job *job, int index) {
+static void set_environment(const struct by_host_job *job, int index, const struct elastic_place *elastic, int starts) {
   for (char **e = job->environment; *e; e++) putenv(*e);
   set_number("BANYAN_RANK", job->first + index);
   set_number("BANYAN_SIZE", job->size);
-  set_number("BANYAN_LOCAL_RANK", index);
+  set_number("BANYAN_LOCAL_RANK", elastic->local + index);
+  unsetenv("BANYAN_LAUNCHER"); /* of a job that this one is in */
+  if (elastic->directory)
+    putenv(by_cli_print("BANYAN_LAUNCHER=%s:%d:%d", elastic->directory, job->first + index, starts));
   set_number("BANYAN_LOCAL_SIZE", job->ranks);
   if (job->ranks == 1 || getenv("OMP_NUM_THREADS")) return;
   setenv("OMP_NUM_THREADS", "1", 1); /* else each rank starts as many threads as there are cores */
@@ -55,14 +70,17 @@ static int exit_code_of(int reason) {
 }
 
 /* In the child: becomes the rank, or reports why it cannot. */
-static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_t parent, int failed) {
+static _Noreturn void become_rank(const struct by_host_job *job, int index, const struct elastic_place *elastic,
+                                  int starts, pid_t parent, int failed) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
   by_restore_signals();
+  if (elastic->directory)
+    signal(SIGUSR1, SIG_IGN); /* Slurm sends it to all processes of a step; we ask them to leave */
   if (files.rlim_max) setrlimit(RLIMIT_NOFILE, &files);
   if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
-  set_environment(job, index);
+  set_environment(job, index, elastic, starts);
   execvp(job->command[0], job->command);
   int reason = errno;
   if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
@@ -84,8 +102,8 @@ static enum banyan_status handle_failure(const struct by_host_job *job, int fail
 
 /* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
  * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others report it on their stderr. */
-static enum banyan_status start_rank(const struct by_host_job *job, int index, struct rank_process *out,
-                                     int *exit_code) {
+static enum banyan_status start_rank(const struct by_host_job *job, int index, const struct elastic_place *elastic,
+                                     struct rank_process *out, int *exit_code) {
   int pipes[3][2] = {[2] = {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   bool ready = by_cli_pipes(pipes, index == 0 ? 3 : 2) && nothing >= 0;
   pid_t parent = getpid(), pid = ready ? fork() : -1;
@@ -93,7 +111,7 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
     dup2(nothing, STDIN_FILENO);
     dup2(pipes[0][1], STDOUT_FILENO);
     dup2(pipes[1][1], STDERR_FILENO);
-    become_rank(job, index, parent, pipes[2][1]);
+    become_rank(job, index, elastic, out->starts, parent, pipes[2][1]);
   }
   int reason = errno;
   by_cli_close(&nothing);
@@ -104,7 +122,7 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
   if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
   setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
   for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
-  *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}};
+  *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}, .starts = out->starts};
   return index == 0 ? handle_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
 }
 
@@ -147,9 +165,13 @@ struct host {
   char *payload; /* the job's strings */
   struct by_host_job job;
   struct rank_process *ranks;
-  struct pollfd *polled; /* 3 of our own, then two of each rank */
+  struct pollfd *polled; /* 3 of our own, two of each rank, then those of the directory */
   int live;
   bool started, ending;
+  bool is_elastic;                     /* processes of this job come and go */
+  struct by_host_directory *directory; /* of such a job that has started; else NULL */
+  struct elastic_place elastic;
+  struct by_preemption preemption;
   int exit_code; /* the job's, where a command cannot be run here */
 };
 
@@ -181,26 +203,9 @@ static void end_rank(struct host *host, int index, int status) {
   drain(host, index, 1);
   host->ranks[index].pid = 0;
   host->live--;
+  if (host->directory) by_host_directory_forget(host->directory, (uint32_t)(host->job.first + index));
   by_pipe_frame(&host->out, BY_LAUNCH_ENDED, (uint32_t)(host->job.first + index), text,
                 (size_t)snprintf(text, sizeof text, "%d", status));
-}
-
-static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
-  if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
-  host->payload = host->in.payload;
-  host->in.payload = NULL;
-  BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
-  size_t n = (size_t)host->job.ranks;
-  host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
-  host->polled = by_cli_alloc(host->polled, (3 + 2 * n) * sizeof *host->polled);
-  for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
-  host->started = true;
-  const char *directory = host->job.directory;
-  if (*directory && chdir(directory))
-    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
-  for (int i = 0; i < host->job.ranks; i++, host->live++)
-    BY_TRY(start_rank(&host->job, i, &host->ranks[i], &host->exit_code));
-  return BANYAN_OK;
 }
 
 static enum banyan_status find_port(struct host *host, const char *text, int *port) {
@@ -230,6 +235,79 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   return BANYAN_OK;
 }
 
+/* ---- jobs whose processes may come and go */
+
+static int starts_of(void *context, uint32_t process) {
+  const struct host *host = context;
+  uint32_t index = process - (uint32_t)host->job.first;
+  return host->started && index < (uint32_t)host->job.ranks && host->ranks[index].pid ? host->ranks[index].starts : -1;
+}
+
+static void pass_on(void *context, uint32_t process, const void *message, size_t length) {
+  struct host *host = context;
+  by_pipe_frame(&host->out, BY_LAUNCH_MESSAGE, process, message, length);
+}
+
+static void announce_leaving(struct host *host, const char *why) {
+  by_pipe_frame(&host->out, BY_LAUNCH_LEAVING, 0, why, strlen(why));
+}
+
+static enum banyan_status open_directory(struct host *host) {
+  const struct by_host_directory_events events = {.context = host, .starts = starts_of, .received = pass_on};
+  BY_TRY(by_host_directory_create(host->job.ranks, &events, &host->directory));
+  host->elastic.directory = by_host_directory_name(host->directory);
+  return BANYAN_OK;
+}
+
+static enum banyan_status become_elastic(struct host *host, const struct by_launch_frame *frame) {
+  if (host->is_elastic || host->started || frame->number > BY_MOST_RANKS)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the job cannot be made one whose processes come and go");
+  host->is_elastic = true;
+  host->elastic.local = (int)frame->number;
+  by_preemption_init(&host->preemption, frame->payload, by_clock_now(&by_clock_system));
+  close(host->signals);
+  host->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, 0});
+  return BANYAN_OK;
+}
+
+/* A rank that cannot be started ends as one that a shell could not start. */
+static enum banyan_status restart(struct host *host, const struct by_launch_frame *frame) {
+  uint32_t index = frame->number - (uint32_t)host->job.first;
+  long starts = 0;
+  if (!host->directory || !host->started || index >= (uint32_t)host->job.ranks || host->ranks[index].pid)
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u cannot be started again", frame->number);
+  BY_TRY(by_parse_int("starts", frame->payload, 1, BY_DIRECTORY_PROCESSES - 1, &starts));
+  struct rank_process *rank = &host->ranks[index];
+  int exit_code = 1;
+  rank->starts = (int)starts;
+  host->live++;
+  if (start_rank(&host->job, (int)index, &host->elastic, rank, &exit_code) == BANYAN_OK) return BANYAN_OK;
+  const char *text = banyan_error_text();
+  by_pipe_frame(&host->out, BY_LAUNCH_STDERR, frame->number, text, strlen(text));
+  if (!rank->pid) end_rank(host, (int)index, W_EXITCODE(exit_code, 0));
+  return BANYAN_OK;
+}
+
+static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
+  if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
+  host->payload = host->in.payload;
+  host->in.payload = NULL;
+  BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
+  size_t n = (size_t)host->job.ranks;
+  host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
+  if (host->is_elastic) BY_TRY(open_directory(host));
+  size_t more = host->directory ? by_host_directory_most(host->directory) : 0;
+  host->polled = by_cli_alloc(host->polled, (3 + 2 * n + more) * sizeof *host->polled);
+  for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
+  host->started = true;
+  const char *directory = host->job.directory;
+  if (*directory && chdir(directory))
+    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
+  for (int i = 0; i < host->job.ranks; i++, host->live++)
+    BY_TRY(start_rank(&host->job, i, &host->elastic, &host->ranks[i], &host->exit_code));
+  return BANYAN_OK;
+}
+
 static enum banyan_status handle_frame(struct host *host, const struct by_launch_frame *frame) {
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
@@ -237,6 +315,11 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
   case BY_LAUNCH_SIGNAL:
     for (int i = 0; i < host->job.ranks && host->started; i++)
       if (host->ranks[i].pid) kill(-host->ranks[i].pid, (int)frame->number);
+    return BANYAN_OK;
+  case BY_LAUNCH_ELASTIC: return become_elastic(host, frame);
+  case BY_LAUNCH_RESTART: return restart(host, frame);
+  case BY_LAUNCH_MESSAGE:
+    if (host->directory) by_host_directory_send(host->directory, frame->number, frame->payload, frame->length);
     return BANYAN_OK;
   default: return by_fail(BANYAN_ERR_PROTOCOL, "frame of type %d", (int)frame->type);
   }
@@ -260,10 +343,18 @@ static void take_signals(struct host *host) {
   struct signalfd_siginfo info;
   int status;
   while (read(host->signals, &info, sizeof info) == sizeof info)
-    if (info.ssi_signo != SIGCHLD) host->ending = true;
-  for (pid_t pid; (pid = reap_next(&status));)
+    if (info.ssi_signo == SIGUSR1)
+      announce_leaving(host, "it got SIGUSR1");
+    else if (info.ssi_signo != SIGCHLD)
+      host->ending = true;
+  for (pid_t pid; (pid = reap_next(&status));) {
+    char why[BY_DIRECTORY_TEXT];
+    if (host->is_elastic &&
+        by_preemption_ended(&host->preemption, pid, status, by_clock_now(&by_clock_system), why, sizeof why))
+      announce_leaving(host, why);
     for (int i = 0; i < host->job.ranks; i++)
       if (host->ranks[i].pid == pid) end_rank(host, i, status);
+  }
 }
 
 static size_t fill_polled(struct host *host) {
@@ -278,11 +369,28 @@ static size_t fill_polled(struct host *host) {
   return (size_t)(p - host->polled);
 }
 
+/* Milliseconds until something is due; -1: nothing is. */
+static int wait_time(struct host *host) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (!host->is_elastic || host->preemption.due == UINT64_MAX) return -1;
+  by_preemption_tick(&host->preemption, now);
+  return host->preemption.due <= now ? 0 : (int)MIN((host->preemption.due - now) / BY_MILLISECOND + 1, 60000);
+}
+
+/* Whether there is more to do than to send what is left. A host of a job whose processes come and go stays until
+ * banyan run ends it. */
+static bool is_needed(const struct host *host) {
+  return !host->started || host->live || host->is_elastic || by_pipe_waiting(&host->out);
+}
+
 /* Runs until the last rank has ended and all frames are sent. */
 static void loop(struct host *host) {
-  while (!host->ending && !(host->started && !host->live && !by_pipe_waiting(&host->out))) {
-    size_t n = fill_polled(host);
-    if (poll(host->polled, n, -1) < 0) continue;
+  while (!host->ending && is_needed(host)) {
+    size_t n = fill_polled(host), of_directory = 0;
+    bool served = host->directory && host->started;
+    if (served) of_directory = by_host_directory_fill(host->directory, host->polled + n);
+    if (poll(host->polled, n + of_directory, wait_time(host)) < 0) continue;
+    if (served) by_host_directory_handle(host->directory, host->polled + n);
     if (host->polled[2].revents) by_pipe_flush(&host->out);
     if (host->out.closed) host->ending = true;
     for (size_t k = 3; k < n; k++) {
@@ -309,7 +417,7 @@ int by_cli_run_host(int argc, char **argv) {
     fprintf(stderr, "banyan run-host: started by `banyan run` on every host, not by hand\n");
     return 2;
   }
-  struct host host = {.held = -1};
+  struct host host = {.held = -1, .preemption = {.output = -1}};
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
   by_allow_files(&files);
@@ -319,6 +427,8 @@ int by_cli_run_host(int argc, char **argv) {
   /* Sends the remaining frames, for at most a second. */
   while (by_pipe_waiting(&host.out) && poll(&writable, 1, 1000) > 0) by_pipe_flush(&host.out);
   close(host.signals);
+  by_host_directory_destroy(host.directory);
+  by_preemption_fini(&host.preemption);
   by_cli_close(&host.held);
   by_pipe_fini(&host.in);
   by_pipe_fini(&host.out);

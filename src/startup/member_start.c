@@ -1,0 +1,141 @@
+/* How a process finds the others: through `banyan run`, through a list of members, or by its rank. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include <banyan/collectives.h>
+
+#include "clock.h"
+#include "log.h"
+#include "member_object.h"
+
+/* Seconds of one attempt to form the first membership, all members of which were there a moment ago; and to join, after
+ * which the launcher is asked who is a member now. */
+static const double most_forming = 15, most_joining = 60;
+
+static double seconds_until(uint64_t end) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  return end > now ? by_clock_to_seconds(end - now) : 0;
+}
+
+/* ---- through `banyan run` */
+
+static void take_death(void *context, const char *text) {
+  struct banyan_member *member = context;
+  struct by_handle handle;
+  struct by_arena arena;
+  by_arena_init(&arena);
+  if (by_handle_parse(&member->keys.own, text, &arena, &handle) == BANYAN_OK)
+    by_member_service_dead(member->service, &handle.fingerprint);
+  by_arena_fini(&arena);
+}
+
+static void take_leave(void *context, const char *why) {
+  by_info("communicator", "banyan run asks this process to leave: %s", why);
+  if (banyan_member_leave(context) != BANYAN_OK) by_warn("communicator", "cannot leave: %s", banyan_error_text());
+}
+
+static enum banyan_status connect_to_launcher(struct banyan_member *member, const char *place) {
+  const struct by_directory_events events = {member, take_death, take_leave};
+  return by_directory_create(place, member->handle, &events, &member->directory);
+}
+
+static enum banyan_status follow(struct banyan_member *member, const struct by_directory_list *list, double seconds,
+                                 struct banyan_comm **out) {
+  const char *const *handles = (const char *const *)list->handles;
+  char name[32];
+  if (!list->first) return banyan_member_join(member, handles, (int)list->n, MIN(seconds, most_joining), out);
+  snprintf(name, sizeof name, "first-%u", list->attempt);
+  return banyan_member_reconfigure(member, name, handles, (int)list->n, MIN(seconds, most_forming), out);
+}
+
+/* Each list that fails is followed by another one, since who was missing may have died. */
+static enum banyan_status start_by_launcher(struct banyan_member *member, const char *place, uint64_t end,
+                                            struct banyan_comm **out) {
+  struct by_directory_list list = {0};
+  BY_TRY(connect_to_launcher(member, place));
+  for (;;) {
+    BY_TRY(by_directory_wait(member->directory, seconds_until(end), &list));
+    enum banyan_status status = follow(member, &list, seconds_until(end), out);
+    uint32_t attempt = list.attempt;
+    by_directory_list_fini(&list);
+    if ((status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) || seconds_until(end) <= 0) return status;
+    by_directory_report_failure(member->directory, attempt, banyan_error_text());
+  }
+}
+
+/* ---- through a list of members */
+
+/* "HANDLE,HANDLE,..." */
+static enum banyan_status start_by_list(struct banyan_member *member, const char *list, uint64_t end,
+                                        struct banyan_comm **out) {
+  char *copy = strdup(list), *rest = copy, *item;
+  const char **handles = calloc(strlen(list) / 2 + 1, sizeof *handles);
+  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
+  int n = 0;
+  if (copy && handles) {
+    while ((item = strsep(&rest, ", \t\n")))
+      if (*item) handles[n++] = item;
+    status = n ? banyan_member_join(member, handles, n, seconds_until(end), out)
+               : by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS names no member");
+  }
+  free(handles);
+  free(copy);
+  return status;
+}
+
+/* ---- by rank: all meet as the ranks of a job, and exchange handles in it */
+
+static enum banyan_status exchange(struct banyan_comm *comm, const char *own, char **out) {
+  size_t n = (size_t)banyan_comm_size(comm);
+  char mine[BY_HANDLE_MOST] = "";
+  snprintf(mine, sizeof mine, "%s", own);
+  *out = calloc(n, BY_HANDLE_MOST);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu handles", n);
+  BY_TRY(banyan_allgather(comm, mine, *out, BY_HANDLE_MOST, BANYAN_UINT8));
+  for (size_t i = 0; i < n; i++) (*out)[(i + 1) * BY_HANDLE_MOST - 1] = 0;
+  return BANYAN_OK;
+}
+
+static enum banyan_status form_first(struct banyan_member *member, char *all, int n, uint64_t end,
+                                     struct banyan_comm **out) {
+  const char **handles = calloc((size_t)n, sizeof *handles);
+  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %d handles", n);
+  for (int i = 0; i < n; i++) handles[i] = all + (size_t)i * BY_HANDLE_MOST;
+  enum banyan_status status = banyan_member_reconfigure(member, "first", handles, n, seconds_until(end), out);
+  free(handles);
+  return status;
+}
+
+static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t end, struct banyan_comm **out) {
+  struct banyan_options options = member->options;
+  struct banyan_comm *comm;
+  char *all = NULL;
+  options.topology = "off"; /* this job ends at once */
+  options.timeline = NULL;
+  enum banyan_status status = banyan_comm_create(&options, &comm);
+  if (status != BANYAN_OK) return by_fail_within(status, "exchanging handles");
+  int n = banyan_comm_size(comm);
+  status = exchange(comm, member->handle, &all);
+  banyan_comm_destroy(comm);
+  if (status == BANYAN_OK) status = form_first(member, all, n, end, out);
+  free(all);
+  return status;
+}
+
+/* ---- */
+
+enum banyan_status banyan_member_start(struct banyan_member *member, double timeout, struct banyan_comm **out) {
+  if (!member || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the member or the place for the communicator is NULL");
+  if (!(timeout > 0) || !isfinite(timeout))
+    return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
+  if (member->current || member->directory)
+    return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
+  uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);
+  const char *launcher = by_directory_place(), *members = getenv("BANYAN_MEMBERS");
+  if (launcher) return start_by_launcher(member, launcher, end, out);
+  if (members && *members) return start_by_list(member, members, end, out);
+  return start_by_rank(member, end, out);
+}

@@ -1,0 +1,303 @@
+#include "elastic_job.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "handle.h"
+#include "process.h"
+#include "supervisor.h"
+
+static const uint64_t look = BY_SECOND; /* between two looks at the host file */
+
+/* What shows that a file has changed. */
+struct file_state {
+  dev_t device;
+  ino_t number;
+  off_t size;
+  struct timespec changed;
+};
+
+/* Lists of hosts as they were read; the last one counts. Links refer to hosts of earlier ones. */
+struct generation {
+  struct by_launch_hosts hosts;
+  struct generation *before;
+};
+
+struct by_elastic {
+  const char *title;
+  const struct by_elastic_options *options;
+  struct by_elastic_events events;
+  struct by_supervisor *supervisor;
+  struct by_key key;
+  struct generation *hosts;
+  struct by_text lost;             /* names of hosts that were lost, each with a blank before and behind it */
+  bool refills;                    /* more processes may have room, which a tick sees to */
+  bool leaving;                    /* all were asked to */
+  struct file_state seen, applied; /* of the host file */
+  uint64_t look_at;
+};
+
+static uint64_t now(void) {
+  return by_clock_now(&by_clock_system);
+}
+
+static void print(const struct by_elastic *e, const char *format, ...) BY_PRINTF(2, 3);
+
+static void print(const struct by_elastic *e, const char *format, ...) {
+  char text[1024], line[1100];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  snprintf(line, sizeof line, "%s: %s", e->title, text);
+  e->events.print(e->events.context, line);
+}
+
+/* ---- what the supervisor asks for */
+
+static void start_again(void *context, int process, int starts) {
+  struct by_elastic *e = context;
+  char text[16];
+  int length = snprintf(text, sizeof text, "%d", starts);
+  e->events.send(e->events.context, process, BY_LAUNCH_RESTART, text, (size_t)length);
+}
+
+static void send_message(void *context, int process, const struct by_directory_message *message) {
+  struct by_elastic *e = context;
+  char bytes[BY_DIRECTORY_MOST];
+  e->events.send(e->events.context, process, BY_LAUNCH_MESSAGE, bytes, by_directory_write(message, bytes));
+}
+
+static void print_line(void *context, const char *line) {
+  struct by_elastic *e = context;
+  e->events.print(e->events.context, line);
+}
+
+static void end_job(void *context, int exit_code) {
+  struct by_elastic *e = context;
+  e->events.end(e->events.context, exit_code);
+}
+
+/* ---- hosts */
+
+static bool was_lost(const struct by_elastic *e, const char *host) {
+  char name[300];
+  snprintf(name, sizeof name, " %s ", host);
+  return strstr(by_text_get(&e->lost), name) != NULL;
+}
+
+/* How many slots of a host are occupied. */
+static int count_held(const struct by_elastic *e, const char *host) {
+  int held = 0;
+  for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
+    held += by_supervisor_holds(e->supervisor, i) && !strcmp(by_supervisor_host(e->supervisor, i), host);
+  return held;
+}
+
+static void start_more(struct by_elastic *e, const struct by_launch_host *on, int held, int n) {
+  struct by_launch_host *host = BY_ARENA_NEW(&e->hosts->hosts.arena, struct by_launch_host);
+  if (!host) return;
+  *host = *on;
+  host->first = by_supervisor_count(e->supervisor);
+  host->ranks = n;
+  for (int i = 0; i < n; i++) by_supervisor_add(e->supervisor, host->name, now());
+  print(e, "%d more process%s on host %s", n, n == 1 ? "" : "es", host->name);
+  e->events.open(e->events.context, host, held);
+}
+
+/* Starts processes where there is room for them. */
+static void refill(struct by_elastic *e) {
+  e->refills = false;
+  for (size_t i = 0; i < e->hosts->hosts.count; i++) {
+    const struct by_launch_host *host = &e->hosts->hosts.items[i];
+    int held = count_held(e, host->name), room = e->options->most - by_supervisor_active(e->supervisor);
+    int n = MIN(host->slots - held, MIN(room, BY_MOST_RANKS - by_supervisor_count(e->supervisor)));
+    if (n > 0 && !e->leaving && by_supervisor_goes_on(e->supervisor) && !was_lost(e, host->name))
+      start_more(e, host, held, n);
+  }
+}
+
+static int slots_of(const struct by_launch_hosts *hosts, const char *name) {
+  for (size_t i = 0; i < hosts->count; i++)
+    if (!strcmp(hosts->items[i].name, name)) return hosts->items[i].slots;
+  return 0;
+}
+
+/* The last processes of a host leave if it has fewer slots now. */
+static void shrink(struct by_elastic *e) {
+  for (int i = by_supervisor_count(e->supervisor) - 1; i >= 0; i--) {
+    const char *host = by_supervisor_host(e->supervisor, i);
+    int slots = slots_of(&e->hosts->hosts, host);
+    if (!by_supervisor_holds(e->supervisor, i) || count_held(e, host) <= slots) continue;
+    if (by_supervisor_leave(e->supervisor, i, slots ? "its host has fewer slots now" : "its host is in use no longer"))
+      print(e, "rank %d on host %s is asked to leave: %s has %s", i, host, e->options->hostfile,
+            slots ? "fewer slots for it" : "no line for it");
+  }
+}
+
+/* Hosts that were lost and are not among these count as new when they come again. */
+static void forget_lost(struct by_elastic *e) {
+  struct by_text still = {0};
+  for (size_t i = 0; i < e->hosts->hosts.count; i++)
+    if (was_lost(e, e->hosts->hosts.items[i].name)) by_text_add(&still, " %s ", e->hosts->hosts.items[i].name);
+  by_text_fini(&e->lost);
+  e->lost = still;
+}
+
+static bool read_hosts(struct by_elastic *e) {
+  struct generation *next = by_cli_zeroed(1, sizeof *next);
+  by_hosts_init(&next->hosts);
+  if (e->options->read(e->options->context, &next->hosts) == BANYAN_OK) {
+    next->before = e->hosts;
+    e->hosts = next;
+    return true;
+  }
+  by_hosts_fini(&next->hosts);
+  free(next);
+  return false;
+}
+
+static struct file_state state_of(const char *path) {
+  struct stat found;
+  if (stat(path, &found)) return (struct file_state){0};
+  return (struct file_state){found.st_dev, found.st_ino, found.st_size, found.st_mtim};
+}
+
+static bool is_same(const struct file_state *a, const struct file_state *b) {
+  return a->device == b->device && a->number == b->number && a->size == b->size &&
+         a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* A file counts once it has stayed the same between two looks, as it may be in the midst of being written. */
+static void look_at_hosts(struct by_elastic *e) {
+  struct file_state state = state_of(e->options->hostfile);
+  bool rests = is_same(&state, &e->seen);
+  e->seen = state;
+  e->look_at = now() + look;
+  if (!rests || is_same(&state, &e->applied)) return;
+  e->applied = state;
+  if (!read_hosts(e)) {
+    print(e, "the hosts stay as they are: %s", banyan_error_text());
+    return;
+  }
+  forget_lost(e);
+  shrink(e);
+  e->refills = true;
+}
+
+/* ---- life */
+
+struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_options *options,
+                                     const struct by_launch_hosts *hosts, const char *key,
+                                     const struct by_elastic_events *events) {
+  struct by_elastic *e = by_cli_zeroed(1, sizeof *e);
+  const struct by_supervisor_options supervised = {.title = title,
+                                                   .least = options->least,
+                                                   .restarts = options->restarts,
+                                                   .patience = by_clock_from_seconds(options->patience),
+                                                   .formation = by_clock_from_seconds(options->start),
+                                                   .may_grow = options->hostfile != NULL};
+  const struct by_supervisor_events asked = {e, start_again, send_message, print_line, end_job};
+  struct by_job_keys keys;
+  e->title = title;
+  e->options = options;
+  e->events = *events;
+  e->supervisor = by_supervisor_create(&supervised, &asked, now());
+  e->look_at = options->hostfile ? now() + look : UINT64_MAX;
+  if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
+  if (by_job_keys_derive(key, false, &keys) == BANYAN_OK) e->key = keys.own;
+  if (!read_hosts(e)) { /* it could a moment ago */
+    e->hosts = by_cli_zeroed(1, sizeof *e->hosts);
+    by_hosts_init(&e->hosts->hosts);
+  }
+  for (size_t i = 0; i < hosts->count; i++)
+    for (int k = 0; k < hosts->items[i].ranks; k++) by_supervisor_add(e->supervisor, hosts->items[i].name, now());
+  return e;
+}
+
+void by_elastic_destroy(struct by_elastic *e) {
+  if (!e) return;
+  by_supervisor_destroy(e->supervisor);
+  for (struct generation *g = e->hosts, *before; g; g = before) {
+    before = g->before;
+    by_hosts_fini(&g->hosts);
+    free(g);
+  }
+  by_text_fini(&e->lost);
+  free(e);
+}
+
+/* ---- events */
+
+void by_elastic_ended(struct by_elastic *e, int process, int status) {
+  e->refills = true; /* where it has left, another host may have room for one more */
+  by_supervisor_ended(e->supervisor, process, status, now());
+}
+
+void by_elastic_lost(struct by_elastic *e, int process) {
+  const char *host = by_supervisor_host(e->supervisor, process);
+  if (!was_lost(e, host)) by_text_add(&e->lost, " %s ", host);
+  e->refills = true;
+  by_supervisor_lost(e->supervisor, process, now());
+}
+
+/* Only processes with the job's key can make a handle: others would keep a membership from being formed. */
+static bool is_handle(struct by_elastic *e, const char *text) {
+  struct by_arena arena;
+  struct by_handle handle;
+  by_arena_init(&arena);
+  bool good = by_handle_parse(&e->key, text, &arena, &handle) == BANYAN_OK;
+  by_arena_fini(&arena);
+  return good;
+}
+
+void by_elastic_received(struct by_elastic *e, int process, const void *bytes, size_t length) {
+  struct by_directory_message message;
+  if (by_directory_read(bytes, length, true, &message)) return;
+  if (message.type == BY_DIRECTORY_REGISTER && !is_handle(e, message.text))
+    by_supervisor_refuse(e->supervisor, process, banyan_error_text());
+  else
+    by_supervisor_received(e->supervisor, process, &message, now());
+}
+
+bool by_elastic_needs(const struct by_elastic *e, int first, int n) {
+  for (int i = first; i < first + n; i++)
+    if (by_supervisor_may_run(e->supervisor, i)) return true;
+  return false;
+}
+
+void by_elastic_leave(struct by_elastic *e, int first, int n, const char *why) {
+  int asked = 0;
+  const char *host = by_supervisor_host(e->supervisor, first);
+  if (!was_lost(e, host)) by_text_add(&e->lost, " %s ", host);
+  for (int i = first; i < first + n; i++) asked += by_supervisor_leave(e->supervisor, i, why);
+  if (asked) print(e, "host %s: %s: %d process%s asked to leave", host, why, asked, asked == 1 ? " is" : "es are");
+  e->refills = true;
+}
+
+void by_elastic_leave_all(struct by_elastic *e, const char *why) {
+  int asked = 0;
+  e->leaving = true;
+  for (int i = 0; i < by_supervisor_count(e->supervisor); i++) asked += by_supervisor_leave(e->supervisor, i, why);
+  if (asked) print(e, "%s: all processes, %d, are asked to leave", why, asked);
+}
+
+uint64_t by_elastic_tick(struct by_elastic *e) {
+  if (now() >= e->look_at) look_at_hosts(e);
+  if (e->refills) refill(e);
+  by_supervisor_tick(e->supervisor, now());
+  return MIN(by_supervisor_next(e->supervisor), e->look_at);
+}
+
+bool by_elastic_waits(const struct by_elastic *e) {
+  return by_supervisor_waits(e->supervisor);
+}
+
+int by_elastic_exit_code(const struct by_elastic *e) {
+  return by_supervisor_exit_code(e->supervisor);
+}

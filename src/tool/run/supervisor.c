@@ -1,0 +1,460 @@
+#include "supervisor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/wait.h>
+
+#include "clock.h"
+#include "launch.h"
+#include "process.h"
+#include "text.h"
+
+enum {
+  INTRODUCED = 16, /* members that a newcomer may ask */
+  MOST_LINE = 512,
+  QUICK_SECONDS = 3, /* who ends sooner has a fault of its own, perhaps: it is started later each time, */
+  MOST_DELAY_SECONDS = 30,
+  LAST_SECONDS = 5 /* for processes without which the others have finished */
+};
+
+static const uint64_t first_delay = 500 * BY_MILLISECOND;
+
+enum state {
+  RUNNING,    /* has not registered */
+  REGISTERED, /* waits for a list */
+  DEPARTING,  /* was asked to leave before it was given a list */
+  FORMING,    /* was given the list of the first membership */
+  JOINING,    /* asks members */
+  MEMBER,
+  WAITING, /* has died, and will be started again */
+  FINISHED,
+  LEFT,
+  LOST, /* with its host */
+  GONE, /* has died, and stays dead */
+};
+
+struct process {
+  enum state state;
+  bool leaving; /* was asked to, for this reason: */
+  char *why;
+  int starts;     /* before this one */
+  int seen;       /* the last membership that it reported, see `newest`; 0: none */
+  int quick;      /* ends in a row that came soon after the start */
+  uint64_t since; /* started; or, in WAITING, to be started then */
+  char *host;
+  char *handle; /* NULL: has not registered */
+};
+
+struct by_supervisor {
+  struct by_supervisor_options options;
+  struct by_supervisor_events events;
+  struct process *processes;
+  int n, room;
+  int restarts; /* used */
+  bool formed;  /* some process has reported a membership, and one lives that did */
+  uint32_t attempt;
+  uint64_t form_by;     /* the first membership does without those that have not registered then */
+  uint64_t below_until; /* UINT64_MAX: enough live */
+  bool finishing;       /* one has finished, so the others are about to */
+  bool ended;           /* `end` was called */
+  int failure;          /* exit code of the last process that died and stays dead; 0: none did, since one finished */
+  int newest;           /* memberships that were reported so far */
+  uint64_t over_at;     /* whoever is not in the newest one is of no use from then on; UINT64_MAX: not yet */
+  char membership[BY_DIRECTORY_TEXT]; /* last reported */
+};
+
+/* ---- what is said */
+
+static void print(const struct by_supervisor *s, const char *format, ...) BY_PRINTF(2, 3);
+
+static void print(const struct by_supervisor *s, const char *format, ...) {
+  char text[MOST_LINE], line[MOST_LINE + 64];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  snprintf(line, sizeof line, "%s: %s", s->options.title, text);
+  s->events.print(s->events.context, line);
+}
+
+static void post(const struct by_supervisor *s, int process, enum by_directory_type type, uint32_t number,
+                 uint32_t count, const char *text) {
+  struct by_directory_message message = {.type = type, .number = number, .count = count};
+  snprintf(message.text, sizeof message.text, "%s", text);
+  s->events.send(s->events.context, process, &message);
+}
+
+/* ---- life */
+
+struct by_supervisor *by_supervisor_create(const struct by_supervisor_options *options,
+                                           const struct by_supervisor_events *events, uint64_t now) {
+  struct by_supervisor *s = by_cli_zeroed(1, sizeof *s);
+  s->options = *options;
+  s->events = *events;
+  s->form_by = now + options->formation;
+  s->below_until = s->over_at = UINT64_MAX;
+  return s;
+}
+
+void by_supervisor_destroy(struct by_supervisor *s) {
+  if (!s) return;
+  for (int i = 0; i < s->n; i++) {
+    free(s->processes[i].host);
+    free(s->processes[i].why);
+    free(s->processes[i].handle);
+  }
+  free(s->processes);
+  free(s);
+}
+
+void by_supervisor_add(struct by_supervisor *s, const char *host, uint64_t now) {
+  if (s->n == s->room) {
+    s->room = MAX(8, 2 * s->room);
+    s->processes = by_cli_alloc(s->processes, (size_t)s->room * sizeof *s->processes);
+  }
+  s->processes[s->n++] = (struct process){.host = by_cli_print("%s", host), .since = now};
+}
+
+static bool is_alive(const struct process *p) {
+  return p->state < WAITING;
+}
+
+static int count(const struct by_supervisor *s, enum state least, enum state most) {
+  int n = 0;
+  for (int i = 0; i < s->n; i++) n += s->processes[i].state >= least && s->processes[i].state <= most;
+  return n;
+}
+
+int by_supervisor_count(const struct by_supervisor *s) {
+  return s->n;
+}
+
+const char *by_supervisor_host(const struct by_supervisor *s, int process) {
+  return s->processes[process].host;
+}
+
+int by_supervisor_active(const struct by_supervisor *s) {
+  return count(s, RUNNING, WAITING);
+}
+
+bool by_supervisor_may_run(const struct by_supervisor *s, int process) {
+  return s->processes[process].state <= WAITING;
+}
+
+bool by_supervisor_holds(const struct by_supervisor *s, int process) {
+  const struct process *p = &s->processes[process];
+  return !p->leaving && p->state != LEFT && p->state != LOST;
+}
+
+bool by_supervisor_goes_on(const struct by_supervisor *s) {
+  return !s->finishing && !s->ended;
+}
+
+bool by_supervisor_waits(const struct by_supervisor *s) {
+  return !s->ended && (by_supervisor_active(s) || s->below_until != UINT64_MAX);
+}
+
+int by_supervisor_exit_code(const struct by_supervisor *s) {
+  if (s->failure) return s->failure;
+  return s->finishing ? 0 : BY_EXIT_LEFT;
+}
+
+/* ---- enough processes? */
+
+static void end_job(struct by_supervisor *s) {
+  if (s->ended) return;
+  s->ended = true;
+  s->below_until = UINT64_MAX;
+  if (!s->failure) s->failure = 1;
+  s->events.end(s->events.context, s->failure);
+}
+
+/* Whether those that are to go on are fewer than they have to be. A job of which all leave is to end. */
+static bool is_below(const struct by_supervisor *s) {
+  int leave = 0, stay = 0;
+  for (int i = 0; i < s->n; i++) {
+    leave += s->processes[i].leaving;
+    stay += s->processes[i].state <= WAITING && !s->processes[i].leaving;
+  }
+  return by_supervisor_active(s) < s->options.least && !s->finishing && !(leave && !stay);
+}
+
+/* Where no host can be added it is in vain to wait. */
+static void check_enough(struct by_supervisor *s, uint64_t now) {
+  char span[32];
+  if (s->ended) return;
+  if (!is_below(s)) {
+    s->below_until = UINT64_MAX;
+  } else if (!s->options.may_grow) {
+    print(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s), s->options.least);
+    end_job(s);
+  } else if (s->below_until == UINT64_MAX) {
+    s->below_until = now + s->options.patience;
+    print(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
+          by_supervisor_active(s), s->options.least, by_print_seconds((double)s->options.patience / BY_SECOND, span));
+  }
+}
+
+/* ---- lists */
+
+static void send_list(const struct by_supervisor *s, int to, const int *list, int n, enum by_directory_type type) {
+  for (int i = 0; i < n; i++) post(s, to, BY_DIRECTORY_PEER, 0, 0, s->processes[list[i]].handle);
+  post(s, to, type, type == BY_DIRECTORY_FIRST ? s->attempt : 0, (uint32_t)n, "");
+}
+
+/* Members that a newcomer may ask: those that do not leave, as far as there are any. */
+static int list_members(const struct by_supervisor *s, int out[INTRODUCED]) {
+  int n = 0;
+  for (int leaving = 0; leaving < 2; leaving++)
+    for (int i = 0; i < s->n && n < INTRODUCED; i++)
+      if (s->processes[i].state == MEMBER && s->processes[i].leaving == leaving) out[n++] = i;
+  return n;
+}
+
+static void introduce(struct by_supervisor *s, int process) {
+  int list[INTRODUCED], n = list_members(s, list);
+  s->processes[process].state = JOINING;
+  send_list(s, process, list, n, BY_DIRECTORY_JOIN);
+}
+
+/* All that are there form the first membership; those that are not are waited for, until form_by. */
+static void form_first(struct by_supervisor *s, uint64_t now) {
+  int n = count(s, REGISTERED, REGISTERED), missing = count(s, RUNNING, RUNNING) + count(s, WAITING, WAITING);
+  if (n < (s->finishing ? 1 : s->options.least) || count(s, FORMING, FORMING) || (missing && now < s->form_by)) return;
+  if (missing) print(s, "the first membership is formed without %d that did not come", missing);
+  int *list = by_cli_alloc(NULL, (size_t)n * sizeof *list);
+  for (int i = 0, k = 0; i < s->n; i++)
+    if (s->processes[i].state == REGISTERED) list[k++] = i;
+  s->attempt++;
+  for (int k = 0; k < n; k++) s->processes[list[k]].state = FORMING;
+  for (int k = 0; k < n; k++) send_list(s, list[k], list, n, BY_DIRECTORY_FIRST);
+  free(list);
+}
+
+/* Registered processes go where they can. Where nobody is left that was in a membership, there is none to join: those
+ * that come form a first one again. */
+static void place(struct by_supervisor *s, uint64_t now) {
+  if (s->ended || (s->finishing && s->newest)) return;
+  if (s->formed && !count(s, MEMBER, MEMBER) && !count(s, FORMING, JOINING)) {
+    s->formed = false;
+    s->form_by = now + s->options.formation;
+  }
+  if (!s->formed) {
+    form_first(s, now);
+    return;
+  }
+  if (!count(s, MEMBER, MEMBER)) return;
+  for (int i = 0; i < s->n; i++)
+    if (s->processes[i].state == REGISTERED) introduce(s, i);
+}
+
+/* ---- ends */
+
+static void notify_of_death(const struct by_supervisor *s, int process) {
+  if (!s->processes[process].handle) return;
+  for (int i = 0; i < s->n; i++)
+    if (i != process && is_alive(&s->processes[i]) && s->processes[i].handle)
+      post(s, i, BY_DIRECTORY_DEAD, 0, 0, s->processes[process].handle);
+}
+
+static uint64_t delay_of(struct process *p, uint64_t now) {
+  if (now - p->since >= QUICK_SECONDS * BY_SECOND) p->quick = 0;
+  /* The first time it may have been anything. */
+  if (p->quick++ == 0) return 0;
+  return MIN(first_delay << MIN(p->quick - 2, 16), MOST_DELAY_SECONDS * BY_SECOND);
+}
+
+/* It has died, and was not asked to leave. */
+static void restart(struct by_supervisor *s, int process, const char *how, int exit_code, uint64_t now) {
+  struct process *p = &s->processes[process];
+  char span[32];
+  if (s->finishing || s->restarts >= s->options.restarts) {
+    p->state = GONE;
+    s->failure = exit_code;
+    if (s->finishing || !s->options.restarts)
+      print(s, "rank %d on host %s: %s", process, p->host, how);
+    else
+      print(s, "rank %d on host %s: %s: not started again, all of %d restarts are used", process, p->host, how,
+            s->options.restarts);
+    return;
+  }
+  uint64_t delay = delay_of(p, now);
+  s->restarts++;
+  p->state = WAITING;
+  p->since = now + delay;
+  print(s, "rank %d on host %s: %s: started again%s%s, %d of %d restarts", process, p->host, how, delay ? " in " : "",
+        delay ? by_print_seconds((double)delay / BY_SECOND, span) : "", s->restarts, s->options.restarts);
+}
+
+/* The first process has finished. Newcomers come too late. */
+static void begin_finish(struct by_supervisor *s) {
+  s->finishing = true;
+  s->failure = 0;
+  for (int i = 0; i < s->n && s->newest; i++)
+    if (is_alive(&s->processes[i]) && s->processes[i].state != MEMBER)
+      by_supervisor_leave(s, i, "the others have finished");
+}
+
+static void after_end(struct by_supervisor *s, int process, uint64_t now) {
+  free(s->processes[process].handle);
+  s->processes[process].handle = NULL;
+  by_supervisor_tick(s, now);
+}
+
+void by_supervisor_ended(struct by_supervisor *s, int process, int status, uint64_t now) {
+  struct process *p = &s->processes[process];
+  char how[96];
+  if (!is_alive(p)) return;
+  notify_of_death(s, process);
+  by_print_wait_status(status, how, sizeof how);
+  if (p->leaving) {
+    p->state = LEFT;
+    print(s, "rank %d on host %s has left%s%s", process, p->host, WIFSIGNALED(status) ? ": " : "",
+          WIFSIGNALED(status) ? how : "");
+  } else if (status == 0) {
+    p->state = FINISHED;
+    if (!s->finishing) begin_finish(s);
+  } else
+    restart(s, process, how, by_wait_exit_code(status), now);
+  after_end(s, process, now);
+}
+
+void by_supervisor_lost(struct by_supervisor *s, int process, uint64_t now) {
+  struct process *p = &s->processes[process];
+  if (!is_alive(p) && p->state != WAITING) return;
+  p->state = LOST;
+  s->failure = 1;
+  after_end(s, process, now);
+}
+
+/* ---- messages */
+
+static void take_register(struct by_supervisor *s, int process, const struct by_directory_message *message,
+                          uint64_t now) {
+  struct process *p = &s->processes[process];
+  if ((int)message->count != p->starts) return; /* of the one before, which has ended since */
+  if (p->state != RUNNING) {
+    by_supervisor_refuse(s, process, "banyan run takes one member of each process that it has started");
+    return;
+  }
+  p->handle = by_cli_print("%s", message->text);
+  p->state = p->leaving ? DEPARTING : REGISTERED;
+  if (p->leaving) post(s, process, BY_DIRECTORY_LEAVE, 0, 0, p->why);
+  place(s, now);
+}
+
+static void take_member(struct by_supervisor *s, int process, const struct by_directory_message *message,
+                        uint64_t now) {
+  struct process *p = &s->processes[process];
+  if (p->state == RUNNING) return;
+  p->state = MEMBER;
+  s->formed = true;
+  if (strcmp(s->membership, message->text) != 0) {
+    snprintf(s->membership, sizeof s->membership, "%s", message->text);
+    s->newest++;
+    print(s, "membership \"%.200s\": %u process%s", message->text, message->count, message->count == 1 ? "" : "es");
+  }
+  p->seen = s->newest;
+  place(s, now);
+}
+
+static void take_failure(struct by_supervisor *s, int process, const struct by_directory_message *message,
+                         uint64_t now) {
+  struct process *p = &s->processes[process];
+  if (p->state != JOINING && (p->state != FORMING || message->number != s->attempt)) return;
+  print(s, "rank %d on host %s could not %s: %.300s", process, p->host,
+        p->state == JOINING ? "join" : "form the first membership", message->text);
+  p->state = REGISTERED;
+  place(s, now);
+}
+
+void by_supervisor_received(struct by_supervisor *s, int process, const struct by_directory_message *message,
+                            uint64_t now) {
+  if (!is_alive(&s->processes[process])) return;
+  switch (message->type) {
+  case BY_DIRECTORY_REGISTER: take_register(s, process, message, now); break;
+  case BY_DIRECTORY_MEMBER: take_member(s, process, message, now); break;
+  case BY_DIRECTORY_FAILED: take_failure(s, process, message, now); break;
+  default: break;
+  }
+}
+
+void by_supervisor_refuse(struct by_supervisor *s, int process, const char *why) {
+  post(s, process, BY_DIRECTORY_REFUSED, 0, 0, why);
+}
+
+bool by_supervisor_leave(struct by_supervisor *s, int process, const char *why) {
+  struct process *p = &s->processes[process];
+  if (p->leaving || p->state > WAITING) return false;
+  p->leaving = true;
+  p->why = by_cli_print("%s", why);
+  if (p->state == WAITING) p->state = LEFT;
+  if (p->state == REGISTERED) p->state = DEPARTING;
+  if (p->handle) post(s, process, BY_DIRECTORY_LEAVE, 0, 0, why);
+  return true;
+}
+
+/* ---- time */
+
+static void start_again(struct by_supervisor *s, int process, uint64_t now) {
+  struct process *p = &s->processes[process];
+  p->state = RUNNING;
+  p->since = now;
+  p->seen = 0;
+  p->starts++;
+  s->events.start(s->events.context, process, p->starts);
+}
+
+/* Whether only such processes live as the others have done without: on a host that does not answer, or newcomers. */
+static bool is_over(const struct by_supervisor *s) {
+  bool any = false, stays = false;
+  for (int i = 0; i < s->n; i++) {
+    const struct process *p = &s->processes[i];
+    if (p->state <= WAITING && !p->leaving) stays = true;
+    if (is_alive(p) && p->seen == s->newest) return false;
+    any |= is_alive(p);
+  }
+  return any && s->newest && (s->finishing || !stays);
+}
+
+/* Such processes have a moment to end by themselves. */
+static void check_over(struct by_supervisor *s, uint64_t now) {
+  if (!is_over(s)) {
+    s->over_at = UINT64_MAX;
+  } else if (s->over_at == UINT64_MAX) {
+    s->over_at = now + LAST_SECONDS * BY_SECOND;
+  } else if (now >= s->over_at) {
+    for (int i = 0; i < s->n; i++) {
+      if (!is_alive(&s->processes[i])) continue;
+      print(s, "rank %d on host %s is ended: the others have done without it", i, s->processes[i].host);
+      s->processes[i].state = LOST;
+    }
+    s->over_at = UINT64_MAX;
+  }
+}
+
+void by_supervisor_tick(struct by_supervisor *s, uint64_t now) {
+  for (int i = 0; i < s->n && by_supervisor_goes_on(s); i++)
+    if (s->processes[i].state == WAITING && s->processes[i].since <= now) start_again(s, i, now);
+  for (int i = 0; i < s->n && !by_supervisor_goes_on(s); i++)
+    if (s->processes[i].state == WAITING) s->processes[i].state = GONE;
+  place(s, now);
+  check_over(s, now);
+  check_enough(s, now);
+  if (now < s->below_until) return;
+  print(s, "still fewer than %d processes (--min): ending the job", s->options.least);
+  end_job(s);
+}
+
+uint64_t by_supervisor_next(const struct by_supervisor *s) {
+  uint64_t next = MIN(s->below_until, s->over_at);
+  for (int i = 0; i < s->n; i++)
+    if (s->processes[i].state == WAITING) next = MIN(next, s->processes[i].since);
+  if (!s->formed && by_supervisor_goes_on(s) && count(s, REGISTERED, REGISTERED) >= s->options.least &&
+      !count(s, FORMING, FORMING))
+    next = MIN(next, s->form_by);
+  return s->ended ? UINT64_MAX : next;
+}

@@ -1,0 +1,87 @@
+/* sum_elastic STEPS [PAUSE]: what test_run_elastic.sh starts as each process. It counts its group's members again and
+ * again, with PAUSE seconds (0.01) in between, however that changes, until STEPS are done; a newcomer begins at the
+ * step at which the others are. It prints each group that it is in, and ends with 0 when the steps are done, with 3 if
+ * a sum was wrong, and with 1 on an error, or if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the
+ * file FOLDER/STEP at each tenth step. */
+#include <banyan/banyan.h>
+#include <banyan/elastic.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WAIT = 40 /* s */, COUNT = 1000, WRONG = 3 };
+
+static int fail(const char *what) {
+  fprintf(stderr, "%s: %s\n", what, banyan_error_text());
+  return EXIT_FAILURE;
+}
+
+static void touch(int step) {
+  char path[256];
+  const char *folder = getenv("BANYAN_TEST_TOUCH");
+  if (!folder || step % 10) return;
+  snprintf(path, sizeof path, "%s/%d", folder, step);
+  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+}
+
+/* The step at which the group goes on: where the furthest one is. */
+static enum banyan_status begin(struct banyan_comm *comm, int *step) {
+  printf("rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
+  fflush(stdout);
+  return banyan_allreduce(comm, step, step, 1, BANYAN_INT32, BANYAN_MAX);
+}
+
+/* Steps until the last one, a failure, or a change that somebody wants. *wrong: a sum was wrong. */
+static enum banyan_status work(struct banyan_member *member, struct banyan_comm *comm, int *step, int steps,
+                               useconds_t pause, int *wrong) {
+  int numbers[COUNT];
+  enum banyan_status status = begin(comm, step);
+  while (status == BANYAN_OK && *step < steps) {
+    for (int i = 0; i < COUNT; i++) numbers[i] = 1;
+    numbers[0] = banyan_member_change_wanted(member);
+    status = banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_INT32, BANYAN_SUM);
+    if (status != BANYAN_OK) return status;
+    for (int i = 1; i < COUNT; i++) *wrong |= numbers[i] != banyan_comm_size(comm);
+    touch(++*step);
+    if (numbers[0] || *wrong) return BANYAN_OK;
+    usleep(pause);
+  }
+  return status;
+}
+
+int main(int argc, char **argv) {
+  struct banyan_member *member;
+  struct banyan_comm *comm;
+  int steps = argc > 1 ? atoi(argv[1]) : 1, step = 0, wrong = 0;
+  useconds_t pause = (useconds_t)(1e6 * (argc > 2 ? atof(argv[2]) : 0.01));
+  if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create");
+  enum banyan_status status = banyan_member_start(member, WAIT, &comm);
+  if (status == BANYAN_ERR_CLOSED) {
+    printf("not started: %s\n", banyan_error_text());
+    return EXIT_FAILURE;
+  }
+  if (status != BANYAN_OK) return fail("start");
+  for (;;) {
+    status = work(member, comm, &step, steps, pause, &wrong);
+    if (wrong) return WRONG;
+    if (status == BANYAN_OK && step >= steps) break;
+    if (status != BANYAN_OK) fprintf(stderr, "step %d: %s\n", step, banyan_error_text());
+    banyan_comm_destroy(comm);
+    comm = NULL;
+    status = banyan_member_recover(member, WAIT, &comm);
+    if (status == BANYAN_ERR_CLOSED) {
+      printf("left at step %d: %s\n", step, banyan_error_text());
+      break;
+    }
+    if (status != BANYAN_OK) return fail("recover");
+  }
+  if (comm) printf("done as rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
+  int exit_code = comm ? EXIT_SUCCESS : EXIT_FAILURE;
+  banyan_comm_destroy(comm);
+  banyan_member_destroy(member);
+  return exit_code;
+}
