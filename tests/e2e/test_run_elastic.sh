@@ -55,6 +55,10 @@ wants 2 "$BANYAN" run -n 2 --preempt-command true -- true
 shows '--preempt-command needs --min' err
 wants 2 "$BANYAN" run -n 2 --restarts 1 --helpers 1 -- true
 shows '--helpers and --servers cannot be had' err
+wants 2 "$BANYAN" run --slurm -- true
+shows 'no Slurm allocation' err
+wants 2 env SLURM_JOB_NODELIST='n[1-' SLURM_TASKS_PER_NODE=1 "$BANYAN" run --slurm -- true
+shows 'is no list of nodes' err
 
 # --- programs that know nothing of this: exit codes, pauses, and what ends a crash loop
 wants 3 "$BANYAN" run -n 2 --restarts 2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
@@ -149,6 +153,13 @@ comes has '^\[0\] rank 0 of 1$' out || fail "the ranks of b have not left"
 touch "$scratch/notice"
 ends 75
 shows '^banyan run: host a: two minutes: 1 process is asked to leave$' err
+
+# --- Slurm: nodes and tasks from its variables, processes by srun
+export SRUN_LOG=$scratch/srun
+wants 0 env SLURM_JOB_NODELIST='n[1,03-04],gpu7' SLURM_TASKS_PER_NODE='2,1(x3)' "$BANYAN" run --slurm --restarts 1 -- \
+  sh -c 'echo $BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $SLURMD_NODENAME $BANYAN_LOCAL_RANK'
+for line in '0/5 n1 n1 0' '1/5 n1 n1 1' '2/5 n03 n03 0' '3/5 n04 n04 0' '4/5 gpu7 gpu7 0'; do shows "^\[.\] $line$" out; done
+[ "$(wc -l <"$SRUN_LOG")" -eq 4 ] || fail "srun was not called once for each node"
 
 # --- without this launcher: by rank, and by a list of members
 wants 0 "$BANYAN" run -n 3 -- "$sum" 5

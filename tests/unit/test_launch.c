@@ -136,6 +136,52 @@ static void test_helpers(void **state) {
   by_hosts_fini(&hosts);
 }
 
+/* ---- a Slurm allocation ---- */
+
+static void test_slurm(void **state) {
+  static const struct {
+    const char *nodes, *tasks, *hosts; /* hosts: "name:slots ..." */
+  } cases[] = {
+      {"n1", "4", "n1:4 "},
+      {"n[1-2,07-10],gpu3", "2(x3),1(x3),8", "n1:2 n2:2 n07:2 n08:1 n09:1 n10:1 gpu3:8 "},
+      {"r[1-2]n[0-1]-ib", "1(x4)", "r1n0-ib:1 r1n1-ib:1 r2n0-ib:1 r2n1-ib:1 "},
+      {"a,b", NULL, "a:1 b:1 "},
+      {"n[1-", "1", NULL},
+      {"n[]", "1", NULL},
+      {"n[x]", "1", NULL},
+      {"n[2-1]", "1", NULL},
+      {"n[0-9999999999]", "1", NULL},
+      {"n[0-99999]", "1(x100000)", NULL},
+      {"a,,b", "1(x3)", NULL},
+      {"a,b", "1", NULL},
+      {"a,b", "1(x2", NULL},
+      {"a,b", "0(x2)", NULL},
+      {"a,b", "many", NULL},
+      {"", "1", NULL},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char found[256] = "";
+    struct by_launch_hosts hosts;
+    setenv("SLURM_JOB_NODELIST", cases[i].nodes, 1);
+    unsetenv("SLURM_TASKS_PER_NODE");
+    if (cases[i].tasks) setenv("SLURM_TASKS_PER_NODE", cases[i].tasks, 1);
+    by_hosts_init(&hosts);
+    enum banyan_status status = by_hosts_add_slurm(&hosts);
+    if (!cases[i].hosts && !status) fail_msg("accepted: %s, %s", cases[i].nodes, cases[i].tasks);
+    for (size_t k = 0; k < hosts.count && cases[i].hosts; k++) {
+      size_t used = strlen(found);
+      assert_true(hosts.items[k].node && !hosts.items[k].local);
+      snprintf(found + used, sizeof found - used, "%s:%d ", hosts.items[k].name, hosts.items[k].slots);
+    }
+    if (cases[i].hosts) assert_ok(status);
+    if (cases[i].hosts) assert_string_equal(found, cases[i].hosts);
+    by_hosts_fini(&hosts);
+  }
+  unsetenv("SLURM_JOB_NODELIST");
+  unsetenv("SLURM_TASKS_PER_NODE");
+}
+
 /* ---- what the launcher and its hosts exchange, and the output of ranks ---- */
 
 /* Frames of all sizes pass a pipe, in whatever pieces it takes them. */
@@ -457,6 +503,7 @@ static void test_what_stays_is_killed_in_time(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_slurm),
       cmocka_unit_test(test_fills_in_order),
       cmocka_unit_test(test_too_few_slots),
       cmocka_unit_test(test_what_is_local),

@@ -29,6 +29,7 @@ struct by_launch_host {
   int slots;
   int first, ranks; /* set by by_hosts_place */
   bool local;       /* names this machine */
+  bool node;        /* is reached by srun, not by ssh */
   /* What its processes are instead of ranks, behind which they are numbered: BY_HELPERS, one for each slot, or
    * BY_SERVERS, one for all slots, which are trees. */
   enum by_beside { BY_RANKS, BY_HELPERS, BY_SERVERS } beside;
@@ -55,6 +56,10 @@ enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context);
+/* Adds a node of a Slurm allocation, on which srun starts run-host, also if it is this machine. */
+enum banyan_status by_hosts_add_node(struct by_launch_hosts *hosts, const char *name, int slots);
+/* Adds all nodes of the allocation that this process is in, with as many slots as tasks; slurm_hosts.c. */
+enum banyan_status by_hosts_add_slurm(struct by_launch_hosts *hosts);
 /* Sum of all slots. */
 int by_hosts_slots(const struct by_launch_hosts *hosts);
 /* Gives every rank a host; hosts that stay empty are dropped. */

@@ -278,11 +278,25 @@ static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_l
   return status;
 }
 
+/* Within the allocation, beside other steps; what goes through it are no lines. */
+static enum banyan_status start_srun(const struct by_job *job, struct by_launch_link *link) {
+  char *node = by_cli_print("--nodelist=%s", link->host->destination);
+  const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
+                              "--input=all", "--cpu-bind=none", "--quiet",   node,         job->remote,    "run-host",
+                              NULL};
+  enum banyan_status status = start_process(argv[0], (char *const *)(uintptr_t)argv, link);
+  free(node);
+  return status;
+}
+
 enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
                                        struct by_launch_link *out) {
   char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
   *out = (struct by_launch_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
-  BY_TRY(host->local ? start_process("/proc/self/exe", here, out) : start_ssh(job, out));
+  if (host->local)
+    BY_TRY(start_process("/proc/self/exe", here, out));
+  else
+    BY_TRY(host->node ? start_srun(job, out) : start_ssh(job, out));
   out->live = host->ranks;
   return BANYAN_OK;
 }

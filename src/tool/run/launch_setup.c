@@ -73,6 +73,10 @@ enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char 
                 (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
 }
 
+enum banyan_status by_hosts_add_node(struct by_launch_hosts *hosts, const char *name, int slots) {
+  return append(hosts, name, name, (struct by_launch_host){.slots = slots, .node = true});
+}
+
 /* A name starting with a dash would be an option to ssh. */
 static enum banyan_status check_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:%@";

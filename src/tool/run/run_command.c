@@ -17,6 +17,7 @@ struct run_options {
   long ranks;
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
+  bool slurm;
   int output, transport;      /* transport -1: not given */
   long least, most, restarts; /* -1: not given */
   struct by_elastic_options elastic;
@@ -29,6 +30,9 @@ static const struct by_option options[] = {
     BY_WORDS("hosts", 'H', hosts, "LIST",
              "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine"),
     BY_TEXT("hostfile", 'f', hostfile, "FILE", "the same from a file: \"name:slots\" or \"name slots=N\" a line"),
+    BY_FLAG("slurm", 0, slurm,
+            "the nodes of this Slurm allocation, with as many slots as tasks,\nreached through srun: within sbatch or "
+            "salloc"),
     BY_TEXT("helpers", 0, helpers, "LIST",
             "hosts for helpers, as for -H, or how many helpers to start\nhere; see `banyan helper`"),
     BY_TEXT("servers", 0, servers, "LIST",
@@ -142,6 +146,7 @@ struct crew {
 };
 
 static enum banyan_status read_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
+  if (run->slurm) BY_TRY(by_hosts_add_slurm(hosts));
   for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
   return run->hostfile ? by_hosts_read(hosts, run->hostfile) : BANYAN_OK;
 }
