@@ -93,6 +93,13 @@ void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_
   by_transfer_fail(by_engine_transfer(engine), status, process, text);
 }
 
+void by_engine_explain(struct by_engine *engine, const char *text) {
+  struct by_transfer *transfer = by_engine_transfer(engine);
+  size_t length = strlen(transfer->error);
+  if (transfer->status != BANYAN_OK)
+    snprintf(transfer->error + length, sizeof transfer->error - length, "; %s", text);
+}
+
 enum banyan_status by_engine_status(const struct by_engine *engine) {
   return by_engine_transfer(engine)->status;
 }

@@ -211,6 +211,8 @@ bool by_engine_goodbye(struct by_engine *engine);
 /* Ends every pending and later call with this status and text. Only the first
  * failure counts. `process` is the culprit or UINT32_MAX. */
 void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text);
+/* Of an engine that has failed: later calls say this, too. */
+void by_engine_explain(struct by_engine *engine, const char *text);
 enum banyan_status by_engine_status(const struct by_engine *engine);
 const char *by_engine_error(const struct by_engine *engine);
 void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out);

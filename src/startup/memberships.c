@@ -177,8 +177,10 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
   member->current = context;
   if (status == BANYAN_OK) status = notify_service(member, context, agreed);
   if (before) {
-    snprintf(text, sizeof text, "this process left the membership \"%s\" for \"%s\": use the communicator of that",
-             before->job.formed->name, context->job.formed->name);
+    snprintf(
+        text, sizeof text,
+        "this process left the membership \"%s\" for \"%s\": use the communicator of that, and make groups of it anew",
+        before->job.formed->name, context->job.formed->name);
     by_context_retire(before, text);
     by_carried_take(&member->carried, before);
     by_context_keep_lanes(context, before);

@@ -229,6 +229,154 @@ static void test_timeline(void **state) {
   job_end(&job, false);
 }
 
+/* ---- what must not be carried: whatever waits in a membership ends with it */
+
+enum { PENDING = 4, NAMED = 2, GROUPS = 3, ROWS = 100 };
+
+static const char *const names[NAMED] = {"gradient 0", "gradient 1"};
+
+/* Calls that some process waits for in vain, on the communicator and on groups of it. */
+struct pending {
+  struct banyan_comm *comm, *groups[GROUPS];
+  struct banyan_request *requests[PENDING];
+  int values[PENDING], rows[1];
+  float gradient[1];
+  struct banyan_sparse in, out;
+};
+
+static void make_groups(struct banyan_comm *comm, struct banyan_comm **groups) {
+  static const int both[] = {0, 1};
+  must(banyan_comm_split(comm, 0, -banyan_comm_rank(comm), &groups[0]));
+  must(banyan_comm_duplicate(comm, &groups[1]));
+  groups[2] = NULL;
+  if (banyan_comm_rank(comm) < 2) must(banyan_comm_subset(comm, both, 2, 5, &groups[2]));
+  for (int g = 0; g < GROUPS; g++)
+    if (groups[g]) check_sum(groups[g]);
+}
+
+static struct banyan_sparse sparse_of(int *row, float *value, int from) {
+  *row = from;
+  *value = 1;
+  return (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
+                                .row_dtype = BANYAN_INT32,
+                                .height = ROWS,
+                                .width = 1,
+                                .count = 1,
+                                .rows = row,
+                                .values = value};
+}
+
+static enum banyan_status submit(struct banyan_comm *comm, int k, int *value, struct banyan_request **out) {
+  return banyan_submit_allreduce(comm, names[k], value, value, 1, BANYAN_INT32, BANYAN_SUM, out);
+}
+
+/* The last process begins none of it. Operations are sent in different orders. */
+static void begin_pending(struct pending *p, struct self *self) {
+  bool first = self->id == 0;
+  p->comm = self->comm;
+  self->comm = NULL;
+  make_groups(p->comm, p->groups);
+  must(banyan_step(p->comm, 7));
+  if (first) must(banyan_comm_propose_plan(p->comm, "chain"));
+  if (self->id == self->job->n - 1) return;
+  for (int k = 0; k < NAMED; k++) must(submit(p->comm, first ? k : !k, &p->values[k], &p->requests[k]));
+  p->in = sparse_of(p->rows, p->gradient, self->id);
+  struct banyan_sparse_call sparse = {.in = &p->in, .out = &p->out};
+  must(banyan_sparse_start(p->groups[0], &sparse, &p->requests[2]));
+  struct banyan_call call = {
+      .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .send = &p->values[3], .recv = &p->values[3], .count = 1};
+  must(banyan_start(p->groups[1], &call, &p->requests[3]));
+}
+
+/* All of it has ended, and says where to go on; so do later calls of each group. */
+static void end_pending(struct pending *p) {
+  int one = 1;
+  for (int i = 0; i < PENDING; i++) {
+    if (!p->requests[i]) continue;
+    enum banyan_status status = banyan_wait(p->requests[i]);
+    must_hold(status == BANYAN_ERR_CLOSED || status == BANYAN_ERR_PEER_DEAD);
+  }
+  for (int g = -1; g < GROUPS; g++) {
+    struct banyan_comm *comm = g < 0 ? p->comm : p->groups[g];
+    if (!comm) continue;
+    enum banyan_status status = banyan_allreduce(comm, &one, &one, 1, BANYAN_INT32, BANYAN_SUM);
+    const char *text = banyan_error_text();
+    must_hold(status == BANYAN_ERR_CLOSED || status == BANYAN_ERR_PEER_DEAD);
+    if (!strstr(text, "use the communicator of that, and make groups of it anew")) rank_fail("it says: %s", text);
+    banyan_comm_destroy(comm);
+  }
+  banyan_sparse_free(&p->out);
+}
+
+/* The same names, numbers and steps, with other values: nothing of the membership before is counted. */
+static void check_anew(struct self *self) {
+  struct banyan_comm *comm = self->comm, *groups[GROUPS];
+  int n = banyan_comm_size(comm), rank = banyan_comm_rank(comm), values[NAMED] = {100, 200}, row;
+  float value;
+  struct banyan_request *requests[NAMED];
+  make_groups(comm, groups);
+  must(banyan_step(comm, 7));
+  for (int k = 0; k < NAMED; k++) must(submit(comm, k, &values[k], &requests[k]));
+  must(banyan_wait_all(requests, NAMED));
+  must_hold(values[0] == 100 * n && values[1] == 200 * n);
+  struct banyan_sparse in = sparse_of(&row, &value, 10 + rank), out = {0};
+  must(banyan_sparse_allreduce(groups[0], &in, &out, BANYAN_SUM));
+  must_hold(out.count == (size_t)n && ((const int *)out.rows)[0] == 10 && ((const int *)out.rows)[n - 1] == 9 + n);
+  banyan_sparse_free(&out);
+  if (rank == 0) must(banyan_comm_propose_plan(comm, "ring"));
+  for (int g = 0; g < GROUPS; g++) {
+    if (groups[g]) check_sum(groups[g]);
+    banyan_comm_destroy(groups[g]);
+  }
+  check_sum(comm);
+}
+
+static void pending(struct job *job, int id) {
+  static const int turned[] = {2, 0, 1};
+  struct pending pending = {0};
+  struct self self = begin(job, id);
+  form(&self, 3);
+  begin_pending(&pending, &self);
+  form_of(&self, turned, 3);
+  end_pending(&pending);
+  check_anew(&self);
+  end(&self);
+}
+
+/* Process 3, the last one, is killed while all of it waits for it. */
+static void pending_at_death(struct job *job, int id) {
+  static const int turned[] = {2, 0, 1};
+  struct pending pending = {0};
+  struct self self = begin(job, id);
+  form(&self, 4);
+  begin_pending(&pending, &self);
+  job_set_stage(job, id, FORMED);
+  while (id == 3) pause();
+  while (banyan_comm_state(pending.comm) == BANYAN_OK) usleep(500);
+  form_of(&self, turned, 3);
+  end_pending(&pending);
+  check_anew(&self);
+  end(&self);
+}
+
+static void test_pending(void **state) {
+  static const char *const transports[] = {"auto", "tcp"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    memset(board, 0, sizeof *board);
+    struct job job = {.n = 3, .run = pending, .transport = transports[i]};
+    job_run(&job);
+    memset(board, 0, sizeof *board);
+    struct job dying = {.n = 4, .run = pending_at_death, .transport = transports[i]};
+    job_start(&dying);
+    for (int r = 0; r < dying.n; r++) job_wait_stage(&dying, r, FORMED);
+    job_signal(&dying, 3, SIGKILL);
+    job_wait(&dying);
+    for (int r = 0; r < 3; r++) job_check_exit(&dying, r);
+    job_end(&dying, false);
+  }
+}
+
 /* ---- connections */
 
 /* Process 0 was alone in between, and has no lanes to give; its communicators are all still there. Process 1 has lanes
@@ -261,8 +409,8 @@ static void test_go_and_come(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_set_plans), cmocka_unit_test(test_given_plan),  cmocka_unit_test(test_wrong_plan),
-      cmocka_unit_test(test_timeline),  cmocka_unit_test(test_go_and_come),
+      cmocka_unit_test(test_set_plans), cmocka_unit_test(test_given_plan), cmocka_unit_test(test_wrong_plan),
+      cmocka_unit_test(test_timeline),  cmocka_unit_test(test_pending),    cmocka_unit_test(test_go_and_come),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

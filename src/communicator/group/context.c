@@ -481,7 +481,10 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_timeline_leave(context->timeline, true);
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);
-  by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
+  if (by_engine_status(context->job.engine) == BANYAN_OK)
+    by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
+  else
+    by_engine_explain(context->job.engine, text);
   by_job_changed(&context->job);
 }
 
