@@ -279,8 +279,7 @@ enum banyan_status by_fit_measure(uint64_t most, struct by_fit_samples *out) {
 static double median(const double *samples, uint32_t n) {
   double sorted[BY_FIT_BLOCKS];
   memcpy(sorted, samples, n * sizeof *sorted);
-  qsort(sorted, n, sizeof *sorted, by_order_numbers);
-  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+  return by_median(sorted, n);
 }
 
 static enum banyan_status check_halves(const char *what, const double samples[BY_FIT_BLOCKS]) {

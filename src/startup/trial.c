@@ -20,8 +20,7 @@ enum {
 static double median(const struct by_trial_times *times) {
   double sorted[BY_TRIAL_CALLS];
   memcpy(sorted, times->seconds, times->n * sizeof *sorted);
-  qsort(sorted, times->n, sizeof *sorted, by_order_numbers);
-  return sorted[times->n / 2];
+  return by_median(sorted, times->n);
 }
 
 static double least(const struct by_trial_times *times) {

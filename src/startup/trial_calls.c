@@ -3,11 +3,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "call_times.h"
 #include "clock.h"
 #include "descriptor.h"
 #include "log.h"
+#include "order.h"
 #include "plan_switch.h"
 #include "planning.h"
 #include "plans.h"
@@ -90,13 +92,9 @@ static struct recent *recent_of(struct by_trial_calls *calls, uint64_t bytes) {
 }
 
 static double median_of_recent(const struct recent *recent) {
-  const double *t = recent->seconds;
-  return t[0] < t[1] ? (t[1] < t[2]   ? t[1]
-                        : t[0] < t[2] ? t[2]
-                                      : t[0])
-                     : (t[0] < t[2]   ? t[0]
-                        : t[1] < t[2] ? t[2]
-                                      : t[1]);
+  double sorted[RECENT];
+  memcpy(sorted, recent->seconds, sizeof sorted);
+  return by_median(sorted, RECENT);
 }
 
 /* The communicator in which what is submitted to the job's own one runs; that itself: nothing is. Under lock. */

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "order.h"
+
 enum {
   FIRST_WINDOW = 32,
   LEAST_ALONE = 64, /* calls of one kind that must be seen before each of them is taken for an iteration */
@@ -264,11 +266,8 @@ bool by_observe_iteration(struct by_observation *observation, uint64_t started, 
 
 static double median(const double *times, uint32_t n) {
   double sorted[BY_OBSERVED_TIMES];
-  for (uint32_t i = 0, at; i < n; i++) {
-    for (at = i; at && sorted[at - 1] > times[i]; at--) sorted[at] = sorted[at - 1];
-    sorted[at] = times[i];
-  }
-  return n ? sorted[n / 2] : 0;
+  memcpy(sorted, times, n * sizeof *sorted);
+  return by_median(sorted, n);
 }
 
 /* Several at once, which evens out how coarse the clock is. */

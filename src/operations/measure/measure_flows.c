@@ -208,23 +208,14 @@ static enum banyan_status flow(struct session *s) {
   return BANYAN_OK;
 }
 
-/* 0 of none. */
-static double median(const double *values, uint32_t n) {
-  double sorted[METERED];
-  if (!n) return 0;
-  memcpy(sorted, values, n * sizeof *sorted);
-  qsort(sorted, n, sizeof *sorted, by_order_numbers);
-  return sorted[n / 2];
-}
-
 /* Of what this rank received: the rates of all flows, and behind them which of them stood still for long. Behind these,
  * of what it sent: the kernel's rates. */
 static void reckon(const struct session *s, double *out) {
   const struct by_experiment *e = s->experiment;
   for (uint32_t i = 0; i < s->n; i++) {
-    const struct stream *stream = &s->streams[i];
+    struct stream *stream = &s->streams[i];
     if (stream->sends) {
-      out[2 * e->n + stream->flow] = median(stream->metered, MIN(stream->n_metered, METERED));
+      out[2 * e->n + stream->flow] = by_median(stream->metered, MIN(stream->n_metered, METERED));
       continue;
     }
     out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, e->lasts / 2);

@@ -158,8 +158,7 @@ static enum banyan_status summarise(const struct bench *b, const double *seconds
   BY_TRY(banyan_reduce(b->comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
   if (b->c.rank) return BANYAN_OK;
   double ways = b->c.collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
-  qsort(slowest, n, sizeof *slowest, by_order_numbers);
-  out->median = (slowest[(n - 1) / 2] + slowest[n / 2]) / 2 / ways;
+  out->median = by_median(slowest, n) / ways;
   out->least = slowest[0] / ways;
   out->most = slowest[n - 1] / ways;
   return BANYAN_OK;

@@ -172,10 +172,7 @@ static enum banyan_status time_groups(struct bench *b, int first, int n, double 
     status = call_at_once(b, first, n, seconds);
     for (size_t g = 0; g < each; g++) column[g * rounds + k] = seconds[g];
   }
-  for (size_t g = 0; g < each && status == BANYAN_OK; g++) {
-    qsort(&column[g * rounds], rounds, sizeof *column, by_order_numbers);
-    median[g] = column[g * rounds + rounds / 2];
-  }
+  for (size_t g = 0; g < each && status == BANYAN_OK; g++) median[g] = by_median(&column[g * rounds], rounds);
   free(seconds);
   free(column);
   return status;

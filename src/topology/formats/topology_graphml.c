@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "log.h"
+#include "order.h"
 #include "text.h"
 #include "topology_formats.h"
 #include "topology_reader.h"
@@ -59,18 +60,12 @@ static const double METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_
 /* --- what is missing --- */
 
 /* `otherwise` where there are none. Sorts. */
-static double median(double *values, size_t n, double otherwise) {
-  if (n == 0) return otherwise;
-  qsort(values, n, sizeof *values, by_order_numbers);
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 static void fill_rates(struct graphml *graph, double *values) {
   size_t known = 0;
   for (uint32_t i = 0; i < graph->n_edges; i++)
     if (!isnan(graph->edges[i].rate[0])) values[known++] = graph->edges[i].rate[0];
   if (known == graph->n_edges) return;
-  double rate = median(values, known, graph->default_rate);
+  double rate = known ? by_median(values, known) : graph->default_rate;
   char text[32];
   by_warn("topology", "%s: %zu of %u links have no speed; taken as %s, %s", graph->xml.source, graph->n_edges - known,
           graph->n_edges, by_print_rate(rate, text), known ? "the median of the others" : "since no link has one");
@@ -94,7 +89,7 @@ static void fill_delays(struct graphml *graph, double *values) {
     if (!isnan(edge->delay)) values[known++] = edge->delay;
   }
   if (known == graph->n_edges) return;
-  double delay = median(values, known, graph->default_delay);
+  double delay = known ? by_median(values, known) : graph->default_delay;
   char text[32];
   by_info("topology", "%s: %zu of %u links have neither a delay nor places at both ends; taken as %s",
           graph->xml.source, graph->n_edges - known, graph->n_edges, by_print_seconds(delay, text));
