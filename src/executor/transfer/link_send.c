@@ -245,8 +245,9 @@ static void settle(struct by_out *out) {
 
 static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, struct by_frame *frame) {
   const char *payload = out->base + out->sent;
-  bool copies = out->copied || out->link->transfer->options.keeps_lanes;
-  if (out->sent == 0) out->held = lane->ops->send_in_place && out->length >= lane->ops->in_place_from && !copies;
+  if (out->sent == 0)
+    out->held = lane->ops->send_in_place && out->length >= lane->ops->in_place_from && !out->copied &&
+                !out->link->transfer->options.keeps_lanes;
   if (!out->held) return lane->ops->send(lane, frame, payload);
   frame->flags |= BY_FRAME_HELD;
   return lane->ops->send_in_place(lane, frame, payload);
