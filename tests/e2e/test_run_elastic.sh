@@ -166,6 +166,12 @@ wants 0 "$BANYAN" run -n 3 -- "$sum" 5
 counts 3 'done as rank [0-2] of 3$' out
 wants 0 env BANYAN_KEY=0123456789abcdef "$sum" 5
 shows '^done as rank 0 of 1$' out
+key=$(printf '%064d' 7)
+begin -n 2 --min 1 -x BANYAN_KEY="$key" -- "$sum" 200
+comes test -e "$scratch/steps/members" || fail "no file of handles"
+BANYAN_KEY=$key BANYAN_MEMBERS=$(cat "$scratch/steps/members") "$sum" 200 >"$scratch/other" 2>&1 || fail "the other one: $(cat "$scratch/other")"
+grep -qx 'done as rank 2 of 3' "$scratch/other" || fail "the other one is no member: $(cat "$scratch/other")"
+ends 0
 wants 1 env BANYAN_KEY=0123456789abcdef BANYAN_MEMBERS=none "$sum" 5
 shows '"none" is not the handle of a process' err
 wants 1 env BANYAN_KEY=0123456789abcdef BANYAN_LAUNCHER=nobody:0:0 "$sum" 5

@@ -2,7 +2,7 @@
  * again, with PAUSE seconds (0.01) in between, however that changes, until STEPS are done; a newcomer begins at the
  * step at which the others are. It prints each group that it is in, and ends with 0 when the steps are done, with 3 if
  * a sum was wrong, and with 1 on an error, or if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the
- * file FOLDER/STEP at each tenth step. */
+ * file FOLDER/STEP at each tenth step, and rank 0 writes the handles of its group to FOLDER/members. */
 #include <banyan/banyan.h>
 #include <banyan/elastic.h>
 
@@ -28,6 +28,18 @@ static void touch(int step) {
   if (fd >= 0) close(fd);
 }
 
+static void write_handles(const struct banyan_member *member) {
+  char path[256], made[256];
+  const char *folder = getenv("BANYAN_TEST_TOUCH"), *const * handles;
+  int n = banyan_member_handles(member, &handles);
+  if (!folder) return;
+  snprintf(path, sizeof path, "%s/new", folder);
+  snprintf(made, sizeof made, "%s/members", folder);
+  FILE *file = fopen(path, "we");
+  for (int i = 0; file && i < n; i++) fprintf(file, "%s%s", i ? "," : "", handles[i]);
+  if (file && fclose(file) == 0) rename(path, made);
+}
+
 /* The step at which the group goes on: where the furthest one is. */
 static enum banyan_status begin(struct banyan_comm *comm, int *step) {
   printf("rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
@@ -40,6 +52,7 @@ static enum banyan_status work(struct banyan_member *member, struct banyan_comm 
                                useconds_t pause, int *wrong) {
   int numbers[COUNT];
   enum banyan_status status = begin(comm, step);
+  if (banyan_comm_rank(comm) == 0) write_handles(member);
   while (status == BANYAN_OK && *step < steps) {
     for (int i = 0; i < COUNT; i++) numbers[i] = 1;
     numbers[0] = banyan_member_change_wanted(member);

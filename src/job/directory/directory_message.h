@@ -12,7 +12,7 @@ enum by_directory_type {
   /* from a process */
   BY_DIRECTORY_REGISTER = 1, /* number: of the process; count: how often it was started before; text: its handle */
   BY_DIRECTORY_MEMBER,       /* it is in a membership. number: its rank; count: of the members; text: the name */
-  BY_DIRECTORY_FAILED,       /* it could not form the first membership. number: that of the attempt; text: the reason */
+  BY_DIRECTORY_FAILED, /* it could not form the first membership, or join (0). number: of the attempt; text: why */
   /* to a process */
   BY_DIRECTORY_PEER,    /* text: the handle of the next process of a list */
   BY_DIRECTORY_FIRST,   /* form a membership of that list. number: of the attempt; count: of the list */
