@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -687,6 +688,101 @@ static void test_idle(void **state) {
   unsetenv("BANYAN_AGENT");
 }
 
+/* ---- memberships: each one is a job to the agent, and the one before leaves though its communicators are there */
+
+enum { HANDLE = 2048 };
+
+static struct board {
+  char handles[RANKS][HANDLE];
+  _Atomic int published;
+} * board;
+
+static struct banyan_comm *form(struct banyan_member *member, const char *name, int n) {
+  const char *handles[RANKS];
+  struct banyan_comm *comm;
+  int32_t one = 1;
+  for (int i = 0; i < n; i++) handles[i] = board->handles[i];
+  must(banyan_member_reconfigure(member, name, handles, n, 30, &comm));
+  must(banyan_allreduce(comm, &one, &one, 1, BANYAN_INT32, BANYAN_SUM));
+  must_hold(one == n);
+  return comm;
+}
+
+static void rank_re_forms(struct job *job, int rank) {
+  struct banyan_member *member;
+  struct banyan_comm *first, *second = NULL;
+  char host[8];
+  snprintf(host, sizeof host, "h%d", rank);
+  setenv("BANYAN_HOST", host, 1);
+  must(banyan_member_create(NULL, &member));
+  snprintf(board->handles[rank], HANDLE, "%s", banyan_member_handle(member));
+  atomic_fetch_add(&board->published, 1);
+  while (atomic_load(&board->published) < RANKS) usleep(500);
+  first = form(member, "first", RANKS);
+  while (atomic_load(&job->reports[rank].stage) < 1) usleep(1000);
+  if (rank < 2) second = form(member, "second", 2);
+  while (atomic_load(&job->reports[rank].stage) < 2) usleep(1000);
+  banyan_comm_destroy(second);
+  banyan_comm_destroy(first);
+  banyan_member_destroy(member);
+}
+
+static void accept_member(struct agent *agent, struct peer *peer, int size, char *id) {
+  struct by_cluster_message message;
+  *peer = (struct peer){0};
+  wait_for(agent->listener);
+  peer->fd = accept(agent->listener, NULL, NULL);
+  assert_true(peer->fd >= 0);
+  assert_true(receive(peer, &message));
+  assert_int_equal(message.type, BY_MESSAGE_HELLO);
+  snprintf(id, BY_CLUSTER_JOB_ID + 1, "%s", message.job);
+  peer->rank = message.rank;
+  by_cluster_message_fini(&message);
+  if (peer->rank != 0) return;
+  assert_true(receive(peer, &message));
+  assert_int_equal(message.type, BY_MESSAGE_JOB);
+  assert_int_equal(message.n_hosts, size);
+  by_cluster_message_fini(&message);
+}
+
+static void test_memberships(void **state) {
+  (void)state;
+  enum { SECOND = 2 };
+  static struct agent agent;
+  static struct peer peers[RANKS], others[SECOND];
+  const struct by_cluster_message welcome = {.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 10};
+  struct by_cluster_message message;
+  struct job job = {.n = RANKS, .run = rank_re_forms, .transport = "tcp"};
+  char first[BY_CLUSTER_JOB_ID + 1], second[BY_CLUSTER_JOB_ID + 1];
+  memset(board, 0, sizeof *board);
+  agent = (struct agent){0};
+  open_agent(&agent);
+  job_start(&job);
+  for (int i = 0; i < RANKS; i++) {
+    accept_member(&agent, &peers[i], RANKS, first);
+    type(&peers[i], &welcome);
+  }
+  for (int r = 0; r < RANKS; r++) job_set_stage(&job, r, 1);
+  for (int i = 0; i < SECOND; i++) {
+    accept_member(&agent, &others[i], SECOND, second);
+    type(&others[i], &welcome);
+    assert_string_not_equal(first, second);
+  }
+  for (int i = 0; i < RANKS; i++) {
+    if (peers[i].rank >= SECOND) continue;
+    receive_only(&peers[i], BY_MESSAGE_LEFT, &message);
+    assert_string_equal(message.job, first);
+    by_cluster_message_fini(&message);
+    while (receive(&peers[i], &message)) fail_msg("a rank that has left goes on to report");
+  }
+  for (int r = 0; r < RANKS; r++) job_set_stage(&job, r, 2);
+  job_end(&job, true);
+  for (int i = 0; i < RANKS; i++) close(peers[i].fd);
+  for (int i = 0; i < SECOND; i++) close(others[i].fd);
+  close_agent(&agent);
+  unsetenv("BANYAN_AGENT");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reports),    cmocka_unit_test(test_class_by_hand),
@@ -694,7 +790,9 @@ int main(void) {
       cmocka_unit_test(test_plans),      cmocka_unit_test(test_plan_switches),
       cmocka_unit_test(test_groups),     cmocka_unit_test(test_agent_comes_back),
       cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_silence),
-      cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_idle),       cmocka_unit_test(test_memberships),
   };
+  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (board == MAP_FAILED) return 1;
   return cmocka_run_group_tests_name("ranks and their agent", tests, NULL, NULL);
 }

@@ -478,6 +478,7 @@ static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
 }
 
 void by_context_retire(struct by_context *context, const char *text) {
+  by_agent_client_leave(context->cluster);
   by_timeline_leave(context->timeline, true);
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);

@@ -326,6 +326,11 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   return start_stream(link, fd, &address);
 }
 
+static void send_left(struct by_agent_client *link) {
+  const struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = link->id, .rank = link->job->rank};
+  if (link->welcome) by_agent_client_send(link, &message);
+}
+
 /* It is time to try, or the welcome stays away. */
 static void due(void *context) {
   struct by_agent_client *link = context;
@@ -339,11 +344,13 @@ static void due(void *context) {
 
 /* ---- life */
 
-/* The same at all ranks, and no process without the key of the job makes one up. */
-static enum banyan_status name_job(const struct by_settings *settings, char *out) {
-  char text[4096];
+/* The same at all ranks, and no process without the key of the job makes one up. Memberships may have the same root,
+ * one after the other, and each is a job of its own to the cluster. */
+static enum banyan_status name_job(const struct by_job *job, char *out) {
+  char text[4096], membership[32] = "";
   struct by_key digest = {0};
-  int length = snprintf(text, sizeof text, "a job's id\n%s\n%s", settings->root, settings->key);
+  if (job->membership) snprintf(membership, sizeof membership, "\n%016llx", (unsigned long long)job->membership);
+  int length = snprintf(text, sizeof text, "a job's id\n%s\n%s%s", job->settings.root, job->settings.key, membership);
   if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's key or root is too long");
   enum banyan_status status = by_key_derive(text, &digest);
   for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", digest.bytes[i]);
@@ -361,7 +368,7 @@ static void choose_peer(struct by_agent_client *link) {
 static enum banyan_status begin(struct by_agent_client *link) {
   struct by_job *job = link->job;
   struct timespec now;
-  BY_TRY(name_job(&job->settings, link->id));
+  BY_TRY(name_job(job, link->id));
   clock_gettime(CLOCK_REALTIME, &now);
   link->began = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
   by_job_lock(job);
@@ -397,11 +404,21 @@ void by_agent_client_create(const struct by_agent_options *options, struct by_ag
     by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
 }
 
+static void leave(void *context) {
+  struct by_agent_client *link = context;
+  send_left(link);
+  drop(link);
+  by_loop_cancel_timer(&link->retry);
+}
+
+void by_agent_client_leave(struct by_agent_client *link) {
+  if (link && by_loop_post(link->job->loop, leave, link) != BANYAN_OK)
+    by_info("cluster", "this membership is reported until its communicators are destroyed: %s", banyan_error_text());
+}
+
 void by_agent_client_destroy(struct by_agent_client *link) {
   if (!link) return;
-  if (link->welcome)
-    by_agent_client_send(
-        link, &(struct by_cluster_message){.type = BY_MESSAGE_LEFT, .job = link->id, .rank = link->job->rank});
+  send_left(link);
   by_stream_destroy(link->stream);
   by_resolving_destroy(link->resolving);
   by_tls_watch_destroy(link->keys);

@@ -42,6 +42,10 @@ struct by_agent_options {
 /* NULL in *out: there is neither agent nor manager, or no way to reach them (a warning gives the reason). A rank of a
  * job of several; its loop may run already. */
 void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out);
+/* Any thread: sends that this rank has left, and nothing more, while its context may be there for long. NULL is
+ * allowed.
+ */
+void by_agent_client_leave(struct by_agent_client *link);
 /* Sends that this rank has left. The loop no longer runs, and is closed. NULL is allowed. */
 void by_agent_client_destroy(struct by_agent_client *link);
 
