@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import byref, c_char_p, c_void_p
-from typing import Any, Optional, Sequence
+from ctypes import POINTER, byref, c_char_p, c_void_p
+from typing import Any, List, Optional, Sequence
 
 from .comm import Communicator, _text
 from .errors import RequestError
@@ -73,6 +73,50 @@ class Member:
         comm = c_void_p()
         check(lib.banyan_member_reconfigure(self._open(), name.encode(), texts, n, timeout, byref(comm)))
         return Communicator._of(comm)
+
+    def start(self, timeout: float) -> Communicator:
+        """The first group of this process, as the environment says: under `banyan run` with --min, --max or --restarts
+        formed by all, or joined by those that were started later; that of BANYAN_MEMBERS; else formed with the ranks that
+        a Communicator would meet."""
+        comm = c_void_p()
+        check(lib.banyan_member_start(self._open(), timeout, byref(comm)))
+        return Communicator._of(comm)
+
+    def recover(self, timeout: float) -> Communicator:
+        """Agrees with the other members of the group on the next one, without those that died or want to leave and with
+        those that want to join, forms it, and returns its communicator. All members call it, after any failure of a call
+        or when they have agreed to. Blocks for at most `timeout` seconds.
+
+        Raises Aborted if this process is in no group any more, because it left, was excluded, or no quorum was found;
+        Timeout if nothing was agreed on, after which it may be called again.
+        """
+        comm = c_void_p()
+        check(lib.banyan_member_recover(self._open(), timeout, byref(comm)))
+        return Communicator._of(comm)
+
+    def join(self, handles: Sequence[str], timeout: float) -> Communicator:
+        """Joins the group of the processes with these handles, of which one that answers is enough, when its members call
+        recover() next."""
+        n = len(handles)
+        texts = (c_char_p * max(n, 1))(*[handle.encode() for handle in handles])
+        comm = c_void_p()
+        check(lib.banyan_member_join(self._open(), texts, n, timeout, byref(comm)))
+        return Communicator._of(comm)
+
+    def leave(self) -> None:
+        """This process wants to leave, and does so when all members call recover() next. Any thread."""
+        check(lib.banyan_member_leave(self._open()))
+
+    def change_wanted(self) -> bool:
+        """Whether processes have asked this one to join, or it wants to leave: members agree on it by an AllReduce at the
+        end of a step, and all call recover() then. Any thread; does not block."""
+        return bool(lib.banyan_member_change_wanted(self._open()))
+
+    def handles(self) -> List[str]:
+        """Of the members of this process's group, by rank; empty without a group."""
+        found = POINTER(c_char_p)()
+        n = lib.banyan_member_handles(self._open(), byref(found))
+        return [found[i].decode() for i in range(n)]
 
     def close(self) -> None:
         """Leaves the group. May be called twice."""

@@ -1,10 +1,64 @@
-"""Where the processes of an elastic job find each other."""
+"""Where the processes of an elastic job find each other: a store, or the launcher that started all of them.
+
+A store is one of torch.distributed's (TCPStore, FileStore, ...), or a Folder that all processes see.
+"""
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
+import time
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Union
+
+from .comm import Communicator
+from .errors import Aborted, RequestError
+from .member import Member
+
+
+class Folder:
+    """A store in a folder that all processes see: the functions of torch.distributed's stores that are needed here.
+    It has to be new for each job."""
+
+    def __init__(self, path: Union[str, Path]) -> None:
+        self._path = Path(path)
+        self._path.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self._path / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _file(self, key: str) -> Path:
+        return self._path / key.replace("/", ".")
+
+    def set(self, key: str, value: str) -> None:
+        new = self._path / f".{key.replace('/', '.')}.{os.getpid()}"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # one of the values is the job's key
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(value)
+        new.rename(self._file(key))
+
+    def get(self, key: str) -> bytes:
+        return self._file(key).read_bytes()
+
+    def add(self, key: str, amount: int) -> int:
+        with self._locked():
+            file = self._file(key)
+            total = (int(file.read_text()) if file.exists() else 0) + amount
+            self.set(key, str(total))
+        return total
+
+    def wait(self, keys: List[str], timeout: timedelta) -> None:
+        until = time.monotonic() + timeout.total_seconds()
+        while not all(self._file(key).exists() for key in keys):
+            if time.monotonic() > until:
+                missing = [key for key in keys if not self._file(key).exists()]
+                raise RequestError(f"{self._path} has no {', '.join(missing)} after {timeout.total_seconds():g} s")
+            time.sleep(0.01)
 
 
 def key_of(store: Any, timeout: timedelta) -> str:
@@ -17,3 +71,52 @@ def key_of(store: Any, timeout: timedelta) -> str:
         store.set("banyan/key", secrets.token_hex(32))
     store.wait(["banyan/key"], timeout)
     return str(store.get("banyan/key").decode())
+
+
+class OfStore:
+    """The first `size` processes that come form a membership, in this order; those that come later join the members whose
+    handles the store has then."""
+
+    def __init__(self, store: Any, size: int, timeout: float) -> None:
+        self._store, self._size, self._timeout = store, size, timedelta(seconds=timeout)
+
+    def key(self) -> Optional[str]:
+        return key_of(self._store, self._timeout)
+
+    def enter(self, member: Member) -> Communicator:
+        arrived = self._store.add("banyan/arrived", 1)
+        if arrived > self._size:
+            self._store.wait(["banyan/members"], self._timeout)
+            handles = self._store.get("banyan/members").decode().split()
+            return member.join(handles, self._timeout.total_seconds())
+        self._store.set(f"banyan/arrived/{arrived}", member.handle)
+        keys = [f"banyan/arrived/{i + 1}" for i in range(self._size)]
+        self._store.wait(keys, self._timeout)
+        handles = [self._store.get(key).decode() for key in keys]
+        return member.reconfigure("start", handles, self._timeout.total_seconds())
+
+    def entered(self, member: Member, rank: int) -> None:
+        """Those that come later shall find the members of now."""
+        if rank == 0:
+            self._store.set("banyan/members", "\n".join(member.handles()))
+
+
+class OfLauncher:
+    """As the environment says: `banyan run` with --restarts tells all processes of each other, also those that it starts
+    later. Under other launchers all ranks form the first membership, and none comes later."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+
+    def key(self) -> Optional[str]:
+        return None
+
+    def enter(self, member: Member) -> Optional[Communicator]:
+        """None: `banyan run` wants this process to leave already."""
+        try:
+            return member.start(self._timeout)
+        except Aborted:
+            return None
+
+    def entered(self, member: Member, rank: int) -> None:
+        pass

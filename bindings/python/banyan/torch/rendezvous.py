@@ -7,7 +7,10 @@ import os
 import secrets
 import socket
 import struct
+from datetime import timedelta
 from typing import Any, Iterator, List, Tuple
+
+import torch.distributed as dist
 
 _LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 _MOST_ADDRESSES = 8
@@ -116,3 +119,9 @@ def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
     store.wait(["banyan/root"], timeout)
     root, key = store.get("banyan/root").decode().split(" ")
     return root, key
+
+
+def store_of_torchrun(timeout: float) -> Any:
+    """The store that torchrun's workers share. It outlives them, so those that are started again get keys of their own."""
+    store, _, _ = next(dist.distributed_c10d.rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    return dist.PrefixStore(f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Training loops of banyan.elastic: processes that die, leave and come, by a store and by a launcher."""
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+from datetime import timedelta
+from pathlib import Path
+
+import ranks
+
+ranks.need("numpy")
+import numpy  # noqa: E402
+
+import banyan  # noqa: E402
+import banyan.elastic  # noqa: E402
+
+LIMIT = 120  # seconds of a test
+DEATH, STEPS = 10, 60
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "elastic" / "fashion.py"
+IMAGES = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
+
+
+class Jobs:
+    """Processes that are started at any time. Each runs a function, whose result is what it exits with."""
+
+    def __init__(self, folder, size):
+        self.folder, self.size, self.until = Path(folder), size, time.monotonic() + LIMIT
+        self.processes = []
+
+    def start(self, function, *arguments):
+        process = multiprocessing.get_context("fork").Process(target=self._run, args=(function, arguments))
+        process.start()
+        self.processes.append(process)
+        return process
+
+    def _run(self, function, arguments):
+        os.environ.pop("BANYAN_KEY", None)
+        try:
+            result = function(self, *arguments)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(result or 0)
+
+    def meet(self):
+        return banyan.elastic.Folder(self.folder / "meet")
+
+    def went_on(self, step):
+        """A step has succeeded; one after the death without the process that died."""
+        if step > DEATH:
+            (self.folder / "went on").touch()
+        time.sleep(0.002)
+
+    def wait_for_progress(self):
+        while not (self.folder / "went on").exists():
+            assert time.monotonic() < self.until, "nobody goes on"
+            time.sleep(0.01)
+
+    def ends(self, process, code=0):
+        process.join(max(0.1, self.until - time.monotonic()))
+        assert process.exitcode == code, f"a process ended with {process.exitcode}, not {code}"
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.join()
+
+
+@contextlib.contextmanager
+def jobs(size):
+    with tempfile.TemporaryDirectory() as folder:
+        made = Jobs(folder, size)
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def train(self, dies=False, leaves=False, size=3, every=1):
+    """Steps whose average gradient is 1, whoever takes part, until there were STEPS of them and so many processes."""
+    state = banyan.State(weights=numpy.zeros(1000, numpy.float32), step=0)
+
+    def function(job):
+        assert job.state is state and (job.rank, job.size) == (job.comm.rank, job.comm.size)
+        if leaves:
+            job.leave()
+        while state.step < STEPS or job.size != size:
+            gradient = numpy.full(1000, 2 * (job.rank + 1) / (job.size + 1), numpy.float32)
+            state.weights += job.comm.allreduce(gradient, op="average")
+            state.step += 1
+            if dies and state.step == DEATH:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.went_on(state.step)
+            job.commit()
+        return job.memberships
+
+    memberships = banyan.elastic.run(function, state, self.meet(), self.size, every=every)
+    if leaves:
+        assert memberships is None and state.step == every
+        return
+    assert state.step >= STEPS and memberships in (1, 2, 3), (state.step, memberships)
+    assert numpy.allclose(state.weights, state.step, rtol=1e-5), state.weights
+
+
+def ddp(self, dies=False):
+    """The same with DDP, momentum, and a store of PyTorch."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    import banyan.torch  # noqa: F401
+
+    torch.manual_seed(os.getpid())  # All get the parameters of one.
+    network = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9)
+    state = banyan.State(network=network, optimizer=optimizer, step=0)
+
+    def function(job):
+        model = DistributedDataParallel(network)
+        assert dist.get_world_size() == job.size and dist.get_rank() == job.rank
+        while state.step < STEPS or job.size != self.size:
+            if dies and state.step == DEATH:
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.zero_grad()
+            model(torch.full((2, 8), job.rank / job.size)).sum().backward()
+            optimizer.step()
+            state.step += 1
+            self.went_on(state.step)
+            job.commit()
+        mine = torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+        most, least = mine.clone(), mine.clone()
+        dist.all_reduce(most, op=dist.ReduceOp.MAX)
+        dist.all_reduce(least, op=dist.ReduceOp.MIN)
+        assert torch.equal(most, least) and len(optimizer.state) == 2
+        return job.size
+
+    store = dist.FileStore(str(self.folder / "store"), -1)
+    assert banyan.elastic.run(function, state, store, self.size) == self.size
+    assert not dist.is_initialized()
+
+
+def wrong(self):
+    """What the program does wrong is raised, in the process that does it."""
+    state = banyan.State(step=0)
+
+    def function(job):
+        if job.rank == 1:
+            raise ValueError("a mistake")
+        while job.size > 1:
+            job.comm.allreduce(numpy.ones(1))
+        return job.size
+
+    try:
+        assert banyan.elastic.run(function, state, self.meet(), self.size) == 1
+    except ValueError as error:
+        assert str(error) == "a mistake"
+        return 3
+
+
+def launched():
+    state = banyan.State(step=0)
+
+    def function(job):
+        assert job.size == int(os.environ["BANYAN_SIZE"])
+        while state.step < 5:
+            state.step += int(job.comm.allreduce(numpy.ones(1), op="average")[0])
+            job.commit()
+        return state.step
+
+    assert banyan.elastic.run(function, state) == 5
+
+
+class Elastic(unittest.TestCase):
+    def replace(self, function):
+        """One of three processes dies. When the others have gone on, a fourth one comes."""
+        with jobs(3) as job:
+            dying = job.start(function, True)
+            others = [job.start(function) for _ in range(2)]
+            job.ends(dying, -signal.SIGKILL)
+            job.wait_for_progress()
+            for process in [*others, job.start(function)]:
+                job.ends(process)
+
+    def test_replacement(self):
+        self.replace(train)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
+    def test_ddp(self):
+        self.replace(ddp)
+
+    def test_leaving(self):
+        with jobs(3) as job:
+            for process in [job.start(train, False, leaves, 2, 3) for leaves in (False, True, False)]:
+                job.ends(process)
+
+    def test_mistake(self):
+        with jobs(2) as job:
+            processes = [job.start(wrong), job.start(wrong)]
+            for process in processes:
+                process.join(LIMIT)
+            self.assertEqual(sorted(process.exitcode for process in processes), [0, 3])
+
+    def test_launcher(self):
+        ranks.run(3, launched)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
+    @unittest.skipUnless(os.path.exists(IMAGES), f"no {IMAGES} (apt-get install dataset-fashion-mnist)")
+    def test_example(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, str(EXAMPLE), f"--meet={folder}/meet", "--size=2", "--epochs=2", "--limit=12000"]
+            begin = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            processes = [subprocess.Popen(command, **begin) for _ in range(2)]
+            outputs = [process.communicate(timeout=LIMIT)[0] for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0, 0], outputs)
+        accuracy = re.search(r"accuracy (0\.\d+) after 100 steps, 2 processes", "".join(outputs))
+        self.assertTrue(accuracy and float(accuracy.group(1)) > 0.7, outputs)
+
+    def test_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = banyan.elastic.Folder(Path(folder) / "new")
+            self.assertEqual([store.add("a/n", 1), store.add("a/n", 2)], [1, 3])
+            store.set("a/b", "text")
+            store.wait(["a/b", "a/n"], timedelta(seconds=1))
+            self.assertEqual(store.get("a/b"), b"text")
+            with self.assertRaisesRegex(banyan.RequestError, "has no c after 0.1 s"):
+                store.wait(["a/b", "c"], timedelta(seconds=0.1))
+
+    def test_size(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(banyan.RequestError, "size="):
+            os.environ.pop("WORLD_SIZE", None)
+            banyan.elastic.run(lambda job: None, banyan.State(step=0), banyan.elastic.Folder(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
