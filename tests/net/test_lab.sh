@@ -87,6 +87,17 @@ END
 wants 0 "$BANYAN" lab "$scratch/star.json" --scale 1/10 --json -- true
 grep -q '"rate":20000000.0' "$scratch/out" || fail "$(cat "$scratch/out")"
 
+# Two hosts receive a state from the two others, which send it once, and pass it on to each other.
+wants 0 "$BANYAN" lab "$scratch/star.json" --json -p ring -- "$BANYAN_BUILD/state_bench" 8 2
+sanitized || python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out")"
+import json, sys
+sent = {link["from"]: link["bytes"] for link in json.loads(open(sys.argv[1]).read().splitlines()[-1])["links"]}
+size = 8 << 20
+assert size < sent["a"] + sent["b"] < 1.3 * size, sent
+assert min(sent["a"], sent["b"]) > size / 8, sent
+assert size < sent["c"] + sent["d"] < 1.3 * size, sent
+END
+
 # Where the plan has helpers, their hosts join the job: gradients pass through them.
 "$BANYAN" plan star:4,nic=200m,helpers=2 --helpers helper0,helper1 --json >"$scratch/helped.json"
 wants 0 "$BANYAN" lab star:4,nic=200m,helpers=2 --json -p "$scratch/helped.json" -- \

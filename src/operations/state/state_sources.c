@@ -18,6 +18,16 @@ static void choose_holders(struct by_state_sources *s, uint32_t from, uint32_t n
     }
 }
 
+/* So that hosts ask different holders, as far as there are so many. */
+static uint32_t first_holder(uint32_t host, uint32_t n, const bool *holds) {
+  uint32_t count = 0, r = 0;
+  for (uint32_t i = 0; i < n; i++) count += holds[i];
+  uint32_t each = count > BY_STATE_MOST_HOLDERS ? BY_STATE_MOST_HOLDERS : 1;
+  uint32_t left = count ? host * each % count : 0;
+  while (r + 1 < n && (left || !holds[r])) left -= holds[r++];
+  return r;
+}
+
 enum banyan_status by_state_sources_init(struct by_state_sources *s, struct by_arena *arena, uint32_t rank, uint32_t n,
                                          const bool *holds, const bool *receives, const uint32_t *host_of,
                                          uint32_t n_hosts) {
@@ -44,7 +54,7 @@ enum banyan_status by_state_sources_init(struct by_state_sources *s, struct by_a
   }
   s->local = has_holder[host_of[rank]];
   s->host = s->local ? 0 : number[host_of[rank]];
-  choose_holders(s, s->local ? rank : s->host * BY_STATE_MOST_HOLDERS, n, holds, host_of, taken);
+  choose_holders(s, s->local ? rank : first_holder(s->host, n, holds), n, holds, host_of, taken);
   return BANYAN_OK;
 }
 

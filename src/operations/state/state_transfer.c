@@ -168,15 +168,22 @@ static bool others_are_sooner(const struct work *w, const struct source *source)
   return false;
 }
 
+/* One more chunk of a source, if there is one for which it is the right one. */
+static enum banyan_status request_one(struct work *w, struct source *source, bool *requested) {
+  bool holds = source - w->sources < n_holders(w);
+  if (source->asked >= source->window) return BANYAN_OK;
+  uint32_t chunk = next_chunk(w, source);
+  if (chunk == w->n_chunks || (holds && !w->refused[chunk] && others_are_sooner(w, source))) return BANYAN_OK;
+  *requested = true;
+  return request_chunk(w, chunk, source);
+}
+
+/* In turn, so that few chunks come from all sources, too. */
 static enum banyan_status request_more(struct work *w) {
-  for (uint32_t i = 0; i < w->n_sources && w->failed == BANYAN_OK; i++) {
-    struct source *source = &w->sources[i];
-    while (source->asked < source->window) {
-      uint32_t chunk = next_chunk(w, source);
-      if (chunk == w->n_chunks) break;
-      if (i < n_holders(w) && !w->refused[chunk] && others_are_sooner(w, source)) break;
-      BY_TRY(request_chunk(w, chunk, source));
-    }
+  bool requested = w->failed == BANYAN_OK;
+  while (requested) {
+    requested = false;
+    for (uint32_t i = 0; i < w->n_sources; i++) BY_TRY(request_one(w, &w->sources[i], &requested));
   }
   return BANYAN_OK;
 }
