@@ -194,11 +194,277 @@ static void test_newcomer(void **state) {
     run_job((struct job){.n = asked == 1 ? 2 : 4, .run = come_late, .argument = &(int){asked == 1 ? 0 : asked}});
 }
 
+/* A newcomer dies when the members have agreed to take it in: they go on without it. */
+static void die_while_joining(struct job *job, int id) {
+  const char *handles[JOB_RANKS];
+  int n = job->n - 1;
+  struct self self = begin(job, id);
+  if (id == n) {
+    list_handles(n, handles);
+    while (atomic_load(&job->reports[0].stage) < READY) usleep(500);
+    (void)!banyan_member_join(self.member, handles, n, SOME_S, &self.comm);
+    pause();
+  }
+  found(&self, n);
+  job_set_stage(job, id, READY);
+  step_until_change(&self);
+  job_set_stage(job, id, RECOVERED);
+  while (!atomic_load(&board->go)) usleep(500);
+  must(try_to_recover(&self, SOME_S));
+  if (banyan_comm_size(self.comm) > n) { /* it may have been in the next group for a moment */
+    must_hold(work(&self) != BANYAN_OK);
+    must(try_to_recover(&self, SOME_S));
+  }
+  check_group(&self, (1u << n) - 1);
+  end(&self);
+}
+
+static void test_newcomer_dies(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = 4, .run = die_while_joining};
+  job_start(&job);
+  for (int r = 0; r < job.n - 1; r++) job_wait_stage(&job, r, RECOVERED);
+  job_signal(&job, job.n - 1, SIGKILL);
+  atomic_store(&board->go, true);
+  job_wait(&job);
+  for (int r = 0; r < job.n - 1; r++) job_check_exit(&job, r);
+  job_end(&job, false);
+}
+
+/* ---- departures */
+
+static void leave(struct job *job, int id) {
+  int leaver = *(const int *)job->argument;
+  unsigned all = (1u << job->n) - 1;
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  if (id == leaver) must(banyan_member_leave(self.member));
+  step_until_change(&self);
+  if (id == leaver) {
+    must_fail(BANYAN_ERR_CLOSED, try_to_recover(&self, SOME_S));
+    must_hold(strstr(banyan_error_text(), "as it asked to leave"));
+    must_fail(BANYAN_ERR_CLOSED, try_to_recover(&self, SOME_S));
+  } else {
+    recover(&self, all & ~(1u << leaver));
+    must_hold(!banyan_member_change_wanted(self.member));
+    recover(&self, all & ~(1u << leaver));
+  }
+  end(&self);
+}
+
+static void test_leave(void **state) {
+  (void)state;
+  for (int leaver = 0; leaver < 4; leaver += 3) run_job((struct job){.n = 4, .run = leave, .argument = &leaver});
+}
+
+/* ---- nobody is dead */
+
+/* The calls of process 2, which computes, end when the others have agreed; and again and again. */
+static void nobody_is_dead(struct job *job, int id) {
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  for (int round = 0; round < 3; round++) {
+    check_group(&self, (1u << job->n) - 1);
+    while (id == 2 && banyan_comm_state(self.comm) == BANYAN_OK) usleep(500);
+    int number = 0;
+    if (id == 2) {
+      must_fail(BANYAN_ERR_CLOSED, banyan_allreduce(self.comm, &number, &number, 1, BANYAN_INT32, BANYAN_SUM));
+      must_hold(strstr(banyan_error_text(), "call banyan_member_recover"));
+    }
+    must(try_to_recover(&self, SOME_S));
+  }
+  check_group(&self, (1u << job->n) - 1);
+  end(&self);
+}
+
+static void test_nobody_is_dead(void **state) {
+  (void)state;
+  run_job((struct job){.n = 4, .run = nobody_is_dead});
+}
+
+static void after_abort(struct job *job, int id) {
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  check_group(&self, (1u << job->n) - 1);
+  if (id == 1) banyan_comm_abort(self.comm, "as the test wants it");
+  while (banyan_comm_state(self.comm) == BANYAN_OK) usleep(500);
+  recover(&self, (1u << job->n) - 1);
+  end(&self);
+}
+
+static void test_after_abort(void **state) {
+  (void)state;
+  run_job((struct job){.n = 3, .run = after_abort, .transport = "tcp"});
+}
+
+/* ---- programs that hang, and processes that are stopped */
+
+enum { HANGS = 3, HANG_S = 3 };
+
+/* The program of process 3 does not come, though its service answers. */
+static void hang(struct job *job, int id) {
+  unsigned all = (1u << job->n) - 1;
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  if (id == HANGS) {
+    for (int r = 0; r < HANGS; r++)
+      while (atomic_load(&job->reports[r].stage) < RECOVERED) usleep(500);
+    must_fail(BANYAN_ERR_CLOSED, try_to_recover(&self, SOME_S));
+    must_hold(strstr(banyan_error_text(), "its program did not call banyan_member_recover in time"));
+  } else {
+    must(try_to_recover(&self, HANG_S));
+    check_group(&self, all & ~(1u << HANGS));
+    job_set_stage(job, id, RECOVERED);
+  }
+  end(&self);
+}
+
+static void test_hanging_program(void **state) {
+  (void)state;
+  run_job((struct job){.n = 4, .run = hang});
+}
+
+/* ---- quorums */
+
+/* The first process of two dies. The other one goes on only if its death is proven, and the rule allows that. */
+static void alone(struct job *job, int id) {
+  bool proof = *(const bool *)job->argument;
+  setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1);
+  struct self self = begin(job, id);
+  found(&self, 2);
+  struct by_fingerprint first = self.member->current->job.formed->members[0].fingerprint;
+  job_set_stage(job, id, READY);
+  while (!atomic_load(&board->go)) usleep(500);
+  must_hold(work(&self) != BANYAN_OK);
+  if (proof) {
+    by_member_service_dead(self.member->service, &first);
+    recover(&self, 2);
+  } else {
+    must_fail(BANYAN_ERR_TIMEOUT, try_to_recover(&self, 2.5));
+    must_hold(strstr(banyan_error_text(), "to go on takes 2, or half of them with rank 0"));
+  }
+  end(&self);
+}
+
+static void test_quorum(void **state) {
+  (void)state;
+  for (int proof = 0; proof < 2; proof++) {
+    memset(board, 0, sizeof *board);
+    struct job job = {.n = 2, .run = alone, .argument = &(bool){proof}};
+    job_start(&job);
+    for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, READY);
+    job_signal(&job, 0, SIGKILL);
+    atomic_store(&board->go, true);
+    job_wait(&job);
+    job_check_exit(&job, 1);
+    job_end(&job, false);
+  }
+}
+
+/* Processes with different rules form no group. */
+static void differing_rules(struct job *job, int id) {
+  const char *handles[JOB_RANKS];
+  setenv("BANYAN_QUORUM", id ? "majority" : "none", 1);
+  struct self self = begin(job, id);
+  list_handles(2, handles);
+  must_fail(BANYAN_ERR_MISMATCH, banyan_member_reconfigure(self.member, "rules", handles, 2, SOME_S, &self.comm));
+  must_hold(strstr(banyan_error_text(), "BANYAN_QUORUM"));
+  end(&self);
+}
+
+static void test_differing_rules(void **state) {
+  (void)state;
+  run_job((struct job){.n = 2, .run = differing_rules});
+}
+
+/* ---- wrong calls */
+
+static void call_wrongly(struct job *job, int id) {
+  char old[HANDLE];
+  struct self self = begin(job, id);
+  const char *mine = board->handles[0], *foreign, *handles[] = {mine, NULL, old};
+  struct banyan_member *other;
+  struct banyan_options options = {.key = "another job's secret"};
+  must_fail(BANYAN_ERR_ARGUMENT, try_to_recover(&self, 1));
+  must_hold(strstr(banyan_error_text(), "this process is in no group"));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_recover(NULL, 1, &self.comm));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_recover(self.member, 0, &self.comm));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_recover(self.member, 1, NULL));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, handles, 0, 1, &self.comm));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, handles, 2, 1, &self.comm));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, handles, 1, 1, &self.comm));
+  must_hold(strstr(banyan_error_text(), "the only handle to ask is that of this process itself"));
+  must(banyan_member_create(&options, &other));
+  foreign = banyan_member_handle(other);
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, &foreign, 1, 1, &self.comm));
+  must_hold(strstr(banyan_error_text(), "belongs to a job with another key"));
+  banyan_member_destroy(other);
+  snprintf(old, sizeof old, "banyan1%s", strchr(mine, ':'));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, &handles[2], 1, 1, &self.comm));
+  must_hold(strstr(banyan_error_text(), "is of another version of Banyan"));
+  setenv("BANYAN_QUORUM", "most", 1);
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_create(NULL, &other));
+  must_hold(strstr(banyan_error_text(), "must be majority, survivors or none"));
+  unsetenv("BANYAN_QUORUM");
+  must(banyan_member_create(NULL, &other)); /* in no group, and then gone */
+  snprintf(old, sizeof old, "%s", banyan_member_handle(other));
+  must_fail(BANYAN_ERR_TIMEOUT, banyan_member_join(self.member, &handles[2], 1, 0.5, &self.comm));
+  banyan_member_destroy(other);
+  must_fail(BANYAN_ERR_TIMEOUT, banyan_member_join(self.member, &handles[2], 1, 0.5, &self.comm));
+  must_hold(strstr(banyan_error_text(), "the last one that was asked: process "));
+  found(&self, 1);
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_member_join(self.member, &handles[2], 1, 1, &self.comm));
+  must_hold(strstr(banyan_error_text(), "is in a group already"));
+  recover(&self, 1);
+  end(&self);
+}
+
+static void test_wrong_calls(void **state) {
+  (void)state;
+  run_job((struct job){.n = 1, .run = call_wrongly});
+}
+
+/* Members that were in a group, and others of this program's processes, do not disturb each other: the first two go on
+ * by a list of their own, and the other two agree on what follows for them. */
+static void divide_by_wish(struct job *job, int id) {
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  check_group(&self, (1u << job->n) - 1);
+  if (id < 3) {
+    const char *handles[JOB_RANKS];
+    list_handles(3, handles);
+    struct banyan_comm *before = self.comm;
+    must(banyan_member_reconfigure(self.member, "by wish", handles, 3, SOME_S, &self.comm));
+    banyan_comm_destroy(before);
+    job_set_stage(job, id, READY);
+    check_group(&self, 7);
+    for (int r = 3; r < 5; r++)
+      while (atomic_load(&job->reports[r].stage) < RECOVERED) usleep(500);
+    recover(&self, 7);
+  } else {
+    for (int r = 0; r < 3; r++)
+      while (atomic_load(&job->reports[r].stage) < READY) usleep(500);
+    must(try_to_recover(&self, SOME_S)); /* the three vote, but have left */
+    check_group(&self, 1u << 3 | 1u << 4);
+    job_set_stage(job, id, RECOVERED);
+  }
+  end(&self);
+}
+
+static void test_divide_by_wish(void **state) {
+  (void)state;
+  run_job((struct job){.n = 5, .run = divide_by_wish});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deaths),
-      cmocka_unit_test(test_two_deaths),
-      cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_deaths),      cmocka_unit_test(test_two_deaths),
+      cmocka_unit_test(test_newcomer),    cmocka_unit_test(test_newcomer_dies),
+      cmocka_unit_test(test_leave),       cmocka_unit_test(test_nobody_is_dead),
+      cmocka_unit_test(test_after_abort), cmocka_unit_test(test_hanging_program),
+      cmocka_unit_test(test_quorum),      cmocka_unit_test(test_differing_rules),
+      cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_divide_by_wish),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

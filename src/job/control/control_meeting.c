@@ -204,7 +204,7 @@ static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_co
   }
   snprintf(text, sizeof text,
            "a process of host %s forms this membership, of the same name, from another list of %u handles than rank 0 "
-           "on host %s, which has %u: give all the same handles in the same order",
+           "on host %s, which has %u, or by another BANYAN_QUORUM: give all the same handles in the same order",
            hello->member.host, hello->size, meeting->peers->job->members[0].host, formation->membership->n);
   by_control_peer_refuse(peer, BANYAN_ERR_MISMATCH, text);
   refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
