@@ -221,16 +221,26 @@ static void joins(struct by_control_meeting *meeting, struct by_control_peer *pe
     rank_joins(meeting, peer, hello);
 }
 
-/* Once the job has begun, the job's arena is for others, too, and nothing of who comes is kept. */
+/* The start has failed already: this one is notified, too, unless it comes for another membership. */
+static void comes_too_late(struct by_control_meeting *meeting, struct by_control_peer *peer,
+                           const struct by_join *hello) {
+  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != meeting->peers->job->membership)
+    by_stream_refuse(peer->stream);
+  else
+    by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
+}
+
+/* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
 static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps,
                          const void *bytes, size_t length) {
   struct by_arena scratch;
   struct by_join hello;
   by_arena_init(&scratch);
-  if (meeting->deaths->status != BANYAN_OK) /* the start has failed already: this one is notified, too */
-    by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
-  else if (by_join_read(bytes, length, meeting->done ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
+  bool over = meeting->done || meeting->deaths->status != BANYAN_OK;
+  if (by_join_read(bytes, length, over ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
     refuse(peer, "a malformed hello");
+  else if (meeting->deaths->status != BANYAN_OK)
+    comes_too_late(meeting, peer, &hello);
   else if (helps && hello.member.kind == BY_MEMBER_RANK)
     refuse(peer, "a rank with the key of helpers and servers");
   else
