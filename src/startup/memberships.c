@@ -148,8 +148,8 @@ static enum banyan_status list_handles(struct by_context *context, const char **
   return BANYAN_OK;
 }
 
-static void interrupt(void *context, const char *text) {
-  by_context_interrupt(context, text);
+static bool interrupt(void *context, const char *text, bool at_once) {
+  return by_context_interrupt(context, text, at_once);
 }
 
 /* Of a membership that was agreed on, the service knows already. */

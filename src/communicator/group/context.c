@@ -489,11 +489,21 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_job_changed(&context->job);
 }
 
-void by_context_interrupt(struct by_context *context, const char *text) {
+bool by_context_interrupt(struct by_context *context, const char *text, bool at_once) {
+  struct banyan_counters counters = {0};
   by_context_lock(context);
+  by_engine_counters(context->job.engine, &counters);
+  uint64_t moved = 1 + counters.calls + counters.bytes_sent + counters.bytes_received;
+  bool moves = by_engine_status(context->job.engine) == BANYAN_OK && moved != context->moved;
+  context->moved = moved;
+  if (moves && !at_once) {
+    by_context_unlock(context);
+    return false;
+  }
   context->is_interrupted = true;
   by_engine_fail(context->job.engine, BANYAN_ERR_CLOSED, UINT32_MAX, text);
   by_job_changed(&context->job);
+  return true;
 }
 
 /* `was`: the process's number in the membership before. False: there are no lanes that could go on. */

@@ -87,7 +87,8 @@ struct by_context {
   struct by_progress progress;
   enum by_context_state state;
   uint32_t lost;                  /* the rank whose end failed the job; UINT32_MAX: none is known. Under lock */
-  bool is_interrupted;            /* by_context_interrupt: others are not notified of the failure */
+  bool is_interrupted;            /* by_context_interrupt: others are not notified of the failure; */
+  uint64_t moved;                 /* and what had moved when it last looked */
   struct by_context *next_joined; /* another job of this process, or NULL */
   uint32_t generation;            /* see by_process_generation */
   uint32_t references;            /* communicators and requests */
@@ -131,8 +132,9 @@ void by_context_release(struct by_context *context);
  * until they are destroyed. */
 void by_context_retire(struct by_context *context, const char *text);
 /* Another membership follows this one, or this process is in it no more: calls under way and later ones end with
- * BANYAN_ERR_CLOSED and this text, here only. Any thread. */
-void by_context_interrupt(struct by_context *context, const char *text);
+ * BANYAN_ERR_CLOSED and this text, here only. Unless it is to happen at once, nothing does while calls come forward,
+ * from one such call to the next: returns whether it is done. Any thread. */
+bool by_context_interrupt(struct by_context *context, const char *text, bool at_once);
 /* The lanes that a retired context has to processes that are in this membership, too, go on here. Others end, so that
  * no process waits for a lane that has no other end any more. */
 void by_context_keep_lanes(struct by_context *context, struct by_context *before);

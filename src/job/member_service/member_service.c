@@ -13,7 +13,7 @@
 #include "machines.h"
 #include "member_links.h"
 
-enum { TEXT = 1024, ASK_MS = 1000, REFUSED_MS = 200 };
+enum { TEXT = 1024, ASK_MS = 1000, REFUSED_MS = 200, INTERRUPT_MS = 300, INTERRUPTS_MOST = 20 };
 
 /* A process that wants to join, and has asked here. */
 struct newcomer {
@@ -44,6 +44,8 @@ struct by_member_service {
   struct by_machines machines;
   struct newcomer *newcomers;
   struct asking asking;
+  struct by_timer interrupting; /* until the calls of the program's group are ended */
+  uint32_t interrupts;
   bool leaves;
   /* The rest under this lock. */
   pthread_mutex_t lock;
@@ -51,7 +53,7 @@ struct by_member_service {
   bool ended;
   char why[TEXT];  /* it has; or what the last process that was asked to let this one join has answered */
   uint64_t number; /* of the program's group */
-  void (*interrupt)(void *context, const char *text);
+  bool (*interrupt)(void *context, const char *text, bool at_once);
   void *interrupted;
 };
 
@@ -319,13 +321,37 @@ static bool is_kept(void *context, const struct by_fingerprint *fingerprint) {
   return false;
 }
 
-/* Under lock. */
-static void interrupt(const struct by_member_service *service, const char *text) {
-  if (service->interrupt) service->interrupt(service->interrupted, text);
+/* Under lock. Whether the program's group is not the newest one, and its calls have not ended yet. */
+static bool interrupt(struct by_member_service *service, bool at_once) {
+  static const char agreed[] =
+      "the members of this group have agreed on another one: call banyan_member_recover, as they do";
+  uint64_t newest = atomic_load(&service->newest);
+  if (!service->interrupt || (!service->ended && (!newest || newest == service->number))) return false;
+  return !service->interrupt(service->interrupted, service->ended ? service->why : agreed, at_once);
 }
 
-static const char interrupted[] =
-    "the members of this group have agreed on another one: call banyan_member_recover, as they do";
+/* Calls that other members have completed may still complete here. */
+static void interrupt_soon(void *context) {
+  struct by_member_service *service = context;
+  pthread_mutex_lock(&service->lock);
+  bool again = interrupt(service, ++service->interrupts >= INTERRUPTS_MOST);
+  pthread_mutex_unlock(&service->lock);
+  if (again) by_loop_set_delay(service->loop, &service->interrupting, INTERRUPT_MS * BY_MILLISECOND);
+}
+
+static void begin_to_interrupt(struct by_member_service *service) {
+  service->interrupts = 0;
+  by_loop_set_delay(service->loop, &service->interrupting, INTERRUPT_MS * BY_MILLISECOND);
+}
+
+/* The first member has connections to all others until they have met, so that each notices the other's end. */
+static void connect_first(const struct by_member_service *service, const struct by_membership *newest) {
+  const struct by_fingerprint *self = &service->machines.self;
+  bool first = memcmp(&newest->members[0].fingerprint, self, sizeof *self) == 0;
+  for (uint32_t i = 0; i < (first ? newest->n : 1); i++)
+    if (memcmp(&newest->members[i].fingerprint, self, sizeof *self) != 0)
+      by_member_links_probe(service->links, &newest->members[i].fingerprint);
+}
 
 static void on_entered(void *context) {
   struct by_member_service *service = context;
@@ -333,13 +359,12 @@ static void on_entered(void *context) {
   pthread_mutex_lock(&service->lock);
   atomic_store(&service->newest, newest->number);
   service->ended = false;
-  if (service->number != newest->number) interrupt(service, interrupted);
   pthread_cond_broadcast(&service->changed);
   pthread_mutex_unlock(&service->lock);
+  begin_to_interrupt(service);
   by_member_links_prune(service->links, is_kept, service);
   settle_newcomers(service);
-  const struct by_fingerprint *first = &newest->members[0].fingerprint; /* which so notices the end of this process */
-  if (memcmp(first, &service->machines.self, sizeof *first) != 0) by_member_links_probe(service->links, first);
+  connect_first(service, newest);
 }
 
 static void on_ended(void *context, const char *text) {
@@ -348,9 +373,9 @@ static void on_ended(void *context, const char *text) {
   atomic_store(&service->newest, 0);
   service->ended = true;
   snprintf(service->why, sizeof service->why, "%s", text);
-  interrupt(service, text);
   pthread_cond_broadcast(&service->changed);
   pthread_mutex_unlock(&service->lock);
+  begin_to_interrupt(service);
 }
 
 /* ---- calls of the program's thread */
@@ -399,14 +424,12 @@ enum banyan_status by_member_service_formed(struct by_member_service *service, u
 }
 
 void by_member_service_watch(struct by_member_service *service, uint64_t number,
-                             void (*interrupts)(void *context, const char *text), void *context) {
+                             bool (*interrupts)(void *context, const char *text, bool at_once), void *context) {
   pthread_mutex_lock(&service->lock);
   service->number = number;
   service->interrupt = interrupts;
   service->interrupted = context;
-  uint64_t newest = atomic_load(&service->newest);
-  if (newest && newest != number) interrupt(service, interrupted);
-  if (service->ended && number) interrupt(service, service->why);
+  (void)interrupt(service, true);
   pthread_mutex_unlock(&service->lock);
 }
 
@@ -624,6 +647,7 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   pthread_cond_init(&service->changed, &attributes);
   pthread_condattr_destroy(&attributes);
   by_timer_init(&service->asking.timer, ask, service);
+  by_timer_init(&service->interrupting, interrupt_soon, service);
   enum banyan_status status = by_loop_create(&by_clock_system, &service->loop);
   if (status != BANYAN_OK) {
     by_member_service_close(service);
@@ -655,6 +679,7 @@ void by_member_service_close(struct by_member_service *service) {
   }
   if (service->loop) by_loop_close(service->loop);
   stop_asking(service);
+  by_loop_cancel_timer(&service->interrupting);
   by_machines_fini(&service->machines);
   by_member_links_destroy(service->links);
   if (service->listener >= 0) by_close(service->listener);

@@ -44,10 +44,11 @@ void by_member_service_dead(struct by_member_service *service, const struct by_f
 BANYAN_CHECK enum banyan_status by_member_service_found(struct by_member_service *service,
                                                         const struct by_membership *membership,
                                                         const char *const *handles);
-/* This process's group, which is the last one here, has `number` from now on, and `interrupts` is called as soon as
- * another one follows or this process is excluded, perhaps at once, by the service's thread. 0: it has none. */
+/* This process's group has `number` from now on. Once another one follows, or this process is excluded, `interrupts` is
+ * called to end its calls, perhaps at once, by the service's thread: until it returns true, so that calls which still
+ * come forward may complete. 0: it has none. */
 void by_member_service_watch(struct by_member_service *service, uint64_t number,
-                             void (*interrupts)(void *context, const char *text), void *context);
+                             bool (*interrupts)(void *context, const char *text, bool at_once), void *context);
 /* The members of this membership, which was agreed on, have met. */
 BANYAN_CHECK enum banyan_status by_member_service_formed(struct by_member_service *service, uint64_t number,
                                                          const char *const *handles, uint32_t n);
