@@ -163,8 +163,9 @@ void job_fail(const struct job *job, const char *format, ...) {
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   if (log && strlen(log) > 20000) log[20000] = 0;
-  print_error("seed %llu, transport %s; the ranks wrote:\n%s", (unsigned long long)job->seed,
-              job->transport ? job->transport : "auto", log ? log : "");
+  print_error("seed %llu, transport %s; the ranks wrote:\n", (unsigned long long)job->seed,
+              job->transport ? job->transport : "auto");
+  fputs(log ? log : "", stderr); /* print_error cuts long texts */
   free(log);
   kill_all(job);
   fail_msg("%s", text);
