@@ -82,9 +82,10 @@ struct banyan_state_report {
  * nobody has committed anything, rank 0 commits its state as version 0 first. Contents are checked by hashes on the
  * receivers: wrong bytes are requested from another member.
  *
- * Collective over `comm`; blocks. `options` and `out` may be NULL. What ends a call ends this one in the same way; the
- * next one goes on with what was received. Errors of the request are the same on all members, and leave the
- * communicator and the copies as they were:
+ * Collective over `comm`; blocks as long as bytes come: each step, such as the transfer of a chunk of 1 MiB, may take
+ * the communicator's deadline, and a minute at least. `options` and `out` may be NULL. What ends a call ends this one
+ * in the same way; the next one goes on with what was received. Errors of the request are the same on all members, and
+ * leave the communicator and the copies as they were:
  *
  *   BANYAN_ERR_MISMATCH  buffers differ in number, name, type or size; or contents under the same version do. The text
  *                        names the buffer and both members

@@ -21,11 +21,14 @@
 #include "state_transfer.h"
 #include "text.h"
 
+enum { LEAST_DEADLINE = 60 /* seconds: members hash and copy, and chunks share slow links, while others wait */ };
+
 struct sync {
   struct banyan_state *state;
   struct banyan_comm *comm;
   struct banyan_state_sync_options options;
   struct by_arena arena;
+  uint64_t deadline; /* nanoseconds; of each call */
   uint32_t n, rank;
   struct by_state_summary *summaries; /* of all members */
   bool begins;                        /* nobody had a version */
@@ -49,6 +52,16 @@ static enum banyan_status end_job(const struct sync *s) {
   return BANYAN_ERR_NO_MEMORY;
 }
 
+/* So many bytes of each member to all. */
+static enum banyan_status gather(const struct sync *s, const void *mine, void *all, size_t bytes) {
+  return banyan_run(s->comm, &(struct banyan_call){.collective = BANYAN_ALLGATHER,
+                                                   .dtype = BANYAN_UINT8,
+                                                   .send = mine,
+                                                   .recv = all,
+                                                   .count = bytes,
+                                                   .deadline = by_clock_to_seconds(s->deadline)});
+}
+
 /* ---- how a step ended for all */
 
 /* Collective: this member's status, with the thread's error text; returns that of the lowest rank that has one. */
@@ -58,7 +71,7 @@ static enum banyan_status agree(struct sync *s, enum banyan_status status) {
   if (!all) return end_job(s);
   if (status != BANYAN_OK) by_keep_printable(banyan_error_text(), outcome.text, sizeof outcome.text);
   by_state_outcome_write(mine, &outcome);
-  BY_TRY(banyan_allgather(s->comm, mine, all, sizeof mine, BANYAN_UINT8));
+  BY_TRY(gather(s, mine, all, sizeof mine));
   for (uint32_t r = 0; r < s->n; r++) {
     enum banyan_status read = by_state_outcome_read(all + (size_t)r * BY_STATE_OUTCOME_BYTES, &outcome);
     if (read != BANYAN_OK) return by_fail_within(read, "%s", name_of(s, r));
@@ -94,7 +107,7 @@ static enum banyan_status exchange_summaries(struct sync *s) {
   if (!all) return end_job(s);
   summarise(s->state, &summary);
   by_state_summary_write(mine, &summary);
-  BY_TRY(banyan_allgather(s->comm, mine, all, sizeof mine, BANYAN_UINT8));
+  BY_TRY(gather(s, mine, all, sizeof mine));
   for (uint32_t r = 0; r < s->n; r++) {
     enum banyan_status status = by_state_summary_read(all + (size_t)r * BY_STATE_SUMMARY_BYTES, &s->summaries[r]);
     if (status != BANYAN_OK) return by_fail_within(status, "the state of %s", name_of(s, r));
@@ -128,7 +141,12 @@ static enum banyan_status spread(struct sync *s, const void *bytes, size_t lengt
   *out = by_arena_alloc(&s->arena, length, 1);
   if (!*out) return end_job(s);
   if (s->rank == s->first && bytes) memcpy(*out, bytes, length);
-  return banyan_broadcast(s->comm, *out, length, BANYAN_UINT8, (int)s->first);
+  return banyan_run(s->comm, &(struct banyan_call){.collective = BANYAN_BROADCAST,
+                                                   .dtype = BANYAN_UINT8,
+                                                   .root = (int)s->first,
+                                                   .recv = *out,
+                                                   .count = length,
+                                                   .deadline = by_clock_to_seconds(s->deadline)});
 }
 
 static enum banyan_status spread_layout(struct sync *s, struct by_state_layout **out) {
@@ -289,7 +307,7 @@ static enum banyan_status open_comm(struct sync *s, struct banyan_comm **out) {
   uint32_t number = by_comm_number(by_team_id(comm->team), splits, 0);
   enum banyan_status status = by_comm_open(comm->context, number, s->rank, s->n, comm->processes, out);
   if (status == BANYAN_OK) {
-    (*out)->deadline = comm->deadline;
+    (*out)->deadline = s->deadline;
     (*out)->hidden = true;
   }
   by_context_unlock(comm->context);
@@ -370,6 +388,8 @@ enum banyan_status banyan_state_sync(struct banyan_state *state, struct banyan_c
   if (options)
     BY_TRY(
         by_copy_versioned("banyan_state_sync_options", options, options->size_of_struct, &s.options, sizeof s.options));
+  const uint64_t least = LEAST_DEADLINE * BY_SECOND, usual = by_comm_lasts(comm, 0);
+  s.deadline = usual > least ? usual : least;
   by_arena_init(&s.arena);
   enum banyan_status status = run(&s);
   by_arena_fini(&s.arena);
