@@ -127,7 +127,7 @@ static void test_directory(void **state) {
   static const struct by_directory_message messages[] = {{BY_DIRECTORY_REGISTER, 0x010203, 2, "banyan1:AAEC"},
                                                          {BY_DIRECTORY_MEMBER, 1, 4, "auto-2-5"},
                                                          {BY_DIRECTORY_FAILED, 1, 0, "rank 2 did not come"},
-                                                         {BY_DIRECTORY_PEER, 0, 0, "banyan1:AAEC"},
+                                                         {BY_DIRECTORY_PEER, 3, 0, "banyan1:AAEC"},
                                                          {BY_DIRECTORY_FIRST, 1, 4, ""},
                                                          {BY_DIRECTORY_JOIN, 0, 3, ""},
                                                          {BY_DIRECTORY_DEAD, 0, 0, "banyan1:AAEC"},

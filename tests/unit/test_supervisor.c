@@ -40,8 +40,11 @@ static void take(void *context, int process, const struct by_directory_message *
   struct world *w = context;
   switch (message->type) {
   case BY_DIRECTORY_PEER:
-    w->peers[process]++;
-    strcat(w->handles[process], message->text);
+    for (int i = process < 0 ? 0 : process; i < (process < 0 ? MOST : process + 1); i++) {
+      if (message->number == 0) w->peers[i] = *w->handles[i] = 0;
+      assert_int_equal(message->number, w->peers[i]++);
+      strcat(w->handles[i], message->text);
+    }
     break;
   case BY_DIRECTORY_FIRST:
   case BY_DIRECTORY_JOIN:

@@ -54,7 +54,9 @@ static void end_waiting(struct by_directory *d, enum banyan_status status, const
   pthread_mutex_unlock(&d->lock);
 }
 
-static enum banyan_status add_peer(struct by_directory_list *list, const char *handle) {
+static enum banyan_status add_peer(struct by_directory_list *list, uint32_t place, const char *handle) {
+  if (place == 0) by_directory_list_fini(list); /* the list before was not for this process */
+  if (place != list->n) return by_fail(BANYAN_ERR_PROTOCOL, "banyan run named process %u after %u", place, list->n);
   if ((list->n & (list->n - 1)) == 0) {
     char **room = realloc(list->handles, (list->n ? 2 * (size_t)list->n : 1) * sizeof *room);
     if (!room) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the handles of a membership");
@@ -83,7 +85,7 @@ static enum banyan_status complete(struct by_directory *d, const struct by_direc
 
 static enum banyan_status take(struct by_directory *d, const struct by_directory_message *message) {
   switch (message->type) {
-  case BY_DIRECTORY_PEER: return add_peer(&d->coming, message->text);
+  case BY_DIRECTORY_PEER: return add_peer(&d->coming, message->number, message->text);
   case BY_DIRECTORY_FIRST:
   case BY_DIRECTORY_JOIN: return complete(d, message);
   case BY_DIRECTORY_DEAD: d->events.died(d->events.context, message->text); return BANYAN_OK;

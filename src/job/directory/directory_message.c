@@ -11,7 +11,7 @@ static const struct {
     [BY_DIRECTORY_REGISTER] = {.from_process = true, .numbered = true, .counted = true, .worded = true},
     [BY_DIRECTORY_MEMBER] = {.from_process = true, .numbered = true, .counted = true, .worded = true},
     [BY_DIRECTORY_FAILED] = {.from_process = true, .numbered = true, .worded = true},
-    [BY_DIRECTORY_PEER] = {.worded = true},
+    [BY_DIRECTORY_PEER] = {.numbered = true, .worded = true},
     [BY_DIRECTORY_FIRST] = {.numbered = true, .counted = true},
     [BY_DIRECTORY_JOIN] = {.counted = true},
     [BY_DIRECTORY_DEAD] = {.worded = true},

@@ -14,7 +14,7 @@ enum by_directory_type {
   BY_DIRECTORY_MEMBER,       /* it is in a membership. number: its rank; count: of the members; text: the name */
   BY_DIRECTORY_FAILED, /* it could not form the first membership, or join (0). number: of the attempt; text: why */
   /* to a process */
-  BY_DIRECTORY_PEER,    /* text: the handle of the next process of a list */
+  BY_DIRECTORY_PEER,    /* number: its place in a list, which begins anew with 0; text: its handle */
   BY_DIRECTORY_FIRST,   /* form a membership of that list. number: of the attempt; count: of the list */
   BY_DIRECTORY_JOIN,    /* ask these to join. count: of the list */
   BY_DIRECTORY_DEAD,    /* text: the handle of a process of which the kernel has said that it has ended */

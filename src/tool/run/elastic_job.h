@@ -18,9 +18,11 @@ struct by_elastic_options {
   void *context;
 };
 
+enum { BY_EVERY_PROCESS = -1 };
+
 struct by_elastic_events {
   void *context;
-  /* Sends a frame about a process to its host. */
+  /* Sends a frame about a process to its host; BY_EVERY_PROCESS: to all hosts. */
   void (*send)(void *context, int process, enum by_launch_frame_type type, const void *payload, size_t length);
   /* Starts host->ranks processes, from host->first on, which `local` others on this host precede. The host stays valid
    * until by_elastic_destroy. If that fails, the launcher says so, by by_elastic_lost. */

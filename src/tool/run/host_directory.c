@@ -106,6 +106,11 @@ void by_host_directory_send(struct by_host_directory *d, uint32_t process, const
   if (client && length) queue_message(client, message, length);
 }
 
+void by_host_directory_send_all(struct by_host_directory *d, const void *message, size_t length) {
+  for (size_t i = 0; i < d->n && length; i++)
+    if (d->clients[i].fd >= 0 && d->clients[i].process != NOBODY) queue_message(&d->clients[i], message, length);
+}
+
 void by_host_directory_forget(struct by_host_directory *d, uint32_t process) {
   struct client *client = find(d, process);
   if (client) drop(client);

@@ -30,6 +30,8 @@ void by_host_directory_handle(struct by_host_directory *directory, const struct 
 
 /* Nothing happens where the process has not registered. */
 void by_host_directory_send(struct by_host_directory *directory, uint32_t process, const void *message, size_t length);
+/* To all that have registered. */
+void by_host_directory_send_all(struct by_host_directory *directory, const void *message, size_t length);
 /* The process has ended. */
 void by_host_directory_forget(struct by_host_directory *directory, uint32_t process);
 

@@ -101,8 +101,8 @@ static void report_host_failed(struct launcher *l, const struct by_launch_link *
 static void lose_host(struct launcher *l, struct by_launch_link *link) {
   for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
   by_launch_link_shut(link);
-  link->live = 0;
   for (int i = 0; i < link->host->ranks && is_supervised(l); i++) by_elastic_lost(l->elastic, link->host->first + i);
+  link->live = 0;
 }
 
 /* A job does without helpers and servers, and one whose processes may come and go without hosts. */
@@ -340,6 +340,7 @@ static void take_signal(struct launcher *l, int signal_number) {
       broadcast_signal(l, SIGUSR2);
     return;
   }
+  if (is_supervised(l) && !live(l, false)) l->exit_code = 128 + signal_number; /* nobody else ends by it */
   l->forwarded = signal_number;
   if (l->state == STARTING)
     fail_job(l, 128 + signal_number, ENDING);
@@ -475,7 +476,8 @@ static void send_about_process(void *context, int process, enum by_launch_frame_
   struct launcher *l = context;
   for (size_t i = 0; i < l->n_links; i++) {
     struct by_launch_link *link = &l->links[i];
-    if (process < link->host->first || process >= link->host->first + link->host->ranks) continue;
+    bool is_its = process >= link->host->first && process < link->host->first + link->host->ranks;
+    if ((!is_its && process != BY_EVERY_PROCESS) || link->from_fd < 0) continue;
     by_pipe_frame(&link->to, type, (uint32_t)process, payload, length);
     if (type == BY_LAUNCH_RESTART) link->live++;
   }

@@ -48,7 +48,7 @@ enum by_launch_frame_type {
                       * number: the local rank of its first rank, which others of this machine precede */
   BY_LAUNCH_RESTART, /* number: rank, to be started again; payload: how often it was started before, in decimal */
   /* to and from a host */
-  BY_LAUNCH_MESSAGE, /* number: rank; payload: see directory_message.h */
+  BY_LAUNCH_MESSAGE, /* number: rank, or to a host UINT32_MAX: every rank there; payload: see directory_message.h */
   /* from a host */
   BY_LAUNCH_LEAVING, /* it is about to be taken away. payload: why */
   BY_LAUNCH_TYPES

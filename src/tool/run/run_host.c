@@ -319,7 +319,10 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
   case BY_LAUNCH_ELASTIC: return become_elastic(host, frame);
   case BY_LAUNCH_RESTART: return restart(host, frame);
   case BY_LAUNCH_MESSAGE:
-    if (host->directory) by_host_directory_send(host->directory, frame->number, frame->payload, frame->length);
+    if (host->directory && frame->number == UINT32_MAX)
+      by_host_directory_send_all(host->directory, frame->payload, frame->length);
+    else if (host->directory)
+      by_host_directory_send(host->directory, frame->number, frame->payload, frame->length);
     return BANYAN_OK;
   default: return by_fail(BANYAN_ERR_PROTOCOL, "frame of type %d", (int)frame->type);
   }

@@ -200,9 +200,9 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
 
 /* ---- lists */
 
-static void send_list(const struct by_supervisor *s, int to, const int *list, int n, enum by_directory_type type) {
-  for (int i = 0; i < n; i++) post(s, to, BY_DIRECTORY_PEER, 0, 0, s->processes[list[i]].handle);
-  post(s, to, type, type == BY_DIRECTORY_FIRST ? s->attempt : 0, (uint32_t)n, "");
+/* To one process, or to all: who has no use for it gets another list later, or none. */
+static void send_peers(const struct by_supervisor *s, int to, const int *list, int n) {
+  for (int i = 0; i < n; i++) post(s, to, BY_DIRECTORY_PEER, (uint32_t)i, 0, s->processes[list[i]].handle);
 }
 
 /* Members that a newcomer may ask: those that do not leave, as far as there are any. */
@@ -217,7 +217,8 @@ static int list_members(const struct by_supervisor *s, int out[INTRODUCED]) {
 static void introduce(struct by_supervisor *s, int process) {
   int list[INTRODUCED], n = list_members(s, list);
   s->processes[process].state = JOINING;
-  send_list(s, process, list, n, BY_DIRECTORY_JOIN);
+  send_peers(s, process, list, n);
+  post(s, process, BY_DIRECTORY_JOIN, 0, (uint32_t)n, "");
 }
 
 /* All that are there form the first membership; those that are not are waited for, until form_by. */
@@ -230,7 +231,8 @@ static void form_first(struct by_supervisor *s, uint64_t now) {
     if (s->processes[i].state == REGISTERED) list[k++] = i;
   s->attempt++;
   for (int k = 0; k < n; k++) s->processes[list[k]].state = FORMING;
-  for (int k = 0; k < n; k++) send_list(s, list[k], list, n, BY_DIRECTORY_FIRST);
+  send_peers(s, -1, list, n);
+  for (int k = 0; k < n; k++) post(s, list[k], BY_DIRECTORY_FIRST, s->attempt, (uint32_t)n, "");
   free(list);
 }
 

@@ -24,8 +24,8 @@ struct by_supervisor_options {
 
 struct by_supervisor_events {
   void *context;
-  void (*start)(void *context, int process, int starts); /* it again, on its host */
-  void (*send)(void *context, int process, const struct by_directory_message *message);
+  void (*start)(void *context, int process, int starts);                                /* it again, on its host */
+  void (*send)(void *context, int process, const struct by_directory_message *message); /* process -1: to all */
   void (*print)(void *context, const char *line);
   void (*end)(void *context, int exit_code); /* what is left of the job is to be ended; once */
 };
