@@ -1,5 +1,6 @@
-/* How long a rank's own AllReduces lasted, while somebody asks: from their start to their end on this rank. Only those
- * count beside which no other call was under way, since several share what the network gives. */
+/* How long a rank's own AllReduces lasted, while somebody asks: from their start to their end on this rank. Those that
+ * were under way at the same time share what the network gives, and count as one, from the start of the first to the
+ * end of the last; not if other calls were among them. */
 #ifndef BY_BASE_CALL_TIMES_H
 #define BY_BASE_CALL_TIMES_H
 
@@ -9,17 +10,24 @@
 
 enum { BY_CALL_TIMES = 256 };
 
+/* Of calls at the same time: of all buffers, and of the largest one. */
+struct by_call_bytes {
+  uint64_t all, most;
+};
+
 /* The last ones, a ring: the i-th is at i % BY_CALL_TIMES. */
 struct by_call_times {
   const struct by_clock *clock; /* borrowed */
   uint64_t n;                   /* so far */
-  bool alone;                   /* no other call has begun since the one under way did, */
-  uint64_t begun;               /* which was then, */
-  uint32_t plan;                /* by the plan of this version */
+  /* those under way */
+  bool counts;
+  uint64_t begun;
+  uint32_t team, plan; /* of all of them */
+  struct by_call_bytes bytes;
   struct by_call_time {
-    uint32_t team;   /* communicator */
-    uint32_t plan;   /* version */
-    uint64_t bytes;  /* of the buffer */
+    uint32_t team; /* communicator */
+    uint32_t plan; /* version */
+    struct by_call_bytes bytes;
     uint64_t lasted; /* by that clock */
   } last[BY_CALL_TIMES];
 };

@@ -96,8 +96,7 @@ void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_
 void by_engine_explain(struct by_engine *engine, const char *text) {
   struct by_transfer *transfer = by_engine_transfer(engine);
   size_t length = strlen(transfer->error);
-  if (transfer->status != BANYAN_OK)
-    snprintf(transfer->error + length, sizeof transfer->error - length, "; %s", text);
+  if (transfer->status != BANYAN_OK) snprintf(transfer->error + length, sizeof transfer->error - length, "; %s", text);
 }
 
 enum banyan_status by_engine_status(const struct by_engine *engine) {
@@ -238,7 +237,7 @@ uint64_t by_engine_ended(const struct by_engine *engine) {
 
 void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times) {
   engine->recovery.runner.times = times;
-  if (times) times->alone = false;
+  if (times) times->counts = false;
 }
 
 /* ---- the links as users of the engine see them */

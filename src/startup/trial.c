@@ -72,7 +72,7 @@ static bool may_win(const struct by_trial *t, const struct by_trial_size *size, 
   const struct by_trial_range *range = &t->ranges[size->range];
   if (range->rivals < rival || !has_enough(&size->of[BY_TRIAL_FIRST])) return false;
   double first = median(&size->of[BY_TRIAL_FIRST]);
-  bool at_bound = t->rate > 0 && faster * first * t->rate < (double)size->bytes;
+  bool at_bound = t->rate > 0 && faster * first * t->rate < (double)size->bytes.all;
   return !at_bound && (first < longer || range->slower[rival] < 1 / faster);
 }
 
@@ -81,11 +81,11 @@ static bool matters(const struct by_trial *t, const struct by_trial_size *size) 
   return t->phase == BY_TRIAL_FIRST || may_win(t, size, t->rival);
 }
 
-static struct by_trial_size *find_size(struct by_trial *t, uint64_t bytes) {
+static struct by_trial_size *find_size(struct by_trial *t, struct by_call_bytes bytes) {
   uint32_t range = 0;
   for (uint32_t i = 0; i < t->n_sizes; i++)
-    if (t->sizes[i].bytes == bytes) return &t->sizes[i];
-  while (range + 1 < t->n_ranges && bytes > t->ranges[range].up_to) range++;
+    if (t->sizes[i].bytes.all == bytes.all && t->sizes[i].bytes.most == bytes.most) return &t->sizes[i];
+  while (range + 1 < t->n_ranges && bytes.most > t->ranges[range].up_to) range++;
   if (t->phase != BY_TRIAL_FIRST || t->n_sizes == BY_TRIAL_SIZES || !t->ranges[range].rivals) return NULL;
   t->sizes[t->n_sizes] = (struct by_trial_size){.bytes = bytes, .range = range};
   return &t->sizes[t->n_sizes++];
@@ -95,12 +95,12 @@ void by_trial_doubt(struct by_trial *trial) {
   trial->doubts = true;
 }
 
-void by_trial_set_before(struct by_trial *trial, uint64_t bytes, double seconds) {
+void by_trial_set_before(struct by_trial *trial, struct by_call_bytes bytes, double seconds) {
   struct by_trial_size *size = find_size(trial, bytes);
   if (size) size->before = seconds;
 }
 
-void by_trial_add(struct by_trial *trial, uint64_t bytes, double seconds) {
+void by_trial_add(struct by_trial *trial, struct by_call_bytes bytes, double seconds) {
   struct by_trial_size *size = trial->phase == BY_TRIAL_OVER ? NULL : find_size(trial, bytes);
   if (!size || !matters(trial, size)) return;
   struct by_trial_times *times = &size->of[trial->phase];

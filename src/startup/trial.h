@@ -16,6 +16,7 @@
 #ifndef BY_STARTUP_TRIAL_H
 #define BY_STARTUP_TRIAL_H
 
+#include "call_times.h"
 #include "planner_rivals.h"
 
 enum {
@@ -53,8 +54,8 @@ struct by_trial {
   } ranges[BY_WEIGH_SIZES];
   uint32_t n_sizes;
   struct by_trial_size {
-    uint64_t bytes;
-    uint32_t range;
+    struct by_call_bytes bytes;
+    uint32_t range;                          /* of the largest of those at the same time */
     double before;                           /* s: what calls took before the first plan was in use; 0: not known */
     struct by_trial_times of[BY_TRIAL_OVER]; /* by phase */
   } sizes[BY_TRIAL_SIZES];
@@ -65,9 +66,9 @@ void by_trial_init(struct by_trial *trial, const struct by_rivals *rivals);
 void by_trial_doubt(struct by_trial *trial);
 /* Calls of so many bytes took so long before the first plan came into use; before anything is added. If that is faster,
  * no rival is tried. */
-void by_trial_set_before(struct by_trial *trial, uint64_t bytes, double seconds);
+void by_trial_set_before(struct by_trial *trial, struct by_call_bytes bytes, double seconds);
 /* A call of so many bytes by the plan that is tried took so long. */
-void by_trial_add(struct by_trial *trial, uint64_t bytes, double seconds);
+void by_trial_add(struct by_trial *trial, struct by_call_bytes bytes, double seconds);
 /* So many calls of the job have begun since the plan of this phase came into use. True: the phase is over, and the next
  * one has begun: by_trial_plan may be another one now, and calls count once it is in use. */
 bool by_trial_step(struct by_trial *trial, uint64_t calls);

@@ -45,7 +45,7 @@ struct by_trial_calls {
   /* of all calls, by size: how long the last ones took */
   uint32_t n_recent;
   struct recent {
-    uint64_t bytes;
+    struct by_call_bytes bytes;
     uint32_t n;
     double seconds[RECENT];
   } recent[BY_TRIAL_SIZES];
@@ -83,9 +83,9 @@ static void look_soon(struct by_trial_calls *calls) {
 
 /* ---- times */
 
-static struct recent *recent_of(struct by_trial_calls *calls, uint64_t bytes) {
+static struct recent *recent_of(struct by_trial_calls *calls, struct by_call_bytes bytes) {
   for (uint32_t i = 0; i < calls->n_recent; i++)
-    if (calls->recent[i].bytes == bytes) return &calls->recent[i];
+    if (calls->recent[i].bytes.all == bytes.all && calls->recent[i].bytes.most == bytes.most) return &calls->recent[i];
   if (calls->n_recent == BY_TRIAL_SIZES) return NULL;
   calls->recent[calls->n_recent] = (struct recent){.bytes = bytes};
   return &calls->recent[calls->n_recent++];

@@ -1,7 +1,7 @@
 /* Trial calls of a job without a manager: rank 0 has a few of the job's own calls made by each of some plans, which all
  * ranks change to as to any new plan, and keeps the plan that was fastest (trial.h). On rank 0 alone.
  *
- * The times are those of rank 0's AllReduces beside which no other call is under way. One that ends later elsewhere
+ * The times are those of rank 0's AllReduces; several at the same time count as one. One that ends later elsewhere
  * makes the next one of rank 0 longer by as much, so that medians of several in a row are those of the job. */
 #ifndef BY_STARTUP_TRIAL_CALLS_H
 #define BY_STARTUP_TRIAL_CALLS_H
@@ -36,7 +36,7 @@ struct by_trial_pair {
   enum banyan_plan_source source; /* of both */
 };
 /* Whether calls of the job's own communicator are timed, so that they can tell which of two plans is faster: else it
- * makes none of late, or always several at once. */
+ * makes none of late, or never ends all that are under way. */
 bool by_trial_calls_can_compare(struct by_trial_calls *calls);
 /* Between two plans. The second one is not tried if calls become faster by the first; else it is used again, unless it
  * is slower. Takes the plans over. */

@@ -106,6 +106,11 @@ static void test_rivals(void **state) {
 
 /* ---- trials */
 
+/* A call without others. */
+static struct by_call_bytes one(uint64_t bytes) {
+  return (struct by_call_bytes){bytes, bytes};
+}
+
 /* Two ranges: up to 64 KiB there is one rival, beyond there are two. */
 static struct by_trial begin(void) {
   struct by_rivals rivals = {.n_plans = 3, .n_ranges = 2};
@@ -120,7 +125,7 @@ static struct by_trial begin(void) {
  * does. */
 static uint32_t call_long(struct by_trial *trial, uint64_t bytes, const double seconds[BY_RIVAL_PLANS]) {
   for (uint32_t n = 1; n <= 4 * BY_TRIAL_WAITS; n++) {
-    by_trial_add(trial, bytes, seconds[by_trial_plan(trial)]);
+    by_trial_add(trial, one(bytes), seconds[by_trial_plan(trial)]);
     if (by_trial_step(trial, n)) return n;
   }
   return 0;
@@ -196,9 +201,9 @@ static void test_sizes(void **state) {
   (void)state;
   for (uint32_t n = 0; t.phase != BY_TRIAL_OVER && n < 1000; n++) {
     uint32_t p = by_trial_plan(&t);
-    by_trial_add(&t, KIB, p == 1 ? 8e-4 : 1e-3);
-    by_trial_add(&t, MIB, p == 1 ? 1.1e-2 : 1e-2);
-    if (n % 50 == 0) by_trial_add(&t, 3 * MIB, 3e-2);
+    by_trial_add(&t, one(KIB), p == 1 ? 8e-4 : 1e-3);
+    by_trial_add(&t, one(MIB), p == 1 ? 1.1e-2 : 1e-2);
+    if (n % 50 == 0) by_trial_add(&t, one(3 * MIB), 3e-2);
     calls += 2;
     bool over = by_trial_step(&t, calls);
     phases += over;
@@ -225,12 +230,12 @@ static void test_before(void **state) {
   static const double ms[] = {1, 0.5, 0.5}, slow[] = {2, 1, 1};
   struct by_trial t = begin();
   (void)state;
-  by_trial_set_before(&t, MIB, 1.7e-3);
+  by_trial_set_before(&t, one(MIB), 1.7e-3);
   assert_int_equal(call(&t, MIB, ms), CALLS);
   assert_int_equal(t.phase, BY_TRIAL_OVER);
   assert_int_equal(by_trial_judge(&t), BY_TRIAL_BETTER);
   t = begin();
-  by_trial_set_before(&t, MIB, 1e-3);
+  by_trial_set_before(&t, one(MIB), 1e-3);
   assert_int_equal(call(&t, MIB, slow), BY_TRIAL_SKIPPED + BY_TRIAL_LEAST); /* clearly slower */
   assert_int_equal(by_trial_plan(&t), 1);
   assert_int_equal(call(&t, MIB, slow), CALLS);
@@ -246,7 +251,7 @@ static void test_doubt(void **state) {
     struct by_trial t = begin();
     t.n_plans = 2;
     by_trial_doubt(&t);
-    by_trial_set_before(&t, MIB, 1e-3);
+    by_trial_set_before(&t, one(MIB), 1e-3);
     assert_int_equal(call(&t, MIB, ms[i]), CALLS);
     (void)call(&t, MIB, ms[i]);
     assert_int_equal(t.phase, BY_TRIAL_OVER);
@@ -269,14 +274,14 @@ static void test_long(void **state) {
   t.n_plans = 2;
   for (int i = 0; i < BY_TRIAL_CALLS + 1; i++) { /* these do not agree, and all are waited for */
     assert_int_equal(t.phase, BY_TRIAL_FIRST);
-    by_trial_add(&t, MIB, i % 2 ? 0.7 : 0.8);
+    by_trial_add(&t, one(MIB), i % 2 ? 0.7 : 0.8);
     (void)by_trial_step(&t, 1 + (uint64_t)i);
   }
   assert_int_equal(t.phase, BY_TRIAL_RIVAL);
-  by_trial_add(&t, MIB, 0.75);
+  by_trial_add(&t, one(MIB), 0.75);
   for (int i = 0; i < BY_TRIAL_LEAST; i++) {
     assert_false(by_trial_step(&t, 1 + (uint64_t)i));
-    by_trial_add(&t, MIB, slower[i]);
+    by_trial_add(&t, one(MIB), slower[i]);
   }
   assert_true(by_trial_step(&t, FEW));
   assert_true(t.phase == BY_TRIAL_OVER && !t.ranges[1].choice);
@@ -311,13 +316,32 @@ static void test_one_range(void **state) {
   (void)state;
   t.ranges[1].slower[1] = t.ranges[1].slower[2] = 1.05;
   for (uint32_t n = 1; t.phase != BY_TRIAL_OVER; n++) {
-    by_trial_add(&t, KIB, by_trial_plan(&t) == 1 ? 8e-4 : 1e-3);
-    by_trial_add(&t, MIB, by_trial_plan(&t) == 1 ? 0.5 : 0.7);
+    by_trial_add(&t, one(KIB), by_trial_plan(&t) == 1 ? 8e-4 : 1e-3);
+    by_trial_add(&t, one(MIB), by_trial_plan(&t) == 1 ? 0.5 : 0.7);
     assert_false(by_trial_tries(&t, 1));
     assert_true(by_trial_plan(&t) != 2 && n < 100);
     (void)by_trial_step(&t, 2);
   }
   assert_true(t.ranges[0].choice == 1 && !t.ranges[1].choice);
+}
+
+/* Several calls at the same time are one of their own, which belongs to the range of the largest: of sixteen of 32 KiB
+ * the first range decides, although they have 512 KiB in all, and the bound is that of all their bytes. */
+static void test_at_once(void **state) {
+  static const struct by_call_bytes bytes = {16 * 32 * KIB, 32 * KIB};
+  struct by_trial t = begin();
+  (void)state;
+  for (uint32_t n = 1; t.phase != BY_TRIAL_OVER; n++) {
+    assert_true(n < 100);
+    by_trial_add(&t, bytes, by_trial_plan(&t) == 1 ? 8e-3 : 1e-2);
+    if (n % 2) by_trial_add(&t, one(bytes.all), 9e-3); /* is another size */
+    (void)by_trial_step(&t, 2);
+  }
+  assert_true(t.ranges[0].choice == 1 && !t.ranges[1].choice);
+  t = begin();
+  t.rate = (double)bytes.all / 9.9e-3;
+  for (uint32_t n = 1; n <= CALLS; n++) by_trial_add(&t, bytes, 1e-2);
+  assert_true(by_trial_step(&t, CALLS) && t.phase == BY_TRIAL_OVER);
 }
 
 /* However calls go, a trial ends, and its calls by other plans are bounded. */
@@ -335,7 +359,7 @@ static void test_bounded(void **state) {
       all++;
       by_rivals += by_trial_plan(&t) > 0;
       uint64_t bytes = KIB * (1 + by_rng_below(&rng, sizes));
-      if (by_rng_unit(&rng) < timed) by_trial_add(&t, bytes, (1 + by_rng_unit(&rng)) * (round % 2 ? 0.2 : 1e-3));
+      if (by_rng_unit(&rng) < timed) by_trial_add(&t, one(bytes), (1 + by_rng_unit(&rng)) * (round % 2 ? 0.2 : 1e-3));
       if (by_trial_step(&t, calls)) calls = 0;
       assert_true(all <= BY_TRIAL_WAITS + 4 * (BY_TRIAL_MOST + 1) + 1);
     }
@@ -349,7 +373,7 @@ int main(void) {
       cmocka_unit_test(test_much_slower), cmocka_unit_test(test_drift),      cmocka_unit_test(test_sizes),
       cmocka_unit_test(test_untimed),     cmocka_unit_test(test_doubt),      cmocka_unit_test(test_before),
       cmocka_unit_test(test_long),        cmocka_unit_test(test_cannot_win), cmocka_unit_test(test_one_range),
-      cmocka_unit_test(test_bounded),
+      cmocka_unit_test(test_at_once),     cmocka_unit_test(test_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

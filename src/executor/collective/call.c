@@ -209,27 +209,33 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
 /* ---- times */
 
 /* Where a plan has helpers, but not for the size of the call, the call is one by a plan of its own version. */
-static void begin_time(const struct by_runner *runner, const struct by_team *team) {
-  struct by_call_times *times = runner->times;
-  times->alone = !runner->pending;
-  if (!times->alone) return;
-  times->begun = by_clock_now(times->clock);
-  times->plan = team->plan ? team->plan->version : 0;
-}
-
-static bool is_timed(const struct by_call *call, enum banyan_status status) {
+static void begin_time(const struct by_call *call) {
   const struct by_runner *runner = by_call_runner(call);
-  return runner->times->alone && !runner->pending && status == BANYAN_OK && !call->relay && !call->exchange.pair &&
-         call->exchange.descriptor.collective == BANYAN_ALLREDUCE;
+  struct by_call_times *times = runner->times;
+  uint32_t team = call->team->id, plan = call->team->plan ? call->team->plan->version : 0;
+  uint64_t bytes = call->exchange.descriptor.count * call->exchange.element;
+  if (!runner->pending) {
+    times->begun = by_clock_now(times->clock);
+    times->counts = true;
+    times->team = team;
+    times->plan = plan;
+    times->bytes = (struct by_call_bytes){0};
+  }
+  times->counts &= call->exchange.descriptor.collective == BANYAN_ALLREDUCE && !call->relay && !call->exchange.pair &&
+                   times->team == team && times->plan == plan;
+  times->bytes.all += bytes;
+  if (bytes > times->bytes.most) times->bytes.most = bytes;
 }
 
-static void note_time(const struct by_call *call) {
-  struct by_call_times *times = by_call_runner(call)->times;
-  times->last[times->n++ % BY_CALL_TIMES] =
-      (struct by_call_time){.team = call->team->id,
-                            .plan = times->plan,
-                            .bytes = call->exchange.descriptor.count * call->exchange.element,
-                            .lasted = by_clock_now(times->clock) - times->begun};
+static void end_time(const struct by_call *call, enum banyan_status status) {
+  const struct by_runner *runner = by_call_runner(call);
+  struct by_call_times *times = runner->times;
+  times->counts &= status == BANYAN_OK;
+  if (runner->pending || !times->counts) return;
+  times->last[times->n++ % BY_CALL_TIMES] = (struct by_call_time){.team = times->team,
+                                                                  .plan = times->plan,
+                                                                  .bytes = times->bytes,
+                                                                  .lasted = by_clock_now(times->clock) - times->begun};
 }
 
 /* ---- beginning and end */
@@ -243,7 +249,7 @@ void by_call_begin(struct by_call *call, const char *name) {
   if (call->whole) {
     call->exchange.trace = call->whole->exchange.trace;
   } else {
-    if (runner->times) begin_time(runner, team);
+    if (runner->times) begin_time(call);
     runner->pending++;
     runner->transfer.counters.calls++;
     call->exchange.trace = begin_trace(call, name);
@@ -336,7 +342,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
     call->exchange.notes = 0;
   }
-  if (!call->whole && runner->times && is_timed(call, status)) note_time(call);
+  if (!call->whole && runner->times) end_time(call, status);
   if (!call->whole && call->exchange.trace)
     by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
   if (call->ops && call->ops->ended) call->ops->ended(call);
