@@ -21,7 +21,7 @@ struct banyan_member {
   int listener;        /* where others come to form a membership with this process as the first */
   uint32_t generation; /* see by_process_generation */
   struct by_member_service *service;
-  struct by_directory *directory;     /* to `banyan run`, which is told of each membership; NULL: it is not used */
+  struct by_directory *_Atomic directory; /* to `banyan run`, which is told of each membership; NULL: it is not used */
   struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
   char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
   struct by_context *current;         /* held; NULL: no membership yet */

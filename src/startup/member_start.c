@@ -34,12 +34,17 @@ static void take_death(void *context, const char *text) {
 
 static void take_leave(void *context, const char *why) {
   by_info("communicator", "banyan run asks this process to leave: %s", why);
-  if (banyan_member_leave(context) != BANYAN_OK) by_warn("communicator", "cannot leave: %s", banyan_error_text());
+  struct banyan_member *member = context;
+  if (by_member_service_leave(member->service) != BANYAN_OK)
+    by_warn("communicator", "cannot leave: %s", banyan_error_text());
 }
 
 static enum banyan_status connect_to_launcher(struct banyan_member *member, const char *place) {
   const struct by_directory_events events = {member, take_death, take_leave};
-  return by_directory_create(place, member->handle, &events, &member->directory);
+  struct by_directory *directory;
+  BY_TRY(by_directory_create(place, member->handle, &events, &directory));
+  member->directory = directory;
+  return BANYAN_OK;
 }
 
 static enum banyan_status follow(struct banyan_member *member, const struct by_directory_list *list, double seconds,

@@ -133,8 +133,8 @@ static void test_directory(void **state) {
                                                          {BY_DIRECTORY_DEAD, 0, 0, "banyan1:AAEC"},
                                                          {BY_DIRECTORY_LEAVE, 0, 0, "it got SIGUSR1"},
                                                          {BY_DIRECTORY_REFUSED, 0, 0, "of another job"}};
-  static const char *const names[] = {"register", "member", "failed", "peer",   "first",
-                                      "join",     "dead",   "leave",  "refused"};
+  static const char *const names[] = {"register", "member", "failed", "peer",    "first",
+                                      "join",     "dead",   "leave",  "refused", "leaving"};
   (void)state;
   for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
     uint8_t bytes[BY_DIRECTORY_MOST];
@@ -143,7 +143,7 @@ static void test_directory(void **state) {
     size_t n = by_directory_write(&messages[i], bytes);
     snprintf(name, sizeof name, "directory: %s", names[i]);
     golden_bytes(name, bytes, n);
-    bool from_process = messages[i].type < BY_DIRECTORY_PEER;
+    bool from_process = messages[i].type < BY_DIRECTORY_PEER || messages[i].type == BY_DIRECTORY_LEAVING;
     assert_ok(by_directory_read(bytes, n, from_process, &read));
     assert_true(read.type == messages[i].type && read.number == messages[i].number && read.count == messages[i].count);
     assert_string_equal(read.text, messages[i].text);

@@ -362,6 +362,22 @@ static void test_leaving(void **state) {
   finish(w, BY_EXIT_LEFT);
 }
 
+/* A process that leaves by itself is not the first to finish. */
+static void test_own_wish(void **state) {
+  (void)state;
+  struct world *w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 1});
+  receive(w, 1, BY_DIRECTORY_LEAVING, 0, 0, "");
+  expect_line(w, "rank 1 on host a wants to leave");
+  leave_well(w, 1);
+  assert_true(by_supervisor_goes_on(w->supervisor));
+  expect(w, "dead 0 b0;dead 2 b0;");
+  die(w, 2, SIGKILL);
+  expect(w, "dead 0 c0;start 2 1;");
+  leave_well(w, 0);
+  leave_well(w, 2);
+  finish(w, 0);
+}
+
 /* Whoever was asked before it had registered is told when it does. */
 static void test_early_leave(void **state) {
   (void)state;
@@ -389,6 +405,7 @@ int main(void) {
       cmocka_unit_test(test_over),
       cmocka_unit_test(test_slow_end),
       cmocka_unit_test(test_leaving),
+      cmocka_unit_test(test_own_wish),
       cmocka_unit_test(test_early_leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

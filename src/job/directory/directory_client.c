@@ -244,6 +244,10 @@ void by_directory_report_member(struct by_directory *d, const char *name, uint32
   report(d, &message);
 }
 
+void by_directory_report_leaving(struct by_directory *d) {
+  report(d, &(struct by_directory_message){.type = BY_DIRECTORY_LEAVING});
+}
+
 void by_directory_report_failure(struct by_directory *d, uint32_t attempt, const char *reason) {
   struct by_directory_message message = {.type = BY_DIRECTORY_FAILED, .number = attempt};
   snprintf(message.text, sizeof message.text, "%s", *reason ? reason : "unknown");

@@ -43,6 +43,8 @@ void by_directory_list_fini(struct by_directory_list *list);
 
 /* This process is rank `rank` of `size` in the membership of this name. Errors are only logged. */
 void by_directory_report_member(struct by_directory *directory, const char *name, uint32_t rank, uint32_t size);
+/* This process leaves by its own wish. */
+void by_directory_report_leaving(struct by_directory *directory);
 /* The first membership could not be formed; another list will come. */
 void by_directory_report_failure(struct by_directory *directory, uint32_t attempt, const char *reason);
 

@@ -17,6 +17,7 @@ static const struct {
     [BY_DIRECTORY_DEAD] = {.worded = true},
     [BY_DIRECTORY_LEAVE] = {.worded = true},
     [BY_DIRECTORY_REFUSED] = {.worded = true},
+    [BY_DIRECTORY_LEAVING] = {.from_process = true},
 };
 
 size_t by_directory_write(const struct by_directory_message *message, void *out) {
@@ -39,7 +40,7 @@ enum banyan_status by_directory_read(const void *data, size_t length, bool from_
   *out = (struct by_directory_message){.number = by_read_u32(&reader), .count = by_read_u32(&reader)};
   by_read_string(&reader, out->text, sizeof out->text);
   BY_TRY(by_reader_check(&reader, "a message of banyan run's directory"));
-  if (type < BY_DIRECTORY_REGISTER || type > BY_DIRECTORY_REFUSED || types[type].from_process != from_process)
+  if (type < BY_DIRECTORY_REGISTER || type >= BY_DIRECTORY_TYPES || types[type].from_process != from_process)
     return by_fail(BANYAN_ERR_PROTOCOL, "a message of type %u in banyan run's directory", type);
   out->type = (enum by_directory_type)type;
   if ((!types[type].numbered && out->number) || (!types[type].counted && out->count) ||

@@ -20,6 +20,9 @@ enum by_directory_type {
   BY_DIRECTORY_DEAD,    /* text: the handle of a process of which the kernel has said that it has ended */
   BY_DIRECTORY_LEAVE,   /* this process is to leave. text: why */
   BY_DIRECTORY_REFUSED, /* it is not taken. text: why */
+  /* from a process */
+  BY_DIRECTORY_LEAVING, /* it leaves by its own wish, so that its end will not be that of the work */
+  BY_DIRECTORY_TYPES
 };
 
 enum {

@@ -373,6 +373,16 @@ static void take_failure(struct by_supervisor *s, int process, const struct by_d
   place(s, now);
 }
 
+/* Also where it was asked to. */
+static void take_leaving(struct by_supervisor *s, int process) {
+  struct process *p = &s->processes[process];
+  if (p->leaving || p->state == RUNNING) return;
+  p->leaving = true;
+  p->why = by_cli_print("its own wish");
+  if (p->state == REGISTERED) p->state = DEPARTING;
+  print(s, "rank %d on host %s wants to leave", process, p->host);
+}
+
 void by_supervisor_received(struct by_supervisor *s, int process, const struct by_directory_message *message,
                             uint64_t now) {
   if (!is_alive(&s->processes[process])) return;
@@ -380,6 +390,7 @@ void by_supervisor_received(struct by_supervisor *s, int process, const struct b
   case BY_DIRECTORY_REGISTER: take_register(s, process, message, now); break;
   case BY_DIRECTORY_MEMBER: take_member(s, process, message, now); break;
   case BY_DIRECTORY_FAILED: take_failure(s, process, message, now); break;
+  case BY_DIRECTORY_LEAVING: take_leaving(s, process); break;
   default: break;
   }
 }
