@@ -19,6 +19,10 @@
 
 #include "descriptor.h"
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* of Linux 6.5; headers may be older */
+#endif
+
 enum { MOST_NAME = 100 };
 
 static enum banyan_status open_named(const char *name, bool listens, int *fd) {
@@ -145,6 +149,29 @@ enum banyan_status by_pidfd_open(pid_t pid, int *fd) {
   if (result < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open process %d", (int)pid);
   *fd = result;
   return BANYAN_OK;
+}
+
+static enum banyan_status open_by_number(int fd, int *process) {
+  pid_t pid = 0;
+  uid_t uid;
+  BY_TRY(by_local_get_peer(fd, &pid, &uid));
+  if (!pid) return by_fail(BANYAN_ERR_UNSUPPORTED, "the process at the other end has no number in this namespace");
+  return by_pidfd_open(pid, process);
+}
+
+static enum banyan_status open_peer(int fd, int *process) {
+  socklen_t length = sizeof *process;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, process, &length) == 0) return BANYAN_OK;
+  if (errno == ENOPROTOOPT) return open_by_number(fd, process);
+  if (errno == ESRCH || errno == EINVAL) return by_fail(BANYAN_ERR_PEER_DEAD, "the process at the other end has ended");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the process at the other end");
+}
+
+enum banyan_status by_local_open_peer(int fd, int *process) {
+  by_descriptors_lock();
+  enum banyan_status status = open_peer(fd, process);
+  (void)by_descriptor_own_and_unlock(status == BANYAN_OK ? *process : -1);
+  return status;
 }
 
 bool by_process_has_ended(pid_t pid) {

@@ -34,6 +34,10 @@ enum banyan_status by_local_send(int fd, const void *data, size_t length, const 
 enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most,
                                     size_t *n) BANYAN_CHECK;
 
+/* A descriptor that becomes readable when the process at the other end of a connection ends: the one that listened, if
+ * this end connected. On Linux before 6.5 it is opened by the process's number; had that been reused, the process would
+ * have ended before. BANYAN_ERR_PEER_DEAD: it has ended; _UNSUPPORTED: the kernel cannot; _SYSTEM. */
+enum banyan_status by_local_open_peer(int fd, int *process) BANYAN_CHECK;
 /* A descriptor that becomes readable when the process ends. BANYAN_ERR_PEER_DEAD
  * if it has ended already, BANYAN_ERR_UNSUPPORTED before Linux 5.3. */
 enum banyan_status by_pidfd_open(pid_t pid, int *fd) BANYAN_CHECK;
