@@ -92,6 +92,7 @@ const struct by_context_events by_context_events = {.control = {.open_udp = by_c
                                                                 .view_plan_switches = by_plan_switches_view,
                                                                 .probe = probe,
                                                                 .receive = receive,
+                                                                .vanished = by_context_vanished,
                                                                 .has_manager = has_manager,
                                                                 .reservation = reservation,
                                                                 .may_answer = may_answer,

@@ -10,18 +10,30 @@ static bool is_unused(const struct by_in *in) {
   return in->consumed < in->length;
 }
 
-/* Of a call and its parts; `writer` NULL: only counts. */
-static uint32_t list_awaited(struct by_writer *writer, const struct by_call *call) {
-  uint32_t n = 0;
+/* Of a call and its parts. */
+static void visit_awaited(const struct by_call *call, void (*visit)(void *context, uint32_t process), void *context) {
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
       const struct by_link *link = part->program->links[p];
-      if (!by_call_awaits(part, link, is_unused)) continue;
-      n++;
-      if (writer) by_write_u32(writer, link->process);
+      if (by_call_awaits(part, link, is_unused)) visit(context, link->process);
     }
-  return n;
+}
+
+void by_engine_visit_awaited(const struct by_engine *engine, void (*visit)(void *context, uint32_t process),
+                             void *context) {
+  const struct by_call *call = LIST_FIRST(&engine->recovery.runner.running);
+  for (; call; call = LIST_NEXT(call, next)) visit_awaited(call, visit, context);
+}
+
+static void count_one(void *context, uint32_t process) {
+  uint32_t *n = context;
+  (void)process;
+  (*n)++;
+}
+
+static void write_one(void *context, uint32_t process) {
+  by_write_u32(context, process);
 }
 
 /* `running` NULL: it has ended. */
@@ -33,8 +45,10 @@ static void write_call(struct by_writer *writer, const struct by_frame *descript
   by_write_u32(writer, descriptor->root);
   by_write_u64(writer, descriptor->count);
   by_write_u32(writer, descriptor->plan);
-  by_write_u32(writer, running ? list_awaited(NULL, running) : 0);
-  if (running) (void)list_awaited(writer, running);
+  uint32_t n = 0;
+  if (running) visit_awaited(running, count_one, &n);
+  by_write_u32(writer, n);
+  if (running) visit_awaited(running, write_one, writer);
 }
 
 /* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */

@@ -447,6 +447,7 @@ static void ask_if_still(struct by_engine *engine, uint64_t now) {
   uint64_t ended = by_engine_ended(engine);
   if (ended != engine->ended_then || !engine->ask_at) {
     engine->ended_then = ended;
+    engine->still_since = now;
     engine->ask_after = STILL_S * BY_SECOND;
     engine->ask_at = now + engine->ask_after;
   }
@@ -454,6 +455,10 @@ static void ask_if_still(struct by_engine *engine, uint64_t now) {
   engine->ask_after *= 2;
   engine->ask_at = now + engine->ask_after;
   if (engine->options.asks) (void)engine->options.asks(engine->options.context, NULL, NULL);
+}
+
+uint64_t by_engine_still_since(const struct by_engine *engine) {
+  return engine->still_since;
 }
 
 /* A call's deadline has passed. The ranks that it waits for may wait for others: rank 0 knows more. */

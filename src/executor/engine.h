@@ -180,6 +180,11 @@ enum by_described { BY_DESCRIBED_ENDED, BY_DESCRIBED_RUNNING, BY_DESCRIBED_PAIR 
  * plan's version and name, then n calls: number, by_described (u8), collective and dtype_op (u8 each), root, count
  * (u64), plan, n processes awaited. */
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer);
+/* Visits the processes of which calls need more, some of them several times. */
+void by_engine_visit_awaited(const struct by_engine *engine, void (*visit)(void *context, uint32_t process),
+                             void *context);
+/* When `asks` was called without a late call: since when no call has ended. */
+uint64_t by_engine_still_since(const struct by_engine *engine);
 /* A rank's call, for an error: the rank's name, what it called (NULL: it is no longer known), its plan's name (NULL:
  * not known). */
 struct by_differing {

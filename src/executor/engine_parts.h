@@ -10,6 +10,7 @@ struct by_engine {
   struct by_engine_options options;
   uint32_t never;                         /* links without a lane that never will have one */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
+  uint64_t still_since;                   /* when that was first seen */
   uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
   struct by_fallbacks {                   /* start.c: reasons not to use a plan's in-network trees that were logged */
     uint32_t collectives;                 /* bits by number */

@@ -47,6 +47,7 @@ struct by_stream {
   struct buffer in, out;
   char name[BY_ADDRESS_TEXT];
   int broken;           /* why nothing can be sent any more; there may still be something to read */
+  bool silent;          /* it ended because nothing came from the other host */
   bool busy, destroyed; /* inside a callback from the loop; destroyed meanwhile */
 };
 
@@ -277,7 +278,8 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
   struct by_quiet quiet;
   if (stream->state == SHAKING) return give_up(stream, false);
   if (!error && is_silence(stream->broken)) error = stream->broken;
-  if (is_silence(error) && by_socket_get_quiet(stream->options.fd, &quiet))
+  stream->silent = is_silence(error);
+  if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet))
     return by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
                    strerror(error));
   if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
@@ -525,6 +527,10 @@ void by_stream_refuse(struct by_stream *stream) {
 
 int by_stream_get_fd(const struct by_stream *stream) {
   return stream->options.fd;
+}
+
+bool by_stream_is_silent(const struct by_stream *stream) {
+  return stream->silent;
 }
 
 const char *by_stream_get_name(const struct by_stream *stream) {

@@ -83,6 +83,8 @@ void by_stream_refuse(struct by_stream *stream);
 
 /* For options on the live connection; -1 once ended. */
 int by_stream_get_fd(const struct by_stream *stream);
+/* Whether it has ended because nothing came from the other host. */
+bool by_stream_is_silent(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
 /* The peer that proved its identity; NULL without TLS, or before `opened`. Borrowed from the stream. */

@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, KINDS };
+enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, DOUBT, KINDS };
 enum { MEMBERS = 5, EXCLUDED = 1, SELF = 1, ROOM = 1 << 16, MESSAGES = 64 };
 
 static struct by_membership *make_membership(void) {
@@ -92,6 +92,16 @@ static void read_hello(const uint8_t *data, size_t size) {
     assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
   }
   by_arena_fini(&arena);
+}
+
+static void read_doubt(const uint8_t *data, size_t size) {
+  struct by_member_doubt doubt;
+  uint8_t bytes[BY_DOUBT_BYTES];
+  struct by_writer writer;
+  if (by_member_doubt_read(data, size, &doubt) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_doubt_write(&writer, &doubt);
+  assert(writer.length == size && !memcmp(bytes, data, size));
 }
 
 static void read_handles(const uint8_t *data, size_t size) {
@@ -199,6 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case WELCOME: read_welcome(data + 1, size - 1); break;
   case HELLO: read_hello(data + 1, size - 1); break;
   case HANDLES: read_handles(data + 1, size - 1); break;
+  case DOUBT: read_doubt(data + 1, size - 1); break;
   default: run_machine(data + 1, size - 1); break;
   }
   return 0;

@@ -165,6 +165,15 @@ static void test_two_deaths(void **state) {
   for (int i = 0; i < 3; i++) run_deaths((struct deaths){5, victims[i], i % 2 ? "tcp" : "auto"});
 }
 
+/* Those that are left are no majority, nor half with rank 0: the kernel of this host proves that the others are dead.
+ */
+static void test_proven_deaths(void **state) {
+  (void)state;
+  run_deaths((struct deaths){2, 1u << 0, "auto"});
+  run_deaths((struct deaths){2, 1u << 0, "tcp"});
+  run_deaths((struct deaths){4, 1u << 0 | 1u << 1 | 1u << 2, "auto"});
+}
+
 /* ---- newcomers */
 
 /* Steps until the members agree that a change is wanted. */
@@ -338,6 +347,37 @@ static void test_hanging_program(void **state) {
   run_job((struct job){.n = 4, .run = hang});
 }
 
+/* The first one is stopped while the others call. These leave it out long before the deadline of calls, and it learns
+ * that when it goes on. */
+static void outlast(struct job *job, int id) {
+  setenv("BANYAN_SILENCE", "2", 1);
+  struct self self = begin(job, id);
+  found(&self, job->n);
+  job_set_stage(job, id, READY);
+  enum banyan_status status = work(&self);
+  if (id) {
+    if (status != BANYAN_ERR_CLOSED) rank_fail("process %d: %s", id, banyan_error_text());
+    recover(&self, ((1u << job->n) - 1) & ~1u);
+  } else {
+    must_fail(BANYAN_ERR_CLOSED, try_to_recover(&self, SOME_S));
+    if (!strstr(banyan_error_text(), "did not answer")) rank_fail("process 0: %s", banyan_error_text());
+  }
+  job_set_stage(job, id, RECOVERED);
+  end(&self);
+}
+
+static void test_stopped_member(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = 4, .run = outlast};
+  job_start(&job);
+  for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, READY);
+  job_signal(&job, 0, SIGSTOP);
+  for (int r = 1; r < job.n; r++) job_wait_stage(&job, r, RECOVERED);
+  job_signal(&job, 0, SIGCONT);
+  job_end(&job, true);
+}
+
 /* ---- quorums */
 
 /* The first process of two dies. The other one goes on only if its death is proven, and the rule allows that. */
@@ -472,12 +512,13 @@ static void test_divide_by_wish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deaths),      cmocka_unit_test(test_two_deaths),
-      cmocka_unit_test(test_newcomer),    cmocka_unit_test(test_newcomer_dies),
-      cmocka_unit_test(test_leave),       cmocka_unit_test(test_nobody_is_dead),
-      cmocka_unit_test(test_after_abort), cmocka_unit_test(test_hanging_program),
-      cmocka_unit_test(test_quorum),      cmocka_unit_test(test_differing_rules),
-      cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_divide_by_wish),
+      cmocka_unit_test(test_deaths),        cmocka_unit_test(test_two_deaths),
+      cmocka_unit_test(test_proven_deaths), cmocka_unit_test(test_stopped_member),
+      cmocka_unit_test(test_newcomer),      cmocka_unit_test(test_newcomer_dies),
+      cmocka_unit_test(test_leave),         cmocka_unit_test(test_nobody_is_dead),
+      cmocka_unit_test(test_after_abort),   cmocka_unit_test(test_hanging_program),
+      cmocka_unit_test(test_quorum),        cmocka_unit_test(test_differing_rules),
+      cmocka_unit_test(test_wrong_calls),   cmocka_unit_test(test_divide_by_wish),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

@@ -23,7 +23,13 @@
 #include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum { GOODBYE_MS = 5000, RETIRING_MS = 1000, SPREAD_WINDOW = 4 << 20, TIMEOUT_MS = 5000 /* with silent servers */ };
+enum {
+  AWAITED = 64,
+  GOODBYE_MS = 5000,
+  RETIRING_MS = 1000,
+  SPREAD_WINDOW = 4 << 20,
+  TIMEOUT_MS = 5000 /* with silent servers */
+};
 
 /* ---- what the engine asks */
 
@@ -33,9 +39,15 @@ static void engine_connect(void *argument, uint32_t process) {
   by_connector_want(context->connector, process);
 }
 
+/* Whether this rank is why the group's calls have failed. */
+static bool is_culprit(const struct by_job *job, enum banyan_status status, uint32_t process) {
+  bool silent = status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT;
+  return silent && process < job->size && process != job->rank;
+}
+
 static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
   struct by_context *context = argument;
-  if (status == BANYAN_ERR_PEER_DEAD && process < context->job.size) context->lost = process;
+  if (is_culprit(&context->job, status, process)) context->lost = process;
   if (context->control && !context->is_interrupted) by_control_failed(context->control, status, process, text);
 }
 
@@ -44,13 +56,37 @@ static bool engine_suspects(void *argument, uint32_t process, const char *text) 
   return context->control && by_control_suspect(context->control, process, text);
 }
 
+/* Some of the ranks that calls wait for. */
+struct awaited {
+  const struct by_job *job;
+  uint32_t n, ranks[AWAITED];
+};
+
+static void add_awaited(void *context, uint32_t process) {
+  struct awaited *awaited = context;
+  bool known = process >= awaited->job->size || awaited->n == AWAITED;
+  for (uint32_t i = 0; i < awaited->n; i++) known |= awaited->ranks[i] == process;
+  if (!known) awaited->ranks[awaited->n++] = process;
+}
+
+/* No call has ended for a while: the service of a member asks those that are waited for whether they run. */
+static void ask_members(const struct by_job *job) {
+  struct awaited awaited = {.job = job};
+  by_engine_visit_awaited(job->engine, add_awaited, &awaited);
+  if (awaited.n)
+    by_member_service_waits(job->service, job->membership, by_engine_still_since(job->engine), awaited.ranks,
+                            awaited.n);
+}
+
 static bool engine_asks(void *argument, const char *late, const char *awaited) {
   struct by_context *context = argument;
+  if (!late && context->job.service) ask_members(&context->job);
   return context->control && by_control_ask(context->control, late, awaited);
 }
 
-static bool ask_rank_0(void *context) {
-  return engine_asks(context, NULL, NULL);
+static bool ask_rank_0(void *argument) {
+  struct by_context *context = argument;
+  return context->control && by_control_ask(context->control, NULL, NULL);
 }
 
 static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
@@ -487,6 +523,15 @@ void by_context_retire(struct by_context *context, const char *text) {
   else
     by_engine_explain(context->job.engine, text);
   by_job_changed(&context->job);
+}
+
+/* All of its host are suspected, so that nobody waits for them when the next group is decided. */
+void by_context_vanished(void *argument, uint32_t process) {
+  const struct by_context *context = argument;
+  const struct by_job *job = &context->job;
+  for (uint32_t r = 0; job->service && process < job->size && r < job->size; r++)
+    if (!strcmp(job->members[r].machine, job->members[process].machine))
+      by_member_service_suspect(job->service, &job->formed->members[r].fingerprint);
 }
 
 bool by_context_interrupt(struct by_context *context, const char *text, bool at_once) {

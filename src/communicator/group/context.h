@@ -86,7 +86,7 @@ struct by_context {
   struct by_job job;
   struct by_progress progress;
   enum by_context_state state;
-  uint32_t lost;                  /* the rank whose end failed the job; UINT32_MAX: none is known. Under lock */
+  uint32_t lost;                  /* the rank that failed the job; UINT32_MAX: none is known. Under lock */
   bool is_interrupted;            /* by_context_interrupt: others are not notified of the failure; */
   uint64_t moved;                 /* and what had moved when it last looked */
   struct by_context *next_joined; /* another job of this process, or NULL */
@@ -162,6 +162,8 @@ static inline const char *by_context_name(void *context, uint32_t process) {
 }
 /* Opens this rank's UDP port for trees through switches, if it has none; takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_open_udp(void *context, uint32_t *port);
+/* The host of this process answers nothing any more; any thread. */
+void by_context_vanished(void *argument, uint32_t process);
 /* This rank's part in such a tree; takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_message *message);
 

@@ -103,6 +103,8 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
   int64_t rank = peer->rank;
   bool root = by_control_peers_is_root(peers); /* which can still notify the others, while it leaves itself */
   bool leaving = peer->state == BY_PEER_LEAVING || (!root && atomic_load(&peers->leaving));
+  if (rank >= 0 && peer->vanished && control->events.vanished)
+    control->events.vanished(control->events.context, (uint32_t)rank);
   by_control_peer_detach(peer);
   by_helpers_forget(&control->helpers, peer);
   by_control_peer_destroy(peer);

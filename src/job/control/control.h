@@ -50,6 +50,8 @@ struct by_control_events {
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
   /* Whether an answer may come: nothing is known of the manager being away. */
   bool (*may_answer)(void *context);
+  /* The host of this process answers nothing any more. NULL: nobody wants to know. */
+  void (*vanished)(void *context, uint32_t process);
   /* The switches' cells of the manager's plan of this number, and of all before it, have been given back. */
   void (*released)(void *context, uint64_t number);
   void *context;

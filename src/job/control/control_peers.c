@@ -89,6 +89,7 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct by_control_peer *peer = context;
   struct by_control_peers *peers = peer->peers;
+  peer->vanished |= by_stream_is_silent(peer->stream);
   if (by_control_peers_is_root(peers) && peer->state == BY_PEER_GREETING)
     by_repeats_warn(&peers->rejected, "control", by_stream_get_name(peer->stream), reason,
                     by_clock_to_seconds(by_loop_now(peers->job->loop)));
@@ -125,6 +126,7 @@ static void vanished(struct by_control_peer *peer, uint32_t quiet) {
   char reason[TEXT_MOST];
   snprintf(reason, sizeof reason, "%s: its host has answered nothing for %.1f s", by_stream_get_name(peer->stream),
            quiet / 1000.0);
+  peer->vanished = true;
   ended(peer, BANYAN_ERR_PEER_DEAD, reason);
 }
 

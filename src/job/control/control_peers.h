@@ -77,6 +77,7 @@ struct by_control_peer {
   uint64_t doubted_at; /* of control_meeting.c: when another process first claimed to be this rank; 0: none did */
   bool silent;         /* of control_deadlock.c: a helper that has not answered yet, */
   uint64_t asked_at;   /* since it was asked then */
+  bool vanished;       /* the connection has ended because its host answers nothing */
   bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
 };
 

@@ -137,6 +137,12 @@ const char *by_member_links_handle(const struct by_member_links *links, const st
   return peer ? peer->text : NULL;
 }
 
+const struct by_handle *by_member_links_find(const struct by_member_links *links,
+                                             const struct by_fingerprint *fingerprint) {
+  const struct peer *peer = find(links, fingerprint);
+  return peer ? &peer->handle : NULL;
+}
+
 static struct link *find_open(const struct peer *peer) {
   struct link *link;
   LIST_FOREACH(link, &peer->connections, of_peer)

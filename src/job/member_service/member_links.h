@@ -42,6 +42,9 @@ BANYAN_CHECK enum banyan_status by_member_links_learn(struct by_member_links *li
                                                       struct by_fingerprint *fingerprint);
 /* Its handle's text; NULL: unknown. Borrowed until it is forgotten. */
 const char *by_member_links_handle(const struct by_member_links *links, const struct by_fingerprint *fingerprint);
+/* The same, parsed. */
+const struct by_handle *by_member_links_find(const struct by_member_links *links,
+                                             const struct by_fingerprint *fingerprint);
 /* Forgets processes that are not to be kept, unless there is a connection. */
 void by_member_links_prune(struct by_member_links *links,
                            bool (*keeps)(void *context, const struct by_fingerprint *fingerprint), void *context);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "descriptor.h"
+#include "detection.h"
 #include "log.h"
 #include "machines.h"
 #include "member_links.h"
@@ -42,6 +43,7 @@ struct by_member_service {
   /* The loop's thread: */
   struct by_member_links *links;
   struct by_machines machines;
+  struct by_detection *detection;
   struct newcomer *newcomers;
   struct asking asking;
   struct by_timer interrupting; /* until the calls of the program's group are ended */
@@ -98,24 +100,25 @@ static enum banyan_status have(struct by_member_service *service,
 struct rumour {
   struct by_member_service *service;
   struct by_fingerprint fingerprint;
-  bool dead;
+  enum { SUSPECTED, DEAD, STOPPED } what;
 };
 
 static void take_rumour(void *context) {
   struct rumour *rumour = context;
   struct by_machines *machines = &rumour->service->machines;
-  if (rumour->dead)
+  if (rumour->what == DEAD)
     by_machines_dead(machines, &rumour->fingerprint);
   else
     by_machines_suspect(machines, &rumour->fingerprint);
+  if (rumour->what == STOPPED) by_machines_request(machines);
   by_member_service_release(rumour->service);
   free(rumour);
 }
 
-static void spread(struct by_member_service *service, const struct by_fingerprint *fingerprint, bool dead) {
+static void spread(struct by_member_service *service, const struct by_fingerprint *fingerprint, int what) {
   struct rumour *rumour = malloc(sizeof *rumour);
   if (!rumour) return;
-  *rumour = (struct rumour){.service = service, .fingerprint = *fingerprint, .dead = dead};
+  *rumour = (struct rumour){.service = service, .fingerprint = *fingerprint, .what = what};
   by_member_service_hold(service);
   if (by_loop_post(service->loop, take_rumour, rumour) == BANYAN_OK) return;
   by_member_service_release(service);
@@ -123,11 +126,37 @@ static void spread(struct by_member_service *service, const struct by_fingerprin
 }
 
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  spread(service, fingerprint, false);
+  spread(service, fingerprint, SUSPECTED);
 }
 
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  spread(service, fingerprint, true);
+  spread(service, fingerprint, DEAD);
+}
+
+/* Members for which calls wait. */
+struct wait {
+  struct by_member_service *service;
+  uint64_t number, since;
+  uint32_t n, ranks[];
+};
+
+static void take_wait(void *context) {
+  struct wait *wait = context;
+  by_detection_waits(wait->service->detection, wait->number, wait->since, wait->ranks, wait->n);
+  by_member_service_release(wait->service);
+  free(wait);
+}
+
+void by_member_service_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
+                             uint32_t n) {
+  struct wait *wait = malloc(sizeof *wait + n * sizeof *ranks);
+  if (!wait) return;
+  *wait = (struct wait){.service = service, .number = number, .since = since, .n = n};
+  memcpy(wait->ranks, ranks, n * sizeof *ranks);
+  by_member_service_hold(service);
+  if (by_loop_post(service->loop, take_wait, wait) == BANYAN_OK) return;
+  by_member_service_release(service);
+  free(wait);
 }
 
 /* ---- newcomers, at a member */
@@ -264,6 +293,7 @@ static void on_frame(void *context, const struct by_fingerprint *from, uint16_t 
                      size_t length) {
   struct by_member_service *service = context;
   char text[BY_AWAY_MOST + 1];
+  if (by_detection_handle(service->detection, from, type, payload, length)) return;
   switch (type) {
   case BY_MEMBER_PAXOS: by_machines_receive(&service->machines, from, payload, length); break;
   case BY_MEMBER_JOIN: handle_join(service, from); break;
@@ -304,6 +334,41 @@ static void on_unreachable(void *context, const struct by_fingerprint *to, const
   by_debug("member", "%s", text);
   by_machines_suspect(&service->machines, to);
   ask_next(service, to, text);
+}
+
+/* ---- what is found out about processes. What may enter another membership happens later. */
+
+static void on_detection_send(void *context, const struct by_fingerprint *to, uint16_t type, const void *payload,
+                              size_t length) {
+  const struct by_member_service *service = context;
+  by_member_links_send(service->links, to, type, payload, length);
+}
+
+static void on_dead(void *context, const struct by_fingerprint *process) {
+  struct by_member_service *service = context;
+  by_machines_dead(&service->machines, process);
+}
+
+static void on_suspect(void *context, const struct by_fingerprint *process) {
+  spread(context, process, SUSPECTED);
+}
+
+static void on_trust(void *context, const struct by_fingerprint *process) {
+  struct by_member_service *service = context;
+  by_machines_trust(&service->machines, process);
+}
+
+static void on_stopped(void *context, const struct by_fingerprint *process) {
+  spread(context, process, STOPPED);
+}
+
+/* Those that are known of the newest membership. */
+static void watch_members(struct by_member_service *service) {
+  const struct by_membership *newest = by_machines_newest(&service->machines);
+  for (uint32_t i = 0; newest && i < newest->n; i++) {
+    const struct by_handle *handle = by_member_links_find(service->links, &newest->members[i].fingerprint);
+    if (handle) by_detection_watch(service->detection, handle);
+  }
 }
 
 /* ---- events of memberships */
@@ -363,12 +428,16 @@ static void on_entered(void *context) {
   pthread_mutex_unlock(&service->lock);
   begin_to_interrupt(service);
   by_member_links_prune(service->links, is_kept, service);
+  by_detection_prune(service->detection, is_kept, service);
+  if (by_detection_enter(service->detection, newest) != BANYAN_OK) by_warn("member", "%s", banyan_error_text());
+  watch_members(service);
   settle_newcomers(service);
   connect_first(service, newest);
 }
 
 static void on_ended(void *context, const char *text) {
   struct by_member_service *service = context;
+  (void)!by_detection_enter(service->detection, NULL);
   pthread_mutex_lock(&service->lock);
   atomic_store(&service->newest, 0);
   service->ended = true;
@@ -414,6 +483,7 @@ enum banyan_status by_member_service_found(struct by_member_service *service, co
 static enum banyan_status do_formed(struct by_member_service *service, void *argument) {
   const struct founded *founded = argument;
   BY_TRY(learn_all(service, founded));
+  watch_members(service);
   by_machines_formed(&service->machines, founded->number);
   return BANYAN_OK;
 }
@@ -655,6 +725,16 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   }
   by_machines_init(&service->machines, service->loop, &options->self->fingerprint,
                    &(struct by_machines_events){on_send, on_welcome, on_entered, on_ended, service});
+  struct by_detection_options detection = {
+      .loop = service->loop,
+      .self = options->self,
+      .silence = options->silence,
+      .events = {on_detection_send, on_dead, on_suspect, on_trust, on_stopped, service}};
+  status = by_detection_create(&detection, &service->detection);
+  if (status != BANYAN_OK) {
+    by_member_service_close(service);
+    return status;
+  }
   *out = service;
   return BANYAN_OK;
 }
@@ -680,6 +760,7 @@ void by_member_service_close(struct by_member_service *service) {
   if (service->loop) by_loop_close(service->loop);
   stop_asking(service);
   by_loop_cancel_timer(&service->interrupting);
+  by_detection_destroy(service->detection);
   by_machines_fini(&service->machines);
   by_member_links_destroy(service->links);
   if (service->listener >= 0) by_close(service->listener);

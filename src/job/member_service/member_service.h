@@ -37,6 +37,12 @@ void by_member_service_suspect(struct by_member_service *service, const struct b
 /* Its end was seen by a launcher, an agent, or the kernel of this host. This must be true: see quorum.h. */
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 
+/* Calls in the membership of this number have waited for these ranks since then (ns): they are asked whether they run.
+ * One that does not answer most of the members for long is left out of the next membership, which this process asks
+ * for. */
+void by_member_service_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
+                             uint32_t n);
+
 /* ---- the program's thread, one at a time */
 
 /* The members of this membership have met by the wish of their programs. It is copied; `handles` are those of its

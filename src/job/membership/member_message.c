@@ -36,3 +36,16 @@ enum banyan_status by_member_welcome_read(const void *bytes, size_t length, stru
   out->paxos = by_read_blob(&reader, &out->length);
   return by_reader_check(&reader, "a welcome to a group");
 }
+
+void by_member_doubt_write(struct by_writer *writer, const struct by_member_doubt *doubt) {
+  by_write_u64(writer, doubt->number);
+  by_write_u32(writer, doubt->rank);
+}
+
+enum banyan_status by_member_doubt_read(const void *bytes, size_t length, struct by_member_doubt *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  out->number = by_read_u64(&reader);
+  out->rank = by_read_u32(&reader);
+  return by_reader_check(&reader, "a doubt about a member");
+}
