@@ -67,9 +67,13 @@ shows '^banyan run: rank 1 on host .*: exit code 3: started again in 500 ms, 2 o
 shows '^banyan run: rank 1 on host .*: exit code 3: not started again, all of 2 restarts are used$' err
 shows '^banyan run: 1 of at least 2 processes are left \(--min\): ending the job$' err
 left 0
-wants 0 "$BANYAN" run -n 2 --restarts 1 -- sh -c 'echo "$BANYAN_RANK:${BANYAN_LAUNCHER##*:}"; [ "${BANYAN_LAUNCHER##*:}" = 1 ] || [ $BANYAN_RANK = 0 ] || kill -9 $$; sleep 0.3'
+wants 0 "$BANYAN" run -n 2 --restarts 1 -- sh -c 'echo "$BANYAN_RANK:${BANYAN_LAUNCHER##*:}"; case $BANYAN_LAUNCHER in
+    *:1:0) kill -9 $$ ;;
+    *:1:1) touch "$0" ;;
+    esac
+    until [ -e "$0" ]; do sleep 0.05; done' "$scratch/second"
 for line in '\[0\] 0:0' '\[1\] 1:0' '\[1\] 1:1'; do shows "^$line$" out; done
-wants 5 "$BANYAN" run -n 2 --min 1 --restarts 3 -- sh -c '[ $BANYAN_RANK = 0 ] || { sleep 0.3; exit 5; }' # 0 has finished
+wants 5 "$BANYAN" run -n 2 --min 1 --restarts 3 -- sh -c '[ $BANYAN_RANK = 0 ] || { sleep 1; exit 5; }' # 0 has finished
 counts 1 'exit code 5$' err
 wants 127 "$BANYAN" run -n 2 --restarts 3 -- "$scratch/nonesuch"
 counts 1 . err
@@ -84,30 +88,38 @@ ends 143
 left 0
 
 # --- a process that dies is started again and joins the others, which go on
-begin -n 3 --restarts 3 -- "$sum" 120
+begin -n 3 --restarts 3 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 1)"
+comes has '^\[1\] rank 2 of 3$' out || fail "rank 1 does not come back"
+touch "$scratch/steps/go"
 ends 0
 shows '^banyan run: rank 1 on host .*: killed by signal 9 \(Killed\): started again, 1 of 3 restarts$' err
 shows '^banyan run: membership "first-1": 3 processes$' err
 counts 3 'done as rank [0-2] of 3$' out
 shows '^\[1\] rank 2 of 3$' out # a newcomer comes last
 # Rank 0 is like any other.
-begin -n 3 --restarts 3 -- "$sum" 120
+begin -n 3 --restarts 3 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 0)"
+comes has '^\[0\] rank 2 of 3$' out || fail "rank 0 does not come back"
+touch "$scratch/steps/go"
 ends 0
 counts 3 'done as rank [0-2] of 3$' out
 # Without restarts the others go on, unless there are too few.
-begin -n 3 --min 2 -- "$sum" 120
+begin -n 3 --min 2 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 2)"
+comes has '^\[0\] rank 0 of 2$' out || fail "the others do not go on"
+touch "$scratch/steps/go"
 ends 0
 counts 2 'done as rank [01] of 2$' out
 # All at once: those that are started again begin anew.
-begin -n 2 --restarts 2 -- "$sum" 120
+begin -n 2 --restarts 2 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 0)" "$(process_of 1)"
+comes has 'membership "first-2": 2 processes' err || fail "no new beginning"
+touch "$scratch/steps/go"
 ends 0
 shows 'membership "first-2": 2 processes' err
 counts 2 'done as rank [01] of 2$' out
@@ -167,9 +179,13 @@ counts 3 'done as rank [0-2] of 3$' out
 wants 0 env BANYAN_KEY=0123456789abcdef "$sum" 5
 shows '^done as rank 0 of 1$' out
 key=$(printf '%064d' 7)
-begin -n 2 --min 1 -x BANYAN_KEY="$key" -- "$sum" 200
+begin -n 2 --min 1 -x BANYAN_KEY="$key" -- "$sum" 20
 comes test -e "$scratch/steps/members" || fail "no file of handles"
-BANYAN_KEY=$key BANYAN_MEMBERS=$(cat "$scratch/steps/members") "$sum" 200 >"$scratch/other" 2>&1 || fail "the other one: $(cat "$scratch/other")"
+BANYAN_KEY=$key BANYAN_MEMBERS=$(cat "$scratch/steps/members") "$sum" 20 >"$scratch/other" 2>&1 &
+other=$!
+comes has '^\[[01]\] rank [01] of 3$' out || fail "the other one does not join: $(cat "$scratch/other")"
+touch "$scratch/steps/go"
+wait "$other" || fail "the other one: $(cat "$scratch/other")"
 grep -qx 'done as rank 2 of 3' "$scratch/other" || fail "the other one is no member: $(cat "$scratch/other")"
 ends 0
 wants 1 env BANYAN_KEY=0123456789abcdef BANYAN_MEMBERS=none "$sum" 5

@@ -2,17 +2,19 @@
  * again, with PAUSE seconds (0.01) in between, however that changes, until STEPS are done; a newcomer begins at the
  * step at which the others are. It prints each group that it is in, and ends with 0 when the steps are done, with 3 if
  * a sum was wrong, and with 1 on an error, or if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the
- * file FOLDER/STEP at each tenth step, and rank 0 writes the handles of its group to FOLDER/members. */
+ * file FOLDER/STEP at each tenth step, rank 0 writes the handles of its group to FOLDER/members, and the last
+ * step is done when FOLDER/go is there. */
 #include <banyan/banyan.h>
 #include <banyan/elastic.h>
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WAIT = 40 /* s */, COUNT = 1000, WRONG = 3 };
+enum { WAIT = 40 /* s */, COUNT = 1000, WRONG = 3, WANTED = 0, HELD = 1 };
 
 static int fail(const char *what) {
   fprintf(stderr, "%s: %s\n", what, banyan_error_text());
@@ -40,6 +42,15 @@ static void write_handles(const struct banyan_member *member) {
   if (file && fclose(file) == 0) rename(path, made);
 }
 
+/* Whether the test does not yet allow this process to end. */
+static bool is_held(void) {
+  char path[256];
+  const char *folder = getenv("BANYAN_TEST_TOUCH");
+  if (!folder) return false;
+  snprintf(path, sizeof path, "%s/go", folder);
+  return access(path, F_OK) != 0;
+}
+
 /* The step at which the group goes on: where the furthest one is. */
 static enum banyan_status begin(struct banyan_comm *comm, int *step) {
   printf("rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
@@ -49,18 +60,20 @@ static enum banyan_status begin(struct banyan_comm *comm, int *step) {
 
 /* Steps until the last one, a failure, or a change that somebody wants. *wrong: a sum was wrong. */
 static enum banyan_status work(struct banyan_member *member, struct banyan_comm *comm, int *step, int steps,
-                               useconds_t pause, int *wrong) {
-  int numbers[COUNT];
+                               useconds_t pause, int *wrong, bool *held) {
+  int numbers[COUNT] = {[HELD] = 1};
   enum banyan_status status = begin(comm, step);
   if (banyan_comm_rank(comm) == 0) write_handles(member);
-  while (status == BANYAN_OK && *step < steps) {
+  while (status == BANYAN_OK && (*step < steps || numbers[HELD])) {
     for (int i = 0; i < COUNT; i++) numbers[i] = 1;
-    numbers[0] = banyan_member_change_wanted(member);
+    numbers[WANTED] = banyan_member_change_wanted(member);
+    numbers[HELD] = is_held();
     status = banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_INT32, BANYAN_SUM);
     if (status != BANYAN_OK) return status;
-    for (int i = 1; i < COUNT; i++) *wrong |= numbers[i] != banyan_comm_size(comm);
+    for (int i = HELD + 1; i < COUNT; i++) *wrong |= numbers[i] != banyan_comm_size(comm);
     touch(++*step);
-    if (numbers[0] || *wrong) return BANYAN_OK;
+    *held = numbers[HELD] != 0;
+    if (numbers[WANTED] || *wrong) return BANYAN_OK;
     usleep(pause);
   }
   return status;
@@ -70,6 +83,7 @@ int main(int argc, char **argv) {
   struct banyan_member *member;
   struct banyan_comm *comm;
   int steps = argc > 1 ? atoi(argv[1]) : 1, step = 0, wrong = 0;
+  bool held = false;
   useconds_t pause = (useconds_t)(1e6 * (argc > 2 ? atof(argv[2]) : 0.01));
   if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create");
   enum banyan_status status = banyan_member_start(member, WAIT, &comm);
@@ -79,9 +93,9 @@ int main(int argc, char **argv) {
   }
   if (status != BANYAN_OK) return fail("start");
   for (;;) {
-    status = work(member, comm, &step, steps, pause, &wrong);
+    status = work(member, comm, &step, steps, pause, &wrong, &held);
     if (wrong) return WRONG;
-    if (status == BANYAN_OK && step >= steps) break;
+    if (status == BANYAN_OK && step >= steps && !held) break;
     if (status != BANYAN_OK) fprintf(stderr, "step %d: %s\n", step, banyan_error_text());
     banyan_comm_destroy(comm);
     comm = NULL;
