@@ -179,10 +179,13 @@ static enum banyan_status apply_facts(struct by_machine *machine, bool *has_dead
   return machines->leaves ? by_paxos_leave(machine->paxos) : BANYAN_OK;
 }
 
+static void take_early(struct by_machines *machines, uint64_t number);
+
 static enum banyan_status enter(struct by_machines *machines, struct by_membership *membership, bool met) {
   struct by_machine *machine = NULL;
   bool has_dead = false;
   uint32_t self = by_membership_find(membership, &machines->self);
+  uint64_t number = membership->number;
   enum banyan_status status = BANYAN_OK;
   if (self >= membership->n)
     status = by_fail(BANYAN_ERR_ARGUMENT, "membership \"%s\" is without this process", membership->name);
@@ -199,6 +202,7 @@ static enum banyan_status enter(struct by_machines *machines, struct by_membersh
     by_machines_formed(machines, membership->number);
   else if (has_dead)
     by_machines_request(machines);
+  take_early(machines, number);
   return BANYAN_OK;
 }
 
@@ -242,15 +246,47 @@ bool by_machines_has(const struct by_machines *machines, const struct by_fingerp
   return false;
 }
 
-/* ---- what happens */
+/* ---- messages */
+
+/* Its sender knows a membership that this process does not: its coordinator died before it had notified all. */
+static void keep_early(struct by_machines *machines, const struct by_fingerprint *from, const uint8_t *message,
+                       size_t length) {
+  struct by_machine *machine = newest(machines);
+  uint32_t rank = machine ? rank_of(machine, from) : UINT32_MAX;
+  bool asks = message[0] == BY_PAXOS_REPORT || message[0] == BY_PAXOS_PREPARE || message[0] == BY_PAXOS_ACCEPT;
+  if (rank == UINT32_MAX || !asks || memcmp(from, &machines->self, sizeof *from) == 0) return;
+  struct by_early *early = &machines->early[machines->next_early++ % BY_EARLY_KEPT];
+  free(early->message);
+  *early = (struct by_early){.from = *from, .message = malloc(length), .length = length};
+  if (early->message) memcpy(early->message, message, length);
+  settle(machine, by_paxos_ask(machine->paxos, rank));
+}
 
 void by_machines_receive(struct by_machines *machines, const struct by_fingerprint *from, const void *message,
                          size_t length) {
-  struct by_machine *machine = length < 9 ? NULL : find(machines, by_get_u64((const uint8_t *)message + 1));
-  uint32_t rank = machine ? rank_of(machine, from) : UINT32_MAX;
+  if (length < 9) return;
+  struct by_machine *machine = find(machines, by_get_u64((const uint8_t *)message + 1));
+  if (!machine) {
+    keep_early(machines, from, message, length);
+    return;
+  }
+  uint32_t rank = rank_of(machine, from);
   if (rank == UINT32_MAX || memcmp(from, &machines->self, sizeof *from) == 0) return;
   settle(machine, by_paxos_receive(machine->paxos, rank, message, length));
 }
+
+/* What came too early for this membership comes now. */
+static void take_early(struct by_machines *machines, uint64_t number) {
+  for (uint32_t i = 0; i < BY_EARLY_KEPT; i++) {
+    struct by_early early = machines->early[i];
+    if (!early.message || by_get_u64(early.message + 1) != number) continue;
+    machines->early[i].message = NULL;
+    by_machines_receive(machines, &early.from, early.message, early.length);
+    free(early.message);
+  }
+}
+
+/* ---- what happens */
 
 void by_machines_request(struct by_machines *machines) {
   struct by_machine *machine = newest(machines);
@@ -335,4 +371,5 @@ void by_machines_init(struct by_machines *machines, struct by_loop *loop, const 
 
 void by_machines_fini(struct by_machines *machines) {
   while (machines->n) free_machine(machines->machines[--machines->n]);
+  for (uint32_t i = 0; i < BY_EARLY_KEPT; i++) free(machines->early[i].message);
 }

@@ -7,7 +7,7 @@
 #include "loop.h"
 #include "paxos.h"
 
-enum { BY_MACHINES_KEPT = 8, BY_FACTS_KEPT = 256 };
+enum { BY_MACHINES_KEPT = 8, BY_FACTS_KEPT = 256, BY_EARLY_KEPT = 16 };
 
 struct by_machine;
 
@@ -30,6 +30,13 @@ struct by_facts {
   struct by_fingerprint last[BY_FACTS_KEPT];
 };
 
+/* A message about a membership that this process does not know yet. */
+struct by_early {
+  struct by_fingerprint from;
+  uint8_t *message; /* NULL: none */
+  size_t length;
+};
+
 struct by_machines {
   struct by_loop *loop;
   struct by_fingerprint self;
@@ -37,6 +44,8 @@ struct by_machines {
   uint32_t n;
   struct by_machine *machines[BY_MACHINES_KEPT]; /* the newest first */
   struct by_facts dead, gone;
+  struct by_early early[BY_EARLY_KEPT]; /* the last ones */
+  uint32_t next_early;
   bool leaves;
   char ended[1024]; /* why there is no newest one any more; "": there is, or was never one */
 };
@@ -55,7 +64,7 @@ bool by_machines_has(const struct by_machines *machines, const struct by_fingerp
 BANYAN_CHECK enum banyan_status by_machines_found(struct by_machines *machines, struct by_membership *membership);
 /* To this one, this process is welcome as a newcomer. */
 BANYAN_CHECK enum banyan_status by_machines_welcomed(struct by_machines *machines, struct by_membership *membership);
-/* A message about one of the memberships. Those about others are forgotten. */
+/* A message about one of the memberships, or about one that follows: then its sender is asked for that. */
 void by_machines_receive(struct by_machines *machines, const struct by_fingerprint *from, const void *message,
                          size_t length);
 /* A change is wanted. */

@@ -209,6 +209,11 @@ enum banyan_status by_paxos_timer(struct by_paxos *paxos) {
   return paxos->asked && paxos->waits >= WAITS ? by_paxos_begin_round(paxos) : act(paxos);
 }
 
+enum banyan_status by_paxos_ask(struct by_paxos *paxos, uint32_t rank) {
+  assert(rank < paxos->n);
+  return paxos->state < BY_PAXOS_CLOSED ? report(paxos, rank) : BANYAN_OK;
+}
+
 enum banyan_status by_paxos_suspect(struct by_paxos *paxos, uint32_t rank) {
   assert(rank < paxos->n);
   return by_rank_set_add(&paxos->view.suspected, rank) ? consider(paxos) : BANYAN_OK;

@@ -57,6 +57,8 @@ BANYAN_CHECK enum banyan_status by_paxos_receive(struct by_paxos *paxos, uint32_
  * becomes known waits for it, or for another member's. The successor may have the same members. */
 BANYAN_CHECK enum banyan_status by_paxos_request(struct by_paxos *paxos);
 BANYAN_CHECK enum banyan_status by_paxos_timer(struct by_paxos *paxos);
+/* A member seems to know the successor, since it sends about that: asks it. */
+BANYAN_CHECK enum banyan_status by_paxos_ask(struct by_paxos *paxos, uint32_t rank);
 /* A member does not answer. It is excluded if it makes no promise either, or if most others suspect it. */
 BANYAN_CHECK enum banyan_status by_paxos_suspect(struct by_paxos *paxos, uint32_t rank);
 /* A launcher, an agent or the host's kernel has seen the end of this member's process. This must be true. */
