@@ -12,8 +12,8 @@
 #include "member_object.h"
 
 /* Seconds of one attempt to form the first membership, all members of which were there a moment ago; and to join, after
- * which the launcher is asked who is a member now. */
-static const double most_forming = 15, most_joining = 60;
+ * which the launcher is asked who is a member now: those that were asked may all have died since. */
+static const double most_forming = 15, most_joining = 15;
 
 static double seconds_until(uint64_t end) {
   uint64_t now = by_clock_now(&by_clock_system);

@@ -209,6 +209,22 @@ static void test_all_die(void **state) {
   finish(w, 0);
 }
 
+/* The last member dies when a newcomer has been told to ask it. */
+static void test_nobody_left_to_ask(void **state) {
+  (void)state;
+  struct world *w = form(2, (struct by_supervisor_options){.restarts = 5});
+  die(w, 0, SIGKILL);
+  enrol(w, 0, 1);
+  expect(w, "dead 1 a0;start 0 1;join 0 b0;");
+  die(w, 1, SIGKILL);
+  enrol(w, 1, 1);
+  expect(w, "dead 0 b0;start 1 1;");
+  receive(w, 0, BY_DIRECTORY_FAILED, 0, 0, "nobody answers");
+  expect(w, "first 0 a1b1;first 1 a1b1;");
+  for (int i = 0; i < 2; i++) leave_well(w, i);
+  finish(w, 0);
+}
+
 static void test_refused(void **state) {
   (void)state;
   struct world *w = form(2, (struct by_supervisor_options){.restarts = 1});
@@ -396,6 +412,7 @@ int main(void) {
       cmocka_unit_test(test_without_those_that_do_not_come),
       cmocka_unit_test(test_failed_attempt),
       cmocka_unit_test(test_all_die),
+      cmocka_unit_test(test_nobody_left_to_ask),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_restarts),
       cmocka_unit_test(test_pauses_grow_and_end),

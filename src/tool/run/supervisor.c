@@ -367,8 +367,8 @@ static void take_failure(struct by_supervisor *s, int process, const struct by_d
                          uint64_t now) {
   struct process *p = &s->processes[process];
   if (p->state != JOINING && (p->state != FORMING || message->number != s->attempt)) return;
-  print(s, "rank %d on host %s could not %s: %.300s", process, p->host,
-        p->state == JOINING ? "join" : "form the first membership", message->text);
+  if (p->state == FORMING)
+    print(s, "rank %d on host %s could not form the first membership: %.300s", process, p->host, message->text);
   p->state = REGISTERED;
   place(s, now);
 }
