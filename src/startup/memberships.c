@@ -7,6 +7,7 @@
 #include <openssl/rand.h>
 
 #include "connector.h"
+#include "control.h"
 #include "descriptor.h"
 #include "join.h"
 #include "log.h"
@@ -194,7 +195,9 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = formation};
   formation->listener = member->listener;
   formation->service = member->service;
+  formation->follows = member->current;
   *formed = false;
+  if (member->current && member->current->control) by_control_send_follow(member->current->control, formation->root);
   BY_TRY(by_join(&member->options, &role, out));
   *formed = true;
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,

@@ -11,6 +11,7 @@
 #include "comms.h"
 #include "control.h"
 #include "control_messages.h"
+#include "follow.h"
 #include "log.h"
 #include "served_tree.h"
 #include "udp.h"
@@ -20,9 +21,11 @@ enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10, LAST_MS = 2000 /* for what is
 /* ---- helpers */
 
 struct help {
-  struct by_context *context;
+  struct by_context *context, *next; /* NULL: the next membership is not joined */
+  struct by_follower *follower;
   volatile sig_atomic_t *stop;
   uint64_t until; /* 0: rank 0 is still there */
+  bool over;      /* this membership is */
 };
 
 /* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
@@ -36,20 +39,58 @@ static bool is_over(void *argument) {
   return !by_engine_pending(context->job.engine) || now >= help->until;
 }
 
+/* At each look, so that the follower has its turn: often enough, as no wait is longer than 100 ms. */
+static bool has_news(void *argument) {
+  struct help *help = argument;
+  help->over = help->over || is_over(argument);
+  return help->over || by_follower_has_news(help->follower);
+}
+
+/* One membership, or the job. Under lock. */
+static void help_one(struct help *help) {
+  struct by_context *context = help->context;
+  while (!*help->stop) {
+    by_progress_wait(&context->progress, has_news, help);
+    by_context_unlock(context);
+    by_follower_look(help->follower, context, help->over);
+    help->next = by_follower_take(help->follower);
+    by_context_lock(context);
+    if (help->next || (help->over && !by_follower_hopes(help->follower))) return;
+  }
+}
+
+static enum banyan_status help_all(struct help *help, void (*joined)(const char *name, uint32_t ranks)) {
+  enum banyan_status status = BANYAN_OK;
+  char text[1024] = "";
+  for (struct by_context *context; (context = help->context);) {
+    by_context_lock(context);
+    by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
+    if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
+    help_one(help);
+    status = help->next ? BANYAN_OK : by_engine_status(context->job.engine);
+    snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
+    by_context_unlock(context);
+    by_context_release(context);
+    help->context = help->next;
+    help->next = NULL;
+    help->until = 0;
+    help->over = false;
+  }
+  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
+}
+
 enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
                                  void (*joined)(const char *name, uint32_t ranks)) {
-  struct by_context *context = NULL;
+  struct banyan_options own = options ? *options : (struct banyan_options){0};
+  struct help help = {.stop = stop, .follower = by_follower_create(&own)};
+  if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
+  const struct by_job_role role = by_follower_role(help.follower);
+  enum banyan_status status = by_follower_find_members(help.follower, &own);
+  if (status == BANYAN_OK) status = by_context_create(&own, &role, &by_context_events, &help.context);
+  if (status == BANYAN_OK) status = help_all(&help, joined);
   char text[1024];
-  BY_TRY(by_context_create(options, &(struct by_job_role){.kind = BY_MEMBER_HELPER}, &by_context_events, &context));
-  struct help help = {.context = context, .stop = stop};
-  by_context_lock(context);
-  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
-  if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
-  by_progress_wait(&context->progress, is_over, &help);
-  enum banyan_status status = by_engine_status(context->job.engine);
-  snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
-  by_context_unlock(context);
-  by_context_release(context);
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  by_follower_destroy(help.follower);
   return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
 }
 

@@ -12,8 +12,10 @@
 
 /* Joins as a helper with the settings of the environment, and of `options` where they are not 0 (rank and size are not
  * looked at); blocks until the job is over or *stop is set. Calls `joined` once when it has joined, with its name and
- * the number of ranks; `joined` may be NULL. BANYAN_OK: rank 0 has left, or *stop was set. Errors: the job could not be
- * joined, or has failed, or goes on without this helper; the text says which. */
+ * the number of ranks; `joined` may be NULL. BANYAN_OK: rank 0 has left, or *stop was set. A helper of members
+ * (elastic.h) follows them from one membership to the next, and calls `joined` for each; without a root it finds the
+ * first one by handles in BANYAN_MEMBERS. Errors: the job could not be joined, or has failed, or goes on without this
+ * helper; the text says which. */
 BANYAN_CHECK enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
                                               void (*joined)(const char *name, uint32_t ranks));
 

@@ -199,6 +199,7 @@ static void check_members(const struct by_context *context, const struct sent *m
   by_write_u32(&writer, context->job.rank);
   by_write_u32(&writer, context->job.processes);
   for (uint32_t i = 0; i < context->job.processes; i++) by_member_write(&writer, &context->job.members[i]);
+  by_write_u64(&writer, context->job.membership);
   assert_int_equal(writer.length, message->n - HEAD);
   assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
 }
@@ -246,6 +247,39 @@ static void test_newcomer(void **state) {
   (void)keep(&rank, 0, KNOWN, "KNOWN");
   finish(&root);
   finish(&rank);
+}
+
+/* ---- the next membership ---- */
+
+static char followed[64];
+
+static void follow(void *context, const char *root) {
+  (void)context;
+  snprintf(followed, sizeof followed, "%s", root);
+}
+
+static void test_follow(void **state) {
+  static struct job root, helper;
+  static const char place[] = "10.0.0.2:4001,[fd00::2]:4001";
+  (void)state;
+  begin(&root, 0);
+  begin(&helper, HELPER);
+  struct by_report *report = calloc(1, sizeof *report + sizeof place);
+  assert_non_null(report);
+  report->context = &root.control.helpers;
+  report->length = strlen(place);
+  memcpy(report->bytes, place, report->length);
+  by_helpers_send_follow(report);
+  free(report);
+  struct sent message = keep(&root, HELPER, FOLLOW, "FOLLOW");
+  helper.context.job.role.follow = follow;
+  by_helpers_handle(&helper.control.helpers,
+                    &(struct by_received){helper.ends[0], FOLLOW, message.bytes + HEAD, message.n - HEAD});
+  assert_string_equal(followed, place);
+  by_helpers_handle(&helper.control.helpers, &(struct by_received){helper.ends[0], FOLLOW, "nowhere", 7});
+  assert_string_equal(followed, place);
+  finish(&root);
+  finish(&helper);
 }
 
 /* ---- failing ---- */
@@ -444,6 +478,7 @@ static void test_numbers(void **state) {
                {"TIMELINE", TIMELINE},
                {"PATHS", PATHS},
                {"NETWORK", NETWORK},
+               {"FOLLOW", FOLLOW},
                {"purpose", (enum message)PURPOSE_CONTROL}};
   struct by_text text;
   (void)state;
@@ -460,7 +495,7 @@ int golden_control(void) {
       cmocka_unit_test(test_failures),     cmocka_unit_test(test_lost),           cmocka_unit_test(test_leaving),
       cmocka_unit_test(test_left_is_read), cmocka_unit_test(test_deadlock_check), cmocka_unit_test(test_class),
       cmocka_unit_test(test_listen),       cmocka_unit_test(test_plans),          cmocka_unit_test(test_numbers),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_follow),       cmocka_unit_test(golden_end),
   };
   golden_begin("control", "Control messages with their length and type.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "job.h"
+#include "serve.h"
 
 enum { HANDLE = 2048 };
 
@@ -377,6 +378,117 @@ static void test_pending(void **state) {
   }
 }
 
+/* ---- helpers */
+
+enum { RANKS = 3 };
+
+static const char with_helper[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"one\", \"ranks\": 3, \"vertices\": {\"h\": {\"kind\": \"helper\"}}, "
+    "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}}]}";
+
+/* The last process: comes to the first membership that one of the members forms. */
+static void help(void) {
+  volatile sig_atomic_t stop = 0;
+  char members[RANKS * HANDLE];
+  setenv("BANYAN_LOG", "communicator:info", 1);
+  unsetenv("BANYAN_ROOT");
+  while (atomic_load(&board->published) < RANKS) usleep(500);
+  snprintf(members, sizeof members, "%s,%s,%s", board->handles[0], board->handles[1], board->handles[2]);
+  setenv("BANYAN_MEMBERS", members, 1);
+  struct banyan_options options = {.host = "h"};
+  must(by_helper_run(&options, &stop, NULL));
+  setenv("BANYAN_MEMBERS", "banyan2:nothing", 1);
+  must_fail(BANYAN_ERR_ARGUMENT, by_helper_run(&options, &stop, NULL));
+}
+
+static struct self begin_with_helper(struct job *job, int id) {
+  struct self self = {.job = job, .id = id};
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_PLAN", with_helper, 1);
+  setenv("BANYAN_HELPERS", "1", 1);
+  must(banyan_member_create(NULL, &self.member));
+  snprintf(board->handles[id], HANDLE, "%s", banyan_member_handle(self.member));
+  atomic_fetch_add(&board->published, 1);
+  while (atomic_load(&board->published) < RANKS) usleep(500);
+  return self;
+}
+
+/* Sums through the helper. */
+static void check_helped(const struct self *self) {
+  enum { MANY = 100000 };
+  struct banyan_plan_info plan;
+  int *numbers = malloc(MANY * sizeof *numbers), n = banyan_comm_size(self->comm);
+  must_hold(numbers);
+  must(banyan_comm_plan(self->comm, MANY * sizeof *numbers, &plan));
+  must_hold(!strcmp(plan.name, "one"));
+  for (int i = 0; i < MANY; i++) numbers[i] = i;
+  must(banyan_allreduce(self->comm, numbers, numbers, MANY, BANYAN_INT32, BANYAN_SUM));
+  for (int i = 0; i < MANY; i++) must_hold(numbers[i] == n * i);
+  free(numbers);
+}
+
+/* Rank 0 moves in healthy groups, which notify the helper. */
+static void helped(struct job *job, int id) {
+  static const int turned[] = {1, 2, 0};
+  if (id == RANKS) {
+    help();
+    return;
+  }
+  struct self self = begin_with_helper(job, id);
+  form(&self, RANKS);
+  check_helped(&self);
+  form(&self, RANKS);
+  check_helped(&self);
+  form_of(&self, turned, RANKS);
+  check_helped(&self);
+  end(&self);
+}
+
+static void test_helped(void **state) {
+  (void)state;
+  memset(board, 0, sizeof *board);
+  struct job job = {.n = RANKS + 1, .run = helped};
+  job_start(&job);
+  job_wait(&job);
+  job_check_log(&job, "helper \"h\" of plan 'one' is not there", 0);
+  job_check_log(&job, " helps 3 ranks", 3);
+  job_end(&job, true);
+}
+
+/* A rank dies; the helper follows the others, also without rank 0. */
+static void helped_at_death(struct job *job, int id) {
+  int victim = *(const int *)job->argument, one = 1;
+  const int others[] = {victim == 0 ? 1 : 0, victim == 2 ? 1 : 2};
+  if (id == RANKS) {
+    help();
+    return;
+  }
+  struct self self = begin_with_helper(job, id);
+  form(&self, RANKS);
+  check_helped(&self);
+  job_set_stage(job, id, FORMED);
+  while (id == victim) pause();
+  while (banyan_allreduce(self.comm, &one, &one, 1, BANYAN_INT32, BANYAN_MAX) == BANYAN_OK) continue;
+  form_of(&self, others, 2);
+  end(&self);
+}
+
+static void test_helped_at_death(void **state) {
+  (void)state;
+  for (int victim = 0; victim < RANKS; victim++) {
+    memset(board, 0, sizeof *board);
+    struct job job = {.n = RANKS + 1, .run = helped_at_death, .argument = &victim};
+    job_start(&job);
+    for (int r = 0; r < RANKS; r++) job_wait_stage(&job, r, FORMED);
+    job_signal(&job, victim, SIGKILL);
+    job_wait(&job);
+    for (int r = 0; r <= RANKS; r++)
+      if (r != victim) job_check_exit(&job, r);
+    job_check_log(&job, " helps 2 ranks", 1);
+    job_end(&job, false);
+  }
+}
+
 /* ---- connections */
 
 /* Process 0 was alone in between, and has no lanes to give; its communicators are all still there. Process 1 has lanes
@@ -409,8 +521,9 @@ static void test_go_and_come(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_set_plans), cmocka_unit_test(test_given_plan), cmocka_unit_test(test_wrong_plan),
-      cmocka_unit_test(test_timeline),  cmocka_unit_test(test_pending),    cmocka_unit_test(test_go_and_come),
+      cmocka_unit_test(test_set_plans),       cmocka_unit_test(test_given_plan),  cmocka_unit_test(test_wrong_plan),
+      cmocka_unit_test(test_timeline),        cmocka_unit_test(test_pending),     cmocka_unit_test(test_helped),
+      cmocka_unit_test(test_helped_at_death), cmocka_unit_test(test_go_and_come),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

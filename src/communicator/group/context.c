@@ -239,6 +239,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   else if (s->asks_pmix && !beside)
     BY_TRY(by_pmix_read(s));
   if (beside) s->rank = s->size = 0;
+  if (context->job.role.deadline > 0) s->join_deadline = context->job.role.deadline;
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
   if (s->rank < 0 || s->size < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the rank and the number of ranks go together, but only %s is given (from %s)",
@@ -457,7 +458,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(join(context, &events->control));
   context->job.role.formation = NULL; /* it was the caller's */
   BY_TRY(make_engine(context));
-  enum banyan_status status = context->job.membership ? BANYAN_OK : by_timeline_open(context->timeline, false);
+  enum banyan_status status = context->job.formed ? BANYAN_OK : by_timeline_open(context->timeline, false);
   if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* the others have joined */
   int error = context->job.size > 1 ? by_thread_start(&context->thread, loop_main, context) : 0;
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");

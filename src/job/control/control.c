@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "control_object.h"
@@ -70,6 +71,7 @@ static const struct rule {
     [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
     [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
     [NETWORK] = {by_notices_handle_network, PART(notices), FROM_ROOT, ONCE_STARTED},
+    [FOLLOW] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
 };
 
 static void frame_came(void *context, const struct by_received *message) {
@@ -108,6 +110,7 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
   by_control_peer_detach(peer);
   by_helpers_forget(&control->helpers, peer);
   by_control_peer_destroy(peer);
+  if (rank == 0 && !root) atomic_store(&peers->cut, true);
   if (rank > 0 && root && !by_control_peers_is_helper(peers, rank))
     by_plan_switching_drop(&control->plan_switches, (uint32_t)rank, "a rank has left");
   by_timeline_lost(control->timeline);
@@ -337,8 +340,17 @@ void by_control_send_network(struct by_control *control, uint32_t rank, const vo
   (void)by_control_peers_post(&control->peers, &report, bytes, "the topology of the job");
 }
 
+void by_control_send_follow(struct by_control *control, const char *root) {
+  struct by_report report = {.handle = by_helpers_send_follow, .context = &control->helpers, .length = strlen(root)};
+  (void)by_control_peers_post(&control->peers, &report, root, "where the next membership meets");
+}
+
 bool by_control_is_over(const struct by_control *control) {
   return atomic_load(&control->peers.deaf);
+}
+
+bool by_control_is_cut(const struct by_control *control) {
+  return atomic_load(&control->peers.deaf) || atomic_load(&control->peers.cut);
 }
 
 void by_control_leave(struct by_control *control) {

@@ -156,11 +156,15 @@ BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, c
 /* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: not any
  * more. Copied. */
 void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes);
+/* Any thread, rank 0: helpers are to come to the next membership, whose rank 0 is at this root ("address:port,..."). */
+void by_control_send_follow(struct by_control *control, const char *root);
 /* Any thread, rank 0: sends a NETWORK message to a rank; the bytes are copied. It may be missed by a rank that does not
  * read for long. */
 void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
+/* The same, or the connection to rank 0 has ended: nothing comes from rank 0 any more. Any thread, not rank 0. */
+bool by_control_is_cut(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
 void by_control_leave(struct by_control *control);
 /* NULL is allowed. The loop no longer runs. */

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialer.h"
 #include "log.h"
 
-enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
+enum { LOOK_MS = 5, NUMBER_BYTES = 4, ROOT_MOST = 2048 };
 
 /* A message that has to wait until the engine is made. */
 struct by_delayed_message {
@@ -107,12 +108,26 @@ static void handle_joined(const struct by_helpers *helpers, const struct by_rece
   if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
 }
 
+static void handle_follow(const struct by_job *job, const struct by_received *received) {
+  char root[ROOT_MOST + 1];
+  int port;
+  if (!job->role.follow || received->length > ROOT_MOST) return;
+  memcpy(root, received->payload, received->length);
+  root[received->length] = '\0';
+  if (by_dialer_check(root, &port) == BANYAN_OK)
+    job->role.follow(job->role.context, root);
+  else
+    by_warn("control", "malformed message about the next membership; ignored: %s", banyan_error_text());
+}
+
 static void handle(struct by_helpers *helpers, const struct by_received *received) {
   enum by_member_kind kind = helpers->peers->job->role.kind;
   if (received->type == LOST)
     handle_lost(helpers, received);
   else if (received->type == JOINED)
     handle_joined(helpers, received);
+  else if (received->type == FOLLOW)
+    handle_follow(helpers->peers->job, received);
   else if (received->type == TREE || received->type == TREE_ASK)
     by_own_trees_handle(helpers->trees, received);
   else if (received->type == PLAN && kind == BY_MEMBER_HELPER)
@@ -164,6 +179,16 @@ void by_helpers_send_plan(const struct by_report *report) {
     if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
         by_control_peer_try_send(peer, PLAN, report->bytes, report->length) != BANYAN_OK)
       by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
+}
+
+void by_helpers_send_follow(const struct by_report *report) {
+  const struct by_helpers *helpers = report->context;
+  const struct by_control_peers *peers = helpers->peers;
+  for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
+    if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
+        by_control_peer_try_send(peer, FOLLOW, report->bytes, report->length) != BANYAN_OK)
+      by_info("control", "%s is not told where the next membership meets: %s",
+              by_job_name(peers->job, (uint32_t)peer->rank), banyan_error_text());
 }
 
 /* ---- helpers that come */

@@ -27,12 +27,15 @@ void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meet
                      struct by_own_trees *trees);
 void by_helpers_fini(struct by_helpers *helpers);
 
-/* PLAN, LOST, TREE, TREE_ASK and JOINED; rank 0 receives its own. */
+/* PLAN, LOST, TREE, TREE_ASK, JOINED and FOLLOW; rank 0 receives its own. */
 void by_helpers_handle(void *argument, const struct by_received *received);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
 /* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */
 void by_helpers_send_plan(const struct by_report *report);
+
+/* Rank 0: see by_control_send_follow; likewise. */
+void by_helpers_send_follow(const struct by_report *report);
 
 /* Rank 0: a helper or server comes. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ enum {
 
 /* ---- rank 0 */
 
+static const double followed_within = 1; /* s: helpers of a membership come to the next one */
+
 static void refuse(struct by_control_peer *peer, const char *text) {
   by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, text);
 }
@@ -43,6 +46,7 @@ static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, 0); /* the receiver's number */
   by_write_u32(writer, job->processes);
   for (uint32_t i = 0; i < job->processes; i++) by_member_write(writer, &job->members[i]);
+  by_write_u64(writer, job->membership);
 }
 
 /* Of many members, the list takes a while to write: it is written once, and the receiver's number set for each. */
@@ -327,6 +331,12 @@ static double wait_of(const struct by_job *job) {
   return formation && formation->patience > 0 ? formation->patience : job->settings.join_deadline;
 }
 
+/* Those of the membership before have been notified, and come at once if they live. */
+static double wait_for_helpers(const struct by_job *job) {
+  bool follows = job->role.formation && job->role.formation->follows;
+  return follows ? fmin(job->settings.helper_deadline, followed_within) : job->settings.helper_deadline;
+}
+
 static void others_too_late(struct by_control_meeting *meeting) {
   struct by_text all;
   char when[32], text[TEXT_MOST];
@@ -358,7 +368,12 @@ static enum banyan_status read_members(struct by_job *job, const void *payload, 
   job->members = BY_ARENA_ARRAY(&job->arena, struct by_member, n);
   if (!job->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
   for (uint32_t i = 0; i < n; i++) BY_TRY(by_member_read(&reader, &job->arena, &job->members[i]));
-  return by_reader_check(&reader, "the list of members");
+  uint64_t membership = by_read_u64(&reader);
+  BY_TRY(by_reader_check(&reader, "the list of members"));
+  if (job->role.kind == BY_MEMBER_RANK && membership != job->membership)
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 is in another membership");
+  job->membership = membership;
+  return BANYAN_OK;
 }
 
 void by_meeting_handle_welcome(void *argument, const struct by_received *message) {
@@ -499,7 +514,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
     if (!helpers)
       helpers_until = 0;
     else if (!helpers_until)
-      helpers_until = now + by_clock_from_seconds(job->settings.helper_deadline);
+      helpers_until = now + by_clock_from_seconds(wait_for_helpers(job));
     if (helpers && (job->size + meeting->helpers == job->places || now >= helpers_until)) {
       by_meeting_welcome(meeting);
     } else if (now >= until && !helpers) {

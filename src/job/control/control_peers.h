@@ -39,7 +39,8 @@ enum message {
   TREE_REPORT = 19, /* An end's, to rank 0: how far it is. */
   TIMELINE = 20,    /* See timeline_records.h. */
   PATHS = 21,       /* What connections show of the network: see path_message.h. */
-  NETWORK = 22      /* Rank 0's to its successors: what it knows of the network. */
+  NETWORK = 22,     /* Rank 0's to its successors: what it knows of the network. */
+  FOLLOW = 23       /* Rank 0's to helpers: where the next membership meets. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:
@@ -113,6 +114,7 @@ struct by_control_peers {
   struct by_timer silence; /* set while there is no sign of life of a host that was sent something */
   /* This process has sent that it leaves; it has received that rank 0 does. */
   _Atomic bool leaving, deaf;
+  _Atomic bool cut; /* the connection to rank 0 has ended */
 };
 
 /* For so many processes. Whatever the status, by_control_peers_fini is to be called. */

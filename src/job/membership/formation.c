@@ -26,16 +26,20 @@ enum banyan_status by_formation_found(const struct by_key *key, enum by_quorum_r
   return status;
 }
 
+void by_formation_print_places(const struct by_member *member, const struct by_member *self, struct by_text *out) {
+  char address[BY_ADDRESS_TEXT];
+  for (uint32_t i = 0; i < member->n_addresses; i++) {
+    const struct by_address *a = &member->addresses[i];
+    if (by_address_is_loopback(a) && !by_member_same_network(member, self)) continue;
+    by_text_add(out, "%s%s", out->length ? "," : "", by_address_print(a, address));
+  }
+}
+
 static enum banyan_status print_root(const struct by_member *root, const struct by_member *self, struct by_arena *arena,
                                      const char **out) {
   struct by_text text;
-  char address[BY_ADDRESS_TEXT];
   by_text_init(&text);
-  for (uint32_t i = 0; i < root->n_addresses; i++) {
-    const struct by_address *a = &root->addresses[i];
-    if (by_address_is_loopback(a) && !by_member_same_network(root, self)) continue;
-    by_text_add(&text, "%s%s", text.length ? "," : "", by_address_print(a, address));
-  }
+  by_formation_print_places(root, self, &text);
   *out = text.failed ? NULL : by_arena_string(arena, by_text_get(&text));
   size_t length = text.length;
   by_text_fini(&text);

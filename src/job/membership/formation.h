@@ -7,6 +7,7 @@
 
 #include "handle.h"
 #include "membership.h"
+#include "text.h"
 
 struct by_member_service;
 
@@ -22,6 +23,7 @@ struct by_formation {
   double deadline;                   /* seconds until all must have come, */
   double patience; /* and until those that have not even met rank 0 give up, and rank 0 for those that have not come;
                       0: the same */
+  bool follows;    /* this process is in a membership already, whose helpers come here, too */
   /* Whether the attempt is to end, since another membership follows this one; NULL: never. */
   bool (*superseded)(void *context);
   /* Rank 0 gives up, and this one has not come; NULL: nobody wants to know. */
@@ -39,6 +41,9 @@ BANYAN_CHECK enum banyan_status by_formation_found(const struct by_key *key, enu
 BANYAN_CHECK enum banyan_status by_formation_init(struct by_membership *membership, const struct by_handle *handles,
                                                   const struct by_handle *self, const char *handle,
                                                   struct by_arena *arena, struct by_formation *out);
+/* Adds ",address:port" for each place where a member takes the others, as `self` may reach it; the first one of a text
+ * has no comma. Of a handle's member. */
+void by_formation_print_places(const struct by_member *member, const struct by_member *self, struct by_text *out);
 void by_formation_fini(struct by_formation *formation);
 
 #endif

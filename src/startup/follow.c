@@ -1,0 +1,256 @@
+#include "follow.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "comms.h"
+#include "context_events.h"
+#include "control.h"
+#include "descriptor.h"
+#include "formation.h"
+#include "log.h"
+#include "socket.h"
+
+enum {
+  ATTEMPT_S = 2,
+  ROOT_MOST = 2048,
+  KNOCK_MS = 500,
+  PAUSE_MS = 5,
+  AGAIN_MS = 200,
+  LEAVING_MS = 300 /* others leave after rank 0 */
+};
+
+/* At most one attempt to join is under way. */
+struct by_follower {
+  const struct banyan_options *options;
+  pthread_mutex_t lock;
+  char told[ROOT_MOST + 1]; /* under lock: where rank 0 says that the next membership meets; "": it has not said */
+  /* The attempt. */
+  pthread_t thread;
+  bool joins;
+  _Atomic bool ended;
+  bool is_told; /* of this place; else it is one of those that may be it, which may end soon */
+  char root[ROOT_MOST + 1];
+  struct by_context *next; /* NULL: it came to nothing */
+  /* Of a membership that is over. */
+  uint64_t until; /* 0: it is not; */
+  uint64_t pause; /* until then no place is tried again; */
+  bool hopeless;  /* nobody is there who could form another one */
+};
+
+static void follow(void *argument, const char *root) {
+  struct by_follower *follower = argument;
+  pthread_mutex_lock(&follower->lock);
+  snprintf(follower->told, sizeof follower->told, "%s", root);
+  pthread_mutex_unlock(&follower->lock);
+}
+
+struct by_follower *by_follower_create(const struct banyan_options *options) {
+  struct by_follower *follower = calloc(1, sizeof *follower);
+  if (!follower) return NULL;
+  follower->options = options;
+  pthread_mutex_init(&follower->lock, NULL);
+  return follower;
+}
+
+struct by_job_role by_follower_role(struct by_follower *follower) {
+  return (struct by_job_role){.kind = BY_MEMBER_HELPER, .follow = follow, .context = follower};
+}
+
+/* ---- joining */
+
+static void *join_main(void *argument) {
+  struct by_follower *follower = argument;
+  struct banyan_options options = *follower->options;
+  struct by_job_role role = by_follower_role(follower);
+  options.root = follower->root;
+  role.deadline = follower->is_told ? BY_FOLLOW_S : ATTEMPT_S;
+  if (by_context_create(&options, &role, &by_context_events, &follower->next) != BANYAN_OK) {
+    follower->next = NULL;
+    by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
+  }
+  atomic_store(&follower->ended, true);
+  return NULL;
+}
+
+static void join(struct by_follower *follower, bool is_told) {
+  follower->is_told = is_told;
+  atomic_store(&follower->ended, false);
+  follower->joins = by_thread_start(&follower->thread, join_main, follower) == 0;
+}
+
+static bool take_told(struct by_follower *follower) {
+  pthread_mutex_lock(&follower->lock);
+  bool told = follower->told[0];
+  if (told) memcpy(follower->root, follower->told, sizeof follower->root);
+  follower->told[0] = '\0';
+  pthread_mutex_unlock(&follower->lock);
+  return told;
+}
+
+/* ---- places where members meet */
+
+/* False: no more places fit. */
+static bool add_places(const struct by_member *member, const struct by_member *self, struct by_text *out) {
+  size_t before = out->length;
+  by_formation_print_places(member, self, out);
+  if (out->length <= ROOT_MOST || out->failed) return !out->failed;
+  out->data[before] = '\0'; /* those before are enough */
+  out->length = before;
+  return false;
+}
+
+static enum banyan_status print_listed(const char *list, const struct by_settings *settings, struct by_arena *arena,
+                                       struct by_text *out) {
+  struct by_member self = {.kind = BY_MEMBER_HELPER};
+  struct by_job_keys keys;
+  char *rest = by_arena_string(arena, list), *item;
+  if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");
+  if (!settings->key || !*settings->key)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS needs BANYAN_KEY, the job's secret");
+  BY_TRY(by_job_keys_derive(settings->key, false, &keys));
+  BY_TRY(by_member_describe(settings, arena, &self));
+  while ((item = strsep(&rest, ", \t\n"))) {
+    struct by_handle handle;
+    if (!*item) continue;
+    BY_TRY(by_handle_parse(&keys.own, item, arena, &handle));
+    if (!add_places(&handle.member, &self, out)) break;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_follower_find_members(struct by_follower *follower, struct banyan_options *options) {
+  const char *list = getenv("BANYAN_MEMBERS");
+  struct by_settings settings;
+  struct by_arena arena;
+  struct by_text places;
+  BY_TRY(by_context_settings(options, &settings));
+  if (!list || !*list || settings.root) return BANYAN_OK;
+  by_arena_init(&arena);
+  by_text_init(&places);
+  enum banyan_status status = print_listed(list, &settings, &arena, &places);
+  if (status == BANYAN_OK && !places.length)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS names no member that can be reached from here");
+  if (status == BANYAN_OK) snprintf(follower->root, sizeof follower->root, "%s", by_text_get(&places));
+  if (status == BANYAN_OK) options->root = follower->root;
+  by_text_fini(&places);
+  by_arena_fini(&arena);
+  return status;
+}
+
+/* ---- looking for the next one where rank 0 cannot say where it is */
+
+/* Those of the others in the order in which they become rank 0, and then rank 0's, which may have left for another
+ * membership without this helper. */
+static void print_places(struct by_context *context, struct by_arena *arena, struct by_text *out) {
+  struct by_job_keys keys;
+  const struct by_job *job = &context->job;
+  const struct by_member *members = job->members, *self = &members[job->rank];
+  if (by_job_keys_derive(job->settings.key, false, &keys) != BANYAN_OK) return;
+  for (uint32_t i = 1; i <= job->size; i++) {
+    const struct by_member *member = &members[i % job->size];
+    struct by_handle handle;
+    if (!member->handle || !*member->handle || by_handle_parse(&keys.own, member->handle, arena, &handle) != BANYAN_OK)
+      continue;
+    if (!add_places(&handle.member, self, out)) return;
+  }
+}
+
+static bool answers(const char *place) {
+  struct by_address address;
+  size_t n;
+  int fd;
+  bool done = false;
+  if (by_address_resolve(place, &address, 1, &n) != BANYAN_OK || by_socket_connect_start(&address, &fd) != BANYAN_OK)
+    return false;
+  struct pollfd waits = {.fd = fd, .events = POLLOUT};
+  bool there = poll(&waits, 1, KNOCK_MS) == 1 && by_socket_connect_finish(fd, &address, &done) == BANYAN_OK && done;
+  by_close(fd);
+  return there;
+}
+
+/* Leaves in the root those places where a process listens. */
+static void keep_answering(struct by_follower *follower, const char *places) {
+  char *copy = strdup(places), *rest = copy, *place;
+  size_t length = 0;
+  follower->root[0] = '\0';
+  while (copy && (place = strsep(&rest, ",")))
+    if (answers(place))
+      length +=
+          (size_t)snprintf(follower->root + length, sizeof follower->root - length, "%s%s", length ? "," : "", place);
+  free(copy);
+}
+
+static void look_around(struct by_follower *follower, struct by_context *context) {
+  struct by_arena arena;
+  struct by_text places;
+  by_arena_init(&arena);
+  by_text_init(&places);
+  print_places(context, &arena, &places);
+  if (!places.failed) keep_answering(follower, by_text_get(&places));
+  by_text_fini(&places);
+  by_arena_fini(&arena);
+  if (follower->root[0])
+    join(follower, false);
+  else
+    follower->hopeless = true;
+}
+
+/* ---- as the helper sees it */
+
+void by_follower_look(struct by_follower *follower, struct by_context *context, bool over) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (over) usleep(PAUSE_MS * 1000);
+  if (over && !follower->until) {
+    follower->until = now + BY_FOLLOW_S * BY_SECOND;
+    follower->hopeless = !context->job.membership;
+    if (by_control_is_over(context->control)) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
+  }
+  if (follower->joins && atomic_load(&follower->ended) && !follower->next) {
+    pthread_join(follower->thread, NULL);
+    follower->joins = false;
+    follower->pause = now + AGAIN_MS * BY_MILLISECOND;
+    if (over && now >= follower->until) follower->hopeless = true;
+  }
+  if (follower->joins || follower->hopeless) return;
+  if (take_told(follower))
+    join(follower, true);
+  else if (over && now >= follower->until)
+    follower->hopeless = true;
+  else if (over && now >= follower->pause && by_control_is_cut(context->control)) /* rank 0 cannot say */
+    look_around(follower, context);
+}
+
+bool by_follower_has_news(struct by_follower *follower) {
+  if (follower->joins) return atomic_load(&follower->ended);
+  pthread_mutex_lock(&follower->lock);
+  bool told = follower->told[0];
+  pthread_mutex_unlock(&follower->lock);
+  return told;
+}
+
+struct by_context *by_follower_take(struct by_follower *follower) {
+  if (!follower->joins || !atomic_load(&follower->ended) || !follower->next) return NULL;
+  struct by_context *next = follower->next;
+  pthread_join(follower->thread, NULL);
+  follower->joins = false;
+  follower->next = NULL;
+  follower->until = 0;
+  return next;
+}
+
+bool by_follower_hopes(const struct by_follower *follower) {
+  return !follower->hopeless;
+}
+
+void by_follower_destroy(struct by_follower *follower) {
+  if (!follower) return;
+  if (follower->joins) pthread_join(follower->thread, NULL);
+  by_context_release(follower->next);
+  pthread_mutex_destroy(&follower->lock);
+  free(follower);
+}
