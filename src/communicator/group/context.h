@@ -127,9 +127,9 @@ static inline void by_context_hold(struct by_context *context) {
 void by_context_unlock_and_release(struct by_context *context);
 void by_context_release(struct by_context *context);
 /* This process is in a later membership: what it still has to send goes out, for at most a second, the others learn
- * that it has left, and calls under way and later ones end with BANYAN_ERR_CLOSED and this text. If it has failed before,
- * later ones keep the status, and have the text behind the reason. The communicators stay
- * until they are destroyed. */
+ * that it has left, and calls under way and later ones end with BANYAN_ERR_CLOSED and this text. If it has failed
+ * before, later ones keep the status, and have the text behind the reason. The communicators stay until they are
+ * destroyed. */
 void by_context_retire(struct by_context *context, const char *text);
 /* Another membership follows this one, or this process is in it no more: calls under way and later ones end with
  * BANYAN_ERR_CLOSED and this text, here only. Unless it is to happen at once, nothing does while calls come forward,
