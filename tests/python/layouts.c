@@ -54,6 +54,7 @@ static void print_options(void) {
   MEMBER(banyan_options, deadline);
   MEMBER(banyan_options, topology);
   MEMBER(banyan_options, timeline);
+  MEMBER(banyan_options, quorum);
   end_struct();
 }
 

@@ -29,10 +29,11 @@ class Member:
 
     def __init__(self, key: Optional[str] = None, host: Optional[str] = None, transport: Optional[str] = None,
                  plan: Optional[str] = None, deadline: float = 0, topology: Optional[str] = None,
-                 timeline: Optional[str] = None) -> None:
-        """What is not given comes from the environment; see Communicator. It counts for all groups."""
+                 timeline: Optional[str] = None, quorum: Optional[str] = None) -> None:
+        """What is not given comes from the environment; see Communicator. It counts for all groups. `quorum` is "survivors",
+        "majority" or "none": which members may decide on the next group."""
         options = Options(ctypes.sizeof(Options), 0, 0, None, _text(key), _text(host), _text(transport), _text(plan),
-                          deadline, _text(topology), _text(timeline))
+                          deadline, _text(topology), _text(timeline), _text(quorum))
         handle = c_void_p()
         check(lib.banyan_member_create(byref(options), byref(handle)))
         self._take(handle, True)
