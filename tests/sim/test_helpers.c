@@ -108,6 +108,33 @@ static void test_deaths(void **state) {
   for (uint64_t seed = 1; seed <= world_seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
 }
 
+/* A rank dies: the others' calls fail, and whatever helpers had of them, world_clear finds their inputs unchanged. */
+static void test_rank_dies(void **state) {
+  (void)state;
+  uint32_t failed = 0;
+  for (uint64_t seed = 1; seed <= world_seeds(200); seed++) {
+    struct by_sim_options net;
+    struct by_engine_options engine;
+    struct by_rng rng;
+    by_rng_init(&rng, seed);
+    world_options(seed, &net, &engine);
+    struct shape shape = {
+        .seed = seed, .n = 2 + (uint32_t)by_rng_below(&rng, 6), .n_helpers = 1 + (uint32_t)by_rng_below(&rng, 3)};
+    struct world *world = calloc(1, sizeof *world);
+    world_init_helped(world, shape.n, shape.n_helpers, make_plan, &shape, &net, &engine, seed);
+    world->kill_rank = (uint32_t)by_rng_below(&rng, shape.n);
+    world->kill_turn = by_rng_below(&rng, 400);
+    world->n_operations = 3;
+    for (uint32_t d = 0; d < 3; d++) choose_operation(world, &world->operations[d], 6000, false);
+    if (!world_run(world)) fail_msg("seed %llu: hangs after a death", (unsigned long long)seed);
+    for (uint32_t r = 0; r < shape.n; r++)
+      failed += !world->nodes[r].dead && by_engine_status(world->nodes[r].engine) != BANYAN_OK;
+    world_fini(world);
+    free(world);
+  }
+  assert_true(failed > 0);
+}
+
 /* Repeated calls allocate nothing on ranks and helpers, except memory for frames that arrive before their call. The
  * number of such frames depends on timing. */
 static void test_no_allocation(void **state) {
@@ -186,10 +213,8 @@ static void test_times(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_helpers),
-      cmocka_unit_test(test_deaths),
-      cmocka_unit_test(test_no_allocation),
-      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_helpers),       cmocka_unit_test(test_deaths), cmocka_unit_test(test_rank_dies),
+      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests_name("helpers over simulated links", tests, NULL, NULL);
 }

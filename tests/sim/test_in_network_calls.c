@@ -295,6 +295,36 @@ static void test_server_dies(void **state) {
   }
 }
 
+/* Stands for rank 0's notice: the others learn of a rank's death some time later. */
+static bool learn_of_death(void *context, struct node *node) {
+  struct world *world = context;
+  if (!world->nodes[world->kill_rank].dead || by_engine_status(node->engine) != BANYAN_OK) return false;
+  if (node->dead || below(&world->rng, 20)) return true;
+  by_engine_fail(node->engine, BANYAN_ERR_PEER_DEAD, world->kill_rank, "a rank died");
+  return true;
+}
+
+/* A rank dies: the others' calls fail, and whatever switches had of them, world_clear finds their inputs unchanged. */
+static void test_rank_dies(void **state) {
+  (void)state;
+  uint32_t failed = 0;
+  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(60); seed++) {
+    struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
+    struct world *world = &rig->world;
+    world->kill_rank = below(&world->rng, world->n);
+    world->kill_turn = below(&world->rng, below(&world->rng, 2) ? 100 : 1000);
+    world->take_turn = learn_of_death;
+    world->turn_context = world;
+    world->n_operations = 3;
+    for (uint32_t d = 0; d < 3; d++) choose_operation(rig, &world->operations[d]);
+    if (!world_run(world)) fail_msg("seed %llu: hangs after a death", (unsigned long long)seed);
+    for (uint32_t r = 0; r < world->n; r++)
+      failed += !world->nodes[r].dead && by_engine_status(world->nodes[r].engine) != BANYAN_OK;
+    free_rig(rig);
+  }
+  assert_true(failed > 0);
+}
+
 /* --- what goes which way --- */
 
 static bool adds(const struct banyan_call *call) {
@@ -435,10 +465,8 @@ static void test_versions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_network),
-      cmocka_unit_test(test_server_dies),
-      cmocka_unit_test(test_ways),
-      cmocka_unit_test(test_versions),
+      cmocka_unit_test(test_in_network), cmocka_unit_test(test_server_dies), cmocka_unit_test(test_rank_dies),
+      cmocka_unit_test(test_ways),       cmocka_unit_test(test_versions),
   };
   return cmocka_run_group_tests_name("calls in the network", tests, NULL, NULL);
 }

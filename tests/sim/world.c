@@ -157,26 +157,6 @@ void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, stru
   for (uint32_t r = 0; r < n + n_helpers; r++) make_team(&world->nodes[r], plan(context));
 }
 
-void world_clear(struct world *world) {
-  for (uint32_t r = 0; r < world->n; r++) {
-    struct node *node = &world->nodes[r];
-    for (uint32_t d = 0; d < world->n_operations; d++) {
-      if (node->calls[d]) by_call_release(node->calls[d]);
-      node->calls[d] = NULL;
-      if (node->recv[d] != node->send[d]) free(node->recv[d]);
-      free(node->send[d]);
-      node->send[d] = node->recv[d] = NULL;
-    }
-    node->started = 0;
-  }
-}
-
-void world_fini(struct world *world) {
-  world_clear(world);
-  for (uint32_t r = 0; r < world->n + world->n_helpers; r++) by_engine_destroy(world->nodes[r].engine);
-  by_sim_destroy(world->sim);
-}
-
 /* ---- values: every rank and element has a small number of its own; sums are exact in all types */
 
 static int value(uint32_t operation, uint32_t rank, size_t element) {
@@ -278,6 +258,45 @@ static bool expected(const struct world *world, uint32_t index, uint32_t rank, s
     return true;
   default: return false;
   }
+}
+
+/* ---- the end of calls, and of a world */
+
+/* Whatever became of a call, its input is as it was, unless it was in place. */
+static void check_input(const struct world *world, uint32_t d, const struct node *node) {
+  const struct operation *operation = &world->operations[d];
+  const struct banyan_call *call = &operation->call;
+  if (!node->send[d] || operation->in_place || call->collective == BANYAN_BROADCAST) return;
+  size_t count = send_count(world, operation, node->rank), size = banyan_dtype_size(call->dtype);
+  char *wanted = malloc(count * size + 1);
+  assert_non_null(wanted);
+  for (size_t i = 0; i < count; i++) put(call->dtype, wanted, i, roughen(world, value(d, node->rank, i)));
+  if (memcmp(wanted, node->send[d], count * size) != 0)
+    fail_msg("seed %llu, operation %u (%s), n %u, rank %u: the input was changed", (unsigned long long)world->seed, d,
+             banyan_collective_name(call->collective), world->n, node->rank);
+  free(wanted);
+}
+
+void world_clear(struct world *world) {
+  for (uint32_t d = 0; d < world->n_operations; d++)
+    for (uint32_t r = 0; r < world->n; r++) check_input(world, d, &world->nodes[r]);
+  for (uint32_t r = 0; r < world->n; r++) {
+    struct node *node = &world->nodes[r];
+    for (uint32_t d = 0; d < world->n_operations; d++) {
+      if (node->calls[d]) by_call_release(node->calls[d]);
+      node->calls[d] = NULL;
+      if (node->recv[d] != node->send[d]) free(node->recv[d]);
+      free(node->send[d]);
+      node->send[d] = node->recv[d] = NULL;
+    }
+    node->started = 0;
+  }
+}
+
+void world_fini(struct world *world) {
+  world_clear(world);
+  for (uint32_t r = 0; r < world->n + world->n_helpers; r++) by_engine_destroy(world->nodes[r].engine);
+  by_sim_destroy(world->sim);
 }
 
 /* ---- running calls */
