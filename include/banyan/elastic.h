@@ -16,7 +16,7 @@
 #ifndef BANYAN_ELASTIC_H
 #define BANYAN_ELASTIC_H
 
-#include <banyan/comm.h>
+#include <banyan/interrupted.h>
 
 #ifdef __cplusplus
 extern "C" {

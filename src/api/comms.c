@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <banyan/interrupted.h>
+
 #include "plan_switch.h"
 #include "request.h"
 #include "submitter.h"
@@ -132,6 +134,18 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
 }
 
 /* ---- what it is */
+
+uint32_t banyan_comm_number(const struct banyan_comm *comm) {
+  return comm ? by_team_id(comm->team) : 0;
+}
+
+uint32_t banyan_comm_calls(const struct banyan_comm *comm) {
+  if (by_comm_check(comm) != BANYAN_OK) return 0;
+  by_context_lock(comm->context);
+  uint32_t calls = by_team_next_call(comm->team);
+  by_context_unlock(comm->context);
+  return calls;
+}
 
 void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   if (!comm || by_context_is_of_parent(comm->context)) return;

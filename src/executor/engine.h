@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "control_message.h"
 #include "fabric.h"
+#include "history.h"
 #include "lane.h"
 #include "plan.h"
 #include "schedule.h"
@@ -143,6 +144,8 @@ const uint32_t *by_team_helpers(const struct by_team *team);
 /* The number of the next collective call, and whether one before that number is under way. */
 uint32_t by_team_next_call(const struct by_team *team);
 bool by_team_is_running(const struct by_team *team, uint32_t before);
+/* Adds those of its collective calls that failed, and descriptions of the last ones, as completed ones behind them. */
+void by_team_tell(const struct by_team *team, struct by_history *to);
 uint32_t by_team_id(const struct by_team *team);
 uint32_t by_team_rank(const struct by_team *team);
 

@@ -45,6 +45,7 @@ static void queue_free(struct by_sparse_queue *queue) {
   by_sparse_scratch_fini(&queue->small);
   banyan_sparse_free(&queue->gathered);
   by_sparse_scratch_fini(&queue->dense);
+  by_history_fini(&queue->history);
   free(queue);
 }
 
@@ -57,6 +58,14 @@ void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
     by_sparse_end(TAILQ_FIRST(&queue->exchanges), BANYAN_ERR_CLOSED);
   }
   if (!queue->taken) queue_free(queue);
+}
+
+const struct by_history *by_sparse_queue_history(const struct by_sparse_queue *queue) {
+  return &queue->history;
+}
+
+bool by_sparse_queue_is_idle(const struct by_sparse_queue *queue) {
+  return TAILQ_EMPTY(&queue->exchanges);
 }
 
 bool by_sparse_queue_owes(const struct by_sparse_queue *queue) {
@@ -163,6 +172,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   word->delay = by_sparse_delay(queue);
   word->ended = queue->ended;
   word->lasted = queue->lasted;
+  exchange->call_number = by_team_next_call(options->team);
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {
     by_plan_destroy(exchange->plan);

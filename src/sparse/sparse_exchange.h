@@ -41,6 +41,11 @@ BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_op
                                                        struct by_sparse_queue **out);
 /* Ends what is under way with BANYAN_ERR_CLOSED; it stays until it is released. NULL is allowed. */
 void by_sparse_queue_destroy(struct by_sparse_queue *queue);
+/* What became of its exchanges, by the numbers of their calls on the communicator's team: errors that all ranks made
+ * together, after which the job goes on, count as completed. */
+const struct by_history *by_sparse_queue_history(const struct by_sparse_queue *queue);
+/* Whether all exchanges have ended. */
+bool by_sparse_queue_is_idle(const struct by_sparse_queue *queue);
 /* See by_team_owes. */
 bool by_sparse_queue_owes(const struct by_sparse_queue *queue);
 

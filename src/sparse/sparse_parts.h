@@ -59,6 +59,7 @@ struct by_sparse_queue {
   /* what they took */
   struct by_sparse_record record;
   uint64_t started, ended, lasted; /* exchanges; the last one that has ended well, and its nanoseconds */
+  struct by_history history;       /* of exchanges by the numbers of their first calls on the communicator's team */
   uint64_t delay, asked_at;        /* see by_sparse_word; when that was last asked of the connections */
 };
 
@@ -77,6 +78,7 @@ struct by_sparse_exchange {
   struct by_sparse_words words; /* of all ranks, and its own */
   struct by_plan *plan;         /* from this exchange on; NULL: as before */
   uint64_t deadline;
+  uint32_t call_number;   /* the number of its first call on the communicator's team */
   uint64_t number, began; /* of the queue's, from 1; when the words were known */
   enum banyan_sparse_way way;
   struct by_sparse_union all;

@@ -115,7 +115,19 @@ struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange) {
 
 /* ---- the end */
 
+static void note(const struct by_sparse_exchange *exchange, bool failed) {
+  const struct banyan_sparse_call *call = &exchange->call;
+  struct by_history_call noted = {.number = exchange->call_number,
+                                  .outcome = failed ? BY_HISTORY_FAILED : BY_HISTORY_COMPLETED,
+                                  .collective = (uint8_t)call->collective,
+                                  .dtype = (uint8_t)exchange->in.dtype,
+                                  .sparse = true,
+                                  .count = exchange->in.width};
+  by_history_add(&exchange->queue->history, &noted);
+}
+
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
+  note(exchange, status != BANYAN_OK && !exchange->agreed);
   TAILQ_REMOVE(&exchange->queue->exchanges, exchange, next);
   if (status == BANYAN_OK && exchange->tables.n) by_sparse_tables_part(&exchange->tables);
   exchange->status = status;

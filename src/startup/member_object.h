@@ -9,6 +9,7 @@
 #include "context.h"
 #include "directory_client.h"
 #include "formation.h"
+#include "interrupted.h"
 #include "member_service.h"
 
 struct banyan_member {
@@ -27,6 +28,9 @@ struct banyan_member {
   struct by_context *current;         /* held; NULL: no membership yet */
   const char **handles;               /* of its members, by rank; the context's */
   struct by_carried carried;          /* from one to the next */
+  struct by_interrupted interrupted;  /* calls of the memberships before */
+  void *kept;                         /* completion.c: the input of a call in place, and room for so many bytes */
+  size_t kept_room;
 };
 
 /* The member, a place for a result and the timeout are valid. BANYAN_ERR_ARGUMENT. */

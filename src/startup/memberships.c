@@ -110,6 +110,8 @@ void banyan_member_destroy(struct banyan_member *member) {
   by_directory_destroy(member->directory);
   if (member->service) by_member_service_watch(member->service, 0, NULL, NULL);
   by_member_service_close(member->service);
+  free(member->kept);
+  by_interrupted_fini(&member->interrupted);
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
   by_arena_fini(&member->arena);
@@ -185,6 +187,8 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
     by_context_retire(before, text);
     by_carried_take(&member->carried, before);
     by_context_keep_lanes(context, before);
+    enum banyan_status kept = by_interrupted_keep(&member->interrupted, before, &member->self.fingerprint);
+    if (status == BANYAN_OK) status = kept;
   }
   release(before);
   return status;
@@ -203,6 +207,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,
           formation->membership->n, formation->rank);
   enum banyan_status status = succeed(member, *out, formation->superseded);
+  if (status == BANYAN_OK) status = by_interrupted_exchange(&member->interrupted, *out, formation->deadline);
   if (status == BANYAN_OK && member->directory)
     by_directory_report_member(member->directory, formation->membership->name, formation->rank,
                                formation->membership->n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "golden.h"
+#include "ledger.h"
 #include "member_message.h"
 #include "paxos_message.h"
 
@@ -165,10 +166,33 @@ static void test_frames(void **state) {
   by_arena_fini(&arena);
 }
 
+static void test_ledger(void **state) {
+  (void)state;
+  struct by_ledger ledger = {0};
+  struct by_ledger_note failed = {.number = 41,
+                                  .outcome = BY_HISTORY_FAILED,
+                                  .collective = BANYAN_BROADCAST,
+                                  .dtype = 1,
+                                  .root = 2,
+                                  .count = 1000,
+                                  .name = ""};
+  struct by_ledger_note waited = {.outcome = BY_HISTORY_WAITED, .sparse = 1, .name = "embedding"};
+  by_ledger_add_series(&ledger,
+                       &(struct by_ledger_series){.communicator = 0x0a0b0c0d, .size = 4, .rank = 3, .begun = 42});
+  by_ledger_add_note(&ledger, &failed);
+  by_ledger_add_series(&ledger,
+                       &(struct by_ledger_series){.kind = BY_LEDGER_OPERATIONS, .size = 4, .rank = 3, .begun = 7});
+  by_ledger_add_note(&ledger, &waited);
+  assert_false(ledger.lacks);
+  assert_int_equal(ledger.n_series, 2);
+  golden_bytes("series of a ledger", ledger.data, ledger.length);
+  by_ledger_fini(&ledger);
+}
+
 int golden_membership(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_membership), cmocka_unit_test(test_messages),
-                                     cmocka_unit_test(test_welcome), cmocka_unit_test(test_frames),
-                                     cmocka_unit_test(golden_end)};
+                                     cmocka_unit_test(test_welcome),    cmocka_unit_test(test_frames),
+                                     cmocka_unit_test(test_ledger),     cmocka_unit_test(golden_end)};
   golden_begin("membership", "What members exchange to decide the successor of their membership.");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

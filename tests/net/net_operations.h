@@ -27,6 +27,8 @@ void operation_vary(struct by_rng *rng, int ranks, struct operation *operation);
 void operation_prepare(struct banyan_comm *comm, struct operation *operation, unsigned shared);
 /* Ends the rank if an element is wrong, if a send buffer changed, or if bytes beside a buffer were overwritten. */
 void operation_check(const struct operation *operation);
+/* Ends the rank if a send buffer changed. */
+void operation_check_input(const struct operation *operation);
 void operation_free(struct operation *operation);
 /* Prepares, runs, checks and frees an operation. */
 void operation_do(struct banyan_comm *comm, struct operation *operation, unsigned shared);

@@ -292,6 +292,12 @@ static void check_guard(const struct operation *operation, const unsigned char *
       rank_fail("%s: byte %zu behind a buffer was written", operation_print(operation, text, sizeof text), i);
 }
 
+void operation_check_input(const struct operation *operation) {
+  char text[200];
+  if (operation->before && memcmp(operation->before, operation->send, operation->send_bytes + GUARD) != 0)
+    rank_fail("%s: the send buffer has changed", operation_print(operation, text, sizeof text));
+}
+
 void operation_check(const struct operation *operation) {
   int rank = banyan_comm_rank(operation->comm), n = banyan_comm_size(operation->comm);
   size_t size = banyan_dtype_size(operation->call.dtype), receives = recv_count(operation, rank, n);
@@ -302,8 +308,7 @@ void operation_check(const struct operation *operation) {
       rank_fail("%s: element %zu is %g, not %g", operation_print(operation, text, sizeof text), i, is, must);
   }
   check_guard(operation, operation->recv, operation->recv_bytes);
-  if (operation->before && memcmp(operation->before, operation->send, operation->send_bytes + GUARD) != 0)
-    rank_fail("%s: the send buffer has changed", operation_print(operation, text, sizeof text));
+  operation_check_input(operation);
 }
 
 void operation_free(struct operation *operation) {

@@ -60,8 +60,12 @@ def elastic(folder):
             assert error.rank == 1
         comm = member.reconfigure("left", [h for r, h in enumerate(handles) if r != 1], 30)
         assert comm.size == size - 1
+        assert all(call.communicator == first.number == 0 and call.call < first.calls and call.collective == "allreduce" and
+                   call.outcomes[1] == "absent" and call.ranks[1] is None for call in member.interrupted())
         number[0] = rank
         assert comm.allreduce(number, op="sum")[0] == size * (size - 1) / 2 - 1
+        number[0] = rank
+        assert member.allreduce(comm, number, op="sum") == size - 1 and number[0] == size * (size - 1) / 2 - 1
         try:
             first.allreduce(number)
             raise AssertionError("the communicator before goes on")
@@ -423,7 +427,8 @@ class Package(unittest.TestCase):
         for header, name, ours in (("comm.h", "banyan_options", library.Options), ("comm.h", "banyan_counters", library.Counters),
                                    ("collectives.h", "banyan_call", library.Call), ("sparse.h", "banyan_sparse", library.Sparse),
                                    ("sparse.h", "banyan_sparse_call", library.SparseCall),
-                                   ("submit.h", "banyan_submission", library.Submission)):
+                                   ("submit.h", "banyan_submission", library.Submission),
+                                   ("interrupted.h", "banyan_interrupted", library.InterruptedCall)):
             mine = [(field.rstrip("_"), ctypes.sizeof(kind)) for field, kind in ours._fields_]
             self.assertEqual(mine, list(members(header, name)), name)
 

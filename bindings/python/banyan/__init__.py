@@ -11,11 +11,11 @@
 from .comm import Communicator, Named, Plan, Starter, Together
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
 from .library import version as _version
-from .member import Member
+from .member import Interrupted, Member
 from .request import Request
 from .sparse import SparseResult
 from .state import State, Synced
 
 __version__ = _version()
-__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Member", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
+__all__ = ["Aborted", "Communicator", "Error", "Interrupted", "LinkError", "Member", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
            "SparseResult", "Starter", "State", "Synced", "Timeout", "Together"]

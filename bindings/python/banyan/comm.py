@@ -249,6 +249,16 @@ class Communicator(Calls[Any]):
         """
         return Together(self)
 
+    @property
+    def number(self) -> int:
+        """Which communicator it is within its job or membership: the same on all its members; 0 is that of all."""
+        return int(lib.banyan_comm_number(self.handle))
+
+    @property
+    def calls(self) -> int:
+        """How many collective calls were made on it so far; see banyan_comm_calls."""
+        return int(lib.banyan_comm_calls(self.handle))
+
     def step(self, i: int) -> None:
         """Marks the beginning of iteration i, on all ranks or on none. It makes negotiation cheap sooner."""
         check(lib.banyan_step(self.handle, i))

@@ -4,7 +4,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint32, c_uint64,
+                    c_void_p)
 from pathlib import Path
 from typing import Iterator
 
@@ -35,6 +36,18 @@ class SparseCall(ctypes.Structure):
     _fields_ = [("collective", c_int), ("op", c_int), ("way", c_int), ("in_", POINTER(Sparse)),
                 ("out", POINTER(Sparse)), ("counts", POINTER(c_size_t)), ("taken", POINTER(c_int)),
                 ("memory", c_size_t), ("deadline", c_double), ("tables", c_size_t)]
+
+
+class InterruptedCall(ctypes.Structure):
+    _fields_ = [("communicator", c_uint32), ("name", c_char_p), ("call", c_uint32), ("n_calls", c_uint32),
+                ("known", c_bool), ("sparse", c_bool), ("collective", c_int), ("dtype", c_int), ("root", c_int),
+                ("count", c_uint64), ("completed", c_int), ("failed", c_int), ("not_begun", c_int), ("size", c_int),
+                ("outcomes", POINTER(c_uint8)), ("ranks", POINTER(c_int))]
+
+
+class Completion(ctypes.Structure):
+    _fields_ = [("size_of_struct", c_size_t), ("recover", c_void_p), ("argument", c_void_p), ("timeout", c_double),
+                ("contributors", c_int), ("interruptions", c_int)]
 
 
 class Submission(ctypes.Structure):
@@ -101,6 +114,11 @@ _FUNCTIONS = {
     "banyan_member_create": (_STATUS, [POINTER(Options), POINTER(c_void_p)]),
     "banyan_member_destroy": (None, [c_void_p]),
     "banyan_member_handle": (c_char_p, [c_void_p]),
+    "banyan_member_interrupted": (c_size_t, [c_void_p, POINTER(POINTER(InterruptedCall))]),
+    "banyan_member_allreduce": (_STATUS, [c_void_p, POINTER(c_void_p), POINTER(Call), POINTER(Completion)]),
+    "banyan_member_copy_result": (_STATUS, [c_void_p, POINTER(InterruptedCall), c_void_p, c_size_t, c_double]),
+    "banyan_comm_number": (c_uint32, [c_void_p]),
+    "banyan_comm_calls": (c_uint32, [c_void_p]),
     "banyan_member_reconfigure": (_STATUS, [c_void_p, c_char_p, POINTER(c_char_p), c_int, c_double, POINTER(c_void_p)]),
     "banyan_member_start": (_STATUS, [c_void_p, c_double, POINTER(c_void_p)]),
     "banyan_member_recover": (_STATUS, [c_void_p, c_double, POINTER(c_void_p)]),

@@ -13,11 +13,37 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_void_p
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
+from .buffers import SIZES, memory
+from .calls import ALLREDUCE, op_number
 from .comm import Communicator, _text
 from .errors import RequestError
-from .library import Options, check, lib
+from .library import Call, Completion, InterruptedCall, Options, check, lib
+
+_COLLECTIVES = ("allreduce", "reduce", "broadcast", "reduce_scatter", "allgather", "gather", "scatter", "alltoall",
+                "barrier", "send", "recv")
+_OUTCOMES = ("absent", "not begun", "failed", "completed")
+
+
+class Interrupted(NamedTuple):
+    """A call of the membership before that did not complete on all: see struct banyan_interrupted in
+    banyan/interrupted.h. Of several alike of which no more is known, the first one."""
+    communicator: int  # Communicator.number; 0: that of all members
+    name: Optional[str]  # of a named operation
+    call: int  # Communicator.calls when it was made
+    calls: int  # how many there are
+    collective: Optional[str]  # None: no member knows it any more
+    sparse: bool
+    outcomes: Tuple[str, ...]  # of each rank of that communicator: "completed", "failed", "not begun" or "absent"
+    ranks: Tuple[Optional[int], ...]  # their ranks in the new membership
+
+
+def _interrupted(call: InterruptedCall) -> Interrupted:
+    return Interrupted(call.communicator, call.name.decode() if call.name else None, call.call, call.n_calls,
+                       _COLLECTIVES[call.collective] if call.known else None, call.sparse,
+                       tuple(_OUTCOMES[call.outcomes[r]] for r in range(call.size)),
+                       tuple(call.ranks[r] if call.ranks[r] >= 0 else None for r in range(call.size)))
 
 
 class Member:
@@ -118,6 +144,45 @@ class Member:
         found = POINTER(c_char_p)()
         n = lib.banyan_member_handles(self._open(), byref(found))
         return [found[i].decode() for i in range(n)]
+
+    def _calls(self) -> "Tuple[ctypes._Pointer[InterruptedCall], int]":
+        calls = ctypes.POINTER(InterruptedCall)()
+        return calls, int(lib.banyan_member_interrupted(self._open(), byref(calls)))
+
+    def interrupted(self) -> List[Interrupted]:
+        """The calls of the memberships before that did not complete on all members of this one that had part in them.
+        A call that began here and is not listed completed on all of them. Sends and receives are not listed."""
+        calls, n = self._calls()
+        return [_interrupted(calls[i]) for i in range(n)]
+
+    def copy_result(self, call: Interrupted, result: Any, timeout: float) -> None:
+        """Copies the whole result of an interrupted call, which is in `result` where it completed, to where it did not.
+        All ranks of the call call this. Raises RequestError if nobody has it, or ranks have different results."""
+        calls, n = self._calls()
+        for i in range(n):
+            if _interrupted(calls[i]) == call:
+                buffer = memory(result, write=True, what="result")
+                check(lib.banyan_member_copy_result(self._open(), byref(calls[i]), buffer.address,
+                                                     buffer.n * SIZES[buffer.dtype], timeout))
+                return
+        raise RequestError(f"call {call.call} is not one that was interrupted by the last change of members")
+
+    def allreduce(self, comm: Communicator, buffer: Any, op: str = "average", timeout: float = 60) -> int:
+        """An AllReduce in place that ends on all survivors with the same result: where a member dies, all that are left
+        recover() and make the call again if not all of them have its result. `comm` is the group's communicator, and goes
+        on as that of the next group. Returns how many members contributed; `average` divides by that.
+
+        All members make these calls in the same order, one at a time. Raises Aborted if newcomers came with the change:
+        give them the state and repeat the step."""
+        elements = memory(buffer, write=True)
+        call = Call(ALLREDUCE, elements.dtype, op_number(op), 0, elements.address, elements.address, elements.n)
+        completion = Completion(ctypes.sizeof(Completion), None, None, timeout)
+        handle = c_void_p(comm.handle.value)
+        status = lib.banyan_member_allreduce(self._open(), byref(handle), byref(call), byref(completion))
+        if completion.interruptions:
+            comm._take(handle, True)
+        check(status)
+        return int(completion.contributors)
 
     def close(self) -> None:
         """Leaves the group. May be called twice."""

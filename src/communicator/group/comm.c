@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ledger.h"
 #include "plans.h"
 #include "sparse_exchange.h"
 
@@ -74,7 +75,26 @@ void by_comm_pay_debts(struct banyan_comm *comm) {
   }
 }
 
+bool by_comm_is_told(const struct banyan_comm *comm) {
+  return comm->context->ledger && !comm->hidden && by_engine_status(comm->context->job.engine) != BANYAN_OK;
+}
+
+/* A sparse call is one of the communicator's calls, and what became of all of it counts. */
+void by_comm_tell(const struct banyan_comm *comm, struct by_ledger *ledger) {
+  struct by_history calls = {0};
+  by_team_tell(comm->team, &calls);
+  by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_CALLS,
+                                                          .communicator = by_team_id(comm->team),
+                                                          .size = comm->size,
+                                                          .rank = comm->rank,
+                                                          .begun = by_team_next_call(comm->team)});
+  if (comm->sparse) by_ledger_add_history(ledger, by_sparse_queue_history(comm->sparse));
+  by_ledger_add_history(ledger, &calls);
+  by_history_fini(&calls);
+}
+
 void by_comm_end(struct banyan_comm *comm) {
+  if (by_comm_is_told(comm)) by_comm_tell(comm, comm->context->ledger);
   struct banyan_comm **place = &comm->context->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;

@@ -44,6 +44,8 @@ struct by_plan_changes {
   struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
 };
 
+struct by_ledger;
+
 struct banyan_comm {
   struct by_context *context;
   struct banyan_comm *next; /* of the context's */
@@ -60,8 +62,9 @@ struct banyan_comm {
 };
 
 /* Numbers of communicators within another one: splits are counted from 1, and what else a communicator has within it
- * has the number of no split, and one of these as its first rank. */
-enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS = 3 };
+ * has the number of no split, and one of these as its first rank. Members of a
+ * membership have one of their own for what they exchange about the one before. */
+enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS = 3, BY_OF_MEMBERS = 4 };
 
 /* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
@@ -70,6 +73,10 @@ BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
 void by_comm_pay_debts(struct banyan_comm *comm);
+/* Adds what became of its calls. */
+void by_comm_tell(const struct banyan_comm *comm, struct by_ledger *ledger);
+/* Whether the context's ledger has to know of it once it is gone: it is a membership's, and that has failed. */
+bool by_comm_is_told(const struct banyan_comm *comm);
 /* Frees it, with its team. */
 void by_comm_end(struct banyan_comm *comm);
 /* A number for a team within another one, from the number of splits of that one and the part's first rank. */

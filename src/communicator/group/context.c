@@ -15,6 +15,7 @@
 #include "descriptor.h"
 #include "formation.h"
 #include "job_network.h"
+#include "ledger.h"
 #include "log.h"
 #include "member_service.h"
 #include "plans.h"
@@ -215,7 +216,8 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
 }
 
 /* In place of what launchers set. */
-static enum banyan_status use_formation(struct by_job *job) {
+static enum banyan_status use_formation(struct by_context *context) {
+  struct by_job *job = &context->job;
   const struct by_formation *formation = job->role.formation;
   struct by_settings *s = &job->settings;
   s->rank = (long)formation->rank;
@@ -227,7 +229,8 @@ static enum banyan_status use_formation(struct by_job *job) {
   job->membership = job->formed->number;
   job->service = formation->service;
   if (job->service) by_member_service_hold(job->service);
-  return BANYAN_OK;
+  context->ledger = BY_ARENA_NEW(&job->arena, struct by_ledger);
+  return context->ledger ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a ledger of calls");
 }
 
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
@@ -235,7 +238,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   BY_TRY(by_context_settings(options, s));
   bool beside = context->job.role.kind != BY_MEMBER_RANK;
   if (context->job.role.formation)
-    BY_TRY(use_formation(&context->job));
+    BY_TRY(use_formation(context));
   else if (s->asks_pmix && !beside)
     BY_TRY(by_pmix_read(s));
   if (beside) s->rank = s->size = 0;
@@ -436,6 +439,7 @@ static void destroy(struct by_context *context) {
   by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
   if (context->job.service) by_member_service_release(context->job.service);
+  if (context->ledger) by_ledger_fini(context->ledger);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);

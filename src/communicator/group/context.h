@@ -23,6 +23,7 @@ struct by_control;
 struct by_group_plans;
 struct by_connector;
 struct by_job_network;
+struct by_ledger;
 struct by_timeline;
 struct by_udp;
 
@@ -112,6 +113,7 @@ struct by_context {
   struct by_any *anys; /* calls.c: receives from any rank that have none yet */
   struct by_sparse_calls sparse;
   struct by_submitting submitting;
+  struct by_ledger *ledger; /* of communicators that were destroyed after the membership failed; NULL: it is none */
 };
 
 /* The environment's settings, and before them those of the program's options; NULL: none. Strings are borrowed. */

@@ -312,6 +312,26 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
   return BANYAN_OK;
 }
 
+static struct by_history_call describe(const struct by_frame *descriptor, enum by_history_outcome outcome) {
+  bool has_counts = descriptor->count >> 63;
+  return (struct by_history_call){.number = descriptor->call,
+                                  .outcome = outcome,
+                                  .collective = descriptor->collective,
+                                  .dtype = descriptor->dtype_op >> 4,
+                                  .root = descriptor->root,
+                                  .count = has_counts ? 0 : descriptor->count};
+}
+
+void by_call_tell_past(const struct by_team *team, struct by_history *to) {
+  uint32_t ended = team->next_call < BY_PAST ? team->next_call : BY_PAST;
+  for (uint32_t i = 1; i <= ended; i++) {
+    const struct by_frame *descriptor = &team->past[(team->next_call - i) % BY_PAST];
+    if (descriptor->call != team->next_call - i) continue; /* it has not ended */
+    struct by_history_call call = describe(descriptor, BY_HISTORY_COMPLETED);
+    by_history_add(to, &call);
+  }
+}
+
 void by_call_end(struct by_call *call, enum banyan_status status) {
   if (call->state != BY_CALL_RUNNING) return;
   struct by_runner *runner = by_call_runner(call);
@@ -328,6 +348,10 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   } else if (!call->whole && !call->relay) {
     team->window[number & (team->window_size - 1)] = NULL;
     team->past[number % BY_PAST] = call->exchange.descriptor;
+    if (status != BANYAN_OK) {
+      struct by_history_call failed = describe(&call->exchange.descriptor, BY_HISTORY_FAILED);
+      by_history_add(&team->failed, &failed);
+    }
   }
   for (uint32_t i = 0; i < call->schedule->n_peers; i++) call->program->links[i]->running--;
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {

@@ -73,6 +73,7 @@ void by_team_free(struct by_team *team) {
     free(pair);
   }
   if (!team->plan_is_borrowed) by_plan_destroy(team->plan);
+  by_history_fini(&team->failed);
   free(team->vertices.processes);
   free(team->rank_of);
   free(team->window);

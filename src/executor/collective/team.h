@@ -9,6 +9,7 @@
 #include <banyan/collectives.h>
 
 #include "call_times.h"
+#include "history.h"
 #include "log.h"
 #include "plan.h"
 #include "transfer.h"
@@ -80,6 +81,7 @@ struct by_team {
   struct by_call **window; /* running calls by number & (window_size - 1) */
   uint32_t window_size;
   struct by_frame past[BY_PAST];   /* descriptors of the calls that ended last, by number % BY_PAST; for errors */
+  struct by_history failed;        /* calls that the end of the engine interrupted */
   struct by_pair *pairs;           /* send/recv counters by (peer, tag, direction) */
   LIST_HEAD(, by_call) pair_calls; /* running */
   struct by_last {

@@ -236,6 +236,7 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     struct by_submitted *s = operations[i];
     by_submitted_set_state(s, BY_SUBMITTED_RUNS);
+    s->number = owner->started++;
     by_trace(&owner->context->job.tracer, s->trace, BY_TRACE_NEGOTIATED);
     s->left = 1; /* until all of it has been started */
     bytes += by_operation_bytes(&s->operation);

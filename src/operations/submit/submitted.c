@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "collective.h"
 #include "log.h"
 #include "sparse.h"
 #include "sparse_exchange.h"
@@ -83,6 +84,7 @@ void by_submitter_free(struct by_submitter *owner) {
     free(s);
   }
   by_controller_destroy(owner->controller);
+  by_history_fini(&owner->history);
   free(owner->neighbours);
   free(owner);
 }
@@ -240,8 +242,26 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
 
 /* ---- its end */
 
+/* One that was refused never started, and was no call. */
+static void note(const struct by_submitted *s, enum banyan_status status) {
+  bool waited = s->state != BY_SUBMITTED_RUNS;
+  struct by_history_call call = {.number = waited ? 0 : s->number, .outcome = BY_HISTORY_COMPLETED};
+  if (waited && by_engine_status(s->owner->context->job.engine) == BANYAN_OK) return;
+  if (status != BANYAN_OK) call.outcome = waited ? BY_HISTORY_WAITED : BY_HISTORY_FAILED;
+  if (s->n_calls) {
+    call.collective = (uint8_t)s->calls[0].collective;
+    call.dtype = (uint8_t)s->calls[0].dtype;
+    call.root = by_collective(s->calls[0].collective)->rooted ? (uint32_t)s->calls[0].root : 0;
+    call.count = s->calls[0].counts ? 0 : s->calls[0].count;
+  }
+  call.sparse = !s->n_calls;
+  snprintf(call.name, sizeof call.name, "%s", s->name);
+  by_history_add(&s->owner->history, &call);
+}
+
 void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text) {
   struct by_submitter *owner = s->owner;
+  if (owner->comm) note(s, status);
   LIST_REMOVE(s, entry);
   by_submitted_set_state(s, BY_SUBMITTED_ENDED);
   s->status = status;

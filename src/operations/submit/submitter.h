@@ -55,7 +55,8 @@ struct by_submitted {
   size_t left;    /* calls and exchanges that have not ended */
   uint64_t group; /* bytes of the group whose first it is; UINT64_MAX: it is not the first of one */
   enum banyan_status status;
-  char *text; /* of its error; NULL: there is no memory for it */
+  uint32_t number; /* how many had started before it */
+  char *text;      /* of its error; NULL: there is no memory for it */
 };
 
 /* A call of the engine: AllReduces of operations, one behind the other; or one call of any kind. */
@@ -98,6 +99,8 @@ struct by_submitter {
   bool dirty;        /* the controller may have something to send */
   uint64_t deadline; /* no operation's limit is before it */
   struct banyan_negotiation counts;
+  uint32_t started;          /* operations; in the same order on all ranks */
+  struct by_history history; /* of operations, by how many had started before them */
 };
 
 /* ---- submitted.c */
@@ -130,6 +133,8 @@ void by_flights_fini(struct by_submitter *owner);
 
 /* The communicator's submitter, made if need be, without an inner communicator. */
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
+/* Adds what became of the operations of a communicator; none if nothing was submitted to it. */
+void by_submitter_tell(const struct banyan_comm *comm, struct by_ledger *ledger);
 /* Before the communicator is destroyed. */
 void by_submitter_forget(struct banyan_comm *comm);
 /* Handles control messages, and continues submitted operations. True if anything was done. */

@@ -1,0 +1,201 @@
+#include "interrupted.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comms.h"
+#include "ledger.h"
+#include "sparse.h"
+#include "sparse_exchange.h"
+#include "submitter.h"
+
+void by_interrupted_fini(struct by_interrupted *interrupted) {
+  banyan_comm_destroy(interrupted->inner);
+  by_ledger_pool_fini(&interrupted->pool);
+  by_arena_fini(&interrupted->arena);
+}
+
+/* ---- this process's ledger of a membership that has ended */
+
+/* All calls of the engine have ended; what consists of them ends now. Sparse rows may still be merged by other threads.
+ */
+static void end_all(struct by_context *before) {
+  enum { MOST_MS = 1000 };
+  for (int i = 0; i < MOST_MS; i++) {
+    bool idle = true;
+    by_sparse_calls_advance(before);
+    by_submitters_advance(before);
+    for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
+      idle &= !comm->sparse || by_sparse_queue_is_idle(comm->sparse);
+    if (idle) return;
+    by_context_unlock(before);
+    usleep(1000);
+    by_context_lock(before);
+  }
+}
+
+enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_context *before,
+                                       const struct by_fingerprint *self) {
+  struct by_ledger *ledger = before->ledger;
+  by_context_lock(before);
+  end_all(before);
+  for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next) {
+    if (comm->hidden) continue;
+    by_comm_tell(comm, ledger);
+    by_submitter_tell(comm, ledger);
+  }
+  enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->job.membership, self);
+  by_context_unlock(before);
+  banyan_comm_destroy(interrupted->inner);
+  interrupted->inner = NULL;
+  return status;
+}
+
+/* ---- the exchange: what each member holds, one behind the other */
+
+static enum banyan_status gather(const struct banyan_comm *inner, const void *send, void *recv, const size_t *counts,
+                                 double timeout) {
+  struct banyan_call call = {.collective = BANYAN_ALLGATHER,
+                             .dtype = counts ? BANYAN_UINT8 : BANYAN_INT64,
+                             .send = send,
+                             .recv = recv,
+                             .count = counts ? 0 : 1,
+                             .counts = counts,
+                             .deadline = timeout};
+  return banyan_run((struct banyan_comm *)(uintptr_t)inner, &call);
+}
+
+static enum banyan_status take_all(struct by_interrupted *interrupted, const uint8_t *bytes, const size_t *lengths) {
+  const struct banyan_comm *inner = interrupted->inner;
+  for (uint32_t r = 0; r < inner->size; bytes += lengths[r++]) {
+    enum banyan_status status = BANYAN_OK;
+    if (r != inner->rank) status = by_ledger_pool_take(&interrupted->pool, bytes, lengths[r]);
+    if (status != BANYAN_OK) return by_fail_within(status, "rank %u", r);
+  }
+  return BANYAN_OK;
+}
+
+/* Whether any member has a ledger goes to *any. */
+static enum banyan_status exchange(struct by_interrupted *interrupted, double timeout, struct by_arena *arena,
+                                   bool *any) {
+  const struct banyan_comm *inner = interrupted->inner;
+  uint64_t mine = by_ledger_pool_length(&interrupted->pool), total = 0;
+  uint64_t *of = BY_ARENA_ARRAY(arena, uint64_t, inner->size);
+  size_t *lengths = BY_ARENA_ARRAY(arena, size_t, inner->size);
+  if (!of || !lengths) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for ledgers of %u members", inner->size);
+  BY_TRY(gather(inner, &mine, of, NULL, timeout));
+  for (uint32_t r = 0; r < inner->size; r++) {
+    if (of[r] > SIZE_MAX / 2 - total) return by_fail(BANYAN_ERR_PROTOCOL, "the ledger of rank %u is too long", r);
+    total += lengths[r] = of[r];
+  }
+  *any = total;
+  if (!total) return BANYAN_OK;
+  uint8_t *own = BY_ARENA_ARRAY(arena, uint8_t, mine), *all = BY_ARENA_ARRAY(arena, uint8_t, total);
+  if (!own || !all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of ledgers", (size_t)total);
+  struct by_writer writer;
+  by_writer_init(&writer, own, mine);
+  by_ledger_pool_write(&interrupted->pool, &writer);
+  BY_TRY(gather(inner, own, all, lengths, timeout));
+  return take_all(interrupted, all, lengths);
+}
+
+static enum banyan_status make_inner(struct by_interrupted *interrupted, const struct banyan_comm *comm) {
+  struct by_context *context = comm->context;
+  by_context_lock(context);
+  enum banyan_status status =
+      by_comm_open(context, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS), comm->rank,
+                   comm->size, comm->processes, &interrupted->inner);
+  if (status == BANYAN_OK) interrupted->inner->hidden = true;
+  by_context_unlock(context);
+  return status;
+}
+
+/* See ledger_pool.h on the barrier. */
+enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, struct banyan_comm *comm,
+                                           double timeout) {
+  bool any = false;
+  by_arena_fini(&interrupted->arena);
+  by_arena_init(&interrupted->arena);
+  interrupted->found = (struct by_interrupted_calls){0};
+  BY_TRY(make_inner(interrupted, comm));
+  struct by_arena arena;
+  by_arena_init(&arena);
+  enum banyan_status status = exchange(interrupted, timeout, &arena, &any);
+  if (status == BANYAN_OK && any) {
+    struct banyan_call barrier = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8, .deadline = timeout};
+    status = banyan_run(interrupted->inner, &barrier);
+    if (status == BANYAN_OK)
+      status = by_ledger_pool_compare(&interrupted->pool, comm->context->job.formed, &interrupted->arena,
+                                      &interrupted->found);
+    interrupted->withdrawn |= by_interrupted_calls_lack(&interrupted->found, 0, comm->rank);
+    if (status == BANYAN_OK) by_ledger_pool_drop(&interrupted->pool);
+  }
+  by_arena_fini(&arena);
+  return status == BANYAN_OK ? status : by_fail_within(status, "exchanging what became of calls");
+}
+
+/* ---- copying: each that lacks the result receives it from one that has it, which these share among them */
+
+static enum banyan_status check_copy(const struct by_interrupted *interrupted, const struct banyan_interrupted *call,
+                                     const void *result, size_t bytes, double timeout) {
+  static const uint32_t same_for_all = 1u << BANYAN_ALLREDUCE | 1u << BANYAN_BROADCAST | 1u << BANYAN_ALLGATHER;
+  size_t i = 0;
+  while (i < interrupted->found.n && call != &interrupted->found.calls[i]) i++;
+  if (i == interrupted->found.n)
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is none of the calls that banyan_member_interrupted lists now");
+  if (!call->known || call->sparse || !(same_for_all >> call->collective & 1))
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "the result of %s%s cannot be copied, since ranks have different ones: make "
+                   "the call again",
+                   call->sparse ? "a sparse " : "",
+                   call->known ? banyan_collective_name(call->collective) : "a call that is not known");
+  if (!call->completed)
+    return by_fail(BANYAN_ERR_ARGUMENT, "no member has the result of call %u: make it again", call->call);
+  if (!result && bytes) return by_fail(BANYAN_ERR_ARGUMENT, "the result is NULL");
+  if (!(timeout > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
+  return BANYAN_OK;
+}
+
+/* Ranks with this outcome before rank r of the call's communicator. */
+static int count_before(const struct banyan_interrupted *call, int r, bool completed) {
+  int n = 0;
+  for (int i = 0; i < r; i++)
+    n += call->outcomes[i] != BANYAN_OUTCOME_ABSENT && (call->outcomes[i] == BANYAN_OUTCOME_COMPLETED) == completed;
+  return n;
+}
+
+/* The new rank of the k-th that has the result. */
+static int giver(const struct banyan_interrupted *call, int k) {
+  for (int r = 0; r < call->size; r++)
+    if (call->outcomes[r] == BANYAN_OUTCOME_COMPLETED && k-- == 0) return call->ranks[r];
+  return -1;
+}
+
+static enum banyan_status give(const struct by_interrupted *interrupted, const struct banyan_interrupted *call, int own,
+                               struct banyan_call *message) {
+  int place = count_before(call, own, true);
+  enum banyan_status status = BANYAN_OK;
+  message->collective = BANYAN_SEND;
+  for (int r = 0, lacking = 0; r < call->size && status == BANYAN_OK; r++) {
+    if (call->outcomes[r] == BANYAN_OUTCOME_ABSENT || call->outcomes[r] == BANYAN_OUTCOME_COMPLETED) continue;
+    if (lacking++ % call->completed != place) continue;
+    message->root = call->ranks[r];
+    status = banyan_run(interrupted->inner, message);
+  }
+  return status;
+}
+
+enum banyan_status by_interrupted_copy(const struct by_interrupted *interrupted, const struct banyan_interrupted *call,
+                                       void *result, size_t bytes, double timeout) {
+  BY_TRY(check_copy(interrupted, call, result, bytes, timeout));
+  int self = (int)interrupted->inner->rank, own = 0;
+  while (own < call->size && (call->ranks[own] != self || call->outcomes[own] == BANYAN_OUTCOME_ABSENT)) own++;
+  if (own == call->size) return by_fail(BANYAN_ERR_ARGUMENT, "this process had no part in call %u", call->call);
+  struct banyan_call message = {
+      .dtype = BANYAN_UINT8, .send = result, .recv = result, .count = bytes, .deadline = timeout};
+  if (call->outcomes[own] == BANYAN_OUTCOME_COMPLETED) return give(interrupted, call, own, &message);
+  message.collective = BANYAN_RECV;
+  message.root = giver(call, count_before(call, own, false) % call->completed);
+  return banyan_run(interrupted->inner, &message);
+}

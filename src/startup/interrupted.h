@@ -1,0 +1,34 @@
+/* What became of the calls that a change of members interrupted: how the members of a new membership exchange their
+ * ledgers, and copy results. One thread at a time. */
+#ifndef BY_STARTUP_INTERRUPTED_H
+#define BY_STARTUP_INTERRUPTED_H
+
+#include <banyan/interrupted.h>
+
+#include "comm.h"
+#include "ledger_pool.h"
+
+/* All zeros is an empty one. */
+struct by_interrupted {
+  struct by_ledger_pool pool;
+  struct by_arena arena; /* of `found` */
+  struct by_interrupted_calls found;
+  bool withdrawn; /* others had begun a call that this process has not made yet, and that is not made again */
+  struct banyan_comm *inner; /* of the current membership, for what members exchange; NULL: there is none */
+};
+
+void by_interrupted_fini(struct by_interrupted *interrupted);
+/* A membership has ended on this process, since its context is retired: keeps its ledger. `self`: this process.
+ * BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_context *before,
+                                                    const struct by_fingerprint *self);
+/* Exchanges ledgers with all members of the new membership, and compares them. Blocks for at most about `timeout`
+ * seconds. On failure the new membership has failed. */
+BANYAN_CHECK enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, struct banyan_comm *comm,
+                                                        double timeout);
+/* See banyan_member_copy_result. */
+BANYAN_CHECK enum banyan_status by_interrupted_copy(const struct by_interrupted *interrupted,
+                                                    const struct banyan_interrupted *call, void *result, size_t bytes,
+                                                    double timeout);
+
+#endif
