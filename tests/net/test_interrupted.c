@@ -229,7 +229,8 @@ static void interrupt_calls(struct job *job, int id) {
   struct banyan_comm *groups[2] = {self.comm}, *before = self.comm;
   must(banyan_comm_split(self.comm, id % 2, 0, &groups[1]));
   uint32_t numbers[] = {banyan_comm_number(groups[0]), banyan_comm_number(groups[1])}, one = 1;
-  memset(board->outcomes[0][id], BANYAN_OUTCOME_COMPLETED, banyan_comm_calls(before));
+  board->calls[0][id] = banyan_comm_calls(before);
+  memset(board->outcomes[0][id], BANYAN_OUTCOME_COMPLETED, board->calls[0][id]);
   job_set_stage(job, id, CALLS_BEGIN);
   int n = call_until_failure(&self, groups, calls);
   form(&self, "survivors", self.survivors, self.n);
@@ -323,7 +324,8 @@ static void interrupt_operations(struct job *job, int id) {
   struct self self = begin(job, id);
   struct banyan_comm *before = self.comm;
   uint32_t number = banyan_comm_number(before), one = 1;
-  memset(board->outcomes[0][id], BANYAN_OUTCOME_COMPLETED, banyan_comm_calls(before));
+  board->calls[0][id] = banyan_comm_calls(before);
+  memset(board->outcomes[0][id], BANYAN_OUTCOME_COMPLETED, board->calls[0][id]);
   job_set_stage(job, id, CALLS_BEGIN);
   submit_until_failure(&self);
   if (id % 2) banyan_comm_destroy(before);
