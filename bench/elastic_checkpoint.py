@@ -1,4 +1,4 @@
-"""The training of examples/elastic/fashion.py for torchrun, which starts all ranks again when one dies: they go on from a
+"""The training of examples/elastic/train.py for torchrun, which starts all ranks again when one dies: they go on from a
 checkpoint. bench/elastic.py starts it."""
 import os
 import sys
@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "elastic"))
-import fashion  # noqa: E402
+import train  # noqa: E402
 
 
 def save(path, training, step):
@@ -29,13 +29,13 @@ def load(path, training):
 
 
 def main():
-    parser = fashion.options()
+    parser = train.options()
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--every", type=int, default=50, help="steps from one checkpoint to the next")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-    training = fashion.Training(given)
+    dist.init_process_group("banyan", timeout=timedelta(seconds=60))
+    training = train.Training(given)
     step = load(given.checkpoint, training)
     training.log("change", step, everybody=True)
     model = DistributedDataParallel(training.network)

@@ -5,6 +5,7 @@ import importlib.util
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ import banyan.elastic  # noqa: E402
 
 LIMIT = 120  # seconds of a test
 DEATH, STEPS = 10, 60
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "elastic" / "fashion.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "elastic" / "train.py"
 IMAGES = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
 
 
@@ -86,7 +87,7 @@ def jobs(size):
             made.end()
 
 
-def train(self, dies=False, leaves=False, size=3, every=1):
+def train(self, dies=False, leaves=False, size=3, every=1, keeps_store=True):
     """Steps whose average gradient is 1, whoever takes part, until there were STEPS of them and so many processes."""
     state = banyan.State(weights=numpy.zeros(1000, numpy.float32), step=0)
 
@@ -99,6 +100,8 @@ def train(self, dies=False, leaves=False, size=3, every=1):
             state.weights += job.comm.allreduce(gradient, op="average")
             state.step += 1
             if dies and state.step == DEATH:
+                if not keeps_store:
+                    shutil.rmtree(self.folder / "meet")
                 os.kill(os.getpid(), signal.SIGKILL)
             self.went_on(state.step)
             job.commit()
@@ -202,6 +205,13 @@ class Elastic(unittest.TestCase):
         with jobs(3) as job:
             for process in [job.start(train, False, leaves, 2, 3) for leaves in (False, True, False)]:
                 job.ends(process)
+
+    def test_lost_store(self):
+        """The store is lost with the process that dies."""
+        with jobs(3) as job:
+            processes = [job.start(train, dies, False, 2, 1, False) for dies in (False, True, False)]
+            for process, code in zip(processes, (0, -signal.SIGKILL, 0)):
+                job.ends(process, code)
 
     def test_mistake(self):
         with jobs(2) as job:

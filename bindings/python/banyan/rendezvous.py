@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 import time
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator, List, Optional, Union
@@ -96,9 +97,14 @@ class OfStore:
         return member.reconfigure("start", handles, self._timeout.total_seconds())
 
     def entered(self, member: Member, rank: int) -> None:
-        """Those that come later shall find the members of now."""
-        if rank == 0:
+        """Those that come later shall find the members of now. The store may be gone with the process that served it, which
+        is no reason for the others to end."""
+        if rank:
+            return
+        try:
             self._store.set("banyan/members", "\n".join(member.handles()))
+        except (RuntimeError, OSError) as error:
+            warnings.warn(f"the store of the job is lost, so no other process can join: {error}")
 
 
 class OfLauncher:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A small network on Fashion-MNIST, data-parallel with DDP, whose processes may be killed, leave and come.
 
-    banyan run -n 4 --min 1 --restarts 100 -- python3 fashion.py        # and kill any of them
+    banyan run -n 4 --min 1 --restarts 100 -- python3 train.py        # and kill any of them
 
 or without a launcher, in as many shells as you like; who comes later joins:
 
-    python3 fashion.py --meet /tmp/job --size 2
+    python3 train.py --meet /tmp/job --size 2
 """
 import argparse
 import os
@@ -37,7 +37,7 @@ def options():
     parser.add_argument("--limit", type=int, default=60000, help="images to train with")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", default=IMAGES)
-    parser.add_argument("--log", help="file to which processes append what happens: time, event, step, processes, own number")
+    parser.add_argument("--trace", help="file to which processes append what happens: time, event, step, processes, own number")
     return parser
 
 
@@ -52,8 +52,8 @@ class Training:
         self.steps = given.epochs * self.per_epoch
 
     def log(self, event, step, everybody=False):
-        if self.given.log and (everybody or dist.get_rank() == 0):
-            with open(self.given.log, "a", encoding="utf-8") as file:
+        if self.given.trace and (everybody or dist.get_rank() == 0):
+            with open(self.given.trace, "a", encoding="utf-8") as file:
                 file.write(f"{time.monotonic():.6f} {event} {step} {dist.get_world_size()} {os.getpid()}\n")
 
     def batch(self, step):
