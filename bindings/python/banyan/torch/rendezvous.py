@@ -109,15 +109,17 @@ def _places(alone: bool) -> str:
 
 
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
-    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has published them."""
-    store.set(f"banyan/network/{rank}", _network(rank))
+    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has published them. torchrun's store
+    outlives workers that it starts again, which must not find what was there before."""
+    place = f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    store.set(f"{place}/network/{rank}", _network(rank))
     if rank == 0:
-        keys = [f"banyan/network/{other}" for other in range(size)]
+        keys = [f"{place}/network/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
-        store.set("banyan/root", f"{_places(alone)} {secrets.token_hex(32)}")
-    store.wait(["banyan/root"], timeout)
-    root, key = store.get("banyan/root").decode().split(" ")
+        store.set(f"{place}/root", f"{_places(alone)} {secrets.token_hex(32)}")
+    store.wait([f"{place}/root"], timeout)
+    root, key = store.get(f"{place}/root").decode().split(" ")
     return root, key
 
 
