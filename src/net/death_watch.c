@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
-#include "socket.h"
 
 enum { NAME = 16 + 2 * BY_DEATH_ID };
 
@@ -24,8 +24,7 @@ struct watched {
 
 struct by_death_watch {
   struct by_death_watch_options options;
-  struct by_watch *visitors;
-  int listener; /* -1: none */
+  struct by_acceptor *acceptor; /* NULL: nobody watches this process */
   LIST_HEAD(, watched) all;
 };
 
@@ -37,18 +36,17 @@ static void name_of(const uint8_t *id, char *name) {
 /* ---- to be watched */
 
 /* Watchers need no more than the connection itself. */
-static void visited(void *context, uint32_t events) {
-  struct by_death_watch *watch = context;
-  int fd;
-  (void)events;
-  while (by_socket_accept(watch->listener, &fd, NULL) == BANYAN_OK && fd >= 0) by_close(fd);
+static void accepted(void *context, int fd) {
+  (void)context;
+  by_close(fd);
 }
 
 static enum banyan_status listen_as(struct by_death_watch *watch, const uint8_t *id) {
   char name[NAME];
   name_of(id, name);
-  BY_TRY(by_local_listen(name, &watch->listener));
-  return by_loop_watch(watch->options.loop, watch->listener, EPOLLIN, visited, watch, &watch->visitors);
+  int listener;
+  BY_TRY(by_local_listen(name, &listener));
+  return by_acceptor_create(watch->options.loop, listener, accepted, watch, &watch->acceptor);
 }
 
 /* ---- watching */
@@ -124,7 +122,7 @@ void by_death_watch_prune(struct by_death_watch *watch, bool (*keeps)(void *cont
 enum banyan_status by_death_watch_create(const struct by_death_watch_options *options, struct by_death_watch **out) {
   struct by_death_watch *watch = malloc(sizeof *watch);
   if (!watch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for watching processes");
-  *watch = (struct by_death_watch){.options = *options, .listener = -1};
+  *watch = (struct by_death_watch){.options = *options};
   LIST_INIT(&watch->all);
   enum banyan_status status = options->self ? listen_as(watch, options->self) : BANYAN_OK;
   watch->options.self = NULL;
@@ -140,7 +138,6 @@ void by_death_watch_destroy(struct by_death_watch *watch) {
   if (!watch) return;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&watch->all)) forget(LIST_FIRST(&watch->all));
-  by_loop_unwatch(watch->visitors);
-  if (watch->listener >= 0) by_close(watch->listener);
+  by_acceptor_destroy(watch->acceptor);
   free(watch);
 }
