@@ -93,7 +93,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_join(struct banyan_memb
                                                               int n, double timeout, struct banyan_comm **out);
 
 /* This process wants to leave its group. Nothing happens before all members call banyan_member_recover: the others then
- * form a group without this process, where the call returns BANYAN_ERR_CLOSED. May block for a moment. Any thread. */
+ * form a group without this process, where the call returns BANYAN_ERR_CLOSED. Without a group, it is about the first
+ * one that this process will be in. May block for a moment. Any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_member *member);
 
 /* Finds the first group of this process: the one call that a program needs before its loop. How, the environment says:
@@ -108,8 +109,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_mem
  * Blocks until the group is there, for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for
  * a plan; of the last way also for its own deadline.
  *
- *   BANYAN_ERR_ARGUMENT  the member has a group, or was started before; or a handle is wrong
- *   BANYAN_ERR_CLOSED    `banyan run` asks this process to leave, or does not take it: the text says why
+ *   BANYAN_ERR_ARGUMENT  the member has a group, or was started before; a handle is wrong; or `banyan run` refuses
+ *                        the member, such as the second one of a process
+ *   BANYAN_ERR_CLOSED    `banyan run` asks this process to leave: the text says why
  *   BANYAN_ERR_TIMEOUT   too few processes came, or the members did not let this one join
  *
  * The caller owns *out. One thread at a time. */

@@ -126,7 +126,7 @@ counts 2 'done as rank [01] of 2$' out
 
 # A process with another key is not taken: it would keep all from forming a group.
 wants 0 "$BANYAN" run -n 2 --min 1 -- sh -c '[ $BANYAN_RANK = 0 ] || export BANYAN_KEY=another; exec "$0" 20' "$sum"
-shows '^\[1\] not started: .*belongs to a job with another key' out
+shows '^\[1\] start: .*belongs to a job with another key' err
 shows '^\[0\] done as rank 0 of 1$' out
 
 # Hosts that cannot be reached are done without.

@@ -122,6 +122,8 @@ class OfLauncher:
         try:
             return member.start(self._timeout)
         except Aborted:
+            if not member.change_wanted():
+                raise
             return None
 
     def entered(self, member: Member, rank: int) -> None:

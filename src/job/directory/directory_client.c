@@ -90,10 +90,10 @@ static enum banyan_status take(struct by_directory *d, const struct by_directory
   case BY_DIRECTORY_JOIN: return complete(d, message);
   case BY_DIRECTORY_DEAD: d->events.died(d->events.context, message->text); return BANYAN_OK;
   case BY_DIRECTORY_LEAVE:
-    end_waiting(d, BANYAN_ERR_CLOSED, message->text);
     d->events.leave(d->events.context, message->text);
+    end_waiting(d, BANYAN_ERR_CLOSED, message->text);
     return BANYAN_OK;
-  default: end_waiting(d, BANYAN_ERR_CLOSED, message->text); return BANYAN_OK;
+  default: end_waiting(d, BANYAN_ERR_ARGUMENT, message->text); return BANYAN_OK;
   }
 }
 

@@ -36,7 +36,7 @@ BANYAN_CHECK enum banyan_status by_directory_create(const char *place, const cha
 void by_directory_destroy(struct by_directory *directory);
 
 /* Blocks until a list has come that was not given before, for at most `timeout` seconds. BANYAN_ERR_TIMEOUT;
- * BANYAN_ERR_CLOSED: the launcher has refused this process, or asks it to leave; BANYAN_ERR_PEER_DEAD: it has ended. */
+ * BANYAN_ERR_ARGUMENT: the launcher has refused this process; _CLOSED: asks it to leave; _PEER_DEAD: has ended. */
 BANYAN_CHECK enum banyan_status by_directory_wait(struct by_directory *directory, double timeout,
                                                   struct by_directory_list *out);
 void by_directory_list_fini(struct by_directory_list *list);
