@@ -1,5 +1,4 @@
 /* How a process finds the others: through `banyan run`, through a list of members, or by its rank. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,9 +132,7 @@ static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t e
 /* ---- */
 
 enum banyan_status banyan_member_start(struct banyan_member *member, double timeout, struct banyan_comm **out) {
-  if (!member || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the member or the place for the communicator is NULL");
-  if (!(timeout > 0) || !isfinite(timeout))
-    return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
+  BY_TRY(by_member_check_call(member, out, timeout));
   if (member->current || member->directory)
     return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
   uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);

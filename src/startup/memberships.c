@@ -162,7 +162,6 @@ static enum banyan_status notify_service(struct banyan_member *member, struct by
   if (agreed) {
     BY_TRY(by_member_service_formed(service, formed->number, member->handles, formed->n));
   } else {
-    by_member_service_watch(service, 0, NULL, NULL);
     BY_TRY(by_member_service_found(service, formed, member->handles));
   }
   by_member_service_watch(service, formed->number, interrupt, context);
@@ -178,6 +177,7 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
   by_context_hold(context);
   by_context_unlock(context);
   member->current = context;
+  by_member_service_watch(member->service, 0, NULL, NULL); /* the one before goes, whatever comes of this */
   if (status == BANYAN_OK) status = notify_service(member, context, agreed);
   if (before) {
     snprintf(
@@ -233,10 +233,14 @@ static enum banyan_status reconfigure(struct banyan_member *member, const char *
   return status;
 }
 
+enum banyan_status by_member_check_process(const struct banyan_member *member) {
+  if (!is_of_parent(member)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's member");
+}
+
 enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out, double timeout) {
   if (!member || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the member, or the place for the communicator is NULL");
-  if (is_of_parent(member))
-    return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's member");
+  BY_TRY(by_member_check_process(member));
   if (timeout > 0 && isfinite(timeout)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
 }

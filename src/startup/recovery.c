@@ -160,6 +160,7 @@ enum banyan_status banyan_member_join(struct banyan_member *member, const char *
 
 enum banyan_status banyan_member_leave(struct banyan_member *member) {
   if (!member) return by_fail(BANYAN_ERR_ARGUMENT, "the member is NULL");
+  BY_TRY(by_member_check_process(member));
   if (member->directory) by_directory_report_leaving(member->directory);
   return by_member_service_leave(member->service);
 }

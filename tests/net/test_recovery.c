@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -257,8 +258,10 @@ static void leave(struct job *job, int id) {
   int leaver = *(const int *)job->argument;
   unsigned all = (1u << job->n) - 1;
   struct self self = begin(job, id);
+  bool early = leaver == 0; /* before it is in a group */
+  if (id == leaver && early) must(banyan_member_leave(self.member));
   found(&self, job->n);
-  if (id == leaver) must(banyan_member_leave(self.member));
+  if (id == leaver && !early) must(banyan_member_leave(self.member));
   step_until_change(&self);
   if (id == leaver) {
     must_fail(BANYAN_ERR_CLOSED, try_to_recover(&self, SOME_S));
@@ -473,6 +476,35 @@ static void call_wrongly(struct job *job, int id) {
   end(&self);
 }
 
+static void refused_in_child(enum banyan_status status) {
+  if (status != BANYAN_ERR_ARGUMENT || !strstr(banyan_error_text(), "fork()")) _exit(1);
+}
+
+/* A child has the member, and not the thread of its service. */
+static void call_in_child(struct job *job, int id) {
+  struct self self = begin(job, id);
+  struct banyan_comm *comm;
+  int status = -1;
+  found(&self, 1);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(SOME_S);
+    refused_in_child(banyan_member_leave(self.member));
+    refused_in_child(banyan_member_start(self.member, 1, &comm));
+    refused_in_child(banyan_member_recover(self.member, 1, &comm));
+    must_hold(!banyan_member_change_wanted(self.member));
+    banyan_member_destroy(self.member);
+    _exit(0);
+  }
+  must_hold(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  end(&self);
+}
+
+static void test_calls_in_child(void **state) {
+  (void)state;
+  run_job((struct job){.n = 1, .run = call_in_child});
+}
+
 static void test_wrong_calls(void **state) {
   (void)state;
   run_job((struct job){.n = 1, .run = call_wrongly});
@@ -512,13 +544,14 @@ static void test_divide_by_wish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deaths),        cmocka_unit_test(test_two_deaths),
-      cmocka_unit_test(test_proven_deaths), cmocka_unit_test(test_stopped_member),
-      cmocka_unit_test(test_newcomer),      cmocka_unit_test(test_newcomer_dies),
-      cmocka_unit_test(test_leave),         cmocka_unit_test(test_nobody_is_dead),
-      cmocka_unit_test(test_after_abort),   cmocka_unit_test(test_hanging_program),
-      cmocka_unit_test(test_quorum),        cmocka_unit_test(test_differing_rules),
-      cmocka_unit_test(test_wrong_calls),   cmocka_unit_test(test_divide_by_wish),
+      cmocka_unit_test(test_deaths),         cmocka_unit_test(test_two_deaths),
+      cmocka_unit_test(test_proven_deaths),  cmocka_unit_test(test_stopped_member),
+      cmocka_unit_test(test_newcomer),       cmocka_unit_test(test_newcomer_dies),
+      cmocka_unit_test(test_leave),          cmocka_unit_test(test_nobody_is_dead),
+      cmocka_unit_test(test_after_abort),    cmocka_unit_test(test_hanging_program),
+      cmocka_unit_test(test_quorum),         cmocka_unit_test(test_differing_rules),
+      cmocka_unit_test(test_wrong_calls),    cmocka_unit_test(test_divide_by_wish),
+      cmocka_unit_test(test_calls_in_child),
   };
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED) return 1;

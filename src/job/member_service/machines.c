@@ -212,7 +212,7 @@ enum banyan_status by_machines_welcomed(struct by_machines *machines, struct by_
 
 enum banyan_status by_machines_found(struct by_machines *machines, struct by_membership *membership) {
   struct by_machine *before = newest(machines);
-  machines->leaves = false;
+  if (machines->n) machines->leaves = false; /* that was about the membership before */
   BY_TRY(enter(machines, membership, true));
   if (before) settle(before, by_paxos_leave(before->paxos));
   return BANYAN_OK;

@@ -46,7 +46,7 @@ struct by_machines {
   struct by_facts dead, gone;
   struct by_early early[BY_EARLY_KEPT]; /* the last ones */
   uint32_t next_early;
-  bool leaves;
+  bool leaves;      /* this process wants to */
   char ended[1024]; /* why there is no newest one any more; "": there is, or was never one */
 };
 
@@ -76,7 +76,7 @@ void by_machines_formed(struct by_machines *machines, uint64_t number);
 void by_machines_suspect(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_dead(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_trust(struct by_machines *machines, const struct by_fingerprint *fingerprint);
-/* This process wants to leave: with the next change. */
+/* This process wants to leave: with the next change, or the first one of its first membership. */
 void by_machines_leave(struct by_machines *machines);
 /* Others wait in vain for the program of this process, in this membership. */
 void by_machines_late(struct by_machines *machines, uint64_t number);

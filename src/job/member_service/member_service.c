@@ -34,7 +34,8 @@ struct by_member_service {
   struct by_member_service_options options;
   struct by_job_keys keys;
   pthread_t thread;
-  bool runs; /* the program's thread */
+  pthread_mutex_t beginning; /* of the next one, and of making `links`: several threads may be the first */
+  bool runs;
   struct by_loop *loop;
   int listener; /* until the connections have it */
   atomic_bool forms;
@@ -48,7 +49,6 @@ struct by_member_service {
   struct asking asking;
   struct by_timer interrupting; /* until the calls of the program's group are ended */
   uint32_t interrupts;
-  bool leaves;
   /* The rest under this lock. */
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -62,7 +62,7 @@ struct by_member_service {
 /* ---- from other threads to the service's */
 
 /* A call that is made by the service's thread while another one waits. */
-struct errand {
+struct task {
   struct by_member_service *service;
   enum banyan_status (*run)(struct by_member_service *service, void *argument);
   void *argument;
@@ -71,66 +71,66 @@ struct errand {
   bool done;
 };
 
-static void run_errand(void *context) {
-  struct errand *errand = context;
-  struct by_member_service *service = errand->service;
-  errand->status = errand->run(service, errand->argument);
-  if (errand->status != BANYAN_OK) snprintf(errand->text, sizeof errand->text, "%s", banyan_error_text());
+static void run_task(void *context) {
+  struct task *task = context;
+  struct by_member_service *service = task->service;
+  task->status = task->run(service, task->argument);
+  if (task->status != BANYAN_OK) snprintf(task->text, sizeof task->text, "%s", banyan_error_text());
   pthread_mutex_lock(&service->lock);
-  errand->done = true;
+  task->done = true;
   pthread_cond_broadcast(&service->changed);
   pthread_mutex_unlock(&service->lock);
 }
 
 static enum banyan_status begin(struct by_member_service *service);
 
-static enum banyan_status have(struct by_member_service *service,
-                               enum banyan_status (*run)(struct by_member_service *service, void *argument),
-                               void *argument) {
-  struct errand errand = {.service = service, .run = run, .argument = argument};
+static enum banyan_status run_in_service(struct by_member_service *service,
+                                         enum banyan_status (*run)(struct by_member_service *service, void *argument),
+                                         void *argument) {
+  struct task task = {.service = service, .run = run, .argument = argument};
   BY_TRY(begin(service));
-  BY_TRY(by_loop_post(service->loop, run_errand, &errand));
+  BY_TRY(by_loop_post(service->loop, run_task, &task));
   pthread_mutex_lock(&service->lock);
-  while (!errand.done) pthread_cond_wait(&service->changed, &service->lock);
+  while (!task.done) pthread_cond_wait(&service->changed, &service->lock);
   pthread_mutex_unlock(&service->lock);
-  return errand.status == BANYAN_OK ? BANYAN_OK : by_fail(errand.status, "%s", errand.text);
+  return task.status == BANYAN_OK ? BANYAN_OK : by_fail(task.status, "%s", task.text);
 }
 
 /* What another thread knows of a process. */
-struct rumour {
+struct report {
   struct by_member_service *service;
   struct by_fingerprint fingerprint;
   enum { SUSPECTED, DEAD, STOPPED } what;
 };
 
-static void take_rumour(void *context) {
-  struct rumour *rumour = context;
-  struct by_machines *machines = &rumour->service->machines;
-  if (rumour->what == DEAD)
-    by_machines_dead(machines, &rumour->fingerprint);
+static void take_report(void *context) {
+  struct report *report = context;
+  struct by_machines *machines = &report->service->machines;
+  if (report->what == DEAD)
+    by_machines_dead(machines, &report->fingerprint);
   else
-    by_machines_suspect(machines, &rumour->fingerprint);
-  if (rumour->what == STOPPED) by_machines_request(machines);
-  by_member_service_release(rumour->service);
-  free(rumour);
+    by_machines_suspect(machines, &report->fingerprint);
+  if (report->what == STOPPED) by_machines_request(machines);
+  by_member_service_release(report->service);
+  free(report);
 }
 
-static void spread(struct by_member_service *service, const struct by_fingerprint *fingerprint, int what) {
-  struct rumour *rumour = malloc(sizeof *rumour);
-  if (!rumour) return;
-  *rumour = (struct rumour){.service = service, .fingerprint = *fingerprint, .what = what};
+static void post_report(struct by_member_service *service, const struct by_fingerprint *fingerprint, int what) {
+  struct report *report = malloc(sizeof *report);
+  if (!report) return;
+  *report = (struct report){.service = service, .fingerprint = *fingerprint, .what = what};
   by_member_service_hold(service);
-  if (by_loop_post(service->loop, take_rumour, rumour) == BANYAN_OK) return;
+  if (by_loop_post(service->loop, take_report, report) == BANYAN_OK) return;
   by_member_service_release(service);
-  free(rumour);
+  free(report);
 }
 
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  spread(service, fingerprint, SUSPECTED);
+  post_report(service, fingerprint, SUSPECTED);
 }
 
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  spread(service, fingerprint, DEAD);
+  post_report(service, fingerprint, DEAD);
 }
 
 /* Members for which calls wait. */
@@ -162,7 +162,7 @@ void by_member_service_waits(struct by_member_service *service, uint64_t number,
 /* ---- newcomers, at a member */
 
 static void count_waiting(struct by_member_service *service) {
-  uint32_t n = service->leaves;
+  uint32_t n = service->machines.leaves;
   for (const struct newcomer *newcomer = service->newcomers; newcomer; newcomer = newcomer->next) n++;
   atomic_store(&service->n_waiting, n);
 }
@@ -350,7 +350,7 @@ static void on_dead(void *context, const struct by_fingerprint *process) {
 }
 
 static void on_suspect(void *context, const struct by_fingerprint *process) {
-  spread(context, process, SUSPECTED);
+  post_report(context, process, SUSPECTED);
 }
 
 static void on_trust(void *context, const struct by_fingerprint *process) {
@@ -359,7 +359,7 @@ static void on_trust(void *context, const struct by_fingerprint *process) {
 }
 
 static void on_stopped(void *context, const struct by_fingerprint *process) {
-  spread(context, process, STOPPED);
+  post_report(context, process, STOPPED);
 }
 
 /* Those that are known of the newest membership. */
@@ -470,14 +470,15 @@ static enum banyan_status do_found(struct by_member_service *service, void *argu
   BY_TRY(learn_all(service, founded));
   BY_TRY(by_membership_create(founded->membership, &copy));
   stop_asking(service);
-  service->leaves = false;
+  enum banyan_status status = by_machines_found(&service->machines, copy);
   count_waiting(service);
-  return by_machines_found(&service->machines, copy);
+  return status;
 }
 
 enum banyan_status by_member_service_found(struct by_member_service *service, const struct by_membership *membership,
                                            const char *const *handles) {
-  return have(service, do_found, &(struct founded){.membership = membership, .handles = handles, .n = membership->n});
+  return run_in_service(service, do_found,
+                        &(struct founded){.membership = membership, .handles = handles, .n = membership->n});
 }
 
 static enum banyan_status do_formed(struct by_member_service *service, void *argument) {
@@ -490,7 +491,7 @@ static enum banyan_status do_formed(struct by_member_service *service, void *arg
 
 enum banyan_status by_member_service_formed(struct by_member_service *service, uint64_t number,
                                             const char *const *handles, uint32_t n) {
-  return have(service, do_formed, &(struct founded){.number = number, .handles = handles, .n = n});
+  return run_in_service(service, do_formed, &(struct founded){.number = number, .handles = handles, .n = n});
 }
 
 void by_member_service_watch(struct by_member_service *service, uint64_t number,
@@ -510,7 +511,7 @@ static enum banyan_status do_request(struct by_member_service *service, void *ar
 }
 
 enum banyan_status by_member_service_request(struct by_member_service *service) {
-  return have(service, do_request, NULL);
+  return run_in_service(service, do_request, NULL);
 }
 
 static enum banyan_status do_join(struct by_member_service *service, void *argument) {
@@ -531,7 +532,7 @@ static enum banyan_status do_join(struct by_member_service *service, void *argum
 }
 
 enum banyan_status by_member_service_join(struct by_member_service *service, const char *const *handles, uint32_t n) {
-  return have(service, do_join, &(struct founded){.handles = handles, .n = n});
+  return run_in_service(service, do_join, &(struct founded){.handles = handles, .n = n});
 }
 
 static enum banyan_status do_stop_join(struct by_member_service *service, void *argument) {
@@ -543,19 +544,18 @@ static enum banyan_status do_stop_join(struct by_member_service *service, void *
 }
 
 void by_member_service_stop_join(struct by_member_service *service) {
-  (void)!have(service, do_stop_join, NULL);
+  (void)!run_in_service(service, do_stop_join, NULL);
 }
 
 static enum banyan_status do_leave(struct by_member_service *service, void *argument) {
   (void)argument;
-  service->leaves = true;
-  count_waiting(service);
   by_machines_leave(&service->machines);
+  count_waiting(service);
   return BANYAN_OK;
 }
 
 enum banyan_status by_member_service_leave(struct by_member_service *service) {
-  return have(service, do_leave, NULL);
+  return run_in_service(service, do_leave, NULL);
 }
 
 bool by_member_service_change_wanted(struct by_member_service *service) {
@@ -583,7 +583,7 @@ static enum banyan_status do_late(struct by_member_service *service, void *argum
 
 void by_member_service_late(struct by_member_service *service, uint64_t number,
                             const struct by_fingerprint *fingerprint) {
-  (void)!have(service, do_late, &(struct late){number, *fingerprint});
+  (void)!run_in_service(service, do_late, &(struct late){number, *fingerprint});
 }
 
 uint64_t by_member_service_newest(const struct by_member_service *service) {
@@ -661,10 +661,10 @@ enum banyan_status by_member_service_await(struct by_member_service *service, ui
   pthread_mutex_unlock(&service->lock);
   if (ended) return by_fail(BANYAN_ERR_CLOSED, "%s", why);
   if (!came) {
-    BY_TRY(have(service, do_explain, &explained));
+    BY_TRY(run_in_service(service, do_explain, &explained));
     return by_fail(BANYAN_ERR_TIMEOUT, "no group was agreed on in time: %s", explained.text);
   }
-  BY_TRY(have(service, do_take, &taken));
+  BY_TRY(run_in_service(service, do_take, &taken));
   if (!taken.membership) return by_member_service_await(service, not_this, timeout, arena, out, handles);
   *out = taken.membership;
   *handles = taken.handles;
@@ -675,12 +675,13 @@ enum banyan_status by_member_service_await(struct by_member_service *service, ui
 
 static void *loop_main(void *argument) {
   struct by_member_service *service = argument;
-  if (by_loop_run(service->loop) != BANYAN_OK) by_error("member", "the service ended: %s", banyan_error_text());
+  if (by_loop_run(service->loop) == BANYAN_OK) return NULL;
+  by_error("member", "the service ended: %s", banyan_error_text());
+  by_loop_close(service->loop); /* nobody waits for what would never be done */
   return NULL;
 }
 
-/* Once. */
-static enum banyan_status begin(struct by_member_service *service) {
+static enum banyan_status begin_once(struct by_member_service *service) {
   if (service->runs) return BANYAN_OK;
   if (!service->links) {
     struct by_member_links_options options = {.loop = service->loop,
@@ -699,6 +700,13 @@ static enum banyan_status begin(struct by_member_service *service) {
   return BANYAN_OK;
 }
 
+static enum banyan_status begin(struct by_member_service *service) {
+  pthread_mutex_lock(&service->beginning);
+  enum banyan_status status = begin_once(service);
+  pthread_mutex_unlock(&service->beginning);
+  return status;
+}
+
 enum banyan_status by_member_service_create(const struct by_member_service_options *options,
                                             struct by_member_service **out) {
   struct by_member_service *service = calloc(1, sizeof *service);
@@ -711,6 +719,7 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   service->keys = *options->keys;
   service->listener = options->listener;
   atomic_store(&service->holders, 1);
+  pthread_mutex_init(&service->beginning, NULL);
   pthread_mutex_init(&service->lock, NULL);
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -746,6 +755,7 @@ void by_member_service_hold(struct by_member_service *service) {
 void by_member_service_release(struct by_member_service *service) {
   if (atomic_fetch_sub(&service->holders, 1) > 1) return;
   by_loop_destroy(service->loop);
+  pthread_mutex_destroy(&service->beginning);
   pthread_mutex_destroy(&service->lock);
   pthread_cond_destroy(&service->changed);
   free(service);

@@ -66,7 +66,8 @@ BANYAN_CHECK enum banyan_status by_member_service_join(struct by_member_service 
                                                        uint32_t n);
 /* Ends that, also for whom was asked. */
 void by_member_service_stop_join(struct by_member_service *service);
-/* This process wants to leave with the next change. */
+/* This process wants to leave with the next change. Any thread. Before it is in a membership, this is about the first.
+ */
 BANYAN_CHECK enum banyan_status by_member_service_leave(struct by_member_service *service);
 /* Whether newcomers wait here, or this process wants to leave. Never blocks. */
 bool by_member_service_change_wanted(struct by_member_service *service);
