@@ -215,7 +215,7 @@ static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm
     return pass(comm, BANYAN_SEND, 0, carried->bytes, length);
   }
   BY_TRY(pass(comm, BANYAN_RECV, rank, &length, sizeof length));
-  uint8_t *bytes = malloc(length + 1);
+  uint8_t *bytes = malloc(length ? length : 1);
   if (!bytes) return by_context_fail(comm->context, no_memory(), "cannot take part");
   enum banyan_status status = pass(comm, BANYAN_RECV, rank, bytes, length);
   if (status != BANYAN_OK) {
@@ -360,7 +360,7 @@ enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by
   uint64_t length = found->message.plan_length;
   struct by_plan *plan = NULL;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
-  char *text = calloc(1, length + 1);
+  char *text = length < SIZE_MAX ? calloc(1, length + 1) : NULL;
   if (!text) return by_context_fail(comm->context, no_memory(), "cannot set the plan");
   if (comm->rank == 0) memcpy(text, found->message.plan, length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);

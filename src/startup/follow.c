@@ -18,7 +18,7 @@
 enum {
   ATTEMPT_S = 2,
   ROOT_MOST = 2048,
-  KNOCK_MS = 500,
+  CONNECT_MS = 500,
   PAUSE_MS = 5,
   AGAIN_MS = 200,
   LEAVING_MS = 300 /* others leave after rank 0 */
@@ -28,12 +28,12 @@ enum {
 struct by_follower {
   const struct banyan_options *options;
   pthread_mutex_t lock;
-  char told[ROOT_MOST + 1]; /* under lock: where rank 0 says that the next membership meets; "": it has not said */
+  char announced[ROOT_MOST + 1]; /* under lock: where the next membership meets, according to rank 0; "": not known */
   /* The attempt. */
   pthread_t thread;
   bool joins;
   _Atomic bool ended;
-  bool is_told; /* of this place; else it is one of those that may be it, which may end soon */
+  bool is_announced; /* of this place; else it is one of those that may be it, which may end soon */
   char root[ROOT_MOST + 1];
   struct by_context *next; /* NULL: it came to nothing */
   /* Of a membership that is over. */
@@ -45,7 +45,7 @@ struct by_follower {
 static void follow(void *argument, const char *root) {
   struct by_follower *follower = argument;
   pthread_mutex_lock(&follower->lock);
-  snprintf(follower->told, sizeof follower->told, "%s", root);
+  snprintf(follower->announced, sizeof follower->announced, "%s", root);
   pthread_mutex_unlock(&follower->lock);
 }
 
@@ -68,7 +68,7 @@ static void *join_main(void *argument) {
   struct banyan_options options = *follower->options;
   struct by_job_role role = by_follower_role(follower);
   options.root = follower->root;
-  role.deadline = follower->is_told ? BY_FOLLOW_S : ATTEMPT_S;
+  role.deadline = follower->is_announced ? BY_FOLLOW_S : ATTEMPT_S;
   if (by_context_create(&options, &role, &by_context_events, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
@@ -77,19 +77,19 @@ static void *join_main(void *argument) {
   return NULL;
 }
 
-static void join(struct by_follower *follower, bool is_told) {
-  follower->is_told = is_told;
+static void join(struct by_follower *follower, bool is_announced) {
+  follower->is_announced = is_announced;
   atomic_store(&follower->ended, false);
   follower->joins = by_thread_start(&follower->thread, join_main, follower) == 0;
 }
 
-static bool take_told(struct by_follower *follower) {
+static bool take_announced(struct by_follower *follower) {
   pthread_mutex_lock(&follower->lock);
-  bool told = follower->told[0];
-  if (told) memcpy(follower->root, follower->told, sizeof follower->root);
-  follower->told[0] = '\0';
+  bool announced = follower->announced[0];
+  if (announced) memcpy(follower->root, follower->announced, sizeof follower->root);
+  follower->announced[0] = '\0';
   pthread_mutex_unlock(&follower->lock);
-  return told;
+  return announced;
 }
 
 /* ---- places where members meet */
@@ -168,17 +168,17 @@ static bool answers(const char *place) {
   if (by_address_resolve(place, &address, 1, &n) != BANYAN_OK || by_socket_connect_start(&address, &fd) != BANYAN_OK)
     return false;
   struct pollfd waits = {.fd = fd, .events = POLLOUT};
-  bool there = poll(&waits, 1, KNOCK_MS) == 1 && by_socket_connect_finish(fd, &address, &done) == BANYAN_OK && done;
+  bool there = poll(&waits, 1, CONNECT_MS) == 1 && by_socket_connect_finish(fd, &address, &done) == BANYAN_OK && done;
   by_close(fd);
   return there;
 }
 
-/* Leaves in the root those places where a process listens. */
+/* Leaves in the root those places where a process listens, as far as there is time to ask. */
 static void keep_answering(struct by_follower *follower, const char *places) {
   char *copy = strdup(places), *rest = copy, *place;
   size_t length = 0;
   follower->root[0] = '\0';
-  while (copy && (place = strsep(&rest, ",")))
+  while (copy && by_clock_now(&by_clock_system) < follower->until && (place = strsep(&rest, ",")))
     if (answers(place))
       length +=
           (size_t)snprintf(follower->root + length, sizeof follower->root - length, "%s%s", length ? "," : "", place);
@@ -217,7 +217,7 @@ void by_follower_look(struct by_follower *follower, struct by_context *context, 
     if (over && now >= follower->until) follower->hopeless = true;
   }
   if (follower->joins || follower->hopeless) return;
-  if (take_told(follower))
+  if (take_announced(follower))
     join(follower, true);
   else if (over && now >= follower->until)
     follower->hopeless = true;
@@ -228,9 +228,9 @@ void by_follower_look(struct by_follower *follower, struct by_context *context, 
 bool by_follower_has_news(struct by_follower *follower) {
   if (follower->joins) return atomic_load(&follower->ended);
   pthread_mutex_lock(&follower->lock);
-  bool told = follower->told[0];
+  bool announced = follower->announced[0];
   pthread_mutex_unlock(&follower->lock);
-  return told;
+  return announced;
 }
 
 struct by_context *by_follower_take(struct by_follower *follower) {
