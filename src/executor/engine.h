@@ -145,7 +145,7 @@ const uint32_t *by_team_helpers(const struct by_team *team);
 uint32_t by_team_next_call(const struct by_team *team);
 bool by_team_is_running(const struct by_team *team, uint32_t before);
 /* Adds those of its collective calls that failed, and descriptions of the last ones, as completed ones behind them. */
-void by_team_tell(const struct by_team *team, struct by_history *to);
+void by_team_add_history(const struct by_team *team, struct by_history *to);
 uint32_t by_team_id(const struct by_team *team);
 uint32_t by_team_rank(const struct by_team *team);
 

@@ -63,7 +63,7 @@ bool by_team_is_running(const struct by_team *team, uint32_t before) {
   return false;
 }
 
-void by_team_tell(const struct by_team *team, struct by_history *to) {
+void by_team_add_history(const struct by_team *team, struct by_history *to) {
   for (uint32_t i = 0; i < team->failed.n_failed; i++) by_history_add(to, &team->failed.failed[i]);
   to->lacks |= team->failed.lacks;
   by_call_tell_past(team, to);

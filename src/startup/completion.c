@@ -5,21 +5,15 @@
 #include "log.h"
 #include "member_object.h"
 
-static enum banyan_status check_process(const struct banyan_member *member) {
-  if (!member) return by_fail(BANYAN_ERR_ARGUMENT, "the member is NULL");
-  if (member->generation == by_process_generation()) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's member");
-}
-
 size_t banyan_member_interrupted(const struct banyan_member *member, const struct banyan_interrupted **out) {
-  if (check_process(member) != BANYAN_OK || !out) return 0;
+  if (by_member_check_process(member) != BANYAN_OK || !out) return 0;
   *out = member->interrupted.found.calls;
   return member->interrupted.found.n;
 }
 
 enum banyan_status banyan_member_copy_result(struct banyan_member *member, const struct banyan_interrupted *call,
                                              void *result, size_t bytes, double timeout) {
-  BY_TRY(check_process(member));
+  BY_TRY(by_member_check_process(member));
   if (!call) return by_fail(BANYAN_ERR_ARGUMENT, "the call is NULL");
   return by_interrupted_copy(&member->interrupted, call, result, bytes, timeout);
 }
@@ -110,7 +104,7 @@ static enum banyan_status complete(struct banyan_member *member, struct banyan_c
 enum banyan_status banyan_member_allreduce(struct banyan_member *member, struct banyan_comm **comm,
                                            const struct banyan_call *call, struct banyan_completion *completion) {
   struct banyan_completion own = {0};
-  BY_TRY(check_process(member));
+  BY_TRY(by_member_check_process(member));
   if (!comm || !*comm || !call || !completion)
     return by_fail(BANYAN_ERR_ARGUMENT, "the communicator, the call or the completion is NULL");
   BY_TRY(by_copy_versioned("banyan_completion", completion, completion->size_of_struct, &own, sizeof own));

@@ -42,8 +42,8 @@ enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struc
   end_all(before);
   for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next) {
     if (comm->hidden) continue;
-    by_comm_tell(comm, ledger);
-    by_submitter_tell(comm, ledger);
+    by_comm_add_to_ledger(comm, ledger);
+    by_submitter_add_to_ledger(comm, ledger);
   }
   enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->job.membership, self);
   by_context_unlock(before);

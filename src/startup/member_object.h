@@ -33,9 +33,9 @@ struct banyan_member {
   size_t kept_room;
 };
 
-/* Whether this process made the member. BANYAN_ERR_ARGUMENT. */
+/* There is a member, and this process made it. BANYAN_ERR_ARGUMENT. */
 BANYAN_CHECK enum banyan_status by_member_check_process(const struct banyan_member *member);
-/* The same, and the member, a place for a result and the timeout are valid. BANYAN_ERR_ARGUMENT. */
+/* The same, and a place for a result and the timeout are valid. BANYAN_ERR_ARGUMENT. */
 BANYAN_CHECK enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out,
                                                      double timeout);
 /* Forms the membership, which takes the place of the one before. `name`: it is used up. After an error *formed says

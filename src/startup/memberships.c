@@ -234,13 +234,14 @@ static enum banyan_status reconfigure(struct banyan_member *member, const char *
 }
 
 enum banyan_status by_member_check_process(const struct banyan_member *member) {
+  if (!member) return by_fail(BANYAN_ERR_ARGUMENT, "the member is NULL");
   if (!is_of_parent(member)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's member");
 }
 
 enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out, double timeout) {
-  if (!member || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the member, or the place for the communicator is NULL");
   BY_TRY(by_member_check_process(member));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   if (timeout > 0 && isfinite(timeout)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "the timeout is %g s: it is more than 0", timeout);
 }

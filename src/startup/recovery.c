@@ -39,7 +39,7 @@ static enum banyan_status form(struct banyan_member *member, struct by_membershi
   struct by_formation *formation = &attempt.formation;
   enum banyan_status status = by_formation_init(membership, handles, &member->self, member->handle, arena, formation);
   formation->deadline = by_clock_to_seconds(left);
-  formation->patience = formation->deadline / 2;
+  formation->meeting_timeout = formation->deadline / 2;
   formation->superseded = is_superseded;
   formation->missing = missing;
   formation->context = &attempt;
@@ -159,7 +159,6 @@ enum banyan_status banyan_member_join(struct banyan_member *member, const char *
 }
 
 enum banyan_status banyan_member_leave(struct banyan_member *member) {
-  if (!member) return by_fail(BANYAN_ERR_ARGUMENT, "the member is NULL");
   BY_TRY(by_member_check_process(member));
   if (member->directory) by_directory_report_leaving(member->directory);
   return by_member_service_leave(member->service);

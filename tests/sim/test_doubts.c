@@ -8,7 +8,7 @@
 #include "doubts.h"
 #include "rng.h"
 
-enum { MEMBERS = 33, MESSAGES = 1 << 16, SILENCE_S = 12, PATIENCE_S = 3, SEEDS = 500 };
+enum { MEMBERS = 33, MESSAGES = 1 << 16, SILENCE_S = 12, ANSWER_S = 3, SEEDS = 500 };
 #define END (400 * BY_SECOND)
 
 enum kind { QUESTION, ANSWER, DOUBT, SHARED };
@@ -92,7 +92,7 @@ static void begin(uint32_t n, uint64_t seed) {
     struct by_doubts_config config = {.n = n,
                                       .self = r,
                                       .silence = SILENCE_S * BY_SECOND,
-                                      .patience = PATIENCE_S * BY_SECOND,
+                                      .answer_timeout = ANSWER_S * BY_SECOND,
                                       .ask = ask,
                                       .spread = spread,
                                       .share = share,

@@ -92,7 +92,7 @@ static struct world *begin(int n, struct by_supervisor_options options) {
   world = (struct world){.now = 100 * BY_SECOND};
   options.title = "run";
   if (!options.least) options.least = n;
-  options.patience = 60 * BY_SECOND;
+  options.min_timeout = 60 * BY_SECOND;
   options.formation = 30 * BY_SECOND;
   world.supervisor = by_supervisor_create(&options, &events, world.now);
   for (int i = 0; i < n; i++) by_supervisor_add(world.supervisor, i < 2 ? "a" : "b", world.now);

@@ -75,14 +75,14 @@ void by_comm_pay_debts(struct banyan_comm *comm) {
   }
 }
 
-bool by_comm_is_told(const struct banyan_comm *comm) {
+bool by_comm_needs_ledger(const struct banyan_comm *comm) {
   return comm->context->ledger && !comm->hidden && by_engine_status(comm->context->job.engine) != BANYAN_OK;
 }
 
 /* A sparse call is one of the communicator's calls, and what became of all of it counts. */
-void by_comm_tell(const struct banyan_comm *comm, struct by_ledger *ledger) {
+void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
   struct by_history calls = {0};
-  by_team_tell(comm->team, &calls);
+  by_team_add_history(comm->team, &calls);
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_CALLS,
                                                           .communicator = by_team_id(comm->team),
                                                           .size = comm->size,
@@ -94,7 +94,7 @@ void by_comm_tell(const struct banyan_comm *comm, struct by_ledger *ledger) {
 }
 
 void by_comm_end(struct banyan_comm *comm) {
-  if (by_comm_is_told(comm)) by_comm_tell(comm, comm->context->ledger);
+  if (by_comm_needs_ledger(comm)) by_comm_add_to_ledger(comm, comm->context->ledger);
   struct banyan_comm **place = &comm->context->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;

@@ -74,9 +74,9 @@ BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_
 /* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
 void by_comm_pay_debts(struct banyan_comm *comm);
 /* Adds what became of its calls. */
-void by_comm_tell(const struct banyan_comm *comm, struct by_ledger *ledger);
+void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
 /* Whether the context's ledger has to know of it once it is gone: it is a membership's, and that has failed. */
-bool by_comm_is_told(const struct banyan_comm *comm);
+bool by_comm_needs_ledger(const struct banyan_comm *comm);
 /* Frees it, with its team. */
 void by_comm_end(struct banyan_comm *comm);
 /* A number for a team within another one, from the number of splits of that one and the part's first rank. */

@@ -328,7 +328,7 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
 /* Seconds that processes wait for those that have not come at all. */
 static double wait_of(const struct by_job *job) {
   const struct by_formation *formation = job->role.formation;
-  return formation && formation->patience > 0 ? formation->patience : job->settings.join_deadline;
+  return formation && formation->meeting_timeout > 0 ? formation->meeting_timeout : job->settings.join_deadline;
 }
 
 /* Those of the membership before have been notified, and come at once if they live. */

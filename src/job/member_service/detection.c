@@ -9,7 +9,7 @@
 #include "log.h"
 #include "member_message.h"
 
-enum { PATIENCE_S = 3 /* for an answer to a question on behalf of others; less if the silence is */ };
+enum { ANSWER_S = 3 /* for an answer to a question on behalf of others; less if the silence is */ };
 
 _Static_assert(BY_DEATH_ID == sizeof((struct by_fingerprint *)0)->bytes, "processes are watched by their fingerprints");
 
@@ -90,7 +90,7 @@ enum banyan_status by_detection_enter(struct by_detection *detection, const stru
   struct by_doubts_config config = {.n = membership->n,
                                     .self = by_membership_find(membership, &detection->options.self->fingerprint),
                                     .silence = by_clock_from_seconds(silence),
-                                    .patience = by_clock_from_seconds(fmin(silence, PATIENCE_S)),
+                                    .answer_timeout = by_clock_from_seconds(fmin(silence, ANSWER_S)),
                                     .ask = on_ask,
                                     .spread = on_spread,
                                     .share = on_share,

@@ -300,8 +300,8 @@ void by_machines_formed(struct by_machines *machines, uint64_t number) {
   settle(machine, by_paxos_formed(machine->paxos));
 }
 
-/* Tells all machines, the newest last, since it may enter another. */
-static void tell(struct by_machines *machines, const struct by_fingerprint *fingerprint, bool dead) {
+/* Notifies all machines, the newest last, since it may enter another. */
+static void notify_all(struct by_machines *machines, const struct by_fingerprint *fingerprint, bool dead) {
   for (uint32_t i = machines->n; i-- > 0;) {
     struct by_machine *machine = machines->machines[i];
     uint32_t rank = rank_of(machine, fingerprint);
@@ -314,12 +314,12 @@ static void tell(struct by_machines *machines, const struct by_fingerprint *fing
 }
 
 void by_machines_suspect(struct by_machines *machines, const struct by_fingerprint *fingerprint) {
-  tell(machines, fingerprint, false);
+  notify_all(machines, fingerprint, false);
 }
 
 void by_machines_dead(struct by_machines *machines, const struct by_fingerprint *fingerprint) {
   note_fact(&machines->dead, fingerprint);
-  tell(machines, fingerprint, true);
+  notify_all(machines, fingerprint, true);
 }
 
 void by_machines_trust(struct by_machines *machines, const struct by_fingerprint *fingerprint) {

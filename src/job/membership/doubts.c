@@ -125,7 +125,7 @@ void by_doubts_questioned(struct by_doubts *doubts, uint64_t now, uint32_t from,
   if (!doubt) return;
   if (by_rank_set_add(&doubt->asking, from) && doubt->share_at == UINT64_MAX) {
     doubts->config.ask(doubts->config.context, rank);
-    doubt->share_at = now + doubts->config.patience;
+    doubt->share_at = now + doubts->config.answer_timeout;
   }
   doubt->spread_at = UINT64_MAX; /* until the call asks again */
   set_timer(doubts);

@@ -4,7 +4,7 @@
  * is stopped. No single member decides that, nor do two of two: between these the deadline of calls does.
  *
  *   a call waits            ask X
- *   still, after `silence`  all others: do you doubt X?   others: ask X; no answer for `patience`: yes, to who asked
+ *   still, after `silence`  all others: do you doubt X?   others: ask X; no answer in time: yes, to who asked
  *   most of the others      X is stopped
  *
  * No I/O and no clock: the caller passes messages and the time (ns, of any clock), and messages leave through
@@ -16,8 +16,8 @@
 #include "rank_set.h"
 
 struct by_doubts_config {
-  uint32_t n, self;           /* members of the membership */
-  uint64_t silence, patience; /* ns */
+  uint32_t n, self;                 /* members of the membership */
+  uint64_t silence, answer_timeout; /* ns */
   /* A question to this member, whose process answers at once. */
   void (*ask)(void *context, uint32_t rank);
   /* To all members but this one and `rank`: by_doubts_questioned is to be called there. */

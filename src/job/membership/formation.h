@@ -20,10 +20,10 @@ struct by_formation {
   int listener;                      /* of rank 0: where the others come. Borrowed */
   const char *root;                  /* "address:port,..." of rank 0 */
   struct by_member_service *service; /* of this process. Borrowed */
-  double deadline;                   /* seconds until all must have come, */
-  double patience; /* and until those that have not even met rank 0 give up, and rank 0 for those that have not come;
-                      0: the same */
-  bool follows;    /* this process is in a membership already, whose helpers come here, too */
+  double deadline;                   /* seconds until all must have come */
+  /* Seconds until those that have not met rank 0 give up, and rank 0 those that have not come; 0: the deadline. */
+  double meeting_timeout;
+  bool follows; /* this process is in a membership already, whose helpers come here, too */
   /* Whether the attempt is to end, since another membership follows this one; NULL: never. */
   bool (*superseded)(void *context);
   /* Rank 0 gives up, and this one has not come; NULL: nobody wants to know. */

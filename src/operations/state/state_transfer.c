@@ -64,7 +64,7 @@ struct work {
   int64_t mine[3], all[3]; /* of a round: bytes that are missing, members that miss some, members that gave up */
   bool counting, done;     /* a round is under way; the last one is over */
   uint64_t counted;        /* when the last one ended */
-  uint64_t began, told;
+  uint64_t began, logged;
   enum banyan_status failed; /* this member gives up */
   char text[400];
 };
@@ -290,8 +290,8 @@ static size_t missing_bytes(const struct work *w) {
 
 static void log_progress(struct work *w, uint64_t now) {
   char left[32], rate[32];
-  if (now - w->told < ROUND || !by_log_wanted(BY_LOG_INFO, "state")) return;
-  w->told = now;
+  if (now - w->logged < ROUND || !by_log_wanted(BY_LOG_INFO, "state")) return;
+  w->logged = now;
   if (w->t->sources)
     by_info("state", "version %lld: %s are missing, %s so far from %u members", (long long)w->t->version,
             by_print_bytes(missing_bytes(w), left),
@@ -361,7 +361,7 @@ static enum banyan_status run(struct work *w) {
   while (!w->done) {
     BY_TRY(spread(w, request_more(w)));
     enum banyan_status status = count(w);
-    if (status != BANYAN_OK) { /* it has no way to tell them but this */
+    if (status != BANYAN_OK) { /* there is no other way to notify them */
       banyan_comm_abort(w->t->comm, banyan_error_text());
       return status;
     }
@@ -405,7 +405,7 @@ static enum banyan_status prepare(struct work *w) {
   w->state = BY_ARENA_ARRAY(&w->arena, uint8_t, w->n_chunks);
   w->from = BY_ARENA_ARRAY(&w->arena, uint32_t, w->n_chunks);
   w->refused = BY_ARENA_ARRAY(&w->arena, uint32_t, w->n_chunks);
-  w->began = w->told = w->counted = by_clock_now(&by_clock_system);
+  w->began = w->logged = w->counted = by_clock_now(&by_clock_system);
   if (w->arena.failed) return out_of_memory();
   for (uint32_t c = 0; c < w->n_chunks; c++) {
     w->state[c] = t->have[c] ? HERE : MISSING;

@@ -245,7 +245,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   return offer_tree(owner);
 }
 
-void by_submitter_tell(const struct banyan_comm *comm, struct by_ledger *ledger) {
+void by_submitter_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
   const struct by_submitter *owner = comm->submitter;
   if (!owner) return;
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_OPERATIONS,
@@ -272,7 +272,7 @@ void by_submitter_forget(struct banyan_comm *comm) {
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
   by_flights_fini(owner);
-  if (by_comm_is_told(comm)) by_submitter_tell(comm, comm->context->ledger);
+  if (by_comm_needs_ledger(comm)) by_submitter_add_to_ledger(comm, comm->context->ledger);
   by_plan_switches_attach_log(comm, NULL);
   comm->submitter = NULL;
   owner->context->submitting.submitters--;

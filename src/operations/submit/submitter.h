@@ -134,7 +134,7 @@ void by_flights_fini(struct by_submitter *owner);
 /* The communicator's submitter, made if need be, without an inner communicator. */
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
 /* Adds what became of the operations of a communicator; none if nothing was submitted to it. */
-void by_submitter_tell(const struct banyan_comm *comm, struct by_ledger *ledger);
+void by_submitter_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
 /* Before the communicator is destroyed. */
 void by_submitter_forget(struct banyan_comm *comm);
 /* Handles control messages, and continues submitted operations. True if anything was done. */

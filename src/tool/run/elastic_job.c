@@ -199,7 +199,7 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
   const struct by_supervisor_options supervised = {.title = title,
                                                    .least = options->least,
                                                    .restarts = options->restarts,
-                                                   .patience = by_clock_from_seconds(options->patience),
+                                                   .min_timeout = by_clock_from_seconds(options->min_timeout),
                                                    .formation = by_clock_from_seconds(options->start),
                                                    .may_grow = options->hostfile != NULL};
   const struct by_supervisor_events asked = {e, start_again, send_message, print_line, end_job};

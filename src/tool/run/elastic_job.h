@@ -9,7 +9,7 @@
 struct by_elastic_options {
   int least, most;        /* processes; most: at the same time */
   int restarts;           /* in all */
-  double patience;        /* seconds with fewer than `least` before the job is ended */
+  double min_timeout;     /* seconds with fewer than `least` before the job is ended */
   double start;           /* seconds that the first membership waits for processes */
   const char *preemption; /* command that every host runs; NULL: none */
   const char *hostfile;   /* is looked at each second; NULL: none */

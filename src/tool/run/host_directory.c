@@ -131,8 +131,10 @@ static bool take_register(struct by_host_directory *d, struct client *client,
                           const struct by_directory_message *message) {
   int starts = d->events.starts(d->events.context, message->number);
   if (starts < 0 || (uint32_t)starts != message->count || find(d, message->number)) {
-    refuse(client, starts < 0 ? "banyan run has no process of this number on this host"
-                              : "banyan run takes one member of each process that it has started");
+    refuse(client,
+           starts < 0
+               ? "banyan run has no process of this number on this host"
+               : "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
     return false;
   }
   client->process = message->number;

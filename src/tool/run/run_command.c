@@ -66,7 +66,7 @@ static const struct by_option options[] = {
         "at most M processes at a time, for which the host file may\ngain hosts later; default: all that are started, "
         "or all slots of\nthe host file"),
     BY_INT("restarts", 0, restarts, "R", 0, BY_MOST_RANKS, "start processes that die again, R times in all; default 0"),
-    BY_SECONDS("min-timeout", 0, elastic.patience, "TIME",
+    BY_SECONDS("min-timeout", 0, elastic.min_timeout, "TIME",
                "end the job when it has had fewer than --min processes for\nthis long; default 60 s"),
     BY_TEXT(
         "preempt-command", 0, elastic.preemption, "COMMAND",
@@ -271,7 +271,7 @@ int by_cli_run(int argc, char **argv) {
                             .least = -1,
                             .most = -1,
                             .restarts = -1,
-                            .elastic = {.patience = 60}};
+                            .elastic = {.min_timeout = 60}};
   struct by_operands operands;
   struct by_launch_hosts hosts;
   struct crew crew = {0};

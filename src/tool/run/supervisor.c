@@ -192,9 +192,10 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
     print(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s), s->options.least);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
-    s->below_until = now + s->options.patience;
+    s->below_until = now + s->options.min_timeout;
     print(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
-          by_supervisor_active(s), s->options.least, by_print_seconds((double)s->options.patience / BY_SECOND, span));
+          by_supervisor_active(s), s->options.least,
+          by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
   }
 }
 
@@ -339,7 +340,9 @@ static void take_register(struct by_supervisor *s, int process, const struct by_
   struct process *p = &s->processes[process];
   if ((int)message->count != p->starts) return; /* of the one before, which has ended since */
   if (p->state != RUNNING) {
-    by_supervisor_refuse(s, process, "banyan run takes one member of each process that it has started");
+    by_supervisor_refuse(
+        s, process,
+        "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
     return;
   }
   p->handle = by_cli_print("%s", message->text);

@@ -14,12 +14,12 @@
 struct by_supervisor;
 
 struct by_supervisor_options {
-  const char *title;  /* of messages; borrowed */
-  int least;          /* processes; with fewer the job ends after `patience` */
-  int restarts;       /* in all */
-  uint64_t patience;  /* ns */
-  uint64_t formation; /* ns: how long the first membership waits for processes that do not register */
-  bool may_grow;      /* hosts may be added */
+  const char *title;    /* of messages; borrowed */
+  int least;            /* processes; with fewer the job ends after `min_timeout` */
+  int restarts;         /* in all */
+  uint64_t min_timeout; /* ns */
+  uint64_t formation;   /* ns: how long the first membership waits for processes that do not register */
+  bool may_grow;        /* hosts may be added */
 };
 
 struct by_supervisor_events {
