@@ -1,9 +1,9 @@
-/* sum_elastic STEPS [PAUSE]: what test_run_elastic.sh starts as each process. It counts its group's members again and
- * again, with PAUSE seconds (0.01) in between, however that changes, until STEPS are done; a newcomer begins at the
- * step at which the others are. It prints each group that it is in, and ends with 0 when the steps are done, with 3 if
- * a sum was wrong, and with 1 on an error, or if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the
- * file FOLDER/STEP at each tenth step, rank 0 writes the handles of its group to FOLDER/members, and the last
- * step is done when FOLDER/go is there. */
+/* sum_elastic STEPS [PAUSE [WAIT]]: what test_run_elastic.sh and test_partitions.sh start as each process. It counts
+ * its group's members again and again, with PAUSE seconds (0.01) in between, however that changes, for at most WAIT
+ * seconds (40) each time, until STEPS are done; a newcomer begins at the step at which the others are. It prints each
+ * group that it is in, and ends with 0 when the steps are done, with 3 if a sum was wrong, and with 1 on an error, or
+ * if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the file FOLDER/STEP at each tenth step, rank 0
+ * writes the handles of its group to FOLDER/members, and the last step is done when FOLDER/go is there. */
 #include <banyan/banyan.h>
 #include <banyan/elastic.h>
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WAIT = 40 /* s */, COUNT = 1000, WRONG = 3, WANTED = 0, HELD = 1 };
+enum { COUNT = 1000, WRONG = 3, WANTED = 0, HELD = 1 };
 
 static int fail(const char *what) {
   fprintf(stderr, "%s: %s\n", what, banyan_error_text());
@@ -85,8 +85,9 @@ int main(int argc, char **argv) {
   int steps = argc > 1 ? atoi(argv[1]) : 1, step = 0, wrong = 0;
   bool held = false;
   useconds_t pause = (useconds_t)(1e6 * (argc > 2 ? atof(argv[2]) : 0.01));
+  double wait = argc > 3 ? atof(argv[3]) : 40;
   if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create");
-  enum banyan_status status = banyan_member_start(member, WAIT, &comm);
+  enum banyan_status status = banyan_member_start(member, wait, &comm);
   if (status == BANYAN_ERR_CLOSED) {
     printf("not started: %s\n", banyan_error_text());
     return EXIT_FAILURE;
@@ -99,7 +100,7 @@ int main(int argc, char **argv) {
     if (status != BANYAN_OK) fprintf(stderr, "step %d: %s\n", step, banyan_error_text());
     banyan_comm_destroy(comm);
     comm = NULL;
-    status = banyan_member_recover(member, WAIT, &comm);
+    status = banyan_member_recover(member, wait, &comm);
     if (status == BANYAN_ERR_CLOSED) {
       printf("left at step %d: %s\n", step, banyan_error_text());
       break;

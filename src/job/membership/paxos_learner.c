@@ -82,10 +82,28 @@ void by_paxos_end(struct by_paxos *paxos, enum by_paxos_state state, const char 
   paxos->config.ended(paxos->config.context, text);
 }
 
+/* Members that seem to answer, if not all do. */
+static bool find_answering(const struct by_paxos *paxos, struct by_rank_set *out) {
+  bool all = true;
+  if (by_rank_set_init(out, paxos->membership->n) != BANYAN_OK) return false;
+  for (uint32_t i = 0; i < out->n; i++) {
+    bool answers = !by_rank_set_has(&paxos->view.suspected, i) && !by_rank_set_has(&paxos->view.dead, i);
+    if (answers) by_rank_set_add(out, i);
+    all &= answers;
+  }
+  return !all;
+}
+
 const char *by_paxos_explain(const struct by_paxos *paxos, char *text) {
-  bool proposed = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
-  if (proposed) return by_quorum_explain(paxos->membership->rule, &paxos->votes, &paxos->view.dead, text);
-  snprintf(text, BY_QUORUM_TEXT, "no member that answers could bring about a decision");
+  enum by_quorum_rule rule = paxos->membership->rule;
+  struct by_rank_set answering = {0};
+  if (paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING)
+    by_quorum_explain(rule, &paxos->votes, &paxos->view.dead, text);
+  else if (find_answering(paxos, &answering) && !by_quorum_holds(rule, &answering, &paxos->view.dead))
+    by_quorum_explain(rule, &answering, &paxos->view.dead, text);
+  else
+    snprintf(text, BY_QUORUM_TEXT, "no member that answers could bring about a decision");
+  by_rank_set_fini(&answering);
   return text;
 }
 
