@@ -31,7 +31,7 @@ struct by_carried_message {
   const char *plan; /* that the program has set: JSON, or a built-in's name. Likewise */
   size_t plan_length;
   uint32_t plan_ranks;           /* for which it was set, */
-  struct by_fingerprint plan_of; /* on these hosts: by_carried_digest */
+  struct by_fingerprint plan_of; /* on these hosts: a hash of all ranks' machines in order */
 };
 
 /* BANYAN_ERR_NO_MEMORY, else the caller frees *out, with malloc's free. */

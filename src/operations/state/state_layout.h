@@ -39,7 +39,7 @@ static inline size_t by_state_buffer_bytes(const struct banyan_state_buffer *buf
 /* A buffer with this byte of a copy, or the one before it. */
 const struct banyan_state_buffer *by_state_layout_at(const struct by_state_layout *layout, size_t offset);
 
-/* Without addresses. Each buffer takes at least BY_STATE_LAYOUT_EACH bytes. */
+/* Without addresses. */
 void by_state_layout_write(struct by_writer *writer, const struct by_state_layout *layout);
 BANYAN_CHECK enum banyan_status by_state_layout_read(const uint8_t *bytes, size_t length, struct by_state_layout **out);
 
