@@ -156,6 +156,11 @@ kill -USR1 "$job"
 ends 75
 shows '^banyan run: SIGUSR1: all processes, 4, are asked to leave$' err
 
+# Who leaves by itself keeps its slot: no other one takes its place there.
+wants 0 "$BANYAN" run --ssh ssh -H a:2 --min 1 --restarts 1 -x BANYAN_TEST_LEAVE=0 -- "$sum" 60
+shows '^banyan run: rank 0 on host a has left$' err
+shows '^\[1\] done as rank 0 of 1$' out
+
 # --- a host that is taken away, as its signal or its command says
 begin --ssh ssh -H a:1,b:2 --min 1 --restarts 9 --preempt-command "test -e $scratch/notice && echo two minutes" -- "$sum" 1000000
 reaches 10

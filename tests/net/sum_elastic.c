@@ -3,7 +3,8 @@
  * seconds (40) each time, until STEPS are done; a newcomer begins at the step at which the others are. It prints each
  * group that it is in, and ends with 0 when the steps are done, with 3 if a sum was wrong, and with 1 on an error, or
  * if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the file FOLDER/STEP at each tenth step, rank 0
- * writes the handles of its group to FOLDER/members, and the last step is done when FOLDER/go is there. */
+ * writes the handles of its group to FOLDER/members, and the last step is done when FOLDER/go is there. With
+ * BANYAN_TEST_LEAVE=RANK the process that was started as this rank leaves by itself at step 5. */
 #include <banyan/banyan.h>
 #include <banyan/elastic.h>
 
@@ -51,6 +52,11 @@ static bool is_held(void) {
   return access(path, F_OK) != 0;
 }
 
+static bool wants_to_leave(int step) {
+  const char *leaver = getenv("BANYAN_TEST_LEAVE"), *self = getenv("BANYAN_RANK");
+  return step == 5 && leaver && self && !strcmp(leaver, self);
+}
+
 /* The step at which the group goes on: where the furthest one is. */
 static enum banyan_status begin(struct banyan_comm *comm, int *step) {
   printf("rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
@@ -72,6 +78,7 @@ static enum banyan_status work(struct banyan_member *member, struct banyan_comm 
     if (status != BANYAN_OK) return status;
     for (int i = HELD + 1; i < COUNT; i++) *wrong |= numbers[i] != banyan_comm_size(comm);
     touch(++*step);
+    if (wants_to_leave(*step) && banyan_member_leave(member) != BANYAN_OK) return BANYAN_ERR_SYSTEM;
     *held = numbers[HELD] != 0;
     if (numbers[WANTED] || *wrong) return BANYAN_OK;
     usleep(pause);

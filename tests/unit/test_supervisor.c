@@ -366,6 +366,7 @@ static void test_leaving(void **state) {
   assert_false(by_supervisor_leave(w->supervisor, 2, "again"));
   expect(w, "leave 2;");
   assert_false(by_supervisor_holds(w->supervisor, 2));
+  assert_false(by_supervisor_withdrew(w->supervisor, 2));
   leave_well(w, 2);
   expect(w, "dead 0 c0;dead 1 c0;");
   expect_line(w, "rank 2 on host b has left\n");
@@ -385,6 +386,7 @@ static void test_own_wish(void **state) {
   receive(w, 1, BY_DIRECTORY_LEAVING, 0, 0, "");
   expect_line(w, "rank 1 on host a wants to leave");
   leave_well(w, 1);
+  assert_true(by_supervisor_withdrew(w->supervisor, 1));
   assert_true(by_supervisor_goes_on(w->supervisor));
   expect(w, "dead 0 b0;dead 2 b0;");
   die(w, 2, SIGKILL);

@@ -99,7 +99,15 @@ static int count_held(const struct by_elastic *e, const char *host) {
   return held;
 }
 
-static void start_more(struct by_elastic *e, const struct by_launch_host *on, int held, int n) {
+/* How many processes of a host have left by their own wish, and keep their slots. */
+static int count_withdrawn(const struct by_elastic *e, const char *host) {
+  int withdrawn = 0;
+  for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
+    withdrawn += by_supervisor_withdrew(e->supervisor, i) && !strcmp(by_supervisor_host(e->supervisor, i), host);
+  return withdrawn;
+}
+
+static void start_more(struct by_elastic *e, const struct by_launch_host *on, int local, int n) {
   struct by_launch_host *host = BY_ARENA_NEW(&e->hosts->hosts.arena, struct by_launch_host);
   if (!host) return;
   *host = *on;
@@ -107,7 +115,7 @@ static void start_more(struct by_elastic *e, const struct by_launch_host *on, in
   host->ranks = n;
   for (int i = 0; i < n; i++) by_supervisor_add(e->supervisor, host->name, now());
   print(e, "%d more process%s on host %s", n, n == 1 ? "" : "es", host->name);
-  e->events.open(e->events.context, host, held);
+  e->events.open(e->events.context, host, local);
 }
 
 /* Starts processes where there is room for them. */
@@ -115,7 +123,8 @@ static void refill(struct by_elastic *e) {
   e->refills = false;
   for (size_t i = 0; i < e->hosts->hosts.count; i++) {
     const struct by_launch_host *host = &e->hosts->hosts.items[i];
-    int held = count_held(e, host->name), room = e->options->most - by_supervisor_active(e->supervisor);
+    int held = count_held(e, host->name) + count_withdrawn(e, host->name),
+        room = e->options->most - by_supervisor_active(e->supervisor);
     int n = MIN(host->slots - held, MIN(room, BY_MOST_RANKS - by_supervisor_count(e->supervisor)));
     if (n > 0 && !e->leaving && by_supervisor_goes_on(e->supervisor) && !was_lost(e, host->name))
       start_more(e, host, held, n);

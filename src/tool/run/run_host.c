@@ -58,7 +58,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_LAUNCHER"); /* of a job that this one is in */
   if (elastic->directory)
     putenv(by_cli_print("BANYAN_LAUNCHER=%s:%d:%d", elastic->directory, job->first + index, starts));
-  set_number("BANYAN_LOCAL_SIZE", job->ranks);
+  set_number("BANYAN_LOCAL_SIZE", elastic->local + job->ranks);
   if (job->ranks == 1 || getenv("OMP_NUM_THREADS")) return;
   setenv("OMP_NUM_THREADS", "1", 1); /* else each rank starts as many threads as there are cores */
   if (index == 0)

@@ -38,7 +38,8 @@ enum state {
 
 struct process {
   enum state state;
-  bool leaving; /* was asked to, for this reason: */
+  bool leaving;   /* for this reason: */
+  bool by_itself; /* was not asked to */
   char *why;
   int starts;     /* before this one */
   int seen;       /* the last membership that it reported, see `newest`; 0: none */
@@ -147,6 +148,10 @@ bool by_supervisor_may_run(const struct by_supervisor *s, int process) {
 bool by_supervisor_holds(const struct by_supervisor *s, int process) {
   const struct process *p = &s->processes[process];
   return !p->leaving && p->state != LEFT && p->state != LOST;
+}
+
+bool by_supervisor_withdrew(const struct by_supervisor *s, int process) {
+  return s->processes[process].by_itself;
 }
 
 bool by_supervisor_goes_on(const struct by_supervisor *s) {
@@ -380,7 +385,7 @@ static void take_failure(struct by_supervisor *s, int process, const struct by_d
 static void take_leaving(struct by_supervisor *s, int process) {
   struct process *p = &s->processes[process];
   if (p->leaving || p->state == RUNNING) return;
-  p->leaving = true;
+  p->leaving = p->by_itself = true;
   p->why = by_cli_print("its own wish");
   if (p->state == REGISTERED) p->state = DEPARTING;
   print(s, "rank %d on host %s wants to leave", process, p->host);

@@ -59,6 +59,8 @@ int by_supervisor_active(const struct by_supervisor *s);
 bool by_supervisor_may_run(const struct by_supervisor *s, int process);
 /* Whether the process occupies its slot: not where it has left, is asked to, or is on a host that was lost. */
 bool by_supervisor_holds(const struct by_supervisor *s, int process);
+/* Whether it has left, or leaves, by its own wish: then no other one takes its place on its host. */
+bool by_supervisor_withdrew(const struct by_supervisor *s, int process);
 /* Whether more processes are of use: none has finished, and nothing has ended the job. */
 bool by_supervisor_goes_on(const struct by_supervisor *s);
 /* Whether the job is not over, though perhaps no process lives. */
