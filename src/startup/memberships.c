@@ -67,7 +67,7 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   BY_TRY(by_context_settings(&member->options, &settings));
   if (!settings.key || !*settings.key)
     return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY to the same secret in all "
-                                        "processes that may form a group");
+                                        "processes that may form a group, as `banyan run` does");
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
   BY_TRY(by_job_keys_derive(settings.key, false, &member->keys));

@@ -245,6 +245,12 @@ class Elastic(unittest.TestCase):
             with self.assertRaisesRegex(banyan.RequestError, "has no c after 0.1 s"):
                 store.wait(["a/b", "c"], timedelta(seconds=0.1))
 
+    def test_wrong_arguments(self):
+        with self.assertRaisesRegex(banyan.RequestError, "the state is a dict"):
+            banyan.elastic.run(lambda job: None, {"step": 0})
+        with self.assertRaisesRegex(banyan.RequestError, "every is 0"):
+            banyan.elastic.run(lambda job: None, banyan.State(step=0), every=0)
+
     def test_size(self):
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(banyan.RequestError, "size="):
             os.environ.pop("WORLD_SIZE", None)

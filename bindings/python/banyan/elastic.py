@@ -154,6 +154,10 @@ def run(function: Callable[[Job], _Result], state: State, rendezvous: Any = None
     every: of so many commits one asks whether processes want to come or leave.
     on_change: called with the job before each call of the function.
     """
+    if not isinstance(state, State):
+        raise RequestError(f"the state is a {type(state).__name__}: make a banyan.State of it")
+    if every < 1:
+        raise RequestError(f"every is {every}: it is at least 1")
     meeting = _meeting(rendezvous, size, timeout)
     world: Union[_Plain, _Torch]
     if "banyan.torch" in sys.modules:
