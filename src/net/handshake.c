@@ -70,6 +70,8 @@ enum banyan_status by_key_for_helpers(const char *text, char *out) {
 
 enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
   char helper_text[BY_HELPER_KEY_TEXT];
+  /* Else exit() frees what threads of a job still use, where the program has not destroyed it. */
+  (void)!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   if (!helps && by_key_is_for_helpers(text))
     return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own BANYAN_KEY");
   BY_TRY(by_key_for_helpers(text, helper_text));

@@ -51,15 +51,21 @@ static enum banyan_status form(struct banyan_member *member, struct by_membershi
   return status;
 }
 
-/* Which process has failed the calls of the group. */
+/* Which process has failed the calls of the group. One whose links have ended may live, and have left the group a
+ * moment before this process: it is asked. One for which a call has waited until its deadline would answer, too. */
 static void suspect_lost(const struct banyan_member *member) {
   struct by_context *context = member->current;
   if (!context) return;
   by_context_lock(context);
   uint32_t lost = context->lost;
+  bool ended = by_engine_status(context->job.engine) == BANYAN_ERR_PEER_DEAD;
   by_context_unlock(context);
-  if (lost < context->job.size)
-    by_member_service_suspect(member->service, &context->job.formed->members[lost].fingerprint);
+  if (lost >= context->job.size) return;
+  const struct by_fingerprint *fingerprint = &context->job.formed->members[lost].fingerprint;
+  if (ended)
+    by_member_service_probe(member->service, fingerprint);
+  else
+    by_member_service_suspect(member->service, fingerprint);
 }
 
 /* Whether another attempt may help. */

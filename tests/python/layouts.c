@@ -169,6 +169,35 @@ static void print_state(void) {
   end_struct();
 }
 
+static void print_interrupted(void) {
+  STRUCT(banyan_interrupted);
+  MEMBER(banyan_interrupted, communicator);
+  MEMBER(banyan_interrupted, name);
+  MEMBER(banyan_interrupted, call);
+  MEMBER(banyan_interrupted, n_calls);
+  MEMBER(banyan_interrupted, known);
+  MEMBER(banyan_interrupted, sparse);
+  MEMBER(banyan_interrupted, collective);
+  MEMBER(banyan_interrupted, dtype);
+  MEMBER(banyan_interrupted, root);
+  MEMBER(banyan_interrupted, count);
+  MEMBER(banyan_interrupted, completed);
+  MEMBER(banyan_interrupted, failed);
+  MEMBER(banyan_interrupted, not_begun);
+  MEMBER(banyan_interrupted, size);
+  MEMBER(banyan_interrupted, outcomes);
+  MEMBER(banyan_interrupted, ranks);
+  end_struct();
+  STRUCT(banyan_completion);
+  MEMBER(banyan_completion, size_of_struct);
+  MEMBER(banyan_completion, recover);
+  MEMBER(banyan_completion, argument);
+  MEMBER(banyan_completion, timeout);
+  MEMBER(banyan_completion, contributors);
+  MEMBER(banyan_completion, interruptions);
+  end_struct();
+}
+
 static void print_dtypes(void) {
   begin_enum("banyan_dtype");
   NUMBER(BANYAN_FLOAT32);
@@ -257,6 +286,7 @@ int main(void) {
   print_counters();
   print_plan_info();
   print_state();
+  print_interrupted();
   separator = "";
   printf("},\n\"enums\": {");
   print_dtypes();

@@ -52,6 +52,7 @@ class Extension(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.made = MADE
+        extension.load.cache_clear()  # of this process, which other tests had load it
         patch = mock.patch.dict(os.environ, {"BANYAN_TORCH_CACHE": str(self.folder / "cache")})
         patch.start()
         self.addCleanup(patch.stop)

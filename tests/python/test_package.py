@@ -428,7 +428,7 @@ class Package(unittest.TestCase):
                                    ("collectives.h", "banyan_call", library.Call), ("sparse.h", "banyan_sparse", library.Sparse),
                                    ("sparse.h", "banyan_sparse_call", library.SparseCall),
                                    ("submit.h", "banyan_submission", library.Submission),
-                                   ("interrupted.h", "banyan_interrupted", library.InterruptedCall)):
+                                   ("interrupted.h", "banyan_interrupted", library.Interrupted)):
             mine = [(field.rstrip("_"), ctypes.sizeof(kind)) for field, kind in ours._fields_]
             self.assertEqual(mine, list(members(header, name)), name)
 

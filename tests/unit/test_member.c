@@ -20,6 +20,7 @@ static void write_member(struct by_writer *writer, uint32_t n, const char *const
   by_write_u64(writer, 1 << 20);
   by_write_u32(writer, 7612);
   by_write_u32(writer, 1500);
+  by_write_string(writer, "");
   by_write_u32(writer, n);
   for (uint32_t i = 0; i < n; i++) by_write_string(writer, addresses[i]);
 }

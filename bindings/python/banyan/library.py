@@ -38,7 +38,7 @@ class SparseCall(ctypes.Structure):
                 ("memory", c_size_t), ("deadline", c_double), ("tables", c_size_t)]
 
 
-class InterruptedCall(ctypes.Structure):
+class Interrupted(ctypes.Structure):
     _fields_ = [("communicator", c_uint32), ("name", c_char_p), ("call", c_uint32), ("n_calls", c_uint32),
                 ("known", c_bool), ("sparse", c_bool), ("collective", c_int), ("dtype", c_int), ("root", c_int),
                 ("count", c_uint64), ("completed", c_int), ("failed", c_int), ("not_begun", c_int), ("size", c_int),
@@ -114,9 +114,9 @@ _FUNCTIONS = {
     "banyan_member_create": (_STATUS, [POINTER(Options), POINTER(c_void_p)]),
     "banyan_member_destroy": (None, [c_void_p]),
     "banyan_member_handle": (c_char_p, [c_void_p]),
-    "banyan_member_interrupted": (c_size_t, [c_void_p, POINTER(POINTER(InterruptedCall))]),
+    "banyan_member_interrupted": (c_size_t, [c_void_p, POINTER(POINTER(Interrupted))]),
     "banyan_member_allreduce": (_STATUS, [c_void_p, POINTER(c_void_p), POINTER(Call), POINTER(Completion)]),
-    "banyan_member_copy_result": (_STATUS, [c_void_p, POINTER(InterruptedCall), c_void_p, c_size_t, c_double]),
+    "banyan_member_copy_result": (_STATUS, [c_void_p, POINTER(Interrupted), c_void_p, c_size_t, c_double]),
     "banyan_comm_number": (c_uint32, [c_void_p]),
     "banyan_comm_calls": (c_uint32, [c_void_p]),
     "banyan_member_reconfigure": (_STATUS, [c_void_p, c_char_p, POINTER(c_char_p), c_int, c_double, POINTER(c_void_p)]),

@@ -19,7 +19,7 @@ from .buffers import SIZES, memory
 from .calls import ALLREDUCE, op_number
 from .comm import Communicator, _text
 from .errors import RequestError
-from .library import Call, Completion, InterruptedCall, Options, check, lib
+from .library import Call, Completion, Interrupted as CInterrupted, Options, check, lib
 
 _COLLECTIVES = ("allreduce", "reduce", "broadcast", "reduce_scatter", "allgather", "gather", "scatter", "alltoall",
                 "barrier", "send", "recv")
@@ -39,7 +39,7 @@ class Interrupted(NamedTuple):
     ranks: Tuple[Optional[int], ...]  # their ranks in the new membership
 
 
-def _interrupted(call: InterruptedCall) -> Interrupted:
+def _interrupted(call: CInterrupted) -> Interrupted:
     return Interrupted(call.communicator, call.name.decode() if call.name else None, call.call, call.n_calls,
                        _COLLECTIVES[call.collective] if call.known else None, call.sparse,
                        tuple(_OUTCOMES[call.outcomes[r]] for r in range(call.size)),
@@ -145,8 +145,8 @@ class Member:
         n = lib.banyan_member_handles(self._open(), byref(found))
         return [found[i].decode() for i in range(n)]
 
-    def _calls(self) -> "Tuple[ctypes._Pointer[InterruptedCall], int]":
-        calls = ctypes.POINTER(InterruptedCall)()
+    def _calls(self) -> "Tuple[ctypes._Pointer[CInterrupted], int]":
+        calls = ctypes.POINTER(CInterrupted)()
         return calls, int(lib.banyan_member_interrupted(self._open(), byref(calls)))
 
     def interrupted(self) -> List[Interrupted]:

@@ -100,7 +100,7 @@ static enum banyan_status run_in_service(struct by_member_service *service,
 struct report {
   struct by_member_service *service;
   struct by_fingerprint fingerprint;
-  enum { SUSPECTED, DEAD, STOPPED } what;
+  enum { LOST, SUSPECTED, DEAD, STOPPED } what;
 };
 
 static void take_report(void *context) {
@@ -108,6 +108,8 @@ static void take_report(void *context) {
   struct by_machines *machines = &report->service->machines;
   if (report->what == DEAD)
     by_machines_dead(machines, &report->fingerprint);
+  else if (report->what == LOST)
+    by_member_links_probe(report->service->links, &report->fingerprint);
   else
     by_machines_suspect(machines, &report->fingerprint);
   if (report->what == STOPPED) by_machines_request(machines);
@@ -127,6 +129,10 @@ static void post_report(struct by_member_service *service, const struct by_finge
 
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
   post_report(service, fingerprint, SUSPECTED);
+}
+
+void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
+  post_report(service, fingerprint, LOST);
 }
 
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint) {

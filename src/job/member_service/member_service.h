@@ -34,6 +34,8 @@ void by_member_service_close(struct by_member_service *service);
 /* A process does not answer, or a link to it has ended. It is left out of the next membership unless it takes part in
  * the decision. This may be wrong. */
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+/* A link to a process has ended: it is suspected if it does not answer now. */
+void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 /* Its end was seen by a launcher, an agent, or the kernel of this host. This must be true: see quorum.h. */
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 
