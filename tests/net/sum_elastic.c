@@ -17,8 +17,9 @@
 
 enum { COUNT = 1000, WRONG = 3, WANTED = 0, HELD = 1 };
 
-static int fail(const char *what) {
+static int fail(const char *what, struct banyan_member *member) {
   fprintf(stderr, "%s: %s\n", what, banyan_error_text());
+  banyan_member_destroy(member);
   return EXIT_FAILURE;
 }
 
@@ -93,13 +94,14 @@ int main(int argc, char **argv) {
   bool held = false;
   useconds_t pause = (useconds_t)(1e6 * (argc > 2 ? atof(argv[2]) : 0.01));
   double wait = argc > 3 ? atof(argv[3]) : 40;
-  if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create");
+  if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create", NULL);
   enum banyan_status status = banyan_member_start(member, wait, &comm);
   if (status == BANYAN_ERR_CLOSED) {
     printf("not started: %s\n", banyan_error_text());
+    banyan_member_destroy(member);
     return EXIT_FAILURE;
   }
-  if (status != BANYAN_OK) return fail("start");
+  if (status != BANYAN_OK) return fail("start", member);
   for (;;) {
     status = work(member, comm, &step, steps, pause, &wrong, &held);
     if (wrong) return WRONG;
@@ -112,7 +114,7 @@ int main(int argc, char **argv) {
       printf("left at step %d: %s\n", step, banyan_error_text());
       break;
     }
-    if (status != BANYAN_OK) return fail("recover");
+    if (status != BANYAN_OK) return fail("recover", member);
   }
   if (comm) printf("done as rank %d of %d\n", banyan_comm_rank(comm), banyan_comm_size(comm));
   int exit_code = comm ? EXIT_SUCCESS : EXIT_FAILURE;
