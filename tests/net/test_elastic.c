@@ -4,42 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "job.h"
+#include "members.h"
 
-enum { HANDLE = 2048, WHOLE = 1 << 20 };
-
-/* Where processes find each other's handles, in place of a store. */
-static struct board {
-  char handles[JOB_RANKS][HANDLE];
-  _Atomic int published[JOB_RANKS];
-  _Atomic bool go; /* of the test, to a process that waits for it */
-} * board;
-
-/* What a process of a test has. */
-struct self {
-  struct job *job;
-  int id;
-  struct banyan_member *member;
-  struct banyan_comm *comm;
-};
-
-static struct self begin(struct job *job, int id) {
-  struct self self = {.job = job, .id = id};
-  setenv("BANYAN_HOST", "here", 1);
-  must(banyan_member_create(NULL, &self.member));
-  snprintf(board->handles[id], HANDLE, "%s", banyan_member_handle(self.member));
-  atomic_store(&board->published[id], 1);
-  return self;
-}
-
-static void end(struct self *self) {
-  banyan_comm_destroy(self->comm);
-  banyan_member_destroy(self->member);
-}
+enum { WHOLE = 1 << 20 };
 
 static void wait_for_handles(const struct job *job) {
   for (int i = 0; i < job->n; i++)
@@ -506,7 +477,6 @@ int main(void) {
       cmocka_unit_test(test_differing_lists),
       cmocka_unit_test(test_missing_process),
   };
-  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (board == MAP_FAILED) return 1;
+  if (!board_create()) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,46 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "job.h"
 #include "member_object.h"
+#include "members.h"
 
-enum { HANDLE = 2048, WHOLE = 1 << 16, SOME_S = 30 };
-
-static struct board {
-  char handles[JOB_RANKS][HANDLE];
-  _Atomic int published[JOB_RANKS];
-  _Atomic bool go; /* of the test, to processes that wait for it */
-} * board;
+enum { WHOLE = 1 << 16, SOME_S = 30 };
 
 /* Stages of a process. */
 enum { SUMMED = 1, READY = 2, RECOVERED = 3 };
-
-/* What a process of a test has. */
-struct self {
-  struct job *job;
-  int id;
-  struct banyan_member *member;
-  struct banyan_comm *comm;
-};
-
-static struct self begin(struct job *job, int id) {
-  struct self self = {.job = job, .id = id};
-  setenv("BANYAN_HOST", "here", 1);
-  must(banyan_member_create(NULL, &self.member));
-  snprintf(board->handles[id], HANDLE, "%s", banyan_member_handle(self.member));
-  atomic_store(&board->published[id], 1);
-  return self;
-}
-
-static void end(struct self *self) {
-  banyan_comm_destroy(self->comm);
-  banyan_member_destroy(self->member);
-}
 
 static void list_handles(int n, const char **handles) {
   for (int i = 0; i < n; i++) {
@@ -553,7 +525,6 @@ int main(void) {
       cmocka_unit_test(test_wrong_calls),    cmocka_unit_test(test_divide_by_wish),
       cmocka_unit_test(test_calls_in_child),
   };
-  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (board == MAP_FAILED) return 1;
+  if (!board_create()) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
