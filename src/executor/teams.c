@@ -66,7 +66,7 @@ bool by_team_is_running(const struct by_team *team, uint32_t before) {
 void by_team_add_history(const struct by_team *team, struct by_history *to) {
   for (uint32_t i = 0; i < team->failed.n_failed; i++) by_history_add(to, &team->failed.failed[i]);
   to->lacks |= team->failed.lacks;
-  by_call_tell_past(team, to);
+  by_call_report_history(team, to);
 }
 
 uint32_t by_team_id(const struct by_team *team) {

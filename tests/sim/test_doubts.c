@@ -110,7 +110,7 @@ static void end(void) {
 static void deliver(const struct message *message) {
   struct member *to = &world.members[message->to];
   if (to->is_stopped) return;
-  (void)by_doubts_heard(to->doubts, message->from);
+  (void)by_doubts_answered(to->doubts, message->from);
   if (message->kind == QUESTION) post(to, ANSWER, message->from, 0);
   if (message->kind == DOUBT) by_doubts_questioned(to->doubts, world.now, message->from, message->rank);
   if (message->kind == SHARED) by_doubts_shared(to->doubts, message->from, message->rank);
@@ -282,7 +282,7 @@ static void test_messages_about_nobody(void **state) {
   by_doubts_shared(doubts, 1, 2); /* Nobody asked. */
   by_doubts_waits(doubts, world.now, 0, 7);
   by_doubts_waits(doubts, world.now, 0, 0);
-  assert_false(by_doubts_heard(doubts, 7));
+  assert_false(by_doubts_answered(doubts, 7));
   assert_int_equal(world.sent, 0);
   end();
 }

@@ -322,7 +322,7 @@ static struct by_history_call describe(const struct by_frame *descriptor, enum b
                                   .count = has_counts ? 0 : descriptor->count};
 }
 
-void by_call_tell_past(const struct by_team *team, struct by_history *to) {
+void by_call_report_history(const struct by_team *team, struct by_history *to) {
   uint32_t ended = team->next_call < BY_PAST ? team->next_call : BY_PAST;
   for (uint32_t i = 1; i <= ended; i++) {
     const struct by_frame *descriptor = &team->past[(team->next_call - i) % BY_PAST];

@@ -125,7 +125,7 @@ void by_call_end(struct by_call *call, enum banyan_status status);
 void by_call_drop(struct by_call *call);
 void by_call_free(struct by_call *call);
 /* Describes the calls of a team that ended last, as completed ones. */
-void by_call_tell_past(const struct by_team *team, struct by_history *to);
+void by_call_report_history(const struct by_team *team, struct by_history *to);
 /* Ends the calls of a team. Nothing refers to them any more but users that have not released them. */
 void by_calls_end(struct by_team *team);
 /* Makes *memory, of *have bytes, as large as that; what it held is lost. */

@@ -126,7 +126,7 @@ bool by_detection_handle(struct by_detection *detection, const struct by_fingerp
   const struct by_detection_events *events = &detection->options.events;
   uint32_t rank = detection->doubts ? by_membership_find(detection->membership, from) : BY_NO_MEMBER;
   bool known = rank != BY_NO_MEMBER && rank < detection->membership->n;
-  if (known && by_doubts_heard(detection->doubts, rank)) events->trust(events->context, from);
+  if (known && by_doubts_answered(detection->doubts, rank)) events->trust(events->context, from);
   if (type == BY_MEMBER_ASK)
     events->send(events->context, from, BY_MEMBER_HERE, "", 0);
   else if (known && (type == BY_MEMBER_DOUBT || type == BY_MEMBER_DOUBT_SHARED))

@@ -22,7 +22,7 @@ struct by_machine {
 
 static bool has_fact(const struct by_facts *facts, const struct by_fingerprint *fingerprint) {
   for (uint32_t i = 0; i < facts->n; i++)
-    if (memcmp(&facts->last[i], fingerprint, sizeof *fingerprint) == 0) return true;
+    if (by_fingerprint_equal(&facts->last[i], fingerprint)) return true;
   return false;
 }
 
@@ -254,7 +254,7 @@ static void keep_early(struct by_machines *machines, const struct by_fingerprint
   struct by_machine *machine = newest(machines);
   uint32_t rank = machine ? rank_of(machine, from) : UINT32_MAX;
   bool asks = message[0] == BY_PAXOS_REPORT || message[0] == BY_PAXOS_PREPARE || message[0] == BY_PAXOS_ACCEPT;
-  if (rank == UINT32_MAX || !asks || memcmp(from, &machines->self, sizeof *from) == 0) return;
+  if (rank == UINT32_MAX || !asks || by_fingerprint_equal(from, &machines->self)) return;
   struct by_early *early = &machines->early[machines->next_early++ % BY_EARLY_KEPT];
   free(early->message);
   *early = (struct by_early){.from = *from, .message = malloc(length), .length = length};
@@ -271,7 +271,7 @@ void by_machines_receive(struct by_machines *machines, const struct by_fingerpri
     return;
   }
   uint32_t rank = rank_of(machine, from);
-  if (rank == UINT32_MAX || memcmp(from, &machines->self, sizeof *from) == 0) return;
+  if (rank == UINT32_MAX || by_fingerprint_equal(from, &machines->self)) return;
   settle(machine, by_paxos_receive(machine->paxos, rank, message, length));
 }
 
@@ -306,7 +306,7 @@ static void notify_all(struct by_machines *machines, const struct by_fingerprint
     struct by_machine *machine = machines->machines[i];
     uint32_t rank = rank_of(machine, fingerprint);
     if (rank == UINT32_MAX && dead) warn(machine, by_paxos_gone(machine->paxos, fingerprint));
-    if (rank == UINT32_MAX || memcmp(fingerprint, &machines->self, sizeof *fingerprint) == 0) continue;
+    if (rank == UINT32_MAX || by_fingerprint_equal(fingerprint, &machines->self)) continue;
     enum banyan_status status = dead ? by_paxos_dead(machine->paxos, rank) : by_paxos_suspect(machine->paxos, rank);
     if (status == BANYAN_OK && machine == newest(machines) && !machine->met) status = by_paxos_request(machine->paxos);
     settle(machine, status);

@@ -73,14 +73,10 @@ static uint32_t bucket_of(const struct by_fingerprint *fingerprint) {
   return (uint32_t)(by_get_u64(fingerprint->bytes) % BUCKETS);
 }
 
-static bool equal(const struct by_fingerprint *a, const struct by_fingerprint *b) {
-  return memcmp(a, b, sizeof *a) == 0;
-}
-
 static struct peer *find(const struct by_member_links *links, const struct by_fingerprint *fingerprint) {
   struct peer *peer;
   LIST_FOREACH(peer, &links->buckets[bucket_of(fingerprint)], next)
-  if (equal(&peer->handle.fingerprint, fingerprint)) return peer;
+  if (by_fingerprint_equal(&peer->handle.fingerprint, fingerprint)) return peer;
   return NULL;
 }
 
@@ -188,11 +184,11 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   if (status == BANYAN_OK && purpose != PURPOSE_MEMBER)
     status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
   if (status == BANYAN_OK) status = learn(links, read.handle, &peer);
-  bool wrong =
-      status == BANYAN_OK && (link->dialed ? peer != link->peer : !equal(&read.to, &links->options.self->fingerprint));
+  bool wrong = status == BANYAN_OK &&
+               (link->dialed ? peer != link->peer : !by_fingerprint_equal(&read.to, &links->options.self->fingerprint));
   by_arena_fini(&scratch);
   if (wrong) status = by_fail(BANYAN_ERR_CONNECT, "another process has its place");
-  if (status == BANYAN_OK && equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
+  if (status == BANYAN_OK && by_fingerprint_equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
     status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
   if (status != BANYAN_OK) {
     by_debug("member", "a connection with %s is of no use: %s", by_stream_get_name(link->stream), banyan_error_text());

@@ -175,7 +175,7 @@ static void count_waiting(struct by_member_service *service) {
 
 static struct newcomer **find_newcomer(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
   struct newcomer **place = &service->newcomers;
-  while (*place && memcmp(&(*place)->fingerprint, fingerprint, sizeof *fingerprint) != 0) place = &(*place)->next;
+  while (*place && !by_fingerprint_equal(&(*place)->fingerprint, fingerprint)) place = &(*place)->next;
   return place;
 }
 
@@ -229,7 +229,7 @@ static void on_welcome(void *context, const struct by_membership *membership, co
   struct by_writer writer;
   for (uint32_t i = 0; i < membership->n && welcome.n < BY_WELCOME_HANDLES; i++) {
     const struct by_fingerprint *fingerprint = &membership->members[i].fingerprint;
-    bool own = memcmp(fingerprint, &service->machines.self, sizeof *fingerprint) == 0;
+    bool own = by_fingerprint_equal(fingerprint, &service->machines.self);
     const char *handle = own ? service->options.handle : by_member_links_handle(service->links, fingerprint);
     if (handle) welcome.handles[welcome.n++] = handle;
   }
@@ -264,7 +264,7 @@ static void ask(void *context) {
 /* This one is of no use. After all of them, it rests. */
 static void ask_next(struct by_member_service *service, const struct by_fingerprint *refused, const char *text) {
   struct asking *asking = &service->asking;
-  if (!asking->n || memcmp(refused, &asking->of[asking->at % asking->n], sizeof *refused) != 0) return;
+  if (!asking->n || !by_fingerprint_equal(refused, &asking->of[asking->at % asking->n])) return;
   pthread_mutex_lock(&service->lock);
   snprintf(service->why, sizeof service->why, "%.*s", TEXT - 1, text);
   pthread_mutex_unlock(&service->lock);
@@ -388,7 +388,7 @@ static bool is_kept(void *context, const struct by_fingerprint *fingerprint) {
   struct by_member_service *service = context;
   if (by_machines_has(&service->machines, fingerprint) || *find_newcomer(service, fingerprint)) return true;
   for (uint32_t i = 0; i < service->asking.n; i++)
-    if (memcmp(&service->asking.of[i], fingerprint, sizeof *fingerprint) == 0) return true;
+    if (by_fingerprint_equal(&service->asking.of[i], fingerprint)) return true;
   return false;
 }
 
@@ -418,9 +418,9 @@ static void begin_to_interrupt(struct by_member_service *service) {
 /* The first member has connections to all others until they have met, so that each notices the other's end. */
 static void connect_first(const struct by_member_service *service, const struct by_membership *newest) {
   const struct by_fingerprint *self = &service->machines.self;
-  bool first = memcmp(&newest->members[0].fingerprint, self, sizeof *self) == 0;
+  bool first = by_fingerprint_equal(&newest->members[0].fingerprint, self);
   for (uint32_t i = 0; i < (first ? newest->n : 1); i++)
-    if (memcmp(&newest->members[i].fingerprint, self, sizeof *self) != 0)
+    if (!by_fingerprint_equal(&newest->members[i].fingerprint, self))
       by_member_links_probe(service->links, &newest->members[i].fingerprint);
 }
 
@@ -612,7 +612,7 @@ static enum banyan_status do_take(struct by_member_service *service, void *argum
     const struct by_fingerprint *fingerprint = &newest->members[i].fingerprint;
     const char *handle = by_member_links_handle(service->links, fingerprint);
     taken->handles[i] = (struct by_handle){.fingerprint = *fingerprint};
-    if (memcmp(fingerprint, &service->machines.self, sizeof *fingerprint) == 0)
+    if (by_fingerprint_equal(fingerprint, &service->machines.self))
       taken->handles[i] = *service->options.self;
     else if (handle)
       BY_TRY(by_handle_parse(&service->keys.own, handle, taken->arena, &taken->handles[i]));

@@ -112,7 +112,7 @@ void by_doubts_waits(struct by_doubts *doubts, uint64_t now, uint64_t since, uin
   set_timer(doubts);
 }
 
-bool by_doubts_heard(struct by_doubts *doubts, uint32_t rank) {
+bool by_doubts_answered(struct by_doubts *doubts, uint32_t rank) {
   struct doubt *doubt = find(doubts, rank);
   if (!doubt) return false;
   forget(doubt);

@@ -39,7 +39,7 @@ void by_doubts_destroy(struct by_doubts *doubts);
 /* A call here has waited for this member since then. Called now and then, more and more rarely. */
 void by_doubts_waits(struct by_doubts *doubts, uint64_t now, uint64_t since, uint32_t rank);
 /* Anything came from this member. True: it was doubted until now. */
-bool by_doubts_heard(struct by_doubts *doubts, uint32_t rank);
+bool by_doubts_answered(struct by_doubts *doubts, uint32_t rank);
 /* Another member's `spread`, and its `share`. */
 void by_doubts_questioned(struct by_doubts *doubts, uint64_t now, uint32_t from, uint32_t rank);
 void by_doubts_shared(struct by_doubts *doubts, uint32_t from, uint32_t rank);

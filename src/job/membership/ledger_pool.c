@@ -27,7 +27,7 @@ void by_ledger_pool_fini(struct by_ledger_pool *pool) {
 static struct by_held_ledger **find(const struct by_ledger_pool *pool, const struct by_fingerprint *from,
                                     uint64_t membership) {
   struct by_held_ledger **place = (struct by_held_ledger **)(uintptr_t)&pool->first;
-  while (*place && ((*place)->membership != membership || memcmp(&(*place)->from, from, sizeof *from) != 0))
+  while (*place && ((*place)->membership != membership || !by_fingerprint_equal(&(*place)->from, from)))
     place = &(*place)->next;
   return place;
 }

@@ -6,6 +6,8 @@
 #ifndef BY_JOB_MEMBERSHIP_MEMBERSHIP_H
 #define BY_JOB_MEMBERSHIP_MEMBERSHIP_H
 
+#include <string.h>
+
 #include "quorum.h"
 
 enum {
@@ -19,6 +21,10 @@ enum {
 struct by_fingerprint {
   uint8_t bytes[BY_FINGERPRINT_BYTES];
 };
+
+static inline bool by_fingerprint_equal(const struct by_fingerprint *a, const struct by_fingerprint *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
 
 /* Flags of a member. A founder was in the last settled membership; see paxos.h. */
 enum { BY_MEMBER_FOUNDER = 1 };

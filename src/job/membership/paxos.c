@@ -231,8 +231,7 @@ enum banyan_status by_paxos_leave(struct by_paxos *paxos) {
 enum banyan_status by_paxos_join(struct by_paxos *paxos, const struct by_fingerprint *newcomer) {
   if (paxos->state == BY_PAXOS_CLOSED) {
     for (uint32_t i = 0; i < paxos->successor.n_added; i++)
-      if (memcmp(&paxos->successor.added[i], newcomer, sizeof *newcomer) == 0)
-        return by_paxos_send_welcome(paxos, newcomer, 1);
+      if (by_fingerprint_equal(&paxos->successor.added[i], newcomer)) return by_paxos_send_welcome(paxos, newcomer, 1);
   }
   if (paxos->state >= BY_PAXOS_CLOSED)
     return by_fail(BANYAN_ERR_CLOSED, "membership \"%s\" has a successor: ask a member of that to join",
@@ -244,7 +243,7 @@ enum banyan_status by_paxos_join(struct by_paxos *paxos, const struct by_fingerp
 void by_paxos_withdraw(struct by_paxos *paxos, const struct by_fingerprint *newcomer) {
   struct by_paxos_view *view = &paxos->view;
   for (uint32_t i = 0; i < view->n_newcomers; i++)
-    if (memcmp(&view->newcomers[i], newcomer, sizeof *newcomer) == 0) {
+    if (by_fingerprint_equal(&view->newcomers[i], newcomer)) {
       view->newcomers[i] = view->newcomers[--view->n_newcomers];
       return;
     }

@@ -56,7 +56,7 @@ void by_paxos_view_fini(struct by_paxos_view *view) {
 bool by_paxos_view_add(struct by_paxos_view *view, const struct by_fingerprint *newcomer) {
   uint32_t n = view->n_newcomers;
   for (uint32_t i = 0; i < n; i++)
-    if (memcmp(&view->newcomers[i], newcomer, sizeof *newcomer) == 0) return false;
+    if (by_fingerprint_equal(&view->newcomers[i], newcomer)) return false;
   if (n == BY_NEWCOMERS_MOST) return false;
   if ((n & (n - 1)) == 0) {
     struct by_fingerprint *room = realloc(view->newcomers, (n ? 2 * (size_t)n : 1) * sizeof *room);
