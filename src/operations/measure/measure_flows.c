@@ -112,8 +112,9 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
     struct slot *at = &s->slots[slot];
     if (at->holds != FREE) continue;
     *at = (struct slot){.holds = MESSAGE, .begun = by_seconds_since(s->start)};
-    /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed. */
-    double end = e->warm_up + e->lasts + e->margin - (e->one_way ? stream->took : 0);
+    /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed.
+     * These begin when its answer comes, and arrive as much later again. */
+    double end = e->warm_up + e->lasts + e->margin - (e->one_way ? 2 * stream->took : 0);
     if (stream->sends && at->begun <= end && stream->due < stream->allowed)
       at->more = (uint8_t)MIN(stream->allowed - stream->due, MOST_MORE);
     stream->due += at->more;

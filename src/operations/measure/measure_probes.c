@@ -15,6 +15,9 @@ enum {
   LINK_LIKELY_BLOCK = 8 << 10 /* of a link of which nothing is known */
 };
 
+/* Messages of a link that wait for each other: what is under way at the end has to drain. */
+enum { LINK_DEPTH = 5 };
+
 enum { FAR_LEAST_BLOCK = 1 << 10, FAR_MOST_BLOCK = 64 << 10 };
 
 /* Flows with longer round trips go in small messages, for fewer of them. With what all ranks agree on, that takes so
@@ -24,7 +27,7 @@ static const double far_takes = 11.5, far_exceeds = 1.25;
 static const double warm_up = 0.006, lasts = 0.014, warm_up_trips = 8, lasts_trips = 4, margin = 0.002;
 
 static const struct by_measure_pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
-static const struct by_measure_pace link_pace = {2e-3, 1.5, BY_MEASURE_DEPTH, 48, true};
+static const struct by_measure_pace link_pace = {2e-3, 1.5, LINK_DEPTH, 48, true};
 
 /* Hosts group by group; `groups` has room for n. */
 static void order_hosts(const struct by_topology *topology, uint32_t n, const char **groups, uint32_t *order) {
