@@ -464,7 +464,7 @@ uint64_t by_engine_still_since(const struct by_engine *engine) {
 /* A call's deadline has passed. The ranks that it waits for may wait for others: rank 0 knows more. */
 static void is_late(struct by_engine *engine, const struct by_call *call, uint64_t now) {
   const struct by_engine_options *options = &engine->options;
-  char what[160], who[256], passed[256], text[BY_TEXT_BYTES];
+  char what[160], who[256], passed[256], text[1024];
   if (engine->verdict_at && now < engine->verdict_at) return;
   describe_missing(call, who, sizeof who);
   snprintf(passed, sizeof passed, "the deadline of call %u, %s, passed", call->exchange.descriptor.call,
