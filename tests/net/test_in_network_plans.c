@@ -405,8 +405,8 @@ static void finish(struct job *job) {
   request(job, LAST);
   for (int r = 0; r < RANKS; r++) job_wait_rank(job, r);
   for (int r = 0; r < RANKS; r++) job_check_exit(job, r);
+  expect_cells(job, 0, 0); /* switches notice that rank 0 has gone */
   for (int p = S1; p < H; p++) job_signal(job, p, SIGKILL);
-  expect_cells(job, 0, 0);
 }
 
 static struct job make_job(uint64_t seed) {

@@ -257,26 +257,34 @@ void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t 
     link_or_propose(pending);
 }
 
-/* The one of a communicator that is queued, or the one that is under way. */
-static struct by_pending_switch *find_of(const struct by_plan_switching *switching, uint32_t comm, bool queued) {
+/* The one of a communicator that is under way. */
+static struct by_pending_switch *find_started(const struct by_plan_switching *switching, uint32_t comm) {
   struct by_pending_switch *pending;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as below */
   LIST_FOREACH(pending, &switching->pending, entry)
-  if (pending->comm == comm && (pending->state == BY_SWITCH_QUEUED) == queued) break;
+  if (pending->comm == comm && pending->state != BY_SWITCH_QUEUED) break;
+  return pending;
+}
+
+/* The one that is queued: a new plan, or one that repeats the plan in use. */
+static struct by_pending_switch *find_queued(const struct by_plan_switching *switching, uint32_t comm, bool repeats) {
+  struct by_pending_switch *pending;
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as below */
+  LIST_FOREACH(pending, &switching->pending, entry)
+  if (pending->comm == comm && pending->state == BY_SWITCH_QUEUED && pending->repeats == repeats) break;
   return pending;
 }
 
 static bool holds_up_another(const struct by_pending_switch *pending) {
-  if ((pending->state != BY_SWITCH_LINKING && pending->state != BY_SWITCH_GROWING) ||
-      under_way(pending) <= LINKS_ALONE_S * BY_SECOND)
-    return false;
-  const struct by_pending_switch *queued = find_of(pending->switching, pending->comm, true);
-  return queued && !queued->repeats;
+  return (pending->state == BY_SWITCH_LINKING || pending->state == BY_SWITCH_GROWING) &&
+         under_way(pending) > LINKS_ALONE_S * BY_SECOND && find_queued(pending->switching, pending->comm, false);
 }
 
-/* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
+/* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last.
+ * New plans go before one that repeats the plan in use. */
 static bool may_start(const struct by_pending_switch *pending) {
-  return !find_of(pending->switching, pending->comm, false) && !view_of(pending).taken;
+  return !find_started(pending->switching, pending->comm) && !view_of(pending).taken &&
+         !(pending->repeats && find_queued(pending->switching, pending->comm, false));
 }
 
 static bool is_due(const struct by_pending_switch *pending) {
@@ -403,7 +411,7 @@ static uint32_t find_silent(const struct by_pending_switch *pending) {
 
 static void too_late(void *argument) {
   struct by_pending_switch *pending = argument;
-  const struct by_pending_switch *before = find_of(pending->switching, pending->comm, false);
+  const struct by_pending_switch *before = find_started(pending->switching, pending->comm);
   if (pending->state == BY_SWITCH_LINKING)
     give_up(pending, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
   else if (pending->state == BY_SWITCH_GROWING)
@@ -423,12 +431,12 @@ static void too_late(void *argument) {
 static void begin(void *argument) {
   struct by_pending_switch *pending = argument;
   struct by_plan_switching *switching = pending->switching;
-  struct by_pending_switch *before = find_of(switching, pending->comm, true);
-  bool yields = before && by_pending_switch_is_made(pending) && before->plan->origin.supplied;
-  if (before && !yields && !pending->repeats) give_up(before, replaced);
+  struct by_pending_switch *before = find_queued(switching, pending->comm, pending->repeats);
+  bool yields = before && !pending->repeats && by_pending_switch_is_made(pending) && before->plan->origin.supplied;
+  if (before && !yields) give_up(before, replaced);
   LIST_INSERT_HEAD(&switching->pending, pending, entry);
-  if (yields || (before && pending->repeats)) {
-    give_up(pending, yields ? users : replaced);
+  if (yields) {
+    give_up(pending, users);
     return;
   }
   if (may_start(pending)) {

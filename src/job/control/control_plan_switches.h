@@ -1,6 +1,7 @@
 /* Plan switches at the control connections: rank 0 asks and decides, the others answer. Of a communicator one plan
  * switch is under way at a time. What is proposed meanwhile waits until that is decided on, since a rank that proposes
  * faster than messages go to and fro would otherwise drop each for the next one; of those that wait, the latest stays.
+ * A plan that repeats the one in use waits beside it, as it is wanted again where the other one is not used.
  * On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_PLAN_SWITCHES_H
 #define BY_JOB_CONTROL_CONTROL_PLAN_SWITCHES_H
