@@ -23,7 +23,9 @@ enum {
   TRIED_MOST = 800,    /* and bytes of what was tried */
   ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting, or to leave that came again */
   NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
-  ROOT_MS = 500        /* for rank 0 to send who is missing */
+  ROOT_MS = 500,       /* for rank 0 to send who is missing */
+  LAST_MS = 20,        /* for its last messages, */
+  LATE_MS = 5000       /* and for those that do not know yet that lists differ */
 };
 
 /* ---- rank 0 */
@@ -197,6 +199,33 @@ static void helper_left(struct by_control_meeting *meeting, uint32_t process) {
 
 /* ---- rank 0: hellos */
 
+/* Of those that form a membership of the same name, from the same list or another one. */
+static void inform(struct by_control_meeting *meeting, const struct by_join *hello) {
+  const struct by_job *job = meeting->peers->job;
+  struct by_handle handle;
+  struct by_arena scratch;
+  by_arena_init(&scratch);
+  bool known = by_handle_parse(&meeting->peers->keys.own, hello->member.handle, &scratch, &handle) == BANYAN_OK;
+  for (uint32_t r = 0; known && meeting->informed && r < job->size; r++)
+    meeting->informed[r] |= by_fingerprint_equal(&handle.fingerprint, &job->role.formation->handles[r].fingerprint);
+  by_arena_fini(&scratch);
+}
+
+static void inform_all(struct by_control_meeting *meeting, const char *text) {
+  const struct by_job *job = meeting->peers->job;
+  meeting->informed = BY_ARENA_ARRAY(&meeting->peers->job->arena, bool, job->size);
+  for (uint32_t r = 0; meeting->informed && r < job->size; r++)
+    meeting->informed[r] = !r || meeting->peers->of_process[r];
+  refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
+}
+
+/* Others of the list may come later than the first one that differs, and would wait for an answer in vain. */
+static bool have_all_been_informed(const struct by_control_meeting *meeting) {
+  uint32_t r = 0;
+  while (meeting->informed && r < meeting->peers->job->size && meeting->informed[r]) r++;
+  return !meeting->informed || r == meeting->peers->job->size;
+}
+
 /* It forms another membership: it comes again, perhaps after this one is formed. Under the same name it never will. */
 static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
                                 const struct by_join *hello) {
@@ -211,7 +240,8 @@ static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_co
            "on host %s, which has %u, or by another BANYAN_QUORUM: give all the same handles in the same order",
            hello->member.host, hello->size, meeting->peers->job->members[0].host, formation->membership->n);
   by_control_peer_refuse(peer, BANYAN_ERR_MISMATCH, text);
-  refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
+  inform_all(meeting, text);
+  inform(meeting, hello);
 }
 
 static void joins(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
@@ -228,10 +258,13 @@ static void joins(struct by_control_meeting *meeting, struct by_control_peer *pe
 /* The start has failed already: this one is notified, too, unless it comes for another membership. */
 static void comes_too_late(struct by_control_meeting *meeting, struct by_control_peer *peer,
                            const struct by_join *hello) {
-  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != meeting->peers->job->membership)
+  const struct by_job *job = meeting->peers->job;
+  bool differs = meeting->informed && hello->name == job->role.formation->name;
+  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != job->membership && !differs)
     by_stream_refuse(peer->stream);
   else
     by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
+  if (differs) inform(meeting, hello);
 }
 
 /* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
@@ -537,7 +570,10 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   }
   if (meeting->done) return BANYAN_OK;
   bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
-  uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : 20) * BY_MILLISECOND;
+  uint64_t late = by_loop_now(job->loop) + LATE_MS * BY_MILLISECOND;
+  while (!have_all_been_informed(meeting) && by_loop_now(job->loop) < late)
+    (void)!by_loop_run_once(job->loop, 10 * BY_MILLISECOND);
+  uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : LAST_MS) * BY_MILLISECOND;
   while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
   return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);
 }

@@ -32,6 +32,7 @@ struct by_control_meeting {
   uint32_t absent;             /* which, while the timer is set, */
   char absent_text[TEXT_MOST]; /* and why there will be no job without it */
   char failed[TEXT_MOST];      /* why the last connection of an unknown process failed; "": none did */
+  bool *informed;              /* of a formation: rank -> it has been sent that lists differ; NULL: they do not */
   /* others: */
   struct by_dialer *dialer; /* to rank 0, until this process has joined */
   uint32_t hangups;         /* of rank 0, one after the other, before its welcome */
