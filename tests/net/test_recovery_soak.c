@@ -1,6 +1,8 @@
 /* Processes of a group are killed at random moments, in calls, in the midst of a recovery, while they join; others take
  * their places. Every sum must be right, and every process must come forward. BANYAN_TEST_LONGER=N kills N times as
- * many. Prints how long it took from a death to the next sum of all that are left. */
+ * many. Prints how long it took from a death to the next sum of all that are left. With BANYAN_TEST_CLUSTER=FOLDER
+ * processes are on four hosts, which have agents at FOLDER/h0 to FOLDER/h3, and die less often, so that plans of a
+ * manager come; see test_recovery_cluster.sh. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +18,8 @@
 #include "job.h"
 #include "member_object.h"
 
-enum { MOST = 8, HANDLE = 2048, DEATHS = 4096, KILLS = 5, RECOVER_S = 60, HANG_S = 60, LARGE = 1 << 16 };
+enum { MOST = 8, HOSTS = 4, HANDLE = 2048, DEATHS = 4096, KILLS = 5, RECOVER_S = 60, HANG_S = 60, LARGE = 1 << 16 };
+enum { SHOWN = 50 /* kills between two lines about how far a long run is */ };
 
 /* How a process ends by itself. */
 enum { EXIT_CLOSED = 7, EXIT_WRONG = 8, EXIT_FAILED = 9 };
@@ -108,6 +111,18 @@ static void enter(void) {
   if (status != BANYAN_OK) quit(status == BANYAN_ERR_CLOSED ? EXIT_CLOSED : EXIT_FAILED, "joining");
 }
 
+static const char *cluster(void) {
+  return getenv("BANYAN_TEST_CLUSTER");
+}
+
+static void set_host(int slot) {
+  char host[8] = "here", agent[HANDLE] = "off";
+  if (cluster()) snprintf(host, sizeof host, "h%d", slot % HOSTS);
+  if (cluster()) snprintf(agent, sizeof agent, "%s/%s", cluster(), host);
+  setenv("BANYAN_HOST", host, 1);
+  setenv("BANYAN_AGENT", agent, 1);
+}
+
 static _Noreturn void be_process(int slot, int n, const char *transport, bool proof) {
   static int numbers[LARGE];
   pthread_t thread;
@@ -115,8 +130,7 @@ static _Noreturn void be_process(int slot, int n, const char *transport, bool pr
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int s = 1; s < 32; s++) signal(s, SIG_DFL);
   setenv("BANYAN_KEY", "a secret of this test", 1);
-  setenv("BANYAN_AGENT", "off", 1);
-  setenv("BANYAN_HOST", "here", 1);
+  set_host(slot);
   setenv("BANYAN_TRANSPORT", transport, 1);
   setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1); /* else the last founder may die, see decision 107 */
   self.slot = slot;
@@ -251,7 +265,7 @@ static void kill_one(struct run *run, int slot) {
 /* Kills one process, and perhaps another one soon after; the places are taken again. */
 static void disturb(struct run *run) {
   const struct soak *soak = &run->soak;
-  job_doze(&run->rng, 20000);
+  job_doze(&run->rng, cluster() ? 600000 : 20000);
   int first = (int)by_rng_below(&run->rng, (uint64_t)soak->n), second = first;
   kill_one(run, first);
   double at = job_now();
@@ -305,7 +319,12 @@ static void soak(struct soak what) {
   wait_for_sums(run, began, what.n);
   atomic_store(&board->begun, true);
   int fds = atomic_load(&board->slots[0].fds), kilobytes = atomic_load(&board->slots[0].kilobytes);
-  while (run->kills < what.kills) disturb(run);
+  for (int shown = SHOWN; run->kills < what.kills; disturb(run)) {
+    if (run->kills < shown) continue;
+    print_message("%d processes, %s: %d of %d kills, %.0f s\n", what.n, what.transport, run->kills, what.kills,
+                  job_now() - began);
+    shown += SHOWN;
+  }
   report(run, fds, kilobytes);
   assert_int_equal(atomic_load(&board->wrong), 0);
   stop_all(run);
@@ -315,6 +334,11 @@ static void soak(struct soak what) {
 static void test_soak(void **state) {
   (void)state;
   int kills = job_rounds(KILLS);
+  if (cluster()) {
+    soak((struct soak){.n = 4, .kills = kills, .twice = 4, .transport = "tcp", .proof = true, .seed = job_seed(4)});
+    soak((struct soak){.n = 8, .kills = kills, .twice = 4, .transport = "auto", .proof = true, .seed = job_seed(5)});
+    return;
+  }
   soak((struct soak){.n = 4, .kills = kills, .transport = "auto", .seed = job_seed(0)});
   soak((struct soak){.n = 4, .kills = kills, .twice = 3, .transport = "tcp", .proof = true, .seed = job_seed(1)});
   soak((struct soak){.n = 8, .kills = kills, .twice = 3, .transport = "auto", .proof = true, .seed = job_seed(2)});
