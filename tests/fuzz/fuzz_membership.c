@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, DOUBT, KINDS };
+enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, SUSPICION, KINDS };
 enum { MEMBERS = 5, EXCLUDED = 1, SELF = 1, ROOM = 1 << 16, MESSAGES = 64 };
 
 static struct by_membership *make_membership(void) {
@@ -94,13 +94,13 @@ static void read_hello(const uint8_t *data, size_t size) {
   by_arena_fini(&arena);
 }
 
-static void read_doubt(const uint8_t *data, size_t size) {
-  struct by_member_doubt doubt;
-  uint8_t bytes[BY_DOUBT_BYTES];
+static void read_suspicion(const uint8_t *data, size_t size) {
+  struct by_member_suspicion suspicion;
+  uint8_t bytes[BY_SUSPICION_BYTES];
   struct by_writer writer;
-  if (by_member_doubt_read(data, size, &doubt) != BANYAN_OK) return;
+  if (by_member_suspicion_read(data, size, &suspicion) != BANYAN_OK) return;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_member_doubt_write(&writer, &doubt);
+  by_member_suspicion_write(&writer, &suspicion);
   assert(writer.length == size && !memcmp(bytes, data, size));
 }
 
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case WELCOME: read_welcome(data + 1, size - 1); break;
   case HELLO: read_hello(data + 1, size - 1); break;
   case HANDLES: read_handles(data + 1, size - 1); break;
-  case DOUBT: read_doubt(data + 1, size - 1); break;
+  case SUSPICION: read_suspicion(data + 1, size - 1); break;
   default: run_machine(data + 1, size - 1); break;
   }
   return 0;

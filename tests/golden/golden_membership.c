@@ -156,13 +156,13 @@ static void test_frames(void **state) {
   assert_ok(by_member_welcome_read(bytes, writer.length, &arena, &again));
   assert_true(again.n == 2 && again.length == 5);
   assert_string_equal(again.handles[1], welcome.handles[1]);
-  struct by_member_doubt doubt = {0x1122334455667788, 7}, doubt_again;
+  struct by_member_suspicion suspicion = {0x1122334455667788, 7}, suspicion_again;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_member_doubt_write(&writer, &doubt);
-  golden_bytes("doubt about a member", bytes, writer.length);
-  assert_ok(by_member_doubt_read(bytes, writer.length, &doubt_again));
-  assert_true(doubt_again.number == doubt.number && doubt_again.rank == doubt.rank);
-  assert_status(by_member_doubt_read(bytes, writer.length - 1, &doubt_again), BANYAN_ERR_PROTOCOL);
+  by_member_suspicion_write(&writer, &suspicion);
+  golden_bytes("suspicion of a member", bytes, writer.length);
+  assert_ok(by_member_suspicion_read(bytes, writer.length, &suspicion_again));
+  assert_true(suspicion_again.number == suspicion.number && suspicion_again.rank == suspicion.rank);
+  assert_status(by_member_suspicion_read(bytes, writer.length - 1, &suspicion_again), BANYAN_ERR_PROTOCOL);
   by_arena_fini(&arena);
 }
 

@@ -91,9 +91,9 @@ static bool has_closed(const struct by_control_peer *peer) {
  * packets get lost. */
 static bool may_have_left(struct by_control_peer *before) {
   uint64_t now = by_loop_now(before->peers->job->loop);
-  if (!before->doubted_at) before->doubted_at = now;
+  if (!before->claimed_at) before->claimed_at = now;
   return before->state == BY_PEER_LEAVING || has_closed(before) ||
-         now - before->doubted_at < ABSENCE_MS * BY_MILLISECOND;
+         now - before->claimed_at < ABSENCE_MS * BY_MILLISECOND;
 }
 
 /* A process that has left, or died, comes for the next job at this address: its rank 0 will listen here when this one

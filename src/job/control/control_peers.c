@@ -12,7 +12,7 @@
 
 enum {
   UNAUTHENTICATED = 96, /* connections beyond the number of ranks */
-  DOUBT_MS = 1500       /* longer without a sign of life than between the kernel's probes */
+  SUSPECT_MS = 1500     /* longer without a sign of life than between the kernel's probes */
 };
 
 /* ---- members */
@@ -107,11 +107,11 @@ static uint32_t silence_limit(const struct by_control_peers *peers) {
 }
 
 static bool is_quiet(const struct by_control_peer *peer, struct by_quiet *out) {
-  return by_socket_get_quiet(by_stream_get_fd(peer->stream), out) && out->milliseconds >= DOUBT_MS;
+  return by_socket_get_quiet(by_stream_get_fd(peer->stream), out) && out->milliseconds >= SUSPECT_MS;
 }
 
 static void look_again(struct by_control_peers *peers, uint32_t quiet) {
-  uint32_t limit = silence_limit(peers), delay = quiet < limit ? limit - quiet : DOUBT_MS;
+  uint32_t limit = silence_limit(peers), delay = quiet < limit ? limit - quiet : SUSPECT_MS;
   uint64_t at = by_loop_now(peers->job->loop) + delay * BY_MILLISECOND;
   if (!by_timer_is_set(&peers->silence) || at < peers->silence.at)
     by_loop_set_timer(peers->job->loop, &peers->silence, at);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "death_watch.h"
-#include "doubts.h"
 #include "log.h"
 #include "member_message.h"
+#include "suspicion.h"
 
 enum { ANSWER_S = 3 /* for an answer to a question on behalf of others; less if the silence is */ };
 
@@ -17,7 +17,7 @@ struct by_detection {
   struct by_detection_options options;
   struct by_death_watch *watch;           /* NULL: it cannot be done here */
   const struct by_membership *membership; /* NULL: none, */
-  struct by_doubts *doubts;               /* and none of these then */
+  struct by_suspicion *suspicion;         /* and none of these then */
   struct by_timer timer;
 };
 
@@ -33,11 +33,11 @@ static void send_to(const struct by_detection *detection, uint32_t to, uint16_t 
   events->send(events->context, process_of(detection, to), type, payload, length);
 }
 
-static void send_doubt(const struct by_detection *detection, uint32_t to, uint16_t type, uint32_t rank) {
-  uint8_t bytes[BY_DOUBT_BYTES];
+static void send_suspicion(const struct by_detection *detection, uint32_t to, uint16_t type, uint32_t rank) {
+  uint8_t bytes[BY_SUSPICION_BYTES];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_member_doubt_write(&writer, &(struct by_member_doubt){detection->membership->number, rank});
+  by_member_suspicion_write(&writer, &(struct by_member_suspicion){detection->membership->number, rank});
   send_to(detection, to, type, bytes, writer.length);
 }
 
@@ -51,7 +51,7 @@ static void on_spread(void *context, uint32_t rank) {
           detection->membership->name);
   for (uint32_t to = 0; to < detection->membership->n; to++) {
     bool self = memcmp(process_of(detection, to), &detection->options.self->fingerprint, BY_DEATH_ID) == 0;
-    if (!self && to != rank) send_doubt(detection, to, BY_MEMBER_DOUBT, rank);
+    if (!self && to != rank) send_suspicion(detection, to, BY_MEMBER_SUSPICION, rank);
   }
 }
 
@@ -59,7 +59,7 @@ static void on_share(void *context, uint32_t to, uint32_t rank) {
   const struct by_detection *detection = context;
   const struct by_detection_events *events = &detection->options.events;
   events->suspect(events->context, process_of(detection, rank));
-  send_doubt(detection, to, BY_MEMBER_DOUBT_SHARED, rank);
+  send_suspicion(detection, to, BY_MEMBER_SUSPICION_SHARED, rank);
 }
 
 static void on_stopped(void *context, uint32_t rank) {
@@ -77,61 +77,63 @@ static void on_set_timer(void *context, uint64_t at) {
 
 static void expired(void *context) {
   struct by_detection *detection = context;
-  if (detection->doubts) by_doubts_timer(detection->doubts, by_loop_now(detection->options.loop));
+  if (detection->suspicion) by_suspicion_timer(detection->suspicion, by_loop_now(detection->options.loop));
 }
 
 enum banyan_status by_detection_enter(struct by_detection *detection, const struct by_membership *membership) {
   by_loop_cancel_timer(&detection->timer);
-  by_doubts_destroy(detection->doubts);
-  detection->doubts = NULL;
+  by_suspicion_destroy(detection->suspicion);
+  detection->suspicion = NULL;
   detection->membership = membership;
   if (!membership) return BANYAN_OK;
   double silence = detection->options.silence;
-  struct by_doubts_config config = {.n = membership->n,
-                                    .self = by_membership_find(membership, &detection->options.self->fingerprint),
-                                    .silence = by_clock_from_seconds(silence),
-                                    .answer_timeout = by_clock_from_seconds(fmin(silence, ANSWER_S)),
-                                    .ask = on_ask,
-                                    .spread = on_spread,
-                                    .share = on_share,
-                                    .stopped = on_stopped,
-                                    .set_timer = on_set_timer,
-                                    .context = detection};
-  return by_doubts_create(&config, &detection->doubts);
+  struct by_suspicion_config config = {.n = membership->n,
+                                       .self = by_membership_find(membership, &detection->options.self->fingerprint),
+                                       .silence = by_clock_from_seconds(silence),
+                                       .answer_timeout = by_clock_from_seconds(fmin(silence, ANSWER_S)),
+                                       .ask = on_ask,
+                                       .spread = on_spread,
+                                       .share = on_share,
+                                       .stopped = on_stopped,
+                                       .set_timer = on_set_timer,
+                                       .context = detection};
+  return by_suspicion_create(&config, &detection->suspicion);
 }
 
 void by_detection_waits(struct by_detection *detection, uint64_t number, uint64_t since, const uint32_t *ranks,
                         uint32_t n) {
-  if (!detection->doubts || detection->membership->number != number) return;
+  if (!detection->suspicion || detection->membership->number != number) return;
   uint64_t now = by_loop_now(detection->options.loop);
-  for (uint32_t i = 0; i < n; i++) by_doubts_waits(detection->doubts, now, since, ranks[i]);
+  for (uint32_t i = 0; i < n; i++) by_suspicion_waits(detection->suspicion, now, since, ranks[i]);
 }
 
 /* ---- frames */
 
-static void handle_doubt(struct by_detection *detection, uint32_t from, uint16_t type, const void *payload,
-                         size_t length) {
-  struct by_member_doubt doubt;
-  if (by_member_doubt_read(payload, length, &doubt) != BANYAN_OK || doubt.number != detection->membership->number)
+static void handle_suspicion(struct by_detection *detection, uint32_t from, uint16_t type, const void *payload,
+                             size_t length) {
+  struct by_member_suspicion suspicion;
+  if (by_member_suspicion_read(payload, length, &suspicion) != BANYAN_OK ||
+      suspicion.number != detection->membership->number)
     return;
-  if (type == BY_MEMBER_DOUBT)
-    by_doubts_questioned(detection->doubts, by_loop_now(detection->options.loop), from, doubt.rank);
+  if (type == BY_MEMBER_SUSPICION)
+    by_suspicion_questioned(detection->suspicion, by_loop_now(detection->options.loop), from, suspicion.rank);
   else
-    by_doubts_shared(detection->doubts, from, doubt.rank);
+    by_suspicion_shared(detection->suspicion, from, suspicion.rank);
 }
 
 /* A process that is in no group any more answers as well: it runs. */
 bool by_detection_handle(struct by_detection *detection, const struct by_fingerprint *from, uint16_t type,
                          const void *payload, size_t length) {
   const struct by_detection_events *events = &detection->options.events;
-  uint32_t rank = detection->doubts ? by_membership_find(detection->membership, from) : BY_NO_MEMBER;
+  uint32_t rank = detection->suspicion ? by_membership_find(detection->membership, from) : BY_NO_MEMBER;
   bool known = rank != BY_NO_MEMBER && rank < detection->membership->n;
-  if (known && by_doubts_answered(detection->doubts, rank)) events->trust(events->context, from);
+  if (known && by_suspicion_answered(detection->suspicion, rank)) events->trust(events->context, from);
   if (type == BY_MEMBER_ASK)
     events->send(events->context, from, BY_MEMBER_HERE, "", 0);
-  else if (known && (type == BY_MEMBER_DOUBT || type == BY_MEMBER_DOUBT_SHARED))
-    handle_doubt(detection, rank, type, payload, length);
-  return type == BY_MEMBER_ASK || type == BY_MEMBER_HERE || type == BY_MEMBER_DOUBT || type == BY_MEMBER_DOUBT_SHARED;
+  else if (known && (type == BY_MEMBER_SUSPICION || type == BY_MEMBER_SUSPICION_SHARED))
+    handle_suspicion(detection, rank, type, payload, length);
+  return type == BY_MEMBER_ASK || type == BY_MEMBER_HERE || type == BY_MEMBER_SUSPICION ||
+         type == BY_MEMBER_SUSPICION_SHARED;
 }
 
 /* ---- processes of this host */
@@ -188,7 +190,7 @@ enum banyan_status by_detection_create(const struct by_detection_options *option
 void by_detection_destroy(struct by_detection *detection) {
   if (!detection) return;
   by_loop_cancel_timer(&detection->timer);
-  by_doubts_destroy(detection->doubts);
+  by_suspicion_destroy(detection->suspicion);
   by_death_watch_destroy(detection->watch);
   free(detection);
 }

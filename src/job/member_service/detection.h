@@ -1,5 +1,6 @@
 /* What a member's service finds out about other processes by itself: proofs of this host's kernel that processes have
- * ended (death_watch.h), and members that are stopped while others wait for them (doubts.h). On the loop's thread. */
+ * ended (death_watch.h), and members that are stopped while others wait for them (suspicion.h). On the loop's thread.
+ */
 #ifndef BY_JOB_MEMBER_SERVICE_DETECTION_H
 #define BY_JOB_MEMBER_SERVICE_DETECTION_H
 

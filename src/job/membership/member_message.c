@@ -37,15 +37,15 @@ enum banyan_status by_member_welcome_read(const void *bytes, size_t length, stru
   return by_reader_check(&reader, "a welcome to a group");
 }
 
-void by_member_doubt_write(struct by_writer *writer, const struct by_member_doubt *doubt) {
-  by_write_u64(writer, doubt->number);
-  by_write_u32(writer, doubt->rank);
+void by_member_suspicion_write(struct by_writer *writer, const struct by_member_suspicion *suspicion) {
+  by_write_u64(writer, suspicion->number);
+  by_write_u32(writer, suspicion->rank);
 }
 
-enum banyan_status by_member_doubt_read(const void *bytes, size_t length, struct by_member_doubt *out) {
+enum banyan_status by_member_suspicion_read(const void *bytes, size_t length, struct by_member_suspicion *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   out->number = by_read_u64(&reader);
   out->rank = by_read_u32(&reader);
-  return by_reader_check(&reader, "a doubt about a member");
+  return by_reader_check(&reader, "a suspicion of a member");
 }

@@ -14,8 +14,8 @@ enum by_member_frame {
   BY_MEMBER_LATE,      /* the number of a membership: others wait for the receiver's program */
   BY_MEMBER_ASK,       /* empty: does the receiver's process run? */
   BY_MEMBER_HERE,      /* empty: it does */
-  BY_MEMBER_DOUBT,     /* by_member_doubt: a member does not answer the sender. Does it answer the receiver? */
-  BY_MEMBER_DOUBT_SHARED, /* by_member_doubt: it does not */
+  BY_MEMBER_SUSPICION, /* by_member_suspicion: a member does not answer the sender. Does it answer the receiver? */
+  BY_MEMBER_SUSPICION_SHARED, /* by_member_suspicion: it does not */
 };
 
 enum { BY_WELCOME_HANDLES = 64, BY_AWAY_MOST = 1024 };
@@ -31,14 +31,15 @@ BANYAN_CHECK enum banyan_status by_member_hello_read(const void *bytes, size_t l
                                                      struct by_member_hello *out);
 
 /* A member that does not answer, of the membership with this number. */
-struct by_member_doubt {
+struct by_member_suspicion {
   uint64_t number;
   uint32_t rank;
 };
-enum { BY_DOUBT_BYTES = 12 };
-void by_member_doubt_write(struct by_writer *writer, const struct by_member_doubt *doubt);
+enum { BY_SUSPICION_BYTES = 12 };
+void by_member_suspicion_write(struct by_writer *writer, const struct by_member_suspicion *suspicion);
 /* BANYAN_ERR_PROTOCOL. */
-BANYAN_CHECK enum banyan_status by_member_doubt_read(const void *bytes, size_t length, struct by_member_doubt *out);
+BANYAN_CHECK enum banyan_status by_member_suspicion_read(const void *bytes, size_t length,
+                                                         struct by_member_suspicion *out);
 
 /* A paxos WELCOME, and how members of the new membership are reached. Its first one is among them. */
 struct by_member_welcome {

@@ -1,17 +1,17 @@
-/* Members of a group that doubt each other, in virtual time: a member that is stopped is found if most of the others
+/* Members of a group that suspect each other, in virtual time: a member that is stopped is found if most of the others
  * can tell, and a member that answers most of them never is. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "clock.h"
-#include "doubts.h"
 #include "rng.h"
+#include "suspicion.h"
 
 enum { MEMBERS = 33, MESSAGES = 1 << 16, SILENCE_S = 12, ANSWER_S = 3, SEEDS = 500 };
 #define END (400 * BY_SECOND)
 
-enum kind { QUESTION, ANSWER, DOUBT, SHARED };
+enum kind { QUESTION, ANSWER, SUSPICION, SHARED };
 
 struct message {
   enum kind kind;
@@ -23,7 +23,7 @@ struct world;
 
 struct member {
   struct world *world;
-  struct by_doubts *doubts;
+  struct by_suspicion *suspicion;
   uint32_t rank;
   bool is_stopped;
   bool waits_for[MEMBERS];
@@ -60,7 +60,7 @@ static void ask(void *context, uint32_t rank) {
 static void spread(void *context, uint32_t rank) {
   struct member *member = context;
   for (uint32_t to = 0; to < member->world->n; to++)
-    if (to != rank && to != member->rank) post(member, DOUBT, to, rank);
+    if (to != rank && to != member->rank) post(member, SUSPICION, to, rank);
 }
 
 static void share(void *context, uint32_t to, uint32_t rank) {
@@ -89,37 +89,37 @@ static void begin(uint32_t n, uint64_t seed) {
                               .timer = UINT64_MAX,
                               .next_wait = world.now + 2 * BY_SECOND + by_rng_next(&world.rng) % (20 * BY_MILLISECOND),
                               .wait_after = 4 * BY_SECOND};
-    struct by_doubts_config config = {.n = n,
-                                      .self = r,
-                                      .silence = SILENCE_S * BY_SECOND,
-                                      .answer_timeout = ANSWER_S * BY_SECOND,
-                                      .ask = ask,
-                                      .spread = spread,
-                                      .share = share,
-                                      .stopped = stopped,
-                                      .set_timer = set_timer,
-                                      .context = member};
-    assert_ok(by_doubts_create(&config, &member->doubts));
+    struct by_suspicion_config config = {.n = n,
+                                         .self = r,
+                                         .silence = SILENCE_S * BY_SECOND,
+                                         .answer_timeout = ANSWER_S * BY_SECOND,
+                                         .ask = ask,
+                                         .spread = spread,
+                                         .share = share,
+                                         .stopped = stopped,
+                                         .set_timer = set_timer,
+                                         .context = member};
+    assert_ok(by_suspicion_create(&config, &member->suspicion));
   }
 }
 
 static void end(void) {
-  for (uint32_t r = 0; r < world.n; r++) by_doubts_destroy(world.members[r].doubts);
+  for (uint32_t r = 0; r < world.n; r++) by_suspicion_destroy(world.members[r].suspicion);
 }
 
 static void deliver(const struct message *message) {
   struct member *to = &world.members[message->to];
   if (to->is_stopped) return;
-  (void)by_doubts_answered(to->doubts, message->from);
+  (void)by_suspicion_answered(to->suspicion, message->from);
   if (message->kind == QUESTION) post(to, ANSWER, message->from, 0);
-  if (message->kind == DOUBT) by_doubts_questioned(to->doubts, world.now, message->from, message->rank);
-  if (message->kind == SHARED) by_doubts_shared(to->doubts, message->from, message->rank);
+  if (message->kind == SUSPICION) by_suspicion_questioned(to->suspicion, world.now, message->from, message->rank);
+  if (message->kind == SHARED) by_suspicion_shared(to->suspicion, message->from, message->rank);
 }
 
 static void call_waits(struct member *member) {
   uint64_t since = BY_SECOND;
   for (uint32_t r = 0; r < world.n; r++)
-    if (member->waits_for[r]) by_doubts_waits(member->doubts, world.now, since, r);
+    if (member->waits_for[r]) by_suspicion_waits(member->suspicion, world.now, since, r);
   member->next_wait += member->wait_after + by_rng_next(&world.rng) % (20 * BY_MILLISECOND);
   member->wait_after *= 2;
 }
@@ -140,7 +140,7 @@ static void step(void) {
     if (member->next_wait <= world.now) call_waits(member);
     if (member->timer > world.now) continue;
     member->timer = UINT64_MAX;
-    by_doubts_timer(member->doubts, world.now);
+    by_suspicion_timer(member->suspicion, world.now);
   }
 }
 
@@ -244,13 +244,13 @@ static void test_member_that_goes_on_in_time_stays(void **state) {
 static void test_calls_in_between_count(void **state) {
   (void)state;
   begin(3, 1);
-  struct by_doubts *doubts = world.members[0].doubts;
+  struct by_suspicion *suspicion = world.members[0].suspicion;
   world.apart[2][0] = true; /* The first answer is lost. */
-  by_doubts_waits(doubts, BY_SECOND, 0, 2);
+  by_suspicion_waits(suspicion, BY_SECOND, 0, 2);
   world.sent = 0;
-  by_doubts_waits(doubts, 100 * BY_SECOND, 98 * BY_SECOND, 2);
-  by_doubts_timer(doubts, 102 * BY_SECOND);
-  assert_int_equal(world.sent, 1); /* A question, and no doubt. */
+  by_suspicion_waits(suspicion, 100 * BY_SECOND, 98 * BY_SECOND, 2);
+  by_suspicion_timer(suspicion, 102 * BY_SECOND);
+  assert_int_equal(world.sent, 1); /* A question, and no suspicion yet. */
   end();
 }
 
@@ -272,17 +272,17 @@ static void test_several_are_stopped(void **state) {
 static void test_messages_about_nobody(void **state) {
   (void)state;
   begin(3, 1);
-  struct by_doubts *doubts = world.members[0].doubts;
-  by_doubts_questioned(doubts, world.now, 1, 7);
-  by_doubts_questioned(doubts, world.now, 7, 1);
-  by_doubts_questioned(doubts, world.now, 1, 0);
-  by_doubts_questioned(doubts, world.now, 1, 1);
-  by_doubts_shared(doubts, 7, 1);
-  by_doubts_shared(doubts, 1, 7);
-  by_doubts_shared(doubts, 1, 2); /* Nobody asked. */
-  by_doubts_waits(doubts, world.now, 0, 7);
-  by_doubts_waits(doubts, world.now, 0, 0);
-  assert_false(by_doubts_answered(doubts, 7));
+  struct by_suspicion *suspicion = world.members[0].suspicion;
+  by_suspicion_questioned(suspicion, world.now, 1, 7);
+  by_suspicion_questioned(suspicion, world.now, 7, 1);
+  by_suspicion_questioned(suspicion, world.now, 1, 0);
+  by_suspicion_questioned(suspicion, world.now, 1, 1);
+  by_suspicion_shared(suspicion, 7, 1);
+  by_suspicion_shared(suspicion, 1, 7);
+  by_suspicion_shared(suspicion, 1, 2); /* Nobody asked. */
+  by_suspicion_waits(suspicion, world.now, 0, 7);
+  by_suspicion_waits(suspicion, world.now, 0, 0);
+  assert_false(by_suspicion_answered(suspicion, 7));
   assert_int_equal(world.sent, 0);
   end();
 }
@@ -346,5 +346,5 @@ int main(void) {
       cmocka_unit_test(test_messages_about_nobody),
       cmocka_unit_test(test_random),
   };
-  return cmocka_run_group_tests_name("doubts", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("suspicion", tests, NULL, NULL);
 }
