@@ -7,7 +7,7 @@
 #include "check.h"
 
 enum {
-  DELAY = 1000,   /* of a machine's timer */
+  DELAY = 300,    /* of a machine's timer */
   TICKS = 500,    /* between two looks at other processes */
   SILENCE = 3000, /* then a process is suspected */
   MEETING = 4000, /* that the first member waits for others; they wait three times as long for it */

@@ -7,6 +7,8 @@
 
 #include "log.h"
 
+enum { ASK_MS = 300 /* before what a member has not answered is sent again first */ };
+
 struct by_machine {
   struct by_machines *machines;
   struct by_membership *membership;
@@ -136,7 +138,7 @@ static enum banyan_status make_machine(struct by_machines *machines, struct by_m
   by_timer_init(&machine->timer, expired, machine);
   struct by_paxos_config config = {.membership = membership,
                                    .self = self,
-                                   .delay = BY_SECOND,
+                                   .delay = ASK_MS * BY_MILLISECOND,
                                    .send = on_send,
                                    .welcome = on_welcome,
                                    .set_timer = on_set_timer,
@@ -327,6 +329,12 @@ void by_machines_trust(struct by_machines *machines, const struct by_fingerprint
     uint32_t rank = rank_of(machines->machines[i], fingerprint);
     if (rank != UINT32_MAX) by_paxos_trust(machines->machines[i]->paxos, rank);
   }
+}
+
+void by_machines_remind(struct by_machines *machines, const struct by_fingerprint *fingerprint) {
+  struct by_machine *machine = newest(machines);
+  uint32_t rank = machine ? rank_of(machine, fingerprint) : UINT32_MAX;
+  if (rank != UINT32_MAX) settle(machine, by_paxos_remind(machine->paxos, rank));
 }
 
 void by_machines_leave(struct by_machines *machines) {

@@ -76,6 +76,8 @@ void by_machines_formed(struct by_machines *machines, uint64_t number);
 void by_machines_suspect(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_dead(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_trust(struct by_machines *machines, const struct by_fingerprint *fingerprint);
+/* What was sent to this process may be lost: what it has not answered is sent again. */
+void by_machines_remind(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 /* This process wants to leave: with the next change, or the first one of its first membership. */
 void by_machines_leave(struct by_machines *machines);
 /* Others wait in vain for the program of this process, in this membership. */

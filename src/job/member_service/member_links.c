@@ -207,10 +207,11 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   link->used = by_loop_now(links->options.loop);
   peer->dials = false;
   by_loop_cancel_timer(&peer->retry);
+  bool silent = STAILQ_EMPTY(&peer->waiting);
   flush(link);
   if (!by_timer_is_set(&links->idle)) by_loop_set_delay(links->options.loop, &links->idle, IDLE_S * BY_SECOND);
   struct by_fingerprint to = peer->handle.fingerprint;
-  links->options.events.reached(links->options.events.context, &to);
+  links->options.events.reached(links->options.events.context, &to, silent);
 }
 
 static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
@@ -238,7 +239,11 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
     return;
   }
   struct by_fingerprint to = peer->handle.fingerprint;
-  if (open && !find_open(peer)) links->options.events.lost(links->options.events.context, &to);
+  if (!open) return;
+  if (find_open(peer)) /* by which what this one has lost can be sent */
+    links->options.events.reached(links->options.events.context, &to, true);
+  else
+    links->options.events.lost(links->options.events.context, &to);
 }
 
 /* NULL: out of memory. */

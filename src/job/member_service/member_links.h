@@ -13,8 +13,9 @@ struct by_member_links;
 struct by_member_links_events {
   /* A frame other than a hello. The payload is gone when this returns. */
   void (*frame)(void *context, const struct by_fingerprint *from, uint16_t type, const void *payload, size_t length);
-  /* There is a connection to this process. */
-  void (*reached)(void *context, const struct by_fingerprint *to);
+  /* There is a connection to this process. `silent`: nothing waited for it, so what was sent before may be lost: with
+   * a connection that has ended, or since the process was unknown then. */
+  void (*reached)(void *context, const struct by_fingerprint *to, bool silent);
   /* Its last connection has ended. */
   void (*lost)(void *context, const struct by_fingerprint *to);
   /* None of its addresses can be connected to, or another process answers there. What was to be sent is forgotten. */

@@ -318,9 +318,10 @@ static void on_frame(void *context, const struct by_fingerprint *from, uint16_t 
   }
 }
 
-static void on_reached(void *context, const struct by_fingerprint *to) {
+static void on_reached(void *context, const struct by_fingerprint *to, bool silent) {
   struct by_member_service *service = context;
   by_machines_trust(&service->machines, to);
+  if (silent) by_machines_remind(&service->machines, to);
 }
 
 static void on_lost(void *context, const struct by_fingerprint *to) {

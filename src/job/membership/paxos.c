@@ -8,8 +8,9 @@
 #include "paxos_object.h"
 
 enum {
+  FOLLOWS = 2,     /* and those that it gives another member's round, more than that needs to ask all */
   WAITS = 2,       /* timers that a member waits for one coordinator */
-  TIMERS_MOST = 24 /* then the machine ends */
+  TIMERS_MOST = 20 /* then the machine ends */
 };
 
 /* ---- who proposes */
@@ -74,7 +75,7 @@ static void follow(struct by_paxos *paxos, uint64_t ballot) {
     by_paxos_arm(paxos); /* else the timer goes on, so that rounds of others cannot delay the end */
   if (ballot > paxos->promised || paxos->state == BY_PAXOS_QUIET) {
     paxos->state = BY_PAXOS_WAITING;
-    paxos->followed = true;
+    paxos->followed = FOLLOWS;
   }
   paxos->promised = ballot;
 }
@@ -201,7 +202,7 @@ enum banyan_status by_paxos_timer(struct by_paxos *paxos) {
   }
   if (paxos->state != BY_PAXOS_WAITING) return by_paxos_ask_again(paxos);
   if (paxos->followed) { /* its round is given a time */
-    paxos->followed = false;
+    paxos->followed--;
     by_paxos_wait(paxos);
     return report(paxos, (uint32_t)(paxos->promised % paxos->n));
   }
@@ -252,6 +253,19 @@ void by_paxos_withdraw(struct by_paxos *paxos, const struct by_fingerprint *newc
 void by_paxos_trust(struct by_paxos *paxos, uint32_t rank) {
   assert(rank < paxos->n);
   by_rank_set_remove(&paxos->view.suspected, rank);
+}
+
+enum banyan_status by_paxos_remind(struct by_paxos *paxos, uint32_t rank) {
+  assert(rank < paxos->n);
+  switch (paxos->state) {
+  case BY_PAXOS_WAITING: {
+    bool proposes = paxos->followed && paxos->promised % paxos->n == rank;
+    return proposes || find_coordinator(paxos) == rank ? report(paxos, rank) : BANYAN_OK;
+  }
+  case BY_PAXOS_PREPARING:
+  case BY_PAXOS_ACCEPTING: return by_paxos_ask_member(paxos, rank);
+  default: return BANYAN_OK;
+  }
 }
 
 /* Whether no process that was excluded can go on by itself any more, or has done so. If there were such, that is known

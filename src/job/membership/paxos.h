@@ -25,7 +25,7 @@ struct by_paxos_config {
   uint32_t self;
   uint64_t seed;                 /* of random delays */
   uint8_t root[BY_SECRET_BYTES]; /* secret random bytes, from which the secrets of own proposals are derived */
-  uint64_t delay;                /* of the timer, before a member is asked again; of any unit */
+  uint64_t delay;                /* of the timer, before a member is asked again first; of any unit */
   /* To a member. The bytes are valid during the call. */
   void (*send)(void *context, uint32_t to, const void *message, size_t length);
   /* A WELCOME to a newcomer. */
@@ -72,6 +72,8 @@ BANYAN_CHECK enum banyan_status by_paxos_join(struct by_paxos *paxos, const stru
 void by_paxos_withdraw(struct by_paxos *paxos, const struct by_fingerprint *newcomer);
 /* A suspected member answers again. */
 void by_paxos_trust(struct by_paxos *paxos, uint32_t rank);
+/* A member can be reached, and what was sent to it before may be lost: sends again what it has not answered. */
+BANYAN_CHECK enum banyan_status by_paxos_remind(struct by_paxos *paxos, uint32_t rank);
 /* All members of the machine's membership have met in it. */
 BANYAN_CHECK enum banyan_status by_paxos_formed(struct by_paxos *paxos);
 /* A process that was excluded before has ended, or its death is proven. Others are ignored. */

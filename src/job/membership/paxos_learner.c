@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REASON_BYTES = 1024 };
+enum { REASON_BYTES = 1024, SHIFT_MOST = 6 /* of the timer: the longest is 64 times the first */ };
 
 /* ---- values */
 
@@ -65,8 +65,15 @@ enum banyan_status by_paxos_reply(struct by_paxos *paxos, uint32_t to, struct by
   return BANYAN_OK;
 }
 
+/* A proposer asks again after a short while, since a message may be lost, then after two and four times that. Others
+ * wait four times as long from the start, and longer once they have begun rounds in vain, so that a round is not
+ * overtaken before it has asked often enough. It grows with the change, too, and is random, so that proposers that
+ * collide come apart. */
 void by_paxos_arm(struct by_paxos *paxos) {
-  double delay = (double)(paxos->config.delay << (paxos->timers < 12 ? paxos->timers / 4 : 3));
+  bool proposes = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
+  uint32_t shift = (proposes ? paxos->asks : 2 + paxos->rounds) + paxos->timers / 4;
+  if (proposes && paxos->asks > 2) shift = 2 + paxos->timers / 4;
+  double delay = (double)(paxos->config.delay << (shift < SHIFT_MOST ? shift : SHIFT_MOST));
   paxos->config.set_timer(paxos->config.context, (uint64_t)(delay * (1 + by_rng_unit(&paxos->rng))));
 }
 

@@ -20,10 +20,10 @@ struct by_paxos {
   enum by_paxos_state state;
   struct by_paxos_view view; /* what this member knows */
   bool formed;
-  uint32_t timers; /* that went off since the change began */
-  uint32_t waits;  /* those while waiting */
-  bool asked;      /* others want this member to propose */
-  bool followed;   /* another member has begun a round since the last timer */
+  uint32_t timers;   /* that went off since the change began */
+  uint32_t waits;    /* those while waiting */
+  bool asked;        /* others want this member to propose */
+  uint32_t followed; /* timers that are left to the round that another member has begun */
   /* The acceptor. */
   uint64_t promised, accepted;
   struct by_paxos_value accepted_value;
@@ -34,6 +34,7 @@ struct by_paxos {
   struct by_rank_set targets; /* members that the proposal is sent to */
   uint32_t *suspicions;       /* of those that made promises, by rank */
   uint32_t asks;
+  uint32_t rounds; /* that this member has begun in this change */
   uint64_t best;
   struct by_paxos_value proposal; /* that of the highest ballot in the promises; then what is proposed */
   /* The learner. */
@@ -73,6 +74,8 @@ BANYAN_CHECK enum banyan_status by_paxos_begin_round(struct by_paxos *paxos);
 BANYAN_CHECK enum banyan_status by_paxos_check_votes(struct by_paxos *paxos);
 /* After the timer. */
 BANYAN_CHECK enum banyan_status by_paxos_ask_again(struct by_paxos *paxos);
+/* In a round: sends its request once more to a member, unless that has voted. */
+BANYAN_CHECK enum banyan_status by_paxos_ask_member(struct by_paxos *paxos, uint32_t rank);
 /* A promise of the round. */
 BANYAN_CHECK enum banyan_status by_paxos_add_promise(struct by_paxos *paxos, uint32_t from,
                                                      const struct by_paxos_message *message);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKS = 3 /* times that members are asked before the round goes on without them */ };
+enum { ASKS = 4 /* times that members are asked before the round goes on without them */ };
 
 static bool has_quorum(const struct by_paxos *paxos, const struct by_rank_set *votes, const struct by_rank_set *dead) {
   return by_quorum_holds(paxos->membership->rule, votes, dead);
@@ -117,20 +117,35 @@ static enum banyan_status find_targets(struct by_paxos *paxos) {
   return status;
 }
 
-static enum banyan_status ask_to_accept(struct by_paxos *paxos) {
+/* The request of the round, to members from `first` to before `end` whose votes are missing. */
+static enum banyan_status send_request(struct by_paxos *paxos, uint32_t first, uint32_t end) {
+  struct by_paxos_message message = {
+      .kind = BY_PAXOS_PREPARE, .ballot = paxos->ballot, .view.dead = paxos->ballot_dead};
+  bool accepting = paxos->state == BY_PAXOS_ACCEPTING;
   struct by_rank_set missing;
+  if (accepting) {
+    message.kind = BY_PAXOS_ACCEPT;
+    message.value = paxos->proposal.bytes;
+    message.length = paxos->proposal.length;
+  }
   BY_TRY(by_rank_set_init(&missing, paxos->n));
-  for (uint32_t i = 0; i < paxos->n; i++)
-    if (by_rank_set_has(&paxos->targets, i) && !by_rank_set_has(&paxos->votes, i)) by_rank_set_add(&missing, i);
-  enum banyan_status status = by_paxos_send(paxos, &missing,
-                                            (struct by_paxos_message){.kind = BY_PAXOS_ACCEPT,
-                                                                      .ballot = paxos->ballot,
-                                                                      .view.dead = paxos->ballot_dead,
-                                                                      .value = paxos->proposal.bytes,
-                                                                      .length = paxos->proposal.length});
+  for (uint32_t i = first; i < end; i++) {
+    bool wanted = accepting ? by_rank_set_has(&paxos->targets, i) : !by_rank_set_has(&paxos->view.dead, i);
+    if (wanted && !by_rank_set_has(&paxos->votes, i)) by_rank_set_add(&missing, i);
+  }
+  enum banyan_status status = by_paxos_send(paxos, &missing, message);
   by_rank_set_fini(&missing);
-  if (status == BANYAN_OK) by_paxos_arm(paxos);
   return status;
+}
+
+static enum banyan_status ask(struct by_paxos *paxos) {
+  BY_TRY(send_request(paxos, 0, paxos->n));
+  by_paxos_arm(paxos);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paxos_ask_member(struct by_paxos *paxos, uint32_t rank) {
+  return send_request(paxos, rank, rank + 1);
 }
 
 static enum banyan_status check_acceptances(struct by_paxos *paxos) {
@@ -151,21 +166,8 @@ static enum banyan_status propose(struct by_paxos *paxos) {
   BY_TRY(by_paxos_set_value(&paxos->accepted_value, paxos->proposal.bytes, paxos->proposal.length));
   paxos->accepted = paxos->ballot;
   by_rank_set_add(&paxos->votes, paxos->config.self);
-  BY_TRY(ask_to_accept(paxos));
+  BY_TRY(ask(paxos));
   return check_acceptances(paxos);
-}
-
-static enum banyan_status ask_to_promise(struct by_paxos *paxos) {
-  struct by_rank_set missing;
-  BY_TRY(by_rank_set_init(&missing, paxos->n));
-  for (uint32_t i = 0; i < paxos->n; i++)
-    if (!by_rank_set_has(&paxos->view.dead, i) && !by_rank_set_has(&paxos->votes, i)) by_rank_set_add(&missing, i);
-  enum banyan_status status = by_paxos_send(
-      paxos, &missing,
-      (struct by_paxos_message){.kind = BY_PAXOS_PREPARE, .ballot = paxos->ballot, .view.dead = paxos->ballot_dead});
-  by_rank_set_fini(&missing);
-  if (status == BANYAN_OK) by_paxos_arm(paxos);
-  return status;
 }
 
 static bool all_answered(const struct by_paxos *paxos) {
@@ -198,7 +200,8 @@ enum banyan_status by_paxos_begin_round(struct by_paxos *paxos) {
   if (!paxos->suspicions) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a change of members");
   paxos->ballot = paxos->promised = paxos->highest = ballot;
   paxos->state = BY_PAXOS_PREPARING;
-  paxos->followed = false;
+  paxos->followed = 0;
+  paxos->rounds++;
   paxos->asks = 0;
   by_rank_set_clear(&paxos->votes);
   by_rank_set_clear(&paxos->ballot_dead);
@@ -209,7 +212,7 @@ enum banyan_status by_paxos_begin_round(struct by_paxos *paxos) {
   paxos->best = paxos->accepted;
   if (paxos->best)
     BY_TRY(by_paxos_set_value(&paxos->proposal, paxos->accepted_value.bytes, paxos->accepted_value.length));
-  BY_TRY(ask_to_promise(paxos));
+  BY_TRY(ask(paxos));
   return check_promises(paxos);
 }
 
@@ -229,8 +232,7 @@ enum banyan_status by_paxos_check_votes(struct by_paxos *paxos) {
 
 enum banyan_status by_paxos_ask_again(struct by_paxos *paxos) {
   paxos->asks++;
-  if (paxos->state == BY_PAXOS_ACCEPTING)
-    return paxos->asks >= ASKS ? by_paxos_begin_round(paxos) : ask_to_accept(paxos);
+  if (paxos->state == BY_PAXOS_ACCEPTING) return paxos->asks >= ASKS ? by_paxos_begin_round(paxos) : ask(paxos);
   BY_TRY(check_promises(paxos));
-  return paxos->state == BY_PAXOS_PREPARING ? ask_to_promise(paxos) : BANYAN_OK;
+  return paxos->state == BY_PAXOS_PREPARING ? ask(paxos) : BANYAN_OK;
 }
