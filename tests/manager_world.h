@@ -66,6 +66,8 @@ struct world {
   } asked[WORLD_HOSTS];
   unsigned serves, server_rests; /* servers that were asked, and released */
   uint32_t trees;                /* of the server that was last asked */
+  uint64_t offer;                /* the number of the last offer of hosts, */
+  char offered[256];             /* and their names, with blanks between them */
 };
 
 static struct world_job *world_find(struct world *w, const char *id) {
@@ -129,6 +131,13 @@ static void deliver_message(void *context, void *connection, const struct by_clu
     w->n_cells = message->n_cells;
     for (uint32_t i = 0; i < w->n_cells; i++) w->cells[i] = message->cells[i].slots;
     w->answers++;
+    break;
+  case BY_MESSAGE_OFFERED:
+    w->offer = message->number;
+    w->offered[0] = '\0';
+    for (uint32_t i = 0; i < message->n_hosts; i++)
+      snprintf(w->offered + strlen(w->offered), sizeof w->offered - strlen(w->offered), "%s%s", i ? " " : "",
+               message->hosts[i]);
     break;
   default: break;
   }

@@ -185,6 +185,14 @@ static void test_helpers(void **state) {
           (struct by_cluster_message){.type = BY_MESSAGE_HELPING, .job = JOB, .helper = "h9", .why = "it has ended"});
 }
 
+static void test_offers(void **state) {
+  static const char *const hosts[] = {"h3", "h4"};
+  (void)state;
+  cluster("wanted", (struct by_cluster_message){.type = BY_MESSAGE_WANTED, .number = 7, .count = 2});
+  cluster("offered",
+          (struct by_cluster_message){.type = BY_MESSAGE_OFFERED, .number = 7, .n_hosts = 2, .hosts = hosts});
+}
+
 static void test_cells(void **state) {
   static const struct by_cluster_cells cells[2] = {
       {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
@@ -286,10 +294,10 @@ static void test_replies(void **state) {
 
 int golden_lines(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_hellos),    cmocka_unit_test(test_jobs),     cmocka_unit_test(test_reports),
-      cmocka_unit_test(test_plans),     cmocka_unit_test(test_helpers),  cmocka_unit_test(test_cells),
-      cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_requests), cmocka_unit_test(test_replies),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_hellos),  cmocka_unit_test(test_jobs),      cmocka_unit_test(test_reports),
+      cmocka_unit_test(test_plans),   cmocka_unit_test(test_helpers),   cmocka_unit_test(test_offers),
+      cmocka_unit_test(test_cells),   cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_requests),
+      cmocka_unit_test(test_replies), cmocka_unit_test(golden_end),
   };
   golden_begin("lines", "JSON between ranks, agents and the manager, and between jobs and switches.");
   return cmocka_run_group_tests(tests, NULL, NULL);

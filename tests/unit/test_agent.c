@@ -621,6 +621,30 @@ static void test_servers(void **state) {
   drop_all();
 }
 
+/* Launchers that ask for hosts each get their own answer, at once where there is no manager. */
+static void test_offers(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  struct by_agent_rank *a = come(&zero, 1000), *b = come(&one, 1001);
+  assert_true(type(a, "{\"type\":\"wanted\",\"number\":0,\"count\":2}"));
+  must_hold(zero.lines[0], "{\"type\":\"offered\",\"number\":1,\"hosts\":[]}");
+  connect_manager();
+  manager_sends("{\"type\":\"welcome\",\"version\":3,\"interval\":2,\"rate\":0}");
+  assert_true(type(a, "{\"type\":\"wanted\",\"number\":0,\"count\":3}"));
+  must_hold(last_with(&world.manager, "wanted"), "\"number\":1,\"count\":3");
+  assert_true(type(b, "{\"type\":\"wanted\",\"number\":1,\"count\":4}"));
+  must_hold(last_with(&world.manager, "wanted"), "\"number\":2,\"count\":4");
+  manager_sends("{\"type\":\"offered\",\"number\":2,\"hosts\":[\"h7\"]}");
+  assert_int_equal(zero.n, 1);
+  must_hold(one.lines[0], "\"hosts\":[\"h7\"]");
+  manager_sends("{\"type\":\"offered\",\"number\":0,\"hosts\":[\"h7\"]}"); /* nobody's */
+  by_agent_rank_gone(world.agent, b, world.now);
+  manager_sends("{\"type\":\"offered\",\"number\":2,\"hosts\":[\"h8\"]}");
+  assert_int_equal(zero.n, 1);
+  forget(&one);
+  drop_all();
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
@@ -644,6 +668,7 @@ int main(void) {
                                      cmocka_unit_test(test_again),
                                      cmocka_unit_test(test_helpers),
                                      cmocka_unit_test(test_servers),
+                                     cmocka_unit_test(test_offers),
                                      cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

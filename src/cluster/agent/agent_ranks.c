@@ -114,6 +114,12 @@ bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_clus
   return false;
 }
 
+void by_agent_ranks_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer) {
+  const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all);
+  while (rank && rank->wants != offer->number) rank = LIST_NEXT(rank, entry);
+  if (rank && offer->number) send_message(agent, rank, offer);
+}
+
 static void send_refusal(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
   struct by_cluster_message message = {.type = BY_MESSAGE_REFUSED, .why = why};
   agent->ranks.n_refused++;
@@ -456,8 +462,25 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
   return BANYAN_OK;
 }
 
+/* A launcher asks the manager for hosts, and asks again if no answer comes. Without a manager there are none. */
+static void handle_wanted(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
+                          uint64_t now) {
+  enum { BYTES = 64 };
+  if (!rank->wants) rank->wants = ++agent->ranks.n_wants;
+  struct by_cluster_message wanted = {.type = BY_MESSAGE_WANTED, .number = rank->wants, .count = message->count};
+  struct by_cluster_message none = {.type = BY_MESSAGE_OFFERED, .number = rank->wants};
+  if (agent->session.state != BY_SESSION_WELCOME)
+    send_message(agent, rank, &none);
+  else if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now))
+    by_agent_session_send(agent, &wanted, now);
+}
+
 static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *rank,
                                  const struct by_cluster_message *message, uint64_t now) {
+  if (message->type == BY_MESSAGE_WANTED && !rank->job) {
+    handle_wanted(agent, rank, message, now);
+    return BANYAN_OK;
+  }
   if (message->type == BY_MESSAGE_HELLO) return handle_hello(agent, rank, message, now);
   if (!rank->job)
     return by_fail(BANYAN_ERR_PROTOCOL, "received \"%s\" before \"hello\"", by_cluster_type_name(message->type));

@@ -126,6 +126,7 @@ struct by_agent_rank {
   struct by_agent_user *user;
   struct by_budget budget;  /* of what it sends */
   struct by_agent_job *job; /* NULL: no hello yet */
+  uint64_t wants;           /* a launcher that asks for hosts: its number; 0: it is none */
   uint32_t rank;
   struct by_agent_usage usage;
   uint64_t rated_at, rated_sent; /* from where on its rate is measured */
@@ -144,6 +145,7 @@ struct by_agent_ranks {
   LIST_HEAD(, by_agent_rank) all;
   uint32_t n;
   uint64_t n_refused; /* lines that were not taken */
+  uint64_t n_wants;   /* launchers that have asked for hosts so far */
 };
 
 void by_agent_ranks_init(struct by_agent *agent, uint64_t now);
@@ -154,6 +156,8 @@ void by_agent_ranks_fini(struct by_agent *agent);
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message);
 /* To rank 0 of the message's job. False: it is not here. */
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message);
+/* To the launcher of the message's number, if it is still there. */
+void by_agent_ranks_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);
 /* Whether a line may be passed on to the manager now. NULL: one of the agent's own. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
 

@@ -59,8 +59,9 @@ struct by_manager_host {
   const char *name; /* of a machine that is not in the topology, its own */
   uint32_t node;    /* BY_NOWHERE: not in the topology */
   struct by_manager_peer *agent;
-  double parted; /* when the last one went */
-  bool may_help; /* the agent offers it, and the manager allows it */
+  double parted;        /* when the last one went */
+  double offered_until; /* it was offered to a job, which has this long to use it; manager_offers.c */
+  bool may_help;        /* the agent offers it, and the manager allows it */
   bool may_serve;
   struct by_manager_adds *adds; /* as the last agent has described it; NULL: it does not add */
   uint32_t n_interfaces;

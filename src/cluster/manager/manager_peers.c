@@ -8,6 +8,7 @@
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_job.h"
+#include "manager_offers.h"
 #include "manager_plans.h"
 
 enum { JOBS_OF_ONE = 512 /* of one certificate */ };
@@ -201,6 +202,7 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
   case BY_MESSAGE_HELLO: return handle_hello(m, peer, message);
   case BY_MESSAGE_JOB: BY_TRY(may_send(peer, message->job)); return ignore(m, peer, begin_job(m, peer, message));
   case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
+  case BY_MESSAGE_WANTED: return by_manager_offer(m, peer, message);
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT:

@@ -136,6 +136,7 @@ static const struct list aggregates = {.size = sizeof(OF), .fields = aggregates_
 #define OF struct by_cluster_message
 static const struct field host_element = {.type = NAME};
 static const struct list hosts = ELEMENTS(hosts, BY_CLUSTER_RANKS, &host_element);
+static const struct list offered_hosts = ELEMENTS(hosts, BY_CLUSTER_OFFER, &host_element);
 static const struct list hello_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, hello_interface);
 static const struct list report_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, report_interface);
 static const struct list report_jobs = ELEMENTS(jobs, BY_CLUSTER_JOBS, report_job);
@@ -183,6 +184,7 @@ static const struct {
     [BY_MESSAGE_RESERVE] = {"reserve", {JOB, FIELD(cells, LIST, .list = &requested_cells)}},
     [BY_MESSAGE_HELPING] = {"helping",
                             {JOB, HELPER, SERVER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
+    [BY_MESSAGE_WANTED] = {"wanted", {NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_OFFER)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
                             {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
@@ -195,6 +197,7 @@ static const struct {
     [BY_MESSAGE_CELLS] = {"cells", {JOB, FIELD(cells, LIST, .list = &answered_cells)}},
     [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER, SERVER, TREES}},
     [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
+    [BY_MESSAGE_OFFERED] = {"offered", {NUMBER, FIELD(hosts, LIST, .list = &offered_hosts)}},
     [BY_MESSAGE_AGAIN] = {"again", {END}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };

@@ -14,6 +14,9 @@
 #include "arena.h"
 #include "text.h"
 
+/* Where agents listen unless BANYAN_AGENT names another socket. */
+#define BY_CLUSTER_AGENT "/run/banyan/agent.sock"
+
 enum {
   BY_CLUSTER_VERSION = 3,
   BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
@@ -35,6 +38,7 @@ enum {
   BY_CLUSTER_MOST_CELLS = 1 << 24, /* of one switch */
   BY_CLUSTER_TREES = 64,           /* of a server; of a plan for one size of buffers */
   BY_CLUSTER_STEPS = 64,
+  BY_CLUSTER_OFFER = 256, /* hosts in one offer */
 };
 
 enum by_cluster_type {
@@ -49,6 +53,7 @@ enum by_cluster_type {
   BY_MESSAGE_RELEASED, /* job, number */
   BY_MESSAGE_RESERVE,  /* job, cells */
   BY_MESSAGE_HELPING,  /* job, helper, server, joined, why */
+  BY_MESSAGE_WANTED,   /* number (of who asks, by the agent), count: hosts that a launcher could use */
   BY_MESSAGE_STATUS,   /* to an agent, which answers with one line for people and ends the connection */
   /* down */
   BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
@@ -57,6 +62,7 @@ enum by_cluster_type {
   BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
   BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
   BY_MESSAGE_REST,    /* job, server */
+  BY_MESSAGE_OFFERED, /* number (as in the request), hosts */
   BY_MESSAGE_AGAIN,   /* the agent is to connect anew, and send everything again */
   BY_MESSAGE_REFUSED, /* why */
   BY_MESSAGE_KINDS
@@ -138,14 +144,15 @@ struct by_cluster_message {
   double tree_penalty; /* of each tree, part of the least time */
   uint32_t steps;      /* weights are multiples of 1 / steps */
   uint32_t trees;      /* most for one size of buffers; of help: so many a server is to serve */
-  uint32_t n_hosts;    /* = ranks of the job */
+  uint32_t n_hosts;    /* = ranks of the job; of an offer */
   const char *const *hosts;
   uint32_t n_interfaces, n_jobs, n_cells, n_switches;
   const struct by_cluster_interface *interfaces;
   const struct by_cluster_job *jobs;
   const struct by_cluster_cells *cells;
   const struct by_cluster_switch *switches;
-  uint64_t number, at; /* of a plan; the call from which on it is run */
+  uint64_t number, at; /* of a plan, or of who asks for hosts; the call from which on a plan is run */
+  uint32_t count;      /* of hosts that are wanted */
   const char *why, *helper;
   bool server; /* it is about a server, and `helper` is the host that is to run it; else about a helper */
   bool joined;

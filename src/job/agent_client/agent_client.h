@@ -12,9 +12,6 @@
 
 struct by_agent_client;
 
-/* Where agents listen unless BANYAN_AGENT names another socket. */
-#define BY_CLUSTER_AGENT "/run/banyan/agent.sock"
-
 /* What the client asks of the communicators of this process. On the loop's thread. */
 struct by_agent_events {
   /* How far the communicator of this id has come. */

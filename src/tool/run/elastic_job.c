@@ -9,10 +9,11 @@
 
 #include "clock.h"
 #include "handle.h"
+#include "host_offers.h"
 #include "process.h"
 #include "supervisor.h"
 
-static const uint64_t look = BY_SECOND; /* between two looks at the host file */
+static const uint64_t look = BY_SECOND; /* between two looks at the host file, and at what the manager offers */
 
 /* What shows that a file has changed. */
 struct file_state {
@@ -35,6 +36,8 @@ struct by_elastic {
   struct by_supervisor *supervisor;
   struct by_key key;
   struct generation *hosts;
+  struct by_host_offers *offers;   /* NULL: none are requested */
+  struct by_launch_hosts offered;  /* so far, each with options->offered_slots */
   struct by_text lost;             /* names of hosts that were lost, each with a blank before and behind it */
   bool refills;                    /* more processes may have room, which a tick sees to */
   bool leaving;                    /* all were asked to */
@@ -158,10 +161,22 @@ static void forget_lost(struct by_elastic *e) {
   e->lost = still;
 }
 
+/* Those that were offered stay in use until they are lost. */
+static enum banyan_status list_hosts(struct by_elastic *e, struct by_launch_hosts *out) {
+  char text[300];
+  BY_TRY(e->options->read(e->options->context, out));
+  for (size_t i = 0; i < e->offered.count; i++) {
+    if (slots_of(out, e->offered.items[i].name)) continue;
+    snprintf(text, sizeof text, "%s:%d", e->offered.items[i].name, e->options->offered_slots);
+    BY_TRY(by_hosts_parse(out, text));
+  }
+  return BANYAN_OK;
+}
+
 static bool read_hosts(struct by_elastic *e) {
   struct generation *next = by_cli_zeroed(1, sizeof *next);
   by_hosts_init(&next->hosts);
-  if (e->options->read(e->options->context, &next->hosts) == BANYAN_OK) {
+  if (list_hosts(e, &next->hosts) == BANYAN_OK) {
     next->before = e->hosts;
     e->hosts = next;
     return true;
@@ -187,7 +202,6 @@ static void look_at_hosts(struct by_elastic *e) {
   struct file_state state = state_of(e->options->hostfile);
   bool rests = is_same(&state, &e->seen);
   e->seen = state;
-  e->look_at = now() + look;
   if (!rests || is_same(&state, &e->applied)) return;
   e->applied = state;
   if (!read_hosts(e)) {
@@ -197,6 +211,44 @@ static void look_at_hosts(struct by_elastic *e) {
   forget_lost(e);
   shrink(e);
   e->refills = true;
+}
+
+/* ---- hosts that the manager offers */
+
+/* One that was lost and is offered again has come back. */
+static void remove_lost(struct by_elastic *e, const char *name) {
+  struct by_text still = {0};
+  for (size_t i = 0; i < e->hosts->hosts.count; i++) {
+    const char *other = e->hosts->hosts.items[i].name;
+    if (strcmp(other, name) != 0 && was_lost(e, other)) by_text_add(&still, " %s ", other);
+  }
+  by_text_fini(&e->lost);
+  e->lost = still;
+}
+
+static void take_offer(void *context, const char *name) {
+  struct by_elastic *e = context;
+  char text[300];
+  int known = slots_of(&e->hosts->hosts, name);
+  if (known && !was_lost(e, name)) return; /* it starts just now, or has no process at present */
+  snprintf(text, sizeof text, "%s:%d", name, e->options->offered_slots);
+  remove_lost(e, name);
+  if (!known && (by_hosts_parse(&e->offered, text) != BANYAN_OK || !read_hosts(e))) {
+    print(e, "host %s, which the manager offers, is not used: %s", name, banyan_error_text());
+    return;
+  }
+  print(e, "the manager offers host %s", name);
+  e->refills = true;
+}
+
+static void print_reason(void *context, const char *line) {
+  print(context, "%s", line);
+}
+
+static void look_at_offers(struct by_elastic *e) {
+  int room = e->options->most - by_supervisor_active(e->supervisor), slots = e->options->offered_slots;
+  bool grows = room > 0 && !e->refills && !e->leaving && by_supervisor_goes_on(e->supervisor);
+  by_host_offers_tick(e->offers, grows ? (uint32_t)((room + slots - 1) / slots) : 0, now());
 }
 
 /* ---- life */
@@ -210,14 +262,17 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
                                                    .restarts = options->restarts,
                                                    .min_timeout = by_clock_from_seconds(options->min_timeout),
                                                    .formation = by_clock_from_seconds(options->start),
-                                                   .may_grow = options->hostfile != NULL};
+                                                   .may_grow = options->hostfile || options->offered_slots};
   const struct by_supervisor_events asked = {e, start_again, send_message, print_line, end_job};
   struct by_job_keys keys;
   e->title = title;
   e->options = options;
   e->events = *events;
   e->supervisor = by_supervisor_create(&supervised, &asked, now());
-  e->look_at = options->hostfile ? now() + look : UINT64_MAX;
+  by_hosts_init(&e->offered);
+  if (options->offered_slots)
+    e->offers = by_host_offers_create(options->agent, &(struct by_host_offers_events){e, take_offer, print_reason});
+  e->look_at = options->hostfile || e->offers ? now() + look : UINT64_MAX;
   if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
   if (by_job_keys_derive(key, false, &keys) == BANYAN_OK) e->key = keys.own;
   if (!read_hosts(e)) { /* it could a moment ago */
@@ -237,6 +292,8 @@ void by_elastic_destroy(struct by_elastic *e) {
     by_hosts_fini(&g->hosts);
     free(g);
   }
+  by_host_offers_destroy(e->offers);
+  by_hosts_fini(&e->offered);
   by_text_fini(&e->lost);
   free(e);
 }
@@ -297,7 +354,11 @@ void by_elastic_leave_all(struct by_elastic *e, const char *why) {
 }
 
 uint64_t by_elastic_tick(struct by_elastic *e) {
-  if (now() >= e->look_at) look_at_hosts(e);
+  bool looks = now() >= e->look_at;
+  if (looks) e->look_at = now() + look;
+  if (looks && e->options->hostfile) look_at_hosts(e);
+  if (e->refills) refill(e);
+  if (looks && e->offers) look_at_offers(e);
   if (e->refills) refill(e);
   by_supervisor_tick(e->supervisor, now());
   return MIN(by_supervisor_next(e->supervisor), e->look_at);

@@ -13,6 +13,8 @@ struct by_elastic_options {
   double start;           /* seconds that the first membership waits for processes */
   const char *preemption; /* command that every host runs; NULL: none */
   const char *hostfile;   /* is looked at each second; NULL: none */
+  int offered_slots;      /* processes on each host that the cluster's manager offers; 0: none are requested */
+  const char *agent;      /* the socket of this host's agent, which requests them */
   /* Reads the hosts and their slots as they are to be now. */
   enum banyan_status (*read)(void *context, struct by_launch_hosts *out);
   void *context;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster_message.h"
 #include "commands.h"
 #include "elastic_job.h"
 #include "launch.h"
@@ -20,6 +21,7 @@ struct run_options {
   bool slurm;
   int output, transport;      /* transport -1: not given */
   long least, most, restarts; /* -1: not given */
+  long offered;               /* 0: not given */
   struct by_elastic_options elastic;
 };
 
@@ -66,6 +68,9 @@ static const struct by_option options[] = {
         "at most M processes at a time, for which the host file may\ngain hosts later; default: all that are started, "
         "or all slots of\nthe host file"),
     BY_INT("restarts", 0, restarts, "R", 0, BY_MOST_RANKS, "start processes that die again, R times in all; default 0"),
+    BY_INT("manager-hosts", 0, offered, "N", 1, BY_MOST_RANKS,
+           "as long as there are fewer than --max processes, start N on\neach host that the cluster's manager offers: "
+           "one with an agent\non which no job runs. This host's agent requests them\n(BANYAN_AGENT)"),
     BY_SECONDS("min-timeout", 0, elastic.min_timeout, "TIME",
                "end the job when it has had fewer than --min processes for\nthis long; default 60 s"),
     BY_TEXT(
@@ -182,10 +187,23 @@ static enum banyan_status read_again(void *context, struct by_launch_hosts *out)
   return read_hosts(context, out);
 }
 
+static enum banyan_status set_offers(struct run_options *run) {
+  const char *agent = getenv("BANYAN_AGENT");
+  if (!run->offered) return BANYAN_OK;
+  if (run->most < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs --max: the most processes that the job can use");
+  if (agent && !strcmp(agent, "off"))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs an agent on this host, and BANYAN_AGENT is off");
+  run->elastic.offered_slots = (int)run->offered;
+  run->elastic.agent = agent && *agent ? agent : BY_CLUSTER_AGENT;
+  return BANYAN_OK;
+}
+
 /* What the options say of processes that come and go; nothing, if there is none of these. */
 static enum banyan_status set_elastic(struct run_options *run, const struct crew *crew) {
   struct by_elastic_options *e = &run->elastic;
   if (!is_elastic(run)) {
+    if (run->offered) return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs --max");
     if (!e->preemption) return BANYAN_OK;
     return by_fail(BANYAN_ERR_ARGUMENT, "--preempt-command needs --min, --max or --restarts");
   }
@@ -194,6 +212,7 @@ static enum banyan_status set_elastic(struct run_options *run, const struct crew
   e->least = run->least >= 0 ? (int)run->least : crew->ranks;
   e->most = run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : crew->ranks;
   e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;
+  BY_TRY(set_offers(run));
   e->start = run->job.start;
   e->hostfile = run->hostfile;
   e->read = read_again;

@@ -1,0 +1,116 @@
+#include "host_offers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "cluster_message.h"
+#include "descriptor.h"
+#include "localsocket.h"
+#include "process.h"
+
+static const uint64_t request_pause = 2 * BY_SECOND; /* between two requests, or attempts to connect */
+
+enum { MOST_ANSWER = BY_CLUSTER_OFFER * (BY_CLUSTER_NAME + 3) + 4096, MOST_REASON = 512 };
+
+struct by_host_offers {
+  const char *agent;
+  struct by_host_offers_events events;
+  int fd; /* -1: not connected */
+  uint64_t ask_at;
+  char *received; /* MOST_ANSWER bytes, of which `length` hold the beginning of a line */
+  size_t length;
+  char reason[MOST_REASON]; /* that was printed last; "": none since hosts could be requested */
+};
+
+struct by_host_offers *by_host_offers_create(const char *agent, const struct by_host_offers_events *events) {
+  struct by_host_offers *offers = by_cli_zeroed(1, sizeof *offers);
+  *offers = (struct by_host_offers){.agent = agent, .events = *events, .fd = -1};
+  offers->received = by_cli_zeroed(1, MOST_ANSWER);
+  return offers;
+}
+
+static void disconnect(struct by_host_offers *offers) {
+  if (offers->fd >= 0) by_close(offers->fd);
+  offers->fd = -1;
+  offers->length = 0;
+}
+
+void by_host_offers_destroy(struct by_host_offers *offers) {
+  if (!offers) return;
+  disconnect(offers);
+  free(offers->received);
+  free(offers);
+}
+
+static void fail(struct by_host_offers *offers, const char *reason) {
+  char line[MOST_REASON + 64];
+  disconnect(offers);
+  if (!strcmp(offers->reason, reason)) return;
+  snprintf(offers->reason, sizeof offers->reason, "%s", reason);
+  snprintf(line, sizeof line, "no hosts are offered for now (--manager-hosts): %s", reason);
+  offers->events.print(offers->events.context, line);
+}
+
+/* A name becomes an argument of ssh. */
+static bool is_name(const char *name) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return *name != '-' && strspn(name, allowed) == strlen(name);
+}
+
+static void take_line(struct by_host_offers *offers, const char *line, size_t length) {
+  struct by_cluster_message message;
+  if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
+    fail(offers, banyan_error_text());
+    return;
+  }
+  if (message.type == BY_MESSAGE_OFFERED) {
+    offers->reason[0] = '\0';
+    for (uint32_t i = 0; i < message.n_hosts; i++)
+      if (is_name(message.hosts[i])) offers->events.offered(offers->events.context, message.hosts[i]);
+  } else if (message.type == BY_MESSAGE_REFUSED)
+    fail(offers, message.why);
+  by_cluster_message_fini(&message);
+}
+
+static void receive(struct by_host_offers *offers) {
+  ssize_t n = 1;
+  while (offers->fd >= 0 && n > 0) {
+    n = recv(offers->fd, offers->received + offers->length, MOST_ANSWER - offers->length, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n > 0) offers->length += (size_t)n;
+    for (char *end; offers->fd >= 0 && (end = memchr(offers->received, '\n', offers->length));) {
+      size_t length = (size_t)(end - offers->received);
+      take_line(offers, offers->received, length);
+      if (offers->fd < 0) return;
+      offers->length -= length + 1;
+      memmove(offers->received, end + 1, offers->length);
+    }
+    if (n <= 0 || offers->length == MOST_ANSWER) fail(offers, "the agent of this host has closed the connection");
+  }
+}
+
+static void request(struct by_host_offers *offers, uint32_t wanted) {
+  if (offers->fd < 0 && by_path_socket_connect(offers->agent, "agent", &offers->fd) != BANYAN_OK) {
+    fail(offers, banyan_error_text());
+    return;
+  }
+  struct by_text line =
+      by_cluster_message_line(&(struct by_cluster_message){.type = BY_MESSAGE_WANTED, .count = wanted});
+  by_text_add(&line, "\n");
+  if (line.failed ||
+      send(offers->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)line.length)
+    fail(offers, "the agent of this host takes no requests");
+  by_text_fini(&line);
+}
+
+void by_host_offers_tick(struct by_host_offers *offers, uint32_t wanted, uint64_t now) {
+  receive(offers);
+  if (!wanted || now < offers->ask_at) return;
+  offers->ask_at = now + request_pause;
+  request(offers, MIN(wanted, (uint32_t)BY_CLUSTER_OFFER));
+}
