@@ -7,11 +7,12 @@ PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
+PYTORCH ?= 2.13.0
 MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install install-python clean
+.PHONY: build help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch install install-python clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -39,6 +40,11 @@ test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/install-deps build test demo
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
 	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit
+
+test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.14.1: another one), in build/pytorch-VERSION
+	@scripts/install-deps build pytorch demo
+	@scripts/build $(BUILD)
+	@PYTHON=$(PYTHON) scripts/test-pytorch $(BUILD) $(PYTORCH)
 
 lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy
 	@scripts/install-deps build demo lint

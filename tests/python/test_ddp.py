@@ -16,6 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import banyan.torch  # noqa: E402
+from banyan.torch.membership import backend_of  # noqa: E402
 
 STEPS = 6
 
@@ -256,9 +257,10 @@ def one_exchange(group):
     tables = [nn.Parameter(torch.zeros(9, width)) for width in (1, 2, 4)]
     for table in tables:
         table.grad = torch.sparse_coo_tensor([[dist.get_rank(), 8, 8]], torch.ones(3, table.shape[1]), table.shape)
-    before = group._get_sequence_number_for_group()
+    backend = backend_of(group)
+    before = backend._get_sequence_number_for_group()
     banyan.torch.allreduce_sparse_gradients(tables, average=False)
-    assert group._get_sequence_number_for_group() == before + 1
+    assert backend._get_sequence_number_for_group() == before + 1
     for table in tables:
         expected = torch.zeros_like(table)
         expected[:size], expected[8] = 1, 2 * size
@@ -270,11 +272,13 @@ def refused(group):
     dense, sparse = torch.ones(3, 2), torch.ones(3, 2).to_sparse(1)
     parameter = nn.Parameter(torch.zeros(3, 2))
     parameter.grad = dense
+    backend = backend_of(group)  # From 2.x on, dist.all_reduce_coalesced refuses sparse tensors itself.
+    of_sum, of_max = dist.AllreduceCoalescedOptions(), dist.AllreduceCoalescedOptions()
+    of_max.reduceOp = dist.ReduceOp.MAX
     attempts = ((lambda: banyan.torch.allreduce_sparse_gradients([parameter]), TypeError, "is dense"),
-                (lambda: dist.all_reduce_coalesced([sparse, dense], group=group), RuntimeError, "a COO tensor"),
-                (lambda: dist.all_reduce_coalesced([dense, sparse], group=group), RuntimeError, "a dense tensor"),
-                (lambda: dist.all_reduce_coalesced([sparse, sparse], dist.ReduceOp.MAX, group), RuntimeError,
-                 "takes the sum or the average"))
+                (lambda: backend.allreduce_coalesced([sparse, dense], of_sum), RuntimeError, "a COO tensor"),
+                (lambda: backend.allreduce_coalesced([dense, sparse], of_sum), RuntimeError, "a dense tensor"),
+                (lambda: backend.allreduce_coalesced([sparse, sparse], of_max), RuntimeError, "takes the sum or the average"))
     for attempt, kind, text in attempts:
         try:
             attempt()
