@@ -322,6 +322,18 @@ static void test_hanging_program(void **state) {
   run_job((struct job){.n = 4, .run = hang});
 }
 
+/* The same by named operations, whose control tree is all that they exchange while one is missing. */
+static enum banyan_status work_by_name(const struct self *self) {
+  int number = 1;
+  enum banyan_status status = BANYAN_OK;
+  while (status == BANYAN_OK) {
+    struct banyan_request *request;
+    status = banyan_submit_allreduce(self->comm, "number", &number, &number, 1, BANYAN_INT32, BANYAN_MAX, &request);
+    if (status == BANYAN_OK) status = banyan_wait(request);
+  }
+  return status;
+}
+
 /* The first one is stopped while the others call. These leave it out long before the deadline of calls, and it learns
  * that when it goes on. */
 static void outlast(struct job *job, int id) {
@@ -329,7 +341,9 @@ static void outlast(struct job *job, int id) {
   struct self self = begin(job, id);
   found(&self, job->n);
   job_set_stage(job, id, READY);
-  enum banyan_status status = work(&self);
+  bool by_name = *(const bool *)job->argument;
+  while (by_name && id == 0 && !atomic_load(&board->go)) usleep(500); /* so that no operation has started */
+  enum banyan_status status = by_name ? work_by_name(&self) : work(&self);
   if (id) {
     if (status != BANYAN_ERR_CLOSED) rank_fail("process %d: %s", id, banyan_error_text());
     recover(&self, ((1u << job->n) - 1) & ~1u);
@@ -341,16 +355,26 @@ static void outlast(struct job *job, int id) {
   end(&self);
 }
 
-static void test_stopped_member(void **state) {
-  (void)state;
+static void stop_member(bool by_name) {
   memset(board, 0, sizeof *board);
-  struct job job = {.n = 4, .run = outlast};
+  struct job job = {.n = 4, .run = outlast, .argument = &by_name};
   job_start(&job);
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, READY);
   job_signal(&job, 0, SIGSTOP);
   for (int r = 1; r < job.n; r++) job_wait_stage(&job, r, RECOVERED);
+  atomic_store(&board->go, true);
   job_signal(&job, 0, SIGCONT);
   job_end(&job, true);
+}
+
+static void test_stopped_member(void **state) {
+  (void)state;
+  stop_member(false);
+}
+
+static void test_stopped_in_operations(void **state) {
+  (void)state;
+  stop_member(true);
 }
 
 /* ---- quorums */
@@ -516,13 +540,21 @@ static void test_divide_by_wish(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deaths),         cmocka_unit_test(test_two_deaths),
-      cmocka_unit_test(test_proven_deaths),  cmocka_unit_test(test_stopped_member),
-      cmocka_unit_test(test_newcomer),       cmocka_unit_test(test_newcomer_dies),
-      cmocka_unit_test(test_leave),          cmocka_unit_test(test_nobody_is_dead),
-      cmocka_unit_test(test_after_abort),    cmocka_unit_test(test_hanging_program),
-      cmocka_unit_test(test_quorum),         cmocka_unit_test(test_differing_rules),
-      cmocka_unit_test(test_wrong_calls),    cmocka_unit_test(test_divide_by_wish),
+      cmocka_unit_test(test_deaths),
+      cmocka_unit_test(test_two_deaths),
+      cmocka_unit_test(test_proven_deaths),
+      cmocka_unit_test(test_stopped_member),
+      cmocka_unit_test(test_stopped_in_operations),
+      cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_newcomer_dies),
+      cmocka_unit_test(test_leave),
+      cmocka_unit_test(test_nobody_is_dead),
+      cmocka_unit_test(test_after_abort),
+      cmocka_unit_test(test_hanging_program),
+      cmocka_unit_test(test_quorum),
+      cmocka_unit_test(test_differing_rules),
+      cmocka_unit_test(test_wrong_calls),
+      cmocka_unit_test(test_divide_by_wish),
       cmocka_unit_test(test_calls_in_child),
   };
   if (!board_create()) return 1;

@@ -79,6 +79,11 @@ static void ask_members(const struct by_job *job) {
                             awaited.n);
 }
 
+void by_context_waits_for(const struct by_context *context, uint64_t since, const uint32_t *processes, uint32_t n) {
+  const struct by_job *job = &context->job;
+  if (job->service && n) by_member_service_waits(job->service, job->membership, since, processes, n);
+}
+
 static bool engine_asks(void *argument, const char *late, const char *awaited) {
   struct by_context *context = argument;
   if (!late && context->job.service) ask_members(&context->job);

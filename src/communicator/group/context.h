@@ -159,6 +159,9 @@ BANYAN_CHECK enum banyan_status by_copy_versioned(const char *name, const void *
                                                   size_t bytes);
 /* The engine's status, with its text. Under lock. */
 BANYAN_CHECK enum banyan_status by_context_status(const struct by_context *context);
+/* Something that is no call waits for these processes since then: the members' services ask whether they run. Nothing
+ * where there are none. */
+void by_context_waits_for(const struct by_context *context, uint64_t since, const uint32_t *processes, uint32_t n);
 static inline const char *by_context_name(void *context, uint32_t process) {
   return by_job_name(&((struct by_context *)context)->job, process);
 }

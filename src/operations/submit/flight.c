@@ -244,6 +244,7 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
   struct by_submitted *first = operations[0];
   first->group = bytes;
   owner->counts.started += n;
+  if (owner->still.at != UINT64_MAX) by_submitter_note_start(owner, by_clock_now(&by_clock_system));
   if (n > 1) start_calls(owner, operations, n, 0, SIZE_MAX); /* of AllReduces that fuse */
   for (size_t i = 0, fused; n == 1 && i < first->n_calls; i += fused) {
     fused = count_fused(first, i, owner->context->job.settings.fusion);

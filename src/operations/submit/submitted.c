@@ -369,6 +369,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name) {
   struct by_traced traced = {
       .name = s->name, .bytes = bytes, .team = s->owner->id, .collective = s->operation.collective};
   s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
+  if (s->owner->still.at == UINT64_MAX) by_submitter_note_start(s->owner, now);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
   return BANYAN_OK;

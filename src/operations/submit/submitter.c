@@ -227,6 +227,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
                                  .context = comm->context,
                                  .id = number_of(comm),
                                  .deadline = UINT64_MAX,
+                                 .still.at = UINT64_MAX,
                                  .log = {.note = note_plan_switch,
                                          .count = count_submitted,
                                          .find_open = find_open,
@@ -470,6 +471,7 @@ uint64_t by_submitters_deadline(const void *argument) {
     if (!comm->submitter) continue;
     least = MIN(least, by_controller_deadline(comm->submitter->controller));
     least = MIN(least, comm->submitter->deadline);
+    least = MIN(least, comm->submitter->still.at);
   }
   return least;
 }
@@ -488,5 +490,6 @@ void by_submitters_check(void *argument) {
       owner->dirty = true;
     }
     if (owner->deadline <= now) end_late(owner, now);
+    by_submitter_ask_if_still(owner, now);
   }
 }

@@ -98,6 +98,11 @@ struct by_submitter {
   uint32_t id;       /* the inner communicator's number, which its control messages carry too */
   bool dirty;        /* the controller may have something to send */
   uint64_t deadline; /* no operation's limit is before it */
+  struct by_still {  /* still.c */
+    uint64_t since;  /* when an operation has started last, or the first one began to wait */
+    uint64_t after;  /* then members are asked again */
+    uint64_t at;     /* when; UINT64_MAX: not */
+  } still;
   struct banyan_negotiation counts;
   uint32_t started;          /* operations; in the same order on all ranks */
   struct by_history history; /* of operations, by how many had started before them */
@@ -147,6 +152,14 @@ void by_submitters_check(void *argument);
 void by_submitters_left(struct by_context *context);
 /* Handles control messages that arrived before their communicator was made. */
 void by_submitters_deliver_kept(struct by_context *context);
+
+/* ---- still.c */
+
+/* Something has started, or begins to wait where nothing did. */
+void by_submitter_note_start(struct by_submitter *owner, uint64_t now);
+/* Has the neighbours in the control tree asked whether they run, if something waits and nothing has started for long.
+ */
+void by_submitter_ask_if_still(struct by_submitter *owner, uint64_t now);
 
 /* ---- control_place.c */
 
