@@ -354,10 +354,31 @@ static void test_too_many(void **state) {
   end(&bench);
 }
 
+/* The next membership of a job, whose holder is of the same family, takes over what the one before left: not what
+ * others have, nor what is still held. */
+static void test_successor(void **state) {
+  (void)state;
+  struct bench bench;
+  enum { A = 1, B, C, D, E };
+  begin(&bench);
+  assert_true(grant(&bench, 0, "f/one", A, 5, 60)->well);
+  assert_true(grant(&bench, 1, "f/two", B, 5, 10)->well);
+  assert_true(grant(&bench, 2, "g/one", C, 5, 10)->well);
+  by_reservations_leave(bench.all, &owners[0]);
+  by_reservations_leave(bench.all, &owners[2]);
+  assert_int_equal(used_cells(&bench), 80);
+  assert_true(grant(&bench, 0, "f", D, 5, 5)->well); /* of no family */
+  assert_int_equal(used_cells(&bench), 85);
+  assert_true(grant(&bench, 0, "f/three", E, 5, 70)->well);
+  assert_int_equal(bench.noted.grants[E].count, 60);
+  assert_int_equal(used_cells(&bench), 85);
+  end(&bench);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_grants),   cmocka_unit_test(test_others),
-                                     cmocka_unit_test(test_lapse),    cmocka_unit_test(test_no_port),
-                                     cmocka_unit_test(test_too_many), cmocka_unit_test(test_gaps),
-                                     cmocka_unit_test(test_no_cells), cmocka_unit_test(test_cells_at_random)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_grants),    cmocka_unit_test(test_others),   cmocka_unit_test(test_lapse),
+      cmocka_unit_test(test_successor), cmocka_unit_test(test_no_port),  cmocka_unit_test(test_too_many),
+      cmocka_unit_test(test_gaps),      cmocka_unit_test(test_no_cells), cmocka_unit_test(test_cells_at_random)};
   return cmocka_run_group_tests_name("reservations", tests, NULL, NULL);
 }

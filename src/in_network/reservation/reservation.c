@@ -78,6 +78,11 @@ enum banyan_status by_reservation_check(const struct by_reservation *r) {
   return BANYAN_OK;
 }
 
+bool by_reservation_is_successor(const char *a, const char *b) {
+  const char *end = strchr(a, '/');
+  return end && !strncmp(a, b, (size_t)(end + 1 - a)) && strcmp(a, b) != 0;
+}
+
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b) {
   if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots ||
       a->float32 != b->float32 || strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||

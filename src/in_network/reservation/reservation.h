@@ -23,6 +23,7 @@ enum {
   BY_RESERVATION_LINE = 65536,      /* most bytes of a request */
   BY_RESERVATION_REPLY = 1 << 20,   /* and of a reply: that of status describes every grant */
   BY_RESERVATION_HOLDER = 32,       /* characters */
+  BY_RESERVATION_FAMILY = 15,       /* of them, before the "/" of a holder that has successors */
   BY_RESERVATION_PURPOSE = 'S',     /* in the handshake */
   BY_RESERVATION_REASON = 400,      /* bytes of an error's text, with its NUL */
 };
@@ -67,6 +68,8 @@ struct by_granted {
   uint8_t below[BY_RESERVATION_BELOW]; /* ports, in the order of the request */
 };
 
+/* Whether two holders, "FAMILY/NAME", are of one job, and different. */
+bool by_reservation_is_successor(const char *a, const char *b);
 /* Whether both request the same. */
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b);
 /* BANYAN_ERR_ARGUMENT: no switch can grant it; the text says what is wrong. */

@@ -249,7 +249,11 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
   client->options = *options;
   if (options->key) client->key = *options->key;
   by_keep_printable(options->name, client->name, sizeof client->name);
-  snprintf(client->holder, sizeof client->holder, "%.*s", BY_RESERVATION_HOLDER, random);
+  if (options->family)
+    snprintf(client->holder, sizeof client->holder, "%.*s/%.*s", BY_RESERVATION_FAMILY, options->family,
+             BY_RESERVATION_HOLDER - BY_RESERVATION_FAMILY - 1, random);
+  else
+    snprintf(client->holder, sizeof client->holder, "%.*s", BY_RESERVATION_HOLDER, random);
   by_timer_init(&client->timer, tick, client);
   return BANYAN_OK;
 }

@@ -32,6 +32,9 @@ struct by_switch_client_options {
   const char *name;     /* of the switch, for texts; copied */
   struct by_address address;
   const struct by_key *key; /* that switch and job share; copied. NULL: the switch has none, and listens on loopback */
+  /* Text of BY_RESERVATION_FAMILY characters: what an earlier client of the same family has there, and whose connection
+   * has ended, is free when this one requests something; copied. NULL: of none. */
+  const char *family;
   /* From now on the switch has this grant. Comes again after it was lost; slots may be others then. */
   void (*granted)(void *context, uint16_t job, const struct by_granted *granted);
   /* What was granted may be no more, or what was requested is not granted: once for each reservation until it is

@@ -298,7 +298,18 @@ static bool renew(struct reservation *r, const struct by_reservation_request *re
   return false;
 }
 
+/* What the holders before this one had, who do not come back. */
+static void end_predecessors(struct by_reservations *all, const char *holder) {
+  for (int i = 0; i < BY_PLANE_GROUPS; i++) {
+    struct reservation *r = all->table[i];
+    if (!r || r->state != LAPSING || !by_reservation_is_successor(r->holder, holder)) continue;
+    by_info("switch", "job %u: its cells are free, as another process goes on with the job", r->wanted.job);
+    end_reservation(r);
+  }
+}
+
 void by_reservations_grant(struct by_reservations *all, const struct by_reservation_request *request, void *owner) {
+  end_predecessors(all, request->holder);
   struct reservation *r = find(all, request->reservation.job);
   if (r && renew(r, request, owner)) return;
   if (begin(all, request, owner, &r) != BANYAN_OK) {

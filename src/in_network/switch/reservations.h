@@ -7,7 +7,10 @@
  *   a reservation is   becomes   when
  *   seeking            granted   its next hops are known, and the data plane has it
  *   granted            lapsing   its holder's connection has ended
- *   lapsing            granted   the same holder requests the same again */
+ *   lapsing            granted   the same holder requests the same again
+ *
+ * One that is lapsing also ends when another holder of the same family requests something: the next membership of a
+ * job whose rank 0 has died. */
 #ifndef BY_SWITCH_RESERVATIONS_H
 #define BY_SWITCH_RESERVATIONS_H
 

@@ -9,6 +9,7 @@
 #include "address.h"
 #include "cluster_message.h"
 #include "log.h"
+#include "membership.h"
 #include "switch_client.h"
 
 enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
@@ -206,17 +207,33 @@ static void want_all(struct by_control_switch *at) {
       if (tree->parts[s].asked == at) want(tree, s);
 }
 
+/* Of all memberships of a job, whose key they share. */
+static enum banyan_status print_family(const struct by_job *job, char out[BY_RESERVATION_FAMILY + 1]) {
+  static const char what[] = "switches";
+  struct by_fingerprint hash;
+  const char *key = job->settings.key;
+  const struct by_hashed parts[] = {{what, sizeof what - 1}, {key, strlen(key)}};
+  BY_TRY(by_membership_digest(parts, 2, &hash));
+  for (int i = 0; i < BY_RESERVATION_FAMILY; i++) out[i] = "0123456789abcdef"[hash.bytes[i] & 15];
+  out[BY_RESERVATION_FAMILY] = '\0';
+  return BANYAN_OK;
+}
+
 static enum banyan_status open_client(struct by_control_switch *at, const struct by_address *address) {
   const char *secret = at->key;
+  const struct by_job *job = at->switches->job;
   struct by_key key = {{0}};
+  char family[BY_RESERVATION_FAMILY + 1];
   struct by_switch_client_options options = {.loop = at->switches->job->loop,
                                              .name = at->name,
                                              .address = *address,
                                              .key = secret ? &key : NULL,
+                                             .family = job->membership && job->settings.key ? family : NULL,
                                              .granted = granted,
                                              .lost = lost,
                                              .context = at};
   if (secret) BY_TRY(by_key_derive(secret, &key));
+  if (options.family) BY_TRY(print_family(job, family));
   return by_switch_client_create(&options, &at->client);
 }
 
