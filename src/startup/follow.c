@@ -27,14 +27,16 @@ enum {
 /* At most one attempt to join is under way. */
 struct by_follower {
   const struct banyan_options *options;
+  by_follower_begin *begin; /* NULL: a helper */
+  void *context;
   pthread_mutex_t lock;
   char announced[ROOT_MOST + 1]; /* under lock: where the next membership meets, according to rank 0; "": not known */
   /* The attempt. */
   pthread_t thread;
   bool joins;
   _Atomic bool ended;
-  bool is_announced; /* of this place; else it is one of those that may be it, which may end soon */
   char root[ROOT_MOST + 1];
+  struct by_job_role role;
   struct by_context *next; /* NULL: it came to nothing */
   /* Of a membership that is over. */
   uint64_t until; /* 0: it is not; */
@@ -42,17 +44,22 @@ struct by_follower {
   bool hopeless;  /* nobody is there who could form another one */
 };
 
-static void follow(void *argument, const char *root) {
-  struct by_follower *follower = argument;
+void by_follower_announce(struct by_follower *follower, const char *root) {
   pthread_mutex_lock(&follower->lock);
   snprintf(follower->announced, sizeof follower->announced, "%s", root);
   pthread_mutex_unlock(&follower->lock);
 }
 
-struct by_follower *by_follower_create(const struct banyan_options *options) {
+static void follow(void *follower, const char *root) {
+  by_follower_announce(follower, root);
+}
+
+struct by_follower *by_follower_create(const struct banyan_options *options, by_follower_begin *begin, void *context) {
   struct by_follower *follower = calloc(1, sizeof *follower);
   if (!follower) return NULL;
   follower->options = options;
+  follower->begin = begin;
+  follower->context = context;
   pthread_mutex_init(&follower->lock, NULL);
   return follower;
 }
@@ -66,10 +73,8 @@ struct by_job_role by_follower_role(struct by_follower *follower) {
 static void *join_main(void *argument) {
   struct by_follower *follower = argument;
   struct banyan_options options = *follower->options;
-  struct by_job_role role = by_follower_role(follower);
   options.root = follower->root;
-  role.deadline = follower->is_announced ? BY_FOLLOW_S : ATTEMPT_S;
-  if (by_context_create(&options, &role, &by_context_events, &follower->next) != BANYAN_OK) {
+  if (by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }
@@ -78,7 +83,9 @@ static void *join_main(void *argument) {
 }
 
 static void join(struct by_follower *follower, bool is_announced) {
-  follower->is_announced = is_announced;
+  follower->role = by_follower_role(follower);
+  if (follower->begin && !follower->begin(follower->context, &follower->role)) return;
+  follower->role.deadline = is_announced ? BY_FOLLOW_S : ATTEMPT_S;
   atomic_store(&follower->ended, false);
   follower->joins = by_thread_start(&follower->thread, join_main, follower) == 0;
 }
@@ -106,7 +113,7 @@ static bool add_places(const struct by_member *member, const struct by_member *s
 
 static enum banyan_status print_listed(const char *list, const struct by_settings *settings, struct by_arena *arena,
                                        struct by_text *out) {
-  struct by_member self = {.kind = BY_MEMBER_HELPER};
+  struct by_member self = {.kind = BY_MEMBER_HELPER}; /* places do not depend on the kind */
   struct by_job_keys keys;
   char *rest = by_arena_string(arena, list), *item;
   if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");

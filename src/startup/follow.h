@@ -1,6 +1,6 @@
-/* A helper's way from one membership to the next. Rank 0 of the one that it is in notifies it of where the next one
- * meets; where rank 0 has died, it asks at the ports of all the others, of which one will be rank 0. It comes beside
- * the membership that it is in, which goes on unharmed if the next one is not formed. */
+/* The way of a helper, or of a server, from one membership to the next. Rank 0 of the one that it is in notifies it of
+ * where the next one meets; where rank 0 has died, it asks at the ports of all the others, of which one will be rank 0.
+ * It comes beside the membership that it is in, which goes on unharmed if the next one is not formed. */
 #ifndef BY_STARTUP_FOLLOW_H
 #define BY_STARTUP_FOLLOW_H
 
@@ -11,8 +11,12 @@ struct by_follower;
 /* Seconds for which a helper whose membership is over looks for the next one. */
 enum { BY_FOLLOW_S = 15 };
 
-/* The options must outlive it. NULL: out of memory. */
-struct by_follower *by_follower_create(const struct banyan_options *options);
+/* What a server joins with each time: called on the thread that looks. *out has to call by_follower_announce when it is
+ * notified of the next membership. False: out of memory. */
+typedef bool by_follower_begin(void *context, struct by_job_role *out);
+
+/* The options must outlive it. `begin` NULL: it is a helper. NULL: out of memory. */
+struct by_follower *by_follower_create(const struct banyan_options *options, by_follower_begin *begin, void *context);
 /* Waits until no attempt to join is under way, for BY_FOLLOW_S at most. NULL is allowed. */
 void by_follower_destroy(struct by_follower *follower);
 /* Where the options and the environment have no root, but BANYAN_MEMBERS handles of members: where these meet, as the
@@ -20,6 +24,8 @@ void by_follower_destroy(struct by_follower *follower);
 BANYAN_CHECK enum banyan_status by_follower_find_members(struct by_follower *follower, struct banyan_options *options);
 /* What a helper's context is made with. */
 struct by_job_role by_follower_role(struct by_follower *follower);
+/* Any thread: the next membership meets at this root. */
+void by_follower_announce(struct by_follower *follower, const char *root);
 /* Whether by_follower_look has something to do though the membership goes on. Any lock may be held. */
 bool by_follower_has_news(struct by_follower *follower);
 /* Looks whether something is to be done; often, without locks. `context`: the membership that this helper is in, which

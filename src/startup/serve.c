@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "comms.h"
+#include "context_events.h"
 #include "control.h"
 #include "control_messages.h"
 #include "follow.h"
@@ -16,85 +17,7 @@
 #include "served_tree.h"
 #include "udp.h"
 
-enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10, LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
-
-/* ---- helpers */
-
-struct help {
-  struct by_context *context, *next; /* NULL: the next membership is not joined */
-  struct by_follower *follower;
-  volatile sig_atomic_t *stop;
-  uint64_t until; /* 0: rank 0 is still there */
-  bool over;      /* this membership is */
-};
-
-/* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
-static bool is_over(void *argument) {
-  struct help *help = argument;
-  struct by_context *context = help->context;
-  if (*help->stop || by_engine_status(context->job.engine) != BANYAN_OK) return true;
-  if (!by_control_is_over(context->control)) return false;
-  uint64_t now = by_clock_now(&by_clock_system);
-  if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
-  return !by_engine_pending(context->job.engine) || now >= help->until;
-}
-
-/* At each look, so that the follower has its turn: often enough, as no wait is longer than 100 ms. */
-static bool has_news(void *argument) {
-  struct help *help = argument;
-  help->over = help->over || is_over(argument);
-  return help->over || by_follower_has_news(help->follower);
-}
-
-/* One membership, or the job. Under lock. */
-static void help_one(struct help *help) {
-  struct by_context *context = help->context;
-  while (!*help->stop) {
-    by_progress_wait(&context->progress, has_news, help);
-    by_context_unlock(context);
-    by_follower_look(help->follower, context, help->over);
-    help->next = by_follower_take(help->follower);
-    by_context_lock(context);
-    if (help->next || (help->over && !by_follower_hopes(help->follower))) return;
-  }
-}
-
-static enum banyan_status help_all(struct help *help, void (*joined)(const char *name, uint32_t ranks)) {
-  enum banyan_status status = BANYAN_OK;
-  char text[1024] = "";
-  for (struct by_context *context; (context = help->context);) {
-    by_context_lock(context);
-    by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
-    if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
-    help_one(help);
-    status = help->next ? BANYAN_OK : by_engine_status(context->job.engine);
-    snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
-    by_context_unlock(context);
-    by_context_release(context);
-    help->context = help->next;
-    help->next = NULL;
-    help->until = 0;
-    help->over = false;
-  }
-  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
-}
-
-enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
-                                 void (*joined)(const char *name, uint32_t ranks)) {
-  struct banyan_options own = options ? *options : (struct banyan_options){0};
-  struct help help = {.stop = stop, .follower = by_follower_create(&own)};
-  if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
-  const struct by_job_role role = by_follower_role(help.follower);
-  enum banyan_status status = by_follower_find_members(help.follower, &own);
-  if (status == BANYAN_OK) status = by_context_create(&own, &role, &by_context_events, &help.context);
-  if (status == BANYAN_OK) status = help_all(&help, joined);
-  char text[1024];
-  snprintf(text, sizeof text, "%s", banyan_error_text());
-  by_follower_destroy(help.follower);
-  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
-}
-
-/* ---- servers */
+enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10 };
 
 struct service;
 
@@ -106,28 +29,41 @@ struct tree {
   struct by_served_tree *served;
 };
 
-/* One part in the job, and its trees: those of the plan in use, of the next one, and of plans that have not ended. */
+/* A slot's part in one membership, or in the job, and its trees: those of the plan in use, of the next one, and of
+ * plans that have not ended. */
 struct role {
-  struct service *service;
-  pthread_t thread; /* joins */
-  bool has_thread, over;
-  _Atomic bool joined;
+  LIST_ENTRY(role) entry; /* of its slot's */
+  struct slot *slot;
+  _Atomic bool joined; /* or it could not, and never will */
+  _Atomic int posted;  /* tasks about it */
+  bool over;
   struct by_context *context; /* NULL: could not join */
+  LIST_HEAD(, tree) trees;
+};
+
+/* What joins once, with a socket that stays from one membership to the next. */
+struct slot {
+  struct service *service;
+  struct banyan_options options;
+  struct by_follower *follower;
+  pthread_t thread; /* joins, the first time */
+  bool has_thread, over;
   enum banyan_status status;
   char text[1024];
   _Atomic int tos;    /* -1: the system's */
   struct by_udp *udp; /* of its own, as switches divide their work by the servers' ports */
   struct by_watch *watch;
-  LIST_HEAD(, tree) trees;
+  LIST_HEAD(, role) roles;  /* all that are not over, or that tasks are about */
+  struct role *role, *next; /* the one that it has; the one in the membership that it tries to join, or NULL */
 };
 
 struct service {
   const struct by_serve_options *options;
   struct by_loop *loop;  /* transfers fragments, on the thread that called by_serve */
   struct by_timer again; /* what found no room in a socket */
-  bool reported;         /* that all have joined */
+  bool reported;         /* that all have joined this membership */
   unsigned n;
-  struct role roles[BY_SERVE_TREES];
+  struct slot slots[BY_SERVE_TREES];
 };
 
 /* ---- fragments */
@@ -139,7 +75,7 @@ static void transfer(void *context) {
   uint64_t begun = by_clock_now(&by_clock_system), last = begun, now = begun;
   while (now - last < KEEN_US * BY_MICROSECOND && now - begun < TURN_MS * BY_MILLISECOND) {
     bool any = false;
-    for (unsigned i = 0; i < service->n; i++) any |= by_udp_progress(service->roles[i].udp, now);
+    for (unsigned i = 0; i < service->n; i++) any |= by_udp_progress(service->slots[i].udp, now);
     if (any)
       last = now;
     else
@@ -147,7 +83,7 @@ static void transfer(void *context) {
     now = by_clock_now(&by_clock_system);
   }
   bool all = true;
-  for (unsigned i = 0; i < service->n; i++) all &= by_udp_flush(service->roles[i].udp);
+  for (unsigned i = 0; i < service->n; i++) all &= by_udp_flush(service->slots[i].udp);
   if (!all) by_loop_set_delay(service->loop, &service->again, BY_MILLISECOND);
 }
 
@@ -169,20 +105,32 @@ static void report(const struct role *role, enum by_tree_report_kind kind, uint3
   by_control_report_tree(role->context->control, &what);
 }
 
-/* On the thread that transfers fragments. Rank 0's message may overtake the end of joining. */
+static enum banyan_status post(struct role *role, void (*task)(void *context), void *context) {
+  atomic_fetch_add(&role->posted, 1);
+  enum banyan_status status = by_loop_post(role->slot->service->loop, task, context);
+  if (status != BANYAN_OK) atomic_fetch_sub(&role->posted, 1);
+  return status;
+}
+
+/* Rank 0's message may overtake the end of joining: then its task is called again. */
+static bool is_early(struct role *role, void (*task)(void *context), void *context) {
+  atomic_fetch_sub(&role->posted, 1);
+  return !atomic_load(&role->joined) && post(role, task, context) == BANYAN_OK;
+}
+
+/* On the thread that transfers fragments. */
 static void begin(void *context) {
   struct tree *tree = context;
   struct role *role = tree->role;
-  bool joined = atomic_load(&role->joined);
-  if (!joined && by_loop_post(role->service->loop, begin, tree) == BANYAN_OK) return;
-  if (!joined || !role->context) {
+  if (is_early(role, begin, tree)) return;
+  if (!atomic_load(&role->joined) || !role->context) {
     end_tree(tree);
     return;
   }
   by_context_lock(role->context);
   const struct by_member self = role->context->job.members[role->context->job.rank]; /* its texts stay */
   by_context_unlock(role->context);
-  enum banyan_status status = by_served_tree_create(role->udp, &self, &tree->message, &tree->served);
+  enum banyan_status status = by_served_tree_create(role->slot->udp, &self, &tree->message, &tree->served);
   report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->context->job.rank);
   if (status == BANYAN_OK) {
     LIST_INSERT_HEAD(&role->trees, tree, entry);
@@ -199,7 +147,7 @@ static enum banyan_status notified(void *context, const struct by_tree_message *
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree");
   tree->role = role;
   tree->message = *message;
-  enum banyan_status status = by_loop_post(role->service->loop, begin, tree);
+  enum banyan_status status = post(role, begin, tree);
   if (status != BANYAN_OK) free(tree);
   return status;
 }
@@ -218,14 +166,13 @@ static void forget_tree(struct tree *tree) {
 /* On the thread that transfers fragments. What still comes of such a tree is of nobody there. */
 static void end_version(void *context) {
   struct ending *ending = context;
-  if (!atomic_load(&ending->role->joined) &&
-      by_loop_post(ending->role->service->loop, end_version, ending) == BANYAN_OK)
-    return;
-  for (struct tree *tree = LIST_FIRST(&ending->role->trees), *next; tree; tree = next) {
+  struct role *role = ending->role;
+  if (is_early(role, end_version, ending)) return;
+  for (struct tree *tree = LIST_FIRST(&role->trees), *next; tree; tree = next) {
     next = LIST_NEXT(tree, entry);
     if (tree->message.version == ending->version) forget_tree(tree);
   }
-  if (ending->role->context) report(ending->role, BY_TREE_UNUSED, ending->version, ending->role->context->job.rank);
+  if (role->context) report(role, BY_TREE_UNUSED, ending->version, role->context->job.rank);
   free(ending);
 }
 
@@ -234,50 +181,114 @@ static void unserve(void *context, uint32_t version) {
   struct role *role = context;
   struct ending *ending = malloc(sizeof *ending);
   if (ending) *ending = (struct ending){role, version};
-  if (ending && by_loop_post(role->service->loop, end_version, ending) == BANYAN_OK) return;
+  if (ending && post(role, end_version, ending) == BANYAN_OK) return;
   by_error("communicator", "out of memory: this server keeps trees that are over");
   free(ending);
 }
 
 /* On the thread that transfers fragments. */
 static void mark(void *context) {
-  struct role *role = context;
-  by_udp_set_mark(role->udp, &(struct by_mark){atomic_load(&role->tos), -1});
+  struct slot *slot = context;
+  by_udp_set_mark(slot->udp, &(struct by_mark){atomic_load(&slot->tos), -1});
 }
 
 /* While it joins, or on the control thread. */
 static void marked(void *context, const struct by_mark *how) {
-  struct role *role = context;
-  if (atomic_exchange(&role->tos, how->tos) == how->tos) return;
-  if (by_loop_post(role->service->loop, mark, role) != BANYAN_OK)
+  struct slot *slot = ((struct role *)context)->slot;
+  if (atomic_exchange(&slot->tos, how->tos) == how->tos) return;
+  if (by_loop_post(slot->service->loop, mark, slot) != BANYAN_OK)
     by_warn("communicator", "what this server sends keeps its ToS: %s", banyan_error_text());
 }
 
+/* ---- memberships: one after the other, or one job */
+
+/* On the control thread. */
+static void follow(void *context, const char *root) {
+  const struct slot *slot = ((struct role *)context)->slot;
+  by_follower_announce(slot->follower, root);
+  by_loop_wake(slot->service->loop);
+}
+
+/* In what a slot is about to join; the one that it was to join before could not be. */
+static bool begin_role(void *context, struct by_job_role *out) {
+  struct slot *slot = context;
+  struct role *role = calloc(1, sizeof *role);
+  if (!role) return false;
+  role->slot = slot;
+  LIST_INIT(&role->trees);
+  LIST_INSERT_HEAD(&slot->roles, role, entry);
+  if (slot->next) atomic_store(&slot->next->joined, slot->next->over = true);
+  slot->next = role;
+  *out = (struct by_job_role){.kind = BY_MEMBER_SERVER,
+                              .udp_port = by_udp_port(slot->udp),
+                              .serve = notified,
+                              .unserve = unserve,
+                              .follow = follow,
+                              .mark = marked,
+                              .context = role};
+  return true;
+}
+
+/* From now on nothing more is posted about it. */
 static void end_role(struct role *role) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
   by_context_release(role->context);
-  by_loop_unwatch(role->watch);
-  by_udp_destroy(role->udp);
+  role->context = NULL;
+  role->over = true;
 }
 
-/* ---- the job */
+/* `all`: the loop has been closed. */
+static void free_roles(struct slot *slot, bool all) {
+  for (struct role *role = LIST_FIRST(&slot->roles), *next; role; role = next) {
+    next = LIST_NEXT(role, entry);
+    if (!all && (!role->over || atomic_load(&role->posted))) continue;
+    LIST_REMOVE(role, entry);
+    free(role);
+  }
+}
 
-/* Each role joins on a thread of its own, as rank 0 answers when all have come. */
+static void enter(struct slot *slot, struct by_context *context) {
+  if (slot->role) end_role(slot->role);
+  slot->role = slot->next;
+  slot->next = NULL;
+  slot->role->context = context;
+  atomic_store(&slot->role->joined, true);
+  slot->service->reported = false;
+}
+
+/* Each slot joins on a thread of its own, as rank 0 answers when all have come. */
+struct joining {
+  struct slot *slot;
+  struct by_job_role role;
+};
+
 static void *join_main(void *argument) {
-  struct role *role = argument;
-  struct service *service = role->service;
-  struct by_job_role part = {.kind = BY_MEMBER_SERVER,
-                             .udp_port = by_udp_port(role->udp),
-                             .serve = notified,
-                             .unserve = unserve,
-                             .mark = marked,
-                             .context = role};
-  role->status = by_context_create(&service->options->joining, &part, &by_context_events, &role->context);
-  snprintf(role->text, sizeof role->text, "%s", banyan_error_text());
+  struct joining *joining = argument;
+  struct slot *slot = joining->slot;
+  struct role *role = slot->role;
+  slot->status = by_context_create(&slot->options, &joining->role, &by_context_events, &role->context);
+  snprintf(slot->text, sizeof slot->text, "%s", banyan_error_text());
+  free(joining);
   atomic_store(&role->joined, true);
-  by_loop_wake(service->loop);
+  by_loop_wake(slot->service->loop);
   return NULL;
+}
+
+static enum banyan_status join(struct slot *slot) {
+  struct joining *joining = calloc(1, sizeof *joining);
+  if (!joining || !begin_role(slot, &joining->role)) {
+    free(joining);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
+  }
+  joining->slot = slot;
+  slot->role = slot->next;
+  slot->next = NULL;
+  int error = pthread_create(&slot->thread, NULL, join_main, joining);
+  slot->has_thread = !error;
+  if (slot->has_thread) return BANYAN_OK;
+  free(joining);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
 }
 
 /* On the thread that transfers fragments, under lock. */
@@ -289,40 +300,55 @@ static void look_for_lost(struct role *role) {
     if (by_engine_has_lost(role->context->job.engine, process)) by_served_tree_lose(tree->served, process);
 }
 
-static void look_at(struct role *role) {
-  struct by_context *context = role->context;
-  if (!context) {
-    role->over = true;
+static bool is_membership_over(struct slot *slot) {
+  struct by_context *context = slot->role->context;
+  by_context_lock(context);
+  look_for_lost(slot->role);
+  slot->status = by_engine_status(context->job.engine);
+  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(context->job.engine));
+  bool over = slot->status != BANYAN_OK || by_control_is_over(context->control);
+  by_context_unlock(context);
+  return over;
+}
+
+static void look_at(struct slot *slot) {
+  if (!slot->role->context) {
+    slot->over = true;
     return;
   }
-  by_context_lock(context);
-  look_for_lost(role);
-  role->status = by_engine_status(context->job.engine);
-  if (role->status != BANYAN_OK) snprintf(role->text, sizeof role->text, "%s", by_engine_error(context->job.engine));
-  role->over = role->status != BANYAN_OK || by_control_is_over(context->control);
-  by_context_unlock(context);
+  bool over = is_membership_over(slot);
+  by_follower_look(slot->follower, slot->role->context, over);
+  struct by_context *next = by_follower_take(slot->follower);
+  if (next)
+    enter(slot, next);
+  else
+    slot->over = over && !by_follower_hopes(slot->follower);
+  free_roles(slot, false);
 }
 
 static bool all_over(struct service *service) {
   unsigned over = 0;
   for (unsigned i = 0; i < service->n; i++) {
-    struct role *role = &service->roles[i];
-    if (!role->over && atomic_load(&role->joined)) look_at(role);
-    over += role->over;
+    struct slot *slot = &service->slots[i];
+    if (!slot->over && atomic_load(&slot->role->joined)) look_at(slot);
+    over += slot->over;
   }
   return over == service->n;
 }
 
 static bool have_all_joined(const struct service *service) {
-  unsigned joined = 0;
-  for (unsigned i = 0; i < service->n; i++)
-    joined += atomic_load(&service->roles[i].joined) && service->roles[i].context != NULL;
-  return joined == service->n;
+  const struct role *first = service->slots[0].role;
+  for (unsigned i = 0; i < service->n; i++) {
+    const struct role *role = service->slots[i].role;
+    if (!atomic_load(&role->joined) || !role->context) return false;
+    if (role->context->job.membership != first->context->job.membership) return false;
+  }
+  return true;
 }
 
 /* Its host's name is the same in all its parts. */
 static void report_joined(struct service *service) {
-  struct by_context *context = service->roles[0].context;
+  struct by_context *context = service->slots[0].role->context;
   service->reported = true;
   if (!service->options->joined) return;
   by_context_lock(context);
@@ -330,39 +356,51 @@ static void report_joined(struct service *service) {
   by_context_unlock(context);
 }
 
-static enum banyan_status open_role(struct service *service, struct role *role) {
-  role->service = service;
-  atomic_init(&role->tos, -1);
-  LIST_INIT(&role->trees);
-  BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &role->udp));
-  return by_loop_watch(service->loop, by_udp_fd(role->udp), EPOLLIN, ready, service, &role->watch);
+/* ---- the service */
+
+static enum banyan_status open_slot(struct service *service, struct slot *slot) {
+  slot->service = service;
+  slot->options = service->options->joining;
+  atomic_init(&slot->tos, -1);
+  LIST_INIT(&slot->roles);
+  slot->follower = by_follower_create(&slot->options, begin_role, slot);
+  if (!slot->follower) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
+  BY_TRY(by_follower_find_members(slot->follower, &slot->options));
+  BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &slot->udp));
+  return by_loop_watch(service->loop, by_udp_fd(slot->udp), EPOLLIN, ready, service, &slot->watch);
 }
 
 static enum banyan_status open_service(struct service *service) {
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
   by_timer_init(&service->again, transfer, service);
-  for (; service->n < service->options->trees; service->n++) BY_TRY(open_role(service, &service->roles[service->n]));
-  for (unsigned i = 0; i < service->n; i++) {
-    struct role *role = &service->roles[i];
-    int error = pthread_create(&role->thread, NULL, join_main, role);
-    if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
-    role->has_thread = true;
-  }
+  for (; service->n < service->options->trees; service->n++) BY_TRY(open_slot(service, &service->slots[service->n]));
+  for (unsigned i = 0; i < service->n; i++) BY_TRY(join(&service->slots[i]));
   return BANYAN_OK;
 }
 
-/* Roles that have joined leave first, since ranks wait for their answers; joining may take as long as its deadline. */
+/* It has joined, or does not try any more. */
+static void close_slot(struct slot *slot) {
+  struct role *role;
+  LIST_FOREACH(role, &slot->roles, entry) end_role(role);
+  by_follower_destroy(slot->follower); /* with what has joined and was not taken */
+  free_roles(slot, true);
+  by_loop_unwatch(slot->watch);
+  by_udp_destroy(slot->udp);
+}
+
+/* Slots that have joined leave first, since ranks wait for their answers; joining may take as long as its deadline. */
 static void close_service(struct service *service) {
-  if (service->loop) by_loop_close(service->loop); /* its tasks are about the roles */
+  if (service->loop) by_loop_close(service->loop); /* its tasks are about the slots */
   bool left[BY_SERVE_TREES] = {false};
   for (unsigned i = 0; i < service->n; i++) {
-    if (!atomic_load(&service->roles[i].joined)) continue;
-    end_role(&service->roles[i]);
+    struct slot *slot = &service->slots[i];
+    if (!slot->role || !atomic_load(&slot->role->joined)) continue;
+    close_slot(slot);
     left[i] = true;
   }
   for (unsigned i = 0; i < BY_SERVE_TREES; i++) {
-    if (service->roles[i].has_thread) pthread_join(service->roles[i].thread, NULL);
-    if (!left[i]) end_role(&service->roles[i]);
+    if (service->slots[i].has_thread) pthread_join(service->slots[i].thread, NULL);
+    if (!left[i] && service->slots[i].service) close_slot(&service->slots[i]);
   }
   by_loop_cancel_timer(&service->again);
   by_loop_destroy(service->loop);
@@ -382,7 +420,7 @@ enum banyan_status by_serve(const struct by_serve_options *options, volatile sig
     if (!service->reported && have_all_joined(service)) report_joined(service);
   }
   for (unsigned i = 0; i < service->n && status == BANYAN_OK; i++)
-    if (service->roles[i].status != BANYAN_OK) status = by_fail(service->roles[i].status, "%s", service->roles[i].text);
+    if (service->slots[i].status != BANYAN_OK) status = by_fail(service->slots[i].status, "%s", service->slots[i].text);
   snprintf(text, sizeof text, "%s", banyan_error_text());
   close_service(service);
   return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);

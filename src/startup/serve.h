@@ -25,12 +25,13 @@ struct by_serve_options {
   struct banyan_options joining; /* where not 0, instead of the environment; rank and size are not looked at */
   unsigned trees;                /* 1 to BY_SERVE_TREES */
   int udp_port;                  /* for fragments: each tree takes the first free one from here on */
-  /* Called once when all its trees have joined, with its host's name. NULL is allowed. */
+  /* Called when all its trees have joined the job, or the next membership, with its host's name. NULL is allowed. */
   void (*joined)(const char *name, unsigned trees);
 };
 
-/* Blocks until the job is over or *stop is set. BANYAN_OK: rank 0 has left, or *stop was set. Errors: the job could not
- * be joined, or has failed, or goes on without this server; the text says which. */
+/* Blocks until the job is over or *stop is set. BANYAN_OK: rank 0 has left, or *stop was set. A server of members follows
+ * them as a helper does. Errors: the job could not be joined, or has failed, or goes on without this server; the text
+ * says which. */
 BANYAN_CHECK enum banyan_status by_serve(const struct by_serve_options *options, volatile sig_atomic_t *stop);
 
 #endif

@@ -185,7 +185,7 @@ void by_helpers_send_follow(const struct by_report *report) {
   const struct by_helpers *helpers = report->context;
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
-    if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
+    if (by_control_peers_is_helper(peers, peer->rank) &&
         by_control_peer_try_send(peer, FOLLOW, report->bytes, report->length) != BANYAN_OK)
       by_info("control", "%s is not told where the next membership meets: %s",
               by_job_name(peers->job, (uint32_t)peer->rank), banyan_error_text());

@@ -1,0 +1,85 @@
+/* Helpers: see serve.h. */
+#include <stdio.h>
+
+#include "comms.h"
+#include "context_events.h"
+#include "control.h"
+#include "follow.h"
+#include "log.h"
+#include "serve.h"
+
+enum { LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
+
+struct help {
+  struct by_context *context, *next; /* NULL: the next membership is not joined */
+  struct by_follower *follower;
+  volatile sig_atomic_t *stop;
+  uint64_t until; /* 0: rank 0 is still there */
+  bool over;      /* this membership is */
+};
+
+/* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
+static bool is_over(void *argument) {
+  struct help *help = argument;
+  struct by_context *context = help->context;
+  if (*help->stop || by_engine_status(context->job.engine) != BANYAN_OK) return true;
+  if (!by_control_is_over(context->control)) return false;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
+  return !by_engine_pending(context->job.engine) || now >= help->until;
+}
+
+/* At each look, so that the follower has its turn: often enough, as no wait is longer than 100 ms. */
+static bool has_news(void *argument) {
+  struct help *help = argument;
+  help->over = help->over || is_over(argument);
+  return help->over || by_follower_has_news(help->follower);
+}
+
+/* One membership, or the job. Under lock. */
+static void help_one(struct help *help) {
+  struct by_context *context = help->context;
+  while (!*help->stop) {
+    by_progress_wait(&context->progress, has_news, help);
+    by_context_unlock(context);
+    by_follower_look(help->follower, context, help->over);
+    help->next = by_follower_take(help->follower);
+    by_context_lock(context);
+    if (help->next || (help->over && !by_follower_hopes(help->follower))) return;
+  }
+}
+
+static enum banyan_status help_all(struct help *help, void (*joined)(const char *name, uint32_t ranks)) {
+  enum banyan_status status = BANYAN_OK;
+  char text[1024] = "";
+  for (struct by_context *context; (context = help->context);) {
+    by_context_lock(context);
+    by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
+    if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
+    help_one(help);
+    status = help->next ? BANYAN_OK : by_engine_status(context->job.engine);
+    snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
+    by_context_unlock(context);
+    by_context_release(context);
+    help->context = help->next;
+    help->next = NULL;
+    help->until = 0;
+    help->over = false;
+  }
+  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
+}
+
+enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
+                                 void (*joined)(const char *name, uint32_t ranks)) {
+  struct banyan_options own = options ? *options : (struct banyan_options){0};
+  struct help help = {.stop = stop, .follower = by_follower_create(&own, NULL, NULL)};
+  if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
+  const struct by_job_role role = by_follower_role(help.follower);
+  enum banyan_status status = by_follower_find_members(help.follower, &own);
+  if (status == BANYAN_OK) status = by_context_create(&own, &role, &by_context_events, &help.context);
+  if (status == BANYAN_OK) status = help_all(&help, joined);
+  char text[1024];
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  by_follower_destroy(help.follower);
+  return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);
+}
