@@ -15,6 +15,7 @@
 #include "plan_switch.h"
 #include "planner_options.h"
 #include "plans.h"
+#include "switched_tree.h"
 #include "text.h"
 
 /* --- which node each host is --- */
@@ -110,6 +111,43 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
   return n - n_hosts;
 }
 
+/* Hosts of servers that came with the job, which finish the sums of in-network trees; returns how many of them there
+ * are. Without a switch that aggregates they are of no use. */
+static uint32_t find_servers(const struct by_context *context, const struct by_topology *topology, uint32_t *servers) {
+  const struct by_member *members = context->job.members;
+  uint32_t n = 0, v = 0;
+  while (v < topology->n_nodes && !topology->nodes[v].aggregates) v++;
+  for (uint32_t p = context->job.size; p < context->job.founders && v < topology->n_nodes; p++) {
+    uint32_t node = members[p].kind == BY_MEMBER_SERVER ? by_planning_node_of(topology, members[p].host) : UINT32_MAX;
+    if (node != UINT32_MAX && index_of(servers, n, node) == n) servers[n++] = node;
+  }
+  return n;
+}
+
+static bool has_trees(const struct by_plan *plan) {
+  uint32_t v = plan->n_ranks;
+  while (v < plan->n_vertices && plan->vertices[v].kind != BY_VERTEX_SERVER) v++;
+  return v < plan->n_vertices;
+}
+
+/* Whether each of the plan's in-network trees has a server of its host. */
+static bool has_servers(const struct by_context *context, const struct by_plan *plan) {
+  const struct by_member *members = context->job.members;
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
+    if (plan->vertices[v].kind != BY_VERTEX_SERVER) continue;
+    size_t length = by_server_host_bytes(plan->vertices[v].name);
+    uint32_t wanted = 0, there = 0;
+    for (uint32_t u = plan->n_ranks; u < plan->n_vertices; u++)
+      wanted += plan->vertices[u].kind == BY_VERTEX_SERVER && by_server_host_bytes(plan->vertices[u].name) == length &&
+                !memcmp(plan->vertices[u].name, plan->vertices[v].name, length);
+    for (uint32_t p = context->job.size; p < context->job.founders; p++)
+      there += members[p].kind == BY_MEMBER_SERVER && strlen(members[p].host) == length &&
+               !memcmp(members[p].host, plan->vertices[v].name, length);
+    if (there < wanted) return false;
+  }
+  return true;
+}
+
 /* --- rank 0 --- */
 
 static enum banyan_status print_plan(const struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
@@ -164,8 +202,32 @@ struct places {
   uint32_t *nodes, n, *place;
 };
 
+/* With in-network trees to servers that came with the job. BANYAN_ERR_UNSUPPORTED: there are no such. */
+static enum banyan_status plan_switches(const struct by_context *context, const struct by_topology *topology,
+                                        const char *name, struct by_planner_options options,
+                                        struct by_planned *planned) {
+  uint32_t *servers = calloc(context->job.founders, sizeof *servers);
+  if (!servers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the servers of a plan");
+  options.servers = servers;
+  options.n_servers = options.method == BY_PLANNER_FEW || options.method == BY_PLANNER_CLUSTER
+                          ? find_servers(context, topology, servers)
+                          : 0;
+  options.method = BY_PLANNER_CLUSTER;
+  enum banyan_status status = by_fail(BANYAN_ERR_UNSUPPORTED, "no server came");
+  if (options.n_servers) status = by_planner_run(name, topology, &options, planned);
+  free(servers);
+  if (status == BANYAN_OK && !has_servers(context, planned->plan)) {
+    by_planned_fini(planned);
+    status = by_fail(BANYAN_ERR_UNSUPPORTED, "the best plan takes more servers than came");
+  }
+  if (status != BANYAN_OK && options.n_servers)
+    by_info("plan", "the plan goes without trees through switches: %s", banyan_error_text());
+  return status;
+}
+
 static enum banyan_status run_planner(const struct by_context *context, const struct by_topology *topology,
                                       const struct places *places, struct by_planned *planned) {
+  const char *name = topology->name[0] ? topology->name : "topology";
   struct by_planner_options options = by_planner_defaults();
   uint32_t *nodes = places->nodes, n = places->n;
   by_planning_costs(context, &options.rates);
@@ -179,8 +241,8 @@ static enum banyan_status run_planner(const struct by_context *context, const st
   double *ranks_on = count_ranks(context, n, places->place);
   if (!ranks_on) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.ranks_on = ranks_on;
-  enum banyan_status status =
-      by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, planned);
+  enum banyan_status status = plan_switches(context, topology, name, options, planned);
+  if (status != BANYAN_OK) status = by_planner_run(name, topology, &options, planned);
   free(ranks_on);
   return status;
 }
@@ -300,7 +362,9 @@ enum banyan_status by_planning_rivals(const struct by_context *context, const st
   *out = (struct by_rivals){0};
   BY_TRY(find_places(context, network, &places));
   enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
-  if (status == BANYAN_OK && places.n > 1) {
+  if (status == BANYAN_OK && places.n > 1 && has_trees(planned.plan)) {
+    by_planned_fini(&planned); /* in trials each plan would take memory of switches */
+  } else if (status == BANYAN_OK && places.n > 1) {
     status = by_rivals_find(&planned, within, out);
     /* Rates that were measured are those without headers. */
     if (network->source != BANYAN_PLAN_MEASURED) out->most_rate /= planned.rates.wire;
