@@ -156,7 +156,8 @@ BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, c
 /* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: not any
  * more. Copied. */
 void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes);
-/* Any thread, rank 0: helpers and servers are to come to the next membership, whose rank 0 is at this root ("address:port,..."). */
+/* Any thread, rank 0: helpers and servers are to come to the next membership, whose rank 0 is at this root
+ * ("address:port,..."). */
 void by_control_send_follow(struct by_control *control, const char *root);
 /* Any thread, rank 0: sends a NETWORK message to a rank; the bytes are copied. It may be missed by a rank that does not
  * read for long. */

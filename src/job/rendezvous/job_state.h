@@ -30,8 +30,8 @@ struct by_job_role {
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
   void (*unserve)(void *context, uint32_t version);
-  /* Of a helper or server of several memberships: called with where the next one meets, on the loop's thread; NULL: it does not
-   * follow. `deadline`: s in which it must have joined; 0: as the settings say. */
+  /* Of a helper or server of several memberships: called with where the next one meets, on the loop's thread; NULL: it
+   * does not follow. `deadline`: s in which it must have joined; 0: as the settings say. */
   void (*follow)(void *context, const char *root);
   double deadline;
   /* And with how it is to mark what it sends. */
