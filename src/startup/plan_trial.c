@@ -13,8 +13,8 @@
 #include "text.h"
 
 /* With each plan, the first one of which connects. Plans that are predicted to be of nearly the same speed are called
- * in turn for some rounds. */
-enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3 };
+ * in turn for some rounds, and for more where calls with one plan differ by more than the plans do. */
+enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MOST_ROUNDS = 5 };
 
 static const double slow = 0.1;    /* seconds: a longer call is not repeated, and connecting does not matter */
 static const double faster = 0.97; /* of the time of the built-in plan: less is faster for sure, if calls differ less */
@@ -69,17 +69,25 @@ static double scatter(const struct by_plan_times *times) {
   return isfinite(times->next) ? times->next / times->least : 1;
 }
 
-bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
-  double bar = rounds->single && !sure ? once : faster;
-  bar = fmin(bar, 1 / fmax(scatter(&rounds->ours), scatter(&rounds->builtin)));
+static bool seems_faster(const struct by_plan_rounds *rounds, double bar) {
   return 2 * rounds->won > rounds->n && rounds->ours.least < bar * rounds->builtin.least;
+}
+
+/* Beside a load the calls of each plan differ by more than the plans do. Then it tells how many rounds the plan has
+ * won: most of a few if it was predicted to be clearly faster, all but one of several if not. */
+bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
+  if (!seems_faster(rounds, rounds->single && !sure ? once : faster)) return false;
+  if (sure && rounds->n >= ROUNDS) return true;
+  if (rounds->n == MOST_ROUNDS) return rounds->won + 1 >= rounds->n;
+  return rounds->ours.least * fmax(scatter(&rounds->ours), scatter(&rounds->builtin)) < rounds->builtin.least;
 }
 
 /* What disturbs one call of two makes them differ by as much as the plans do, and the plan seem slower than was
  * predicted if it disturbs both: then a round more tells. */
 bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
-  if (rounds->n == ROUNDS || rounds->single) return true;
+  if (rounds->n == MOST_ROUNDS || rounds->single) return true;
   if (rounds->ours.least > close * rounds->builtin.least) return !sure || rounds->n > 1;
+  if (rounds->n >= ROUNDS) return sure || !seems_faster(rounds, faster) || by_plan_trial_won(rounds, sure);
   return sure && rounds->builtin.least > close * rounds->ours.least && by_plan_trial_won(rounds, sure);
 }
 

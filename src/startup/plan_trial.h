@@ -17,12 +17,13 @@ struct by_plan_rounds {
   bool single;     /* each is one call, that took long */
 };
 
-/* Whether the plan is faster for sure: in most rounds, by 3 % at least, and by more than calls with one plan differ;
- * with single calls, by a tenth if it is not `sure`, predicted to be clearly faster. Pure. */
+/* Whether the plan is faster for sure: in most rounds, by 3 % at least (with single calls by a tenth, if it is not
+ * `sure`, predicted to be clearly faster), and by more than calls with one plan differ, or in so many rounds that these
+ * do not matter. Pure. */
 bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure);
 
 /* Whether the rounds so far say enough: that the plan is slower by a tenth, twice if it is predicted to be clearly
- * faster; or that it is so, and has won; or there are no more. Pure. */
+ * faster; or that it is so, and has won; or that it has won or lost after three rounds; or there are no more. Pure. */
 bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure);
 
 /* Collective over the job's own communicator, before its first call, while it has the plan that by_planning_for_all

@@ -358,8 +358,13 @@ static void test_trial(void **state) {
   rounds.won = 1; /* the least time was luck */
   assert_false(by_plan_trial_won(&rounds, false));
   rounds = clear;
-  rounds.builtin.next = 0.12; /* by 20 % */
-  assert_false(by_plan_trial_won(&rounds, true));
+  rounds.builtin.next = 0.12; /* by 20 %: with a plan that need not be faster, there are more rounds */
+  assert_false(by_plan_trial_won(&rounds, false) || by_plan_trial_is_over(&rounds, false));
+  assert_true(by_plan_trial_won(&rounds, true) && by_plan_trial_is_over(&rounds, true));
+  rounds.n = 5;
+  assert_false(by_plan_trial_won(&rounds, false)); /* it has won 3 */
+  rounds.won = 4;
+  assert_true(by_plan_trial_won(&rounds, false) && by_plan_trial_is_over(&rounds, false));
   rounds = clear;
   rounds.ours = (struct by_plan_times){0.098, 0.099}; /* by 2 % only */
   assert_false(by_plan_trial_won(&rounds, false));
