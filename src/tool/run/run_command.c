@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "cluster_message.h"
@@ -127,6 +128,25 @@ static enum banyan_status check_ports(const char *text, int ranks, const struct 
   return BANYAN_OK;
 }
 
+/* A process that may come and go has a port for forming groups, one for its service, and one for each of two groups
+ * while it changes them. */
+enum { MEMBER_PORTS = 4 };
+
+/* `most` processes may run in all. */
+static enum banyan_status check_member_ports(const char *text, int most, const struct by_launch_hosts *hosts) {
+  struct by_port_range range;
+  BY_TRY(by_port_range_parse(text, &range));
+  for (size_t i = 0; range.low && i < hosts->count; i++) {
+    int needed = MEMBER_PORTS * MIN(hosts->items[i].slots, most);
+    if (range.high - range.low + 1 < needed)
+      return by_fail(BANYAN_ERR_ARGUMENT,
+                     "--port-range %s has %d ports, but host %s needs %d: %d for each of its processes, as they may "
+                     "change groups",
+                     text, range.high - range.low + 1, hosts->items[i].name, needed, MEMBER_PORTS);
+  }
+  return BANYAN_OK;
+}
+
 /* A number, or hosts with slots. *n: how many slots; *processes: how many processes before, and with these. */
 static enum banyan_status add_beside(const char *option, const char *text, enum by_beside beside,
                                      struct by_launch_hosts *hosts, int *n, int *processes) {
@@ -150,14 +170,19 @@ struct crew {
   int processes; /* in all; a server process serves several */
 };
 
+static bool is_elastic(const struct run_options *run) {
+  return run->least >= 0 || run->most >= 0 || run->restarts >= 0;
+}
+
+/* Of those that may come and go. */
+static int most_processes(const struct run_options *run, const struct crew *crew) {
+  return run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : crew->ranks;
+}
+
 static enum banyan_status read_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
   if (run->slurm) BY_TRY(by_hosts_add_slurm(hosts));
   for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
   return run->hostfile ? by_hosts_read(hosts, run->hostfile) : BANYAN_OK;
-}
-
-static bool is_elastic(const struct run_options *run) {
-  return run->least >= 0 || run->most >= 0 || run->restarts >= 0;
 }
 
 static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
@@ -175,8 +200,9 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
   if (!run->ranks && run->most >= 0 && crew->ranks > run->most) crew->ranks = (int)run->most;
+  if (run->job.ports && is_elastic(run)) BY_TRY(check_member_ports(run->job.ports, most_processes(run, crew), hosts));
   BY_TRY(by_hosts_place(hosts, crew->ranks));
-  if (run->job.ports) BY_TRY(check_ports(run->job.ports, crew->ranks, hosts));
+  if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(run->job.ports, crew->ranks, hosts));
   BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
@@ -184,7 +210,9 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
 }
 
 static enum banyan_status read_again(void *context, struct by_launch_hosts *out) {
-  return read_hosts(context, out);
+  const struct run_options *run = context;
+  BY_TRY(read_hosts(run, out));
+  return run->job.ports ? check_member_ports(run->job.ports, run->elastic.most, out) : BANYAN_OK;
 }
 
 static enum banyan_status set_offers(struct run_options *run) {
@@ -210,7 +238,7 @@ static enum banyan_status set_elastic(struct run_options *run, const struct crew
   if (crew->processes > crew->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
   e->least = run->least >= 0 ? (int)run->least : crew->ranks;
-  e->most = run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : crew->ranks;
+  e->most = most_processes(run, crew);
   e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;
   BY_TRY(set_offers(run));
   e->start = run->job.start;
