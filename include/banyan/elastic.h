@@ -109,12 +109,12 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_mem
  * Blocks until the group is there, for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for
  * a plan; of the last way also for its own deadline.
  *
- *   BANYAN_ERR_ARGUMENT  the member has a group, or was started before; a handle is wrong; or `banyan run` refuses
- *                        the member, such as the second one of a process
+ *   BANYAN_ERR_ARGUMENT  the member has had a group; a handle is wrong; or `banyan run` refuses the member, such as the
+ *                        second one of a process
  *   BANYAN_ERR_CLOSED    `banyan run` asks this process to leave: the text says why
  *   BANYAN_ERR_TIMEOUT   too few processes came, or the members did not let this one join
  *
- * The caller owns *out. One thread at a time. */
+ * After an error but the first two it may be called again. The caller owns *out. One thread at a time. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_start(struct banyan_member *member, double timeout,
                                                                struct banyan_comm **out);
 

@@ -1,4 +1,5 @@
 /* How a process finds the others: through `banyan run`, through a list of members, or by its rank. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 /* Seconds of one attempt to form the first membership, all members of which were there a moment ago; and to join, after
  * which the launcher is asked who is a member now: those that were asked may all have died since. */
 static const double most_forming = 15, most_joining = 15;
+static const double least_forming = 1, least_joining = 1e-3; /* where the others came late */
 
 static double seconds_until(uint64_t end) {
   uint64_t now = by_clock_now(&by_clock_system);
@@ -50,23 +52,26 @@ static enum banyan_status follow(struct banyan_member *member, const struct by_d
                                  struct banyan_comm **out) {
   const char *const *handles = (const char *const *)list->handles;
   char name[32];
-  if (!list->first) return banyan_member_join(member, handles, (int)list->n, MIN(seconds, most_joining), out);
+  if (!list->first)
+    return banyan_member_join(member, handles, (int)list->n, MAX(MIN(seconds, most_joining), least_joining), out);
   snprintf(name, sizeof name, "first-%u", list->attempt);
-  return banyan_member_reconfigure(member, name, handles, (int)list->n, MIN(seconds, most_forming), out);
+  return banyan_member_reconfigure(member, name, handles, (int)list->n, MAX(MIN(seconds, most_forming), least_joining),
+                                   out);
 }
 
 /* Each list that fails is followed by another one, since who was missing may have died. */
 static enum banyan_status start_by_launcher(struct banyan_member *member, const char *place, uint64_t end,
                                             struct banyan_comm **out) {
   struct by_directory_list list = {0};
-  BY_TRY(connect_to_launcher(member, place));
+  if (!member->directory) BY_TRY(connect_to_launcher(member, place));
   for (;;) {
     BY_TRY(by_directory_wait(member->directory, seconds_until(end), &list));
     enum banyan_status status = follow(member, &list, seconds_until(end), out);
     uint32_t attempt = list.attempt;
     by_directory_list_fini(&list);
-    if ((status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) || seconds_until(end) <= 0) return status;
+    if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
     by_directory_report_failure(member->directory, attempt, banyan_error_text());
+    if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */
   }
 }
 
@@ -92,9 +97,11 @@ static enum banyan_status start_by_list(struct banyan_member *member, const char
 
 /* ---- by rank: all meet as the ranks of a job, and exchange handles in it */
 
-static enum banyan_status exchange(struct banyan_comm *comm, const char *own, char **out) {
+/* *attempt: the most that any of them has begun, so that no name is used twice. */
+static enum banyan_status exchange(struct banyan_comm *comm, const char *own, int64_t *attempt, char **out) {
   size_t n = (size_t)banyan_comm_size(comm);
   char mine[BY_HANDLE_MOST] = "";
+  BY_TRY(banyan_allreduce(comm, attempt, attempt, 1, BANYAN_INT64, BANYAN_MAX));
   snprintf(mine, sizeof mine, "%s", own);
   *out = calloc(n, BY_HANDLE_MOST);
   if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu handles", n);
@@ -103,12 +110,15 @@ static enum banyan_status exchange(struct banyan_comm *comm, const char *own, ch
   return BANYAN_OK;
 }
 
-static enum banyan_status form_first(struct banyan_member *member, char *all, int n, uint64_t end,
+static enum banyan_status form_first(struct banyan_member *member, int64_t attempt, char *all, int n, uint64_t end,
                                      struct banyan_comm **out) {
+  char name[32] = "first";
   const char **handles = calloc((size_t)n, sizeof *handles);
   if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %d handles", n);
   for (int i = 0; i < n; i++) handles[i] = all + (size_t)i * BY_HANDLE_MOST;
-  enum banyan_status status = banyan_member_reconfigure(member, "first", handles, n, seconds_until(end), out);
+  if (attempt > 1) snprintf(name, sizeof name, "first-%" PRId64, attempt);
+  enum banyan_status status =
+      banyan_member_reconfigure(member, name, handles, n, MAX(seconds_until(end), least_forming), out);
   free(handles);
   return status;
 }
@@ -116,15 +126,17 @@ static enum banyan_status form_first(struct banyan_member *member, char *all, in
 static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t end, struct banyan_comm **out) {
   struct banyan_options options = member->options;
   struct banyan_comm *comm;
+  int64_t attempt = ++member->meetings;
   char *all = NULL;
   options.topology = "off"; /* this job ends at once */
   options.timeline = NULL;
   enum banyan_status status = banyan_comm_create(&options, &comm);
   if (status != BANYAN_OK) return by_fail_within(status, "exchanging handles");
   int n = banyan_comm_size(comm);
-  status = exchange(comm, member->handle, &all);
+  status = exchange(comm, member->handle, &attempt, &all);
   banyan_comm_destroy(comm);
-  if (status == BANYAN_OK) status = form_first(member, all, n, end, out);
+  if (status == BANYAN_OK) member->meetings = attempt;
+  if (status == BANYAN_OK) status = form_first(member, attempt, all, n, end, out);
   free(all);
   return status;
 }
@@ -133,7 +145,7 @@ static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t e
 
 enum banyan_status banyan_member_start(struct banyan_member *member, double timeout, struct banyan_comm **out) {
   BY_TRY(by_member_check_call(member, out, timeout));
-  if (member->current || member->directory)
+  if (member->current)
     return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
   uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);
   const char *launcher = by_directory_place(), *members = getenv("BANYAN_MEMBERS");

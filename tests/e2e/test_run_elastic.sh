@@ -60,6 +60,11 @@ shows 'no Slurm allocation' err
 wants 2 env SLURM_JOB_NODELIST='n[1-' SLURM_TASKS_PER_NODE=1 "$BANYAN" run --slurm -- true
 shows 'is no list of nodes' err
 
+wants 2 "$BANYAN" run -n 3 --min 2 --port-range 21000-21010 -- true
+shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 12: 4 for each of its processes' err
+wants 2 "$BANYAN" run -H a:1,b:4 -n 1 --max 3 --port-range 21000-21010 -- true
+shows 'has 11 ports, but host b needs 12' err
+
 # --- programs that know nothing of this: exit codes, pauses, and what ends a crash loop
 wants 3 "$BANYAN" run -n 2 --restarts 2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 shows '^banyan run: rank 1 on host .*: exit code 3: started again, 1 of 2 restarts$' err
@@ -88,7 +93,7 @@ ends 143
 left 0
 
 # --- a process that dies is started again and joins the others, which go on
-begin -n 3 --restarts 3 -- "$sum" 30
+begin -n 3 --restarts 3 --port-range 21500-21511 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 1)"
 comes has '^\[1\] rank 2 of 3$' out || fail "rank 1 does not come back"
@@ -123,6 +128,13 @@ touch "$scratch/steps/go"
 ends 0
 shows 'membership "first-2": 2 processes' err
 counts 2 'done as rank [01] of 2$' out
+
+# One that does not find the others in its time may try again, with the launcher and by rank.
+for options in '--min 2' ''; do
+  wants 0 "$BANYAN" run -n 2 $options -- sh -c '[ $BANYAN_RANK = 0 ] || sleep 1; exec "$0" 3 0.01 0.5 40' "$sum"
+  counts 2 'done as rank [01] of 2$' out
+  [ -z "$options" ] || shows '^\[0\] starts again$' out
+done
 
 # A process with another key is not taken: it would keep all from forming a group.
 wants 0 "$BANYAN" run -n 2 --min 1 -- sh -c '[ $BANYAN_RANK = 0 ] || export BANYAN_KEY=another; exec "$0" 20' "$sum"

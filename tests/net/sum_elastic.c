@@ -1,10 +1,11 @@
-/* sum_elastic STEPS [PAUSE [WAIT]]: what test_run_elastic.sh and test_partitions.sh start as each process. It counts
- * its group's members again and again, with PAUSE seconds (0.01) in between, however that changes, for at most WAIT
- * seconds (40) each time, until STEPS are done; a newcomer begins at the step at which the others are. It prints each
- * group that it is in, and ends with 0 when the steps are done, with 3 if a sum was wrong, and with 1 on an error, or
- * if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it makes the file FOLDER/STEP at each tenth step, rank 0
- * writes the handles of its group to FOLDER/members, and the last step is done when FOLDER/go is there. With
- * BANYAN_TEST_LEAVE=RANK the process that was started as this rank leaves by itself at step 5. */
+/* sum_elastic STEPS [PAUSE [WAIT [TRIES]]]: what test_run_elastic.sh and test_partitions.sh start as each process. It
+ * counts its group's members again and again, with PAUSE seconds (0.01) in between, however that changes, for at most
+ * WAIT seconds (40) each time, until STEPS are done; a newcomer begins at the step at which the others are. It prints
+ * each group that it is in, tries to find the first one TRIES times (1), and ends with 0 when the steps are done, with
+ * 3 if a sum was wrong, and with 1 on an error, or if it is in no group any more. With BANYAN_TEST_TOUCH=FOLDER it
+ * makes the file FOLDER/STEP at each tenth step, rank 0 writes the handles of its group to FOLDER/members, and the last
+ * step is done when FOLDER/go is there. With BANYAN_TEST_LEAVE=RANK the process that was started as this rank leaves by
+ * itself at step 5. */
 #include <banyan/banyan.h>
 #include <banyan/elastic.h>
 
@@ -96,6 +97,10 @@ int main(int argc, char **argv) {
   double wait = argc > 3 ? atof(argv[3]) : 40;
   if (banyan_member_create(NULL, &member) != BANYAN_OK) return fail("create", NULL);
   enum banyan_status status = banyan_member_start(member, wait, &comm);
+  for (int tries = argc > 4 ? atoi(argv[4]) : 1; status == BANYAN_ERR_TIMEOUT && tries > 1; tries--) {
+    printf("starts again\n");
+    status = banyan_member_start(member, wait, &comm);
+  }
   if (status == BANYAN_ERR_CLOSED) {
     printf("not started: %s\n", banyan_error_text());
     banyan_member_destroy(member);
