@@ -9,7 +9,7 @@ cat >"$scratch/bin/ssh" <<'END'
 #!/bin/sh
 [ "$*" != "${*#-o ServerAliveInterval=5 -o ServerAliveCountMax=3 }" ] || exit 255
 shift 4
-[ "$1" != refused ] || { echo "ssh: Connection refused" >&2; exit 255; }
+[ "$1" != refused ] && { [ "$1" != late ] || [ -e "$LATE" ]; } || { echo "ssh: Connection refused" >&2; exit 255; }
 shift
 cd / && exec env -i PATH="$PATH" HOME=/ sh -c "$*"
 END
@@ -23,7 +23,7 @@ done
 exec "$@"
 END
 chmod +x "$scratch"/bin/*
-export PATH=$scratch/bin:$PATH
+export PATH=$scratch/bin:$PATH LATE=$scratch/late
 
 begin() { # begin RUN-ARGUMENTS...: in the background, as $job
   rm -f "$scratch"/steps/*
@@ -167,6 +167,27 @@ comes has '^\[[0-9]\] rank 3 of 4$' out || fail "no second group of 4"
 kill -USR1 "$job"
 ends 75
 shows '^banyan run: SIGUSR1: all processes, 4, are asked to leave$' err
+
+# A host that is lost is tried again later, with the same local ranks.
+printf 'a:2\nlate:2\n' >"$scratch/hosts"
+begin --ssh ssh --hostfile "$scratch/hosts" --min 1 -- \
+  sh -c 'echo "local $BANYAN_HOST $BANYAN_LOCAL_RANK"; exec "$0" 1000000' "$sum"
+comes has 'host late: could not be reached' err || fail "host late is not refused"
+touch "$LATE"
+tries=0
+until has '^banyan run: 2 more processes on host late, which was lost before$' err; do
+  [ $((tries += 1)) -le 60 ] || fail "host late is not tried again"
+  sleep 0.5
+done
+comes has '^\[4\] local late 0$' out && comes has '^\[5\] local late 1$' out || fail "local ranks of host late"
+comes has '^\[[0-9]\] rank [0-9] of 4$' out || fail "host late takes no part"
+# The least local rank that is free is used again.
+printf 'a:1\nlate:2\n' >"$scratch/hosts"
+comes has 'rank 1 on host a is asked to leave' err || fail "rank 1 is not asked to leave"
+printf 'a:2\nlate:2\n' >"$scratch/hosts"
+comes has '^\[6\] local a 1$' out || fail "no second process on host a"
+kill -USR1 "$job"
+ends 1 # as a host was lost
 
 # Who leaves by itself keeps its slot: no other one takes its place there.
 wants 0 "$BANYAN" run --ssh ssh -H a:2 --min 1 --restarts 1 -x BANYAN_TEST_LEAVE=0 -- "$sum" 60

@@ -14,6 +14,9 @@
 #include "supervisor.h"
 
 static const uint64_t look = BY_SECOND; /* between two looks at the host file, and at what the manager offers */
+/* Before a lost host is tried again, the first time; then twice as long each time, but at most so long. A host that was
+ * there for that time counts as new. */
+static const uint64_t first_pause = 10 * BY_SECOND, most_pause = 600 * BY_SECOND;
 
 /* What shows that a file has changed. */
 struct file_state {
@@ -29,6 +32,13 @@ struct generation {
   struct generation *before;
 };
 
+/* A host that was lost, or whose processes were asked to leave: no process is started there before `until`. */
+struct avoided {
+  char *name;
+  uint64_t pause, until; /* until UINT64_MAX: for good */
+  bool waits;            /* for `until`, to be tried again */
+};
+
 struct by_elastic {
   const char *title;
   const struct by_elastic_options *options;
@@ -36,9 +46,11 @@ struct by_elastic {
   struct by_supervisor *supervisor;
   struct by_key key;
   struct generation *hosts;
-  struct by_host_offers *offers;   /* NULL: none are requested */
-  struct by_launch_hosts offered;  /* so far, each with options->offered_slots */
-  struct by_text lost;             /* names of hosts that were lost, each with a blank before and behind it */
+  struct by_host_offers *offers;  /* NULL: none are requested */
+  struct by_launch_hosts offered; /* so far, each with options->offered_slots */
+  struct avoided *avoided;
+  size_t n_avoided;
+  int *local;                      /* of each process: its BANYAN_LOCAL_RANK */
   bool refills;                    /* more processes may have room, which a tick sees to */
   bool leaving;                    /* all were asked to */
   struct file_state seen, applied; /* of the host file */
@@ -88,10 +100,41 @@ static void end_job(void *context, int exit_code) {
 
 /* ---- hosts */
 
-static bool was_lost(const struct by_elastic *e, const char *host) {
-  char name[300];
-  snprintf(name, sizeof name, " %s ", host);
-  return strstr(by_text_get(&e->lost), name) != NULL;
+static struct avoided *find_avoided(const struct by_elastic *e, const char *host) {
+  for (size_t i = 0; i < e->n_avoided; i++)
+    if (!strcmp(e->avoided[i].name, host)) return &e->avoided[i];
+  return NULL;
+}
+
+static bool is_avoided(const struct by_elastic *e, const char *host) {
+  const struct avoided *found = find_avoided(e, host);
+  return found && now() < found->until;
+}
+
+static struct avoided *avoid(struct by_elastic *e, const char *host) {
+  struct avoided *found = find_avoided(e, host);
+  if (found) return found;
+  e->avoided = by_cli_alloc(e->avoided, (e->n_avoided + 1) * sizeof *e->avoided);
+  found = &e->avoided[e->n_avoided++];
+  *found = (struct avoided){.name = by_cli_print("%s", host)};
+  return found;
+}
+
+static int slots_of(const struct by_launch_hosts *hosts, const char *name) {
+  for (size_t i = 0; i < hosts->count; i++)
+    if (!strcmp(hosts->items[i].name, name)) return hosts->items[i].slots;
+  return 0;
+}
+
+/* Each of its processes is lost, but the host once. Only hosts of the host file are tried again: others may be offered
+ * again. */
+static void lose(struct by_elastic *e, const char *host) {
+  struct avoided *found = avoid(e, host);
+  if (now() < found->until) return;
+  bool is_new = !found->pause || now() - found->until >= most_pause;
+  found->pause = is_new ? first_pause : MIN(2 * found->pause, most_pause);
+  found->waits = e->options->hostfile && !slots_of(&e->offered, host);
+  found->until = found->waits ? now() + found->pause : UINT64_MAX;
 }
 
 /* How many slots of a host are occupied. */
@@ -110,15 +153,42 @@ static int count_withdrawn(const struct by_elastic *e, const char *host) {
   return withdrawn;
 }
 
+static void add_process(struct by_elastic *e, const char *host, int local) {
+  int process = by_supervisor_count(e->supervisor);
+  e->local = by_cli_alloc(e->local, ((size_t)process + 1) * sizeof *e->local);
+  e->local[process] = local;
+  by_supervisor_add(e->supervisor, host, now());
+}
+
+/* Whether a process of the host that lives, or will be started again, has this local rank. */
+static bool is_used(const struct by_elastic *e, const char *host, int local) {
+  for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
+    if (e->local[i] == local && by_supervisor_may_run(e->supervisor, i) &&
+        !strcmp(by_supervisor_host(e->supervisor, i), host))
+      return true;
+  return false;
+}
+
 static void start_more(struct by_elastic *e, const struct by_launch_host *on, int local, int n) {
   struct by_launch_host *host = BY_ARENA_NEW(&e->hosts->hosts.arena, struct by_launch_host);
   if (!host) return;
   *host = *on;
   host->first = by_supervisor_count(e->supervisor);
   host->ranks = n;
-  for (int i = 0; i < n; i++) by_supervisor_add(e->supervisor, host->name, now());
-  print(e, "%d more process%s on host %s", n, n == 1 ? "" : "es", host->name);
+  for (int i = 0; i < n; i++) add_process(e, host->name, local + i);
+  print(e, "%d more process%s on host %s%s", n, n == 1 ? "" : "es", host->name,
+        find_avoided(e, host->name) ? ", which was lost before" : "");
   e->events.open(e->events.context, host, local);
+}
+
+/* Starts n processes with the least local ranks that are free. */
+static void fill_host(struct by_elastic *e, const struct by_launch_host *host, int n) {
+  for (int local = 0, run; n > 0; local += run) {
+    while (is_used(e, host->name, local)) local++;
+    for (run = 1; run < n && !is_used(e, host->name, local + run);) run++;
+    start_more(e, host, local, run);
+    n -= run;
+  }
 }
 
 /* Starts processes where there is room for them. */
@@ -129,15 +199,9 @@ static void refill(struct by_elastic *e) {
     int held = count_held(e, host->name) + count_withdrawn(e, host->name),
         room = e->options->most - by_supervisor_active(e->supervisor);
     int n = MIN(host->slots - held, MIN(room, BY_MOST_RANKS - by_supervisor_count(e->supervisor)));
-    if (n > 0 && !e->leaving && by_supervisor_goes_on(e->supervisor) && !was_lost(e, host->name))
-      start_more(e, host, held, n);
+    if (n > 0 && !e->leaving && by_supervisor_goes_on(e->supervisor) && !is_avoided(e, host->name))
+      fill_host(e, host, n);
   }
-}
-
-static int slots_of(const struct by_launch_hosts *hosts, const char *name) {
-  for (size_t i = 0; i < hosts->count; i++)
-    if (!strcmp(hosts->items[i].name, name)) return hosts->items[i].slots;
-  return 0;
 }
 
 /* The last processes of a host leave if it has fewer slots now. */
@@ -152,13 +216,24 @@ static void shrink(struct by_elastic *e) {
   }
 }
 
-/* Hosts that were lost and are not among these count as new when they come again. */
-static void forget_lost(struct by_elastic *e) {
-  struct by_text still = {0};
-  for (size_t i = 0; i < e->hosts->hosts.count; i++)
-    if (was_lost(e, e->hosts->hosts.items[i].name)) by_text_add(&still, " %s ", e->hosts->hosts.items[i].name);
-  by_text_fini(&e->lost);
-  e->lost = still;
+/* Hosts that are avoided and not among these count as new when they come again. */
+static void forget_avoided(struct by_elastic *e) {
+  size_t kept = 0;
+  for (size_t i = 0; i < e->n_avoided; i++)
+    if (slots_of(&e->hosts->hosts, e->avoided[i].name))
+      e->avoided[kept++] = e->avoided[i];
+    else
+      free(e->avoided[i].name);
+  e->n_avoided = kept;
+}
+
+static void see_to_avoided(struct by_elastic *e) {
+  for (size_t i = 0; i < e->n_avoided; i++) {
+    struct avoided *host = &e->avoided[i];
+    if (!host->waits || now() < host->until) continue;
+    host->waits = false;
+    e->refills = true;
+  }
 }
 
 /* Those that were offered stay in use until they are lost. */
@@ -208,7 +283,7 @@ static void look_at_hosts(struct by_elastic *e) {
     print(e, "the hosts stay as they are: %s", banyan_error_text());
     return;
   }
-  forget_lost(e);
+  forget_avoided(e);
   shrink(e);
   e->refills = true;
 }
@@ -216,23 +291,20 @@ static void look_at_hosts(struct by_elastic *e) {
 /* ---- hosts that the manager offers */
 
 /* One that was lost and is offered again has come back. */
-static void remove_lost(struct by_elastic *e, const char *name) {
-  struct by_text still = {0};
-  for (size_t i = 0; i < e->hosts->hosts.count; i++) {
-    const char *other = e->hosts->hosts.items[i].name;
-    if (strcmp(other, name) != 0 && was_lost(e, other)) by_text_add(&still, " %s ", other);
-  }
-  by_text_fini(&e->lost);
-  e->lost = still;
+static void forget(struct by_elastic *e, const char *name) {
+  struct avoided *found = find_avoided(e, name);
+  if (!found) return;
+  free(found->name);
+  *found = e->avoided[--e->n_avoided];
 }
 
 static void take_offer(void *context, const char *name) {
   struct by_elastic *e = context;
   char text[300];
   int known = slots_of(&e->hosts->hosts, name);
-  if (known && !was_lost(e, name)) return; /* it starts just now, or has no process at present */
+  if (known && !is_avoided(e, name)) return; /* it starts just now, or has no process at present */
   snprintf(text, sizeof text, "%s:%d", name, e->options->offered_slots);
-  remove_lost(e, name);
+  forget(e, name);
   if (!known && (by_hosts_parse(&e->offered, text) != BANYAN_OK || !read_hosts(e))) {
     print(e, "host %s, which the manager offers, is not used: %s", name, banyan_error_text());
     return;
@@ -280,7 +352,7 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
     by_hosts_init(&e->hosts->hosts);
   }
   for (size_t i = 0; i < hosts->count; i++)
-    for (int k = 0; k < hosts->items[i].ranks; k++) by_supervisor_add(e->supervisor, hosts->items[i].name, now());
+    for (int k = 0; k < hosts->items[i].ranks; k++) add_process(e, hosts->items[i].name, k);
   return e;
 }
 
@@ -294,7 +366,9 @@ void by_elastic_destroy(struct by_elastic *e) {
   }
   by_host_offers_destroy(e->offers);
   by_hosts_fini(&e->offered);
-  by_text_fini(&e->lost);
+  for (size_t i = 0; i < e->n_avoided; i++) free(e->avoided[i].name);
+  free(e->avoided);
+  free(e->local);
   free(e);
 }
 
@@ -306,8 +380,7 @@ void by_elastic_ended(struct by_elastic *e, int process, int status) {
 }
 
 void by_elastic_lost(struct by_elastic *e, int process) {
-  const char *host = by_supervisor_host(e->supervisor, process);
-  if (!was_lost(e, host)) by_text_add(&e->lost, " %s ", host);
+  lose(e, by_supervisor_host(e->supervisor, process));
   e->refills = true;
   by_supervisor_lost(e->supervisor, process, now());
 }
@@ -340,7 +413,7 @@ bool by_elastic_needs(const struct by_elastic *e, int first, int n) {
 void by_elastic_leave(struct by_elastic *e, int first, int n, const char *why) {
   int asked = 0;
   const char *host = by_supervisor_host(e->supervisor, first);
-  if (!was_lost(e, host)) by_text_add(&e->lost, " %s ", host);
+  avoid(e, host)->until = UINT64_MAX;
   for (int i = first; i < first + n; i++) asked += by_supervisor_leave(e->supervisor, i, why);
   if (asked) print(e, "host %s: %s: %d process%s asked to leave", host, why, asked, asked == 1 ? " is" : "es are");
   e->refills = true;
@@ -357,6 +430,7 @@ uint64_t by_elastic_tick(struct by_elastic *e) {
   bool looks = now() >= e->look_at;
   if (looks) e->look_at = now() + look;
   if (looks && e->options->hostfile) look_at_hosts(e);
+  see_to_avoided(e);
   if (e->refills) refill(e);
   if (looks && e->offers) look_at_offers(e);
   if (e->refills) refill(e);
