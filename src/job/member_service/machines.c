@@ -20,20 +20,6 @@ struct by_machine {
   char *ended;                     /* why this process is in no successor */
 };
 
-/* ---- facts */
-
-static bool has_fact(const struct by_facts *facts, const struct by_fingerprint *fingerprint) {
-  for (uint32_t i = 0; i < facts->n; i++)
-    if (by_fingerprint_equal(&facts->last[i], fingerprint)) return true;
-  return false;
-}
-
-static void note_fact(struct by_facts *facts, const struct by_fingerprint *fingerprint) {
-  if (has_fact(facts, fingerprint)) return;
-  facts->last[facts->next++ % BY_FACTS_KEPT] = *fingerprint;
-  if (facts->n < BY_FACTS_KEPT) facts->n++;
-}
-
 /* ---- what a machine does */
 
 static void warn(const struct by_machine *machine, enum banyan_status status) {
@@ -85,7 +71,7 @@ static void on_ended(void *context, const char *text) {
 static void on_gone(void *context, const struct by_fingerprint *fingerprint) {
   struct by_machine *machine = context;
   struct by_machines *machines = machine->machines;
-  note_fact(&machines->gone, fingerprint);
+  by_facts_note(&machines->gone, fingerprint, "processes that left and ended");
   for (uint32_t i = 0; i < machines->n; i++)
     if (machines->machines[i] != machine) warn(machine, by_paxos_gone(machines->machines[i]->paxos, fingerprint));
 }
@@ -171,8 +157,8 @@ static enum banyan_status apply_facts(struct by_machine *machine, bool *has_dead
   const struct by_membership *membership = machine->membership;
   for (uint32_t i = 0; i < membership->n + membership->n_excluded; i++) {
     const struct by_fingerprint *fingerprint = &membership->members[i].fingerprint;
-    bool dead = has_fact(&machines->dead, fingerprint);
-    if (i >= membership->n && (dead || has_fact(&machines->gone, fingerprint)))
+    bool dead = by_facts_has(&machines->dead, fingerprint);
+    if (i >= membership->n && (dead || by_facts_has(&machines->gone, fingerprint)))
       BY_TRY(by_paxos_gone(machine->paxos, fingerprint));
     else if (i < membership->n && dead)
       BY_TRY(by_paxos_dead(machine->paxos, i));
@@ -320,7 +306,7 @@ void by_machines_suspect(struct by_machines *machines, const struct by_fingerpri
 }
 
 void by_machines_dead(struct by_machines *machines, const struct by_fingerprint *fingerprint) {
-  note_fact(&machines->dead, fingerprint);
+  by_facts_note(&machines->dead, fingerprint, "processes that are proven dead");
   notify_all(machines, fingerprint, true);
 }
 
@@ -380,4 +366,6 @@ void by_machines_init(struct by_machines *machines, struct by_loop *loop, const 
 void by_machines_fini(struct by_machines *machines) {
   while (machines->n) free_machine(machines->machines[--machines->n]);
   for (uint32_t i = 0; i < BY_EARLY_KEPT; i++) free(machines->early[i].message);
+  by_facts_fini(&machines->dead);
+  by_facts_fini(&machines->gone);
 }

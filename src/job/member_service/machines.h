@@ -4,10 +4,11 @@
 #ifndef BY_JOB_MEMBER_SERVICE_MACHINES_H
 #define BY_JOB_MEMBER_SERVICE_MACHINES_H
 
+#include "facts.h"
 #include "loop.h"
 #include "paxos.h"
 
-enum { BY_MACHINES_KEPT = 8, BY_FACTS_KEPT = 256, BY_EARLY_KEPT = 16 };
+enum { BY_MACHINES_KEPT = 8, BY_EARLY_KEPT = 16 };
 
 struct by_machine;
 
@@ -22,12 +23,6 @@ struct by_machines_events {
   /* This process is in no membership any more. */
   void (*ended)(void *context, const char *text);
   void *context;
-};
-
-/* The last processes about which something was said. */
-struct by_facts {
-  uint32_t n, next;
-  struct by_fingerprint last[BY_FACTS_KEPT];
 };
 
 /* A message about a membership that this process does not know yet. */

@@ -17,6 +17,8 @@ enum {
   MOST_QUEUED = 32 << 20,
   WAITING_MOST = 64,     /* frames that wait for a connection */
   UNAUTHENTICATED = 256, /* connections */
+  VISITORS_MOST = 1024,  /* processes that are known only because they have connected */
+  ACCEPTED_MOST = 4,     /* connections that one process has made */
   CONNECT_S = 4,         /* for one address, with the handshake */
   IDLE_S = 30
 };
@@ -40,8 +42,8 @@ struct peer {
   STAILQ_HEAD(, waiting) waiting;
   uint32_t n_waiting;
   uint32_t next_address; /* that is tried */
-  bool dials;
-  char why[512]; /* the last address was of no use */
+  bool dials, visits;    /* visits: it is known only because it has connected */
+  char why[512];         /* the last address was of no use */
   struct by_timer retry;
 };
 
@@ -65,6 +67,7 @@ struct by_member_links {
   struct by_timer idle;
   LIST_HEAD(, peer) buckets[BUCKETS];
   LIST_HEAD(, link) all; /* connections */
+  uint32_t n_visitors;
 };
 
 /* ---- processes */
@@ -93,12 +96,27 @@ static void free_peer(struct peer *peer) {
   by_loop_cancel_timer(&peer->retry);
   by_arena_fini(&peer->arena);
   LIST_REMOVE(peer, next);
+  peer->links->n_visitors -= peer->visits;
   free(peer);
 }
 
 static void dial(void *argument);
 
-static enum banyan_status learn(struct by_member_links *links, const char *handle, struct peer **out) {
+/* Forgets one that has connected by itself, and is not to be kept. False: there is none. */
+static bool forget_visitor(struct by_member_links *links) {
+  const struct by_member_links_events *events = &links->options.events;
+  struct peer *peer;
+  for (uint32_t i = 0; i < BUCKETS; i++) LIST_FOREACH(peer, &links->buckets[i], next)
+  if (peer->visits && !peer->dials && LIST_EMPTY(&peer->connections) &&
+      !events->keeps(events->context, &peer->handle.fingerprint)) {
+    free_peer(peer);
+    return true;
+  }
+  return false;
+}
+
+/* `visits`: it has connected by itself. BANYAN_ERR_CONNECT: too many have. */
+static enum banyan_status learn(struct by_member_links *links, const char *handle, bool visits, struct peer **out) {
   struct peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   by_arena_init(&peer->arena);
@@ -106,6 +124,9 @@ static enum banyan_status learn(struct by_member_links *links, const char *handl
   peer->text = status == BANYAN_OK ? by_arena_string(&peer->arena, handle) : NULL;
   if (status == BANYAN_OK && !peer->text) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   struct peer *known = status == BANYAN_OK ? find(links, &peer->handle.fingerprint) : NULL;
+  if (status == BANYAN_OK && !known && visits && links->n_visitors >= VISITORS_MOST && !forget_visitor(links))
+    status = by_fail(BANYAN_ERR_CONNECT, "%d processes that are no members are connected here, and no more can be",
+                     VISITORS_MOST);
   if (status != BANYAN_OK || known) {
     by_arena_fini(&peer->arena);
     free(peer);
@@ -113,6 +134,8 @@ static enum banyan_status learn(struct by_member_links *links, const char *handl
     return status;
   }
   peer->links = links;
+  peer->visits = visits;
+  links->n_visitors += visits;
   STAILQ_INIT(&peer->waiting);
   by_timer_init(&peer->retry, dial, peer);
   LIST_INSERT_HEAD(&links->buckets[bucket_of(&peer->handle.fingerprint)], peer, next);
@@ -123,7 +146,9 @@ static enum banyan_status learn(struct by_member_links *links, const char *handl
 enum banyan_status by_member_links_learn(struct by_member_links *links, const char *handle,
                                          struct by_fingerprint *fingerprint) {
   struct peer *peer;
-  BY_TRY(learn(links, handle, &peer));
+  BY_TRY(learn(links, handle, false, &peer));
+  links->n_visitors -= peer->visits;
+  peer->visits = false;
   if (fingerprint) *fingerprint = peer->handle.fingerprint;
   return BANYAN_OK;
 }
@@ -146,12 +171,13 @@ static struct link *find_open(const struct peer *peer) {
   return NULL;
 }
 
-void by_member_links_prune(struct by_member_links *links,
-                           bool (*keeps)(void *context, const struct by_fingerprint *fingerprint), void *context) {
+void by_member_links_prune(struct by_member_links *links) {
+  const struct by_member_links_events *events = &links->options.events;
   for (uint32_t i = 0; i < BUCKETS; i++)
     for (struct peer *peer = LIST_FIRST(&links->buckets[i]), *next; peer; peer = next) {
       next = LIST_NEXT(peer, next);
-      if (!peer->dials && LIST_EMPTY(&peer->connections) && !keeps(context, &peer->handle.fingerprint)) free_peer(peer);
+      if (!peer->dials && LIST_EMPTY(&peer->connections) && !events->keeps(events->context, &peer->handle.fingerprint))
+        free_peer(peer);
     }
 }
 
@@ -163,6 +189,18 @@ static void free_link(struct link *link) {
   LIST_REMOVE(link, next);
   if (link->peer) LIST_REMOVE(link, of_peer);
   free(link);
+}
+
+/* A process has made many connections: the oldest one goes, which it may have lost without this end's knowledge. */
+static void limit_accepted(struct peer *peer) {
+  struct link *link, *oldest = NULL;
+  uint32_t n = 0;
+  LIST_FOREACH(link, &peer->connections, of_peer)
+  if (!link->dialed) oldest = link, n++;
+  if (n <= ACCEPTED_MOST) return;
+  by_info("member", "process %u on host %s has made more than %d connections: the oldest is closed",
+          peer->handle.member.pid, peer->handle.member.host, ACCEPTED_MOST);
+  free_link(oldest);
 }
 
 /* What waited goes out. */
@@ -183,7 +221,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   enum banyan_status status = by_member_hello_read(hello, length, &scratch, &read);
   if (status == BANYAN_OK && purpose != PURPOSE_MEMBER)
     status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
-  if (status == BANYAN_OK) status = learn(links, read.handle, &peer);
+  if (status == BANYAN_OK) status = learn(links, read.handle, true, &peer);
   bool wrong = status == BANYAN_OK &&
                (link->dialed ? peer != link->peer : !by_fingerprint_equal(&read.to, &links->options.self->fingerprint));
   by_arena_fini(&scratch);
@@ -191,7 +229,12 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   if (status == BANYAN_OK && by_fingerprint_equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
     status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
   if (status != BANYAN_OK) {
-    by_debug("member", "a connection with %s is of no use: %s", by_stream_get_name(link->stream), banyan_error_text());
+    if (links->n_visitors >= VISITORS_MOST)
+      by_repeats_warn(&links->rejected, "member", by_stream_get_name(link->stream), banyan_error_text(),
+                      by_clock_to_seconds(by_loop_now(links->options.loop)));
+    else
+      by_debug("member", "a connection with %s is of no use: %s", by_stream_get_name(link->stream),
+               banyan_error_text());
     struct peer *dialed = link->dialed ? link->peer : NULL;
     if (dialed)
       snprintf(dialed->why, sizeof dialed->why, "%s: %s", by_stream_get_name(link->stream), banyan_error_text());
@@ -201,6 +244,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   }
   if (!link->dialed) LIST_INSERT_HEAD(&peer->connections, link, of_peer);
   link->peer = peer;
+  limit_accepted(peer);
   link->open = true;
   free(link->hello);
   link->hello = NULL;

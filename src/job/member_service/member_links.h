@@ -1,6 +1,7 @@
 /* Connections between processes of groups that change, by fingerprint. They are made when something is sent, and closed
  * by their maker when nothing was sent for a while. Both ends prove the job's key. What is sent may be lost, come twice
- * or in another order. Everything on the loop's thread. */
+ * or in another order. Of processes that connect by themselves, and of the connections of one, a bounded number is
+ * accepted. Everything on the loop's thread. */
 #ifndef BY_JOB_MEMBER_SERVICE_MEMBER_LINKS_H
 #define BY_JOB_MEMBER_SERVICE_MEMBER_LINKS_H
 
@@ -20,6 +21,8 @@ struct by_member_links_events {
   void (*lost)(void *context, const struct by_fingerprint *to);
   /* None of its addresses can be connected to, or another process answers there. What was to be sent is forgotten. */
   void (*unreachable)(void *context, const struct by_fingerprint *to, const char *text);
+  /* Whether this process is to stay known, though it has only connected by itself. */
+  bool (*keeps)(void *context, const struct by_fingerprint *process);
   void *context;
 };
 
@@ -47,8 +50,7 @@ const char *by_member_links_handle(const struct by_member_links *links, const st
 const struct by_handle *by_member_links_find(const struct by_member_links *links,
                                              const struct by_fingerprint *fingerprint);
 /* Forgets processes that are not to be kept, unless there is a connection. */
-void by_member_links_prune(struct by_member_links *links,
-                           bool (*keeps)(void *context, const struct by_fingerprint *fingerprint), void *context);
+void by_member_links_prune(struct by_member_links *links);
 /* Sends a frame, perhaps once there is a connection; to processes whose handle is unknown, nothing. */
 void by_member_links_send(struct by_member_links *links, const struct by_fingerprint *to, uint16_t type,
                           const void *payload, size_t length);

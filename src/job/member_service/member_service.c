@@ -1,220 +1,109 @@
-#include "member_service.h"
+#include "member_service_object.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "descriptor.h"
-#include "detection.h"
 #include "log.h"
-#include "machines.h"
-#include "member_links.h"
 
-enum { TEXT = 1024, ASK_MS = 1000, REFUSED_MS = 200, INTERRUPT_MS = 300, INTERRUPTS_MOST = 20 };
+enum { INTERRUPT_MS = 300, INTERRUPTS_MOST = 20 };
 
-/* A process that wants to join, and has asked here. */
-struct newcomer {
-  struct newcomer *next;
-  struct by_fingerprint fingerprint;
-};
+/* ---- reports of other threads */
 
-/* What this process asks for where it wants to join. */
-struct asking {
-  uint32_t n, at; /* processes, and the one that is asked */
-  struct by_fingerprint *of;
-  struct by_timer timer;
-};
-
-struct by_member_service {
-  atomic_uint holders;
-  struct by_member_service_options options;
-  struct by_job_keys keys;
-  pthread_t thread;
-  pthread_mutex_t beginning; /* of the next one, and of making `links`: several threads may be the first */
-  bool runs;
-  struct by_loop *loop;
-  int listener; /* until the connections have it */
-  atomic_bool forms;
-  _Atomic uint64_t newest;
-  _Atomic uint32_t n_waiting; /* newcomers, and 1 if this process wants to leave */
-  /* The loop's thread: */
-  struct by_member_links *links;
-  struct by_machines machines;
-  struct by_detection *detection;
-  struct newcomer *newcomers;
-  struct asking asking;
-  struct by_timer interrupting; /* until the calls of the program's group are ended */
-  uint32_t interrupts;
-  /* The rest under this lock. */
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  bool ended;
-  char why[TEXT];  /* it has; or what the last process that was asked to let this one join has answered */
-  uint64_t number; /* of the program's group */
-  bool (*interrupt)(void *context, const char *text, bool at_once);
-  void *interrupted;
-};
-
-/* ---- from other threads to the service's */
-
-/* A call that is made by the service's thread while another one waits. */
-struct task {
-  struct by_member_service *service;
-  enum banyan_status (*run)(struct by_member_service *service, void *argument);
-  void *argument;
-  enum banyan_status status;
-  char text[TEXT];
-  bool done;
-};
-
-static void run_task(void *context) {
-  struct task *task = context;
-  struct by_member_service *service = task->service;
-  task->status = task->run(service, task->argument);
-  if (task->status != BANYAN_OK) snprintf(task->text, sizeof task->text, "%s", banyan_error_text());
-  pthread_mutex_lock(&service->lock);
-  task->done = true;
-  pthread_cond_broadcast(&service->changed);
-  pthread_mutex_unlock(&service->lock);
+static void take_report(void *context, const struct by_report *report) {
+  struct by_member_service *service = context;
+  struct by_machines *machines = &service->machines;
+  switch (report->kind) {
+  case BY_REPORT_LOST: by_member_links_probe(service->links, &report->process); break;
+  case BY_REPORT_SUSPECTED: by_machines_suspect(machines, &report->process); break;
+  case BY_REPORT_STOPPED:
+    by_machines_suspect(machines, &report->process);
+    by_machines_request(machines);
+    break;
+  case BY_REPORT_DEAD: by_machines_dead(machines, &report->process); break;
+  case BY_REPORT_AWAITED:
+    by_detection_waits(service->detection, report->number, report->since, &report->rank, 1);
+    break;
+  }
 }
 
-static enum banyan_status begin(struct by_member_service *service);
-
-static enum banyan_status run_in_service(struct by_member_service *service,
-                                         enum banyan_status (*run)(struct by_member_service *service, void *argument),
-                                         void *argument) {
-  struct task task = {.service = service, .run = run, .argument = argument};
-  BY_TRY(begin(service));
-  BY_TRY(by_loop_post(service->loop, run_task, &task));
-  pthread_mutex_lock(&service->lock);
-  while (!task.done) pthread_cond_wait(&service->changed, &service->lock);
-  pthread_mutex_unlock(&service->lock);
-  return task.status == BANYAN_OK ? BANYAN_OK : by_fail(task.status, "%s", task.text);
-}
-
-/* What another thread knows of a process. */
-struct report {
-  struct by_member_service *service;
-  struct by_fingerprint fingerprint;
-  enum { LOST, SUSPECTED, DEAD, STOPPED } what;
-};
-
-static void take_report(void *context) {
-  struct report *report = context;
-  struct by_machines *machines = &report->service->machines;
-  if (report->what == DEAD)
-    by_machines_dead(machines, &report->fingerprint);
-  else if (report->what == LOST)
-    by_member_links_probe(report->service->links, &report->fingerprint);
-  else
-    by_machines_suspect(machines, &report->fingerprint);
-  if (report->what == STOPPED) by_machines_request(machines);
-  by_member_service_release(report->service);
-  free(report);
-}
-
-static void post_report(struct by_member_service *service, const struct by_fingerprint *fingerprint, int what) {
-  struct report *report = malloc(sizeof *report);
-  if (!report) return;
-  *report = (struct report){.service = service, .fingerprint = *fingerprint, .what = what};
-  by_member_service_hold(service);
-  if (by_loop_post(service->loop, take_report, report) == BANYAN_OK) return;
+static void take_reports(void *context) {
+  struct by_member_service *service = context;
+  by_reports_take(&service->reports, take_report, service);
   by_member_service_release(service);
-  free(report);
+}
+
+/* All reports that wait need one task of the loop, which refuses it only if it is closed, or does a thousand others. */
+static void post_report(struct by_member_service *service, const struct by_report *report) {
+  if (!by_reports_add(&service->reports, report)) return;
+  by_member_service_hold(service);
+  if (by_loop_post(service->loop, take_reports, service) == BANYAN_OK) return;
+  by_debug("member", "a report waits for the next one: %s", banyan_error_text());
+  by_reports_retry(&service->reports);
+  by_member_service_release(service);
+}
+
+static void post_process(struct by_member_service *service, const struct by_fingerprint *process,
+                         enum by_report_kind kind) {
+  post_report(service, &(struct by_report){.kind = kind, .process = *process});
 }
 
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  post_report(service, fingerprint, SUSPECTED);
+  post_process(service, fingerprint, BY_REPORT_SUSPECTED);
 }
 
 void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  post_report(service, fingerprint, LOST);
+  post_process(service, fingerprint, BY_REPORT_LOST);
 }
 
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  post_report(service, fingerprint, DEAD);
-}
-
-/* Members for which calls wait. */
-struct wait {
-  struct by_member_service *service;
-  uint64_t number, since;
-  uint32_t n, ranks[];
-};
-
-static void take_wait(void *context) {
-  struct wait *wait = context;
-  by_detection_waits(wait->service->detection, wait->number, wait->since, wait->ranks, wait->n);
-  by_member_service_release(wait->service);
-  free(wait);
+  post_process(service, fingerprint, BY_REPORT_DEAD);
 }
 
 void by_member_service_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
                              uint32_t n) {
-  struct wait *wait = malloc(sizeof *wait + n * sizeof *ranks);
-  if (!wait) return;
-  *wait = (struct wait){.service = service, .number = number, .since = since, .n = n};
-  memcpy(wait->ranks, ranks, n * sizeof *ranks);
-  by_member_service_hold(service);
-  if (by_loop_post(service->loop, take_wait, wait) == BANYAN_OK) return;
-  by_member_service_release(service);
-  free(wait);
+  for (uint32_t i = 0; i < n; i++)
+    post_report(service,
+                &(struct by_report){.kind = BY_REPORT_AWAITED, .number = number, .since = since, .rank = ranks[i]});
 }
 
 /* ---- newcomers, at a member */
 
-static void count_waiting(struct by_member_service *service) {
-  uint32_t n = service->machines.leaves;
-  for (const struct newcomer *newcomer = service->newcomers; newcomer; newcomer = newcomer->next) n++;
-  atomic_store(&service->n_waiting, n);
-}
-
-static struct newcomer **find_newcomer(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  struct newcomer **place = &service->newcomers;
-  while (*place && !by_fingerprint_equal(&(*place)->fingerprint, fingerprint)) place = &(*place)->next;
-  return place;
+void by_member_service_count_waiting(struct by_member_service *service) {
+  atomic_store(&service->n_waiting, service->machines.leaves + service->newcomers.n);
 }
 
 static void forget_newcomer(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
-  struct newcomer **place = find_newcomer(service, fingerprint), *newcomer = *place;
-  if (!newcomer) return;
-  *place = newcomer->next;
-  free(newcomer);
-  count_waiting(service);
+  if (by_newcomers_remove(&service->newcomers, fingerprint)) by_member_service_count_waiting(service);
 }
 
 /* A newcomer asks, or asks again. */
 static void handle_join(struct by_member_service *service, const struct by_fingerprint *from) {
-  struct newcomer **place = find_newcomer(service, from);
   const struct by_membership *newest = by_machines_newest(&service->machines);
   uint32_t rank = newest ? by_membership_find(newest, from) : BY_NO_MEMBER;
+  bool fresh = rank == BY_NO_MEMBER && !by_newcomers_has(&service->newcomers, from);
   enum banyan_status status = by_machines_join(&service->machines, from);
   if (status == BANYAN_OK && newest && rank != BY_NO_MEMBER && rank >= newest->n)
     status = by_fail(BANYAN_ERR_CLOSED, "the process was a member of this group, and left it or was excluded: it can "
                                         "come back only as another member");
+  if (status == BANYAN_OK && fresh) status = by_newcomers_add(&service->newcomers, from);
   if (status != BANYAN_OK) {
     const char *text = banyan_error_text();
     by_member_links_send(service->links, from, BY_MEMBER_AWAY, text, strnlen(text, BY_AWAY_MOST));
+    by_machines_withdraw(&service->machines, from);
     forget_newcomer(service, from);
     return;
   }
-  if (*place || rank != BY_NO_MEMBER) return;
-  struct newcomer *newcomer = malloc(sizeof *newcomer);
-  if (!newcomer) return; /* it comes again */
-  *newcomer = (struct newcomer){.next = service->newcomers, .fingerprint = *from};
-  service->newcomers = newcomer;
+  if (!fresh) return;
   by_info("member", "a process wants to join: it can at the next change of members");
-  count_waiting(service);
+  by_member_service_count_waiting(service);
 }
 
 /* Those that are in the newest membership have a WELCOME; others wait for the next. */
 static void settle_newcomers(struct by_member_service *service) {
   const struct by_membership *newest = by_machines_newest(&service->machines);
-  for (struct newcomer *newcomer = service->newcomers, *next; newcomer; newcomer = next) {
+  for (struct by_newcomer *newcomer = service->newcomers.all, *next; newcomer; newcomer = next) {
     struct by_fingerprint fingerprint = newcomer->fingerprint;
     next = newcomer->next;
     (void)!by_machines_join(&service->machines, &fingerprint);
@@ -246,30 +135,16 @@ static void on_welcome(void *context, const struct by_membership *membership, co
 
 /* ---- a newcomer */
 
-static void stop_asking(struct by_member_service *service) {
-  by_loop_cancel_timer(&service->asking.timer);
-  free(service->asking.of);
-  service->asking.of = NULL;
-  service->asking.n = 0;
+static void on_ask(void *context, const struct by_fingerprint *to) {
+  const struct by_member_service *service = context;
+  by_member_links_send(service->links, to, BY_MEMBER_JOIN, "", 0);
 }
 
-static void ask(void *context) {
-  struct by_member_service *service = context;
-  struct asking *asking = &service->asking;
-  if (!asking->n) return;
-  by_member_links_send(service->links, &asking->of[asking->at % asking->n], BY_MEMBER_JOIN, "", 0);
-  by_loop_set_delay(service->loop, &asking->timer, ASK_MS * BY_MILLISECOND);
-}
-
-/* This one is of no use. After all of them, it rests. */
 static void ask_next(struct by_member_service *service, const struct by_fingerprint *refused, const char *text) {
-  struct asking *asking = &service->asking;
-  if (!asking->n || !by_fingerprint_equal(refused, &asking->of[asking->at % asking->n])) return;
+  if (!by_asking_refused(&service->asking, refused)) return;
   pthread_mutex_lock(&service->lock);
-  snprintf(service->why, sizeof service->why, "%.*s", TEXT - 1, text);
+  snprintf(service->why, sizeof service->why, "%.*s", BY_SERVICE_TEXT - 1, text);
   pthread_mutex_unlock(&service->lock);
-  uint64_t delay = ++asking->at % asking->n ? 0 : REFUSED_MS * BY_MILLISECOND;
-  by_loop_set_delay(service->loop, &asking->timer, delay);
 }
 
 static enum banyan_status take_welcome(struct by_member_service *service, const void *payload, size_t length) {
@@ -289,7 +164,7 @@ static enum banyan_status take_welcome(struct by_member_service *service, const 
     by_membership_destroy(membership);
     return status;
   }
-  stop_asking(service);
+  by_asking_stop(&service->asking);
   return by_machines_welcomed(&service->machines, membership);
 }
 
@@ -326,8 +201,7 @@ static void on_reached(void *context, const struct by_fingerprint *to, bool sile
 
 static void on_lost(void *context, const struct by_fingerprint *to) {
   struct by_member_service *service = context;
-  struct newcomer **place = find_newcomer(service, to);
-  if (*place) {
+  if (by_newcomers_has(&service->newcomers, to)) {
     by_machines_withdraw(&service->machines, to);
     forget_newcomer(service, to);
   }
@@ -357,7 +231,7 @@ static void on_dead(void *context, const struct by_fingerprint *process) {
 }
 
 static void on_suspect(void *context, const struct by_fingerprint *process) {
-  post_report(context, process, SUSPECTED);
+  post_process(context, process, BY_REPORT_SUSPECTED);
 }
 
 static void on_trust(void *context, const struct by_fingerprint *process) {
@@ -366,11 +240,10 @@ static void on_trust(void *context, const struct by_fingerprint *process) {
 }
 
 static void on_stopped(void *context, const struct by_fingerprint *process) {
-  post_report(context, process, STOPPED);
+  post_process(context, process, BY_REPORT_STOPPED);
 }
 
-/* Those that are known of the newest membership. */
-static void watch_members(struct by_member_service *service) {
+void by_member_service_watch_members(struct by_member_service *service) {
   const struct by_membership *newest = by_machines_newest(&service->machines);
   for (uint32_t i = 0; newest && i < newest->n; i++) {
     const struct by_handle *handle = by_member_links_find(service->links, &newest->members[i].fingerprint);
@@ -386,15 +259,12 @@ static void on_send(void *context, const struct by_fingerprint *to, const void *
 }
 
 static bool is_kept(void *context, const struct by_fingerprint *fingerprint) {
-  struct by_member_service *service = context;
-  if (by_machines_has(&service->machines, fingerprint) || *find_newcomer(service, fingerprint)) return true;
-  for (uint32_t i = 0; i < service->asking.n; i++)
-    if (by_fingerprint_equal(&service->asking.of[i], fingerprint)) return true;
-  return false;
+  const struct by_member_service *service = context;
+  return by_machines_has(&service->machines, fingerprint) || by_newcomers_has(&service->newcomers, fingerprint) ||
+         by_asking_has(&service->asking, fingerprint);
 }
 
-/* Under lock. Whether the program's group is not the newest one, and its calls have not ended yet. */
-static bool interrupt(struct by_member_service *service, bool at_once) {
+bool by_member_service_interrupt(struct by_member_service *service, bool at_once) {
   static const char agreed[] =
       "the members of this group have agreed on another one: call banyan_member_recover, as they do";
   uint64_t newest = atomic_load(&service->newest);
@@ -406,7 +276,7 @@ static bool interrupt(struct by_member_service *service, bool at_once) {
 static void interrupt_soon(void *context) {
   struct by_member_service *service = context;
   pthread_mutex_lock(&service->lock);
-  bool again = interrupt(service, ++service->interrupts >= INTERRUPTS_MOST);
+  bool again = by_member_service_interrupt(service, ++service->interrupts >= INTERRUPTS_MOST);
   pthread_mutex_unlock(&service->lock);
   if (again) by_loop_set_delay(service->loop, &service->interrupting, INTERRUPT_MS * BY_MILLISECOND);
 }
@@ -434,10 +304,10 @@ static void on_entered(void *context) {
   pthread_cond_broadcast(&service->changed);
   pthread_mutex_unlock(&service->lock);
   begin_to_interrupt(service);
-  by_member_links_prune(service->links, is_kept, service);
+  by_member_links_prune(service->links);
   by_detection_prune(service->detection, is_kept, service);
   if (by_detection_enter(service->detection, newest) != BANYAN_OK) by_warn("member", "%s", banyan_error_text());
-  watch_members(service);
+  by_member_service_watch_members(service);
   settle_newcomers(service);
   connect_first(service, newest);
 }
@@ -454,230 +324,6 @@ static void on_ended(void *context, const char *text) {
   begin_to_interrupt(service);
 }
 
-/* ---- calls of the program's thread */
-
-struct founded {
-  const struct by_membership *membership;
-  uint64_t number;
-  const char *const *handles;
-  uint32_t n;
-};
-
-/* Of those without a handle, nothing. */
-static enum banyan_status learn_all(struct by_member_service *service, const struct founded *founded) {
-  for (uint32_t i = 0; i < founded->n; i++)
-    if (*founded->handles[i] && strcmp(founded->handles[i], service->options.handle) != 0)
-      BY_TRY(by_member_links_learn(service->links, founded->handles[i], NULL));
-  return BANYAN_OK;
-}
-
-static enum banyan_status do_found(struct by_member_service *service, void *argument) {
-  const struct founded *founded = argument;
-  struct by_membership *copy;
-  BY_TRY(learn_all(service, founded));
-  BY_TRY(by_membership_create(founded->membership, &copy));
-  stop_asking(service);
-  enum banyan_status status = by_machines_found(&service->machines, copy);
-  count_waiting(service);
-  return status;
-}
-
-enum banyan_status by_member_service_found(struct by_member_service *service, const struct by_membership *membership,
-                                           const char *const *handles) {
-  return run_in_service(service, do_found,
-                        &(struct founded){.membership = membership, .handles = handles, .n = membership->n});
-}
-
-static enum banyan_status do_formed(struct by_member_service *service, void *argument) {
-  const struct founded *founded = argument;
-  BY_TRY(learn_all(service, founded));
-  watch_members(service);
-  by_machines_formed(&service->machines, founded->number);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_member_service_formed(struct by_member_service *service, uint64_t number,
-                                            const char *const *handles, uint32_t n) {
-  return run_in_service(service, do_formed, &(struct founded){.number = number, .handles = handles, .n = n});
-}
-
-void by_member_service_watch(struct by_member_service *service, uint64_t number,
-                             bool (*interrupts)(void *context, const char *text, bool at_once), void *context) {
-  pthread_mutex_lock(&service->lock);
-  service->number = number;
-  service->interrupt = interrupts;
-  service->interrupted = context;
-  (void)interrupt(service, true);
-  pthread_mutex_unlock(&service->lock);
-}
-
-static enum banyan_status do_request(struct by_member_service *service, void *argument) {
-  (void)argument;
-  by_machines_request(&service->machines);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_member_service_request(struct by_member_service *service) {
-  return run_in_service(service, do_request, NULL);
-}
-
-static enum banyan_status do_join(struct by_member_service *service, void *argument) {
-  const struct founded *founded = argument;
-  struct asking *asking = &service->asking;
-  stop_asking(service);
-  asking->of = calloc(founded->n, sizeof *asking->of);
-  if (!asking->of) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", founded->n);
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < founded->n; i++)
-    if (strcmp(founded->handles[i], service->options.handle) != 0)
-      BY_TRY(by_member_links_learn(service->links, founded->handles[i], &asking->of[n++]));
-  if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "the only handle to ask is that of this process itself");
-  asking->n = n;
-  asking->at = 0;
-  ask(service);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_member_service_join(struct by_member_service *service, const char *const *handles, uint32_t n) {
-  return run_in_service(service, do_join, &(struct founded){.handles = handles, .n = n});
-}
-
-static enum banyan_status do_stop_join(struct by_member_service *service, void *argument) {
-  const struct asking *asking = &service->asking;
-  (void)argument;
-  if (asking->n) by_member_links_close(service->links, &asking->of[asking->at % asking->n]);
-  stop_asking(service);
-  return BANYAN_OK;
-}
-
-void by_member_service_stop_join(struct by_member_service *service) {
-  (void)!run_in_service(service, do_stop_join, NULL);
-}
-
-static enum banyan_status do_leave(struct by_member_service *service, void *argument) {
-  (void)argument;
-  by_machines_leave(&service->machines);
-  count_waiting(service);
-  return BANYAN_OK;
-}
-
-enum banyan_status by_member_service_leave(struct by_member_service *service) {
-  return run_in_service(service, do_leave, NULL);
-}
-
-bool by_member_service_change_wanted(struct by_member_service *service) {
-  return atomic_load(&service->n_waiting) > 0;
-}
-
-void by_member_service_set_forming(struct by_member_service *service, bool forms) {
-  atomic_store(&service->forms, forms);
-}
-
-struct late {
-  uint64_t number;
-  struct by_fingerprint fingerprint;
-};
-
-static enum banyan_status do_late(struct by_member_service *service, void *argument) {
-  const struct late *late = argument;
-  uint8_t number[8];
-  by_put_u64(number, late->number);
-  by_member_links_send(service->links, &late->fingerprint, BY_MEMBER_LATE, number, sizeof number);
-  if (!by_member_links_handle(service->links, &late->fingerprint))
-    by_machines_suspect(&service->machines, &late->fingerprint);
-  return BANYAN_OK;
-}
-
-void by_member_service_late(struct by_member_service *service, uint64_t number,
-                            const struct by_fingerprint *fingerprint) {
-  (void)!run_in_service(service, do_late, &(struct late){number, *fingerprint});
-}
-
-uint64_t by_member_service_newest(const struct by_member_service *service) {
-  return atomic_load(&service->newest);
-}
-
-struct taken {
-  struct by_arena *arena;
-  struct by_membership *membership;
-  struct by_handle *handles;
-};
-
-static enum banyan_status do_take(struct by_member_service *service, void *argument) {
-  struct taken *taken = argument;
-  const struct by_membership *newest = by_machines_newest(&service->machines);
-  if (!newest) return BANYAN_OK; /* since a moment */
-  taken->handles = BY_ARENA_ARRAY(taken->arena, struct by_handle, newest->n);
-  if (!taken->handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", newest->n);
-  for (uint32_t i = 0; i < newest->n; i++) {
-    const struct by_fingerprint *fingerprint = &newest->members[i].fingerprint;
-    const char *handle = by_member_links_handle(service->links, fingerprint);
-    taken->handles[i] = (struct by_handle){.fingerprint = *fingerprint};
-    if (by_fingerprint_equal(fingerprint, &service->machines.self))
-      taken->handles[i] = *service->options.self;
-    else if (handle)
-      BY_TRY(by_handle_parse(&service->keys.own, handle, taken->arena, &taken->handles[i]));
-  }
-  if (!taken->handles[0].member.host)
-    return by_fail(BANYAN_ERR_CONNECT, "the first member of \"%s\" is not known here", newest->name);
-  return by_membership_create(newest, &taken->membership);
-}
-
-struct explained {
-  char text[BY_QUORUM_TEXT];
-};
-
-static enum banyan_status do_explain(struct by_member_service *service, void *argument) {
-  struct explained *explained = argument;
-  if (by_machines_newest(&service->machines))
-    by_machines_explain(&service->machines, explained->text);
-  else
-    snprintf(explained->text, sizeof explained->text, "no member has let this process join%s%.*s",
-             service->why[0] ? "; the last one that was asked: "
-                             : ": the members do so when they call "
-                               "banyan_member_recover",
-             256, service->why);
-  return BANYAN_OK;
-}
-
-/* Under lock. Returns once there is another membership, or this process has ended, or the time is over. */
-static bool wait_for_other(struct by_member_service *service, uint64_t not_this, uint64_t timeout) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  uint64_t seconds = timeout / BY_SECOND < 1000000000 ? timeout / BY_SECOND : 1000000000;
-  until.tv_sec += (time_t)seconds;
-  until.tv_nsec += (long)(timeout % BY_SECOND);
-  if (until.tv_nsec >= (long)BY_SECOND) until.tv_sec++, until.tv_nsec -= (long)BY_SECOND;
-  for (;;) {
-    uint64_t newest = atomic_load(&service->newest);
-    if (service->ended || (newest && newest != not_this)) return true;
-    if (pthread_cond_timedwait(&service->changed, &service->lock, &until) == ETIMEDOUT) return false;
-  }
-}
-
-enum banyan_status by_member_service_await(struct by_member_service *service, uint64_t not_this, uint64_t timeout,
-                                           struct by_arena *arena, struct by_membership **out,
-                                           struct by_handle **handles) {
-  struct explained explained = {""};
-  struct taken taken = {.arena = arena};
-  pthread_mutex_lock(&service->lock);
-  bool came = wait_for_other(service, not_this, timeout);
-  bool ended = service->ended;
-  char why[TEXT];
-  snprintf(why, sizeof why, "%s", service->why);
-  pthread_mutex_unlock(&service->lock);
-  if (ended) return by_fail(BANYAN_ERR_CLOSED, "%s", why);
-  if (!came) {
-    BY_TRY(run_in_service(service, do_explain, &explained));
-    return by_fail(BANYAN_ERR_TIMEOUT, "no group was agreed on in time: %s", explained.text);
-  }
-  BY_TRY(run_in_service(service, do_take, &taken));
-  if (!taken.membership) return by_member_service_await(service, not_this, timeout, arena, out, handles);
-  *out = taken.membership;
-  *handles = taken.handles;
-  return BANYAN_OK;
-}
-
 /* ---- life */
 
 static void *loop_main(void *argument) {
@@ -691,13 +337,14 @@ static void *loop_main(void *argument) {
 static enum banyan_status begin_once(struct by_member_service *service) {
   if (service->runs) return BANYAN_OK;
   if (!service->links) {
-    struct by_member_links_options options = {.loop = service->loop,
-                                              .keys = &service->keys,
-                                              .self = service->options.self,
-                                              .handle = service->options.handle,
-                                              .listener = service->listener,
-                                              .silence = service->options.silence,
-                                              .events = {on_frame, on_reached, on_lost, on_unreachable, service}};
+    struct by_member_links_options options = {
+        .loop = service->loop,
+        .keys = &service->keys,
+        .self = service->options.self,
+        .handle = service->options.handle,
+        .listener = service->listener,
+        .silence = service->options.silence,
+        .events = {on_frame, on_reached, on_lost, on_unreachable, is_kept, service}};
     service->listener = -1;
     BY_TRY(by_member_links_create(&options, &service->links));
   }
@@ -707,7 +354,7 @@ static enum banyan_status begin_once(struct by_member_service *service) {
   return BANYAN_OK;
 }
 
-static enum banyan_status begin(struct by_member_service *service) {
+enum banyan_status by_member_service_begin(struct by_member_service *service) {
   pthread_mutex_lock(&service->beginning);
   enum banyan_status status = begin_once(service);
   pthread_mutex_unlock(&service->beginning);
@@ -732,13 +379,14 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&service->changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  by_timer_init(&service->asking.timer, ask, service);
+  by_reports_init(&service->reports);
   by_timer_init(&service->interrupting, interrupt_soon, service);
   enum banyan_status status = by_loop_create(&by_clock_system, &service->loop);
   if (status != BANYAN_OK) {
     by_member_service_close(service);
     return status;
   }
+  by_asking_init(&service->asking, service->loop, on_ask, service);
   by_machines_init(&service->machines, service->loop, &options->self->fingerprint,
                    &(struct by_machines_events){on_send, on_welcome, on_entered, on_ended, service});
   struct by_detection_options detection = {
@@ -762,6 +410,7 @@ void by_member_service_hold(struct by_member_service *service) {
 void by_member_service_release(struct by_member_service *service) {
   if (atomic_fetch_sub(&service->holders, 1) > 1) return;
   by_loop_destroy(service->loop);
+  by_reports_fini(&service->reports);
   pthread_mutex_destroy(&service->beginning);
   pthread_mutex_destroy(&service->lock);
   pthread_cond_destroy(&service->changed);
@@ -775,12 +424,12 @@ void by_member_service_close(struct by_member_service *service) {
     pthread_join(service->thread, NULL);
   }
   if (service->loop) by_loop_close(service->loop);
-  stop_asking(service);
+  by_asking_stop(&service->asking);
   by_loop_cancel_timer(&service->interrupting);
   by_detection_destroy(service->detection);
   by_machines_fini(&service->machines);
   by_member_links_destroy(service->links);
   if (service->listener >= 0) by_close(service->listener);
-  while (service->newcomers) forget_newcomer(service, &service->newcomers->fingerprint);
+  by_newcomers_fini(&service->newcomers);
   by_member_service_release(service);
 }

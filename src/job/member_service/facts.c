@@ -1,0 +1,44 @@
+#include "facts.h"
+
+#include <stdlib.h>
+
+#include "log.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct by_fact {
+  struct by_fingerprint process;
+  UT_hash_handle hh;
+};
+
+static void forget(struct by_facts *facts, struct by_fact *fact) {
+  HASH_DEL(facts->all, fact);
+  free(fact);
+}
+
+void by_facts_fini(struct by_facts *facts) {
+  while (facts->all) forget(facts, facts->all);
+}
+
+bool by_facts_has(const struct by_facts *facts, const struct by_fingerprint *process) {
+  struct by_fact *fact;
+  HASH_FIND(hh, facts->all, process, sizeof *process, fact);
+  return fact != NULL;
+}
+
+void by_facts_note(struct by_facts *facts, const struct by_fingerprint *process, const char *what) {
+  if (by_facts_has(facts, process)) return;
+  if (HASH_COUNT(facts->all) >= BY_FACTS_MOST) {
+    by_warn("member", "more than %d %s are known: the oldest is forgotten", BY_FACTS_MOST, what);
+    forget(facts, facts->all);
+  }
+  struct by_fact *fact = calloc(1, sizeof *fact);
+  if (fact) {
+    fact->process = *process;
+    HASH_ADD(hh, facts->all, process, sizeof fact->process, fact);
+    if (fact->hh.tbl) return;
+  }
+  free(fact);
+  by_error("member", "out of memory: one of the %s is forgotten", what);
+}
