@@ -68,6 +68,7 @@ struct world {
   uint32_t trees;                /* of the server that was last asked */
   uint64_t offer;                /* the number of the last offer of hosts, */
   char offered[256];             /* and their names, with blanks between them */
+  char lists[1024];              /* of processes that meet, since it was emptied: "number:first:handle+handle " */
 };
 
 static struct world_job *world_find(struct world *w, const char *id) {
@@ -132,6 +133,16 @@ static void deliver_message(void *context, void *connection, const struct by_clu
     for (uint32_t i = 0; i < w->n_cells; i++) w->cells[i] = message->cells[i].slots;
     w->answers++;
     break;
+  case BY_MESSAGE_MEMBERS: {
+    size_t length = strlen(w->lists), room = sizeof w->lists - length;
+    length += (size_t)snprintf(w->lists + length, room, "%llu%s", (unsigned long long)message->number,
+                               message->attempt ? ":first" : ":join");
+    for (uint32_t i = 0; i < message->n_handles; i++)
+      length +=
+          (size_t)snprintf(w->lists + length, sizeof w->lists - length, "%c%s", i ? '+' : ':', message->handles[i]);
+    snprintf(w->lists + length, sizeof w->lists - length, " ");
+    break;
+  }
   case BY_MESSAGE_OFFERED:
     w->offer = message->number;
     w->offered[0] = '\0';

@@ -5,6 +5,7 @@
 
 #include <banyan/elastic.h>
 
+#include "agent_meeting.h"
 #include "carry.h"
 #include "context.h"
 #include "directory_client.h"
@@ -24,6 +25,7 @@ struct banyan_member {
   struct by_member_service *service;
   struct by_directory *_Atomic directory; /* to `banyan run`, which is told of each membership; NULL: it is not used */
   int64_t meetings;                       /* by rank, of banyan_member_start */
+  struct by_meeting_client *meeting;  /* to this host's agent, through which newcomers find it; NULL: it is not used */
   struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
   char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
   struct by_context *current;         /* held; NULL: no membership yet */

@@ -1,4 +1,5 @@
-/* How a process finds the others: through `banyan run`, through a list of members, or by its rank. */
+/* How a process finds the others: through `banyan run`, through a list of members, through the agent of its host and
+ * the manager, or by its rank. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <banyan/collectives.h>
 
 #include "clock.h"
+#include "cluster_message.h"
 #include "log.h"
 #include "member_object.h"
 
@@ -71,6 +73,47 @@ static enum banyan_status start_by_launcher(struct banyan_member *member, const 
     by_directory_list_fini(&list);
     if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
     by_directory_report_failure(member->directory, attempt, banyan_error_text());
+    if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */
+  }
+}
+
+/* ---- through the agent of this host and the manager */
+
+static enum banyan_status connect_to_agent(struct banyan_member *member) {
+  struct by_settings settings;
+  BY_TRY(by_context_settings(&member->options, &settings));
+  const char *agent = settings.agent ? settings.agent : BY_CLUSTER_AGENT;
+  if (!strcmp(agent, "off"))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs an agent, and BANYAN_AGENT is off");
+  if (!settings.key || !*settings.key)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs BANYAN_KEY, the job's secret");
+  if (settings.size < 1 || settings.size > BY_CLUSTER_FOUNDERS)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "BANYAN_MEMBERS=agent needs BANYAN_SIZE, how many processes form the first group, 1 to %d",
+                   BY_CLUSTER_FOUNDERS);
+  return by_meeting_client_create(agent, settings.key, member->handle, (uint32_t)settings.size, &member->meeting);
+}
+
+/* An agent that has ended is looked for again by the next call. */
+static enum banyan_status wait_for_list(struct banyan_member *member, uint64_t end, struct by_directory_list *out) {
+  enum banyan_status status = by_meeting_client_wait(member->meeting, seconds_until(end), out);
+  if (status == BANYAN_OK || status == BANYAN_ERR_TIMEOUT) return status;
+  by_meeting_client_destroy(member->meeting);
+  member->meeting = NULL;
+  return status;
+}
+
+/* As through `banyan run`. */
+static enum banyan_status start_by_agent(struct banyan_member *member, uint64_t end, struct banyan_comm **out) {
+  struct by_directory_list list;
+  if (!member->meeting) BY_TRY(connect_to_agent(member));
+  for (;;) {
+    BY_TRY(wait_for_list(member, end, &list));
+    enum banyan_status status = follow(member, &list, seconds_until(end), out);
+    by_directory_list_fini(&list);
+    if (status == BANYAN_OK) by_meeting_client_report(member->meeting, true);
+    if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
+    by_meeting_client_report(member->meeting, false);
     if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */
   }
 }
@@ -149,6 +192,7 @@ enum banyan_status banyan_member_start(struct banyan_member *member, double time
     return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
   uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);
   const char *launcher = by_directory_place(), *members = getenv("BANYAN_MEMBERS");
+  if (!launcher && members && !strcmp(members, "agent")) return start_by_agent(member, end, out);
   if (launcher) return start_by_launcher(member, launcher, end, out);
   if (members && *members) return start_by_list(member, members, end, out);
   return start_by_rank(member, end, out);

@@ -193,6 +193,23 @@ static void test_offers(void **state) {
           (struct by_cluster_message){.type = BY_MESSAGE_OFFERED, .number = 7, .n_hosts = 2, .hosts = hosts});
 }
 
+static void test_meetings(void **state) {
+  static const char *const handles[] = {"banyan1:a", "banyan1:b"};
+  (void)state;
+  cluster("meet", (struct by_cluster_message){
+                      .type = BY_MESSAGE_MEET, .job = JOB, .number = 7, .count = 2, .handle = "banyan1:a"});
+  cluster("meet of a member",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_MEET, .job = JOB, .number = 7, .count = 2, .handle = "banyan1:a", .member = true});
+  cluster("parted", (struct by_cluster_message){.type = BY_MESSAGE_PARTED, .job = JOB, .number = 7});
+  cluster("members of a first group",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_MEMBERS, .job = JOB, .number = 7, .attempt = 3, .n_handles = 2, .handles = handles});
+  cluster("members to ask",
+          (struct by_cluster_message){
+              .type = BY_MESSAGE_MEMBERS, .job = JOB, .number = 7, .n_handles = 1, .handles = handles});
+}
+
 static void test_cells(void **state) {
   static const struct by_cluster_cells cells[2] = {
       {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
@@ -294,10 +311,10 @@ static void test_replies(void **state) {
 
 int golden_lines(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_hellos),  cmocka_unit_test(test_jobs),      cmocka_unit_test(test_reports),
-      cmocka_unit_test(test_plans),   cmocka_unit_test(test_helpers),   cmocka_unit_test(test_offers),
-      cmocka_unit_test(test_cells),   cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_requests),
-      cmocka_unit_test(test_replies), cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_hellos),   cmocka_unit_test(test_jobs),    cmocka_unit_test(test_reports),
+      cmocka_unit_test(test_plans),    cmocka_unit_test(test_helpers), cmocka_unit_test(test_offers),
+      cmocka_unit_test(test_meetings), cmocka_unit_test(test_cells),   cmocka_unit_test(test_all_kinds),
+      cmocka_unit_test(test_requests), cmocka_unit_test(test_replies), cmocka_unit_test(golden_end),
   };
   golden_begin("lines", "JSON between ranks, agents and the manager, and between jobs and switches.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -645,6 +645,40 @@ static void test_offers(void **state) {
   drop_all();
 }
 
+#define MEET(member) "{\"type\":\"meet\",\"job\":\"" JOB_A "\",\"number\":0,\"count\":2,\"handle\":\"a\"" member "}"
+
+/* Processes that meet others: the agent repeats them to each manager, and reports that they have ended. */
+static void test_meeting(void **state) {
+  (void)state;
+  make_world(NULL, true);
+  assert_false(type(come(&one, 1000), MEET("")));
+  must_hold(one.lines[0], "has no manager");
+  forget(&one);
+  drop_all();
+  make_world("m:1", true);
+  struct by_agent_rank *a = come(&zero, 1000);
+  assert_true(type(a, MEET("")));
+  assert_int_equal(world.manager.n, 0);
+  connect_manager();
+  must_hold(last_with(&world.manager, "meet"), "\"number\":1,\"count\":2,\"handle\":\"a\"}");
+  manager_sends("{\"type\":\"members\",\"job\":\"" JOB_A "\",\"number\":2,\"handles\":[\"b\"]}"); /* nobody's */
+  assert_int_equal(zero.n, 0);
+  manager_sends("{\"type\":\"members\",\"job\":\"" JOB_A "\",\"number\":1,\"attempt\":4,\"handles\":[\"a\",\"b\"]}");
+  must_hold(zero.lines[0], "\"attempt\":4,\"handles\":[\"a\",\"b\"]");
+  assert_true(type(a, MEET(",\"member\":true")));
+  must_hold(last_with(&world.manager, "meet"), "\"member\":true");
+  assert_int_equal(count_with(&world.manager, "meet"), 2);
+  by_agent_manager_gone(world.agent, "it was killed", world.now);
+  pass(WORLD_INTERVAL);
+  by_agent_manager_came(world.agent, world.now);
+  assert_int_equal(count_with(&world.manager, "\"member\":true"), 2);
+  assert_false(type(a, "{\"type\":\"meet\",\"job\":\"" JOB_B "\",\"number\":0,\"count\":2,\"handle\":\"a\"}"));
+  must_hold(zero.lines[zero.n - 1], "those of two jobs");
+  must_hold(last_with(&world.manager, "parted"), "\"job\":\"" JOB_A "\",\"number\":1");
+  forget(&zero);
+  drop_all();
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
@@ -669,6 +703,7 @@ int main(void) {
                                      cmocka_unit_test(test_helpers),
                                      cmocka_unit_test(test_servers),
                                      cmocka_unit_test(test_offers),
+                                     cmocka_unit_test(test_meeting),
                                      cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

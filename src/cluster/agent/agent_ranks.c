@@ -114,10 +114,10 @@ bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_clus
   return false;
 }
 
-void by_agent_ranks_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer) {
+void by_agent_ranks_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message) {
   const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all);
-  while (rank && rank->wants != offer->number) rank = LIST_NEXT(rank, entry);
-  if (rank && offer->number) send_message(agent, rank, offer);
+  while (rank && rank->number != message->number) rank = LIST_NEXT(rank, entry);
+  if (rank && message->number) send_message(agent, rank, message);
 }
 
 static void send_refusal(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
@@ -334,6 +334,8 @@ static void drop(struct by_agent *agent, struct by_agent_rank *rank) {
   LIST_REMOVE(rank, entry);
   agent->ranks.n--;
   rank->user->n_ranks--;
+  free(rank->meets);
+  free(rank->meet);
   free_paths(rank);
   free(rank);
 }
@@ -347,6 +349,8 @@ void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint
     note_news(agent, rank->user, now);
     leave_job(agent, rank->job);
   }
+  struct by_cluster_message parted = {.type = BY_MESSAGE_PARTED, .job = rank->meets, .number = rank->number};
+  if (rank->meet && !rank->unsent) by_agent_session_send(agent, &parted, now);
   drop(agent, rank);
 }
 
@@ -466,17 +470,53 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
 static void handle_wanted(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
                           uint64_t now) {
   enum { BYTES = 64 };
-  if (!rank->wants) rank->wants = ++agent->ranks.n_wants;
-  struct by_cluster_message wanted = {.type = BY_MESSAGE_WANTED, .number = rank->wants, .count = message->count};
-  struct by_cluster_message none = {.type = BY_MESSAGE_OFFERED, .number = rank->wants};
+  if (!rank->number) rank->number = ++agent->ranks.n_numbers;
+  struct by_cluster_message wanted = {.type = BY_MESSAGE_WANTED, .number = rank->number, .count = message->count};
+  struct by_cluster_message none = {.type = BY_MESSAGE_OFFERED, .number = rank->number};
   if (agent->session.state != BY_SESSION_WELCOME)
     send_message(agent, rank, &none);
   else if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now))
     by_agent_session_send(agent, &wanted, now);
 }
 
+void by_agent_meets_send(struct by_agent *agent, bool all, uint64_t now) {
+  for (struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
+    if (!rank->meet) continue;
+    rank->unsent |= all;
+    if (!rank->unsent || !by_agent_session_is_open(agent)) continue;
+    if (!by_agent_ranks_may_forward(agent, rank->user, strlen(rank->meet), now)) {
+      note_news(agent, rank->user, now); /* it is tried again then */
+      return;
+    }
+    rank->unsent = false;
+    by_agent_session_send_line(agent, rank->meet, now);
+  }
+}
+
+/* A process meets others of its job through the manager. It stays connected as long as it lives. */
+static enum banyan_status handle_meet(struct by_agent *agent, struct by_agent_rank *rank,
+                                      const struct by_cluster_message *message, uint64_t now) {
+  struct by_cluster_message meet = *message;
+  if (!agent->options.manager)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no manager, through which processes could meet");
+  if (rank->meets && strcmp(rank->meets, message->job) != 0)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a process meets those of two jobs");
+  if (!rank->number) rank->number = ++agent->ranks.n_numbers;
+  if (!rank->meets) rank->meets = copy_text(message->job);
+  meet.number = rank->number;
+  struct by_text text = by_cluster_message_line(&meet);
+  free(rank->meet);
+  rank->meet = text.failed ? NULL : strdup(by_text_get(&text));
+  by_text_fini(&text);
+  if (!rank->meets || !rank->meet) return no_memory();
+  rank->unsent = true;
+  by_agent_meets_send(agent, false, now);
+  return BANYAN_OK;
+}
+
 static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *rank,
                                  const struct by_cluster_message *message, uint64_t now) {
+  if (message->type == BY_MESSAGE_MEET && !rank->job) return handle_meet(agent, rank, message, now);
   if (message->type == BY_MESSAGE_WANTED && !rank->job) {
     handle_wanted(agent, rank, message, now);
     return BANYAN_OK;

@@ -126,7 +126,10 @@ struct by_agent_rank {
   struct by_agent_user *user;
   struct by_budget budget;  /* of what it sends */
   struct by_agent_job *job; /* NULL: no hello yet */
-  uint64_t wants;           /* a launcher that asks for hosts: its number; 0: it is none */
+  uint64_t number;          /* of a launcher that asks for hosts, or a process that meets others; 0: it is neither */
+  char *meets;              /* the job that it meets others of, and: NULL: none */
+  char *meet;               /* what it has sent last about that */
+  bool unsent;              /* in this session with the manager */
   uint32_t rank;
   struct by_agent_usage usage;
   uint64_t rated_at, rated_sent; /* from where on its rate is measured */
@@ -145,7 +148,7 @@ struct by_agent_ranks {
   LIST_HEAD(, by_agent_rank) all;
   uint32_t n;
   uint64_t n_refused; /* lines that were not taken */
-  uint64_t n_wants;   /* launchers that have asked for hosts so far */
+  uint64_t n_numbers; /* that were given so far */
 };
 
 void by_agent_ranks_init(struct by_agent *agent, uint64_t now);
@@ -156,8 +159,10 @@ void by_agent_ranks_fini(struct by_agent *agent);
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message);
 /* To rank 0 of the message's job. False: it is not here. */
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message);
-/* To the launcher of the message's number, if it is still there. */
-void by_agent_ranks_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);
+/* An offer, or a list of members, to the process of its number, if that is still there. */
+void by_agent_ranks_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message);
+/* Sends what was not sent of processes that meet others; in a new session with the manager, all. */
+void by_agent_meets_send(struct by_agent *agent, bool all, uint64_t now);
 /* Whether a line may be passed on to the manager now. NULL: one of the agent's own. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
 

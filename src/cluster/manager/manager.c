@@ -12,6 +12,7 @@
 #include "manager_hosts.h"
 #include "manager_job.h"
 #include "manager_links.h"
+#include "manager_meetings.h"
 #include "manager_plans.h"
 #include "manager_seen.h"
 #include "manager_user_plan.h"
@@ -248,6 +249,7 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
 void by_manager_destroy(struct by_manager *m) {
   if (!m) return;
   by_jobs_free_all(m);
+  by_meetings_free_all(m);
   by_manager_peers_fini(m);
   by_manager_hosts_fini(m);
   by_link_seen_destroy(m->seen);
@@ -298,6 +300,7 @@ void by_manager_restore(struct by_manager *m, const struct by_manager_row *row, 
 void by_manager_tick(struct by_manager *m, double now) {
   m->now = now;
   by_jobs_tick(m);
+  by_meetings_tick(m);
   by_seen_tick(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);

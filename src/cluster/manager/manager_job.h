@@ -24,6 +24,7 @@ struct by_manager {
   struct by_manager_hosts *hosts;      /* manager_hosts.h */
   struct by_manager_links *links;      /* manager_links.h */
   struct by_link_seen *seen;           /* link_seen.h */
+  LIST_HEAD(, by_meeting) meetings;    /* manager_meetings.c */
   struct by_manager_job *jobs;
   LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_job.c */
 };

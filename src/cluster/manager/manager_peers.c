@@ -8,6 +8,7 @@
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_job.h"
+#include "manager_meetings.h"
 #include "manager_offers.h"
 #include "manager_plans.h"
 
@@ -203,6 +204,8 @@ static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *p
   case BY_MESSAGE_JOB: BY_TRY(may_send(peer, message->job)); return ignore(m, peer, begin_job(m, peer, message));
   case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
   case BY_MESSAGE_WANTED: return by_manager_offer(m, peer, message);
+  case BY_MESSAGE_MEET: return ignore(m, peer, by_meetings_take(m, peer, message));
+  case BY_MESSAGE_PARTED: by_meetings_part(m, peer, message); return BANYAN_OK;
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_SWITCHED:
   case BY_MESSAGE_KEPT:
@@ -255,6 +258,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
 void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double now) {
   m->now = now;
   by_jobs_forget_peer(m, peer);
+  by_meetings_forget_peer(m, peer);
   if (peer->index != BY_NOWHERE && m->hosts->all[peer->index].agent == peer) by_manager_hosts_forget(m, peer->index);
   free_peer(m, peer);
 }

@@ -136,6 +136,8 @@ static const struct list aggregates = {.size = sizeof(OF), .fields = aggregates_
 #define OF struct by_cluster_message
 static const struct field host_element = {.type = NAME};
 static const struct list hosts = ELEMENTS(hosts, BY_CLUSTER_RANKS, &host_element);
+static const struct field handle_element = {.type = NAME, .most = BY_CLUSTER_HANDLE};
+static const struct list handles = ELEMENTS(handles, BY_CLUSTER_FOUNDERS, &handle_element);
 static const struct list offered_hosts = ELEMENTS(hosts, BY_CLUSTER_OFFER, &host_element);
 static const struct list hello_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, hello_interface);
 static const struct list report_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, report_interface);
@@ -185,6 +187,10 @@ static const struct {
     [BY_MESSAGE_HELPING] = {"helping",
                             {JOB, HELPER, SERVER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
     [BY_MESSAGE_WANTED] = {"wanted", {NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_OFFER)}},
+    [BY_MESSAGE_MEET] = {"meet",
+                         {JOB, NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_FOUNDERS),
+                          FIELD(handle, NAME, .most = BY_CLUSTER_HANDLE), FIELD(member, BOOL, .presence = IF_SET)}},
+    [BY_MESSAGE_PARTED] = {"parted", {JOB, NUMBER}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
                             {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
@@ -198,6 +204,9 @@ static const struct {
     [BY_MESSAGE_HELP] = {"help", {JOB, ROOT, KEY(), HELPER, SERVER, TREES}},
     [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
     [BY_MESSAGE_OFFERED] = {"offered", {NUMBER, FIELD(hosts, LIST, .list = &offered_hosts)}},
+    [BY_MESSAGE_MEMBERS] = {"members",
+                            {JOB, NUMBER, FIELD(attempt, UINT32, .most = UINT32_MAX, .presence = IF_SET),
+                             FIELD(handles, LIST, .list = &handles)}},
     [BY_MESSAGE_AGAIN] = {"again", {END}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };

@@ -1,0 +1,239 @@
+#include "manager_meetings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "log.h"
+
+enum { MEETINGS = 1024, PROCESSES = 16384, OF_ONE = 1024 /* processes of one agent */, INTRODUCED = 16 };
+
+static const double away = 60;   /* s in which the agent of a process may come back and repeat it */
+static const double repeats = 3; /* intervals in which agents repeat their processes to a manager that has begun */
+
+enum state { WAITING, FORMING, JOINING, MEMBER };
+
+struct process {
+  TAILQ_ENTRY(process) entry;
+  const struct by_manager_peer *peer; /* NULL: its agent has gone, at `gone` */
+  uint64_t number;                    /* that the agent has given it */
+  enum state state;
+  double gone;
+  char handle[];
+};
+
+struct by_meeting {
+  LIST_ENTRY(by_meeting) entry;
+  char job[BY_CLUSTER_JOB_ID + 1];
+  uint32_t founders; /* as the last process says */
+  uint32_t attempt;
+  bool formed; /* some process has reported that it is a member, and one lives that did */
+  TAILQ_HEAD(, process) processes;
+};
+
+/* ---- processes */
+
+static uint32_t count(const struct by_meeting *meeting, enum state least, enum state most) {
+  const struct process *p;
+  uint32_t n = 0;
+  TAILQ_FOREACH(p, &meeting->processes, entry) n += p->state >= least && p->state <= most;
+  return n;
+}
+
+static void drop_process(struct by_meeting *meeting, struct process *process) {
+  TAILQ_REMOVE(&meeting->processes, process, entry);
+  free(process);
+}
+
+static void drop_if_empty(struct by_meeting *meeting) {
+  if (!TAILQ_EMPTY(&meeting->processes)) return;
+  LIST_REMOVE(meeting, entry);
+  free(meeting);
+}
+
+static struct by_meeting *find_meeting(const struct by_manager *m, const char *job) {
+  struct by_meeting *meeting;
+  LIST_FOREACH(meeting, &m->meetings, entry) {
+    if (!strcmp(meeting->job, job)) return meeting;
+  }
+  return NULL;
+}
+
+static struct process *find_process(const struct by_meeting *meeting, const struct by_manager_peer *peer,
+                                    uint64_t number) {
+  struct process *p;
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (p->peer == peer && p->number == number) return p;
+  }
+  return NULL;
+}
+
+/* One whose agent has come back. */
+static struct process *find_handle(const struct by_meeting *meeting, const char *handle) {
+  struct process *p;
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (!p->peer && !strcmp(p->handle, handle)) return p;
+  }
+  return NULL;
+}
+
+static enum banyan_status check_room(const struct by_manager *m, const struct by_manager_peer *peer) {
+  uint32_t meetings = 0, processes = 0, of_one = 0;
+  const struct by_meeting *meeting;
+  const struct process *p;
+  LIST_FOREACH(meeting, &m->meetings, entry) {
+    meetings++;
+    TAILQ_FOREACH(p, &meeting->processes, entry) {
+      processes++;
+      of_one += p->peer == peer;
+    }
+  }
+  if (meetings < MEETINGS && processes < PROCESSES && of_one < OF_ONE) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "%u processes of %u jobs meet through this manager, %u of them on \"%.64s\"",
+                 processes, meetings, of_one, peer->host);
+}
+
+static enum banyan_status add_process(struct by_manager *m, const struct by_manager_peer *peer,
+                                      const struct by_cluster_message *meet, struct by_meeting **in,
+                                      struct process **out) {
+  BY_TRY(check_room(m, peer));
+  struct process *process = calloc(1, sizeof *process + strlen(meet->handle) + 1);
+  if (process && !*in) {
+    *in = calloc(1, sizeof **in);
+    if (*in) {
+      memcpy((*in)->job, meet->job, sizeof(*in)->job);
+      TAILQ_INIT(&(*in)->processes);
+      LIST_INSERT_HEAD(&m->meetings, *in, entry);
+    }
+  }
+  if (!process || !*in) {
+    free(process);
+    return by_manager_no_memory();
+  }
+  strcpy(process->handle, meet->handle);
+  TAILQ_INSERT_TAIL(&(*in)->processes, process, entry);
+  *out = process;
+  return BANYAN_OK;
+}
+
+/* ---- lists */
+
+static void send_list(const struct by_manager *m, const struct by_meeting *meeting, const struct process *to,
+                      uint32_t attempt, const char *const *handles, uint32_t n) {
+  struct by_cluster_message list = {.type = BY_MESSAGE_MEMBERS,
+                                    .job = meeting->job,
+                                    .number = to->number,
+                                    .attempt = attempt,
+                                    .n_handles = n,
+                                    .handles = handles};
+  by_manager_send(m, to->peer, &list);
+}
+
+/* All that wait form the first membership, once they are enough. No attempt has the number of an earlier one, also one
+ * that a manager made which was ended since. */
+static void form_first(const struct by_manager *m, struct by_meeting *meeting) {
+  const char *handles[BY_CLUSTER_FOUNDERS];
+  struct process *p;
+  uint32_t n = 0;
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (p->state != WAITING || !p->peer || n == BY_CLUSTER_FOUNDERS) continue;
+    p->state = FORMING;
+    handles[n++] = p->handle;
+  }
+  meeting->attempt = MAX(meeting->attempt + 1, (uint32_t)m->now);
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (p->state == FORMING) send_list(m, meeting, p, meeting->attempt, handles, n);
+  }
+  by_info("manager", "%u processes of job %.12s form the first membership", n, meeting->job);
+}
+
+static void introduce(const struct by_manager *m, const struct by_meeting *meeting, struct process *newcomer) {
+  const char *handles[INTRODUCED];
+  const struct process *p;
+  uint32_t n = 0;
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (p->state == MEMBER && n < INTRODUCED) handles[n++] = p->handle;
+  }
+  newcomer->state = JOINING;
+  send_list(m, meeting, newcomer, 0, handles, n);
+}
+
+/* Processes that wait go where they can. Where no member is left, those that come form a first membership again. */
+static void place(const struct by_manager *m, struct by_meeting *meeting) {
+  struct process *p;
+  if (meeting->formed && !count(meeting, FORMING, MEMBER)) meeting->formed = false;
+  if (!meeting->formed) {
+    bool begins =
+        m->now < m->began + repeats * m->options.interval; /* there may be members that are not repeated yet */
+    uint32_t waiting = 0;
+    TAILQ_FOREACH(p, &meeting->processes, entry) waiting += p->state == WAITING && p->peer;
+    if (waiting >= MAX(meeting->founders, 1) && !count(meeting, FORMING, FORMING) && !begins) form_first(m, meeting);
+    return;
+  }
+  if (!count(meeting, MEMBER, MEMBER)) return;
+  TAILQ_FOREACH(p, &meeting->processes, entry) {
+    if (p->state == WAITING && p->peer) introduce(m, meeting, p);
+  }
+}
+
+/* ---- what agents send */
+
+enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer *peer,
+                                    const struct by_cluster_message *meet) {
+  struct by_meeting *meeting = find_meeting(m, meet->job);
+  if (peer->index == BY_NOWHERE) return by_fail(BANYAN_ERR_PROTOCOL, "only agents introduce processes");
+  struct process *process = meeting ? find_process(meeting, peer, meet->number) : NULL;
+  if (!process && meeting) process = find_handle(meeting, meet->handle);
+  if (!process) BY_TRY(add_process(m, peer, meet, &meeting, &process));
+  if (strcmp(process->handle, meet->handle) != 0)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a process of job %.32s has another handle than before", meet->job);
+  process->peer = peer;
+  process->number = meet->number;
+  process->state = meet->member ? MEMBER : WAITING;
+  meeting->founders = meet->count;
+  meeting->formed |= meet->member;
+  place(m, meeting);
+  return BANYAN_OK;
+}
+
+void by_meetings_part(struct by_manager *m, const struct by_manager_peer *peer,
+                      const struct by_cluster_message *parted) {
+  struct by_meeting *meeting = find_meeting(m, parted->job);
+  struct process *process = meeting ? find_process(meeting, peer, parted->number) : NULL;
+  if (!process) return;
+  drop_process(meeting, process);
+  place(m, meeting);
+  drop_if_empty(meeting);
+}
+
+void by_meetings_forget_peer(struct by_manager *m, const struct by_manager_peer *peer) {
+  struct by_meeting *meeting;
+  struct process *p;
+  LIST_FOREACH(meeting, &m->meetings, entry) {
+    TAILQ_FOREACH(p, &meeting->processes, entry) {
+      if (p->peer != peer) continue;
+      p->peer = NULL;
+      p->gone = m->now;
+    }
+  }
+}
+
+void by_meetings_tick(struct by_manager *m) {
+  for (struct by_meeting *meeting = LIST_FIRST(&m->meetings), *next; meeting; meeting = next) {
+    next = LIST_NEXT(meeting, entry);
+    for (struct process *p = TAILQ_FIRST(&meeting->processes), *after; p; p = after) {
+      after = TAILQ_NEXT(p, entry);
+      if (!p->peer && m->now >= p->gone + away) drop_process(meeting, p);
+    }
+    place(m, meeting);
+    drop_if_empty(meeting);
+  }
+}
+
+void by_meetings_free_all(struct by_manager *m) {
+  for (struct by_meeting *meeting; (meeting = LIST_FIRST(&m->meetings));) {
+    for (struct process *p; (p = TAILQ_FIRST(&meeting->processes));) drop_process(meeting, p);
+    drop_if_empty(meeting);
+  }
+}

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Tests that processes of a job find each other through agents and a manager: the first ones form a group, later ones join it,
+# also after the manager and the agents were started again, and after all members have ended others begin anew.
+. "$BANYAN_SOURCE/tests/shell.sh"
+started=()
+at_end() {
+  kill "${started[@]}" 2>/dev/null || true
+  wait
+}
+start() { # NAME COMMAND...: in the background, with its log; its process is $last
+  "${@:2}" >>"$scratch/$1.log" 2>&1 </dev/null &
+  last=$!
+  started+=("$last")
+}
+mkdir "$scratch/steps" "$scratch/agents"
+unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_LAUNCHER
+export BANYAN_KEYS=$scratch/keys
+"$BANYAN" keys init >"$scratch/keys.log"
+"$BANYAN" keys make manager m0 --address 127.0.0.1 >>"$scratch/keys.log"
+for host in h0 h1; do "$BANYAN" keys make agent "$host" >>"$scratch/keys.log"; done
+manager() { # ADDRESS
+  start manager "$BANYAN" manager star:2,nic=10g --listen "$1" --state "$scratch/state.db" --interval 0.2
+  manager=$last
+}
+manager 127.0.0.1:0
+comes grep -q 'ready at' "$scratch/manager.log" || fail "the manager does not come: $(cat "$scratch/manager.log")"
+address=$(sed -n 's/.* ready at \([^,]*\),.*/\1/p' "$scratch/manager.log")
+for host in h0 h1; do
+  start "agent-$host" "$BANYAN" agent --name "$host" --manager "$address" --socket "$scratch/agents/$host" --queues none --interval 0.2
+done
+for host in h0 h1; do comes grep -q 'the manager at .* is there' "$scratch/agent-$host.log" || fail "no agent $host"; done
+
+process() { # NAME HOST [VARIABLE=VALUE...]: 2 such form the first group
+  start "$1" env BANYAN_KEY="${key:-one}" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST="$2" BANYAN_AGENT="$scratch/agents/$2" \
+    BANYAN_TEST_TOUCH="$scratch/steps" "${@:3}" "$BANYAN_BUILD/tests/net/sum_elastic" 1000000 0.01 50
+}
+in_group() { grep -qE "^rank [0-9]+ of $2\$" "$scratch/$1.log" 2>/dev/null; }
+
+# --- mistakes
+wants 1 env BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1
+shows 'set BANYAN_KEY' err
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1
+shows 'needs BANYAN_SIZE' err
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_SIZE=2 BANYAN_AGENT=off "$BANYAN_BUILD/tests/net/sum_elastic" 1
+shows 'BANYAN_AGENT is off' err
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_SIZE=2 BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1 0.01 0.5
+shows 'did not come to the manager within .* s: 2 form the first group' err
+
+# --- the first group, and one that comes later; a job with another key is another one
+process a h0
+process b h1
+for name in a b; do comes in_group "$name" 2 || fail "$name is in no group of 2"; done
+key=two process x h0
+process c h1
+c=$last
+comes in_group c 3 || fail "c does not join"
+
+# --- one that was killed is not asked; a manager that was started again knows the others from their agents
+kill -KILL "$c"
+kill -KILL "$manager"
+wait "$manager" || true # its port is free then
+manager "$address"
+process d h0
+comes in_group d 3 || fail "d does not join: $(tail -n 3 "$scratch"/{a,b,d,manager}.log)"
+! in_group x 2 || fail "a process of another job is in a group"
+
+# --- all are killed: the next ones begin anew
+kill -KILL "${started[@]:3}" 2>/dev/null || true
+wait "$manager" || true
+manager "$address"
+process e h1
+process f h0
+for name in e f; do comes in_group "$name" 2 || fail "$name is in no new group of 2"; done
