@@ -15,6 +15,7 @@ import traceback
 import unittest
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import ranks
 
@@ -23,6 +24,7 @@ import numpy  # noqa: E402
 
 import banyan  # noqa: E402
 import banyan.elastic  # noqa: E402
+import banyan.rendezvous  # noqa: E402
 
 LIMIT = 120  # seconds of a test
 DEATH, STEPS = 10, 60
@@ -62,9 +64,10 @@ class Jobs:
             (self.folder / "went on").touch()
         time.sleep(0.002)
 
-    def wait_for_progress(self):
-        while not (self.folder / "went on").exists():
-            assert time.monotonic() < self.until, "nobody goes on"
+    def wait_for(self, *names):
+        while not all((self.folder / name).exists() for name in names):
+            alive = any(process.is_alive() for process in self.processes)
+            assert alive and time.monotonic() < self.until, f"no process says {names}"
             time.sleep(0.01)
 
     def ends(self, process, code=0):
@@ -170,6 +173,60 @@ def wrong(self):
         return 3
 
 
+def stopped(self, with_torch=False):
+    """All go on until the one that was stopped is back."""
+    if with_torch:
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+        importlib.import_module("banyan.torch")  # DDP's group has the members.
+        network = torch.nn.Linear(8, 4)
+    state = banyan.State(weights=numpy.zeros(1000, numpy.float32), step=0)
+    sizes = []
+
+    def function(job):
+        sizes.append(job.size)
+        model = DistributedDataParallel(network) if with_torch else None
+        while not (len(sizes) > 1 and job.size == self.size):
+            if with_torch:
+                assert dist.get_world_size() == job.size
+                model(torch.ones(2, 8)).sum().backward()
+            state.weights += job.comm.allreduce(numpy.ones(1000, numpy.float32), op="average")
+            state.step += 1
+            if state.step == DEATH:
+                (self.folder / f"began {os.getpid()}").touch()
+            if job.size < self.size:
+                (self.folder / "without it").touch()
+            time.sleep(0.002)
+            job.commit()
+
+    banyan.elastic.run(function, state, self.meet(), self.size)
+    assert (state.weights == state.step).all() and state.step >= DEATH
+    assert sizes[0] == sizes[-1] == self.size, sizes
+
+
+def arrives_and_dies(self, published):
+    """One of the first processes dies before they have formed a group: with a handle that others wait for, or without."""
+    store = self.meet()
+    arrived = store.add("banyan/arrived/1", 1)
+    if published:
+        with banyan.Member(key=banyan.rendezvous.key_of(store, timedelta(seconds=9))) as member:
+            store.set(f"banyan/arrived/1/{arrived}", member.handle)
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forms(self):
+    state = banyan.State(step=0)
+
+    def function(job):
+        assert job.comm.allreduce(numpy.ones(1))[0] == job.size == self.size
+        return job.size
+
+    assert banyan.elastic.run(function, state, self.meet(), self.size, timeout=4) == self.size
+
+
 def launched():
     state = banyan.State(step=0)
 
@@ -190,7 +247,7 @@ class Elastic(unittest.TestCase):
             dying = job.start(function, True)
             others = [job.start(function) for _ in range(2)]
             job.ends(dying, -signal.SIGKILL)
-            job.wait_for_progress()
+            job.wait_for("went on")
             for process in [*others, job.start(function)]:
                 job.ends(process)
 
@@ -205,6 +262,36 @@ class Elastic(unittest.TestCase):
         with jobs(3) as job:
             for process in [job.start(train, False, leaves, 2, 3) for leaves in (False, True, False)]:
                 job.ends(process)
+
+    def stop_one(self, with_torch):
+        """A process that is stopped is left out, and comes back when it goes on."""
+        with mock.patch.dict(os.environ, {"BANYAN_SILENCE": "2"}), jobs(4) as job:
+            processes = [job.start(stopped, with_torch) for _ in range(4)]
+            job.wait_for(*[f"began {process.pid}" for process in processes])
+            os.kill(processes[0].pid, signal.SIGSTOP)
+            job.wait_for("without it")
+            os.kill(processes[0].pid, signal.SIGCONT)
+            for process in processes:
+                job.ends(process)
+
+    def test_stopped(self):
+        self.stop_one(with_torch=False)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
+    def test_stopped_with_torch(self):
+        self.stop_one(with_torch=True)
+
+    def dies_at_first(self, published):
+        with jobs(3) as job:
+            job.ends(job.start(arrives_and_dies, published), -signal.SIGKILL)
+            for process in [job.start(forms) for _ in range(3)]:
+                job.ends(process)
+
+    def test_first_formation(self):
+        self.dies_at_first(published=True)
+
+    def test_first_formation_without_a_handle(self):
+        self.dies_at_first(published=False)
 
     def test_lost_store(self):
         """The store is lost with the process that dies."""

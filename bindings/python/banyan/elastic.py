@@ -92,6 +92,7 @@ class Job:
 
     def _enter(self, comm: Communicator) -> None:
         self.comm, self._commits, self._leaves = comm, 0, False
+        self._known = [handle for handle in self._member.handles() if handle != self._member.handle]
         self.memberships += 1
 
 
@@ -99,7 +100,13 @@ class _Plain:
     """A program that calls job.comm."""
 
     def __init__(self, key: Optional[str]) -> None:
+        self._key = key
         self.member = Member(key=key)
+
+    def renew(self) -> bool:
+        self.member.close()
+        self.member = Member(key=self._key)
+        return True
 
     def adopt(self, comm: Communicator) -> Communicator:
         return comm
@@ -112,11 +119,20 @@ class _Torch:
     """A program that calls torch.distributed, whose first group gets the members."""
 
     def __init__(self, key: Optional[str]) -> None:
+        self._key = key
         self._torch: Any = sys.modules["banyan.torch"]
         self._made = not self._torch.dist.is_initialized()
         if self._made:
             self._torch.init_without_members(key)
         self.member: Member = self._torch.member()
+
+    def renew(self) -> bool:
+        """Not where the program has made the group, whose member cannot be another one."""
+        if self._made:
+            self._torch.dist.destroy_process_group()
+            self._torch.init_without_members(self._key)
+            self.member = self._torch.member()
+        return self._made
 
     def adopt(self, comm: Communicator) -> Communicator:
         self._torch.adopt(comm)
@@ -139,6 +155,20 @@ def _meeting(rendezvous: Any, size: Optional[int], timeout: float) -> Union[OfSt
     return OfStore(rendezvous, size, timeout)
 
 
+def _come_back(job: Job, world: Union[_Plain, _Torch], meeting: Union[OfStore, OfLauncher], timeout: float,
+               error: Aborted) -> Communicator:
+    """The members go on without this process, which did not answer for a while: it joins them as a new one. Raises the
+    error that says so where it cannot."""
+    others = meeting.members(job._known)
+    if error.status != _CLOSED or not others or not world.renew():
+        raise error
+    job._member = world.member
+    try:
+        return job._member.join(others, timeout)
+    except RuntimeError as again:
+        raise Aborted(f"{error}; it could not join again: {again}", _CLOSED) from again
+
+
 def run(function: Callable[[Job], _Result], state: State, rendezvous: Any = None, size: Optional[int] = None,
         timeout: float = 60, every: int = 1, on_change: Optional[Callable[[Job], Any]] = None) -> Optional[_Result]:
     """Calls function(job) in a membership of all processes, and again in each later one, until it returns: returns what
@@ -146,7 +176,8 @@ def run(function: Callable[[Job], _Result], state: State, rendezvous: Any = None
 
     Before each call all members have the newest state that any of them has committed. A call that fails because a member
     died or was lost ends the function on all members; those that are left form the next membership. What the function
-    did after the last commit is lost. Every other error is raised.
+    did after the last commit is lost. Every other error is raised. A process that the others went on without, as it was
+    stopped for long, joins them again; under `banyan run` it raises Aborted, and is started again.
 
     rendezvous: where processes find each other: a store of torch.distributed, or a Folder. None: by the launcher.
     size: with a store, how many processes form the first membership; later ones join. By default WORLD_SIZE.
@@ -180,7 +211,10 @@ def run(function: Callable[[Job], _Result], state: State, rendezvous: Any = None
             except RuntimeError:
                 if not job._was_interrupted():
                     raise
-            comm = job._next(timeout)
+            try:
+                comm = job._next(timeout)
+            except Aborted as error:
+                comm = _come_back(job, world, meeting, timeout, error)
         return None
     finally:
         world.close()

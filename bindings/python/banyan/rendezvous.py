@@ -76,7 +76,13 @@ def key_of(store: Any, timeout: timedelta) -> str:
 
 class OfStore:
     """The first `size` processes that come form a membership, in this order; those that come later join the members whose
-    handles the store has then."""
+    handles the store has then.
+
+    If one of the first dies before they have formed it, those that are left try again with those that have come since. Of
+    each attempt the store says once how it ended: the first process that knows it decides. So all go on alike, also where
+    some have a communicator and others an error.
+    """
+    _ATTEMPTS = 3
 
     def __init__(self, store: Any, size: int, timeout: float) -> None:
         self._store, self._size, self._timeout = store, size, timedelta(seconds=timeout)
@@ -85,16 +91,48 @@ class OfStore:
         return key_of(self._store, self._timeout)
 
     def enter(self, member: Member) -> Communicator:
-        arrived = self._store.add("banyan/arrived", 1)
-        if arrived > self._size:
-            self._store.wait(["banyan/members"], self._timeout)
-            handles = self._store.get("banyan/members").decode().split()
-            return member.join(handles, self._timeout.total_seconds())
-        self._store.set(f"banyan/arrived/{arrived}", member.handle)
-        keys = [f"banyan/arrived/{i + 1}" for i in range(self._size)]
+        error: Optional[RuntimeError] = None
+        for attempt in range(1, self._ATTEMPTS + 1):
+            arrived, comm = self._store.add(f"banyan/arrived/{attempt}", 1), None
+            if arrived <= self._size:
+                try:
+                    comm = self._form(member, attempt, arrived)
+                except RuntimeError as failure:
+                    error = failure
+                self._decide(attempt, "formed" if comm else "failed")
+            if self._outcome(attempt) == "formed":
+                return comm or self._join(member)
+        raise error or RequestError(f"no group was formed in {self._ATTEMPTS} attempts")
+
+    def _form(self, member: Member, attempt: int, arrived: int) -> Communicator:
+        place, seconds = f"banyan/arrived/{attempt}", self._timeout.total_seconds()
+        self._store.set(f"{place}/{arrived}", member.handle)
+        keys = [f"{place}/{i + 1}" for i in range(self._size)]
         self._store.wait(keys, self._timeout)
-        handles = [self._store.get(key).decode() for key in keys]
-        return member.reconfigure("start", handles, self._timeout.total_seconds())
+        comm = member.reconfigure(f"start {attempt}", [self._store.get(key).decode() for key in keys], seconds)
+        comm.barrier()  # Whoever passes it knows that all have a communicator.
+        return comm
+
+    def _decide(self, attempt: int, outcome: str) -> None:
+        if self._store.add(f"banyan/decided/{attempt}", 1) == 1:
+            self._store.set(f"banyan/outcome/{attempt}", outcome)
+
+    def _outcome(self, attempt: int) -> str:
+        """Waits for it as long as an attempt may take: until all have come, and until they have met."""
+        key = f"banyan/outcome/{attempt}"
+        self._store.wait([key], 2 * self._timeout + timedelta(seconds=5))
+        return str(self._store.get(key).decode())
+
+    def _join(self, member: Member) -> Communicator:
+        self._store.wait(["banyan/members"], self._timeout)
+        return member.join(self._store.get("banyan/members").decode().split(), self._timeout.total_seconds())
+
+    def members(self, known: List[str]) -> List[str]:
+        """Whom a process that was excluded asks to be a member again: those of now, or those that it knew."""
+        try:
+            return [*self._store.get("banyan/members").decode().split(), *known]
+        except (RuntimeError, OSError):
+            return known
 
     def entered(self, member: Member, rank: int) -> None:
         """Those that come later shall find the members of now. The store may be gone with the process that served it, which
@@ -125,6 +163,10 @@ class OfLauncher:
             if not member.change_wanted():
                 raise
             return None
+
+    def members(self, known: List[str]) -> List[str]:
+        """None under `banyan run`, which takes one member of each process, and starts it again when it has ended."""
+        return [] if "BANYAN_LAUNCHER" in os.environ else known
 
     def entered(self, member: Member, rank: int) -> None:
         pass
