@@ -35,7 +35,7 @@ struct generation {
 /* A host that was lost, or whose processes were asked to leave: no process is started there before `until`. */
 struct avoided {
   char *name;
-  uint64_t pause, until; /* until UINT64_MAX: for good */
+  uint64_t pause, until; /* pause 0: it was not lost; until UINT64_MAX: for good */
   bool waits;            /* for `until`, to be tried again */
 };
 
@@ -302,7 +302,9 @@ static void take_offer(void *context, const char *name) {
   struct by_elastic *e = context;
   char text[300];
   int known = slots_of(&e->hosts->hosts, name);
+  const struct avoided *found = find_avoided(e, name);
   if (known && !is_avoided(e, name)) return; /* it starts just now, or has no process at present */
+  if (found && !found->pause) return;        /* its processes were asked to leave */
   snprintf(text, sizeof text, "%s:%d", name, e->options->offered_slots);
   forget(e, name);
   if (!known && (by_hosts_parse(&e->offered, text) != BANYAN_OK || !read_hosts(e))) {
@@ -413,7 +415,9 @@ bool by_elastic_needs(const struct by_elastic *e, int first, int n) {
 void by_elastic_leave(struct by_elastic *e, int first, int n, const char *why) {
   int asked = 0;
   const char *host = by_supervisor_host(e->supervisor, first);
-  avoid(e, host)->until = UINT64_MAX;
+  struct avoided *left = avoid(e, host);
+  left->pause = 0; /* it was not lost, so an offer does not mean that it has come back */
+  left->until = UINT64_MAX;
   for (int i = first; i < first + n; i++) asked += by_supervisor_leave(e->supervisor, i, why);
   if (asked) print(e, "host %s: %s: %d process%s asked to leave", host, why, asked, asked == 1 ? " is" : "es are");
   e->refills = true;
