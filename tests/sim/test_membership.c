@@ -319,6 +319,20 @@ static void test_remind(void **state) {
   free_world(world);
 }
 
+/* A proposer that has not noticed yet what the others have does not wait for members that these suspect. */
+static void test_late_proposer(void **state) {
+  (void)state;
+  struct world *world = make_world(7, 5, 64, BY_QUORUM_SURVIVORS);
+  struct by_paxos *proposer = newest(world, 0)->paxos;
+  kill_process(world, 4, false);
+  for (uint32_t i = 1; i < 4; i++) assert_ok(by_paxos_suspect(newest(world, i)->paxos, 4));
+  assert_ok(by_paxos_request(newest(world, 1)->paxos));
+  run_world(world, world->now + 250);
+  assert_int_equal(by_paxos_state(proposer), BY_PAXOS_CLOSED);
+  assert_int_equal(newest(world, 0)->group->membership->n, 4);
+  free_world(world);
+}
+
 /* What was waited for is asked for again in the same way. */
 static void test_remind_coordinator(void **state) {
   (void)state;
@@ -448,6 +462,7 @@ int main(void) {
       cmocka_unit_test(test_late_messages),
       cmocka_unit_test(test_many),
       cmocka_unit_test(test_remind),
+      cmocka_unit_test(test_late_proposer),
       cmocka_unit_test(test_remind_coordinator),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,10 +170,12 @@ static enum banyan_status propose(struct by_paxos *paxos) {
   return check_acceptances(paxos);
 }
 
+/* Those that most of the others suspect would be left out also if they answered, so they are not waited for: this
+ * process may notice later than the others that a host has vanished. */
 static bool all_answered(const struct by_paxos *paxos) {
   for (uint32_t i = 0; i < paxos->n; i++)
     if (!by_rank_set_has(&paxos->votes, i) && !by_rank_set_has(&paxos->view.dead, i) &&
-        !by_rank_set_has(&paxos->view.suspected, i))
+        !by_rank_set_has(&paxos->view.suspected, i) && !is_avoided(paxos, i))
       return false;
   return true;
 }
