@@ -13,10 +13,12 @@
 
 /* Everything an attacker may send is checked in step() and check_head(); nothing else reads `in`.
  * Labels have a fixed size, so that no two MACs are ever over the same bytes. */
-enum { HEAD = 10, AT_VERSION = 6, AT_ROLE = 8, AT_PURPOSE = 9, LABEL = 16, HASH = 32 };
+enum { HEAD = BY_HEAD_BYTES, AT_VERSION = 6, AT_ROLE = 8, AT_PURPOSE = 9, LABEL = 16, HASH = 32 };
 
 static const char magic[] = "BANYAN";
 static const uint8_t role_bytes[] = {[BY_ROLE_CLIENT] = 'C', [BY_ROLE_SERVER] = 'S'};
+
+enum { ENCRYPTS = 'E' }; /* in place of a role: this end encrypts, the peer does not */
 
 static enum banyan_status crypto_failed(void) {
   return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
@@ -84,13 +86,14 @@ enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_jo
 
 /* MAC under the job's key over the label and all that both sides know of this connection. */
 static enum banyan_status connection_mac(const struct by_handshake *handshake, const char *label, uint8_t *out) {
-  uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3] = {0}, *at = text + LABEL;
+  uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3 + BY_BINDING_BYTES] = {0}, *at = text + LABEL;
   memcpy(text, label, strlen(label));
   memcpy(at, handshake->client_nonce, BY_NONCE_BYTES);
   memcpy(at + BY_NONCE_BYTES, handshake->server_nonce, BY_NONCE_BYTES);
   by_put_u16(at + 2 * BY_NONCE_BYTES, BY_HANDSHAKE_VERSION);
   at[2 * BY_NONCE_BYTES + 2] = handshake->purpose;
-  return mac(&handshake->key, text, sizeof text, out);
+  memcpy(at + 2 * BY_NONCE_BYTES + 3, handshake->binding, BY_BINDING_BYTES);
+  return mac(&handshake->key, text, sizeof text - (handshake->bound ? 0 : BY_BINDING_BYTES), out);
 }
 
 static enum banyan_status proof(const struct by_handshake *handshake, enum by_role of, uint8_t *out) {
@@ -130,6 +133,17 @@ static void add_head(struct by_handshake *handshake) {
 
 static uint8_t *own_nonce(struct by_handshake *handshake) {
   return handshake->role == BY_ROLE_CLIENT ? handshake->client_nonce : handshake->server_nonce;
+}
+
+uint8_t by_handshake_first_byte(void) {
+  return (uint8_t)magic[0];
+}
+
+void by_handshake_write_refusal(uint8_t *out) {
+  memcpy(out, magic, AT_VERSION);
+  by_put_u16(out + AT_VERSION, BY_HANDSHAKE_VERSION);
+  out[AT_ROLE] = ENCRYPTS;
+  out[AT_PURPOSE] = 0;
 }
 
 static void add_greeting(struct by_handshake *handshake) {
@@ -172,6 +186,8 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
                                      .own_hello = options->hello,
                                      .own_hello_length = options->hello_length};
   if (options->helper_key) handshake->helper_key = *options->helper_key;
+  handshake->bound = options->binding;
+  if (options->binding) memcpy(handshake->binding, options->binding, BY_BINDING_BYTES);
   if (options->nonce)
     memcpy(own_nonce(handshake), options->nonce, BY_NONCE_BYTES);
   else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
@@ -229,6 +245,10 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
                    version, BY_HANDSHAKE_VERSION);
   }
   const char *name = handshake->role == BY_ROLE_CLIENT ? "client" : "server";
+  if (handshake->role == BY_ROLE_CLIENT && in[AT_ROLE] == ENCRYPTS)
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "the peer accepts only encrypted connections, and this process does not encrypt this one: set the "
+                   "same BANYAN_ENCRYPT in all processes of the job");
   if (in[AT_ROLE] == role_bytes[handshake->role])
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer acts as %s too: this is a connection to oneself or between two %ss",
                    name, name);

@@ -8,10 +8,10 @@
  *                                              <-   hello
  *
  * A proof is an HMAC-SHA256 under the key over the sender's role, both nonces,
- * version and purpose; a hello is a blob of the caller's under a session key
- * that depends on key and nonces. So nothing can be forged, replayed or
- * reflected; what follows is not protected. Before the proof a peer makes us
- * store at most 74 bytes. Embedded in the caller's struct; not for several threads. */
+ * version, purpose and the binding to the connection of TLS around it, if there is one; a hello is a blob of the
+ * caller's under a session key that depends on key and nonces. So nothing can be forged, replayed or reflected; what
+ * follows is not protected. Before the proof a peer makes us store at most 74 bytes. Embedded in the caller's struct;
+ * not for several threads. */
 #ifndef BY_NET_HANDSHAKE_H
 #define BY_NET_HANDSHAKE_H
 
@@ -24,6 +24,8 @@
 #define BY_HANDSHAKE_VERSION 1
 #define BY_NONCE_BYTES 32
 #define BY_MAC_BYTES 32
+#define BY_BINDING_BYTES 32
+#define BY_HEAD_BYTES 10
 #define BY_GREETING_BYTES (10 + BY_NONCE_BYTES) /* "BANYAN", version, role, purpose, nonce */
 #define BY_HELLO_MOST 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
@@ -61,6 +63,12 @@ enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_jo
 
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
 
+/* Which connections are encrypted, see opening.h. */
+enum by_encryption { BY_ENCRYPT_OFF, BY_ENCRYPT_BETWEEN_HOSTS, BY_ENCRYPT_ALWAYS };
+
+struct by_fingerprint;
+struct by_process_identity;
+
 struct by_handshake_options {
   enum by_role role;
   uint8_t purpose;                 /* what the connection is for; a server that gives 0 takes any */
@@ -69,6 +77,11 @@ struct by_handshake_options {
   const void *hello;               /* borrowed until done or failed */
   size_t hello_length;             /* up to BY_HELLO_MOST */
   const uint8_t *nonce;            /* for tests that must repeat; NULL: random */
+  const uint8_t *binding;          /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
+  /* Of the connection around it, for opening.h. */
+  enum by_encryption encryption;
+  const struct by_fingerprint *expected; /* where it is encrypted: the process that must answer; NULL: any */
+  struct by_process_identity *identity;  /* this end's, if it may be encrypted. Borrowed until done or failed. */
 };
 
 enum by_handshake_state {
@@ -86,7 +99,8 @@ struct by_handshake {
   enum by_handshake_state state;
   enum by_role role;
   uint8_t purpose;
-  bool head_seen, takes_helpers;
+  bool head_seen, takes_helpers, bound;
+  uint8_t binding[BY_BINDING_BYTES];
   struct by_key key, helper_key, session;
   uint8_t client_nonce[BY_NONCE_BYTES], server_nonce[BY_NONCE_BYTES];
   const void *own_hello;
@@ -103,6 +117,10 @@ struct by_handshake {
  * nothing to fini then. */
 enum banyan_status by_handshake_init(struct by_handshake *handshake,
                                      const struct by_handshake_options *options) BANYAN_CHECK;
+/* With what every greeting begins; and a head that is no greeting: only one of both ends encrypts. `out` holds
+ * BY_HEAD_BYTES. */
+uint8_t by_handshake_first_byte(void);
+void by_handshake_write_refusal(uint8_t *out);
 /* Wipes the keys. */
 void by_handshake_fini(struct by_handshake *handshake);
 

@@ -6,19 +6,25 @@
 #include <openssl/x509_vfy.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "log.h"
 #include "text.h"
+
+/* RFC 8446 allows 2^24.5 records under one key of AES-GCM. */
+enum { RENEW_RECORDS = 1 << 23, RECORD = 16384, EXPORTED = 32 };
+#define RENEW_AFTER (3000 * BY_SECOND)
 
 static void set_state(struct by_tls *tls, enum by_tls_state to) {
   static const char *const names[] = {"shaking hands", "refused", "open", "closed by the peer", "broken"};
   bool allowed = tls->state == BY_TLS_SHAKING ? to == BY_TLS_REFUSED || to == BY_TLS_OPEN
                                               : to > tls->state && tls->state >= BY_TLS_OPEN;
   assert(allowed);
-  by_debug("net", "TLS of %s %s: %s, was %s", by_tls_role_name(tls->own.role), tls->own.name, names[to],
-           names[tls->state]);
+  by_debug("net", "TLS of %s %s: %s, was %s", tls->between_processes ? "a process" : by_tls_role_name(tls->own.role),
+           tls->own.name, names[to], names[tls->state]);
   tls->state = to;
 }
 
@@ -127,6 +133,27 @@ static const struct {
      "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
 };
 
+/* The same between processes of a job, which have no authority. */
+static enum banyan_status explain_process(int reason, const char *text) {
+  switch (reason) {
+  case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+    return by_fail(BANYAN_ERR_AUTH, "the peer shows no identity: it is no Banyan process of a job");
+  case SSL_R_NO_SHARED_CIPHER:
+  case SSL_R_UNSUPPORTED_PROTOCOL:
+  case ALERT + SSL_AD_PROTOCOL_VERSION: return by_fail(BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3");
+  case ALERT + SSL_AD_HANDSHAKE_FAILURE:
+  case ALERT + SSL_AD_BAD_CERTIFICATE:
+    return by_fail(BANYAN_ERR_AUTH, "the peer refuses the identity of this process: it expects another process here");
+  case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
+  case ALERT + SSL_AD_BAD_RECORD_MAC:
+    return by_fail(BANYAN_ERR_AUTH, "what came over the connection was altered on its way");
+  case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+    return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection in the middle of a message of TLS");
+  default:
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s", text ? text : "unknown reason");
+  }
+}
+
 /* The failure for what OpenSSL last put into its queue, which is emptied. `error` is an SSL_ERROR_*. */
 static enum banyan_status explain(const struct by_tls *tls, int error) {
   unsigned long first = ERR_peek_error();
@@ -134,6 +161,7 @@ static enum banyan_status explain(const struct by_tls *tls, int error) {
   const char *text = ERR_reason_error_string(first);
   ERR_clear_error();
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && tls->why[0]) return by_fail(BANYAN_ERR_AUTH, "%s", tls->why);
+  if (tls->between_processes) return explain_process(reason, text);
   for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
     if (causes[i].reason != reason) continue;
     const char *cause = causes[i].text, *gap = strstr(cause, "%s");
@@ -174,13 +202,33 @@ static int verify(int good, X509_STORE_CTX *chain) {
   return right;
 }
 
+/* In place of OpenSSL's own check: of a process only its key counts, which the handshake proves. */
+static int verify_process(X509_STORE_CTX *chain, void *unused) {
+  (void)unused;
+  SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+  struct by_tls *tls = SSL_get_app_data(ssl);
+  X509 *certificate = X509_STORE_CTX_get0_cert(chain);
+  bool right = false;
+  if (by_fingerprint_read(certificate, &tls->fingerprint) != BANYAN_OK)
+    note(tls, "%s", banyan_error_text());
+  else if (tls->pinned && !by_fingerprint_equal(&tls->fingerprint, &tls->expected))
+    note(tls, "another process answers there than the one that is expected: its key is not the one in the list of "
+              "members");
+  else
+    right = true;
+  X509_STORE_CTX_set_error(chain, right ? X509_V_OK : X509_V_ERR_CERT_REJECTED);
+  return right;
+}
+
 static enum banyan_status no_memory(void) {
   ERR_clear_error();
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
 }
 
 static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_options *options) {
-  tls->ssl = SSL_new(options->identity->context);
+  SSL_CTX *context = options->identity ? options->identity->context : NULL;
+  if (!context) BY_TRY(by_process_identity_context(options->process, verify_process, &context));
+  tls->ssl = SSL_new(context);
   tls->in = BIO_new(BIO_s_mem());
   tls->out = BIO_new(BIO_s_mem());
   if (!tls->ssl || !tls->in || !tls->out) {
@@ -191,7 +239,7 @@ static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_option
   }
   SSL_set_bio(tls->ssl, tls->in, tls->out);
   SSL_set_app_data(tls->ssl, tls);
-  SSL_set_verify(tls->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify);
+  SSL_set_verify(tls->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, options->identity ? verify : NULL);
   if (options->time) X509_VERIFY_PARAM_set_time(SSL_get0_param(tls->ssl), (time_t)options->time);
   if (tls->server)
     SSL_set_accept_state(tls->ssl);
@@ -219,11 +267,18 @@ static enum banyan_status shake(struct by_tls *tls) {
   int result = SSL_do_handshake(tls->ssl);
   if (result != 1) return pause_or_fail(tls, result);
   set_state(tls, BY_TLS_OPEN);
+  tls->renewed_at = by_clock_coarse();
   return BANYAN_OK;
 }
 
 enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) {
-  *tls = (struct by_tls){.server = options->server, .peers = options->peers, .own = options->identity->subject};
+  *tls = (struct by_tls){.server = options->server,
+                         .peers = options->peers,
+                         .between_processes = !options->identity,
+                         .pinned = options->expected,
+                         .renew_after = RENEW_RECORDS};
+  if (options->identity) tls->own = options->identity->subject;
+  if (options->expected) tls->expected = *options->expected;
   BY_TRY(prepare(tls, options));
   enum banyan_status status = tls->server ? BANYAN_OK : shake(tls);
   if (status != BANYAN_OK) by_tls_fini(tls);
@@ -233,6 +288,12 @@ enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *
 void by_tls_fini(struct by_tls *tls) {
   SSL_free(tls->ssl);
   *tls = (struct by_tls){0};
+}
+
+void by_tls_destroy(struct by_tls *tls) {
+  if (!tls) return;
+  by_tls_fini(tls);
+  free(tls);
 }
 
 enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t length) {
@@ -256,11 +317,31 @@ enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t
   return result == 1 ? BANYAN_OK : pause_or_fail(tls, result);
 }
 
+/* The peer renews its own keys for itself. */
+enum banyan_status by_tls_renew_keys(struct by_tls *tls, size_t length) {
+  tls->records += (length + RECORD - 1) / RECORD;
+  uint64_t now = by_clock_coarse();
+  bool old = now > tls->renewed_at && now - tls->renewed_at >= RENEW_AFTER;
+  if (tls->records < tls->renew_after && !old) return BANYAN_OK;
+  tls->records = 0;
+  tls->renewed_at = now;
+  ERR_clear_error();
+  int result = SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+  return result == 1 ? BANYAN_OK : give_up(tls, result);
+}
+
+enum banyan_status by_tls_export(const struct by_tls *tls, const char *label, uint8_t *out) {
+  if (SSL_export_keying_material(tls->ssl, out, EXPORTED, label, strlen(label), NULL, 0, 0) == 1) return BANYAN_OK;
+  ERR_clear_error();
+  return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL exports no key of a connection");
+}
+
 enum banyan_status by_tls_write(struct by_tls *tls, const void *data, size_t length) {
   size_t written;
   if (tls->state != BY_TLS_OPEN && tls->state != BY_TLS_CLOSED)
     return by_fail(BANYAN_ERR_CLOSED, "the TLS connection is not open");
   if (length == 0) return BANYAN_OK;
+  BY_TRY(by_tls_renew_keys(tls, length));
   ERR_clear_error();
   int result = SSL_write_ex(tls->ssl, data, length, &written);
   return result == 1 ? BANYAN_OK : give_up(tls, result);

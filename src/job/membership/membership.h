@@ -6,25 +6,15 @@
 #ifndef BY_JOB_MEMBERSHIP_MEMBERSHIP_H
 #define BY_JOB_MEMBERSHIP_MEMBERSHIP_H
 
-#include <string.h>
-
+#include "process_identity.h"
 #include "quorum.h"
 
 enum {
-  BY_FINGERPRINT_BYTES = 32,
   BY_MEMBERSHIP_NAME = 255,   /* most bytes of a name, UTF-8 without control characters */
   BY_MEMBERSHIP_MOST = 65536, /* members, and processes that were excluded without proof of their death */
   BY_USED_NAMES_MOST = 65536
 };
 #define BY_NO_MEMBER UINT32_MAX
-
-struct by_fingerprint {
-  uint8_t bytes[BY_FINGERPRINT_BYTES];
-};
-
-static inline bool by_fingerprint_equal(const struct by_fingerprint *a, const struct by_fingerprint *b) {
-  return memcmp(a, b, sizeof *a) == 0;
-}
 
 /* Flags of a member. A founder was in the last settled membership; see paxos.h. */
 enum { BY_MEMBER_FOUNDER = 1 };

@@ -1,0 +1,234 @@
+#include "opening.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "socket.h"
+
+/* TLS_RECORD: with what TLS's first record begins. MOST: bytes decrypted at once. */
+enum { TLS_RECORD = 0x16, TLS_ALERT = 0x15, MOST = 4096 };
+
+enum by_encryption by_encryption_of(const char *text) {
+  if (!text || !strcmp(text, "off")) return BY_ENCRYPT_OFF;
+  return !strcmp(text, "always") ? BY_ENCRYPT_ALWAYS : BY_ENCRYPT_BETWEEN_HOSTS;
+}
+
+bool by_encryption_applies(enum by_encryption encryption, int fd) {
+  struct by_address peer, local;
+  if (encryption != BY_ENCRYPT_BETWEEN_HOSTS) return encryption == BY_ENCRYPT_ALWAYS;
+  if (by_socket_get_peer(fd, &peer) != BANYAN_OK || by_socket_get_local(fd, &local) != BANYAN_OK) return true;
+  bool is_ip = peer.length > 0;
+  return is_ip && !by_address_is_loopback(&peer) && by_address_compare_host(&peer, &local) != 0;
+}
+
+/* ---- TLS */
+
+static void drop_tls(struct by_opening *opening) {
+  by_tls_destroy(opening->tls);
+  opening->tls = NULL;
+}
+
+static enum banyan_status begin_tls(struct by_opening *opening) {
+  opening->state = BY_OPENING_TLS;
+  opening->tls = calloc(1, sizeof *opening->tls);
+  if (!opening->tls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
+  struct by_tls_options options = {.process = opening->options.identity,
+                                   .expected = opening->options.expected,
+                                   .server = opening->options.role == BY_ROLE_SERVER};
+  enum banyan_status status = by_tls_init(opening->tls, &options);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  free(opening->tls);
+  opening->tls = NULL;
+  return status;
+}
+
+/* What TLS has to send joins the output. */
+static enum banyan_status take_output(struct by_opening *opening) {
+  char bytes[MOST];
+  for (size_t n; (n = by_tls_take(opening->tls, bytes, sizeof bytes)) > 0;) by_text_add_bytes(&opening->out, bytes, n);
+  return opening->out.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake") : BANYAN_OK;
+}
+
+static enum banyan_status encrypt_output(struct by_opening *opening) {
+  size_t length;
+  const uint8_t *bytes = by_handshake_output(&opening->handshake, &length);
+  if (!length) return BANYAN_OK;
+  BY_TRY(by_tls_write(opening->tls, bytes, length));
+  by_handshake_sent(&opening->handshake, length);
+  return BANYAN_OK;
+}
+
+/* ---- the handshake */
+
+static enum banyan_status begin_handshake(struct by_opening *opening) {
+  uint8_t binding[BY_BINDING_BYTES];
+  if (opening->tls) {
+    BY_TRY(by_tls_export(opening->tls, "EXPORTER-banyan-join", binding));
+    opening->options.binding = binding;
+  }
+  opening->options.key = &opening->key;
+  if (opening->options.helper_key) opening->options.helper_key = &opening->helper_key;
+  BY_TRY(by_handshake_init(&opening->handshake, &opening->options));
+  opening->options = (struct by_handshake_options){.role = opening->options.role};
+  opening->state = BY_OPENING_HANDSHAKE;
+  return BANYAN_OK;
+}
+
+void by_opening_init(struct by_opening *opening, const struct by_handshake_options *options) {
+  *opening = (struct by_opening){.options = *options, .key = *options->key};
+  if (options->helper_key) opening->helper_key = *options->helper_key;
+  by_text_init(&opening->out);
+}
+
+enum banyan_status by_opening_start(struct by_opening *opening, int fd) {
+  enum by_encryption encryption = opening->options.encryption;
+  opening->encrypts = by_encryption_applies(encryption, fd);
+  opening->may_encrypt = encryption != BY_ENCRYPT_OFF;
+  if (opening->options.role == BY_ROLE_SERVER) return BANYAN_OK;
+  if (!opening->encrypts) return begin_handshake(opening);
+  BY_TRY(begin_tls(opening));
+  return take_output(opening);
+}
+
+void by_opening_fini(struct by_opening *opening) {
+  drop_tls(opening);
+  if (opening->state == BY_OPENING_HANDSHAKE) by_handshake_fini(&opening->handshake);
+  by_text_fini(&opening->out);
+  OPENSSL_cleanse(opening, sizeof *opening);
+  opening->state = BY_OPENING_FAILED;
+}
+
+/* The peer's process sees from this how the two differ, and that this is a process of a job. */
+static void add_refusal(struct by_opening *opening) {
+  uint8_t head[BY_HEAD_BYTES];
+  by_handshake_write_refusal(head);
+  by_text_add_bytes(&opening->out, (const char *)head, sizeof head);
+}
+
+/* A server sees by the first byte what the client wants. */
+static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
+  if (first == TLS_RECORD && opening->may_encrypt) return begin_tls(opening);
+  if (first == TLS_RECORD) {
+    add_refusal(opening);
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "the peer encrypts with TLS, and BANYAN_ENCRYPT=off is set here: set the same value in "
+                   "all processes of the job");
+  }
+  if (opening->encrypts && first == by_handshake_first_byte()) {
+    add_refusal(opening);
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
+                   "set there?");
+  }
+  return begin_handshake(opening);
+}
+
+static enum banyan_status check_first_of_server(const uint8_t first) {
+  if (first == TLS_RECORD || first == TLS_ALERT) return BANYAN_OK;
+  if (first == by_handshake_first_byte())
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
+                   "set there?");
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "the peer does not answer in TLS: check that the address and port are this job's");
+}
+
+/* Takes from TLS what the handshake needs and nothing that follows it. */
+static enum banyan_status decrypt_input(struct by_opening *opening) {
+  uint8_t bytes[MOST];
+  size_t n = 1, used;
+  while (n && !by_handshake_done(&opening->handshake)) {
+    size_t wanted = opening->handshake.need - opening->handshake.have;
+    BY_TRY(by_tls_read(opening->tls, bytes, wanted < sizeof bytes ? wanted : sizeof bytes, &n));
+    enum banyan_status status = by_handshake_feed(&opening->handshake, bytes, n, &used);
+    enum banyan_status sent = encrypt_output(opening); /* a refusal, too */
+    if (status != BANYAN_OK) return status;
+    BY_TRY(sent);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status feed_tls(struct by_opening *opening, const uint8_t *data, size_t length) {
+  BY_TRY(by_tls_feed(opening->tls, data, length));
+  if (opening->state == BY_OPENING_TLS && by_tls_done(opening->tls)) {
+    BY_TRY(begin_handshake(opening));
+    BY_TRY(encrypt_output(opening));
+  }
+  return opening->state == BY_OPENING_HANDSHAKE ? decrypt_input(opening) : BANYAN_OK;
+}
+
+enum banyan_status by_opening_feed(struct by_opening *opening, const void *data, size_t length, size_t *used) {
+  *used = 0;
+  if (opening->state == BY_OPENING_FAILED) return by_fail(BANYAN_ERR_PROTOCOL, "the handshake has failed");
+  if (!length) return BANYAN_OK;
+  enum banyan_status status = BANYAN_OK;
+  uint8_t first = *(const uint8_t *)data;
+  if (opening->state == BY_OPENING_FIRST)
+    status = choose(opening, first);
+  else if (opening->state == BY_OPENING_TLS && !opening->received && opening->options.role == BY_ROLE_CLIENT)
+    status = check_first_of_server(first);
+  opening->received += length;
+  if (status == BANYAN_OK && !opening->tls) return by_handshake_feed(&opening->handshake, data, length, used);
+  if (status == BANYAN_OK) {
+    *used = length;
+    status = feed_tls(opening, data, length);
+  }
+  if (opening->tls) {
+    enum banyan_status taken = take_output(opening);
+    if (status == BANYAN_OK) status = taken;
+  }
+  if (status == BANYAN_OK) return BANYAN_OK;
+  /* The text of the failure stays. What is to be sent of it, too. */
+  if (opening->state == BY_OPENING_HANDSHAKE) by_handshake_fini(&opening->handshake);
+  drop_tls(opening);
+  opening->state = BY_OPENING_FAILED;
+  return status;
+}
+
+const uint8_t *by_opening_output(const struct by_opening *opening, size_t *length) {
+  bool own = opening->tls || opening->state != BY_OPENING_HANDSHAKE;
+  if (!own) return by_handshake_output(&opening->handshake, length);
+  *length = opening->out.failed ? 0 : opening->out.length - opening->out_at;
+  return *length ? (const uint8_t *)opening->out.data + opening->out_at : NULL;
+}
+
+void by_opening_sent(struct by_opening *opening, size_t n) {
+  bool own = opening->tls || opening->state != BY_OPENING_HANDSHAKE;
+  if (!own) {
+    by_handshake_sent(&opening->handshake, n);
+    return;
+  }
+  assert(n <= opening->out.length - opening->out_at);
+  opening->out_at += n;
+}
+
+enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) {
+  enum banyan_status status = late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD;
+  if (opening->state == BY_OPENING_HANDSHAKE) return by_handshake_ended(&opening->handshake, late);
+  const char *what = opening->state == BY_OPENING_TLS ? "the end of the handshake of TLS" : "its greeting";
+  const char *hint = "is it a Banyan process of this job?";
+  return late ? by_fail(status, "the peer did not send %s in time: %s", what, hint)
+              : by_fail(status, "the peer closed the connection before %s: %s", what, hint);
+}
+
+bool by_opening_greeted(const struct by_opening *opening) {
+  if (opening->state == BY_OPENING_TLS) return opening->received && opening->out.length;
+  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state >= BY_HANDSHAKE_PROOF;
+}
+
+bool by_opening_proved(const struct by_opening *opening) {
+  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state > BY_HANDSHAKE_PROOF &&
+         opening->handshake.state != BY_HANDSHAKE_FAILED;
+}
+
+bool by_opening_done(const struct by_opening *opening) {
+  return opening->state == BY_OPENING_HANDSHAKE && by_handshake_done(&opening->handshake);
+}
+
+struct by_tls *by_opening_take_tls(struct by_opening *opening) {
+  struct by_tls *tls = opening->tls;
+  opening->tls = NULL;
+  return tls;
+}

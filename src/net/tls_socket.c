@@ -1,0 +1,246 @@
+#include "tls_socket.h"
+
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* RECORD: what one holds at most. READ_AHEAD: bytes of encrypted records that are received at once; they stay in a
+ * core's cache. UNSENT: room for a record, a change of keys before it, and what OpenSSL adds. */
+enum { RECORD = 16384, READ_AHEAD = 128 << 10, UNSENT = 2 * RECORD + 4096 };
+
+struct by_tls_socket {
+  struct by_tls *tls;
+  BIO *early; /* encrypted bytes that were received before this was made */
+  int fd;
+  int send_error;    /* errno that ended sending; 0: none */
+  int receive_error; /* the same of receiving */
+  bool ended;        /* the peer closed the connection */
+  bool more;         /* another record follows at once */
+  bool dry;          /* the socket had no more when it was read, in this call */
+  enum banyan_status status;
+  char why[256];
+  size_t first, last; /* of what waits to be sent */
+  uint8_t unsent[UNSENT];
+  uint8_t record[RECORD]; /* small parts share one */
+};
+
+/* ---- the socket, as OpenSSL sees it */
+
+static bool is_full(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+}
+
+static size_t send_some(struct by_tls_socket *secure, const uint8_t *data, size_t length) {
+  int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (secure->more ? MSG_MORE : 0);
+  ssize_t n = send(secure->fd, data, length, flags);
+  if (n >= 0) return (size_t)n;
+  if (!is_full(errno)) secure->send_error = errno;
+  return 0;
+}
+
+/* What cannot be sent any more is dropped: the owner asks for the error, and may still read what has come. */
+static int write_bio(BIO *bio, const char *data, size_t length, size_t *written) {
+  struct by_tls_socket *secure = BIO_get_data(bio);
+  size_t sent = 0;
+  BIO_clear_retry_flags(bio);
+  if (!secure->send_error && secure->first == secure->last) sent = send_some(secure, (const uint8_t *)data, length);
+  if (!secure->send_error && length - sent > UNSENT - secure->last) {
+    *written = sent;
+    if (!sent) BIO_set_retry_write(bio);
+    return sent > 0;
+  }
+  if (!secure->send_error) {
+    memcpy(secure->unsent + secure->last, data + sent, length - sent);
+    secure->last += length - sent;
+  }
+  *written = length;
+  return 1;
+}
+
+static int read_bio(BIO *bio, char *to, size_t room, size_t *got) {
+  struct by_tls_socket *secure = BIO_get_data(bio);
+  BIO_clear_retry_flags(bio);
+  if (secure->early) {
+    if (BIO_read_ex(secure->early, to, room, got) == 1) return 1;
+    BIO_free(secure->early);
+    secure->early = NULL;
+  }
+  *got = 0;
+  ssize_t n = recv(secure->fd, to, room, MSG_DONTWAIT);
+  if (n > 0) {
+    *got = (size_t)n;
+    secure->dry = *got < room;
+    return 1;
+  }
+  if (n == 0)
+    secure->ended = true;
+  else if (is_full(errno))
+    BIO_set_retry_read(bio);
+  else
+    secure->receive_error = errno;
+  return 0;
+}
+
+static long control_bio(BIO *bio, int command, long number, void *pointer) {
+  const struct by_tls_socket *secure = BIO_get_data(bio);
+  (void)number;
+  (void)pointer;
+  switch (command) {
+  case BIO_CTRL_FLUSH:
+  case BIO_CTRL_DUP: return 1;
+  case BIO_CTRL_EOF: return secure->ended;
+  default: return 0;
+  }
+}
+
+static BIO_METHOD *method;
+
+static void make_method(void) {
+  method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "banyan socket");
+  if (!method) return;
+  BIO_meth_set_write_ex(method, write_bio);
+  BIO_meth_set_read_ex(method, read_bio);
+  BIO_meth_set_ctrl(method, control_bio);
+}
+
+static BIO *new_bio(struct by_tls_socket *secure) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_method);
+  BIO *bio = method ? BIO_new(method) : NULL;
+  if (!bio) return NULL;
+  BIO_set_data(bio, secure);
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+/* ---- life */
+
+enum banyan_status by_tls_socket_create(struct by_tls *tls, int fd, struct by_tls_socket **out) {
+  struct by_tls_socket *secure = calloc(1, sizeof *secure);
+  BIO *bio = secure ? new_bio(secure) : NULL;
+  size_t waiting = by_tls_pending(tls);
+  if (!bio || waiting > UNSENT) {
+    free(secure);
+    BIO_free(bio);
+    by_tls_destroy(tls);
+    ERR_clear_error();
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
+  }
+  *secure = (struct by_tls_socket){.tls = tls, .fd = fd, .early = tls->in};
+  secure->last = by_tls_take(tls, secure->unsent, UNSENT);
+  BIO_up_ref(secure->early);
+  tls->in = tls->out = NULL; /* the connection frees them */
+  SSL_set_bio(tls->ssl, bio, bio);
+  SSL_set_read_ahead(tls->ssl, 1);
+  (void)!SSL_free_buffers(tls->ssl); /* so that the next ones have the size that follows */
+  SSL_set_default_read_buffer_len(tls->ssl, READ_AHEAD);
+  *out = secure;
+  return BANYAN_OK;
+}
+
+void by_tls_socket_destroy(struct by_tls_socket *secure) {
+  if (!secure) return;
+  by_tls_destroy(secure->tls);
+  BIO_free(secure->early);
+  OPENSSL_cleanse(secure->record, sizeof secure->record);
+  free(secure);
+}
+
+static void end(struct by_tls_socket *secure, enum banyan_status status) {
+  secure->status = status;
+  snprintf(secure->why, sizeof secure->why, "%s", banyan_error_text());
+}
+
+/* ---- sending */
+
+bool by_tls_socket_flush(struct by_tls_socket *secure) {
+  secure->more = false;
+  while (secure->first < secure->last && !secure->send_error) {
+    size_t n = send_some(secure, secure->unsent + secure->first, secure->last - secure->first);
+    if (!n) break;
+    secure->first += n;
+  }
+  bool sent = secure->first == secure->last;
+  if (sent) secure->first = secure->last = 0;
+  errno = secure->send_error ? secure->send_error : EAGAIN;
+  return sent && !secure->send_error;
+}
+
+/* Joins the parts from `at` in the part `*i` on, until a record is full. Returns its length. */
+static size_t gather(struct by_tls_socket *secure, const struct iovec *parts, size_t n, size_t i, size_t at) {
+  size_t filled = 0;
+  for (; i < n && filled < RECORD; i++, at = 0) {
+    size_t left = parts[i].iov_len - at, bytes = left < RECORD - filled ? left : RECORD - filled;
+    memcpy(secure->record + filled, (const uint8_t *)parts[i].iov_base + at, bytes);
+    filled += bytes;
+  }
+  return filled;
+}
+
+size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *parts, size_t n) {
+  size_t total = 0, sent = 0, i = 0, at = 0;
+  for (size_t k = 0; k < n; k++) total += parts[k].iov_len;
+  while (sent < total && secure->status == BANYAN_OK && by_tls_socket_flush(secure)) {
+    while (at == parts[i].iov_len) {
+      i++;
+      at = 0;
+    }
+    const uint8_t *from = (const uint8_t *)parts[i].iov_base + at;
+    size_t length = parts[i].iov_len - at;
+    if (length > RECORD) length = RECORD;
+    if (length < RECORD && i + 1 < n) {
+      length = gather(secure, parts, n, i, at);
+      from = secure->record;
+    }
+    secure->more = total - sent > length;
+    enum banyan_status status = by_tls_write(secure->tls, from, length);
+    secure->more = false;
+    if (status != BANYAN_OK) {
+      end(secure, status);
+      break;
+    }
+    sent += length;
+    for (size_t left = length; left;) {
+      size_t step = parts[i].iov_len - at < left ? parts[i].iov_len - at : left;
+      at += step;
+      left -= step;
+      if (at == parts[i].iov_len && i + 1 < n) {
+        i++;
+        at = 0;
+      }
+    }
+  }
+  return sent;
+}
+
+/* ---- receiving */
+
+size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t most) {
+  size_t got = 0, n = 1;
+  secure->dry = false; /* more may have come since, of which the owner is not notified again */
+  while (got < most && n && secure->status == BANYAN_OK) {
+    enum banyan_status status = by_tls_read(secure->tls, (uint8_t *)to + got, most - got, &n);
+    got += n;
+    if (n && got < most && secure->dry && !SSL_has_pending(secure->tls->ssl)) break;
+    if (secure->receive_error)
+      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(secure->receive_error)));
+    else if (secure->ended && !n)
+      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
+    else if (status != BANYAN_OK)
+      end(secure, status);
+    else if (secure->tls->state == BY_TLS_CLOSED)
+      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
+  }
+  return got;
+}
+
+enum banyan_status by_tls_socket_status(const struct by_tls_socket *secure, const char **why) {
+  *why = secure->why;
+  return secure->status;
+}
