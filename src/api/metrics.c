@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "json_doc.h"
 #include "membership.h"
+#include "opening.h"
 #include "text.h"
 #include "timeline.h"
 
@@ -44,6 +45,12 @@ static void add_membership(struct by_text *text, struct by_context *context) {
   by_text_add(text, "} %llu\n", memberships);
 }
 
+/* 0: what crosses the network is in plain text. */
+static void add_encryption(struct by_text *text, const struct by_context *context) {
+  by_text_add(text, "# TYPE banyan_encryption gauge\nbanyan_encryption{rank=\"%u\"} %d\n", context->job.rank,
+              by_encryption_of(context->job.settings.encrypt) != BY_ENCRYPT_OFF);
+}
+
 static void add_class(struct by_text *text, struct by_context *context) {
   by_context_lock(context);
   long class_ = context->job.class_;
@@ -74,6 +81,7 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   by_text_init(&text);
   add_counters(&text, comm);
   add_membership(&text, comm->context);
+  add_encryption(&text, comm->context);
   add_class(&text, comm->context);
   add_states(&text, comm->context);
   size_t length = text.length;

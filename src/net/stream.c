@@ -21,7 +21,8 @@
 enum { HEADER = 6, READS = 16, AT_ONCE = 4096, RECORD = 16384, FIRST = 4096, KEEP = 65536 };
 
 enum state { CONNECTING, SHAKING, OPEN, ENDED, STATES };
-enum protection { PLAIN, PROVED, SECURED }; /* PROVED: by a handshake, which is initialised; SECURED: the same of TLS */
+/* OPENING: a handshake is initialised, which may end with TLS; SECURED: everything goes through TLS. */
+enum protection { PLAIN, OPENING, SECURED };
 enum sending { SENDING, FINISHING, FINISHED }; /* our direction: asked to end it; done so */
 enum dismissal { WELCOME, REFUSED, EVICTED };  /* REFUSED: not read any more; EVICTED: closed to make room for others */
 
@@ -38,8 +39,8 @@ struct by_stream {
   enum sending sending;
   enum dismissal dismissal;
   struct by_address to;
-  struct by_handshake handshake;
-  struct by_tls tls;
+  struct by_opening opening;
+  struct by_tls *tls;
   size_t shaken; /* bytes of either in the queue, which do not count against the limit */
   struct by_watch *watch;
   struct by_timer deadline;
@@ -103,14 +104,14 @@ static void use(struct buffer *buffer, size_t n) {
 /* ---- the end */
 
 static void drop_handshake(struct by_stream *stream) {
-  if (stream->protection != PROVED) return;
-  by_handshake_fini(&stream->handshake);
+  if (stream->protection != OPENING) return;
+  by_opening_fini(&stream->opening);
   stream->protection = PLAIN;
 }
 
 static void free_stream(struct by_stream *stream) {
   drop_handshake(stream);
-  if (stream->protection == SECURED) by_tls_fini(&stream->tls);
+  by_tls_destroy(stream->tls);
   buffer_fini(&stream->in);
   buffer_fini(&stream->out);
   free(stream);
@@ -152,10 +153,10 @@ size_t by_stream_queued(const struct by_stream *stream) {
 
 /* What TLS itself has to send joins the queue. */
 static enum banyan_status queue_tls(struct by_stream *stream) {
-  size_t length = by_tls_pending(&stream->tls);
+  size_t length = by_tls_pending(stream->tls);
   if (!length) return BANYAN_OK;
   BY_TRY(reserve(&stream->out, length));
-  stream->out.length += by_tls_take(&stream->tls, stream->out.data + stream->out.length, length);
+  stream->out.length += by_tls_take(stream->tls, stream->out.data + stream->out.length, length);
   return BANYAN_OK;
 }
 
@@ -175,7 +176,7 @@ static void flush(struct by_stream *stream) {
   send_queued(stream);
   if (stream->state != OPEN || stream->sending != FINISHING) return;
   if (stream->protection == SECURED) {
-    by_tls_finish(&stream->tls);
+    by_tls_finish(stream->tls);
     if (queue_tls(stream) == BANYAN_OK) send_queued(stream);
   }
   if (by_stream_queued(stream) && !stream->broken) return;
@@ -196,13 +197,13 @@ static void update_watch(struct by_stream *stream) {
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
   if (stream->protection == SECURED) {
-    stream->shaken += by_tls_pending(&stream->tls);
+    stream->shaken += by_tls_pending(stream->tls);
     return queue_tls(stream);
   }
-  const uint8_t *data = by_handshake_output(&stream->handshake, &length);
+  const uint8_t *data = by_opening_output(&stream->opening, &length);
   if (!length) return BANYAN_OK;
   BY_TRY(append(&stream->out, data, length));
-  by_handshake_sent(&stream->handshake, length);
+  by_opening_sent(&stream->opening, length);
   stream->shaken += length;
   return BANYAN_OK;
 }
@@ -252,21 +253,24 @@ static void open_stream(struct by_stream *stream) {
   set_state(stream, OPEN);
   by_admission_leave(&stream->admission);
   by_loop_cancel_timer(&stream->deadline);
-  if (stream->protection == PROVED) {
-    hello = by_handshake_hello(&stream->handshake, &length);
-    purpose = stream->handshake.purpose;
+  if (stream->protection == OPENING) {
+    hello = by_handshake_hello(&stream->opening.handshake, &length);
+    purpose = stream->opening.handshake.purpose;
+    stream->tls = by_opening_take_tls(&stream->opening);
   } else if (stream->protection == SECURED) {
-    hello = stream->tls.peer.name;
+    hello = stream->tls->peer.name;
     length = strlen(hello);
-    purpose = (uint8_t)stream->tls.peer.role;
+    purpose = (uint8_t)stream->tls->peer.role;
   }
+  /* What it sends in `opened` goes through TLS already. */
+  bool through_opening = stream->protection == OPENING;
+  if (through_opening) stream->protection = stream->tls ? SECURED : PLAIN;
   if (stream->options.opened) stream->options.opened(stream->options.context, purpose, hello, length);
-  drop_handshake(stream);
+  if (through_opening) by_opening_fini(&stream->opening);
 }
 
 static enum banyan_status give_up(const struct by_stream *stream, bool late) {
-  return stream->protection == SECURED ? by_tls_ended(&stream->tls, late)
-                                       : by_handshake_ended(&stream->handshake, late);
+  return stream->protection == SECURED ? by_tls_ended(stream->tls, late) : by_opening_ended(&stream->opening, late);
 }
 
 static bool is_silence(int error) {
@@ -293,8 +297,8 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
   while (is_read(stream)) {
     size_t n;
     if (in->length == in->room) BY_TRY(reserve(in, 1));
-    BY_TRY(by_tls_read(&stream->tls, in->data + in->length, in->room - in->length, &n));
-    if (n == 0) return stream->tls.state == BY_TLS_CLOSED ? lost(stream, 0) : BANYAN_OK;
+    BY_TRY(by_tls_read(stream->tls, in->data + in->length, in->room - in->length, &n));
+    if (n == 0) return stream->tls->state == BY_TLS_CLOSED ? lost(stream, 0) : BANYAN_OK;
     in->length += n;
     BY_TRY(deliver(stream));
   }
@@ -303,12 +307,12 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
 
 /* What came through TLS: its handshake, and what is behind that. An error leaves a last message for the peer. */
 static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *data, size_t length) {
-  enum banyan_status status = by_tls_feed(&stream->tls, data, length);
+  enum banyan_status status = by_tls_feed(stream->tls, data, length);
   if (stream->state == SHAKING) {
     enum banyan_status queued = queue_handshake(stream);
     if (status == BANYAN_OK) status = queued;
     if (status == BANYAN_OK && by_stream_queued(stream)) by_admission_greeted(&stream->admission);
-    if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
+    if (status == BANYAN_OK && by_tls_done(stream->tls)) open_stream(stream);
   }
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
   if (stream->state == ENDED) return status;
@@ -319,19 +323,20 @@ static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *
 /* Bytes behind the handshake are the first frames. */
 static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, size_t length) {
   size_t used;
-  enum banyan_status status = by_handshake_feed(&stream->handshake, data, length, &used);
+  enum banyan_status status = by_opening_feed(&stream->opening, data, length, &used);
   enum banyan_status queued = queue_handshake(stream);
   if (status == BANYAN_OK) status = queued;
   if (status != BANYAN_OK) {
     flush(stream); /* a refusal tells the peer why; not waited for */
     return status;
   }
-  if (stream->handshake.state == BY_HANDSHAKE_PROOF) by_admission_greeted(&stream->admission);
-  if (stream->handshake.state > BY_HANDSHAKE_PROOF) by_admission_leave(&stream->admission);
-  if (!by_handshake_done(&stream->handshake)) return BANYAN_OK;
+  if (by_opening_greeted(&stream->opening)) by_admission_greeted(&stream->admission);
+  if (by_opening_proved(&stream->opening)) by_admission_leave(&stream->admission);
+  if (!by_opening_done(&stream->opening)) return BANYAN_OK;
   BY_TRY(append(&stream->in, data + used, length - used));
   open_stream(stream);
-  return stream->state == OPEN ? deliver(stream) : BANYAN_OK;
+  if (stream->state != OPEN) return BANYAN_OK;
+  return stream->protection == SECURED ? deliver_secured(stream) : deliver(stream);
 }
 
 /* One read. *more false: there is nothing left for now. */
@@ -354,6 +359,12 @@ static enum banyan_status read_once(struct by_stream *stream, bool *more) {
   return deliver(stream);
 }
 
+/* The connection is there: its ends show whether it is encrypted. */
+static enum banyan_status begin_opening(struct by_stream *stream) {
+  BY_TRY(by_opening_start(&stream->opening, stream->options.fd));
+  return queue_handshake(stream);
+}
+
 static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
   bool more = true, done;
   if (stream->state == CONNECTING) {
@@ -363,6 +374,7 @@ static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
       open_stream(stream);
     else
       set_state(stream, SHAKING);
+    if (stream->protection == OPENING) BY_TRY(begin_opening(stream));
   }
   if (stream->state != ENDED && stream->dismissal == REFUSED)
     return events & (EPOLLERR | EPOLLHUP) ? lost(stream, 0) : BANYAN_OK;
@@ -421,14 +433,17 @@ static enum banyan_status start(struct by_stream *stream) {
   if (!peer.length) strcpy(stream->name, "a local socket");
   (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a local socket has none */
   if (options->handshake) {
-    BY_TRY(by_handshake_init(&stream->handshake, options->handshake));
-    stream->protection = PROVED;
+    by_opening_init(&stream->opening, options->handshake);
+    stream->protection = OPENING;
+    if (!options->connecting) BY_TRY(begin_opening(stream));
   }
   if (options->tls) {
-    BY_TRY(by_tls_init(&stream->tls, options->tls));
+    stream->tls = calloc(1, sizeof *stream->tls);
+    if (!stream->tls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
+    BY_TRY(by_tls_init(stream->tls, options->tls));
     stream->protection = SECURED;
+    BY_TRY(queue_handshake(stream));
   }
-  if (stream->protection != PLAIN) BY_TRY(queue_handshake(stream));
   if (!options->connecting) set_state(stream, stream->protection == PLAIN ? OPEN : SHAKING);
   uint64_t timeout = options->timeout ? options->timeout : BY_STREAM_TIMEOUT;
   if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, timeout);
@@ -467,12 +482,12 @@ static enum banyan_status queue_encrypted(struct by_stream *stream, const struct
       memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
       filled += n;
       if (filled < RECORD) continue;
-      BY_TRY(by_tls_write(&stream->tls, record, filled));
+      BY_TRY(by_tls_write(stream->tls, record, filled));
       BY_TRY(queue_tls(stream));
       filled = 0;
     }
   }
-  BY_TRY(by_tls_write(&stream->tls, record, filled));
+  BY_TRY(by_tls_write(stream->tls, record, filled));
   return queue_tls(stream);
 }
 
@@ -538,9 +553,15 @@ const char *by_stream_get_name(const struct by_stream *stream) {
 }
 
 const struct by_tls_subject *by_stream_get_subject(const struct by_stream *stream) {
-  return stream->protection == SECURED && by_tls_done(&stream->tls) ? &stream->tls.peer : NULL;
+  bool named = stream->protection == SECURED && by_tls_done(stream->tls) && !stream->tls->between_processes;
+  return named ? &stream->tls->peer : NULL;
+}
+
+const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *stream) {
+  bool proved = stream->protection == SECURED && by_tls_done(stream->tls) && stream->tls->between_processes;
+  return proved ? &stream->tls->fingerprint : NULL;
 }
 
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) {
-  return by_tls_judge_again(&stream->tls, identity);
+  return by_tls_judge_again(stream->tls, identity);
 }

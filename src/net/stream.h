@@ -16,9 +16,8 @@
 
 #include "acceptor.h"
 #include "address.h"
-#include "handshake.h"
 #include "loop.h"
-#include "tls.h"
+#include "opening.h"
 
 #define BY_STREAM_TIMEOUT (5 * BY_SECOND)
 
@@ -28,7 +27,7 @@ struct by_stream_options {
   struct by_loop *loop;
   int fd;                              /* SOCK_STREAM, non-blocking; the stream's from now on */
   const struct by_address *connecting; /* by_socket_connect_start was called for this; NULL: connected. Copied. */
-  /* Copied, but its hello is borrowed until `opened` or `ended`. NULL: no handshake. */
+  /* Copied, but its hello and the expected fingerprint are borrowed until `opened` or `ended`. NULL: no handshake. */
   const struct by_handshake_options *handshake;
   /* Everything goes through TLS, in place of that handshake. Copied, the identity borrowed during the call. NULL: not.
    */
@@ -87,7 +86,10 @@ int by_stream_get_fd(const struct by_stream *stream);
 bool by_stream_is_silent(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
-/* The peer that proved its identity; NULL without TLS, or before `opened`. Borrowed from the stream. */
+/* The process that is the peer; NULL where it has not proved that by TLS between processes, or before `opened`.
+ * Borrowed from the stream. */
+const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *stream);
+/* The peer that proved its identity; NULL without the authority's TLS, or before `opened`. Borrowed from the stream. */
 const struct by_tls_subject *by_stream_get_subject(const struct by_stream *stream);
 /* Whether it is still believed by an end with this identity, see by_tls_judge_again; only where by_stream_get_subject
  * is not NULL. */

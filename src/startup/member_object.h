@@ -18,6 +18,7 @@ struct banyan_member {
   struct banyan_options options;
   struct by_job_keys keys;
   enum by_quorum_rule rule;
+  struct by_process_identity *identity;
   struct by_handle self;
   char handle[BY_HANDLE_MOST];
   int listener;        /* where others come to form a membership with this process as the first */

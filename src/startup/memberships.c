@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/rand.h>
-
 #include "connector.h"
 #include "control.h"
 #include "descriptor.h"
 #include "join.h"
 #include "log.h"
 #include "member_object.h"
+#include "opening.h"
 
 /* ---- life */
 
@@ -56,6 +55,8 @@ static enum banyan_status begin_service(struct banyan_member *member, const stru
   struct by_member_service_options options = {.keys = &member->keys,
                                               .self = &member->self,
                                               .handle = member->handle,
+                                              .encryption = by_encryption_of(settings->encrypt),
+                                              .identity = member->identity,
                                               .listener = listener,
                                               .silence = settings->silence};
   return by_member_service_create(&options, &member->service);
@@ -71,8 +72,8 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
   BY_TRY(by_job_keys_derive(settings.key, false, &member->keys));
-  if (RAND_bytes(member->self.fingerprint.bytes, BY_FINGERPRINT_BYTES) != 1)
-    return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for a fingerprint");
+  BY_TRY(by_process_identity_create(&member->identity));
+  member->self.fingerprint = *by_process_identity_fingerprint(member->identity);
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
   BY_TRY(by_member_listen(&settings, &member->arena, &member->self.member, &member->listener));
   return begin_service(member, &settings);
@@ -116,6 +117,7 @@ void banyan_member_destroy(struct banyan_member *member) {
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
   by_arena_fini(&member->arena);
+  by_process_identity_destroy(member->identity);
   by_used_names_fini(&member->used);
   by_carried_fini(&member->carried);
   free(member);
@@ -200,6 +202,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = formation};
   formation->listener = member->listener;
   formation->service = member->service;
+  formation->identity = member->identity;
   formation->follows = member->current;
   *formed = false;
   if (member->current && member->current->control) by_control_send_follow(member->current->control, formation->root);

@@ -136,8 +136,11 @@ bool by_pace_is_slow(const struct by_pace *pace);
 /* Bytes of a frame: `most`, or what a slow link carries in 5 ms if that is less, in whole pages and 64 KiB at least. */
 size_t by_pace_frame(const struct by_pace *pace, size_t most);
 
-/* Takes over a connected, non-blocking stream socket (TCP, or a socket pair) on which nothing but frames will come.
- * `frame_bytes`: most payload in a frame, 0 for 1 MiB. */
-BANYAN_CHECK enum banyan_status by_tcp_create(int fd, size_t frame_bytes, struct by_lane **out);
+struct by_tls;
+
+/* Takes over a connected, non-blocking stream socket (TCP, or a socket pair) on which nothing but frames will come,
+ * through `tls` if that is not NULL, which is taken over also on failure. `frame_bytes`: most payload in a frame, 0 for
+ * 1 MiB. */
+BANYAN_CHECK enum banyan_status by_tcp_create(int fd, struct by_tls *tls, size_t frame_bytes, struct by_lane **out);
 
 #endif

@@ -29,6 +29,7 @@
 #include "descriptor.h"
 #include "fail.h"
 #include "socket.h"
+#include "tls_socket.h"
 
 enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
 enum { FRAME_MOST = 1 << 20 }; /* a pipe of 1 MiB, which everybody may have, takes it if it begins with a page */
@@ -39,6 +40,7 @@ struct tcp {
   struct by_lane lane;
   struct by_lane_ops ops; /* own copy: frame_bytes differs */
   int fd;
+  struct by_tls_socket *secure; /* through which everything goes; NULL: in plain text */
   /* sending: frames held back, what is left of a header and of small payloads; then of a kept payload */
   char small[HELD_MOST + HEADER + BY_LANE_SMALL];
   size_t small_first, small_left;
@@ -77,7 +79,26 @@ static void cannot_send(struct tcp *tcp, int error) {
   if (!full && !closed) broke(tcp, error);
 }
 
+/* The connection has ended, or what it carried was altered. The peer is no worse than if it had broken: another
+ * connection may do, where there can be one. */
+static void check_secure(struct tcp *tcp) {
+  const char *why;
+  enum banyan_status status = by_tls_socket_status(tcp->secure, &why);
+  if (status == BANYAN_OK || tcp->lane.status != BANYAN_OK) return;
+  const char *broken = status == BANYAN_ERR_PEER_DEAD ? "" : "its connection broke: ";
+  by_lane_fail(&tcp->lane, BANYAN_ERR_PEER_DEAD, "%s%s", broken, why);
+}
+
+static ssize_t push_encrypted(struct tcp *tcp, const struct iovec *parts, size_t n) {
+  size_t taken = by_tls_socket_send(tcp->secure, parts, n);
+  if (!taken) cannot_send(tcp, errno);
+  check_secure(tcp);
+  tcp->lane.sent += taken;
+  return (ssize_t)taken;
+}
+
 static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
+  if (tcp->secure) return push_encrypted(tcp, parts, n);
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
   ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
   if (sent >= 0) {
@@ -126,6 +147,7 @@ static size_t account_small(struct tcp *tcp, size_t sent) {
 
 /* Messages from which on pages are mapped: few while copying is fast, and none where the link is slower than both. */
 static void choose_mapping(struct tcp *tcp) {
+  if (tcp->secure) return;
   size_t from = tcp->copying > SLOW_COPYING ? MAP_FROM : MAP_ALWAYS;
   tcp->ops.in_place_from = by_pace_is_slow(&tcp->pace) ? SIZE_MAX : from;
 }
@@ -170,10 +192,17 @@ static bool push_rest(struct tcp *tcp) {
   return !tcp->small_left && !tcp->kept_left;
 }
 
+/* Whether nothing is left of what was encrypted. */
+static bool flush_encrypted(struct tcp *tcp) {
+  if (!tcp->secure || by_tls_socket_flush(tcp->secure)) return true;
+  cannot_send(tcp, errno);
+  return false;
+}
+
 static bool tcp_flush(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
-  if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return true;
-  if (lane->status != BANYAN_OK || !push_rest(tcp)) return false;
+  if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return flush_encrypted(tcp);
+  if (lane->status != BANYAN_OK || !push_rest(tcp) || !flush_encrypted(tcp)) return false;
   if (tcp->pace.since) note_pace(tcp);
   return true;
 }
@@ -219,7 +248,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
     tcp->copying += (now - tcp->copying) / 4;
     choose_mapping(tcp);
   }
-  if (sent == all) return BY_LANE_SENT;
+  if (sent == all) return tcp->secure && !flush_encrypted(tcp) ? BY_LANE_REST : BY_LANE_SENT;
   size_t of_header = sent < HEADER ? sent : HEADER, of_payload = sent - of_header;
   append_small(tcp, (const char *)frame + of_header, HEADER - of_header);
   if (frame->size <= BY_LANE_SMALL) {
@@ -291,6 +320,12 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
 
 static size_t pull_from_socket(struct tcp *tcp, void *to, size_t most) {
   if (tcp->lane.status != BANYAN_OK || !most) return 0;
+  if (tcp->secure) {
+    size_t got = by_tls_socket_receive(tcp->secure, to, most);
+    tcp->dry = got < most;
+    check_secure(tcp);
+    return got;
+  }
   ssize_t n = recv(tcp->fd, to, most, MSG_DONTWAIT);
   if (n > 0) {
     tcp->dry = (size_t)n < most;
@@ -407,6 +442,7 @@ static bool tcp_arrived(const struct by_lane *lane) {
 
 static void tcp_destroy(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
+  by_tls_socket_destroy(tcp->secure);
   by_close(tcp->fd);
   if (tcp->pipe[0] >= 0) {
     by_close(tcp->pipe[0]);
@@ -436,9 +472,19 @@ static const struct by_lane_ops tcp_ops = {
     .destroy = tcp_destroy,
 };
 
-enum banyan_status by_tcp_create(int fd, size_t frame_bytes, struct by_lane **out) {
+/* Pages that are mapped cannot be encrypted: everything is sent from where it lies. */
+static enum banyan_status encrypt(struct tcp *tcp, struct by_tls *tls) {
+  tcp->ops.send_in_place = NULL;
+  tcp->ops.in_place_from = SIZE_MAX;
+  return by_tls_socket_create(tls, tcp->fd, &tcp->secure);
+}
+
+enum banyan_status by_tcp_create(int fd, struct by_tls *tls, size_t frame_bytes, struct by_lane **out) {
   struct tcp *tcp = aligned_alloc(64, (sizeof *tcp + 63) & ~(size_t)63);
-  if (!tcp) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection");
+  if (!tcp) {
+    by_tls_destroy(tls);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection");
+  }
   memset(tcp, 0, offsetof(struct tcp, rx));
   tcp->ops = tcp_ops;
   tcp->pipe[0] = tcp->pipe[1] = -1;
@@ -448,6 +494,11 @@ enum banyan_status by_tcp_create(int fd, size_t frame_bytes, struct by_lane **ou
   (void)getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &tcp->unsent_most, &length);
   tcp->lane.ops = &tcp->ops;
   tcp->lane.poll_fd = tcp->fd = fd;
+  enum banyan_status status = tls ? encrypt(tcp, tls) : BANYAN_OK;
+  if (status != BANYAN_OK) {
+    free(tcp);
+    return status;
+  }
   *out = &tcp->lane;
   return BANYAN_OK;
 }

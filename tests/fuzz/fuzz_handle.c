@@ -32,7 +32,7 @@ static void check_member(const uint8_t *data, size_t size, struct by_arena *aren
   struct by_reader reader;
   char text[BY_HANDLE_MOST];
   by_reader_init(&reader, data, size);
-  if (by_member_read(&reader, arena, &handle.member) != BANYAN_OK) return;
+  if (by_member_read_described(&reader, arena, &handle.member) != BANYAN_OK) return;
   if (by_handle_print(&key, &handle, text) == BANYAN_OK) check_text(text, arena);
 }
 

@@ -23,6 +23,7 @@ static void write_member(struct by_writer *writer, uint32_t n, const char *const
   by_write_string(writer, "");
   by_write_u32(writer, n);
   for (uint32_t i = 0; i < n; i++) by_write_string(writer, addresses[i]);
+  by_write_bytes(writer, (const uint8_t[BY_FINGERPRINT_BYTES]){0}, BY_FINGERPRINT_BYTES);
 }
 
 static enum banyan_status read_member(uint32_t n, const char *const *addresses, size_t cut, struct by_arena *arena,

@@ -1,5 +1,6 @@
 /* Lanes over TCP, and how they estimate the pace of their link. */
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "clock.h"
 #include "lane.h"
 #include "socket.h"
+#include "tls.h"
 
 /* Makes two ends of a connection over loopback. */
 static void make_lanes(struct by_lane *lanes[2]) {
@@ -20,12 +22,123 @@ static void make_lanes(struct by_lane *lanes[2]) {
   while (fds[1] < 0) assert_ok(by_socket_accept(listener, &fds[1], NULL));
   while (!done) assert_ok(by_socket_connect_finish(fds[0], &bound, &done));
   close(listener);
-  for (int i = 0; i < 2; i++) assert_ok(by_tcp_create(fds[i], 0, &lanes[i]));
+  for (int i = 0; i < 2; i++) assert_ok(by_tcp_create(fds[i], NULL, 0, &lanes[i]));
 }
 
 static void send_text(struct by_lane *lane, const char *what) {
   struct by_frame frame = {.type = BY_FRAME_DATA, .size = (uint32_t)strlen(what)};
   assert_int_equal(lane->ops->send(lane, &frame, what), BY_LANE_SENT);
+}
+
+/* Two ends of TLS with each other, in memory of their own. */
+static void shake(struct by_tls *tls[2]) {
+  static struct by_process_identity *identities[2];
+  uint8_t bytes[8192];
+  size_t n;
+  for (int i = 0; i < 2; i++) {
+    if (!identities[i]) assert_ok(by_process_identity_create(&identities[i]));
+    tls[i] = calloc(1, sizeof *tls[i]);
+    assert_non_null(tls[i]);
+    assert_ok(by_tls_init(tls[i], &(struct by_tls_options){.process = identities[i], .server = i == 1}));
+  }
+  for (int turn = 0; turn < 6; turn++)
+    while ((n = by_tls_take(tls[turn % 2], bytes, sizeof bytes)) > 0)
+      assert_ok(by_tls_feed(tls[1 - turn % 2], bytes, n));
+  assert_true(by_tls_done(tls[0]) && by_tls_done(tls[1]));
+}
+
+/* The same as make_lanes, encrypted, over local sockets: `middle` has the other ends of both if it is not NULL, and
+ * otherwise they are connected with each other. */
+static void make_encrypted_lanes(struct by_lane *lanes[2], int middle[2]) {
+  struct by_tls *tls[2];
+  int ends[2][2];
+  shake(tls);
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends[0]), 0);
+  if (middle) assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends[1]), 0);
+  int second = middle ? ends[1][0] : ends[0][1];
+  if (middle) {
+    middle[0] = ends[0][1];
+    middle[1] = ends[1][1];
+  }
+  tls[0]->renew_after = tls[1]->renew_after = 20;
+  assert_ok(by_tcp_create(ends[0][0], tls[0], 0, &lanes[0]));
+  assert_ok(by_tcp_create(second, tls[1], 0, &lanes[1]));
+}
+
+enum { FRAMES = 60, LARGEST = 300000 };
+
+static size_t size_of(int frame) {
+  static const size_t sizes[] = {8, 0, 500, 16384 - 48, 16384, 20000, 70000, LARGEST, 1, 0, 0, 4096};
+  return sizes[(size_t)frame % (sizeof sizes / sizeof *sizes)];
+}
+
+static char byte_of(int frame, size_t i) {
+  return (char)(frame * 7 + (int)(i % 251));
+}
+
+/* Frames of all sizes arrive as they were sent, whichever parts the socket takes, and keys change meanwhile. */
+static void test_encrypted(void **state) {
+  (void)state;
+  static char out[LARGEST], in[LARGEST];
+  struct by_lane *lanes[2];
+  make_encrypted_lanes(lanes, NULL);
+  assert_null(lanes[0]->ops->send_in_place);
+  int sent = 0, received = 0;
+  size_t got = 0;
+  bool kept = false;
+  for (long round = 0; received < FRAMES && round < 10000000; round++) {
+    if (lanes[0]->ops->flush(lanes[0])) kept = false;
+    if (sent < FRAMES && !kept) {
+      struct by_frame frame = {.type = BY_FRAME_DATA, .size = (uint32_t)size_of(sent)};
+      for (size_t i = 0; i < frame.size; i++) out[i] = byte_of(sent, i);
+      enum by_lane_sent how = lanes[0]->ops->send(lanes[0], &frame, out);
+      kept = how == BY_LANE_KEPT;
+      sent += how != BY_LANE_FULL;
+    }
+    const struct by_frame *frame = lanes[1]->ops->peek(lanes[1]);
+    if (!frame) continue;
+    assert_int_equal(frame->size, size_of(received));
+    if (received % 2) {
+      const void *view;
+      size_t n = lanes[1]->ops->view(lanes[1], &view);
+      memcpy(in + got, view, n);
+      lanes[1]->ops->take(lanes[1], n);
+      got += n;
+    } else {
+      got += lanes[1]->ops->read(lanes[1], in + got, frame->size - got);
+    }
+    if (got < frame->size) continue;
+    for (size_t i = 0; i < got; i++) assert_int_equal(in[i], byte_of(received, i));
+    lanes[1]->ops->next(lanes[1]);
+    got = 0;
+    received++;
+  }
+  assert_int_equal(received, FRAMES);
+  for (int i = 0; i < 2; i++) lanes[i]->ops->destroy(lanes[i]);
+}
+
+/* Somebody on the way flips one bit: nothing of that record is delivered, and the lane ends. */
+static void test_altered(void **state) {
+  (void)state;
+  for (int at = 0; at < 120; at += 7) {
+    struct by_lane *lanes[2];
+    int middle[2];
+    char bytes[4096];
+    make_encrypted_lanes(lanes, middle);
+    send_text(lanes[0], "a text that nobody may change");
+    ssize_t n = recv(middle[0], bytes, sizeof bytes, 0);
+    assert_true(n > 0);
+    assert_null(memmem(bytes, (size_t)n, "nobody", 6));
+    bytes[at % n] ^= 1 << at % 8;
+    assert_int_equal(send(middle[1], bytes, (size_t)n, 0), n);
+    shutdown(middle[1], SHUT_WR); /* a length that was altered would be waited for */
+    for (int i = 0; i < 100 && lanes[1]->status == BANYAN_OK; i++) assert_null(lanes[1]->ops->peek(lanes[1]));
+    assert_status(lanes[1]->status, BANYAN_ERR_PEER_DEAD);
+    for (int i = 0; i < 2; i++) {
+      lanes[i]->ops->destroy(lanes[i]);
+      close(middle[i]);
+    }
+  }
 }
 
 static const struct by_frame *receive_frame(struct by_lane *lane) {
@@ -162,6 +275,8 @@ int main(void) {
       cmocka_unit_test(test_a_fast_link_stays_as_it_was),
       cmocka_unit_test(test_no_time),
       cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_encrypted),
+      cmocka_unit_test(test_altered),
   };
   return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
 }

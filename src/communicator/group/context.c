@@ -18,6 +18,7 @@
 #include "ledger.h"
 #include "log.h"
 #include "member_service.h"
+#include "opening.h"
 #include "plans.h"
 #include "settings.h"
 #include "timeline.h"
@@ -305,10 +306,21 @@ static void forget_joining(const struct by_context *context) {
   by_descriptors_unlock();
 }
 
+/* A member of groups that change has one for all of them. */
+static enum banyan_status take_identity(struct by_job *job) {
+  if (job->role.formation)
+    job->identity = by_process_identity_hold(job->role.formation->identity);
+  else if (by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
+    return by_process_identity_create(&job->identity);
+  return BANYAN_OK;
+}
+
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
   self->kind = context->job.role.kind;
   self->udp_port = (uint32_t)context->job.role.udp_port;
   BY_TRY(by_member_describe(&context->job.settings, &context->job.arena, self));
+  BY_TRY(take_identity(&context->job));
+  if (context->job.identity) self->fingerprint = *by_process_identity_fingerprint(context->job.identity);
   if (!context->job.role.formation) return BANYAN_OK;
   self->handle = keep(context, context->job.role.formation->handle);
   return self->handle ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handle");
@@ -325,7 +337,12 @@ static enum banyan_status name_members(struct by_context *context) {
     context->job.names[r] = by_job_name_member(&context->job, r);
     if (!context->job.names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
-  return by_hosts_index(&context->job);
+  BY_TRY(by_hosts_index(&context->job));
+  if (context->job.rank == 0 && context->job.n_hosts > 1 &&
+      by_encryption_of(context->job.settings.encrypt) == BY_ENCRYPT_OFF)
+    by_warn("net", "BANYAN_ENCRYPT=off: whoever is on the way between the %u hosts can read and change what they send",
+            context->job.n_hosts);
+  return BANYAN_OK;
 }
 
 static enum banyan_status make_engine(struct by_context *context) {
@@ -443,6 +460,7 @@ static void destroy(struct by_context *context) {
   by_plans_fini(context);
   by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
+  by_process_identity_destroy(context->job.identity);
   if (context->job.service) by_member_service_release(context->job.service);
   if (context->ledger) by_ledger_fini(context->ledger);
   by_loop_destroy(context->job.loop);

@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "log.h"
 #include "plan_ways.h"
+#include "policy.h"
 #include "priority.h"
 #include "socket.h"
 #include "text.h"
@@ -34,6 +35,9 @@ static const struct setting table[] = {
     {"BANYAN_ROOT", TEXT, AT(root), NULL,
      "host:port where rank 0 listens; of several, \"10.0.0.1:29500,alpha:29500\", all are tried"},
     {"BANYAN_KEY", TEXT, AT(key), NULL, "the job's secret; a rank with another one is rejected"},
+    {"BANYAN_ENCRYPT", TEXT, AT(encrypt), "auto",
+     "auto: connections between hosts are encrypted; always: those inside a host, too; off: none; the same in all "
+     "processes"},
     {"BANYAN_HOST", TEXT, AT(host), NULL, "name of this host in messages; default: the host name"},
     {"BANYAN_TRANSPORT", TEXT, AT(transport), "auto", "auto, shm (one host only) or tcp"},
     {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
@@ -271,7 +275,20 @@ static enum banyan_status check_wishes(const struct by_settings *s) {
   return BANYAN_OK;
 }
 
+/* A host's administrator has the last word on what leaves it in plain text. */
+static enum banyan_status check_encryption(const struct by_settings *s) {
+  if (!strcmp(s->encrypt, "auto") || !strcmp(s->encrypt, "always")) return BANYAN_OK;
+  if (strcmp(s->encrypt, "off") != 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENCRYPT is '%s'; there are auto, always and off", s->encrypt);
+  struct by_policy policy;
+  BY_TRY(by_policy_read(BY_POLICY_FILE, &policy));
+  if (policy.encryption_required)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENCRYPT is off, which " BY_POLICY_FILE " of this host forbids");
+  return BANYAN_OK;
+}
+
 enum banyan_status by_settings_check(const struct by_settings *s) {
+  BY_TRY(check_encryption(s));
   BY_TRY(check_bytes(s));
   BY_TRY(check_list("BANYAN_CONGESTION", s->congestion, check_congestion));
   BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));

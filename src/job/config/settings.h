@@ -20,6 +20,7 @@ struct by_settings {
   long rank, size;                    /* -1: unknown */
   const char *root;                   /* NULL: unknown */
   const char *key;                    /* NULL: none */
+  const char *encrypt;                /* see by_encryption_of */
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */
   const char *plan;                   /* NULL: chosen by size */

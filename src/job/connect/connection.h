@@ -14,6 +14,8 @@
 #include "acceptor.h"
 #include "connector.h"
 #include "log.h"
+#include "opening.h"
+#include "settings.h"
 #include "shm.h"
 
 enum {
@@ -48,6 +50,7 @@ struct target {
   struct by_address winner; /* where the first connection went */
   /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */
   int fds[BY_LANES];
+  struct by_tls *tls[BY_LANES]; /* of these; NULL: in plain text */
   uint32_t lanes, have;
   enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
   struct by_timer lacking;        /* for long */
@@ -81,13 +84,23 @@ struct hello {
   uint64_t membership; /* of both, see by_job */
 };
 
+/* What came of a handshake (greet.c): the socket, its TLS, what the peer came for and its hello. Socket and TLS are the
+ * callee's. */
+struct by_greeted {
+  int fd;
+  struct by_tls *tls; /* NULL: in plain text */
+  uint8_t purpose;
+  const uint8_t *hello;
+  size_t length;
+};
+
 /* link_lanes.c. `out` holds HELLO bytes. */
 void by_hello_write(const struct hello *hello, uint8_t *out);
 enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out);
 /* How many connections a link to this address has. */
 uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer);
-/* One more connection of a link. True: that was the last one, and the link has begun. Takes the socket over. */
-bool by_target_add_connection(struct target *target, const struct hello *hello, int fd);
+/* One more connection of a link. True: that was the last one, and the link has begun. Takes socket and TLS over. */
+bool by_target_add_connection(struct target *target, const struct hello *hello, const struct by_greeted *greeted);
 void by_target_forget_connections(struct target *target);
 /* A link over shared memory: takes segment and wake over, and the socket. */
 void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends);
@@ -130,9 +143,8 @@ struct by_greet_options {
   uint64_t timeout;                      /* nanoseconds for the whole handshake */
   struct by_handshake_options handshake; /* the hello is copied */
   struct by_admission *admission; /* where an accepted connection waits for its peer's proof; NULL: not bounded */
-  /* Called once. BANYAN_OK: fd, purpose and the peer's hello; else fd is closed and -1, the error text is set. */
-  void (*done)(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
-               size_t hello_length);
+  /* Called once. Unless BANYAN_OK the socket is closed and its number -1, and the error text is set. */
+  void (*done)(void *context, enum banyan_status status, const struct by_greeted *greeted);
   void *context;
 };
 

@@ -10,7 +10,7 @@
 
 struct by_greet {
   struct by_greet_options options;
-  struct by_handshake handshake;
+  struct by_opening opening;
   struct by_watch *watch;
   struct by_timer timer;
   struct by_admission_entry admission;
@@ -24,7 +24,7 @@ static void free_greet(struct by_greet *greet, bool keep_fd) {
   by_admission_leave(&greet->admission);
   by_loop_unwatch(greet->watch);
   by_loop_cancel_timer(&greet->timer);
-  by_handshake_fini(&greet->handshake);
+  by_opening_fini(&greet->opening);
   if (!keep_fd) by_close(greet->options.fd);
   free(greet->hello);
   free(greet);
@@ -37,21 +37,23 @@ void by_greet_cancel(struct by_greet *greet) {
 static void give_up(struct by_greet *greet, enum banyan_status status) {
   struct by_greet_options options = greet->options;
   free_greet(greet, false);
-  options.done(options.context, status, -1, 0, NULL, 0);
+  options.done(options.context, status, &(struct by_greeted){.fd = -1});
 }
 
 static void succeed(struct by_greet *greet) {
   size_t length;
-  const uint8_t *hello = by_handshake_hello(&greet->handshake, &length);
+  const uint8_t *hello = by_handshake_hello(&greet->opening.handshake, &length);
   struct by_greet_options options = greet->options;
-  uint8_t purpose = greet->handshake.purpose, *copy = malloc(length + 1);
+  uint8_t purpose = greet->opening.handshake.purpose, *copy = malloc(length + 1);
   if (!copy) {
     give_up(greet, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello"));
     return;
   }
   memcpy(copy, hello, length);
+  struct by_tls *tls = by_opening_take_tls(&greet->opening);
   free_greet(greet, true);
-  options.done(options.context, BANYAN_OK, options.fd, purpose, copy, length);
+  options.done(options.context, BANYAN_OK,
+               &(struct by_greeted){.fd = options.fd, .tls = tls, .purpose = purpose, .hello = copy, .length = length});
   free(copy);
 }
 
@@ -59,11 +61,11 @@ static void succeed(struct by_greet *greet) {
 static bool send_output(struct by_greet *greet) {
   for (;;) {
     size_t length;
-    const uint8_t *bytes = by_handshake_output(&greet->handshake, &length);
+    const uint8_t *bytes = by_opening_output(&greet->opening, &length);
     if (!length) return true;
     ssize_t n = send(greet->options.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
-    by_handshake_sent(&greet->handshake, (size_t)n);
+    by_opening_sent(&greet->opening, (size_t)n);
   }
 }
 
@@ -75,7 +77,7 @@ static enum banyan_status take_input(struct by_greet *greet, bool *ended) {
   ssize_t n = recv(greet->options.fd, bytes, sizeof bytes, MSG_DONTWAIT | peek);
   *ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
   if (n <= 0) return BANYAN_OK;
-  enum banyan_status status = by_handshake_feed(&greet->handshake, bytes, (size_t)n, &used);
+  enum banyan_status status = by_opening_feed(&greet->opening, bytes, (size_t)n, &used);
   if (!greet->options.packets && used && recv(greet->options.fd, bytes, used, MSG_DONTWAIT) != (ssize_t)used)
     return by_fail(BANYAN_ERR_PROTOCOL, "the connection lost bytes during the handshake");
   return status;
@@ -85,17 +87,16 @@ static void ready(void *context, uint32_t events) {
   struct by_greet *greet = context;
   bool ended = false;
   enum banyan_status status = BANYAN_OK;
-  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !by_handshake_done(&greet->handshake))
-    status = take_input(greet, &ended);
-  if (greet->handshake.state == BY_HANDSHAKE_PROOF) by_admission_greeted(&greet->admission);
-  if (greet->handshake.state > BY_HANDSHAKE_PROOF) by_admission_leave(&greet->admission);
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !by_opening_done(&greet->opening)) status = take_input(greet, &ended);
+  if (by_opening_greeted(&greet->opening)) by_admission_greeted(&greet->admission);
+  if (by_opening_proved(&greet->opening)) by_admission_leave(&greet->admission);
   bool sent = send_output(greet);
-  if (status == BANYAN_OK && (ended || !sent)) status = by_handshake_ended(&greet->handshake, false);
+  if (status == BANYAN_OK && (ended || !sent)) status = by_opening_ended(&greet->opening, false);
   size_t left;
-  by_handshake_output(&greet->handshake, &left);
+  by_opening_output(&greet->opening, &left);
   if (status != BANYAN_OK)
     give_up(greet, status);
-  else if (by_handshake_done(&greet->handshake) && !left)
+  else if (by_opening_done(&greet->opening) && !left)
     succeed(greet);
   else
     by_loop_change(greet->watch, EPOLLIN | (left ? EPOLLOUT : 0u));
@@ -105,7 +106,7 @@ static void too_late(void *context) {
   struct by_greet *greet = context;
   give_up(greet, greet->evicted
                      ? by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others")
-                     : by_handshake_ended(&greet->handshake, true));
+                     : by_opening_ended(&greet->opening, true));
 }
 
 static void evicted(void *context) {
@@ -120,10 +121,11 @@ static enum banyan_status start(struct by_greet *greet) {
   if (!greet->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
   memcpy(greet->hello, handshake.hello, handshake.hello_length);
   handshake.hello = greet->hello;
-  BY_TRY(by_handshake_init(&greet->handshake, &handshake));
-  enum banyan_status status =
-      by_loop_watch(greet->options.loop, greet->options.fd, EPOLLIN | EPOLLOUT, ready, greet, &greet->watch);
-  if (status != BANYAN_OK) by_handshake_fini(&greet->handshake);
+  by_opening_init(&greet->opening, &handshake);
+  enum banyan_status status = by_opening_start(&greet->opening, greet->options.fd);
+  if (status == BANYAN_OK)
+    status = by_loop_watch(greet->options.loop, greet->options.fd, EPOLLIN | EPOLLOUT, ready, greet, &greet->watch);
+  if (status != BANYAN_OK) by_opening_fini(&greet->opening);
   return status;
 }
 

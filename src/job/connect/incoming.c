@@ -137,17 +137,28 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
   return BANYAN_OK;
 }
 
-static void incoming_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
-                             size_t length) {
+/* Whoever holds the job's key could otherwise take another rank's place. */
+static enum banyan_status check_identity(const struct incoming *in, const struct hello *theirs,
+                                         const struct by_tls *tls) {
+  const struct by_job *job = in->connector->job;
+  if (!tls || by_fingerprint_equal(&tls->fingerprint, &job->members[theirs->from].fingerprint)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH,
+                 "a process that is not %s connects as it: its key is not the one in the list of members",
+                 by_job_name(job, theirs->from));
+}
+
+static void incoming_greeted(void *context, enum banyan_status status, const struct by_greeted *greeted) {
   struct incoming *in = context;
   struct hello theirs = {0};
   in->greet = NULL;
-  in->fd = fd;
-  if (status == BANYAN_OK) status = by_hello_read(in->connector->job, hello, length, &theirs);
-  if (status == BANYAN_OK) status = check_hello(in, purpose, &theirs);
+  in->fd = greeted->fd;
+  if (status == BANYAN_OK) status = by_hello_read(in->connector->job, greeted->hello, greeted->length, &theirs);
+  if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, &theirs);
+  if (status == BANYAN_OK) status = check_identity(in, &theirs, greeted->tls);
   if (status != BANYAN_OK) {
     by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
                     by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
+    by_tls_destroy(greeted->tls);
     free_incoming(in);
     return;
   }
@@ -158,7 +169,7 @@ static void incoming_greeted(void *context, enum banyan_status status, int fd, u
     struct target *target = in->target;
     in->fd = -1;
     free_incoming(in);
-    by_target_add_connection(target, &theirs, fd);
+    by_target_add_connection(target, &theirs, greeted);
   }
 }
 
@@ -177,18 +188,21 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
   in->local = local;
   strcpy(in->peer, "a process of this host");
   if (!local && by_socket_get_peer(fd, &peer) == BANYAN_OK) by_address_print(&peer, in->peer);
-  struct by_greet_options options = {.loop = connector->job->loop,
-                                     .fd = fd,
-                                     .packets = local,
-                                     .timeout = GREET_S * BY_SECOND,
-                                     .admission = local ? &connector->local_admission : &connector->tcp_admission,
-                                     .handshake = {.role = BY_ROLE_SERVER,
-                                                   .key = &connector->keys.own,
-                                                   .helper_key = &connector->keys.helpers,
-                                                   .hello = hello,
-                                                   .hello_length = sizeof hello},
-                                     .done = incoming_greeted,
-                                     .context = in};
+  struct by_greet_options options = {
+      .loop = connector->job->loop,
+      .fd = fd,
+      .packets = local,
+      .timeout = GREET_S * BY_SECOND,
+      .admission = local ? &connector->local_admission : &connector->tcp_admission,
+      .handshake = {.role = BY_ROLE_SERVER,
+                    .key = &connector->keys.own,
+                    .identity = connector->job->identity,
+                    .helper_key = &connector->keys.helpers,
+                    .encryption = local ? BY_ENCRYPT_OFF : by_encryption_of(connector->job->settings.encrypt),
+                    .hello = hello,
+                    .hello_length = sizeof hello},
+      .done = incoming_greeted,
+      .context = in};
   if (by_greet_start(&options, &in->greet) != BANYAN_OK) {
     by_warn("net", "a connection was dropped: %s", banyan_error_text());
     free_incoming(in);

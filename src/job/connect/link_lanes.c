@@ -80,21 +80,21 @@ uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address 
   return (uint8_t)n;
 }
 
-/* Takes the socket over, also on failure. */
-static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by_lane **out) {
+/* Takes the socket and its TLS over, also on failure. */
+static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by_tls *tls, struct by_lane **out) {
   struct by_job *job = target->connector->job;
   char congestion[BY_CONGESTION_TEXT] = "?", text[BY_ADDRESS_TEXT];
   struct by_address peer = {0};
   (void)!by_socket_get_peer(fd, &peer);
   tune(&job->settings, fd, &peer, target->lanes > 1);
-  enum banyan_status status = by_tcp_create(fd, job->settings.chunk, out);
+  enum banyan_status status = by_tcp_create(fd, tls, job->settings.chunk, out);
   if (status != BANYAN_OK) {
     by_close(fd);
     return status;
   }
   (void)!by_socket_get_congestion(fd, congestion);
-  by_info("net", "link to %s over TCP, %s, %s", by_job_name(job, target->process), by_address_print(&peer, text),
-          congestion);
+  by_info("net", "link to %s over TCP, %s, %s%s", by_job_name(job, target->process), by_address_print(&peer, text),
+          congestion, tls ? ", encrypted" : "");
   return BANYAN_OK;
 }
 
@@ -102,6 +102,8 @@ void by_target_forget_connections(struct target *target) {
   for (uint32_t i = 0; i < BY_LANES; i++) {
     if (target->fds[i] >= 0) by_close(target->fds[i]);
     target->fds[i] = -1;
+    by_tls_destroy(target->tls[i]);
+    target->tls[i] = NULL;
   }
   target->have = 0;
 }
@@ -117,8 +119,10 @@ static void make_tcp_link(struct target *target) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < target->lanes && status == BANYAN_OK; i++) {
     int fd = target->fds[i];
+    struct by_tls *tls = target->tls[i];
     target->fds[i] = -1;
-    status = make_tcp_lane(target, fd, &lanes[n]);
+    target->tls[i] = NULL;
+    status = make_tcp_lane(target, fd, tls, &lanes[n]);
     if (status == BANYAN_OK) n++;
   }
   by_target_forget_connections(target);
@@ -130,7 +134,7 @@ static void make_tcp_link(struct target *target) {
   for (uint32_t i = 0; i < n; i++) lanes[i]->ops->destroy(lanes[i]);
 }
 
-bool by_target_add_connection(struct target *target, const struct hello *hello, int fd) {
+bool by_target_add_connection(struct target *target, const struct hello *hello, const struct by_greeted *greeted) {
   by_target_forget_kept(target);
   if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
   target->lanes = hello->lanes;
@@ -138,7 +142,9 @@ bool by_target_add_connection(struct target *target, const struct hello *hello, 
     by_close(target->fds[hello->lane]);
   else
     target->have++;
-  target->fds[hello->lane] = fd;
+  by_tls_destroy(target->tls[hello->lane]);
+  target->fds[hello->lane] = greeted->fd;
+  target->tls[hello->lane] = greeted->tls;
   if (target->have < target->lanes) return false;
   make_tcp_link(target);
   return true;

@@ -100,7 +100,7 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
 }
 
 /* A connection of the link is there. The first one settles where the others go. */
-static void connected_lane(struct attempt *attempt, int fd) {
+static void connected_lane(struct attempt *attempt, const struct by_greeted *greeted) {
   struct target *target = attempt->target;
   struct hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
   bool first = !attempt->lane;
@@ -109,7 +109,7 @@ static void connected_lane(struct attempt *attempt, int fd) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (first && !LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
   by_loop_cancel_timer(&target->stagger);
-  if (by_target_add_connection(target, &ours, fd)) {
+  if (by_target_add_connection(target, &ours, greeted)) {
     by_target_finish(target);
     return;
   }
@@ -119,27 +119,27 @@ static void connected_lane(struct attempt *attempt, int fd) {
   }
 }
 
-static void attempt_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
-                            size_t length) {
+static void attempt_greeted(void *context, enum banyan_status status, const struct by_greeted *greeted) {
   struct attempt *attempt = context;
   struct target *target = attempt->target;
   struct hello theirs = {0};
   attempt->greet = NULL;
-  attempt->fd = fd;
-  if (status == BANYAN_OK) status = by_hello_read(target->connector->job, hello, length, &theirs);
+  attempt->fd = greeted->fd;
+  if (status == BANYAN_OK) status = by_hello_read(target->connector->job, greeted->hello, greeted->length, &theirs);
   if (status == BANYAN_OK && theirs.from != target->process)
     status = by_fail(BANYAN_ERR_CONNECT, "rank %u answered there", theirs.from);
   if (status != BANYAN_OK) {
+    by_tls_destroy(greeted->tls);
     attempt_failed(attempt, status);
     return;
   }
   attempt->fd = -1;
-  if ((purpose & ~BY_PURPOSE_HELPER) == PURPOSE_TCP) {
-    connected_lane(attempt, fd);
+  if ((greeted->purpose & ~BY_PURPOSE_HELPER) == PURPOSE_TCP) {
+    connected_lane(attempt, greeted);
     return;
   }
   by_target_finish(target);
-  by_incoming_exchange(target, fd);
+  by_incoming_exchange(target, greeted->fd);
 }
 
 static void greet_attempt(struct attempt *attempt, bool local) {
@@ -163,6 +163,9 @@ static void greet_attempt(struct attempt *attempt, bool local) {
       .handshake = {.role = BY_ROLE_CLIENT,
                     .purpose = (local ? PURPOSE_LOCAL : PURPOSE_TCP) | connector->keys.purpose,
                     .key = &connector->keys.own,
+                    .identity = connector->job->identity,
+                    .encryption = local ? BY_ENCRYPT_OFF : by_encryption_of(connector->job->settings.encrypt),
+                    .expected = &connector->job->members[target->process].fingerprint,
                     .hello = hello,
                     .hello_length = sizeof hello},
       .done = attempt_greeted,

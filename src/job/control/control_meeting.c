@@ -267,6 +267,18 @@ static void comes_too_late(struct by_control_meeting *meeting, struct by_control
   if (differs) inform(meeting, hello);
 }
 
+/* Over TLS: it claims another identity than it has proved, or the place of another member. */
+static bool is_impostor(const struct by_control_meeting *meeting, const struct by_control_peer *peer,
+                        const struct by_join *hello) {
+  const struct by_fingerprint *proved = by_stream_get_fingerprint(peer->stream);
+  const struct by_formation *formation = meeting->peers->job->role.formation;
+  if (!proved) return false;
+  if (!by_fingerprint_equal(proved, &hello->member.fingerprint)) return true;
+  bool listed = formation && hello->member.kind == BY_MEMBER_RANK &&
+                hello->membership == meeting->peers->job->membership && hello->rank < formation->membership->n;
+  return listed && !by_fingerprint_equal(proved, &formation->membership->members[hello->rank].fingerprint);
+}
+
 /* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
 static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps,
                          const void *bytes, size_t length) {
@@ -276,6 +288,8 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
   bool over = meeting->done || meeting->deaths->status != BANYAN_OK;
   if (by_join_read(bytes, length, over ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
     refuse(peer, "a malformed hello");
+  else if (is_impostor(meeting, peer, &hello))
+    refuse(peer, "a process that comes as another one: its key is not the one that it names");
   else if (meeting->deaths->status != BANYAN_OK)
     comes_too_late(meeting, peer, &hello);
   else if (helps && hello.member.kind == BY_MEMBER_RANK)

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "descriptor.h"
+#include "formation.h"
 #include "log.h"
 #include "socket.h"
 
@@ -149,6 +150,12 @@ static void silence_over(void *argument) {
   }
 }
 
+/* Rank 0 of a membership is known by its handle. Of a job it is whoever holds the job's key at that address. */
+static const struct by_fingerprint *expected_root(const struct by_job *job, enum by_role role) {
+  const struct by_formation *formation = job->role.formation;
+  return role == BY_ROLE_CLIENT && formation ? &formation->membership->members[0].fingerprint : NULL;
+}
+
 struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
                                                const struct by_address *connecting, enum by_role role) {
   struct by_control_peer *peer = calloc(1, sizeof *peer);
@@ -162,6 +169,9 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                                PURPOSE_CONTROL | (role == BY_ROLE_CLIENT ? peers->keys.purpose : 0),
                                            .key = &peers->keys.own,
                                            .helper_key = &peers->keys.helpers,
+                                           .encryption = by_encryption_of(peers->job->settings.encrypt),
+                                           .identity = peers->job->identity,
+                                           .expected = expected_root(peers->job, role),
                                            .hello = peers->hello,
                                            .hello_length = peers->hello_length};
   struct by_stream_options options = {.loop = peers->job->loop,

@@ -225,6 +225,8 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   bool wrong = status == BANYAN_OK &&
                (link->dialed ? peer != link->peer : !by_fingerprint_equal(&read.to, &links->options.self->fingerprint));
   by_arena_fini(&scratch);
+  const struct by_fingerprint *proved = by_stream_get_fingerprint(link->stream);
+  if (status == BANYAN_OK && proved) wrong |= !by_fingerprint_equal(proved, &peer->handle.fingerprint);
   if (wrong) status = by_fail(BANYAN_ERR_CONNECT, "another process has its place");
   if (status == BANYAN_OK && by_fingerprint_equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
     status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
@@ -320,6 +322,9 @@ static enum banyan_status make_link(struct by_member_links *links, int fd, const
   struct by_handshake_options handshake = {.role = connecting ? BY_ROLE_CLIENT : BY_ROLE_SERVER,
                                            .purpose = PURPOSE_MEMBER,
                                            .key = &links->keys.own,
+                                           .encryption = links->options.encryption,
+                                           .identity = links->options.identity,
+                                           .expected = peer ? &peer->handle.fingerprint : NULL,
                                            .hello = hello,
                                            .hello_length = length};
   struct by_stream_options options = {.loop = links->options.loop,

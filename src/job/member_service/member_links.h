@@ -31,8 +31,10 @@ struct by_member_links_options {
   const struct by_job_keys *keys; /* copied */
   const struct by_handle *self;   /* borrowed, as its text */
   const char *handle;
-  int listener;   /* taken over, also on failure */
-  double silence; /* see by_socket_set_vigilant */
+  enum by_encryption encryption;
+  struct by_process_identity *identity; /* borrowed */
+  int listener;                         /* taken over, also on failure */
+  double silence;                       /* see by_socket_set_vigilant */
   struct by_member_links_events events;
 };
 

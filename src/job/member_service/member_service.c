@@ -342,6 +342,8 @@ static enum banyan_status begin_once(struct by_member_service *service) {
         .keys = &service->keys,
         .self = service->options.self,
         .handle = service->options.handle,
+        .encryption = service->options.encryption,
+        .identity = service->options.identity,
         .listener = service->listener,
         .silence = service->options.silence,
         .events = {on_frame, on_reached, on_lost, on_unreachable, is_kept, service}};

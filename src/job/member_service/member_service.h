@@ -15,8 +15,10 @@ struct by_member_service_options {
   const struct by_job_keys *keys; /* copied */
   const struct by_handle *self;   /* borrowed until the service is closed, as its text */
   const char *handle;
-  int listener;   /* taken over, also on failure */
-  double silence; /* seconds after which a host that answers nothing has vanished */
+  enum by_encryption encryption;
+  struct by_process_identity *identity; /* the same */
+  int listener;                         /* taken over, also on failure */
+  double silence;                       /* seconds after which a host that answers nothing has vanished */
 };
 
 /* The caller holds *out. Its thread begins with the first group. */

@@ -20,7 +20,8 @@ struct by_formation {
   int listener;                      /* of rank 0: where the others come. Borrowed */
   const char *root;                  /* "address:port,..." of rank 0 */
   struct by_member_service *service; /* of this process. Borrowed */
-  double deadline;                   /* seconds until all must have come */
+  struct by_process_identity *identity; /* the same */
+  double deadline;                      /* seconds until all must have come */
   /* Seconds until those that have not met rank 0 give up, and rank 0 those that have not come; 0: the deadline. */
   double meeting_timeout;
   bool follows; /* this process is in a membership already, whose helpers come here, too */

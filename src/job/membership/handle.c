@@ -74,7 +74,7 @@ enum banyan_status by_handle_print(const struct by_key *key, const struct by_han
   by_write_bytes(&writer, handle->fingerprint.bytes, BY_FINGERPRINT_BYTES);
   by_write_bytes(&writer, (const uint8_t[TAG]){0}, TAG);
   by_write_u32(&writer, handle->service_port);
-  by_member_write(&writer, &handle->member);
+  by_member_write_described(&writer, &handle->member);
   if (writer.failed)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "the handle of this process would have more than %d characters, with %u addresses: set BANYAN_IFACE "
@@ -114,6 +114,6 @@ enum banyan_status by_handle_parse(const struct by_key *key, const char *text, s
   by_reader_init(&reader, bytes + HEAD, n - HEAD);
   out->service_port = by_read_u32(&reader);
   reader.failed |= !out->service_port || out->service_port > UINT16_MAX;
-  BY_TRY(by_member_read(&reader, arena, &out->member));
+  BY_TRY(by_member_read_described(&reader, arena, &out->member));
   return by_reader_check(&reader, "a handle");
 }

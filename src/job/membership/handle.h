@@ -13,7 +13,7 @@
 enum { BY_HANDLE_MOST = BY_MEMBER_HANDLE + 1 /* characters, with the NUL */ };
 
 struct by_handle {
-  struct by_fingerprint fingerprint; /* random, until processes have keys: one that is started again has another */
+  struct by_fingerprint fingerprint; /* of its key: one that is started again has another */
   uint32_t service_port;   /* at the same addresses: where members agree on the next membership, see member_service.h */
   struct by_member member; /* its addresses: where it takes those who form a membership with it as the first */
 };

@@ -44,9 +44,10 @@ struct by_job {
   struct by_job_role
       role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
-  struct by_membership *formed; /* what was formed: owned; NULL: nothing, */
-  uint64_t membership;          /* and its number, 0 then */
-  uint64_t memberships;         /* in a row up to this one; 0: not known, or none. Under lock */
+  struct by_process_identity *identity; /* with which it encrypts; held. NULL: it does not */
+  struct by_membership *formed;         /* what was formed: owned; NULL: nothing, */
+  uint64_t membership;                  /* and its number, 0 then */
+  uint64_t memberships;                 /* in a row up to this one; 0: not known, or none. Under lock */
   /* Which agrees on what follows; held. NULL where nothing was formed. What is found out about its members, by their
    * fingerprints in `formed`, is of interest there: see member_service.h. */
   struct by_member_service *service;

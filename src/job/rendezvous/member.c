@@ -27,7 +27,7 @@ static const struct by_field fields[] = {
     BY_FIELD(by_member, n_addresses, BY_FIELD_U32, .most = BY_MEMBER_ADDRESSES),
 };
 
-void by_member_write(struct by_writer *writer, const struct by_member *member) {
+void by_member_write_described(struct by_writer *writer, const struct by_member *member) {
   char text[BY_ADDRESS_TEXT];
   by_fields_write(writer, BY_FIELDS(fields), member);
   for (uint32_t i = 0; i < member->n_addresses; i++)
@@ -57,13 +57,26 @@ static void read_addresses(struct by_reader *reader, uint32_t n, struct by_membe
   }
 }
 
-enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
+enum banyan_status by_member_read_described(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
   static const char what[] = "a member's description";
   BY_TRY(by_fields_read(reader, arena, BY_FIELDS(fields), what, out));
   out->addresses = BY_ARENA_ARRAY(arena, struct by_address, out->n_addresses);
   if (!out->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   read_addresses(reader, out->n_addresses, out);
   return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "%s is cut short or malformed", what) : BANYAN_OK;
+}
+
+void by_member_write(struct by_writer *writer, const struct by_member *member) {
+  by_member_write_described(writer, member);
+  by_write_bytes(writer, member->fingerprint.bytes, BY_FINGERPRINT_BYTES);
+}
+
+enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
+  BY_TRY(by_member_read_described(reader, arena, out));
+  const uint8_t *bytes = by_read_bytes(reader, BY_FINGERPRINT_BYTES);
+  if (!bytes) return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is cut short");
+  memcpy(out->fingerprint.bytes, bytes, BY_FINGERPRINT_BYTES);
+  return BANYAN_OK;
 }
 
 const struct by_address *by_member_address(const struct by_member *member, int family) {

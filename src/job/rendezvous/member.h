@@ -6,6 +6,7 @@
 #include "address.h"
 #include "arena.h"
 #include "bytes.h"
+#include "process_identity.h"
 
 struct by_settings;
 
@@ -21,8 +22,9 @@ struct by_member {
   uint32_t pid, cores;          /* cores: of its machine */
   uint64_t eager_limit, credit; /* of its settings: the same on all ranks, or they do not work together */
   uint32_t udp_port;            /* where it takes part in trees through switches; 0: it does not */
-  uint32_t mtu;       /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
-  const char *handle; /* by which it is a member of groups that change; "" if it is of none */
+  uint32_t mtu; /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
+  struct by_fingerprint fingerprint; /* of the key with which it encrypts; zeros where it does not */
+  const char *handle;                /* by which it is a member of groups that change; "" if it is of none */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };
@@ -31,6 +33,10 @@ struct by_member {
  * this host. */
 void by_member_write(struct by_writer *writer, const struct by_member *member);
 BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
+/* The same without the fingerprint, for handles, which have it elsewhere. */
+void by_member_write_described(struct by_writer *writer, const struct by_member *member);
+BANYAN_CHECK enum banyan_status by_member_read_described(struct by_reader *reader, struct by_arena *arena,
+                                                         struct by_member *out);
 
 /* "rank", "helper", "server". */
 const char *by_member_kind_name(enum by_member_kind kind);

@@ -1,0 +1,44 @@
+#include "policy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_BYTES = 65536 };
+
+/* Whether the line consists of these two words. */
+static bool is_rule(const char *line, size_t length, const char *name, const char *value) {
+  char text[64], first[64], second[64], more;
+  if (length >= sizeof text) return false;
+  snprintf(text, sizeof text, "%.*s", (int)length, line);
+  return sscanf(text, "%63s %63s %c", first, second, &more) == 2 && !strcmp(first, name) && !strcmp(second, value);
+}
+
+enum banyan_status by_policy_parse(const char *text, struct by_policy *out) {
+  *out = (struct by_policy){0};
+  for (unsigned number = 1; *text; number++) {
+    size_t length = strcspn(text, "\n"), blank = strspn(text, " \t\r");
+    if (is_rule(text, length, "encrypt", "required"))
+      out->encryption_required = true;
+    else if (blank < length && text[blank] != '#')
+      return by_fail(BANYAN_ERR_PARSE, "line %u is \"%.*s\"; there is only \"encrypt required\"", number,
+                     length < 60 ? (int)length : 60, text);
+    text += length + (text[length] == '\n');
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_policy_read(const char *path, struct by_policy *out) {
+  char text[MOST_BYTES];
+  *out = (struct by_policy){0};
+  FILE *file = fopen(path, "re");
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) return BANYAN_OK;
+  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", path);
+  size_t n = fread(text, 1, sizeof text - 1, file);
+  bool whole = !ferror(file) && feof(file);
+  fclose(file);
+  if (!whole || memchr(text, 0, n)) return by_fail(BANYAN_ERR_SYSTEM, "%s cannot be read, or is no text", path);
+  text[n] = 0;
+  enum banyan_status status = by_policy_parse(text, out);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", path);
+}
