@@ -42,6 +42,8 @@ wait $server || exit 1
 "$BANYAN" status s --json
 END
 
+dies= # 1: the server dies with the first rank
+
 # members MEMBERSHIP...: in a lab with a switch in user space.
 members() {
   rm -rf "$scratch/handles" && mkdir "$scratch/handles"
@@ -51,7 +53,7 @@ members() {
 }
 
 # Rank 0 dies; then rank 0 moves. Each membership has a tree of its own, whose terms come to the server as sums.
-dies='' members 0123 123 312
+members 0123 123 312
 for membership in 0123:w0 123:w1 312:w3; do
   shows "^\[${membership#*:}\] ${membership%:*}: first .* plan four workers at one switch that adds" out
 done
