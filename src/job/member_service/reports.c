@@ -18,8 +18,10 @@ struct by_kept_report {
 };
 
 static void free_all(struct by_kept_report *kept) {
-  for (struct by_kept_report *first; (first = kept);) {
-    HASH_DEL(kept, first);
+  struct by_kept_report *first = kept;
+  HASH_CLEAR(hh, kept);
+  for (struct by_kept_report *next; first; first = next) {
+    next = first->hh.next;
     free(first);
   }
 }
