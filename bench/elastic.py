@@ -6,7 +6,7 @@
 Reports the accuracy of each seed and their medians, and the time from each death to the next step of those that are left.
 Beside it, in the same run, torchrun starts all ranks of the same training again from their last checkpoint
 (bench/elastic_checkpoint.py), when one is killed; the next death comes as long after its next step as with Banyan.
-As it is, it takes 8 minutes with 6 deaths of each seed. On a machine that does other work start it with chrt -r 1.
+By default it takes some 10 minutes, with 8 deaths or more of each seed. On a machine that does other work start it with chrt -r 1.
 """
 import argparse
 import os
