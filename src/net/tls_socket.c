@@ -177,7 +177,7 @@ static size_t gather(struct by_tls_socket *secure, const struct iovec *parts, si
   size_t filled = 0;
   for (; i < n && filled < RECORD; i++, at = 0) {
     size_t left = parts[i].iov_len - at, bytes = left < RECORD - filled ? left : RECORD - filled;
-    memcpy(secure->record + filled, (const uint8_t *)parts[i].iov_base + at, bytes);
+    if (bytes) memcpy(secure->record + filled, (const uint8_t *)parts[i].iov_base + at, bytes);
     filled += bytes;
   }
   return filled;
