@@ -94,11 +94,12 @@ def start_agents(way, folder):
 
 
 def start_job(name, way, pause, folder):
+    key = subprocess.run([BANYAN, "keys", "job"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     ranks = []
     for rank, host in enumerate(HOSTS):
         environment = dict(os.environ, BANYAN_RANK=str(rank), BANYAN_SIZE=str(len(HOSTS)), BANYAN_JOB=name,
                            BANYAN_HOST=host,
-                           BANYAN_ROOT=f"{HOSTS['a']}:{PORT + JOBS.index(name)}", BANYAN_KEY=f"{name}{os.getpid()}",
+                           BANYAN_ROOT=f"{HOSTS['a']}:{PORT + JOBS.index(name)}", BANYAN_KEY=key,
                            BANYAN_LIBRARY=os.path.join(os.path.dirname(BANYAN), "libbanyan.so.0"),
                            BANYAN_AGENT="off" if way == "none" else os.path.join(folder, f"{host}.sock"))
         ranks.append(inside(host, [sys.executable, os.path.abspath(__file__), "rank", str(pause)], env=environment,

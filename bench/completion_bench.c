@@ -1,6 +1,6 @@
 /* Times AllReduces that survivors would complete, where nothing fails, beside others: call by call in turn.
  *
- *   BANYAN_KEY=... banyan run -n 4 build/completion_bench
+ *   banyan run -n 4 build/completion_bench
  *
  * Prints for each size the median of rank 0's calls of banyan_allreduce and, as ratios to it, of
  * banyan_member_allreduce with another buffer for the result, of banyan_allreduce in place, and of

@@ -26,8 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WAYS = {"built-in": ["-x", "BANYAN_TOPOLOGY=off"], "topology": [], "by itself": ["-x", "BANYAN_TOPOLOGY="]}
 # What a lab sets for ranks that it starts itself; torchrun is to tell them.
-OF_LAB = ("BANYAN_RANK", "BANYAN_SIZE", "BANYAN_ROOT", "BANYAN_KEY", "BANYAN_JOB", "BANYAN_LOCAL_RANK",
-          "BANYAN_LOCAL_SIZE")
+OF_LAB = ("BANYAN_RANK", "BANYAN_SIZE", "BANYAN_ROOT", "BANYAN_KEY_FILE", "BANYAN_JOB",
+          "BANYAN_LOCAL_RANK", "BANYAN_LOCAL_SIZE")
 
 
 def job(size, settle, calls):

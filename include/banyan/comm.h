@@ -27,7 +27,7 @@ struct banyan_options {
   int rank_plus_1;       /* this process's rank + 1 */
   int size;              /* number of ranks */
   const char *root;      /* "host:port" on which rank 0 listens */
-  const char *key;       /* the job's secret */
+  const char *key;       /* the job's key, as `banyan keys job` makes it; BANYAN_KEY_FILE's by default */
   const char *host;      /* name of this host in messages and plans; default: the machine's host name */
   const char *transport; /* "auto" (default), "shm", "tcp" */
   const char *plan;      /* name of a built-in plan, or a plan file; default: a built-in plan chosen by size */

@@ -26,8 +26,8 @@ extern "C" {
 struct banyan_member;
 
 /* Makes this process a member without a group: it has a handle, and listens for those that will form a group with it.
- * Needs the job's key, in the options or BANYAN_KEY. Rank, size and root of the options are not used; the other options
- * count for all groups. Does not block. The caller owns *out. `options` may be NULL. */
+ * Needs the job's key, in the options or BANYAN_KEY_FILE. Rank, size and root of the options are not used; the other
+ * options count for all groups. Does not block. The caller owns *out. `options` may be NULL. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_create(const struct banyan_options *options,
                                                                 struct banyan_member **out);
 /* Leaves the current group as if its last communicator was destroyed, and may block as that does. Communicators stay

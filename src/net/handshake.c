@@ -44,27 +44,20 @@ enum banyan_status by_key_random(char *out) {
   return BANYAN_OK;
 }
 
-static const char helper_prefix[] = "helper:";
-
-bool by_key_is_for_helpers(const char *text) {
-  return strncmp(text, helper_prefix, sizeof helper_prefix - 1) == 0;
-}
-
 enum banyan_status by_key_for_helpers(const char *text, char *out) {
   static const char label[] = "banyan helpers and servers";
   struct by_key key, derived = {{0}};
   if (by_key_is_for_helpers(text)) {
-    if (strlen(text) >= BY_HELPER_KEY_TEXT)
-      return by_fail(BANYAN_ERR_ARGUMENT, "a key for helpers of %zu characters, where there are %d at most",
-                     strlen(text), BY_HELPER_KEY_TEXT - 1);
+    BY_TRY(by_helper_key_check(text));
     strcpy(out, text);
     return BANYAN_OK;
   }
+  BY_TRY(by_job_key_check(text));
   BY_TRY(by_key_derive(text, &key));
   enum banyan_status status = mac(&key, label, strlen(label), derived.bytes);
-  strcpy(out, helper_prefix);
+  strcpy(out, BY_HELPER_KEY_PREFIX);
   for (size_t i = 0; i < sizeof derived.bytes; i++)
-    sprintf(out + strlen(helper_prefix) + 2 * i, "%02x", derived.bytes[i]);
+    sprintf(out + strlen(BY_HELPER_KEY_PREFIX) + 2 * i, "%02x", derived.bytes[i]);
   OPENSSL_cleanse(&key, sizeof key);
   OPENSSL_cleanse(&derived, sizeof derived);
   return status;
@@ -75,7 +68,7 @@ enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_jo
   /* Else exit() frees what threads of a job still use, where the program has not destroyed it. */
   (void)!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   if (!helps && by_key_is_for_helpers(text))
-    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own BANYAN_KEY");
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own key");
   BY_TRY(by_key_for_helpers(text, helper_text));
   enum banyan_status status = by_key_derive(helper_text, &out->helpers);
   if (status == BANYAN_OK) status = by_key_derive(helps ? helper_text : text, &out->own);
@@ -271,7 +264,7 @@ static enum banyan_status check_proof(const struct by_handshake *handshake, cons
   BY_TRY(proof(handshake, other(handshake->role), expected));
   if (CRYPTO_memcmp(expected, given, sizeof expected) == 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH,
-                 "the peer holds another job's key: give all processes of the job the same BANYAN_KEY, "
+                 "the peer holds another job's key: give all processes of the job the same key (BANYAN_KEY_FILE), "
                  "and check that the address and port are this job's");
 }
 

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "job_key.h"
 #include "text.h"
 
 #define BY_HANDSHAKE_VERSION 1
@@ -30,8 +31,6 @@
 #define BY_HELLO_MOST 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
 #define BY_KEY_TEXT 65
-/* The same of a key for helpers and servers: "helper:" in front. */
-#define BY_HELPER_KEY_TEXT (BY_KEY_TEXT + 7)
 /* In a purpose: the client is a helper or a server of the job, and the handshake uses the key for these. */
 #define BY_PURPOSE_HELPER 0x80
 
@@ -39,9 +38,9 @@ struct by_key {
   uint8_t bytes[32];
 };
 
-/* SHA-256 of a key text of any length; the text's strength is the job's. */
+/* SHA-256 of a text of any length, which is as strong as the text. */
 enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
-/* A new random key text of 256 bits. `out` holds BY_KEY_TEXT. */
+/* 64 random digits. `out` holds BY_KEY_TEXT. */
 enum banyan_status by_key_random(char *out) BANYAN_CHECK;
 
 /* The keys of a process of a job. Helpers and servers hold a key of their own, an HMAC-SHA256 under the job's key:
@@ -52,13 +51,11 @@ struct by_job_keys {
   uint8_t purpose;       /* added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks */
 };
 
-/* Whether a key text is that of helpers and servers. */
-bool by_key_is_for_helpers(const char *text);
 /* From a job's key text that for helpers and servers; `out` holds BY_HELPER_KEY_TEXT. A text that is for them already
  * is copied. */
 enum banyan_status by_key_for_helpers(const char *text, char *out) BANYAN_CHECK;
 /* From the text that the process was given: the job's, or at helpers and servers (`helps`) either.
- * BANYAN_ERR_ARGUMENT: a rank was given a key for helpers. */
+ * BANYAN_ERR_ARGUMENT: a rank was given a key for helpers, or the text is no generated key (job_key.h). */
 enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) BANYAN_CHECK;
 
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };

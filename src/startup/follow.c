@@ -118,16 +118,17 @@ static enum banyan_status print_listed(const char *list, const struct by_setting
   char *rest = by_arena_string(arena, list), *item;
   if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");
   if (!settings->key || !*settings->key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS needs BANYAN_KEY, the job's secret");
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS needs BANYAN_KEY_FILE, a file with the job's key");
   BY_TRY(by_job_keys_derive(settings->key, false, &keys));
-  BY_TRY(by_member_describe(settings, arena, &self));
-  while ((item = strsep(&rest, ", \t\n"))) {
+  enum banyan_status status = by_member_describe(settings, arena, &self);
+  while (status == BANYAN_OK && (item = strsep(&rest, ", \t\n"))) {
     struct by_handle handle;
     if (!*item) continue;
-    BY_TRY(by_handle_parse(&keys.own, item, arena, &handle));
-    if (!add_places(&handle.member, &self, out)) break;
+    status = by_handle_parse(&keys.own, item, arena, &handle);
+    if (status == BANYAN_OK && !add_places(&handle.member, &self, out)) break;
   }
-  return BANYAN_OK;
+  explicit_bzero(&keys, sizeof keys);
+  return status;
 }
 
 enum banyan_status by_follower_find_members(struct by_follower *follower, struct banyan_options *options) {
@@ -163,8 +164,9 @@ static void print_places(struct by_context *context, struct by_arena *arena, str
     struct by_handle handle;
     if (!member->handle || !*member->handle || by_handle_parse(&keys.own, member->handle, arena, &handle) != BANYAN_OK)
       continue;
-    if (!add_places(&handle.member, self, out)) return;
+    if (!add_places(&handle.member, self, out)) break;
   }
+  explicit_bzero(&keys, sizeof keys);
 }
 
 static bool answers(const char *place) {

@@ -16,6 +16,7 @@
 struct banyan_member {
   struct by_arena arena; /* of what follows */
   struct banyan_options options;
+  char key[BY_JOB_KEY_TEXT]; /* the text from which they are */
   struct by_job_keys keys;
   enum by_quorum_rule rule;
   struct by_process_identity *identity;

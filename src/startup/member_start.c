@@ -86,7 +86,7 @@ static enum banyan_status connect_to_agent(struct banyan_member *member) {
   if (!strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs an agent, and BANYAN_AGENT is off");
   if (!settings.key || !*settings.key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs BANYAN_KEY, the job's secret");
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs BANYAN_KEY_FILE, a file with the job's key");
   if (settings.size < 1 || settings.size > BY_CLUSTER_FOUNDERS)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "BANYAN_MEMBERS=agent needs BANYAN_SIZE, how many processes form the first group, 1 to %d",

@@ -23,7 +23,7 @@ static enum banyan_status copy_options(struct banyan_member *member, const struc
   struct banyan_options *o = &member->options;
   if (options) BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, o, sizeof *o));
   *o = (struct banyan_options){.size_of_struct = sizeof *o,
-                               .key = keep(&member->arena, o->key),
+                               .key = o->key, /* until it has been read */
                                .host = keep(&member->arena, o->host),
                                .transport = keep(&member->arena, o->transport),
                                .plan = keep(&member->arena, o->plan),
@@ -67,11 +67,15 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   BY_TRY(copy_options(member, options));
   BY_TRY(by_context_settings(&member->options, &settings));
   if (!settings.key || !*settings.key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY to the same secret in all "
+    return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY_FILE to a file with it in all "
                                         "processes that may form a group, as `banyan run` does");
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
-  BY_TRY(by_job_keys_derive(settings.key, false, &member->keys));
+  status = by_job_keys_derive(settings.key, false, &member->keys);
+  if (status == BANYAN_OK) snprintf(member->key, sizeof member->key, "%s", settings.key);
+  by_settings_wipe_key(&settings);
+  BY_TRY(status);
+  member->options.key = member->key; /* each of its memberships uses the same */
   BY_TRY(by_process_identity_create(&member->identity));
   member->self.fingerprint = *by_process_identity_fingerprint(member->identity);
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
@@ -116,6 +120,8 @@ void banyan_member_destroy(struct banyan_member *member) {
   by_interrupted_fini(&member->interrupted);
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
+  explicit_bzero(member->key, sizeof member->key);
+  explicit_bzero(&member->keys, sizeof member->keys);
   by_arena_fini(&member->arena);
   by_process_identity_destroy(member->identity);
   by_used_names_fini(&member->used);

@@ -31,19 +31,22 @@ done
 for host in h0 h1; do comes grep -q 'the manager at .* is there' "$scratch/agent-$host.log" || fail "no agent $host"; done
 
 process() { # NAME HOST [VARIABLE=VALUE...]: 2 such form the first group
-  start "$1" env BANYAN_KEY="${key:-one}" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST="$2" BANYAN_AGENT="$scratch/agents/$2" \
+  start "$1" env BANYAN_KEY_FILE="$scratch/${key:-one}" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST="$2" BANYAN_AGENT="$scratch/agents/$2" \
     BANYAN_TEST_TOUCH="$scratch/steps" "${@:3}" "$BANYAN_BUILD/tests/net/sum_elastic" 1000000 0.01 50
 }
 in_group() { grep -qE "^rank [0-9]+ of $2\$" "$scratch/$1.log" 2>/dev/null; }
 
+for key in one two; do "$BANYAN" keys job "$scratch/$key"; done
+unset key
+
 # --- mistakes
 wants 1 env BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1
-shows 'set BANYAN_KEY' err
-wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1
+shows 'set BANYAN_KEY_FILE' err
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY_FILE="$scratch/one" BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1
 shows 'needs BANYAN_SIZE' err
-wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_SIZE=2 BANYAN_AGENT=off "$BANYAN_BUILD/tests/net/sum_elastic" 1
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY_FILE="$scratch/one" BANYAN_SIZE=2 BANYAN_AGENT=off "$BANYAN_BUILD/tests/net/sum_elastic" 1
 shows 'BANYAN_AGENT is off' err
-wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY=one BANYAN_SIZE=2 BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1 0.01 0.5
+wants 1 env BANYAN_MEMBERS=agent BANYAN_KEY_FILE="$scratch/one" BANYAN_SIZE=2 BANYAN_AGENT="$scratch/agents/h0" "$BANYAN_BUILD/tests/net/sum_elastic" 1 0.01 0.5
 shows 'did not come to the manager within .* s: 2 form the first group' err
 
 # --- the first group, and one that comes later; a job with another key is another one

@@ -137,7 +137,8 @@ for options in '--min 2' ''; do
 done
 
 # A process with another key is not taken: it would keep all from forming a group.
-wants 0 "$BANYAN" run -n 2 --min 1 -- sh -c '[ $BANYAN_RANK = 0 ] || export BANYAN_KEY=another; exec "$0" 20' "$sum"
+"$BANYAN" keys job "$scratch/another"
+wants 0 "$BANYAN" run -n 2 --min 1 -- sh -c '[ $BANYAN_RANK = 0 ] || export BANYAN_KEY_FILE=$1; exec "$0" 20' "$sum" "$scratch/another"
 shows '^\[1\] start: .*belongs to a job with another key' err
 shows '^\[0\] done as rank 0 of 1$' out
 
@@ -214,19 +215,19 @@ for line in '0/5 n1 n1 0' '1/5 n1 n1 1' '2/5 n03 n03 0' '3/5 n04 n04 0' '4/5 gpu
 # --- without this launcher: by rank, and by a list of members
 wants 0 "$BANYAN" run -n 3 -- "$sum" 5
 counts 3 'done as rank [0-2] of 3$' out
-wants 0 env BANYAN_KEY=0123456789abcdef "$sum" 5
+wants 0 env BANYAN_KEY_FILE="$scratch/another" "$sum" 5
 shows '^done as rank 0 of 1$' out
-key=$(printf '%064d' 7)
-begin -n 2 --min 1 -x BANYAN_KEY="$key" -- "$sum" 20
+"$BANYAN" keys job "$scratch/key"
+begin -n 2 --min 1 -x BANYAN_KEY_FILE="$scratch/key" -- "$sum" 20
 comes test -e "$scratch/steps/members" || fail "no file of handles"
-BANYAN_KEY=$key BANYAN_MEMBERS=$(cat "$scratch/steps/members") "$sum" 20 >"$scratch/other" 2>&1 &
+BANYAN_KEY_FILE=$scratch/key BANYAN_MEMBERS=$(cat "$scratch/steps/members") "$sum" 20 >"$scratch/other" 2>&1 &
 other=$!
 comes has '^\[[01]\] rank [01] of 3$' out || fail "the other one does not join: $(cat "$scratch/other")"
 touch "$scratch/steps/go"
 wait "$other" || fail "the other one: $(cat "$scratch/other")"
 grep -qx 'done as rank 2 of 3' "$scratch/other" || fail "the other one is no member: $(cat "$scratch/other")"
 ends 0
-wants 1 env BANYAN_KEY=0123456789abcdef BANYAN_MEMBERS=none "$sum" 5
+wants 1 env BANYAN_KEY_FILE="$scratch/another" BANYAN_MEMBERS=none "$sum" 5
 shows '"none" is not the handle of a process' err
-wants 1 env BANYAN_KEY=0123456789abcdef BANYAN_LAUNCHER=nobody:0:0 "$sum" 5
+wants 1 env BANYAN_KEY_FILE="$scratch/another" BANYAN_LAUNCHER=nobody:0:0 "$sum" 5
 shows 'banyan run cannot be reached' err

@@ -31,17 +31,17 @@ wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo $BANYAN_ROOT'
 shows "^\[1\] .+:([0-9]+),$(hostname):\1$" out
 ! has '[ ,]localhost:' out || fail "ranks are to meet at localhost"
 
-# The key is in no command line, and all ranks have the same key.
-"$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$BANYAN_KEY; exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
+# The key is in no command line and in no environment, and all ranks have the same key.
+"$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$(cat \$BANYAN_KEY_FILE); exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
 job=$!
 left 2
 has_lines() { [ "$(wc -l <"$scratch/out")" -eq "$1" ]; }
 comes has_lines 2 || fail "the ranks print nothing"
 [ "$(cut -d' ' -f2 "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "different keys"
 key=$(awk 'NR == 1 {print $2}' "$scratch/out")
-[ ${#key} -eq 64 ] || fail "no key"
+[ ${#key} -eq 84 ] || fail "no key"
 seen=0
-for file in /proc/[0-9]*/cmdline; do
+for file in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do
   text=$( (tr '\0' ' ' <"$file") 2>/dev/null || true)
   case $text in
   *run-host*) seen=1 ;;

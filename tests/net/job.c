@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "job_keys.h"
 
 enum { LIMIT_S = 60 };
 
@@ -114,7 +115,7 @@ static _Noreturn void be_rank(struct job *job, int rank, pid_t parent) {
   set_number("BANYAN_RANK", rank);
   set_number("BANYAN_SIZE", job->n);
   setenv("BANYAN_ROOT", job->root, 1);
-  setenv("BANYAN_KEY", "a secret of this test", 1);
+  setenv("BANYAN_KEY", JOB_KEY, 1);
   setenv("BANYAN_DEADLINE", "50", 0);
   setenv("BANYAN_JOIN_DEADLINE", "50", 0);
   setenv("BANYAN_AGENT", "off", 0);

@@ -5,13 +5,14 @@
 . "$BANYAN_SOURCE/tests/machines.sh"
 unset BANYAN_HOST
 secret=$BANYAN_BUILD/tests/net/secret
+key=$("$BANYAN" keys job)
 machine a a
 machine b b
 wire a eth0 10.9.9.1/24 b eth0 10.9.9.2/24
 
 # ranks SETTING-OF-0 SETTING-OF-1: starts a rank on each machine, with a variable each. $codes: their exit codes.
 ranks() {
-  local common="BANYAN_SIZE=2 BANYAN_ROOT=10.9.9.1:29500 BANYAN_KEY=0123456789abcdef BANYAN_JOIN_DEADLINE=6" pid
+  local common="BANYAN_SIZE=2 BANYAN_ROOT=10.9.9.1:29500 BANYAN_KEY=$key BANYAN_JOIN_DEADLINE=6" pid
   # shellcheck disable=SC2086
   on a env $common BANYAN_RANK=0 "$1" timeout 60 "$secret" send >"$scratch/out.0" 2>"$scratch/err.0" &
   pid=$!
@@ -53,4 +54,4 @@ differ() {
 }
 differ BANYAN_ENCRYPT=off BANYAN_ENCRYPT=auto 'the peer encrypts' 'does not encrypt'
 differ BANYAN_ENCRYPT=auto BANYAN_ENCRYPT=off 'does not encrypt' 'accepts only encrypted'
-differ BANYAN_KEY=0123456789abcdef BANYAN_KEY=fedcba9876543210 "another job's key" "another job's key"
+differ "BANYAN_KEY=$key" "BANYAN_KEY=$("$BANYAN" keys job)" "another job's key" "another job's key"

@@ -32,11 +32,13 @@ sent() {
   echo $((at_one + at_two))
 }
 
+key=$("$BANYAN" keys job)
+
 # run CONNECTIONS: sends 8 MiB several times between the two hosts. $a and $b are the bytes that each network carried.
 run() {
   local at_0 at_1 other
   at_0=$(sent 0) at_1=$(sent 1)
-  export BANYAN_SIZE=2 BANYAN_ROOT=10.77.0.1:29777 BANYAN_KEY=secret BANYAN_CONNECTIONS=$1 BANYAN_JOIN_DEADLINE=30
+  export BANYAN_SIZE=2 BANYAN_ROOT=10.77.0.1:29777 BANYAN_KEY=$key BANYAN_CONNECTIONS=$1 BANYAN_JOIN_DEADLINE=30
   BANYAN_RANK=1 BANYAN_HOST=two timeout 120 ip netns exec "$two" "$BANYAN" bench -s 8M --iterations 2 --warmup 0 \
     >"$scratch/other" 2>&1 &
   other=$!

@@ -20,6 +20,7 @@
 #include "control_messages.h"
 #include "handshake.h"
 #include "job.h"
+#include "job_keys.h"
 #include "member.h"
 #include "settings.h"
 
@@ -192,7 +193,7 @@ static int listen_silently(int port, int waiting[4]) {
 }
 
 static void rank_has_another_key(struct job *job, int rank) {
-  setenv("BANYAN_KEY", "the secret of another test", 1);
+  setenv("BANYAN_KEY", OTHER_JOB_KEY, 1);
   rank_joins(job, rank);
 }
 
@@ -291,7 +292,7 @@ static void begin_with_key(const struct job *job, struct player *player, bool he
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   player->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(connect(player->fd, (struct sockaddr *)&to, sizeof to), 0);
-  assert_ok(by_job_keys_derive("a secret of this test", helps, &keys));
+  assert_ok(by_job_keys_derive(JOB_KEY, helps, &keys));
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = 'C' | keys.purpose,
                                          .key = &keys.own,

@@ -13,6 +13,7 @@
 #include "job.h"
 
 #include "handshake.h"
+#include "job_keys.h"
 #include "net_operations.h"
 
 static enum banyan_status add_once(struct banyan_comm *world) {
@@ -176,7 +177,7 @@ static void greet_slowly(int port) {
   struct by_key key;
   uint8_t hello[10] = {0};
   int fd = connect_to(port);
-  must(by_key_derive("a secret of this test", &key));
+  must(by_key_derive(JOB_KEY, &key));
   struct by_handshake_options options = {
       .role = BY_ROLE_CLIENT, .purpose = 'D', .key = &key, .hello = hello, .hello_length = sizeof hello};
   must(by_handshake_init(&handshake, &options));
@@ -196,7 +197,7 @@ static void greet_with_the_helpers_key(int port) {
   uint8_t byte, hello[10] = {[3] = 1, [9] = 1};
   size_t used;
   int fd = connect_to(port);
-  must(by_job_keys_derive("a secret of this test", true, &keys));
+  must(by_job_keys_derive(JOB_KEY, true, &keys));
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = 'D' | keys.purpose,
                                          .key = &keys.own,

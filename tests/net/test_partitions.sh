@@ -36,10 +36,11 @@ make_hosts() { # DIVISION
   done
 }
 begin() { # DIVISION
-  local r
+  local r key
+  key=$("$BANYAN" keys job)
   mkdir "$scratch/$1"
   for r in 0 1 2 3; do
-    env BANYAN_TEST_TOUCH="$scratch/$1" BANYAN_SILENCE=2 BANYAN_TOPOLOGY=off BANYAN_KEY="the key of $1" BANYAN_HOST="h$r" \
+    env BANYAN_TEST_TOUCH="$scratch/$1" BANYAN_SILENCE=2 BANYAN_TOPOLOGY=off BANYAN_KEY="$key" BANYAN_HOST="h$r" \
       BANYAN_RANK="$r" BANYAN_SIZE=4 BANYAN_ROOT=10.67.0.10:18500 \
       ip netns exec "by-$$-$1-$r" "$sum" 20 0.02 15 >"$scratch/$1.$r" 2>"$scratch/$1.$r.err" </dev/null &
     process[$1$r]=$!

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "job.h"
+#include "job_keys.h"
 #include "member_object.h"
 #include "members.h"
 
@@ -437,7 +438,7 @@ static void call_wrongly(struct job *job, int id) {
   struct self self = begin(job, id);
   const char *mine = board->handles[0], *foreign, *handles[] = {mine, NULL, old};
   struct banyan_member *other;
-  struct banyan_options options = {.key = "another job's secret"};
+  struct banyan_options options = {.key = OTHER_JOB_KEY};
   must_fail(BANYAN_ERR_ARGUMENT, try_to_recover(&self, 1));
   must_hold(strstr(banyan_error_text(), "this process is in no group"));
   must_fail(BANYAN_ERR_ARGUMENT, banyan_member_recover(NULL, 1, &self.comm));

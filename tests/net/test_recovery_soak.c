@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "job.h"
+#include "job_keys.h"
 #include "member_object.h"
 
 enum { MOST = 8, HOSTS = 4, HANDLE = 2048, DEATHS = 4096, KILLS = 5, RECOVER_S = 60, HANG_S = 60, LARGE = 1 << 16 };
@@ -129,7 +130,7 @@ static _Noreturn void be_process(int slot, int n, const char *transport, bool pr
   struct slot *mine = &board->slots[slot];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int s = 1; s < 32; s++) signal(s, SIG_DFL);
-  setenv("BANYAN_KEY", "a secret of this test", 1);
+  setenv("BANYAN_KEY", JOB_KEY, 1);
   set_host(slot);
   setenv("BANYAN_TRANSPORT", transport, 1);
   setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1); /* else the last founder may die, see decision 107 */
@@ -196,8 +197,7 @@ static void note_death(const struct run *run, int slot) {
   by_arena_init(&arena);
   uint32_t n = atomic_load(&board->n_dead);
   struct slot *of = &board->slots[slot];
-  if (run->soak.proof && n < DEATHS && atomic_load(&of->published) &&
-      by_key_derive("a secret of this test", &key) == BANYAN_OK &&
+  if (run->soak.proof && n < DEATHS && atomic_load(&of->published) && by_key_derive(JOB_KEY, &key) == BANYAN_OK &&
       by_handle_parse(&key, of->handle, &arena, &handle) == BANYAN_OK) {
     board->dead[n] = handle.fingerprint;
     atomic_store(&board->n_dead, n + 1);

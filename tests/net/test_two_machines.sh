@@ -82,6 +82,7 @@ slurm=(SLURM_NTASKS=2 SLURM_PROCID=% SLURM_JOB_ID=$$ SLURM_STEP_ID=0)
 torch=(WORLD_SIZE=2 RANK=% TORCHELASTIC_RUN_ID=test)
 
 number=0
+key=$("$BANYAN" keys job)
 for names in equal different; do
   for interfaces in one several; do
     number=$((number + 1)) one=a$number two=b$number
@@ -94,11 +95,11 @@ for names in equal different; do
     took "run from rank 1's host, IPv6, $what" by_run "$two" '[fd00:9::1]:1,[fd00:9::2]:1'
     took "run from rank 0's host, names, $what" by_run "$one" first:1,second:1
     took "run from rank 0's host, its own name, $what" by_run "$one" "$(on "$one" hostname):1,10.9.9.2:1"
-    took "Open MPI's variables, IPv4, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=k BANYAN_ROOT=10.9.9.1:7001
-    took "Open MPI's variables, IPv6, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=k "BANYAN_ROOT=[fd00:9::1]:7002"
-    took "Slurm's variables, $what" ranks_meet "${slurm[@]}" BANYAN_KEY=k 'SLURM_STEP_NODELIST=first,second'
-    took "torchrun's variables, IPv4, $what" ranks_meet "${torch[@]}" MASTER_ADDR=10.9.9.1 MASTER_PORT=7003
-    took "torchrun's variables, IPv6, $what" ranks_meet "${torch[@]}" MASTER_ADDR=first6 MASTER_PORT=7004
+    took "Open MPI's variables, IPv4, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=$key BANYAN_ROOT=10.9.9.1:7001
+    took "Open MPI's variables, IPv6, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=$key "BANYAN_ROOT=[fd00:9::1]:7002"
+    took "Slurm's variables, $what" ranks_meet "${slurm[@]}" BANYAN_KEY=$key 'SLURM_STEP_NODELIST=first,second'
+    took "torchrun's variables, IPv4, $what" ranks_meet "${torch[@]}" BANYAN_KEY=$key MASTER_ADDR=10.9.9.1 MASTER_PORT=7003
+    took "torchrun's variables, IPv6, $what" ranks_meet "${torch[@]}" BANYAN_KEY=$key MASTER_ADDR=first6 MASTER_PORT=7004
   done
 done
 
@@ -111,7 +112,7 @@ one=a$number two=b$number
 
 # A name that no server resolves causes no wait.
 for m in "$one" "$two"; do echo 'nameserver 10.8.99.99' >"$scratch/resolv.$m"; done
-took "a name whose server is silent, and an address" ranks_meet "${ompi[@]}" BANYAN_KEY=k \
+took "a name whose server is silent, and an address" ranks_meet "${ompi[@]}" BANYAN_KEY=$key \
   BANYAN_ROOT=nobody.invalid:7010,10.9.9.1:7010
 
 # shows_cause FILE PATTERN CAUSE: checks that the pattern appears while the ranks still try, and prints how soon.
@@ -130,17 +131,17 @@ give_up() {
 # A name that means each machine itself: both sides report this long before the deadline. Slurm's first host has the
 # name that both machines have.
 one=a1 two=b1
-ranks "${slurm[@]}" BANYAN_KEY=k 'SLURM_STEP_NODELIST=node,node'
+ranks "${slurm[@]}" BANYAN_KEY=$key 'SLURM_STEP_NODELIST=node,node'
 shows_cause 1.err 'rank 0 is not reached yet: node:[0-9]+ means 127\.0\.1\.1:[0-9]+, which is this machine itself: cannot connect.*Connection refused' "Slurm's host is this machine itself"
 comes has '1 of 2 ranks joined so far; missing: 1; they must reach node:[0-9]+; still trying' 0.err || fail "rank 0 is silent"
 give_up
 
 # The network between the machines loses everything, and another name is unknown.
-ranks "${ompi[@]}" BANYAN_KEY=k BANYAN_ROOT=10.8.1.2:7005,nobody.invalid:7005
+ranks "${ompi[@]}" BANYAN_KEY=$key BANYAN_ROOT=10.8.1.2:7005,nobody.invalid:7005
 shows_cause 1.err 'rank 0 is not reached yet: nobody.invalid:7005: host .* cannot be looked up.*; cannot connect to 10\.8\.1\.2:7005: ' "an address without a route"
 give_up
 one=a2 two=b2
-ranks "${torch[@]}" MASTER_ADDR=10.8.1.2 MASTER_PORT=7006
+ranks "${torch[@]}" BANYAN_KEY=$key MASTER_ADDR=10.8.1.2 MASTER_PORT=7006
 shows_cause 1.err 'rank 0 is not reached yet: .*10\.8\.1\.2:7007.* no answer' "torchrun's address is of a network that is lost"
 give_up
 
@@ -153,7 +154,7 @@ for r in 0 1; do
 done
 
 # The final error contains the last failure of each attempt.
-ranks "${ompi[@]}" BANYAN_KEY=k BANYAN_ROOT=10.8.1.2:7008,127.0.0.1:7008 BANYAN_JOIN_DEADLINE=2
+ranks "${ompi[@]}" BANYAN_KEY=$key BANYAN_ROOT=10.8.1.2:7008,127.0.0.1:7008 BANYAN_JOIN_DEADLINE=2
 for r in 0 1; do wait "${pids[r]}" && fail "rank $r has met the other"; done
 shows '1 of 2 ranks joined within 2 s; missing: 1; they must reach 10\.8\.1\.2:7008,127\.0\.0\.1:7008' 0.err
 shows 'did not answer within 2 s.*10\.8\.1\.2:7008.*127\.0\.0\.1:7008: Connection refused' 1.err
@@ -162,7 +163,7 @@ shows 'did not answer within 2 s.*10\.8\.1\.2:7008.*127\.0\.0\.1:7008: Connectio
 # loopback.
 machine pod pod
 for r in 0 1; do
-  on pod env BANYAN_RANK=$r BANYAN_SIZE=2 BANYAN_KEY=k BANYAN_ROOT=127.0.0.1:7009 BANYAN_LOG=info timeout 150 \
+  on pod env BANYAN_RANK=$r BANYAN_SIZE=2 BANYAN_KEY=$key BANYAN_ROOT=127.0.0.1:7009 BANYAN_LOG=info timeout 150 \
     unshare --pid --fork --mount-proc "$hello" >"$scratch/$r.out" 2>"$scratch/$r.err" &
   pids[r]=$!
 done

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import importlib
 import os
 import weakref
 from ctypes import byref, c_char_p, c_int, c_void_p
@@ -166,6 +167,8 @@ class Communicator(Calls[Any]):
                  timeline: Optional[str] = None) -> None:
         """`plan` is a built-in's name, a file, or JSON; `topology` what to plan from where there is no plan, a file, a
         short text ("star:4,nic=1g") or "measure"; `timeline` a file that rank 0 writes at the end."""
+        if key is None and rank is None:
+            key = importlib.import_module("banyan.rendezvous").key_of_torchrun(120)
         options = Options(ctypes.sizeof(Options), 0 if rank is None else rank + 1, size or 0, _text(root), _text(key),
                           _text(host), _text(transport), _text(plan), deadline, _text(topology), _text(timeline))
         handle = c_void_p()

@@ -24,7 +24,7 @@ from .comm import Communicator
 from .errors import Aborted, RequestError
 from .library import lib
 from .member import Member
-from .rendezvous import Folder, OfLauncher, OfStore
+from .rendezvous import Folder, OfLauncher, OfStore, store_of_torchrun
 from .state import State
 
 __all__ = ["Folder", "Job", "run"]
@@ -146,7 +146,7 @@ class _Torch:
 
 def _meeting(rendezvous: Any, size: Optional[int], timeout: float) -> Union[OfStore, OfLauncher]:
     if rendezvous is None and "banyan.torch" in sys.modules and "TORCHELASTIC_RUN_ID" in os.environ:
-        rendezvous = sys.modules["banyan.torch"].rendezvous.store_of_torchrun(timeout)
+        rendezvous = store_of_torchrun(timeout)
     if rendezvous is None:
         return OfLauncher(timeout)
     size = size or int(os.environ.get("WORLD_SIZE", 0))

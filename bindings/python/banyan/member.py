@@ -49,7 +49,7 @@ def _interrupted(call: CInterrupted) -> Interrupted:
 class Member:
     """This process, as others reach it to form groups. It has no group at first.
 
-    Needs the job's key, here or in BANYAN_KEY. Call close() at the end, or use it as a context manager: that leaves the
+    Needs the job's key, here or in BANYAN_KEY_FILE. Call close() at the end, or use it as a context manager: that leaves the
     group. Communicators are closed by themselves.
     """
 

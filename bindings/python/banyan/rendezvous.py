@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import importlib
+import logging
 import os
-import secrets
 import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator, List, Optional, Union
 
+from . import job_key
 from .comm import Communicator
 from .errors import Aborted, RequestError
 from .member import Member
@@ -62,14 +65,38 @@ class Folder:
             time.sleep(0.01)
 
 
-def key_of(store: Any, timeout: timedelta) -> str:
-    """The key of a job whose processes change: that of the environment, or one that the store has from whichever process
-    came first."""
-    key = os.environ.get("BANYAN_KEY")
-    if key:
-        return key
+_log = logging.getLogger("banyan")
+
+
+@functools.lru_cache(maxsize=None)
+def _warn_of_store() -> None:
+    _log.warning("the job's key is in its store: whoever can read the store can join the job; BANYAN_KEY_FILE names a file "
+                 "with a key instead")
+
+
+@functools.lru_cache(maxsize=None)
+def store_of_torchrun(timeout: float) -> Any:
+    """The store that torchrun's workers share. It outlives them, so those that are started again get keys of their own."""
+    dist = importlib.import_module("torch.distributed")
+    store, _, _ = next(dist.distributed_c10d.rendezvous("env://", timeout=timedelta(seconds=timeout)))
+    return dist.PrefixStore(f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def key_of_torchrun(timeout: float) -> Optional[str]:
+    """The key of the ranks that torchrun started, which has none for them. None: this is no such rank, or needs none."""
+    env = os.environ
+    if "TORCHELASTIC_RUN_ID" not in env or "BANYAN_RANK" in env or env.get("WORLD_SIZE", "1") == "1":
+        return None
+    return None if job_key.in_environment() else key_of(store_of_torchrun(timeout), timedelta(seconds=timeout))
+
+
+def key_of(store: Any, timeout: timedelta) -> Optional[str]:
+    """The key of a job: one that the store has from whichever process came first. None: the environment has one."""
+    if job_key.in_environment():
+        return None
     if store.add("banyan/key/drawn", 1) == 1:
-        store.set("banyan/key", secrets.token_hex(32))
+        _warn_of_store()
+        store.set("banyan/key", job_key.new())
     store.wait(["banyan/key"], timeout)
     return str(store.get("banyan/key").decode())
 

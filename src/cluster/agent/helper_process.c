@@ -18,10 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+#include "job_key.h"
 #include "localsocket.h"
 #include "log.h"
 
-enum { LINE = 512, KEY = BY_CLUSTER_KEY + sizeof "BANYAN_KEY=" };
+enum { LINE = 512 };
 
 static const uint64_t timeout = 2 * BY_SECOND;
 
@@ -173,8 +175,8 @@ void by_helper_processes_rest(struct by_helper_processes *processes, const char 
 
 /* ---- its start */
 
-/* In the child. The key is in the environment, which others cannot read, unlike the command line. */
-static _Noreturn void become_helper(const char *program, const struct by_cluster_message *help, char *key, pid_t parent,
+/* In the child. The environment names a descriptor with the key. */
+static _Noreturn void become_helper(const char *program, const struct by_cluster_message *help, int key, pid_t parent,
                                     const int ends[2]) {
   sigset_t none;
   sigemptyset(&none);
@@ -182,8 +184,10 @@ static _Noreturn void become_helper(const char *program, const struct by_cluster
   signal(SIGPIPE, SIG_DFL);
   dup2(ends[0], STDOUT_FILENO);
   dup2(ends[1], STDERR_FILENO);
-  putenv(key);
-  char trees[16];
+  char trees[16], place[32];
+  snprintf(place, sizeof place, "/proc/self/fd/%d", key);
+  unsetenv("BANYAN_KEY");
+  if (fcntl(key, F_SETFD, 0) || setenv("BANYAN_KEY_FILE", place, 1)) _exit(127);
   snprintf(trees, sizeof trees, "%u", help->trees ? help->trees : 1);
   const char *arguments[] = {"banyan",     help->server ? "server" : "helper", "--root", help->root, "--name",
                              help->helper, help->server ? "--trees" : NULL,    trees,    NULL};
@@ -194,13 +198,13 @@ static _Noreturn void become_helper(const char *program, const struct by_cluster
 
 static enum banyan_status spawn(struct by_helper_process *process, const struct by_cluster_message *help) {
   int out[2] = {-1, -1}, err[2] = {-1, -1};
-  char key[KEY];
+  int key = -1;
   pid_t parent = getpid();
-  snprintf(key, sizeof key, "BANYAN_KEY=%s", help->key);
+  BY_TRY(by_job_key_share(help->key, &key));
   process->pid = pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) ? -1 : fork();
   if (process->pid == 0) become_helper(process->among->program, help, key, parent, (int[]){out[1], err[1]});
   int reason = errno;
-  explicit_bzero(key, sizeof key);
+  by_close(key);
   if (out[1] >= 0) close(out[1]);
   if (err[1] >= 0) close(err[1]);
   process->out.fd = out[0];

@@ -202,7 +202,7 @@ static const char *keep(struct by_context *context, const char *text) {
 enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *s) {
   struct banyan_options given;
   BY_TRY(by_settings_read(s));
-  if (!options) return BANYAN_OK;
+  if (!options) return by_settings_find_key(s);
   BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
   if (given.rank_plus_1 < 0 || given.size < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment",
@@ -210,7 +210,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
   if (given.size) s->size = given.size;
   if (given.root) s->root = given.root;
-  if (given.key) s->key = given.key;
+  if (given.key) s->key = given.key, s->key_file = NULL;
   if (given.host) s->host = given.host;
   if (given.transport) s->transport = given.transport;
   if (given.plan) s->plan = given.plan;
@@ -218,6 +218,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   if (given.topology) s->topology = given.topology;
   if (given.timeline) s->timeline = given.timeline;
   if (given.deadline != 0) s->deadline = given.deadline;
+  BY_TRY(by_settings_find_key(s));
   return by_settings_check(s);
 }
 
@@ -256,9 +257,9 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   if (!beside && (s->size < 1 || s->rank >= s->size))
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
-  if (s->rank == 0 && !beside) by_settings_warn_of_misspelt();
-  const char **kept[] = {&s->root,     &s->key,      &s->host,  &s->transport, &s->plan, &s->topology, &s->cache,
-                         &s->timeline, &s->switches, &s->agent, &s->manager,   &s->keys, &s->job,      &s->switch_key};
+  if (s->rank == 0 && !beside) by_settings_warn(s);
+  const char **kept[] = {&s->root,     &s->host,  &s->transport, &s->plan, &s->topology, &s->cache,     &s->timeline,
+                         &s->switches, &s->agent, &s->manager,   &s->keys, &s->job,      &s->switch_key};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) *kept[i] = keep(context, *kept[i]);
   context->job.rank = (uint32_t)s->rank;
   context->job.size = context->job.places = (uint32_t)s->size;
@@ -395,6 +396,15 @@ static enum banyan_status join_control(struct by_context *context, const struct 
   return by_control_join(&options, &context->control);
 }
 
+static enum banyan_status connect_to_others(struct by_context *context, const struct by_control_events *events,
+                                            const struct by_job_keys *keys, struct by_member *self) {
+  if (context->job.servers) BY_TRY(open_udp(context));
+  if (context->udp) self->udp_port = (uint32_t)by_udp_port(context->udp);
+  BY_TRY(by_connector_create(&context->job, keys, self,
+                             &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
+  return join_control(context, events, keys, self);
+}
+
 static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
   struct by_member self = {0};
   struct by_job_keys keys;
@@ -410,23 +420,22 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
   if (context->job.role.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->job.settings.root))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
-                   "job's rank 0, and BANYAN_KEY to the job's secret",
+                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key",
                    kind, kind);
   if (!secret || !*secret)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "
-                   "on all ranks",
-                   context->job.size);
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "this job has %u ranks but no key: start it with `banyan run`, or generate one with `banyan keys job "
+        "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
+        context->job.size);
   if (!context->job.settings.root)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
                    context->job.size);
   BY_TRY(by_job_keys_derive(secret, context->job.role.kind != BY_MEMBER_RANK, &keys));
-  if (context->job.servers) BY_TRY(open_udp(context));
-  if (context->udp) self.udp_port = (uint32_t)by_udp_port(context->udp);
-  BY_TRY(by_connector_create(&context->job, &keys, &self,
-                             &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
-  BY_TRY(join_control(context, events, &keys, &self));
+  enum banyan_status status = connect_to_others(context, events, &keys, &self);
+  explicit_bzero(&keys, sizeof keys);
+  BY_TRY(status);
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);
@@ -467,6 +476,7 @@ static void destroy(struct by_context *context) {
   by_progress_fini(&context->progress);
   pthread_mutex_destroy(&context->job.lock);
   pthread_cond_destroy(&context->job.changed);
+  by_settings_wipe_key(&context->job.settings);
   by_arena_fini(&context->job.arena);
   free(context);
 }

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
-
 /* Of every bracket the first number, and all that stands around them: "rack[2-3]n[07,09]-ib" is "rack2n07-ib". */
 enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room) {
   size_t used = 0;
@@ -22,9 +20,20 @@ enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room)
   return used ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "'%s' is no list of hosts", list);
 }
 
+static bool is_set(const char *name) {
+  const char *text = getenv(name);
+  return text && *text;
+}
+
+static bool is_equal(const char *one, const char *other) {
+  const char *a = getenv(one), *b = getenv(other);
+  return a && b && *a && !strcmp(a, b);
+}
+
 /* torchrun keeps MASTER_PORT for its own store; the next one is ours. */
 static enum banyan_status from_torchrun(struct by_settings *s) {
-  const char *address = getenv("MASTER_ADDR"), *port_text = getenv("MASTER_PORT"), *run = getenv("TORCHELASTIC_RUN_ID");
+  const char *address = getenv("MASTER_ADDR"), *port_text = getenv("MASTER_PORT");
+  const char *run = getenv("TORCHELASTIC_RUN_ID"), *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
   long port = 0;
   if (!address || !port_text) return BANYAN_OK;
   BY_TRY(by_parse_int("MASTER_PORT", port_text, 1, 65534, &port));
@@ -32,17 +41,13 @@ static enum banyan_status from_torchrun(struct by_settings *s) {
     snprintf(s->root_text, sizeof s->root_text, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld", address, port + 1);
     s->root = s->root_text;
   }
-  if (!s->key && run) {
-    snprintf(s->key_text, sizeof s->key_text, "torchrun:%s:%s:%ld", run, address, port);
-    s->key = s->key_text;
-    if (s->rank == 0)
-      by_info("communicator",
-              "the job's key is made of torchrun's run id, which others may guess: set BANYAN_KEY on shared networks");
-  }
+  if (run && is_equal("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
+    snprintf(s->local_id, sizeof s->local_id, "torchrun %.100s %ld %.20s", run, port,
+             restarts ? restarts : ""); /* workers that are started again have another key */
   return BANYAN_OK;
 }
 
-/* srun hands the environment on, so BANYAN_KEY needs only to be set before it. */
+/* srun hands the environment on, so BANYAN_KEY_FILE needs only to be set before it. */
 static enum banyan_status from_slurm(struct by_settings *s) {
   const char *list = getenv("SLURM_STEP_NODELIST"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
   char host[200];
@@ -54,16 +59,6 @@ static enum banyan_status from_slurm(struct by_settings *s) {
   snprintf(s->root_text, sizeof s->root_text, "%s:%lu", host, port);
   s->root = s->root_text;
   return BANYAN_OK;
-}
-
-static bool is_set(const char *name) {
-  const char *text = getenv(name);
-  return text && *text;
-}
-
-static bool is_equal(const char *one, const char *other) {
-  const char *a = getenv(one), *b = getenv(other);
-  return a && b && *a && !strcmp(a, b);
 }
 
 /* Many programs use RANK and WORLD_SIZE: with these two, they are meant for ranks that are to meet. */

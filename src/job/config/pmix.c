@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "descriptor.h"
-#include "handshake.h"
 #include "interface.h"
+#include "job_key.h"
 #include "log.h"
 #include "socket.h"
 
@@ -48,11 +48,11 @@ static bool load(struct library *l) {
 static enum banyan_status choose(const struct by_settings *s, char *out, size_t room) {
   struct by_address bound = {0};
   int fd = -1;
-  char key[BY_KEY_TEXT], places[PLACES];
+  char key[BY_JOB_KEY_TEXT], places[PLACES];
   BY_TRY(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &bound));
   by_close(fd);
   BY_TRY(by_interface_offer(s->iface, by_address_port(&bound), places, sizeof places));
-  BY_TRY(by_key_random(key));
+  BY_TRY(by_job_key_create(key));
   snprintf(out, room, "%s %s", places, key);
   return BANYAN_OK;
 }
@@ -86,9 +86,9 @@ static enum banyan_status await_fence(double seconds) {
   if (!ended)
     return by_fail(BANYAN_ERR_TIMEOUT,
                    "not all ranks came to meet through PMIx within %g s; were all of them started, without BANYAN_ROOT "
-                   "and BANYAN_KEY?",
+                   "and BANYAN_KEY_FILE?",
                    seconds);
-  return well ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "PMIx failed; set BANYAN_ROOT and BANYAN_KEY instead");
+  return well ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "PMIx failed; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
 }
 
 /* Until all ranks have put their values, which come to all with it. */
@@ -100,12 +100,12 @@ static enum banyan_status meet_all(const struct library *l, double seconds) {
   pmix_status_t begun = l->fence(NULL, 0, &info, 1, fence_ended, NULL);
   if (begun == PMIX_OPERATION_SUCCEEDED) return BANYAN_OK;
   if (begun != PMIX_SUCCESS)
-    return by_fail(BANYAN_ERR_SYSTEM, "PMIx has no fence; set BANYAN_ROOT and BANYAN_KEY instead");
+    return by_fail(BANYAN_ERR_SYSTEM, "PMIx has no fence; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
   return await_fence(seconds);
 }
 
 static enum banyan_status get(const struct library *l, const pmix_proc_t *root, double seconds, struct by_settings *s) {
-  char meet[PLACES], key[BY_KEY_TEXT];
+  char meet[PLACES], key[BY_JOB_KEY_TEXT];
   pmix_value_t *got = NULL;
   pmix_info_t info;
   memset(&info, 0, sizeof info);
@@ -113,8 +113,8 @@ static enum banyan_status get(const struct library *l, const pmix_proc_t *root, 
   info.value.type = PMIX_INT;
   info.value.data.integer = (int)seconds + 1;
   if (l->get(root, "banyan.meet", &info, 1, &got) != PMIX_SUCCESS || !got || got->type != PMIX_STRING)
-    return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
-  bool whole = sscanf(got->data.string, "%255s %64s", meet, key) == 2;
+    return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
+  bool whole = sscanf(got->data.string, "%255s %84s", meet, key) == 2;
   free(got->data.string);
   free(got);
   if (!whole) return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
@@ -133,7 +133,7 @@ static enum banyan_status exchange(const struct library *l, struct by_settings *
     BY_TRY(choose(s, text, sizeof text));
     pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
     if (l->put(PMIX_GLOBAL, "banyan.meet", &value) != PMIX_SUCCESS || l->commit() != PMIX_SUCCESS)
-      return by_fail(BANYAN_ERR_SYSTEM, "PMIx took no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
+      return by_fail(BANYAN_ERR_SYSTEM, "PMIx took no meeting point; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
   }
   BY_TRY(meet_all(l, s->join_deadline));
   return get(l, &root, s->join_deadline, s);
@@ -173,7 +173,9 @@ enum banyan_status by_pmix_read(struct by_settings *s) {
   pthread_mutex_unlock(&once);
   if (status != BANYAN_OK || !has_met) return status;
   if (!s->root) s->root = met.root;
-  if (!s->key) s->key = met.key;
+  if (s->key) return BANYAN_OK;
+  memcpy(s->key_text, met.key_text, sizeof s->key_text);
+  s->key = s->key_text;
   return BANYAN_OK;
 }
 #else

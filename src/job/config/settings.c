@@ -10,6 +10,7 @@
 #include "address.h"
 #include "cluster_message.h"
 #include "engine.h"
+#include "job_key.h"
 #include "log.h"
 #include "plan_ways.h"
 #include "policy.h"
@@ -34,7 +35,10 @@ static const struct setting table[] = {
     {"BANYAN_SIZE", NUMBER, AT(size), NULL, "number of ranks of the job"},
     {"BANYAN_ROOT", TEXT, AT(root), NULL,
      "host:port where rank 0 listens; of several, \"10.0.0.1:29500,alpha:29500\", all are tried"},
-    {"BANYAN_KEY", TEXT, AT(key), NULL, "the job's secret; a rank with another one is rejected"},
+    {"BANYAN_KEY_FILE", TEXT, AT(key_file), NULL,
+     "file with the job's key, of `banyan keys job`; a rank with another key is rejected"},
+    {"BANYAN_KEY", TEXT, AT(key), NULL,
+     "the key itself, where there can be no file: all processes of this user see it"},
     {"BANYAN_ENCRYPT", TEXT, AT(encrypt), "auto",
      "auto: connections between hosts are encrypted; always: those inside a host, too; off: none; the same in all "
      "processes"},
@@ -336,6 +340,24 @@ enum banyan_status by_settings_read(struct by_settings *out) {
   return by_settings_check(out);
 }
 
+enum banyan_status by_settings_find_key(struct by_settings *s) {
+  if (!s->key_file && !s->key) return by_local_key_find(s);
+  if (s->key && s->key_file)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "BANYAN_KEY and BANYAN_KEY_FILE are both set: unset BANYAN_KEY to use the file");
+  if (s->key)
+    snprintf(s->key_text, sizeof s->key_text, "%s", s->key); /* one that is cut is no key */
+  else
+    BY_TRY(by_job_key_read(s->key_file, s->key_text));
+  s->key = s->key_text;
+  return BANYAN_OK;
+}
+
+void by_settings_wipe_key(struct by_settings *s) {
+  explicit_bzero(s->key_text, sizeof s->key_text);
+  s->key = NULL;
+}
+
 /* Variables that others read: the log, and programs that choose a device. */
 static const char *const known_elsewhere[] = {"BANYAN_LOG", "BANYAN_LOCAL_RANK", "BANYAN_LOCAL_SIZE", "BANYAN_LAUNCHER",
                                               "BANYAN_MEMBERS"};
@@ -356,13 +378,22 @@ const char *by_settings_suggest(const char *variable) {
   return near ? near - PREFIX : NULL;
 }
 
-void by_settings_warn_of_misspelt(void) {
+static void warn_of_misspelt(void) {
   for (char **e = environ; *e; e++) {
     const char *near = by_settings_suggest(*e);
     if (near)
       by_warn("communicator", "%.*s is no variable of Banyan's and has no effect; did you mean %s?",
               (int)strcspn(*e, "="), *e, near);
   }
+}
+
+void by_settings_warn(const struct by_settings *settings) {
+  warn_of_misspelt();
+  const char *shown = getenv("BANYAN_KEY");
+  if (settings->key && shown && !strcmp(settings->key, shown))
+    by_warn("communicator",
+            "the job's key is in the environment (BANYAN_KEY), where every process of this user can read "
+            "it; BANYAN_KEY_FILE names a file instead");
 }
 
 void by_settings_print(struct by_text *text) {

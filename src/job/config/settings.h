@@ -19,7 +19,8 @@ struct by_control_choice {
 struct by_settings {
   long rank, size;                    /* -1: unknown */
   const char *root;                   /* NULL: unknown */
-  const char *key;                    /* NULL: none */
+  const char *key;                    /* NULL: none, or in the file */
+  const char *key_file;               /* NULL: none */
   const char *encrypt;                /* see by_encryption_of */
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */
@@ -38,6 +39,7 @@ struct by_settings {
   const char *socket_buffer;          /* bytes; 0: the kernel tunes it */
   const char *connections;            /* of a link, 1 .. BY_LANES */
   const char *source;                 /* where rank and size came from, for messages */
+  char local_id[160];                 /* what only this job has, where all its ranks run on this host; "": unknown */
   bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
   const char *quorum;                 /* see by_quorum_rule_parse */
   double deadline;                    /* seconds */
@@ -45,7 +47,7 @@ struct by_settings {
   double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
-  char root_text[300], key_text[400]; /* where a launcher's values had to be put together */
+  char root_text[300], key_text[100]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */
@@ -69,6 +71,11 @@ struct by_settings {
  * and MPICH set. What is set but empty counts as not set. Strings are borrowed
  * from the environment. */
 BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
+/* Copies the key into this struct: as it was given, from its file, or as by_local_key_find has it. BANYAN_ERR_ARGUMENT:
+ * both a key and a file are given. */
+BANYAN_CHECK enum banyan_status by_settings_find_key(struct by_settings *settings);
+/* Forgets the key, and overwrites it. */
+void by_settings_wipe_key(struct by_settings *settings);
 /* Whether the values are possible. by_settings_read calls it. */
 BANYAN_CHECK enum banyan_status by_settings_check(const struct by_settings *settings);
 /* "auto", "tree", "tree:4", "ring" or "star". */
@@ -76,8 +83,8 @@ BANYAN_CHECK enum banyan_status by_control_choice_parse(const char *text, struct
 /* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
  * but near to one; else NULL. */
 const char *by_settings_suggest(const char *variable);
-/* Logs a warning for each variable that has a suggestion. */
-void by_settings_warn_of_misspelt(void);
+/* Logs a warning for each variable that has a suggestion, and where the environment has the key itself. */
+void by_settings_warn(const struct by_settings *settings);
 /* What BANYAN_TRANSPORT may be: as choices of an option, and each by its place among them; NULL: there is none. */
 #define BY_TRANSPORT_CHOICES "auto|shm|tcp"
 const char *by_transport_at(int place);
@@ -106,6 +113,9 @@ BANYAN_CHECK enum banyan_status by_launcher_read(struct by_settings *settings);
  * under PMIx is no error, nor is nothing being unknown: nothing changes. Blocks
  * until all ranks came, or the join deadline passes. */
 BANYAN_CHECK enum banyan_status by_pmix_read(struct by_settings *settings);
+/* The key of a job whose ranks all run on this host, where it has none: rank 0 generates it. The others wait for it,
+ * until the join deadline passes. */
+BANYAN_CHECK enum banyan_status by_local_key_find(struct by_settings *settings);
 /* The first host of a Slurm node list: "node[07-09,12]-ib,gpu3" gives "node07-ib". */
 BANYAN_CHECK enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room);
 

@@ -201,5 +201,6 @@ void by_connector_destroy(struct by_connector *connector) {
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->requests);
+  explicit_bzero(&connector->keys, sizeof connector->keys);
   free(connector);
 }

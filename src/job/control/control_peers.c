@@ -233,6 +233,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
   by_repeats_flush(&peers->rejected, "control", INFINITY);
   free(peers->of_process);
   free(peers->states);
+  explicit_bzero(&peers->keys, sizeof peers->keys);
 }
 
 /* ---- sending */

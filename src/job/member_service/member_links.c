@@ -486,5 +486,6 @@ void by_member_links_destroy(struct by_member_links *links) {
       free_peer(peer);
     }
   by_loop_cancel_timer(&links->idle);
+  explicit_bzero(&links->keys, sizeof links->keys);
   free(links);
 }

@@ -417,6 +417,7 @@ void by_member_service_release(struct by_member_service *service) {
   pthread_mutex_destroy(&service->beginning);
   pthread_mutex_destroy(&service->lock);
   pthread_cond_destroy(&service->changed);
+  explicit_bzero(&service->keys, sizeof service->keys);
   free(service);
 }
 

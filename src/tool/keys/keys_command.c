@@ -11,6 +11,7 @@
 #include "certificate.h"
 #include "commands.h"
 #include "fail.h"
+#include "job_key.h"
 #include "text.h"
 
 enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
@@ -138,15 +139,16 @@ static const struct by_option options[] = {
            "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid "
            "longer than its authority"),
     BY_INT("within", 0, within, "N", 0, MOST_DAYS, "with renew: renew what expires within N days; default 30"),
-    BY_FLAG("force", 'f', force, "with init and make: replace existing files"),
+    BY_FLAG("force", 'f', force, "with init, make and job: replace existing files"),
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan keys",
-    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME",
+    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME | job [FILE]",
     .about = "Creates the certificates with which manager, agents and jobs of a cluster\n"
              "authenticate each other. Peers without a certificate get no answer.\n"
+             "Also generates the key that the processes of one job share.\n"
              "\n"
              "  init    create a new authority: ca.crt, which every host needs, and ca.key,\n"
              "          which signs, and should exist on one machine only\n"
@@ -161,6 +163,9 @@ static const struct by_command command = {
              "  revoke  revoke all certificates that were made for NAME (or the one in a file,\n"
              "          such as ./agent-h1.pem): ca.crl lists them; copy it to every host, the\n"
              "          manager's first. Then create new ones if NAME needs them\n"
+             "  job     generate a key for a job, in a new file that only its owner can read, or\n"
+             "          on standard output: BANYAN_KEY_FILE names the file on every host.\n"
+             "          `banyan run` does this by itself\n"
              "\n"
              "Manager and agents notice changed files within 10 s, and at once on SIGHUP.\n"
              "\n"
@@ -172,7 +177,7 @@ static const struct by_command command = {
     .options = options,
     .least_operands = 1,
     .most_operands = 3,
-    .missing = "name an action: init, make, show, renew or revoke",
+    .missing = "name an action: init, make, show, renew, revoke or job",
 };
 
 static long days_of(const struct keys_options *asked, long usual) {
@@ -357,6 +362,24 @@ static enum banyan_status revoke_named(const struct keys_options *asked, char **
   return by_keys_revoke(asked->folder, role, operands[1], time(NULL));
 }
 
+static enum banyan_status make_job_key(const struct keys_options *asked, char **operands) {
+  char key[BY_JOB_KEY_TEXT];
+  struct by_text text;
+  by_text_init(&text);
+  BY_TRY(by_job_key_create(key));
+  by_text_add(&text, "%s\n", key);
+  enum banyan_status status = BANYAN_OK;
+  if (text.failed)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a key");
+  else if (operands[0])
+    status = by_key_file_write(operands[0], &text, 0600, asked->force);
+  else
+    fputs(by_text_get(&text), stdout);
+  explicit_bzero(key, sizeof key);
+  by_certificate_wipe(&text);
+  return status;
+}
+
 static const struct action {
   const char *name;
   enum banyan_status (*run)(const struct keys_options *asked, char **operands);
@@ -369,6 +392,7 @@ static const struct action {
     {"show", show, 0, 0, "", NULL},
     {"renew", renew, 0, 0, "days within", NULL},
     {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
+    {"job", make_job_key, 0, 1, "force", NULL},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
@@ -377,7 +401,7 @@ static int unknown_action(const char *name) {
   const char *names[ACTIONS];
   for (int i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
   const char *near = by_suggest(name, names, ACTIONS);
-  return by_options_misuse(&command, "\"%s\" is not one of init, make, show, renew and revoke%s%s%s", name,
+  return by_options_misuse(&command, "\"%s\" is not one of init, make, show, renew, revoke and job%s%s%s", name,
                            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 

@@ -349,6 +349,7 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
   e->look_at = options->hostfile || e->offers ? now() + look : UINT64_MAX;
   if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
   if (by_job_keys_derive(key, false, &keys) == BANYAN_OK) e->key = keys.own;
+  explicit_bzero(&keys, sizeof keys);
   if (!read_hosts(e)) { /* it could a moment ago */
     e->hosts = by_cli_zeroed(1, sizeof *e->hosts);
     by_hosts_init(&e->hosts->hosts);
@@ -371,6 +372,7 @@ void by_elastic_destroy(struct by_elastic *e) {
   for (size_t i = 0; i < e->n_avoided; i++) free(e->avoided[i].name);
   free(e->avoided);
   free(e->local);
+  explicit_bzero(&e->key, sizeof e->key);
   free(e);
 }
 

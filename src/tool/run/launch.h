@@ -73,7 +73,7 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts);
 
 /* ---- what ranks get: launch_setup.c */
 
-/* The variables every rank of a job gets from the launcher: BANYAN_* of this process, a fresh BANYAN_KEY, and what was
+/* The variables every rank of a job gets from the launcher: BANYAN_* of this process, a fresh key, and what was
  * asked for. Later ones win. */
 struct by_job_environment {
   char **items; /* "NAME=value"; ends with NULL */
@@ -84,7 +84,9 @@ struct by_job_environment {
 enum banyan_status by_job_environment_init(struct by_job_environment *environment);
 /* "NAME=value" as it is. */
 void by_job_environment_copy(struct by_job_environment *environment, const char *text);
-/* "NAME=value", or "NAME" for this process's value (nothing where it has none). */
+/* "NAME=value", or "NAME" for this process's value (nothing where it has none). Of BANYAN_KEY_FILE, the file is read
+ * now.
+ */
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text);
 /* Nothing where `value` is NULL. */
 void by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value);

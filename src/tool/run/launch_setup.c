@@ -221,14 +221,33 @@ void by_job_environment_set(struct by_job_environment *environment, const char *
   if (value) append_variable(environment, by_cli_print("%s=%s", name, value));
 }
 
+static bool is_variable(const char *text, const char *name) {
+  size_t length = strlen(name);
+  return !strncmp(text, name, length) && (!text[length] || text[length] == '=');
+}
+
+/* Hosts get the key itself, and pass it on to ranks without showing it. */
+static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
+  char key[BY_JOB_KEY_TEXT];
+  const char *value = strchr(text, '=');
+  value = value ? value + 1 : getenv(text);
+  if (!value || !*value) return BANYAN_OK;
+  BY_TRY(by_job_key_read(value, key));
+  by_job_environment_set(environment, "BANYAN_KEY", key);
+  explicit_bzero(key, sizeof key);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
-  char key[BY_KEY_TEXT];
+  char key[BY_JOB_KEY_TEXT];
   *environment = (struct by_job_environment){0};
   for (char **e = environ; *e; e++)
-    if (!strncmp(*e, "BANYAN_", 7) && strncmp(*e, "BANYAN_LAUNCHER=", 16) != 0)
+    if (!strncmp(*e, "BANYAN_", 7) && !is_variable(*e, "BANYAN_LAUNCHER") && !is_variable(*e, "BANYAN_KEY") &&
+        !is_variable(*e, "BANYAN_KEY_FILE"))
       by_job_environment_copy(environment, *e);
-  BY_TRY(by_key_random(key));
+  BY_TRY(by_job_key_create(key));
   by_job_environment_set(environment, "BANYAN_KEY", key);
+  explicit_bzero(key, sizeof key);
   return BANYAN_OK;
 }
 
@@ -237,6 +256,11 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
   if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
     return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
                    text);
+  if (is_variable(text, "BANYAN_KEY_FILE")) return add_key(environment, text);
+  if (is_variable(text, "BANYAN_KEY") && text[name])
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "-x BANYAN_KEY=...: everybody on this host sees command lines; put the key in a "
+                   "file, and give -x BANYAN_KEY_FILE=FILE");
   if (text[name])
     by_job_environment_copy(environment, text);
   else
@@ -245,7 +269,11 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
 }
 
 void by_job_environment_fini(struct by_job_environment *environment) {
-  for (size_t i = 0; i < environment->count; i++) free(environment->items[i]);
+  for (size_t i = 0; i < environment->count; i++) {
+    if (is_variable(environment->items[i], "BANYAN_KEY"))
+      explicit_bzero(environment->items[i], strlen(environment->items[i]));
+    free(environment->items[i]);
+  }
   free(environment->items);
 }
 

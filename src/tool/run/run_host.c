@@ -18,8 +18,10 @@
 
 #include "clock.h"
 #include "commands.h"
+#include "descriptor.h"
 #include "host_directory.h"
 #include "interface.h"
+#include "job_key.h"
 #include "launch_io.h"
 #include "log.h"
 #include "preemption.h"
@@ -42,6 +44,8 @@ struct elastic_place {
   int local;
 };
 
+static const char key_name[] = "BANYAN_KEY=";
+static int key_fd = -1;     /* has the job's key, for the ranks */
 static struct rlimit files; /* the limit as it was found, which ranks get back */
 
 static void set_number(const char *name, int number) {
@@ -50,8 +54,14 @@ static void set_number(const char *name, int number) {
   setenv(name, text, 1);
 }
 
+/* In the child. Its environment, which it cannot hide later, only names this process's descriptor of the key: programs
+ * that start the rank may close what they inherit. */
 static void set_environment(const struct by_host_job *job, int index, const struct elastic_place *elastic, int starts) {
-  for (char **e = job->environment; *e; e++) putenv(*e);
+  unsetenv("BANYAN_KEY");
+  unsetenv("BANYAN_KEY_FILE");
+  for (char **e = job->environment; *e; e++)
+    if (strncmp(*e, key_name, strlen(key_name)) != 0) putenv(*e);
+  if (key_fd >= 0) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fd));
   set_number("BANYAN_RANK", job->first + index);
   set_number("BANYAN_SIZE", job->size);
   set_number("BANYAN_LOCAL_RANK", elastic->local + index);
@@ -288,11 +298,24 @@ static enum banyan_status restart(struct host *host, const struct by_launch_fram
   return BANYAN_OK;
 }
 
+/* Takes the key out of what the ranks' environment will be. */
+static enum banyan_status keep_key(const struct by_host_job *job) {
+  char *text = NULL;
+  for (char **e = job->environment; *e; e++)
+    if (!strncmp(*e, key_name, strlen(key_name))) text = *e + strlen(key_name);
+  if (!text) return BANYAN_OK;
+  enum banyan_status status = by_job_key_share(text, &key_fd);
+  for (char **e = job->environment; *e; e++)
+    if (!strncmp(*e, key_name, strlen(key_name))) explicit_bzero(*e + strlen(key_name), strlen(*e) - strlen(key_name));
+  return status;
+}
+
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
   host->in.payload = NULL;
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
+  BY_TRY(keep_key(&host->job));
   size_t n = (size_t)host->job.ranks;
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
   if (host->is_elastic) BY_TRY(open_directory(host));
@@ -433,6 +456,7 @@ int by_cli_run_host(int argc, char **argv) {
   by_host_directory_destroy(host.directory);
   by_preemption_fini(&host.preemption);
   by_cli_close(&host.held);
+  if (key_fd >= 0) by_close(key_fd);
   by_pipe_fini(&host.in);
   by_pipe_fini(&host.out);
   by_host_job_fini(&host.job);

@@ -62,7 +62,9 @@ def _given(options: Optional[Options]) -> Dict[str, Any]:
 
 def _join(store: Any, rank: int, size: int, timeout: Any, given: Dict[str, str]) -> Any:
     if size > 1 and not rendezvous.of_launcher(rank, size):
-        given["root"], given["key"] = rendezvous.meet(store, rank, size, timeout)
+        given["root"], key = rendezvous.meet(store, rank, size, timeout)
+        if key:
+            given["key"] = key
     return _extension.join(rank, size, seconds(timeout), given)
 
 
@@ -87,7 +89,9 @@ def _create(options: Any, group_options: Optional[Options] = None) -> Any:
         raise ValueError("only the first group can be reconfigured")
     if changes:
         if "key" not in given:
-            given["key"] = key_of(options.store, timedelta(seconds=seconds(options.timeout)))
+            key = key_of(options.store, timedelta(seconds=seconds(options.timeout)))
+            if key:
+                given["key"] = key
         return _extension.without_members(rank, size, seconds(options.timeout), given)
     if ranks and dist.is_initialized() and supports_reconfigure() and world is None:
         raise RuntimeError("the first group has no members yet: reconfigure it before new_group")
@@ -98,7 +102,7 @@ def _create(options: Any, group_options: Optional[Options] = None) -> Any:
 
 def init_without_members(key: Optional[str] = None, timeout: float = 600) -> None:
     """Makes the first group for processes that change. It has no members until reconfigure() or adopt() is called. The
-    key is the job's, by default BANYAN_KEY. `timeout` is the deadline of each call, in seconds."""
+    key is the job's, by default that of BANYAN_KEY_FILE. `timeout` is the deadline of each call, in seconds."""
     dist.init_process_group("banyan", store=dist.HashStore(), rank=0, world_size=1, timeout=timedelta(seconds=timeout),
                             pg_options=Options(reconfigure=True, key=key))
 

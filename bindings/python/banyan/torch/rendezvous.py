@@ -7,10 +7,12 @@ import os
 import secrets
 import socket
 import struct
-from datetime import timedelta
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import torch.distributed as dist
+
+from .. import job_key
+from ..rendezvous import key_of
 
 _LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 _MOST_ADDRESSES = 8
@@ -22,7 +24,7 @@ def of_launcher(rank: int, size: int) -> bool:
     meant for the group."""
     env = os.environ
     return (env.get("BANYAN_RANK") == str(rank) and env.get("BANYAN_SIZE") == str(size) and bool(env.get("BANYAN_ROOT"))
-            and bool(env.get("BANYAN_KEY")))
+            and job_key.in_environment())
 
 
 def set_environment() -> None:
@@ -108,8 +110,8 @@ def _places(alone: bool) -> str:
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts)
 
 
-def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
-    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has published them. torchrun's store
+def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[str]]:
+    """Addresses and key of the job, by the store of the group. The key is None where the environment has one. Blocks until rank 0 has published them. torchrun's store
     outlives workers that it starts again, which must not find what was there before."""
     place = f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     store.set(f"{place}/network/{rank}", _network(rank))
@@ -117,13 +119,6 @@ def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
         keys = [f"{place}/network/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
-        store.set(f"{place}/root", f"{_places(alone)} {secrets.token_hex(32)}")
+        store.set(f"{place}/root", _places(alone))
     store.wait([f"{place}/root"], timeout)
-    root, key = store.get(f"{place}/root").decode().split(" ")
-    return root, key
-
-
-def store_of_torchrun(timeout: float) -> Any:
-    """The store that torchrun's workers share. It outlives them, so those that are started again get keys of their own."""
-    store, _, _ = next(dist.distributed_c10d.rendezvous("env://", timeout=timedelta(seconds=timeout)))
-    return dist.PrefixStore(f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    return store.get(f"{place}/root").decode(), key_of(dist.PrefixStore(place, store), timeout)

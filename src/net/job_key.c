@@ -1,0 +1,145 @@
+#include "job_key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+
+enum { BYTES = 32, IDENTIFIER = 4, MOST_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
+
+static const char prefix[] = "banyan_key_", digits[] = "0123456789abcdef";
+
+static void print_hex(const uint8_t *bytes, size_t n, char *out) {
+  for (size_t i = 0; i < n; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+/* The 8 digits of the identifier of a key, whose digits are at `key`. */
+static enum banyan_status identify(const char *key, char *out) {
+  char text[sizeof prefix - 1 + 2 * BYTES];
+  uint8_t hash[EVP_MAX_MD_SIZE];
+  memcpy(text, prefix, sizeof prefix - 1);
+  memcpy(text + sizeof prefix - 1, key, 2 * BYTES);
+  int done = EVP_Digest(text, sizeof text, hash, NULL, EVP_sha256(), NULL);
+  OPENSSL_cleanse(text, sizeof text);
+  if (done != 1) return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
+  print_hex(hash, IDENTIFIER, out);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_job_key_create(char *out) {
+  uint8_t bytes[BYTES];
+  if (RAND_bytes(bytes, sizeof bytes) != 1)
+    return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for the job's key");
+  strcpy(out, prefix);
+  print_hex(bytes, sizeof bytes, out + DIGITS_AT);
+  OPENSSL_cleanse(bytes, sizeof bytes);
+  out[IDENTIFIER_AT - 1] = '_';
+  return identify(out + DIGITS_AT, out + IDENTIFIER_AT);
+}
+
+static bool is_generated(const char *text) {
+  return strlen(text) == BY_JOB_KEY_TEXT - 1 && !strncmp(text, prefix, sizeof prefix - 1) &&
+         strspn(text + DIGITS_AT, digits) == 2 * BYTES && text[IDENTIFIER_AT - 1] == '_' &&
+         strspn(text + IDENTIFIER_AT, digits) == 2 * IDENTIFIER;
+}
+
+enum banyan_status by_job_key_check(const char *text) {
+  char identifier[2 * IDENTIFIER + 1];
+  if (!is_generated(text))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "the job's key is not a generated one: others could guess it from a recorded connection. Generate a "
+                   "key with `banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes");
+  BY_TRY(identify(text + DIGITS_AT, identifier));
+  if (!strcmp(identifier, text + IDENTIFIER_AT)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "the job's key is damaged, as its last %d digits show: copy it again from `banyan keys job`",
+                 2 * IDENTIFIER);
+}
+
+bool by_key_is_for_helpers(const char *text) {
+  return strncmp(text, BY_HELPER_KEY_PREFIX, strlen(BY_HELPER_KEY_PREFIX)) == 0;
+}
+
+enum banyan_status by_helper_key_check(const char *text) {
+  size_t n = BY_HELPER_KEY_TEXT - 1;
+  if (strlen(text) == n && strspn(text + strlen(BY_HELPER_KEY_PREFIX), digits) == 2 * BYTES) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "the key for helpers is damaged: there are %d hexadecimal digits behind \"" BY_HELPER_KEY_PREFIX "\"",
+                 2 * BYTES);
+}
+
+/* ---- files */
+
+enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) {
+  bool found = false;
+  for (const char *line = text, *end = text + length, *next; line < end; line = next + 1) {
+    next = memchr(line, '\n', (size_t)(end - line));
+    if (!next) next = end;
+    size_t n = (size_t)(next - line);
+    if (n && line[n - 1] == '\r') n--;
+    if (!n || *line == '#') continue;
+    if (found) return by_fail(BANYAN_ERR_PARSE, "there is more than one line with a key");
+    if (n >= BY_JOB_KEY_TEXT || memchr(line, '\0', n)) return by_job_key_check("");
+    memcpy(out, line, n);
+    out[n] = '\0';
+    found = true;
+  }
+  if (!found) return by_fail(BANYAN_ERR_PARSE, "there is no key; generate one with `banyan keys job FILE`");
+  return by_key_is_for_helpers(out) ? by_helper_key_check(out) : by_job_key_check(out);
+}
+
+static enum banyan_status read_opened(int fd, char *out) {
+  char text[MOST_FILE + 1];
+  struct stat file;
+  size_t length = 0;
+  ssize_t n = 0;
+  if (fstat(fd, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read it");
+  if (!S_ISREG(file.st_mode)) return by_fail(BANYAN_ERR_ARGUMENT, "this is no file");
+  if (file.st_uid != geteuid() && file.st_uid != 0)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "user %u owns this file, and could read and replace the key; copy it to a file of "
+                   "user %u",
+                   (unsigned)file.st_uid, (unsigned)geteuid());
+  if (file.st_mode & 077)
+    return by_fail(
+        BANYAN_ERR_AUTH,
+        "others may read or change this key (mode %03o): run `chmod 600` on it, and generate another one with "
+        "`banyan keys job` if they could have read it",
+        (unsigned)file.st_mode & 0777);
+  while (length < sizeof text && (n = read(fd, text + length, sizeof text - length)) > 0) length += (size_t)n;
+  int reason = errno;
+  enum banyan_status status = n < 0                ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read it")
+                              : length > MOST_FILE ? by_fail(BANYAN_ERR_PARSE, "it has more than %d bytes", MOST_FILE)
+                                                   : by_job_key_parse(text, length, out);
+  OPENSSL_cleanse(text, sizeof text);
+  return status;
+}
+
+enum banyan_status by_job_key_read(const char *path, char *out) {
+  int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the key file %s", path);
+  enum banyan_status status = read_opened(fd, out);
+  by_close(fd);
+  return status == BANYAN_OK ? status : by_fail_within(status, "key file %s", path);
+}
+
+enum banyan_status by_job_key_share(const char *text, int *fd) {
+  size_t length = strlen(text);
+  *fd = BY_DESCRIPTOR(memfd_create("banyan-key", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  bool made = *fd >= 0 && write(*fd, text, length) == (ssize_t)length && !fchmod(*fd, 0400) &&
+              !fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+  if (made) return BANYAN_OK;
+  int reason = errno;
+  if (*fd >= 0) by_close(*fd);
+  *fd = -1;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep the job's key in memory");
+}

@@ -1,0 +1,41 @@
+/* The job's key as a text: what it looks like, and how it travels between processes without being seen.
+ *
+ *   banyan_key_<64 hexadecimal digits>_<8 digits of its identifier>
+ *
+ * Only generated keys are accepted: whoever records a handshake can try keys at leisure, so one that a person chose
+ * would be found. The identifier is a hash of the key. It reveals typing errors, and names a key where the key must not
+ * be shown. Errors never contain a key. */
+#ifndef BY_NET_JOB_KEY_H
+#define BY_NET_JOB_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fail.h"
+
+/* With the NUL. */
+#define BY_JOB_KEY_TEXT 85
+/* The key of helpers and servers, which is derived from the job's (handshake.h): this and 64 hexadecimal digits. */
+#define BY_HELPER_KEY_PREFIX "helper:"
+#define BY_HELPER_KEY_TEXT 72
+
+/* A new random key of 256 bits. `out` holds BY_JOB_KEY_TEXT. */
+enum banyan_status by_job_key_create(char *out) BANYAN_CHECK;
+/* BANYAN_ERR_ARGUMENT: this is no generated key, or it is damaged. */
+enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
+/* Whether a key text is that of helpers and servers. */
+bool by_key_is_for_helpers(const char *text);
+/* BANYAN_ERR_ARGUMENT: such a text is damaged. */
+enum banyan_status by_helper_key_check(const char *text) BANYAN_CHECK;
+
+/* The only key in a file's text: a job's, or one for helpers and servers. Blank lines and lines that begin with # do
+ * not count. `out` holds BY_JOB_KEY_TEXT. */
+enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) BANYAN_CHECK;
+/* The same of a file, which this user or root must own and nobody else may read (BANYAN_ERR_AUTH). Does not block. */
+enum banyan_status by_job_key_read(const char *path, char *out) BANYAN_CHECK;
+
+/* Keeps a key for other processes in memory of the kernel: BANYAN_KEY_FILE names the descriptor as /proc/PID/fd/N. Only
+ * this user can open it, nobody can change it, and it vanishes with the last process that has it. */
+enum banyan_status by_job_key_share(const char *text, int *fd) BANYAN_CHECK;
+
+#endif

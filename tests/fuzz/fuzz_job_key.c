@@ -1,0 +1,26 @@
+/* The text of a key file. What is accepted must be a whole key that stands in the text. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "job_key.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char key[BY_JOB_KEY_TEXT], *text = calloc(1, size + 1), *exact = malloc(size + !size);
+  assert(text && exact);
+  if (size) memcpy(text, data, size);
+  if (size) memcpy(exact, data, size); /* without a NUL, so that reading on is noticed */
+  if (by_job_key_parse(exact, size, key) == BANYAN_OK) {
+    assert(strlen(key) < sizeof key && memmem(text, size, key, strlen(key)));
+    assert((by_key_is_for_helpers(key) ? by_helper_key_check(key) : by_job_key_check(key)) == BANYAN_OK);
+  }
+  (void)(by_job_key_check(text) == BANYAN_OK);
+  free(exact);
+  free(text);
+  return 0;
+}

@@ -1,0 +1,155 @@
+/* Keys of jobs: their form, files, and how they are passed on. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "descriptor.h"
+#include "job_key.h"
+#include "job_keys.h"
+#include "settings.h"
+
+static char path[] = "/tmp/banyan-job-key-XXXXXX";
+
+static void write_file(const char *text, mode_t mode) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+}
+
+static void test_generated(void **state) {
+  (void)state;
+  char one[BY_JOB_KEY_TEXT], other[BY_JOB_KEY_TEXT];
+  assert_ok(by_job_key_create(one));
+  assert_ok(by_job_key_create(other));
+  assert_int_equal(strlen(one), BY_JOB_KEY_TEXT - 1);
+  assert_string_not_equal(one, other);
+  assert_ok(by_job_key_check(one));
+  assert_ok(by_job_key_check(JOB_KEY));
+  assert_ok(by_job_key_check(OTHER_JOB_KEY));
+}
+
+/* No error repeats what was given: it may be most of a key. */
+static void test_others_are_rejected(void **state) {
+  (void)state;
+  char text[2 * BY_JOB_KEY_TEXT];
+  static const char *const bad[] = {"", "secret", "banyan_key_", "banyan_key_5a_5a",
+                                    "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_status(by_job_key_check(bad[i]), BANYAN_ERR_ARGUMENT);
+    assert_non_null(strstr(banyan_error_text(), "banyan keys job FILE"));
+  }
+  for (size_t i = 0; i < BY_JOB_KEY_TEXT - 1; i++) { /* each single error is noticed */
+    strcpy(text, JOB_KEY);
+    text[i] = text[i] == '1' ? '2' : '1';
+    assert_status(by_job_key_check(text), BANYAN_ERR_ARGUMENT);
+    assert_null(strstr(banyan_error_text(), "5a5a"));
+  }
+  snprintf(text, sizeof text, "%s0", JOB_KEY);
+  assert_status(by_job_key_check(text), BANYAN_ERR_ARGUMENT);
+}
+
+static void test_files(void **state) {
+  (void)state;
+  char key[BY_JOB_KEY_TEXT];
+  write_file("# of train\n\n" JOB_KEY "\n", 0600);
+  assert_ok(by_job_key_read(path, key));
+  assert_string_equal(key, JOB_KEY);
+  write_file(JOB_KEY, 0400);
+  assert_ok(by_job_key_read(path, key));
+  write_file(JOB_KEY "\n" OTHER_JOB_KEY "\n", 0600);
+  assert_status(by_job_key_read(path, key), BANYAN_ERR_PARSE);
+  write_file("# none\n", 0600);
+  assert_status(by_job_key_read(path, key), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), path));
+  static const mode_t open_to_others[] = {0640, 0604, 0620, 0660, 0666};
+  for (size_t i = 0; i < sizeof open_to_others / sizeof *open_to_others; i++) {
+    char mode[16];
+    write_file(JOB_KEY "\n", open_to_others[i]);
+    assert_status(by_job_key_read(path, key), BANYAN_ERR_AUTH);
+    snprintf(mode, sizeof mode, "mode %03o", (unsigned)open_to_others[i]);
+    assert_non_null(strstr(banyan_error_text(), mode));
+    assert_non_null(strstr(banyan_error_text(), path));
+    assert_non_null(strstr(banyan_error_text(), "chmod 600"));
+  }
+}
+
+/* Not even a file that nobody writes to is waited for. */
+static void test_no_files(void **state) {
+  (void)state;
+  char key[BY_JOB_KEY_TEXT];
+  unlink(path);
+  assert_status(by_job_key_read(path, key), BANYAN_ERR_SYSTEM);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_status(by_job_key_read(path, key), BANYAN_ERR_ARGUMENT);
+  unlink(path);
+  assert_status(by_job_key_read("/tmp", key), BANYAN_ERR_ARGUMENT);
+  assert_status(by_job_key_read("/dev/zero", key), BANYAN_ERR_ARGUMENT);
+}
+
+static void test_shared(void **state) {
+  (void)state;
+  char key[BY_JOB_KEY_TEXT], place[64];
+  int fd;
+  assert_ok(by_job_key_share(JOB_KEY, &fd));
+  snprintf(place, sizeof place, "/proc/%d/fd/%d", (int)getpid(), fd);
+  for (int i = 0; i < 2; i++) {
+    assert_ok(by_job_key_read(place, key));
+    assert_string_equal(key, JOB_KEY);
+  }
+  assert_int_equal(write(fd, "x", 1), -1);
+  assert_int_equal(ftruncate(fd, 0), -1);
+  pid_t child = fork();
+  if (child == 0) { /* another user cannot open it */
+    if (geteuid() != 0) _exit(0);
+    if (setgid(65534) || setuid(65534)) _exit(2);
+    _exit(open(place, O_RDONLY) >= 0 ? 1 : 0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  by_close(fd);
+  assert_status(by_job_key_read(place, key), BANYAN_ERR_SYSTEM);
+}
+
+static void test_settings(void **state) {
+  (void)state;
+  struct by_settings s;
+  write_file(JOB_KEY "\n", 0600);
+  setenv("BANYAN_KEY_FILE", path, 1);
+  assert_ok(by_settings_read(&s));
+  assert_ok(by_settings_find_key(&s));
+  assert_string_equal(s.key, JOB_KEY);
+  by_settings_wipe_key(&s);
+  assert_null(s.key);
+  assert_null(memmem(&s, sizeof s, "5a5a", 4));
+  setenv("BANYAN_KEY", OTHER_JOB_KEY, 1);
+  assert_ok(by_settings_read(&s));
+  assert_status(by_settings_find_key(&s), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "unset BANYAN_KEY"));
+  unsetenv("BANYAN_KEY_FILE");
+  assert_ok(by_settings_read(&s));
+  assert_ok(by_settings_find_key(&s));
+  assert_string_equal(s.key, OTHER_JOB_KEY);
+  unsetenv("BANYAN_KEY");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_generated), cmocka_unit_test(test_others_are_rejected),
+      cmocka_unit_test(test_files),     cmocka_unit_test(test_no_files),
+      cmocka_unit_test(test_shared),    cmocka_unit_test(test_settings),
+  };
+  int fd = mkstemp(path);
+  if (fd < 0) return 1;
+  close(fd);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(path);
+  return failed;
+}
