@@ -13,7 +13,7 @@ struct {
 } turns SEC(".maps");
 
 /* The workers' terms of one fragment follow each other. */
-static inline bool make_term(struct xdp_md *ctx, uint32_t which) {
+static __attribute__((noinline)) bool make_term(struct xdp_md *ctx, uint32_t which) {
   void *data = frame_start(ctx);
   uint32_t *turn = bpf_map_lookup_elem(&turns, &which);
   if (!turn || data + PAYLOAD_AT(IP4) > frame_end(ctx)) return false;
@@ -25,7 +25,9 @@ static inline bool make_term(struct xdp_md *ctx, uint32_t which) {
   fragment.workers = 1ull << fragment.rank;
   fragment.slot = (uint16_t)(*turn / workers % SLOTS);
   fragment.epoch = *turn / workers / SLOTS;
-  by_fragment_seal(&fragment);
+  const struct by_xdp_grant *granted = grant_of(fragment.job);
+  const struct by_hop_key *key = granted ? hop_key_of(&granted->grant) : NULL;
+  fragment.mac = key ? by_xdp_mac(ctx, key, &fragment, PAYLOAD_AT(IP4)) : by_fragment_seal_of(&fragment);
   *(struct by_fragment *)(data + FRAGMENT_AT(IP4)) = fragment;
   *turn += 1;
   return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregator.h"
+#include "hop_key.h"
 #include "log.h"
 #include "server.h"
 
@@ -18,6 +19,7 @@ struct by_served_tree {
   struct by_udp_peer *ways[BY_TREE_WORKERS]; /* to workers; an aggregator has one, to the server */
   struct by_udp_peer *vias[BY_FRAGMENT_PORTS];
   bool lost[BY_FRAGMENT_PORTS]; /* the aggregator there */
+  struct by_hop_key key;        /* if it is keyed */
 };
 
 /* ---- packets out */
@@ -78,6 +80,7 @@ static enum banyan_status make_server(struct by_served_tree *tree) {
                                     .sets = message->sets,
                                     .secret = message->secret,
                                     .secret_bytes = sizeof message->secret,
+                                    .keyed = message->keyed,
                                     .ways = ways,
                                     .emit = server_emits,
                                     .context = tree};
@@ -94,6 +97,7 @@ static enum banyan_status make_aggregator(struct by_served_tree *tree) {
                                         .exact = message->exact,
                                         .secret = message->secret,
                                         .secret_bytes = sizeof message->secret,
+                                        .keyed = message->keyed,
                                         .emit = aggregator_emits,
                                         .context = tree};
   return by_aggregator_create(&config, &tree->aggregator);
@@ -122,7 +126,9 @@ static enum banyan_status make(struct by_served_tree *tree, const struct by_memb
   BY_TRY(finishes ? make_server(tree) : make_aggregator(tree));
   BY_TRY(by_udp_listen(tree->udp, message->job, take, tree));
   tree->listens = true;
-  return BANYAN_OK;
+  if (!message->keyed) return BANYAN_OK;
+  by_udp_authenticate(tree->udp, message->job, &tree->key);
+  return by_hop_key_of_tree(message->secret, sizeof message->secret, message->job, message->key, &tree->key);
 }
 
 enum banyan_status by_served_tree_create(struct by_udp *udp, const struct by_member *self,
@@ -145,22 +151,23 @@ static void log_server(const struct by_served_tree *tree) {
   by_info("innetwork",
           "server of tree %u at UDP port %d: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64
           " probes; %" PRIu64 " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
-          " overlapping, %" PRIu64 " wrong",
+          " overlapping, %" PRIu64 " wrong, %" PRIu64 " forged",
           tree->message->job, by_udp_port(tree->udp), c->results, c->repeated, c->probes, c->terms, c->merged,
-          c->unmerged, c->duplicates, c->overlapping, c->failed_checks);
+          c->unmerged, c->duplicates, c->overlapping, c->failed_checks, c->forged);
 }
 
 static void log_aggregator(const struct by_served_tree *tree) {
   const struct by_aggregator_counters *c = by_aggregator_counters(tree->aggregator);
   by_info("innetwork",
           "aggregator of tree %u at UDP port %d: %" PRIu64 " terms, %" PRIu64 " sums, %" PRIu64
-          " of them again; %" PRIu64 " results; %" PRIu64 " unmerged, %" PRIu64 " stale, %" PRIu64 " wrong",
+          " of them again; %" PRIu64 " results; %" PRIu64 " unmerged, %" PRIu64 " stale, %" PRIu64 " wrong, %" PRIu64
+          " forged",
           tree->message->job, by_udp_port(tree->udp),
           c->events[BY_EVENT_STORED] + c->events[BY_EVENT_ADDED] + c->events[BY_EVENT_COMPLETED],
           c->events[BY_EVENT_COMPLETED] + c->events[BY_EVENT_REPEATED], c->events[BY_EVENT_REPEATED],
           c->events[BY_EVENT_RELEASED] + c->events[BY_EVENT_RESULT],
           c->events[BY_EVENT_UNMERGED] + c->events[BY_EVENT_CONFLICT] + c->events[BY_EVENT_NO_CELL],
-          c->events[BY_EVENT_STALE], c->failed_checks);
+          c->events[BY_EVENT_STALE], c->failed_checks, c->events[BY_EVENT_FORGED]);
 }
 
 /* The server's results are lent to peers, which are gone before it. */

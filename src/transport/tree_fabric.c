@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fail.h"
+#include "hop_key.h"
 #include "log.h"
 #include "udp.h"
 #include "worker.h"
@@ -104,9 +105,9 @@ static void end(struct tree_fabric *tree) {
   by_info("innetwork",
           "worker %u of tree %u: %" PRIu64 " fragments, %" PRIu64 " probes, %" PRIu64 " sent again, of them %" PRIu64
           " past switches; %" PRIu64 " results, at most %.0f ms after their terms, %" PRIu64 " late, %" PRIu64
-          " marked, %" PRIu64 " wrong",
+          " marked, %" PRIu64 " wrong, %" PRIu64 " forged",
           tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results,
-          (double)c->longest / 1e6, c->late, c->marked, c->failed_checks);
+          (double)c->longest / 1e6, c->late, c->marked, c->failed_checks, c->forged);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
@@ -166,6 +167,7 @@ struct udp_tree {
   uint32_t process;                        /* its */
   struct by_worker *worker;                /* NULL: its turn has not come yet */
   uint16_t job;
+  struct by_hop_key key; /* if it is keyed */
 };
 
 /* What is not to be merged on the way goes to the server. */
@@ -238,8 +240,11 @@ enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_
   enum banyan_status status = by_udp_peer_create(udp, &way->server, &tree->server);
   if (status == BANYAN_OK) by_udp_peer_set_source(tree->server, &way->source);
   if (status == BANYAN_OK && way->has_aggregator) status = by_udp_peer_create(udp, &way->aggregator, &tree->aggregator);
+  if (status == BANYAN_OK && config->keyed)
+    status = by_hop_key_of_tree(config->secret, sizeof config->secret, config->job, config->key, &tree->key);
   if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);
   if (status == BANYAN_OK) {
+    if (config->keyed) by_udp_authenticate(udp, tree->job, &tree->key);
     status = by_tree_fabric_create(&own, &io, clock, out);
     if (status == BANYAN_OK) return BANYAN_OK;
     by_udp_forget(udp, tree->job);

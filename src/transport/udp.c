@@ -42,6 +42,7 @@ struct receiver {
   uint16_t job;
   by_udp_take take;
   void *context;
+  const struct by_hop_key *key;
 };
 
 struct by_udp {
@@ -255,6 +256,11 @@ enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take t
   return BANYAN_OK;
 }
 
+void by_udp_authenticate(struct by_udp *udp, uint16_t job, const struct by_hop_key *key) {
+  struct receiver *receiver = find(udp, job);
+  if (receiver) receiver->key = key;
+}
+
 void by_udp_forget(struct by_udp *udp, uint16_t job) {
   struct receiver *receiver = find(udp, job);
   if (receiver) *receiver = udp->receivers[--udp->n_receivers];
@@ -276,7 +282,7 @@ static void take_packet(struct by_udp *udp, struct by_fragment *packet, uint32_t
     udp->counters.strange++;
     return;
   }
-  if (mark) by_fragment_mark(packet, bytes);
+  if (mark) by_fragment_mark(packet, bytes, receiver->key);
   receiver->take(receiver->context, packet, bytes, now);
 }
 

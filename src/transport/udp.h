@@ -8,7 +8,7 @@
 #include "address.h"
 #include "clock.h"
 #include "fabric.h"
-#include "fragment.h"
+#include "fragment_mac.h"
 #include "lane.h"
 #include "socket.h"
 #include "worker.h"
@@ -39,6 +39,9 @@ int by_udp_fd(const struct by_udp *udp);
  * whether it is a fragment otherwise is not looked at. BANYAN_ERR_ARGUMENT: somebody has that job already, or
  * BY_UDP_JOBS are there. */
 BANYAN_CHECK enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take take, void *context);
+/* The job's fragments have MACs under this key, which is borrowed until the job is forgotten: those that are marked are
+ * signed again. */
+void by_udp_authenticate(struct by_udp *udp, uint16_t job, const struct by_hop_key *key);
 void by_udp_forget(struct by_udp *udp, uint16_t job);
 /* Of what is sent from now on, the ToS byte: as it goes with each datagram, the kernel takes their priority from it. */
 void by_udp_set_mark(struct by_udp *udp, const struct by_mark *mark);

@@ -162,6 +162,7 @@ enum by_fragment_fault {
   BY_FRAGMENT_FOREIGN, /* another protocol or version */
   BY_FRAGMENT_BROKEN,  /* the seal is wrong: changed on the way */
   BY_FRAGMENT_ABSURD,  /* sealed, but no sender that follows docs/wire.md makes such fields */
+  BY_FRAGMENT_FORGED,  /* its MAC is not made with the key of its grant */
 };
 
 static inline uint32_t by_fragment_bytes(const struct by_fragment *fragment) {
@@ -233,23 +234,27 @@ static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
          by_fragment_lines_fit(fragment);
 }
 
-/* Whether a UDP payload of `bytes` is a fragment. Where it has 64 bytes or more, those must be readable; the rest is
- * not looked at. */
-static inline enum by_fragment_fault by_fragment_check(const struct by_fragment *fragment, uint32_t bytes) {
+static inline bool by_fragment_is_foreign(const struct by_fragment *fragment) {
+  return fragment->magic != BY_FRAGMENT_MAGIC || fragment->version != BY_FRAGMENT_VERSION;
+}
+
+/* Whether a UDP payload of `bytes` is a fragment but for its seal. Where it has 64 bytes or more, those must be
+ * readable; the rest is not looked at. */
+static inline enum by_fragment_fault by_fragment_check_fields(const struct by_fragment *fragment, uint32_t bytes) {
   if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
-  if (fragment->magic != BY_FRAGMENT_MAGIC || fragment->version != BY_FRAGMENT_VERSION) return BY_FRAGMENT_FOREIGN;
-  if (fragment->mac != by_fragment_seal_of(fragment)) return BY_FRAGMENT_BROKEN;
+  if (by_fragment_is_foreign(fragment)) return BY_FRAGMENT_FOREIGN;
   if (!by_fragment_is_sensible(fragment)) return BY_FRAGMENT_ABSURD;
   if (bytes < by_fragment_bytes(fragment)) return BY_FRAGMENT_SHORT;
   if (bytes > by_fragment_bytes(fragment)) return BY_FRAGMENT_LONG;
   return BY_FRAGMENT_SOUND;
 }
 
-/* A queue on the way was filling, as IP's header or a socket reports. */
-static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes) {
-  if (by_fragment_check(fragment, bytes) != BY_FRAGMENT_SOUND) return;
-  fragment->flags |= BY_FRAGMENT_CE;
-  by_fragment_seal(fragment);
+/* The same, and the seal is right. */
+static inline enum by_fragment_fault by_fragment_check(const struct by_fragment *fragment, uint32_t bytes) {
+  if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
+  if (by_fragment_is_foreign(fragment)) return BY_FRAGMENT_FOREIGN;
+  if (fragment->mac != by_fragment_seal_of(fragment)) return BY_FRAGMENT_BROKEN;
+  return by_fragment_check_fields(fragment, bytes);
 }
 
 /* An empty header of this type for one worker; the caller fills in the rest and seals it last. */

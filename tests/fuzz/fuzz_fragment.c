@@ -1,6 +1,6 @@
 /* Arbitrary bytes as the UDP payload of a fragment, once unchanged and once with a correct seal. An accepted fragment
  * stays within its bounds and is accepted again. Then a switch with a grant for its job receives it twice, from below
- * and from above. What the switch forwards must be valid. */
+ * and from above. What the switch forwards must be valid. The same follows under a hop key. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void check(const struct by_fragment *fragment, uint32_t bytes) {
   assert(full || by_fragment_check(&copy, bytes) == BY_FRAGMENT_BROKEN);
 }
 
-static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
+static void pass_switch(struct by_fragment *fragment, uint32_t bytes, const struct by_hop_key *key) {
   enum { CELLS = 3 };
   static struct by_cell memory[CELLS];
   static uint64_t sums[CELLS][BY_CELL_PAIRS];
@@ -35,16 +35,17 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
                            .job = fragment->job,
                            .key = fragment->key,
                            .dtype = BY_FRAGMENT_PAIRS,
+                           .keyed = key != NULL,
                            .place = fragment->hop % BY_FRAGMENT_HOPS};
   memset(memory, 0, sizeof memory);
   for (uint32_t turn = 0; turn < 4; turn++) {
-    struct by_verdict verdict = by_switch_step(&grant, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
+    struct by_verdict verdict = by_switch_step(&grant, key, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
     assert(verdict.event < BY_EVENTS && verdict.kind != BY_VERDICT_CELL);
     if (verdict.kind == BY_VERDICT_DROP) continue;
-    assert(by_fragment_check(fragment, bytes) == BY_FRAGMENT_SOUND);
+    assert(by_fragment_verify(fragment, bytes, key) == BY_FRAGMENT_SOUND);
     assert(verdict.kind != BY_VERDICT_FORWARD || verdict.port < 8);
     fragment->hop = 0;
-    by_fragment_seal(fragment);
+    by_fragment_sign(fragment, key);
   }
 }
 
@@ -56,7 +57,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size >= sizeof *packet) {
     by_fragment_seal(packet);
     check(packet, (uint32_t)size);
-    pass_switch(packet, (uint32_t)size);
+    pass_switch(packet, (uint32_t)size, NULL);
+    static const struct by_hop_key key = {.sip = {1, 2}, .hash = {3, 4, 5, 6, 7, 8}};
+    if (by_fragment_check_fields(packet, (uint32_t)size) == BY_FRAGMENT_SOUND) {
+      assert(by_fragment_verify(packet, (uint32_t)size, &key) == BY_FRAGMENT_FORGED);
+      by_fragment_sign(packet, &key);
+    }
+    pass_switch(packet, (uint32_t)size, &key);
   }
   free(packet);
   return 0;

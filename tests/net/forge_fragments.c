@@ -81,7 +81,7 @@ static void observe(struct forger *forger) {
     size_t bytes = (size_t)n > HEADERS ? (size_t)n - HEADERS : 0;
     if (bytes > sizeof packet) bytes = sizeof packet;
     memcpy(&packet, frame + HEADERS, bytes);
-    if (bytes < sizeof packet.head || by_fragment_check(&packet.head, by_fragment_bytes(&packet.head))) continue;
+    if (bytes < sizeof packet.head || by_fragment_check_fields(&packet.head, by_fragment_bytes(&packet.head))) continue;
     if (packet.head.type != BY_FRAGMENT_UP || bytes < by_fragment_bytes(&packet.head)) continue;
     forger->model = packet;
     forger->observed++;

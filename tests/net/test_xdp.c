@@ -23,6 +23,7 @@ struct world {
   uint64_t sums[CELLS][BY_CELL_PAIRS];
   uint64_t events[BY_EVENTS];
   uint64_t left; /* to the kernel: no fragments, or none of the grants' */
+  struct by_hop_key key;
 };
 
 static struct by_switch_target target = {.port = 0, .address = {{{0xfd}}}, .udp_port = 2, .hardware = {2, 9}};
@@ -33,8 +34,9 @@ static uint16_t port_of(uint32_t job) {
 }
 
 static void grant(struct world *world, uint32_t job) {
-  const struct by_plane_ends ends = {.server.end.port = port_of(job)};
+  const struct by_plane_ends ends = {.key = &world->key, .server.end.port = port_of(job)};
   renew_grant(&world->source, job);
+  world->source.grants[job].keyed = pick(&world->source, 2) != 0;
   if (world->source.granted[job])
     assert_ok(world->xdp.ops->grant(world->xdp.self, &world->source.grants[job], &ends));
   else
@@ -76,13 +78,18 @@ static void check_forwarded(const struct frame *frame, uint32_t port) {
   assert_memory_equal(frame->bytes, wanted, sizeof wanted);
 }
 
+static const struct by_hop_key *key_of(const struct world *world, const struct by_grant *grant) {
+  return grant && grant->keyed ? &world->key : NULL;
+}
+
+/* What is of no grant stays as it is. */
 static void compare(const struct frame *frame, uint32_t action, const struct packet *packet,
                     struct by_verdict verdict) {
   static const uint32_t actions[] = {XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_REDIRECT};
   assert_int_equal(action, actions[verdict.kind]);
   if (verdict.kind == BY_VERDICT_DROP) return;
   if (verdict.kind == BY_VERDICT_FORWARD) check_forwarded(frame, verdict.port);
-  assert_memory_equal(frame->bytes + udp_at(frame) + 6, "\0", 2);
+  if (verdict.event != BY_EVENT_NO_GRANT) assert_memory_equal(frame->bytes + udp_at(frame) + 6, "\0", 2);
   assert_memory_equal(frame->bytes + fragment_at(frame), packet, by_fragment_bytes(&packet->head));
 }
 
@@ -105,6 +112,8 @@ static void step(struct world *world) {
   static struct frame frame;
   uint64_t epoch;
   uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
+  const struct by_grant *signer = grant_of(&world->source, packet.head.job);
+  if (!rarely(&world->source)) by_fragment_sign(&packet.head, key_of(world, signer)); /* else it has a seal */
   if (rarely(&world->source)) bytes = spoil(&world->source, &packet, bytes);
   uint32_t claimed = bytes + (rarely(&world->source) ? pick(&world->source, 2000) : 0);
   wrap(&frame, pick(&world->source, 2), &packet, bytes, claimed);
@@ -113,15 +122,15 @@ static void step(struct world *world) {
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
   bool is_left = is_foreign(&packet, bytes) || (grant && wrong) ||
-                 (!grant && by_fragment_check(&packet.head, claimed == bytes ? bytes : 0) != BY_FRAGMENT_SOUND);
+                 (!grant && by_fragment_check_fields(&packet.head, claimed == bytes ? bytes : 0) != BY_FRAGMENT_SOUND);
   if (is_left) { /* to the kernel */
     assert_int_equal(action, XDP_PASS);
     assert_memory_equal(frame.bytes + fragment_at(&frame), &packet, bytes < sizeof packet ? bytes : sizeof packet);
     world->left++;
     return;
   }
-  struct by_verdict verdict =
-      by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from, milliseconds());
+  struct by_verdict verdict = by_switch_step(grant, key_of(world, grant), &cells, &packet.head,
+                                             claimed == bytes ? bytes : 0, from, milliseconds());
   world->events[verdict.event]++;
   compare(&frame, action, &packet, verdict);
 }
@@ -137,11 +146,14 @@ static void check_unsent(struct world *world) {
   for (int i = 0; i < 1000; i++) {
     uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
     struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
+    by_fragment_sign(&packet.head, key_of(world, grant_of(&world->source, packet.head.job)));
     wrap(&frame, pick(&world->source, 2), &packet, bytes, bytes);
     if (choose_ports(world, &frame, packet.head.job)) continue;
     uint32_t action = run(world, &frame, from);
     const struct by_grant *grant = grant_of(&world->source, packet.head.job);
-    if (by_switch_step(grant, &cells, &packet.head, bytes, from, milliseconds()).kind != BY_VERDICT_FORWARD) continue;
+    struct by_verdict verdict =
+        by_switch_step(grant, key_of(world, grant), &cells, &packet.head, bytes, from, milliseconds());
+    if (verdict.kind != BY_VERDICT_FORWARD) continue;
     assert_int_equal(action, XDP_DROP);
     wanted++;
   }
@@ -164,6 +176,7 @@ static void test_same_packets(void **state) {
   for (uint32_t port = 0; port < PORTS; port++) add_port(&world, port);
   assert_ok(world.xdp.ops->set_group(world.xdp.self, 0, &target, 1));
   init_source(&world.source, 6);
+  for (size_t i = 0; i < sizeof world.key; i++) ((unsigned char *)&world.key)[i] = (unsigned char)(i * 41 + 7);
   for (uint32_t job = 0; job < JOBS; job++) grant(&world, job);
   for (uint32_t i = 0; i < STEPS; i++) {
     if (pick(&world.source, 500) == 0) grant(&world, pick(&world.source, JOBS));

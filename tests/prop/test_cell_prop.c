@@ -17,6 +17,7 @@ struct model_cell {
 };
 
 struct world {
+  struct by_hop_key key;
   struct source source;
   struct by_cell cells[CELLS];
   uint64_t sums[CELLS][BY_CELL_PAIRS];
@@ -182,30 +183,41 @@ static void step(struct world *world) {
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   struct by_verdict expected = verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
+  const struct by_hop_key *key = grant && grant->keyed ? &world->key : NULL;
+  bool forged = key && rarely(&world->source); /* it has a seal */
+  if (!forged) by_fragment_sign(&packet.head, key);
   wanted = packet;
-  if (rarely(&world->source))
+  if (forged)
+    expected.event = BY_EVENT_FORGED;
+  else if (rarely(&world->source)) {
     bytes = spoil(&world->source, &packet, bytes);
-  else
+    wanted = packet;
+    if (!grant && by_fragment_check_fields(&packet.head, bytes) == BY_FRAGMENT_SOUND) expected = model_unknown(&wanted);
+  } else
     expected = grant ? model_known(world, grant, &wanted, epoch, from) : model_unknown(&wanted);
-  struct by_verdict got = by_switch_step(grant, &cells, &packet.head, bytes, from, world->source.now);
+  struct by_verdict got = by_switch_step(grant, key, &cells, &packet.head, bytes, from, world->source.now);
+  if (got.event == BY_EVENT_FORGED && expected.event == BY_EVENT_MALFORMED) expected.event = BY_EVENT_FORGED;
   assert_int_equal(got.event, expected.event);
   assert_int_equal(got.kind, expected.kind);
   world->events[got.event]++;
   if (got.kind == BY_VERDICT_DROP) return;
   if (got.kind == BY_VERDICT_FORWARD) assert_int_equal(got.port, expected.port);
-  by_fragment_seal(&wanted.head);
+  if (grant) by_fragment_sign(&wanted.head, key);
   assert_memory_equal(&packet, &wanted, by_fragment_bytes(&wanted.head));
-  assert_int_equal(by_fragment_check(&packet.head, bytes), BY_FRAGMENT_SOUND);
+  if (!grant) return; /* it stays as it is */
+  assert_int_equal(by_fragment_verify(&packet.head, bytes, key), BY_FRAGMENT_SOUND);
 }
 
 static void test_against_the_model(void **state) {
   (void)state;
   static struct world world;
   init_source(&world.source, 4);
+  for (size_t i = 0; i < sizeof world.key; i++) ((unsigned char *)&world.key)[i] = (unsigned char)(i * 41 + 7);
   for (uint32_t i = 0; i < STEPS; i++) {
     uint32_t job = pick(&world.source, JOBS);
     if (pick(&world.source, 500) == 0) {
       renew_grant(&world.source, job);
+      world.source.grants[job].keyed = pick(&world.source, 2) != 0;
       memset(world.model[job], 0, sizeof world.model[job]);
     }
     step(&world);

@@ -88,7 +88,8 @@ static enum by_event forecast(struct model_cell *cell, uint32_t epoch, int piece
 
 static struct by_verdict give(struct world *world, struct packet *packet, uint32_t from) {
   const struct by_cells cells = {world->cells, world->sums, SLOTS, &world->floats};
-  struct by_verdict verdict = by_switch_step(&grant, &cells, &packet->head, by_fragment_bytes(&packet->head), from, 0);
+  struct by_verdict verdict =
+      by_switch_step(&grant, NULL, &cells, &packet->head, by_fragment_bytes(&packet->head), from, 0);
   world->events[verdict.event]++;
   return verdict;
 }

@@ -3,12 +3,14 @@
  * workers as if it came from the server. Sums must stay right, calls must end soon, and no process may give up. */
 #include "check.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregator.h"
 #include "clock.h"
+#include "hop_key.h"
 #include "server.h"
 #include "sum_key.h"
 #include "tree_net.h"
@@ -17,7 +19,7 @@
 enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES };
 
 /* Offsets of fields in the header. The payload begins at offset 64. */
-enum { AT_TYPE = 2, AT_EXPONENT = 7, AT_CHECK = 24, AT_MAC = 40, HEADER = 64 };
+enum { AT_TYPE = 2, AT_EXPONENT = 7, AT_JOB = 8, AT_LINES = 15, AT_CHECK = 24, AT_MAC = 40, HEADER = 64 };
 
 enum target { TO_SWITCH, TO_SERVER, TO_WORKERS };
 
@@ -35,21 +37,24 @@ struct scene {
   /* Makes a forged packet from an observed one. Returns false to send none. */
   bool (*forge)(struct scene *scene, struct packet *packet);
   enum target target;
-  unsigned at, mask; /* the byte that changes */
-  unsigned forged;   /* forged packets */
-  unsigned answered; /* packets sent by the server */
+  unsigned at, mask;            /* the byte that changes */
+  unsigned forged;              /* forged packets */
+  unsigned arrive;              /* what was sent of them: some go to each worker */
+  unsigned answered;            /* packets sent by the server */
+  struct by_hop_key hop, other; /* where fragments have MACs: their key, and the attacker's */
 };
 
 /* --- the attacker --- */
 
 static void send_forged(struct scene *scene, const struct packet *packet, unsigned worker) {
+  bool to_each = scene->target == TO_WORKERS && packet->head.type != BY_FRAGMENT_RESULT_MC;
   scene->forged++;
+  scene->arrive += to_each ? WORKERS : 1;
   if (scene->target == TO_SWITCH) net_from_worker(&scene->net, worker, &packet->head);
   if (scene->target == TO_SERVER) by_server_take(scene->server, &packet->head, by_fragment_bytes(&packet->head));
   if (scene->target != TO_WORKERS) return;
   if (packet->head.type == BY_FRAGMENT_RESULT_MC) net_from_server(&scene->net, &packet->head, BY_SERVER_ALL);
-  for (int w = 0; packet->head.type != BY_FRAGMENT_RESULT_MC && w < WORKERS; w++)
-    net_from_server(&scene->net, &packet->head, w);
+  for (int w = 0; to_each && w < WORKERS; w++) net_from_server(&scene->net, &packet->head, w);
 }
 
 static void observe(struct scene *scene, const struct by_fragment *fragment, unsigned worker) {
@@ -57,7 +62,7 @@ static void observe(struct scene *scene, const struct by_fragment *fragment, uns
   if (fragment->type != BY_FRAGMENT_UP || !scene->forge) return;
   memcpy(&packet, fragment, by_fragment_bytes(fragment));
   if (!scene->forge(scene, &packet)) return;
-  by_fragment_seal(&packet.head);
+  if (!scene->net.hop) by_fragment_seal(&packet.head);
   send_forged(scene, &packet, worker);
 }
 
@@ -110,12 +115,17 @@ static void make_net(struct net *net) {
   net_init(net, 1);
 }
 
-static struct scene *make_scene(bool exact) {
+static struct scene *make_scene_with(bool exact, bool keyed) {
   static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
   struct scene *scene = calloc(1, sizeof *scene);
   struct by_server_way ways[WORKERS] = {{0}};
   assert_non_null(scene);
   make_net(&scene->net);
+  if (keyed) {
+    assert_ok(by_hop_key_of_tree(secret, sizeof secret, scene->net.job, scene->net.key, &scene->hop));
+    assert_ok(by_hop_key_of_tree("another", 7, scene->net.job, scene->net.key, &scene->other));
+    scene->net.hop = &scene->hop;
+  }
   for (unsigned w = 0; w < WORKERS; w++) {
     struct by_worker_config config = {.job = scene->net.job,
                                       .key = scene->net.key,
@@ -124,6 +134,7 @@ static struct scene *make_scene(bool exact) {
                                       .slots = SLOTS,
                                       .lines = LINES,
                                       .exact = exact,
+                                      .keyed = keyed,
                                       .timeout = 3 * BY_SECOND,
                                       .emit = worker_emits,
                                       .context = &scene->index[w]};
@@ -143,6 +154,7 @@ static struct scene *make_scene(bool exact) {
                                     .exact = exact,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
+                                    .keyed = keyed,
                                     .ways = ways,
                                     .emit = server_emits,
                                     .context = scene};
@@ -151,6 +163,10 @@ static struct scene *make_scene(bool exact) {
   scene->net.to_worker = comes_to_worker;
   scene->net.to_server = comes_to_server;
   return scene;
+}
+
+static struct scene *make_scene(bool exact) {
+  return make_scene_with(exact, false);
 }
 
 static void destroy_scene(struct scene *scene) {
@@ -273,6 +289,59 @@ static void test_each_byte_exact(void **state) {
   }
 }
 
+/* Turns the packet into a result that is correct except for its numbers. */
+static bool turn_into_result(struct scene *scene, struct packet *packet) {
+  packet->head.type = scene->at ? BY_FRAGMENT_RESULT : BY_FRAGMENT_RESULT_MC;
+  packet->head.hops = packet->head.hop = 0;
+  packet->head.workers = 7;
+  return true;
+}
+
+/* With MACs: a bit of a true fragment has changed, or a changed fragment has a seal or a MAC under another key. */
+static bool forge_mac(struct scene *scene, struct packet *packet) {
+  if (scene->target == TO_WORKERS) (void)turn_into_result(scene, packet);
+  if (!change_byte(scene, packet)) return false;
+  if (scene->mask == 2) by_fragment_seal(&packet->head);
+  if (scene->mask == 4) by_fragment_sign(&packet->head, &scene->other);
+  return true;
+}
+
+static uint64_t rejected_at(const struct scene *scene) {
+  const struct by_server_counters *server = by_server_counters(scene->server);
+  uint64_t n = 0;
+  if (scene->target == TO_SERVER) return server->forged + server->malformed;
+  for (unsigned w = 0; w < WORKERS && scene->target == TO_WORKERS; w++)
+    n += by_worker_counters(scene->workers[w])->forged + by_worker_counters(scene->workers[w])->malformed;
+  /* what is of no grant there passes the switch, and is rejected by the server */
+  return n + scene->net.events[BY_EVENT_FORGED] + scene->net.events[BY_EVENT_MALFORMED] +
+         (scene->target == TO_SWITCH ? server->forged + server->malformed : 0);
+}
+
+/* No forged fragment has an effect, and each is counted, also where the attacker knows the check's key. */
+static void test_macs(void **state) {
+  (void)state;
+  static const unsigned masks[] = {1, 2, 4};
+  for (unsigned round = 0; round < 3 * 3 * (HEADER + 8); round++) {
+    unsigned at = round / 9;
+    struct scene *scene = make_scene_with(round % 2, true);
+    scene->target = (enum target)(round % 3);
+    scene->at = at;
+    scene->mask = masks[round / 3 % 3];
+    scene->forge = forge_mac;
+    sum(scene, BY_SECOND);
+    sum(scene, BY_SECOND);
+    assert_true(scene->forged > 0 || at == AT_LINES);
+    scene->forge = NULL;
+    while (net_next(&scene->net) != UINT64_MAX) net_step(&scene->net);
+    assert_int_equal(by_server_counters(scene->server)->failed_checks, 0);
+    assert_int_equal(by_server_counters(scene->server)->duplicates, 0);
+    bool is_other_job = at == AT_JOB || at == AT_JOB + 1; /* no grant's: the switch has no key for it */
+    if (rejected_at(scene) != scene->arrive && !(is_other_job && scene->target == TO_WORKERS))
+      fail_msg("%s: %" PRIu64 " of %u were rejected", what(scene), rejected_at(scene), scene->arrive);
+    destroy_scene(scene);
+  }
+}
+
 /* In exact mode, terms of another call with a correct check are no reason to end the job. */
 static bool make_other_call(struct scene *scene, struct packet *packet) {
   static struct by_sum_key open;
@@ -317,14 +386,6 @@ static void test_headers(void **state) {
     sum(scene, BY_SECOND);
     destroy_scene(scene);
   }
-}
-
-/* Turns the packet into a result that is correct except for its numbers. */
-static bool turn_into_result(struct scene *scene, struct packet *packet) {
-  packet->head.type = scene->at ? BY_FRAGMENT_RESULT : BY_FRAGMENT_RESULT_MC;
-  packet->head.hops = packet->head.hop = 0;
-  packet->head.workers = 7;
-  return true;
 }
 
 static void test_results(void **state) {
@@ -509,7 +570,7 @@ int main(void) {
       cmocka_unit_test(test_large_exponent),   cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
       cmocka_unit_test(test_other_call_exact), cmocka_unit_test(test_headers),   cmocka_unit_test(test_results),
       cmocka_unit_test(test_spoiled_cell),     cmocka_unit_test(test_many_sums), cmocka_unit_test(test_epochs_to_come),
-      cmocka_unit_test(test_aggregator),
+      cmocka_unit_test(test_aggregator),       cmocka_unit_test(test_macs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

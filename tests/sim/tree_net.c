@@ -192,10 +192,7 @@ static void cross(struct net *net, struct net_link *link, struct net_packet *pac
   net->sent++;
   if (begin - net->now > net->queue || happens(net, net->faults.lost)) return;
   struct by_fragment *head = (struct by_fragment *)(void *)packet->data;
-  if (begin - net->now > net->mark && by_fragment_check(head, packet->bytes) == BY_FRAGMENT_SOUND) {
-    head->flags |= BY_FRAGMENT_CE;
-    by_fragment_seal(head);
-  }
+  if (begin - net->now > net->mark) by_fragment_mark(head, packet->bytes, net->hop);
   link->bytes += packet->bytes + 66; /* Ethernet, IPv4 and UDP with the overhead of the wire */
   link->busy = begin + (uint64_t)((packet->bytes + 66) * 8 / net->rate * 1e9);
   put(net, packet, link->busy + net->delay, happens(net, net->faults.spoiled));
@@ -290,6 +287,7 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
                            .count = at->slots,
                            .job = net->job,
                            .key = net->key,
+                           .keyed = net->hop != NULL,
                            .dtype = net->floats ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
                            .place = place_of(net, which)};
   struct by_float_sums *floats = &net->float_sums[which];
@@ -297,8 +295,8 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   if (!net->sums[which]) net->sums[which] = calloc(NET_CELLS, sizeof *net->sums[which]);
   assert_non_null(net->sums[which]);
   struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS, net->floats ? floats : NULL};
-  struct by_verdict verdict = by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head,
-                                             packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
+  struct by_verdict verdict = by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, net->hop, &cells,
+                                             head, packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
   net->events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
   if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);

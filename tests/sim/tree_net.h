@@ -67,6 +67,7 @@ struct net {
   uint64_t delay, queue, mark; /* ns */
   bool floats;                 /* cells are for float32 */
   uint16_t job, key;
+  const struct by_hop_key *hop; /* of fragments' MACs; NULL: they have seals */
 
   uint64_t now, sent, order;
   struct by_rng rng;
@@ -84,7 +85,7 @@ struct net {
   void (*to_aggregator)(void *context, unsigned which, const struct by_fragment *packet, size_t bytes);
 };
 
-/* Initialises a network. The caller has set the fields down to `key`; the rest is zero. */
+/* Initialises a network. The caller has set the fields down to `hop`; the rest is zero. */
 void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
 /* Writes the stack of a worker's way to the server, or of the way back. Returns the number of hops. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "hop_key.h"
 
 /* --- the endpoints --- */
 
@@ -56,6 +57,7 @@ void trial_restart_aggregator(struct trial *trial, unsigned which) {
                                         .exact = trial->exact,
                                         .secret = secret,
                                         .secret_bytes = sizeof secret,
+                                        .keyed = trial->keyed,
                                         .emit = aggregator_emits,
                                         .context = &trial->index_of_aggregator[which]};
   trial->index_of_aggregator[which] = which;
@@ -66,6 +68,10 @@ void trial_restart_aggregator(struct trial *trial, unsigned which) {
 void trial_make_ends(struct trial *trial) {
   struct by_server_way ways[NET_WORKERS] = {{0}};
   struct net *net = &trial->net;
+  if (trial->keyed) {
+    assert_ok(by_hop_key_of_tree(secret, sizeof secret, net->job, net->key, &trial->hop));
+    net->hop = &trial->hop;
+  }
   for (unsigned w = 0; w < net->workers; w++) {
     struct by_worker_config config = {.job = net->job,
                                       .key = net->key,
@@ -74,6 +80,7 @@ void trial_make_ends(struct trial *trial) {
                                       .slots = trial->slots,
                                       .lines = trial->lines,
                                       .exact = trial->exact,
+                                      .keyed = trial->keyed,
                                       .timeout = 3 * BY_SECOND,
                                       .emit = worker_emits,
                                       .context = &trial->index[w]};
@@ -93,6 +100,7 @@ void trial_make_ends(struct trial *trial) {
                                     .exact = trial->exact,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
+                                    .keyed = trial->keyed,
                                     .ways = ways,
                                     .emit = server_emits,
                                     .context = trial};
@@ -146,6 +154,7 @@ struct trial *trial_create(enum tree tree, unsigned workers, unsigned slots, uin
   struct trial *trial = calloc(1, sizeof *trial);
   assert_non_null(trial);
   trial->slots = slots;
+  trial->keyed = seed & 1;
   trial->lines = 4;
   trial->limit = 60 * BY_SECOND;
   trial->net.workers = workers;

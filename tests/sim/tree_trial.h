@@ -27,6 +27,8 @@ struct trial {
   struct by_aggregator *aggregators[NET_SWITCHES];
   unsigned index[NET_WORKERS], index_of_aggregator[NET_SWITCHES]; /* addresses are the callbacks' contexts */
   unsigned slots, lines;
+  bool keyed; /* fragments have MACs; in every other trial, by its seed */
+  struct by_hop_key hop;
   bool exact, unicast, in_place;
   bool plain; /* all numbers are in fixed point */
   struct sum_call calls[TRIAL_CALLS];

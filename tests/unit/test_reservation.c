@@ -54,6 +54,17 @@ static void test_requests(void **state) {
   assert_true(by_reservation_same(&again.reservation, &request.reservation));
   request.reservation.float32 = true;
   assert_false(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.float32 = false;
+  request.reservation.keyed = true;
+  assert_false(by_reservation_same(&again.reservation, &request.reservation));
+  for (unsigned i = 0; i < BY_RESERVATION_SECRET; i++) request.reservation.secret[i] = (unsigned char)(i * 37 + 9);
+  assert_ok(read_again(&request, &again));
+  assert_true(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.secret[31] ^= 1;
+  assert_false(by_reservation_same(&again.reservation, &request.reservation));
+  request.reservation.keyed = false;
+  memset(request.reservation.secret, 0, BY_RESERVATION_SECRET);
+  request.reservation.float32 = true;
   request.reservation.n_below = 1;
   request.reservation.below[0] =
       (struct by_reservation_below){.interface = "a", .is_switch = true, .n = BY_RESERVATION_WORKERS};
@@ -113,6 +124,11 @@ static void test_mistakes(void **state) {
       {"{\"do\": \"revoke\", \"holder\": \"me\", \"job\": 65536}", "job"},
       {"{\"do\": \"revoke\", \"holder\": \"me\", \"job\": -1}", "job"},
       {RESERVATION("\"below\": []"), "below"},
+      {RESERVATION("\"below\": [], \"secret\": \"0123\""), "secret"},
+      {RESERVATION("\"below\": [], \"secret\": 5"), "secret"},
+      {RESERVATION("\"below\": [], \"secret\": "
+                   "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeg\""),
+       "64 hexadecimal digits"},
       {RESERVATION("\"below\": 3"), "below"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": false, \"workers\": []}]"), "workers"},
       {RESERVATION("\"below\": [{\"interface\": \"e\", \"switch\": 1, \"workers\": [\"1.2.3.4:5\"]}]"), "switch"},

@@ -155,6 +155,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
                                     .slots = message->slots,
                                     .lines = message->lines,
                                     .exact = message->exact,
+                                    .keyed = message->keyed,
                                     .hops = message->ways[0].hops,
                                     .timeout = TIMEOUT_MS * BY_MILLISECOND};
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "hop_key.h"
 #include "step.h"
 
 /* The only one between a worker and the server. */
@@ -13,6 +14,7 @@ enum { PLACE = 0, ANY_PORT = 0 };
 struct by_aggregator {
   struct by_aggregator_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
+  struct by_hop_key hop_key;   /* if it is keyed */
   struct by_aggregator_counters counters;
   struct by_grant grant;
   struct by_cells cells;
@@ -27,6 +29,7 @@ static struct by_grant grant_of(const struct by_aggregator_config *c) {
                            .count = c->slots,
                            .job = c->job,
                            .key = c->key,
+                           .keyed = c->keyed,
                            .dtype = c->exact ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
                            .place = PLACE};
 }
@@ -57,6 +60,8 @@ enum banyan_status by_aggregator_create(const struct by_aggregator_config *c, st
   a->grant = grant_of(c);
   enum banyan_status status = make_cells(a);
   if (status == BANYAN_OK) status = by_sum_key_init(&a->key, c->secret, c->secret_bytes, &c->groups, !c->exact);
+  if (status == BANYAN_OK && c->keyed)
+    status = by_hop_key_of_tree(c->secret, c->secret_bytes, c->job, c->key, &a->hop_key);
   if (status != BANYAN_OK) {
     by_aggregator_destroy(a);
     return status;
@@ -95,8 +100,10 @@ static bool is_valid(const struct by_aggregator *a, const struct by_fragment *pa
 
 void by_aggregator_take(struct by_aggregator *a, const struct by_fragment *packet, size_t bytes, uint64_t now) {
   uint32_t length = bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
-  if (by_fragment_check(packet, length) != BY_FRAGMENT_SOUND) {
-    a->counters.events[BY_EVENT_MALFORMED]++;
+  const struct by_hop_key *key = a->config.keyed ? &a->hop_key : NULL;
+  enum by_fragment_fault fault = by_fragment_verify(packet, length, key);
+  if (fault != BY_FRAGMENT_SOUND) {
+    a->counters.events[fault == BY_FRAGMENT_FORGED ? BY_EVENT_FORGED : BY_EVENT_MALFORMED]++;
     return;
   }
   if (!is_ours(a, packet)) {
@@ -109,7 +116,7 @@ void by_aggregator_take(struct by_aggregator *a, const struct by_fragment *packe
   }
   memcpy(a->packet, packet, length);
   struct by_verdict verdict =
-      by_switch_step(&a->grant, &a->cells, a->packet, length, ANY_PORT, (uint32_t)(now / BY_MILLISECOND));
+      by_switch_step(&a->grant, key, &a->cells, a->packet, length, ANY_PORT, (uint32_t)(now / BY_MILLISECOND));
   a->counters.events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_DROP) return;
   a->config.emit(a->config.context, a->packet,

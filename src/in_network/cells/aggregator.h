@@ -23,6 +23,7 @@ struct by_aggregator_config {
   bool exact;         /* as the workers' */
   const void *secret; /* as the workers', see by_worker_config */
   size_t secret_bytes;
+  bool keyed; /* as the workers' */
   /* The packet is the aggregator's, and unchanged until the next call into it. Must not call back. */
   void (*emit)(void *context, const struct by_fragment *packet, enum by_aggregator_way way);
   void *context;

@@ -2,8 +2,8 @@
  * where it goes. No I/O, no clock, no memory of its own; compiled for user space
  * and, with clang -target bpf, for XDP. The caller gives the time, finds the grant of the packet's
  * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
- * by_cell_apply under its lock; then it seals the packet again if that is to go
- * on. Packets have passed by_fragment_check. */
+ * by_cell_apply under its lock; then it signs the packet again, or seals it, if that is to go
+ * on. Packets have passed by_fragment_verify. */
 #ifndef BY_SWITCH_CELL_H
 #define BY_SWITCH_CELL_H
 
@@ -53,6 +53,7 @@ struct by_grant {
   uint16_t key;
   uint16_t group; /* which gets results for all */
   uint8_t dtype;  /* what its cells hold */
+  uint8_t keyed;  /* its fragments have MACs under its hop key, see fragment_mac.h; else a seal */
   uint8_t place;  /* switches between this one and the server: its entry in each stack */
 };
 
@@ -76,7 +77,8 @@ enum by_event {
   BY_EVENT_RELEASED = 15,  /* a result that has freed its cell */
   BY_EVENT_RESULT = 16,    /* a result, with no cell to free */
   BY_EVENT_PROBED = 17,
-  BY_EVENTS = 18
+  BY_EVENT_FORGED = 18, /* its MAC was not made with the hop key; dropped */
+  BY_EVENTS = 19
 };
 
 enum by_verdict_kind {

@@ -73,9 +73,15 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
   packet->check = by_sum_check(&sums->key, packet, packet->workers);
 }
 
-struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
-                                 uint32_t bytes, uint32_t from, uint32_t now) {
-  if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
+/* What is of no grant stays as it is: nobody here can tell whether its MAC is right. */
+struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_hop_key *key,
+                                 const struct by_cells *cells, struct by_fragment *packet, uint32_t bytes,
+                                 uint32_t from, uint32_t now) {
+  enum by_fragment_fault fault =
+      grant ? by_fragment_verify(packet, bytes, key) : by_fragment_check_fields(packet, bytes);
+  if (fault != BY_FRAGMENT_SOUND)
+    return by_verdict_drop(fault == BY_FRAGMENT_FORGED ? BY_EVENT_FORGED : BY_EVENT_MALFORMED);
+  if (!grant) return by_switch_enter(NULL, packet, from);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
   uint64_t *payload = (uint64_t *)(void *)(packet + 1);
@@ -93,7 +99,7 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
     by_probe_write((struct by_probe_payload *)(void *)payload, end, packet, grant->place, cell);
-  if (verdict.kind != BY_VERDICT_DROP) by_fragment_seal(packet);
+  if (verdict.kind != BY_VERDICT_DROP) by_fragment_sign(packet, key);
   return verdict;
 }
 

@@ -5,6 +5,7 @@
 #define BY_SWITCH_STEP_H
 
 #include "cell.h"
+#include "fragment_mac.h"
 #include "server_parts.h"
 #include "sum_key.h"
 
@@ -31,11 +32,12 @@ struct by_cells {
   struct by_float_sums *floats; /* NULL: no grant is for float32 */
 };
 
-/* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL; `now` is in ms, and may
- * wrap. Changes the packet, all of which must be writable and its first byte aligned to 8. The verdict is never
- * BY_VERDICT_CELL. */
-struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
-                                 uint32_t bytes, uint32_t from, uint32_t now);
+/* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL, and `key` its hop key if
+ * it is keyed, else NULL; `now` is in ms, and may wrap. Changes the packet if that is of a grant, all of which must be
+ * writable and its first byte aligned to 8. The verdict is never BY_VERDICT_CELL. */
+struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_hop_key *key,
+                                 const struct by_cells *cells, struct by_fragment *packet, uint32_t bytes,
+                                 uint32_t from, uint32_t now);
 
 /* Whether a switch with so many cells and groups can keep it. BANYAN_ERR_ARGUMENT, BANYAN_ERR_UNSUPPORTED name the job.
  */

@@ -55,6 +55,9 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
   else
     status = by_sum_key_init(&s->key, c->secret, c->secret_bytes, &c->groups, !c->exact);
   if (status == BANYAN_OK && c->exact) status = by_sum_key_init_open(&s->open);
+  if (status == BANYAN_OK && c->keyed)
+    status = by_hop_key_of_tree(c->secret, c->secret_bytes, c->job, c->key, &s->hop_key);
+  if (c->keyed) s->hop = &s->hop_key;
   if (status) {
     by_server_destroy(s);
     return status;
@@ -327,8 +330,10 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
 }
 
 void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
-  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND) {
-    s->counters.malformed++;
+  enum by_fragment_fault fault = by_fragment_verify(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes, s->hop);
+  if (fault != BY_FRAGMENT_SOUND) {
+    s->counters.forged += fault == BY_FRAGMENT_FORGED;
+    s->counters.malformed += fault != BY_FRAGMENT_FORGED;
     return;
   }
   bool fits = packet->type == BY_FRAGMENT_PROBE || (packet->type == BY_FRAGMENT_UP && packet->lines <= s->config.lines);

@@ -33,6 +33,7 @@ struct by_server_config {
   bool multicast;     /* switches spread results; otherwise each worker gets its own */
   const void *secret; /* as the workers', see by_worker_config */
   size_t secret_bytes;
+  bool keyed;                       /* as the workers' */
   const struct by_server_way *ways; /* one for each worker, copied */
   /* As the workers'. `sets`: whose terms switches add, for each that adds those of several, the smaller before the
    * larger that they are in. */
@@ -53,7 +54,7 @@ struct by_server_counters {
   uint64_t duplicates;  /* all in them was there already */
   uint64_t overlapping; /* something in them was there and cannot be taken out again */
   uint64_t results, repeated, probes;
-  uint64_t malformed, foreign, no_room;
+  uint64_t malformed, foreign, forged, no_room;
   uint64_t failed_checks, mismatches;
   uint64_t last[BY_TREE_WORKERS]; /* how often a worker's term was the last: stragglers have most */
 };

@@ -10,7 +10,7 @@ void by_server_send_result(struct by_server *s, const struct by_fragment *result
   packet->rank = (uint8_t)(result->group == BY_FRAGMENT_UNITED ? by_group_of(&s->config.groups, to) : to);
   packet->hops = (worker->straight ? 0 : worker->way.hops) & 15;
   memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
-  by_fragment_seal(packet);
+  by_fragment_sign(packet, s->hop);
   s->config.emit(s->config.context, packet, (int)to);
 }
 
@@ -18,7 +18,7 @@ void by_server_send_multicast(struct by_server *s, struct by_fragment *result) {
   result->type = BY_FRAGMENT_RESULT_MC;
   result->rank = 0;
   result->hop = result->hops = 0;
-  by_fragment_seal(result);
+  by_fragment_sign(result, s->hop);
   s->config.emit(s->config.context, result, BY_SERVER_ALL);
 }
 
@@ -67,7 +67,7 @@ static void send_nack(struct by_server *s, const struct by_fragment *about, unsi
     nack.flags = BY_FRAGMENT_ESCALATE;
   }
   nack.check = by_sum_header_check(&s->key, &nack);
-  by_fragment_seal(&nack);
+  by_fragment_sign(&nack, s->hop);
   s->config.emit(s->config.context, &nack, (int)to);
 }
 

@@ -3,6 +3,7 @@
 #ifndef BY_INNETWORK_SERVER_STATE_H
 #define BY_INNETWORK_SERVER_STATE_H
 
+#include "hop_key.h"
 #include "server.h"
 #include "server_parts.h"
 #include "sum_key.h"
@@ -52,6 +53,8 @@ struct worker {
 struct by_server {
   struct by_server_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
+  struct by_hop_key hop_key;
+  const struct by_hop_key *hop; /* &hop_key; NULL: fragments have seals */
   struct by_server_counters counters;
   struct by_worker_set all;
   struct worker *workers;

@@ -331,6 +331,9 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   else
     status = by_sum_key_init(&w->key, config->secret, sizeof config->secret, &config->groups, !config->exact);
   if (status == BANYAN_OK && config->exact) status = by_sum_key_init_open(&w->open);
+  if (status == BANYAN_OK && config->keyed)
+    status = by_hop_key_of_tree(config->secret, sizeof config->secret, config->job, config->key, &w->hop_key);
+  if (config->keyed) w->hop = &w->hop_key;
   w->opening_room = by_sum_opening_room(&w->key, config->lines);
   if (status == BANYAN_OK && !config->exact && !w->opening_room)
     status = by_fail(BANYAN_ERR_ARGUMENT, "%u lines have no room for the exponents of %u workers: give more",
@@ -519,8 +522,10 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
 }
 
 void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_t bytes, uint64_t now) {
-  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND) {
-    w->counters.malformed++;
+  enum by_fragment_fault fault = by_fragment_verify(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes, w->hop);
+  if (fault != BY_FRAGMENT_SOUND) {
+    w->counters.forged += fault == BY_FRAGMENT_FORGED;
+    w->counters.malformed += fault != BY_FRAGMENT_FORGED;
     return;
   }
   if (packet->job != w->config.job || packet->key != w->config.key) {

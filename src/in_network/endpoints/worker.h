@@ -36,6 +36,7 @@ struct by_worker_config {
   struct by_hop stack[BY_FRAGMENT_HOPS];
   struct by_worker_set below[BY_FRAGMENT_HOPS]; /* what each of them that adds waits for */
   unsigned char secret[BY_WORKER_SECRET];
+  bool keyed;       /* fragments have MACs under a hop key that is derived from the secret, see hop_key.h; else seals */
   uint64_t timeout; /* ns without a sign of the server before it counts as gone */
   /* A packet for the server. It is the worker's, and unchanged until the next call into it; one of type UP stays where
    * it is, though it may become another one when its result has come. Must not call back. */
@@ -45,7 +46,7 @@ struct by_worker_config {
 
 struct by_worker_counters {
   uint64_t sent, probes, retransmitted, escalated, results, late; /* packets; late: of fragments that are done */
-  uint64_t malformed, foreign;                                    /* packets not looked at further */
+  uint64_t malformed, foreign, forged;                            /* packets not looked at further */
   uint64_t failed_checks, marked;                                 /* results */
   uint64_t longest;                                               /* ns from a term's first sending to its result */
 };

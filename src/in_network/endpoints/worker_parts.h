@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "hop_key.h"
 #include "sum_key.h"
 #include "worker.h"
 
@@ -62,6 +63,8 @@ struct way {
 struct by_worker {
   struct by_worker_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
+  struct by_hop_key hop_key;
+  const struct by_hop_key *hop; /* &hop_key; NULL: fragments have seals */
   struct by_worker_counters counters;
   struct by_worker_set own, all;
   uint32_t group; /* its own */

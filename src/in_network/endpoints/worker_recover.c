@@ -149,7 +149,7 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
   put_stack(w, w->way.dead, packet);
   slot->straight |= w->way.dead;
   packet->flags |= flags | (w->way.dead || slot->past ? BY_FRAGMENT_ESCALATE : 0);
-  by_fragment_seal(packet);
+  by_fragment_sign(packet, w->hop);
   if (flags & BY_FRAGMENT_RETX)
     w->counters.retransmitted++;
   else
@@ -197,7 +197,7 @@ static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, boo
   probe.head.flags = flags;
   probe.head.check = by_sum_header_check(&w->key, &probe.head);
   put_stack(w, straight, &probe.head);
-  by_fragment_seal(&probe.head);
+  by_fragment_sign(&probe.head, w->hop);
   w->counters.probes++;
   slot->passed |= straight;
   w->config.emit(w->config.context, &probe.head);

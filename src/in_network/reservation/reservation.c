@@ -6,8 +6,8 @@
 #include "json_doc.h"
 
 static const char *const operations[] = {"describe", "status", "grant", "revoke", ""};
-static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, float32, up, server, below",
-                                     "do, holder, job"};
+static const char *const fields[] = {
+    "do", "do", "do, holder, job, key, place, slots, float32, secret, up, server, below", "do, holder, job"};
 
 static const struct by_place root = {.field = "control line"};
 
@@ -85,7 +85,8 @@ bool by_reservation_is_successor(const char *a, const char *b) {
 
 bool by_reservation_same(const struct by_reservation *a, const struct by_reservation *b) {
   if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots ||
-      a->float32 != b->float32 || strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||
+      a->float32 != b->float32 || a->keyed != b->keyed || memcmp(a->secret, b->secret, sizeof a->secret) != 0 ||
+      strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||
       !by_udp_end_same(&a->server, &b->server))
     return false;
   for (unsigned i = 0; i < a->n_below; i++) {
@@ -150,6 +151,28 @@ static enum banyan_status read_below(const struct by_place *place, const json_t 
   return BANYAN_OK;
 }
 
+static int digit_of(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One that is not there leaves *reservation as it is. */
+static enum banyan_status read_secret(const json_t *object, struct by_reservation *reservation) {
+  struct by_place place = {.above = &root, .field = "secret"};
+  const json_t *value = json_object_get(object, "secret");
+  const char *text;
+  if (!value) return BANYAN_OK;
+  BY_TRY(by_doc_string(&place, value, &text));
+  bool well = strlen(text) == 2 * sizeof reservation->secret;
+  for (size_t i = 0; well && i < sizeof reservation->secret; i++) {
+    int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+    well = high >= 0 && low >= 0;
+    reservation->secret[i] = (unsigned char)((high & 15) << 4 | (low & 15));
+  }
+  reservation->keyed = true;
+  if (well) return BANYAN_OK;
+  return by_doc_fail(&place, "must be %zu hexadecimal digits", 2 * sizeof reservation->secret);
+}
+
 static enum banyan_status read_reservation(const json_t *object, struct by_reservation *reservation) {
   struct by_place of_server = {.above = &root, .field = "server"}, of_below = {.above = &root, .field = "below"};
   uint64_t key, place, slots;
@@ -161,6 +184,7 @@ static enum banyan_status read_reservation(const json_t *object, struct by_reser
   reservation->place = (uint8_t)place;
   reservation->slots = (uint32_t)slots;
   BY_TRY(read_bool(&root, object, "float32", &reservation->float32));
+  BY_TRY(read_secret(object, reservation));
   BY_TRY(read_name(&root, object, "up", IF_NAMESIZE - 1, reservation->up));
   BY_TRY(by_doc_need(&root, object, "server", &value));
   BY_TRY(read_end(&of_server, value, &reservation->server));
@@ -214,7 +238,13 @@ static void print_reservation(const struct by_reservation *reservation, struct b
   char end[BY_ADDRESS_TEXT];
   by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", reservation->key, reservation->place,
               reservation->slots);
-  by_text_add(text, "%s\"up\": ", reservation->float32 ? "\"float32\": true, " : "");
+  by_text_add(text, "%s", reservation->float32 ? "\"float32\": true, " : "");
+  if (reservation->keyed) {
+    by_text_add(text, "\"secret\": \"");
+    for (size_t i = 0; i < sizeof reservation->secret; i++) by_text_add(text, "%02x", reservation->secret[i]);
+    by_text_add(text, "\", ");
+  }
+  by_text_add(text, "\"up\": ");
   by_json_add_string(text, reservation->up);
   by_text_add(text, ", \"server\": \"%s\", \"below\": [", by_udp_end_print(&reservation->server, end));
   for (unsigned i = 0; i < reservation->n_below; i++) {

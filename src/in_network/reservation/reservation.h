@@ -16,6 +16,7 @@ enum {
   BY_RESERVATION_SECONDS = 30,   /* for which a grant is kept after its holder's connection has ended */
   BY_RESERVATION_WORKERS = 1024, /* of a tree */
   BY_RESERVATION_BELOW = 64,     /* neighbours of a switch among them and the tree's switches */
+  BY_RESERVATION_SECRET = 32,    /* bytes */
   BY_RESERVATION_HOPS = 8,       /* switches on the way of a tree */
   BY_RESERVATION_PORTS = 64,     /* of a switch */
   BY_RESERVATION_SLOTS = 1 << 16,
@@ -51,8 +52,10 @@ struct by_reservation_below {
 /* For one tree. */
 struct by_reservation {
   uint16_t job, key;
-  uint8_t place;  /* in stacks: how many switches are between this one and the server */
-  bool float32;   /* cells that add float32; else pairs */
+  uint8_t place; /* in stacks: how many switches are between this one and the server */
+  bool float32;  /* cells that add float32; else pairs */
+  bool keyed;    /* fragments have MACs under the key that is derived from the secret, see hop_key.h; else seals */
+  unsigned char secret[BY_RESERVATION_SECRET];
   uint32_t slots; /* wanted; 0 where it only forwards */
   char up[IF_NAMESIZE];
   struct by_udp_end server;

@@ -270,6 +270,9 @@ void by_switch_client_destroy(struct by_switch_client *client) {
 
 enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_reservation *reservation) {
   BY_TRY(by_reservation_check(reservation));
+  if (reservation->keyed && !by_address_is_loopback(&client->options.address))
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch %s: the secret of a grant is not sent to other hosts in plain text",
+                   client->name);
   struct entry *entry = find(client, reservation->job);
   if (entry)
     LIST_REMOVE(entry, link);

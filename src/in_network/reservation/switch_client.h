@@ -54,7 +54,8 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
 void by_switch_client_destroy(struct by_switch_client *client);
 
 /* Copied. Takes the place of this job's reservation if there is one: with another key if anything else is another.
- * BANYAN_ERR_ARGUMENT: see by_reservation_check. */
+ * BANYAN_ERR_ARGUMENT: see by_reservation_check; or it has a secret, and the switch is on another host, to which
+ * nothing is encrypted. */
 enum banyan_status by_switch_client_want(struct by_switch_client *client,
                                          const struct by_reservation *reservation) BANYAN_CHECK;
 /* This job has no reservation any more; there need not be one. */

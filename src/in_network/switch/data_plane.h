@@ -10,6 +10,7 @@
 
 #include "cell.h"
 #include "fail.h"
+#include "fragment_mac.h"
 #include "loop.h"
 #include "reservation.h"
 
@@ -45,6 +46,7 @@ struct by_plane_end {
 /* Between whom the fragments of a grant travel: others of its job are left to the kernel, in XDP only those that are
  * neither from nor for the server's UDP port. */
 struct by_plane_ends {
+  const struct by_hop_key *key; /* of its fragments; copied. NULL: they have none, as the grant states */
   struct by_plane_end server;
   uint32_t n_workers; /* at most BY_PLANE_WORKERS */
   struct by_plane_end workers[BY_PLANE_WORKERS];

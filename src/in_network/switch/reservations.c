@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hop_key.h"
 #include "json_doc.h"
 #include "log.h"
 #include "neighbours.h"
@@ -186,6 +187,19 @@ static enum banyan_status set_group(const struct reservation *r) {
   return plane->ops->set_group(plane->self, r->group, targets, r->wanted.n_below);
 }
 
+/* Cells and group are its own by then. */
+static enum banyan_status give_grant(const struct reservation *r, const struct by_grant *grant,
+                                     struct by_plane_ends *ends) {
+  const struct by_plane *plane = r->all->options.plane;
+  struct by_hop_key key;
+  if (!grant->keyed) return plane->ops->grant(plane->self, grant, ends);
+  BY_TRY(by_hop_key_derive(r->wanted.secret, &key));
+  ends->key = &key;
+  enum banyan_status status = plane->ops->grant(plane->self, grant, ends);
+  explicit_bzero(&key, sizeof key);
+  return status;
+}
+
 static enum banyan_status activate(struct reservation *r) {
   const struct by_plane *plane = r->all->options.plane;
   struct by_grant grant = {.above = 1ull << r->granted.up,
@@ -195,6 +209,7 @@ static enum banyan_status activate(struct reservation *r) {
                            .key = r->wanted.key,
                            .group = r->group,
                            .dtype = r->wanted.float32 ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
+                           .keyed = r->wanted.keyed,
                            .place = r->wanted.place};
   struct by_plane_ends ends = {.server = {r->granted.up, r->wanted.server}, .n_workers = r->wanted.n_workers};
   for (unsigned i = 0; i < r->wanted.n_below; i++) {
@@ -205,7 +220,7 @@ static enum banyan_status activate(struct reservation *r) {
   }
   BY_TRY(plane->ops->clear(plane->self, grant.base, grant.count));
   BY_TRY(set_group(r));
-  BY_TRY(plane->ops->grant(plane->self, &grant, &ends));
+  BY_TRY(give_grant(r, &grant, &ends));
   set_state(r, GRANTED);
   by_loop_cancel_timer(&r->timer);
   by_info("switch", "job %u: %u cells from %u on", grant.job, grant.count, grant.base);

@@ -92,7 +92,8 @@ LIST_HEAD(inlets, inlet);
 
 struct job {
   struct by_grant grant;
-  uint32_t n_inlets; /* that it uses, INLETS for each worker */
+  struct by_hop_key key; /* if it is keyed */
+  uint32_t n_inlets;     /* that it uses, INLETS for each worker */
   struct inlet *inlets[];
 };
 
@@ -214,12 +215,17 @@ static void send_on(struct by_queue *queue, const struct run *next, struct by_fr
   run->n++;
 }
 
+static const struct by_hop_key *job_key(const struct job *job) {
+  return job && job->grant.keyed ? &job->key : NULL;
+}
+
 static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_way *way,
                           struct by_fragment *packet, uint32_t bytes) {
   const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
   const struct by_grant *grant = job ? &job->grant : NULL;
-  if ((way->tos & 3) == 3) by_fragment_mark(packet, bytes);
-  struct run next = {.verdict = by_switch_step(grant, &queue->cells, packet, bytes, from, queue->now), .way = *way};
+  if ((way->tos & 3) == 3 && job) by_fragment_mark(packet, bytes, job_key(job));
+  struct run next = {.verdict = by_switch_step(grant, job_key(job), &queue->cells, packet, bytes, from, queue->now),
+                     .way = *way};
   queue->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
   if (grant) next.group = grant->group;
@@ -396,6 +402,7 @@ static enum banyan_status run_grant(struct by_queue *queue, const struct call *c
   struct job *job = calloc(1, sizeof *job + (size_t)INLETS * call->ends->n_workers * sizeof *job->inlets);
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   job->grant = *grant;
+  if (grant->keyed) job->key = *call->ends->key;
   enum banyan_status status = add_flows(queue, job, call->ends);
   if (status == BANYAN_OK) queue->jobs[grant->job] = job;
   free_job(status == BANYAN_OK ? before : job);

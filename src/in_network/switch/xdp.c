@@ -271,6 +271,8 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant, c
                    grant->job);
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
+  uint32_t group = grant->group;
+  if (grant->keyed) BY_TRY(put(xdp, "hop_keys", &group, ends->key));
   BY_TRY(put(xdp, "grants", &place, &granted));
   return move_grant(xdp, grant->job, place);
 }

@@ -17,6 +17,7 @@
 /* clang-format on */
 
 #include "cell.h"
+#include "fragment_mac.h"
 #include "xdp_maps.h"
 
 /* Arrays where a packet has to look, since looking there is no call: a hash costs some 20 ns. */
@@ -33,6 +34,13 @@ struct {
   __type(key, uint32_t);
   __type(value, struct by_xdp_grant);
 } grants SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, BY_XDP_GROUPS);
+  __type(key, uint32_t); /* the grant's group */
+  __type(value, struct by_hop_key);
+} hop_keys SEC(".maps");
 
 struct cell_value {
   struct bpf_spin_lock lock;
@@ -134,6 +142,12 @@ static inline const struct by_xdp_grant *grant_of(uint32_t job) {
   return at && *at ? bpf_map_lookup_elem(&grants, at) : NULL;
 }
 
+/* NULL: its fragments have no MAC, or it has just been revoked. */
+static inline const struct by_hop_key *hop_key_of(const struct by_grant *grant) {
+  uint32_t group = grant->group;
+  return grant->keyed ? bpf_map_lookup_elem(&hop_keys, &group) : NULL;
+}
+
 static inline void *frame_start(const struct xdp_md *ctx) {
   return (void *)(long)ctx->data;
 }
@@ -204,13 +218,24 @@ static __always_inline struct by_verdict pass_switch(struct xdp_md *ctx, uint32_
   return verdict;
 }
 
+/* A global function, which the kernel verifies once, not with each path that calls it. The payload begins at `at`. */
+__attribute__((noinline)) uint64_t by_xdp_mac(struct xdp_md *ctx, const struct by_hop_key *key,
+                                              const struct by_fragment *fragment, uint32_t at) {
+  if (!key || !fragment) return 0;
+  return by_fragment_mac_of(key, fragment, frame_start(ctx) + (at & 127), frame_end(ctx));
+}
+
 /* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4,
  * and the ends of grants take that over IPv6, too (RFC 6935). */
-static __always_inline bool write_header(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment) {
+static __always_inline bool write_header(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment,
+                                         const struct by_hop_key *key) {
   void *data = frame_start(ctx);
   struct udphdr *udp = data + UDP_AT(ip);
   if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return false;
-  by_fragment_seal(fragment);
+  if (key)
+    fragment->mac = by_xdp_mac(ctx, key, fragment, PAYLOAD_AT(ip));
+  else
+    by_fragment_seal(fragment);
   *(struct by_fragment *)(data + FRAGMENT_AT(ip)) = *fragment;
   udp->check = 0;
   return true;
@@ -255,17 +280,23 @@ static __always_inline bool is_marked(const void *data, uint32_t ip) {
   return ((ip == IP6 ? *byte >> 4 : *byte) & 3) == 3;
 }
 
-/* Works on a copy of the header on the stack, so that its hops can be indexed. */
+/* Works on a copy of the header on the stack, so that its hops can be indexed. What is of no grant stays as it is, and
+ * nobody here can tell whether its MAC is right. */
 static __always_inline struct by_verdict decide(struct xdp_md *ctx, uint32_t ip, uint32_t from,
                                                 const struct by_grant *grant) {
   void *data = frame_start(ctx);
   if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
   uint32_t bytes = fragment_bytes(data, frame_end(ctx), ip);
   struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT(ip));
-  if (by_fragment_check(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (by_fragment_check_fields(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (!grant) return by_switch_enter(NULL, &fragment, from);
+  const struct by_hop_key *key = hop_key_of(grant);
+  if (key && fragment.mac != by_xdp_mac(ctx, key, &fragment, PAYLOAD_AT(ip))) return by_verdict_drop(BY_EVENT_FORGED);
+  if (!key && (grant->keyed || fragment.mac != by_fragment_seal_of(&fragment)))
+    return by_verdict_drop(BY_EVENT_MALFORMED);
   if (is_marked(data, ip)) fragment.flags |= BY_FRAGMENT_CE;
   struct by_verdict verdict = pass_switch(ctx, ip, &fragment, grant, from);
-  if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, ip, &fragment)) verdict.kind = BY_VERDICT_DROP;
+  if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, ip, &fragment, key)) verdict.kind = BY_VERDICT_DROP;
   return verdict;
 }
 
@@ -289,7 +320,11 @@ static __always_inline int switch_packet(struct xdp_md *ctx, uint32_t ip) {
   return members_of ? (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST) : drop_unsent();
 }
 
-/* A function of its own, so that IPv4 has all registers for itself. */
+/* Functions of their own, so that each has all registers, and the stack, for itself. */
+static __attribute__((noinline)) int switch_ipv4(struct xdp_md *ctx) {
+  return switch_packet(ctx, IP4);
+}
+
 static __attribute__((noinline)) int switch_ipv6(struct xdp_md *ctx) {
   return switch_packet(ctx, IP6);
 }
@@ -297,7 +332,7 @@ static __attribute__((noinline)) int switch_ipv6(struct xdp_md *ctx) {
 static inline int switch_frame(struct xdp_md *ctx) {
   const struct ethhdr *eth = frame_start(ctx);
   if ((const void *)(eth + 1) > frame_end(ctx)) return XDP_PASS;
-  if (eth->h_proto == bpf_htons(ETH_P_IP)) return switch_packet(ctx, IP4);
+  if (eth->h_proto == bpf_htons(ETH_P_IP)) return switch_ipv4(ctx);
   return eth->h_proto == bpf_htons(ETH_P_IPV6) ? switch_ipv6(ctx) : XDP_PASS;
 }
 

@@ -192,6 +192,7 @@ static const struct by_field tree_fields[] = {
     BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_LINES),
     BY_FIELD(by_tree_message, secret, BY_FIELD_BYTES),
     BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true),
+    BY_FIELD(by_tree_message, keyed, BY_FIELD_U8, .flag = true),
     BY_FIELD(by_tree_message, groups.n, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_GROUPS),
     BY_FIELD(by_tree_message, worker, BY_FIELD_U32),
     BY_FIELD(by_tree_message, n_vias, BY_FIELD_U32, .most = BY_FRAGMENT_PORTS),

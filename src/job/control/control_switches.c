@@ -8,6 +8,7 @@
 
 #include "address.h"
 #include "cluster_message.h"
+#include "hop_key.h"
 #include "log.h"
 #include "membership.h"
 #include "switch_client.h"
@@ -139,9 +140,16 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
 
 static void want(const struct by_control_tree *tree, uint32_t which) {
   struct by_reservation reservation;
-  by_tree_reservation(tree->tree, &tree->ends, which, &reservation);
+  const struct by_tree_ends *ends = &tree->ends;
+  enum banyan_status status = BANYAN_OK;
+  by_tree_reservation(tree->tree, ends, which, &reservation);
   if (reservation.slots > tree->parts[which].allowed) reservation.slots = tree->parts[which].allowed;
-  if (by_switch_client_want(tree->parts[which].asked->client, &reservation) == BANYAN_OK) return;
+  reservation.keyed = ends->keyed;
+  if (ends->keyed)
+    status = by_hop_secret_derive(ends->secret, sizeof ends->secret, ends->job, ends->key, reservation.secret);
+  if (status == BANYAN_OK) status = by_switch_client_want(tree->parts[which].asked->client, &reservation);
+  explicit_bzero(reservation.secret, sizeof reservation.secret);
+  if (status == BANYAN_OK) return;
   snprintf(tree->parts[which].asked->why, sizeof tree->parts[which].asked->why, "%s", banyan_error_text());
   tree->parts[which].refused = true;
 }

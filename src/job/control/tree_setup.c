@@ -221,6 +221,7 @@ static void begin_message(const struct by_switched_tree *tree, const struct by_t
                                   .slots = least_slots(tree, answers),
                                   .lines = ends->lines,
                                   .exact = ends->exact,
+                                  .keyed = ends->keyed,
                                   .groups = tree->groups,
                                   .worker = worker};
   memcpy(out->secret, ends->secret, sizeof out->secret);

@@ -24,6 +24,7 @@ struct by_tree_ends {
   uint16_t job, key;
   uint32_t lines;
   bool exact; /* numbers travel as they are, and switches that can add float32 */
+  bool keyed; /* fragments have MACs; needs a control connection to switches that is encrypted */
   unsigned char secret[BY_TREE_SECRET];
   uint32_t server;      /* the process */
   struct by_address at; /* its address; all of one family, IPv4 or IPv6 */

@@ -1,0 +1,22 @@
+/* Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches are sent it with
+ * their grants. It tells nothing of the tree's secret, with which ends check each other. All derivations are
+ * HKDF-Expand with SHA-256, with the labels of decision 122. */
+#ifndef BY_INNETWORK_HOP_KEY_H
+#define BY_INNETWORK_HOP_KEY_H
+
+#include <stddef.h>
+
+#include <banyan/status.h>
+
+#include "fragment_mac.h"
+
+/* Of the tree with this secret, for the grant with this job number and key epoch. BANYAN_ERR_SYSTEM. */
+BANYAN_CHECK enum banyan_status by_hop_secret_derive(const void *secret, size_t bytes, uint16_t job, uint16_t key,
+                                                     unsigned char out[BY_HOP_SECRET]);
+/* From a hop secret. */
+BANYAN_CHECK enum banyan_status by_hop_key_derive(const unsigned char secret[BY_HOP_SECRET], struct by_hop_key *out);
+/* Both, at an end. */
+BANYAN_CHECK enum banyan_status by_hop_key_of_tree(const void *secret, size_t bytes, uint16_t job, uint16_t key,
+                                                   struct by_hop_key *out);
+
+#endif

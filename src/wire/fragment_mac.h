@@ -1,0 +1,148 @@
+/* The MAC by which the next receiver of a fragment, a switch or an end, knows that it comes from one that holds the
+ * key of its grant: SipHash-2-4 under that key over a hash of workers, check, call, job, key epoch, stack and payload,
+ * and the rest of the header. docs/wire.md has its layout, docs/in-network.md what it protects.
+ *
+ * The hash is like NH of UMAC, over words of 64 bits: each word is added to one of the key, and the sum is multiplied
+ * by its own upper half, modulo 2^64. Two different messages have the same hash with a probability of at most 2^-31,
+ * whatever they are. Take the key's word for a word in which they differ. For a given upper half of the sum and a given
+ * carry, the difference of the products is linear in the lower half: unless both sums have the same upper half, one
+ * lower half at most makes it what the other words need. If they have the same, the difference depends on the upper
+ * half alone, and one upper half at most does. That holds, too, where only one message has the word. What makes
+ * fragments of a grant differ from each other is no part of what is hashed but of what SipHash is computed from, so
+ * MACs show nothing of the hashes. So an attempt to forge succeeds with a probability of at most 2^-31 + 2^-64.
+ *
+ * Compiled for the ends, for the switch in user space and for XDP, as fragment.h: no calls, no unbounded loop. */
+#ifndef BY_WIRE_FRAGMENT_MAC_H
+#define BY_WIRE_FRAGMENT_MAC_H
+
+#include "fragment.h"
+
+enum {
+  BY_HOP_SECRET = 32, /* bytes: what ends and switches are sent, and from which the key below is derived */
+  BY_MAC_HEADER_WORDS = 5,
+  BY_MAC_WORDS = BY_MAC_HEADER_WORDS + BY_FRAGMENT_LINES * 8,
+  BY_MAC_BYTES_SIGNED = 23, /* what SipHash is computed from */
+};
+
+/* Of one grant, derived by by_hop_key_derive. Uniformly random. */
+struct by_hop_key {
+  uint64_t sip[2];
+  uint64_t hash[BY_MAC_WORDS];
+};
+
+/* What a word adds to the hash. */
+static inline uint64_t by_mac_hash_word(uint64_t word, uint64_t key) {
+  uint64_t sum = word + key;
+  return sum * (sum >> 32);
+}
+
+/* Keeps the compiler for XDP, which has few registers, from sorting the sums of many words. */
+#ifdef __bpf__
+#define BY_MAC_IN_ORDER(hash) __asm__ volatile("" : "+r"(hash)) /* NOLINT */
+#else
+#define BY_MAC_IN_ORDER(hash) (void)0
+#endif
+
+/* As far as `lines` and `end` of the packet let it, see by_cell_apply. */
+static inline uint64_t by_mac_hash_payload(const uint64_t *key, const uint64_t *payload, uint32_t lines,
+                                           const void *end) {
+  uint64_t hash = 0;
+  for (uint32_t line = 0; line < BY_FRAGMENT_LINES; line++, key += 8, payload += 8) {
+    if (line >= lines || (const void *)(payload + 8) > end) break;
+    for (int i = 0; i < 8; i++) {
+      hash += by_mac_hash_word(payload[i], key[i]);
+      BY_MAC_IN_ORDER(hash);
+    }
+  }
+  return hash;
+}
+
+/* ---- SipHash-2-4 */
+
+struct by_sip {
+  uint64_t v0, v1, v2, v3;
+};
+
+static inline uint64_t by_sip_turn(uint64_t x, int bits) {
+  return x << bits | x >> (64 - bits);
+}
+
+static inline struct by_sip by_sip_round(struct by_sip s) {
+  s.v0 += s.v1, s.v2 += s.v3;
+  s.v1 = by_sip_turn(s.v1, 13) ^ s.v0, s.v3 = by_sip_turn(s.v3, 16) ^ s.v2;
+  s.v0 = by_sip_turn(s.v0, 32);
+  s.v2 += s.v1, s.v0 += s.v3;
+  s.v1 = by_sip_turn(s.v1, 17) ^ s.v2, s.v3 = by_sip_turn(s.v3, 21) ^ s.v0;
+  s.v2 = by_sip_turn(s.v2, 32);
+  return s;
+}
+
+static inline struct by_sip by_sip_begin(const uint64_t key[2]) {
+  return (struct by_sip){key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
+                         key[1] ^ 0x7465646279746573};
+}
+
+static inline struct by_sip by_sip_word(struct by_sip s, uint64_t word) {
+  s.v3 ^= word;
+  s = by_sip_round(by_sip_round(s));
+  s.v0 ^= word;
+  return s;
+}
+
+/* `last`: the bytes behind the last whole word, and in the highest one the number of all. */
+static inline uint64_t by_sip_end(struct by_sip s, uint64_t last) {
+  s = by_sip_word(s, last);
+  s.v2 ^= 0xff;
+  s = by_sip_round(by_sip_round(by_sip_round(by_sip_round(s))));
+  return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+/* ---- the MAC */
+
+/* Of a header, without its `mac`, and the payload, which ends at `end` or before and has as many lines as the header
+ * states. */
+static inline uint64_t by_fragment_mac_of(const struct by_hop_key *key, const struct by_fragment *header,
+                                          const uint64_t *payload, const void *end) {
+  const uint64_t *w = (const uint64_t *)(const void *)header;
+  const uint64_t *k = key->hash;
+  uint64_t job = (uint64_t)header->key << 48 | (uint64_t)header->job << 32 | header->call;
+  struct by_sip sip = by_sip_begin(key->sip);                 /* which does not wait for the payload's hash */
+  sip = by_sip_word(sip, (w[0] & ~0xffffull) | header->slot); /* from `type` to `exponent`, behind the slot */
+  uint64_t hash = by_mac_hash_word(header->workers, k[0]) + by_mac_hash_word(header->check, k[1]) +
+                  by_mac_hash_word(job, k[2]) + by_mac_hash_word(w[6], k[3]) + by_mac_hash_word(w[7], k[4]);
+  hash += by_mac_hash_payload(k + BY_MAC_HEADER_WORDS, payload, header->lines, end);
+  sip = by_sip_word(sip, hash);
+  return by_sip_end(sip, (uint64_t)BY_MAC_BYTES_SIGNED << 56 | (uint64_t)header->lines << 40 |
+                             (uint64_t)header->dtype << 32 | header->epoch);
+}
+
+/* Signs a whole fragment for its next hop; without a key it gets the seal that anybody can compute. Nothing may change
+ * after that. */
+static inline void by_fragment_sign(struct by_fragment *fragment, const struct by_hop_key *key) {
+  const char *end = (const char *)fragment + by_fragment_bytes(fragment);
+  if (key)
+    fragment->mac = by_fragment_mac_of(key, fragment, (const uint64_t *)(const void *)(fragment + 1), end);
+  else
+    by_fragment_seal(fragment);
+}
+
+/* As by_fragment_check, of a whole packet, all of which must be readable. BY_FRAGMENT_FORGED: its sender does not have
+ * the key, or it was changed on the way. */
+static inline enum by_fragment_fault by_fragment_verify(const struct by_fragment *fragment, uint32_t bytes,
+                                                        const struct by_hop_key *key) {
+  if (!key) return by_fragment_check(fragment, bytes);
+  enum by_fragment_fault fault = by_fragment_check_fields(fragment, bytes);
+  if (fault != BY_FRAGMENT_SOUND) return fault;
+  const void *end = (const char *)fragment + bytes;
+  uint64_t mac = by_fragment_mac_of(key, fragment, (const uint64_t *)(const void *)(fragment + 1), end);
+  return mac == fragment->mac ? BY_FRAGMENT_SOUND : BY_FRAGMENT_FORGED;
+}
+
+/* A queue on the way was filling, as IP's header or a socket reports. */
+static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes, const struct by_hop_key *key) {
+  if (by_fragment_verify(fragment, bytes, key) != BY_FRAGMENT_SOUND) return;
+  fragment->flags |= BY_FRAGMENT_CE;
+  by_fragment_sign(fragment, key);
+}
+
+#endif
