@@ -240,6 +240,12 @@ def launched():
     assert banyan.elastic.run(function, state) == 5
 
 
+def setUpModule():
+    """The backend is compiled, where it was not yet, before tests begin that have a time limit."""
+    if importlib.util.find_spec("torch"):
+        subprocess.run([sys.executable, "-m", "banyan.torch"], stdout=subprocess.DEVNULL, check=False)
+
+
 class Elastic(unittest.TestCase):
     def replace(self, function):
         """One of three processes dies. When the others have gone on, a fourth one comes."""
