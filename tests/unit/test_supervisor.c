@@ -379,6 +379,20 @@ static void test_leaving(void **state) {
   finish(w, BY_EXIT_LEFT);
 }
 
+/* Hosts that were lost before do not change what the exit code says of those that were asked to leave. */
+static void test_leaving_after_loss(void **state) {
+  (void)state;
+  struct world *w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 9, .may_grow = true});
+  by_supervisor_lost(w->supervisor, 2, w->now);
+  for (int i = 0; i < 2; i++) assert_true(by_supervisor_leave(w->supervisor, i, "SIGUSR1"));
+  for (int i = 0; i < 2; i++) leave_well(w, i);
+  finish(w, BY_EXIT_LEFT);
+  w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 9});
+  for (int i = 0; i < 3; i++) by_supervisor_lost(w->supervisor, i, w->now);
+  assert_int_equal(by_supervisor_exit_code(w->supervisor), 1);
+  by_supervisor_destroy(w->supervisor);
+}
+
 /* A process that leaves by itself is not the first to finish. */
 static void test_own_wish(void **state) {
   (void)state;
@@ -424,6 +438,7 @@ int main(void) {
       cmocka_unit_test(test_over),
       cmocka_unit_test(test_slow_end),
       cmocka_unit_test(test_leaving),
+      cmocka_unit_test(test_leaving_after_loss),
       cmocka_unit_test(test_own_wish),
       cmocka_unit_test(test_early_leave),
   };

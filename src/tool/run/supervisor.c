@@ -162,9 +162,11 @@ bool by_supervisor_waits(const struct by_supervisor *s) {
   return !s->ended && (by_supervisor_active(s) || s->below_until != UINT64_MAX);
 }
 
+/* Processes that were lost with their hosts are no failure where the others went on, and left when they were asked. */
 int by_supervisor_exit_code(const struct by_supervisor *s) {
   if (s->failure) return s->failure;
-  return s->finishing ? 0 : BY_EXIT_LEFT;
+  if (s->finishing) return 0;
+  return count(s, LOST, LOST) && !count(s, LEFT, LEFT) ? 1 : BY_EXIT_LEFT;
 }
 
 /* ---- enough processes? */
@@ -334,7 +336,7 @@ void by_supervisor_lost(struct by_supervisor *s, int process, uint64_t now) {
   struct process *p = &s->processes[process];
   if (!is_alive(p) && p->state != WAITING) return;
   p->state = LOST;
-  s->failure = 1;
+  if (s->finishing) s->failure = 1;
   after_end(s, process, now);
 }
 

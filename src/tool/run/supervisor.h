@@ -67,8 +67,8 @@ bool by_supervisor_goes_on(const struct by_supervisor *s);
 bool by_supervisor_waits(const struct by_supervisor *s);
 
 enum { BY_EXIT_LEFT = 75 /* all were asked to leave before any had finished: EX_TEMPFAIL of sysexits.h */ };
-/* Once it is over: 0 if a process has finished and none failed after that; else what the last failure gave, or
- * BY_EXIT_LEFT. */
+/* Once it is over: 0 if a process has finished and none failed after that; else what the last failure gave; else
+ * BY_EXIT_LEFT, or 1 if all were lost with their hosts. */
 int by_supervisor_exit_code(const struct by_supervisor *s);
 
 #endif
