@@ -156,7 +156,11 @@ static enum banyan_status feed_tls(struct by_opening *opening, const uint8_t *da
     BY_TRY(begin_handshake(opening));
     BY_TRY(encrypt_output(opening));
   }
-  return opening->state == BY_OPENING_HANDSHAKE ? decrypt_input(opening) : BANYAN_OK;
+  if (opening->state != BY_OPENING_HANDSHAKE) return BANYAN_OK;
+  BY_TRY(decrypt_input(opening));
+  if (by_opening_proved(opening) || opening->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving that it holds the job's key",
+                 opening->received);
 }
 
 enum banyan_status by_opening_feed(struct by_opening *opening, const void *data, size_t length, size_t *used) {

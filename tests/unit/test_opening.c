@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/ssl.h>
+
 #include "check.h"
 #include "opening.h"
 #include "rng.h"
@@ -251,6 +253,36 @@ static void test_much_without_proof(void **state) {
   by_opening_fini(&ends[SERVER].opening);
 }
 
+/* Whoever has any key pair gets through TLS; that is no proof of the job's key. New keys that it requests without end
+ * are answered, but nobody has to read the answers. */
+static void test_requests_without_proof(void **state) {
+  (void)state;
+  struct by_tls stranger;
+  uint8_t bytes[4096];
+  const uint8_t *out;
+  size_t n, used, total = 0;
+  begin(&ends[SERVER], SERVER, "one key", BY_ENCRYPT_ALWAYS, NULL);
+  assert_ok(by_tls_init(&stranger, &(struct by_tls_options){.process = identities[2]}));
+  for (int turn = 0; turn < 3; turn++) {
+    while ((n = by_tls_take(&stranger, bytes, sizeof bytes)) > 0) give(&ends[SERVER], bytes, n);
+    if ((n = take(&ends[SERVER], CHUNK, &out)) > 0) assert_ok(by_tls_feed(&stranger, out, n));
+  }
+  assert_true(by_tls_done(&stranger));
+  enum banyan_status status = BANYAN_OK;
+  while (status == BANYAN_OK && total < 1 << 20) {
+    assert_int_equal(SSL_key_update(stranger.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_do_handshake(stranger.ssl), 1);
+    n = by_tls_take(&stranger, bytes, sizeof bytes);
+    assert_true(n > 0);
+    status = by_opening_feed(&ends[SERVER].opening, bytes, n, &used);
+    total += n;
+  }
+  assert_status(status, BANYAN_ERR_PROTOCOL);
+  assert_true(total <= BY_TLS_UNAUTHENTICATED + sizeof bytes);
+  by_tls_fini(&stranger);
+  by_opening_fini(&ends[SERVER].opening);
+}
+
 /* Both ends change keys again and again, each in its own direction. */
 static void test_keys_are_renewed(void **state) {
   (void)state;
@@ -285,10 +317,15 @@ static void test_keys_are_renewed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_encrypted),         cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_downgrade),         cmocka_unit_test(test_wrong_key),
-      cmocka_unit_test(test_wrong_fingerprint), cmocka_unit_test(test_man_in_the_middle),
-      cmocka_unit_test(test_flipped_bits),      cmocka_unit_test(test_much_without_proof),
+      cmocka_unit_test(test_encrypted),
+      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_downgrade),
+      cmocka_unit_test(test_wrong_key),
+      cmocka_unit_test(test_wrong_fingerprint),
+      cmocka_unit_test(test_man_in_the_middle),
+      cmocka_unit_test(test_flipped_bits),
+      cmocka_unit_test(test_much_without_proof),
+      cmocka_unit_test(test_requests_without_proof),
       cmocka_unit_test(test_keys_are_renewed),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
