@@ -211,22 +211,30 @@ static void flush(struct link *link) {
   forget_waiting(link->peer);
 }
 
+/* The peer is not the process that it claims to be, or that was meant; or it means another one than this. Known before
+ * anything of its handle is kept: whoever has the job's key can make one with the fingerprint of another process. */
+static bool is_another(const struct link *link, const struct by_fingerprint *claimed, const struct by_fingerprint *to) {
+  const struct by_fingerprint *proved = by_stream_get_fingerprint(link->stream);
+  if (proved && !by_fingerprint_equal(proved, claimed)) return true;
+  if (link->dialed) return !by_fingerprint_equal(claimed, &link->peer->handle.fingerprint);
+  return !by_fingerprint_equal(to, &link->links->options.self->fingerprint);
+}
+
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct link *link = context;
   struct by_member_links *links = link->links;
   struct by_arena scratch;
   struct by_member_hello read;
+  struct by_handle claimed;
   struct peer *peer = NULL;
   by_arena_init(&scratch);
   enum banyan_status status = by_member_hello_read(hello, length, &scratch, &read);
   if (status == BANYAN_OK && purpose != PURPOSE_MEMBER)
     status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
-  if (status == BANYAN_OK) status = learn(links, read.handle, true, &peer);
-  bool wrong = status == BANYAN_OK &&
-               (link->dialed ? peer != link->peer : !by_fingerprint_equal(&read.to, &links->options.self->fingerprint));
+  if (status == BANYAN_OK) status = by_handle_parse(&links->keys.own, read.handle, &scratch, &claimed);
+  bool wrong = status == BANYAN_OK && is_another(link, &claimed.fingerprint, &read.to);
+  if (status == BANYAN_OK && !wrong) status = learn(links, read.handle, true, &peer);
   by_arena_fini(&scratch);
-  const struct by_fingerprint *proved = by_stream_get_fingerprint(link->stream);
-  if (status == BANYAN_OK && proved) wrong |= !by_fingerprint_equal(proved, &peer->handle.fingerprint);
   if (wrong) status = by_fail(BANYAN_ERR_CONNECT, "another process has its place");
   if (status == BANYAN_OK && by_fingerprint_equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
     status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
