@@ -201,8 +201,9 @@ static bool flush_encrypted(struct tcp *tcp) {
 
 static bool tcp_flush(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
-  if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return flush_encrypted(tcp);
-  if (lane->status != BANYAN_OK || !push_rest(tcp) || !flush_encrypted(tcp)) return false;
+  bool waits = tcp->small_left || tcp->piped || tcp->kept_left;
+  if (waits && (lane->status != BANYAN_OK || !push_rest(tcp))) return false;
+  if (!flush_encrypted(tcp)) return false;
   if (tcp->pace.since) note_pace(tcp);
   return true;
 }
@@ -228,7 +229,7 @@ static bool push_frame(struct tcp *tcp, const struct by_frame *frame, const void
 /* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
 static bool takes(struct tcp *tcp) {
   if (tcp->lane.status != BANYAN_OK) return false;
-  bool only_held = !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MOST - HEADER;
+  bool only_held = !tcp->pace.since && !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MOST - HEADER;
   return only_held || tcp_flush(&tcp->lane);
 }
 

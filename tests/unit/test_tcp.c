@@ -141,6 +141,34 @@ static void test_altered(void **state) {
   }
 }
 
+/* Of one frame that the lane keeps, a little is taken from the other end of its socket at a time. */
+static void carry_slowly(struct by_lane *lane, int end, const char *bytes) {
+  static char taken[4000];
+  struct by_frame frame = {.type = BY_FRAME_DATA, .size = LARGEST};
+  assert_int_equal(lane->ops->send(lane, &frame, bytes), BY_LANE_KEPT);
+  do {
+    usleep(500);
+    assert_true(recv(end, taken, sizeof taken, 0) > 0);
+  } while (!lane->ops->flush(lane));
+  while (recv(end, taken, sizeof taken, 0) > 0) continue;
+}
+
+/* A slow connection is noticed through encryption, too, though what is kept has been encrypted before it has gone. */
+static void test_pace_of_encrypted(void **state) {
+  (void)state;
+  static char bytes[LARGEST];
+  struct by_lane *lanes[2];
+  int middle[2];
+  make_encrypted_lanes(lanes, middle);
+  size_t most = lanes[0]->ops->frame_bytes;
+  for (int i = 0; i < 20 && lanes[0]->ops->frame_bytes == most; i++) carry_slowly(lanes[0], middle[0], bytes);
+  assert_true(lanes[0]->ops->frame_bytes < most);
+  for (int i = 0; i < 2; i++) {
+    lanes[i]->ops->destroy(lanes[i]);
+    close(middle[i]);
+  }
+}
+
 static const struct by_frame *receive_frame(struct by_lane *lane) {
   const struct by_frame *frame = NULL;
   for (int i = 0; i < 10000 && !frame && lane->status == BANYAN_OK; i++) {
@@ -277,6 +305,7 @@ int main(void) {
       cmocka_unit_test(test_stalls),
       cmocka_unit_test(test_encrypted),
       cmocka_unit_test(test_altered),
+      cmocka_unit_test(test_pace_of_encrypted),
   };
   return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
 }
