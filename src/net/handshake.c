@@ -24,6 +24,10 @@ static enum banyan_status crypto_failed(void) {
   return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
 }
 
+void by_crypto_init(void) {
+  (void)!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 static enum banyan_status digest(const void *data, size_t length, uint8_t *out) {
   return EVP_Digest(data, length, out, NULL, EVP_sha256(), NULL) == 1 ? BANYAN_OK : crypto_failed();
 }
@@ -65,8 +69,6 @@ enum banyan_status by_key_for_helpers(const char *text, char *out) {
 
 enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
   char helper_text[BY_HELPER_KEY_TEXT];
-  /* Else exit() frees what threads of a job still use, where the program has not destroyed it. */
-  (void)!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   if (!helps && by_key_is_for_helpers(text))
     return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own key");
   BY_TRY(by_key_for_helpers(text, helper_text));

@@ -38,6 +38,10 @@ struct by_key {
   uint8_t bytes[32];
 };
 
+/* To be called before a process of a job uses OpenSSL for the first time: else exit() frees what threads of a job still
+ * use, where the program has not destroyed it. Any thread, any number of times. */
+void by_crypto_init(void);
+
 /* SHA-256 of a text of any length, which is as strong as the text. */
 enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
 /* 64 random digits. `out` holds BY_KEY_TEXT. */

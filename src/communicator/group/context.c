@@ -202,6 +202,7 @@ static const char *keep(struct by_context *context, const char *text) {
 
 enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *s) {
   struct banyan_options given;
+  by_crypto_init();
   BY_TRY(by_settings_read(s));
   if (!options) return by_settings_find_key(s);
   BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
