@@ -679,6 +679,31 @@ static void test_meeting(void **state) {
   drop_all();
 }
 
+/* The manager is notified of the end of each process that it knows, also where the user may not send more just then. */
+static void test_meeting_ends(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  struct by_agent_rank *a = come(&zero, 1000), *busy = come(&one, 1000);
+  connect_manager();
+  assert_true(type(a, MEET("")));
+  for (int i = 0; i < 600; i++) {
+    forget(&world.manager);
+    assert_true(type(busy, MEET("")));
+  }
+  assert_true(type(a, MEET(",\"member\":true")));
+  assert_int_equal(count_with(&world.manager, "\"number\":1,"), 0); /* too much was sent already */
+  struct by_agent_rank *third = come(&one, 1001);
+  assert_true(type(third, MEET("")));
+  by_agent_rank_gone(world.agent, a, world.now);
+  must_hold(last_with(&world.manager, "parted"), "\"number\":1");
+  assert_false(type(third, "{\"type\":\"hello\",\"version\":3,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":0}"));
+  must_hold(one.lines[one.n - 1], "without a job");
+  must_hold(last_with(&world.manager, "parted"), "\"number\":3");
+  forget(&zero);
+  forget(&one);
+  drop_all();
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
@@ -704,6 +729,7 @@ int main(void) {
                                      cmocka_unit_test(test_servers),
                                      cmocka_unit_test(test_offers),
                                      cmocka_unit_test(test_meeting),
+                                     cmocka_unit_test(test_meeting_ends),
                                      cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
   if (agent->reports.renew) by_agent_session_renew(agent, now);
   set_classes(agent);
   by_agent_jobs_send(agent, false, now);
-  by_agent_meets_send(agent, false, now);
+  by_agent_meetings_send(agent, false, now);
   by_agent_reports_send(agent, now);
 }
 
@@ -227,7 +227,7 @@ void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
   by_agent_session_opened(agent, now);
   by_agent_reports_send_hello(agent, now);
   by_agent_jobs_send(agent, true, now);
-  by_agent_meets_send(agent, true, now);
+  by_agent_meetings_send(agent, true, now);
   LIST_FOREACH(helper, &agent->helpers, entry) {
     if (helper->state == BY_AGENT_HELPER_JOINED) send_joined(agent, helper, now);
   }
@@ -264,7 +264,7 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
   case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
   case BY_MESSAGE_OFFERED:
-  case BY_MESSAGE_MEMBERS: by_agent_ranks_send_numbered(agent, message); break;
+  case BY_MESSAGE_MEMBERS: by_agent_meetings_send_numbered(agent, message); break;
   case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
   case BY_MESSAGE_REST: stop_helper(agent, message->job, message->server); break;
   case BY_MESSAGE_AGAIN: by_agent_session_renew(agent, now); break;

@@ -8,11 +8,6 @@
 
 enum { MOST_KEPT = 64 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
 
-/* Of the budget of the agent itself. */
-static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
-/* As much as some ranks may send each, and each of many as a rule. */
-static const struct by_budget_rules of_received = {1 << 14, 2000, 64 << 20, 4 << 20};
-static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
 static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
 
 static const double early = 0.8; /* of an interval after the last one: a rank that reports then has news */
@@ -29,108 +24,33 @@ static char *copy_text(const char *text) {
   return copy;
 }
 
-/* ---- users */
-
-static bool is_root(const struct by_agent_user *user) {
-  return user->uid == 0;
-}
-
-/* One that has gone keeps what it has used up, until it may have all again. */
-static void forget_users(struct by_agent *agent, double seconds) {
-  for (struct by_agent_user *user = LIST_FIRST(&agent->ranks.users), *next; user; user = next) {
-    next = LIST_NEXT(user, entry);
-    if (user->n_ranks || !by_budget_is_full(&user->forwards, seconds) || !by_budget_is_full(&user->received, seconds) ||
-        !by_budget_is_full(&user->news, seconds))
-      continue;
-    LIST_REMOVE(user, entry);
-    free(user);
-  }
-}
-
-/* Counts a connection of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
-static enum banyan_status connect_user(struct by_agent *agent, unsigned uid, double seconds,
-                                       struct by_agent_user **out) {
-  struct by_agent_user *user = LIST_FIRST(&agent->ranks.users);
-  while (user && user->uid != uid) user = LIST_NEXT(user, entry);
-  if (!user) {
-    forget_users(agent, seconds);
-    if (!(user = calloc(1, sizeof *user))) return no_memory();
-    *user = (struct by_agent_user){.uid = uid,
-                                   .forwards = by_budget_full(&of_user, seconds),
-                                   .received = by_budget_full(&of_received, seconds),
-                                   .news = by_budget_full(&of_news, seconds)};
-    LIST_INSERT_HEAD(&agent->ranks.users, user, entry);
-  }
-  if (user->n_ranks == BY_AGENT_RANKS / 2 && !is_root(user))
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes of user %u are connected already", BY_AGENT_RANKS / 2, uid);
-  user->n_ranks++;
-  *out = user;
-  return BANYAN_OK;
-}
-
-bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now) {
-  double seconds = by_clock_to_seconds(now);
-  bool may = !user || is_root(user) || by_budget_take(&user->forwards, length, seconds);
-  return may && by_budget_take(&agent->ranks.forwards, length, seconds);
-}
-
-void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
-  char process[32];
-  snprintf(process, sizeof process, "a process of user %u", uid);
-  by_repeats_warn(&agent->ranks.rejections, "agent", process, what, by_clock_to_seconds(now));
-}
-
-/* Something of a user's job is worth a report soon, if the user has not had too many of late. */
-static void note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
-  if (agent->session.change_at != UINT64_MAX) return; /* a report comes anyway */
-  if (is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now))) by_agent_links_changed(agent, now);
-}
-
 /* ---- sending to ranks */
-
-static void send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text) {
-  const struct by_agent_options *options = &agent->options;
-  if (!text->failed) options->calls->send_to_rank(options->context, rank->connection, by_text_get(text), text->length);
-  by_text_fini(text);
-}
-
-static void send_message(const struct by_agent *agent, const struct by_agent_rank *rank,
-                         const struct by_cluster_message *message) {
-  struct by_text text = by_cluster_message_line(message);
-  send_text(agent, rank, &text);
-}
 
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message) {
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->job) send_message(agent, rank, message);
+    if (rank->job) by_agent_rank_send(agent, rank, message);
 }
 
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message) {
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
     if (!rank->job || rank->rank != 0 || strcmp(rank->job->id, message->job) != 0) continue;
-    send_message(agent, rank, message);
+    by_agent_rank_send(agent, rank, message);
     return true;
   }
   return false;
-}
-
-void by_agent_ranks_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message) {
-  const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all);
-  while (rank && rank->number != message->number) rank = LIST_NEXT(rank, entry);
-  if (rank && message->number) send_message(agent, rank, message);
 }
 
 static void send_refusal(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
   struct by_cluster_message message = {.type = BY_MESSAGE_REFUSED, .why = why};
   agent->ranks.n_refused++;
   by_agent_log_user(agent, rank->user->uid, why, now);
-  send_message(agent, rank, &message);
+  by_agent_rank_send(agent, rank, &message);
 }
 
 static void send_class(const struct by_agent *agent, const struct by_agent_rank *rank) {
   const struct by_cluster_job class_ = {.job = rank->job->id, .class_ = rank->job->class_};
   struct by_cluster_message message = {.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &class_};
-  send_message(agent, rank, &message);
+  by_agent_rank_send(agent, rank, &message);
 }
 
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed) {
@@ -151,7 +71,7 @@ struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char
 
 /* Counts bytes of a line that is kept for a user. BANYAN_ERR_UNSUPPORTED: it would be too much. */
 static enum banyan_status count_kept(struct by_agent *agent, struct by_agent_user *user, size_t length) {
-  if (user->kept + length > MOST_KEPT / 4 && !is_root(user))
+  if (user->kept + length > MOST_KEPT / 4 && !by_agent_user_is_root(user))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs of user %u here is more than %d bytes", user->uid,
                    MOST_KEPT / 4);
   if (agent->ranks.kept + length > MOST_KEPT)
@@ -195,7 +115,7 @@ static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64
   for (int i = 0; i < BY_AGENT_LINES && by_agent_session_is_open(agent); i++) {
     if (!job->unsent[i]) continue;
     if (!by_agent_ranks_may_forward(agent, job->user, strlen(job->lines[i]), now)) {
-      note_news(agent, job->user, now); /* it is tried again then */
+      by_agent_note_news(agent, job->user, now); /* it is tried again then */
       return;
     }
     job->unsent[i] = false;
@@ -226,7 +146,7 @@ static enum banyan_status create_job(struct by_agent *agent, const char *id, str
                                      struct by_agent_job **out) {
   if (agent->ranks.n_jobs == BY_AGENT_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
-  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !is_root(user))
+  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !by_agent_user_is_root(user))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
                    user->uid, BY_AGENT_JOBS / 2);
   struct by_agent_job *job = calloc(1, sizeof *job);
@@ -317,7 +237,7 @@ enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, 
   *out = NULL;
   if (agent->ranks.n == BY_AGENT_RANKS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes are connected already", BY_AGENT_RANKS);
-  BY_TRY(connect_user(agent, uid, seconds, &user));
+  BY_TRY(by_agent_user_connect(agent, uid, seconds, &user));
   struct by_agent_rank *rank = calloc(1, sizeof *rank);
   if (!rank) {
     user->n_ranks--;
@@ -346,11 +266,10 @@ void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint
     struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
     /* What is not sent now is known from the next report, which does not name that rank. */
     if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
-    note_news(agent, rank->user, now);
+    by_agent_note_news(agent, rank->user, now);
     leave_job(agent, rank->job);
   }
-  struct by_cluster_message parted = {.type = BY_MESSAGE_PARTED, .job = rank->meets, .number = rank->number};
-  if (rank->meet && !rank->unsent) by_agent_session_send(agent, &parted, now);
+  by_agent_meeting_end(agent, rank, now);
   drop(agent, rank);
 }
 
@@ -385,6 +304,7 @@ static void replace(struct by_agent *agent, struct by_agent_rank *rank, uint64_t
 static enum banyan_status join(struct by_agent *agent, struct by_agent_rank *rank,
                                const struct by_cluster_message *message) {
   if (rank->job) return by_fail(BANYAN_ERR_PROTOCOL, "sends hello twice");
+  if (rank->number) return by_fail(BANYAN_ERR_PROTOCOL, "sends hello, and has asked for something without a job");
   if (message->version != BY_CLUSTER_VERSION)
     return by_fail(BANYAN_ERR_PROTOCOL, "uses version %u, this agent %d; use the same Banyan on this host",
                    message->version, BY_CLUSTER_VERSION);
@@ -403,9 +323,9 @@ static enum banyan_status handle_hello(struct by_agent *agent, struct by_agent_r
                                        .rate = agent->session.rate};
   BY_TRY(join(agent, rank, message));
   replace(agent, rank, now);
-  send_message(agent, rank, &welcome);
+  by_agent_rank_send(agent, rank, &welcome);
   send_class(agent, rank);
-  note_news(agent, rank->user, now);
+  by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
@@ -430,7 +350,7 @@ static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_
   BY_TRY(keep_message(agent, rank->job, lines[message->type], message, now));
   /* Without a manager switches' memory is not shared out, and rank 0 need not wait. */
   if (message->type == BY_MESSAGE_RESERVE && agent->session.state != BY_SESSION_WELCOME)
-    send_message(agent, rank, &nobody);
+    by_agent_rank_send(agent, rank, &nobody);
   return BANYAN_OK;
 }
 
@@ -462,63 +382,15 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->usage.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(rank, interval, now);
   bool news = take_paths(rank, job, interval, now);
-  if (first || news) note_news(agent, rank->user, now);
-  return BANYAN_OK;
-}
-
-/* A launcher asks the manager for hosts, and asks again if no answer comes. Without a manager there are none. */
-static void handle_wanted(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
-                          uint64_t now) {
-  enum { BYTES = 64 };
-  if (!rank->number) rank->number = ++agent->ranks.n_numbers;
-  struct by_cluster_message wanted = {.type = BY_MESSAGE_WANTED, .number = rank->number, .count = message->count};
-  struct by_cluster_message none = {.type = BY_MESSAGE_OFFERED, .number = rank->number};
-  if (agent->session.state != BY_SESSION_WELCOME)
-    send_message(agent, rank, &none);
-  else if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now))
-    by_agent_session_send(agent, &wanted, now);
-}
-
-void by_agent_meets_send(struct by_agent *agent, bool all, uint64_t now) {
-  for (struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
-    if (!rank->meet) continue;
-    rank->unsent |= all;
-    if (!rank->unsent || !by_agent_session_is_open(agent)) continue;
-    if (!by_agent_ranks_may_forward(agent, rank->user, strlen(rank->meet), now)) {
-      note_news(agent, rank->user, now); /* it is tried again then */
-      return;
-    }
-    rank->unsent = false;
-    by_agent_session_send_line(agent, rank->meet, now);
-  }
-}
-
-/* A process meets others of its job through the manager. It stays connected as long as it lives. */
-static enum banyan_status handle_meet(struct by_agent *agent, struct by_agent_rank *rank,
-                                      const struct by_cluster_message *message, uint64_t now) {
-  struct by_cluster_message meet = *message;
-  if (!agent->options.manager)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no manager, through which processes could meet");
-  if (rank->meets && strcmp(rank->meets, message->job) != 0)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a process meets those of two jobs");
-  if (!rank->number) rank->number = ++agent->ranks.n_numbers;
-  if (!rank->meets) rank->meets = copy_text(message->job);
-  meet.number = rank->number;
-  struct by_text text = by_cluster_message_line(&meet);
-  free(rank->meet);
-  rank->meet = text.failed ? NULL : strdup(by_text_get(&text));
-  by_text_fini(&text);
-  if (!rank->meets || !rank->meet) return no_memory();
-  rank->unsent = true;
-  by_agent_meets_send(agent, false, now);
+  if (first || news) by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
 static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *rank,
                                  const struct by_cluster_message *message, uint64_t now) {
-  if (message->type == BY_MESSAGE_MEET && !rank->job) return handle_meet(agent, rank, message, now);
+  if (message->type == BY_MESSAGE_MEET && !rank->job) return by_agent_meeting_handle(agent, rank, message, now);
   if (message->type == BY_MESSAGE_WANTED && !rank->job) {
-    handle_wanted(agent, rank, message, now);
+    by_agent_meeting_want(agent, rank, message, now);
     return BANYAN_OK;
   }
   if (message->type == BY_MESSAGE_HELLO) return handle_hello(agent, rank, message, now);
@@ -542,10 +414,7 @@ static enum banyan_status read_line(struct by_agent_rank *rank, const char *line
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
     return by_fail(BANYAN_ERR_PROTOCOL, "sends more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
                    of_rank.bytes_a_second);
-  if (!is_root(rank->user) && !by_budget_take(&rank->user->received, length, by_clock_to_seconds(now)))
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "all processes of user %u together send more than %.0f lines or %.0f bytes a second",
-                   rank->user->uid, of_received.lines_a_second, of_received.bytes_a_second);
+  BY_TRY(by_agent_user_receive(rank->user, length, now));
   return by_cluster_message_read(line, length, message);
 }
 
@@ -562,7 +431,7 @@ bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, co
     struct by_text text;
     by_text_init(&text);
     by_agent_print(agent, rank->user->uid, now, &text);
-    send_text(agent, rank, &text);
+    by_agent_rank_send_text(agent, rank, &text);
   }
   if (status == BANYAN_OK && !ends) status = handle(agent, rank, &message, now);
   if (status != BANYAN_OK) send_refusal(agent, rank, banyan_error_text(), now);

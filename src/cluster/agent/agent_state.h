@@ -129,7 +129,7 @@ struct by_agent_rank {
   uint64_t number;          /* of a launcher that asks for hosts, or a process that meets others; 0: it is neither */
   char *meets;              /* the job that it meets others of, and: NULL: none */
   char *meet;               /* what it has sent last about that */
-  bool unsent;              /* in this session with the manager */
+  bool unsent, known;       /* the manager has it not, and has it or an earlier one, from this session */
   uint32_t rank;
   struct by_agent_usage usage;
   uint64_t rated_at, rated_sent; /* from where on its rate is measured */
@@ -159,12 +159,6 @@ void by_agent_ranks_fini(struct by_agent *agent);
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message);
 /* To rank 0 of the message's job. False: it is not here. */
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message);
-/* An offer, or a list of members, to the process of its number, if that is still there. */
-void by_agent_ranks_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message);
-/* Sends what was not sent of processes that meet others; in a new session with the manager, all. */
-void by_agent_meets_send(struct by_agent *agent, bool all, uint64_t now);
-/* Whether a line may be passed on to the manager now. NULL: one of the agent's own. */
-bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
 
 /* NULL: it has no rank here. */
 struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char *id);
@@ -174,6 +168,42 @@ void by_agent_jobs_send(struct by_agent *agent, bool all, uint64_t now);
 void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job);
 /* Its ranks are notified if it had another class. */
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed);
+
+/* ---- users of these processes: agent_users.c */
+
+static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
+  return user->uid == 0;
+}
+/* Counts a connection of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
+BANYAN_CHECK enum banyan_status by_agent_user_connect(struct by_agent *agent, unsigned uid, double seconds,
+                                                      struct by_agent_user **out);
+/* A line of one of its processes has come. BANYAN_ERR_PROTOCOL: they send too much. */
+BANYAN_CHECK enum banyan_status by_agent_user_receive(struct by_agent_user *user, size_t length, uint64_t now);
+/* Whether a line may be passed on to the manager now. NULL: one of the agent's own. */
+bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
+/* Something of a user's job is worth a report soon, if the user has not had too many of late. */
+void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now);
+
+/* To one process. */
+void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
+                        const struct by_cluster_message *message);
+/* Frees the text. */
+void by_agent_rank_send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text);
+
+/* ---- those that are no ranks of a job, but ask the manager for something: agent_meetings.c */
+
+/* A launcher asks for hosts. */
+void by_agent_meeting_want(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
+                           uint64_t now);
+/* A process meets others of its job. */
+BANYAN_CHECK enum banyan_status by_agent_meeting_handle(struct by_agent *agent, struct by_agent_rank *rank,
+                                                        const struct by_cluster_message *message, uint64_t now);
+/* It ends, which the manager is notified of if it knows the process. */
+void by_agent_meeting_end(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now);
+/* An offer, or a list of members, to the process of its number, if that is still there. */
+void by_agent_meetings_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message);
+/* Sends what was not sent of processes that meet others; in a new session with the manager, all. */
+void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now);
 
 /* ---- what is reported of these and of this host's interfaces: agent_reports.c */
 
