@@ -103,6 +103,27 @@ static void test_agents_away(void **state) {
   world_end(&world);
 }
 
+/* An agent comes back before the end of its old connection is seen: its processes are the same. */
+static void test_agent_twice(void **state) {
+  (void)state;
+  begin_settled();
+  meet(0, 1, "a");
+  struct by_manager_peer *old = world.hosts[0].peer;
+  world.now += 60;
+  world_join(&world, 0);
+  meet(0, 5, "a");
+  assert_lists("");
+  meet(1, 1, "b");
+  assert_lists("5:first:a+b 1:first:a+b ");
+  by_manager_gone(world.manager, old, world.now);
+  part(0, 5);
+  meet(1, 1, "b");
+  assert_lists("");
+  meet(2, 1, "c");
+  assert_lists("1:first:b+c 1:first:b+c ");
+  world_end(&world);
+}
+
 /* A manager that has begun waits until it may know all members. */
 static void test_begin(void **state) {
   (void)state;
@@ -142,8 +163,8 @@ static void test_bounds(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_joining), cmocka_unit_test(test_first_fails),
-                                     cmocka_unit_test(test_agents_away), cmocka_unit_test(test_begin),
-                                     cmocka_unit_test(test_bounds)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_joining),     cmocka_unit_test(test_first_fails),
+                                     cmocka_unit_test(test_agents_away), cmocka_unit_test(test_agent_twice),
+                                     cmocka_unit_test(test_begin),       cmocka_unit_test(test_bounds)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

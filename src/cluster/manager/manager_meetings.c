@@ -69,11 +69,13 @@ static struct process *find_process(const struct by_meeting *meeting, const stru
   return NULL;
 }
 
-/* One whose agent has come back. */
-static struct process *find_handle(const struct by_meeting *meeting, const char *handle) {
+/* One whose agent has come back, which may be before its old connection is seen to have ended. */
+static struct process *find_handle(const struct by_meeting *meeting, const struct by_manager_peer *peer,
+                                   const char *handle) {
   struct process *p;
   TAILQ_FOREACH(p, &meeting->processes, entry) {
-    if (!p->peer && !strcmp(p->handle, handle)) return p;
+    bool returns = !p->peer || (p->peer != peer && p->peer->index == peer->index);
+    if (returns && !strcmp(p->handle, handle)) return p;
   }
   return NULL;
 }
@@ -184,7 +186,7 @@ enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer
   struct by_meeting *meeting = find_meeting(m, meet->job);
   if (peer->index == BY_NOWHERE) return by_fail(BANYAN_ERR_PROTOCOL, "only agents introduce processes");
   struct process *process = meeting ? find_process(meeting, peer, meet->number) : NULL;
-  if (!process && meeting) process = find_handle(meeting, meet->handle);
+  if (!process && meeting) process = find_handle(meeting, peer, meet->handle);
   if (!process) BY_TRY(add_process(m, peer, meet, &meeting, &process));
   if (strcmp(process->handle, meet->handle) != 0)
     return by_fail(BANYAN_ERR_PROTOCOL, "a process of job %.32s has another handle than before", meet->job);
