@@ -18,6 +18,8 @@
 static const double most_forming = 15, most_joining = 15;
 static const double least_forming = 1, least_joining = 1e-3; /* where the others came late */
 
+static const uint64_t keep_pause = 2 * BY_SECOND; /* until the connection to the agent is looked at */
+
 static double seconds_until(uint64_t end) {
   uint64_t now = by_clock_now(&by_clock_system);
   return end > now ? by_clock_to_seconds(end - now) : 0;
@@ -82,16 +84,15 @@ static enum banyan_status start_by_launcher(struct banyan_member *member, const 
 static enum banyan_status connect_to_agent(struct banyan_member *member) {
   struct by_settings settings;
   BY_TRY(by_context_settings(&member->options, &settings));
+  by_settings_wipe_key(&settings); /* the member has it */
   const char *agent = settings.agent ? settings.agent : BY_CLUSTER_AGENT;
   if (!strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs an agent, and BANYAN_AGENT is off");
-  if (!settings.key || !*settings.key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs BANYAN_KEY_FILE, a file with the job's key");
   if (settings.size < 1 || settings.size > BY_CLUSTER_FOUNDERS)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "BANYAN_MEMBERS=agent needs BANYAN_SIZE, how many processes form the first group, 1 to %d",
                    BY_CLUSTER_FOUNDERS);
-  return by_meeting_client_create(agent, settings.key, member->handle, (uint32_t)settings.size, &member->meeting);
+  return by_meeting_client_create(agent, member->key, member->handle, (uint32_t)settings.size, &member->meeting);
 }
 
 /* An agent that has ended is looked for again by the next call. */
@@ -103,6 +104,14 @@ static enum banyan_status wait_for_list(struct banyan_member *member, uint64_t e
   return status;
 }
 
+/* Newcomers find this process from now on, also through an agent that is started again. */
+static enum banyan_status stay_known(struct banyan_member *member) {
+  by_meeting_client_report(member->meeting, true);
+  if (by_member_service_repeat(member->service, keep_pause, by_meeting_client_keep, member->meeting) != BANYAN_OK)
+    by_warn("communicator", "newcomers do not find this process once its agent has ended: %s", banyan_error_text());
+  return BANYAN_OK;
+}
+
 /* As through `banyan run`. */
 static enum banyan_status start_by_agent(struct banyan_member *member, uint64_t end, struct banyan_comm **out) {
   struct by_directory_list list;
@@ -111,7 +120,7 @@ static enum banyan_status start_by_agent(struct banyan_member *member, uint64_t 
     BY_TRY(wait_for_list(member, end, &list));
     enum banyan_status status = follow(member, &list, seconds_until(end), out);
     by_directory_list_fini(&list);
-    if (status == BANYAN_OK) by_meeting_client_report(member->meeting, true);
+    if (status == BANYAN_OK) return stay_known(member);
     if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
     by_meeting_client_report(member->meeting, false);
     if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */

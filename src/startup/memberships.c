@@ -113,9 +113,9 @@ static bool is_of_parent(const struct banyan_member *member) {
 void banyan_member_destroy(struct banyan_member *member) {
   if (!member || is_of_parent(member)) return;
   by_directory_destroy(member->directory);
-  by_meeting_client_destroy(member->meeting);
   if (member->service) by_member_service_watch(member->service, 0, NULL, NULL);
   by_member_service_close(member->service);
+  by_meeting_client_destroy(member->meeting);
   free(member->kept);
   by_interrupted_fini(&member->interrupted);
   release(member->current);

@@ -25,10 +25,17 @@ manager() { # ADDRESS
 manager 127.0.0.1:0
 comes grep -q 'ready at' "$scratch/manager.log" || fail "the manager does not come: $(cat "$scratch/manager.log")"
 address=$(sed -n 's/.* ready at \([^,]*\),.*/\1/p' "$scratch/manager.log")
-for host in h0 h1; do
-  start "agent-$host" "$BANYAN" agent --name "$host" --manager "$address" --socket "$scratch/agents/$host" --queues none --interval 0.2
-done
-for host in h0 h1; do comes grep -q 'the manager at .* is there' "$scratch/agent-$host.log" || fail "no agent $host"; done
+agents=()
+agents() {
+  agents=()
+  for host in h0 h1; do
+    : >"$scratch/agent-$host.log"
+    start "agent-$host" "$BANYAN" agent --name "$host" --manager "$address" --socket "$scratch/agents/$host" --queues none --interval 0.2
+    agents+=("$last")
+  done
+  for host in h0 h1; do comes grep -q 'the manager at .* is there' "$scratch/agent-$host.log" || fail "no agent $host"; done
+}
+agents
 
 process() { # NAME HOST [VARIABLE=VALUE...]: 2 such form the first group
   start "$1" env BANYAN_KEY_FILE="$scratch/${key:-one}" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST="$2" BANYAN_AGENT="$scratch/agents/$2" \
@@ -67,10 +74,20 @@ process d h0
 comes in_group d 3 || fail "d does not join: $(tail -n 3 "$scratch"/{a,b,d,manager}.log)"
 ! in_group x 2 || fail "a process of another job is in a group"
 
-# --- all are killed: the next ones begin anew
-kill -KILL "${started[@]:3}" 2>/dev/null || true
-wait "$manager" || true
+# --- nobody remembers the members when the manager and all agents are started again: they come again by themselves
+kill -KILL "$manager" "${agents[@]}"
+wait "$manager" "${agents[@]}" || true
 manager "$address"
+agents
+process g h1
+comes in_group g 4 || fail "g does not join: $(tail -n 3 "$scratch"/{a,b,d,g,manager}.log)"
+
+# --- all are killed: the next ones begin anew
+kill -KILL "${started[@]}" 2>/dev/null || true
+wait
+started=()
+manager "$address"
+agents
 process e h1
 process f h0
 for name in e f; do comes in_group "$name" 2 || fail "$name is in no new group of 2"; done

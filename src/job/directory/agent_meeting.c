@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,10 @@
 enum { MOST_ANSWER = (BY_CLUSTER_FOUNDERS + 2) * (BY_CLUSTER_HANDLE + 3), MOST_WAIT_MS = 60000 };
 
 struct by_meeting_client {
-  int fd;
+  pthread_mutex_t lock; /* of what follows, while `member`; else one thread uses it */
+  _Atomic bool member;
+  int fd; /* -1: not connected */
+  char *agent;
   char job[BY_CLUSTER_JOB_ID + 1];
   const char *handle;
   uint32_t founders;
@@ -52,11 +57,18 @@ static enum banyan_status send_meet(struct by_meeting_client *client, bool membe
   return sent ? BANYAN_OK : by_fail(BANYAN_ERR_PEER_DEAD, "the agent of this host takes no messages any more");
 }
 
-static enum banyan_status begin(struct by_meeting_client *client, const char *agent, const char *key) {
-  if (!client->received) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
+static enum banyan_status introduce(struct by_meeting_client *client) {
+  if (client->fd >= 0) by_close(client->fd);
+  client->fd = -1;
+  BY_TRY(by_path_socket_connect(client->agent, "agent", &client->fd));
+  return send_meet(client, client->member);
+}
+
+static enum banyan_status begin(struct by_meeting_client *client, const char *key) {
+  if (!client->received || !client->agent)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   BY_TRY(name_job(key, client->job));
-  BY_TRY(by_path_socket_connect(agent, "agent", &client->fd));
-  return send_meet(client, false);
+  return introduce(client);
 }
 
 enum banyan_status by_meeting_client_create(const char *agent, const char *key, const char *handle, uint32_t founders,
@@ -66,8 +78,10 @@ enum banyan_status by_meeting_client_create(const char *agent, const char *key, 
   *client = (struct by_meeting_client){.fd = -1,
                                        .handle = handle,
                                        .founders = MIN(founders, (uint32_t)BY_CLUSTER_FOUNDERS),
+                                       .agent = strdup(agent),
                                        .received = malloc(MOST_ANSWER)};
-  enum banyan_status status = begin(client, agent, key);
+  pthread_mutex_init(&client->lock, NULL);
+  enum banyan_status status = begin(client, key);
   if (status == BANYAN_OK)
     *out = client;
   else
@@ -78,6 +92,8 @@ enum banyan_status by_meeting_client_create(const char *agent, const char *key, 
 void by_meeting_client_destroy(struct by_meeting_client *client) {
   if (!client) return;
   if (client->fd >= 0) by_close(client->fd);
+  pthread_mutex_destroy(&client->lock);
+  free(client->agent);
   free(client->received);
   free(client);
 }
@@ -157,5 +173,24 @@ enum banyan_status by_meeting_client_wait(struct by_meeting_client *client, doub
 }
 
 void by_meeting_client_report(struct by_meeting_client *client, bool member) {
+  pthread_mutex_lock(&client->lock);
+  client->member = member;
   if (send_meet(client, member) != BANYAN_OK) by_info("communicator", "%s", banyan_error_text());
+  pthread_mutex_unlock(&client->lock);
+}
+
+/* A member gets no more lists: what comes still is of no use. */
+static bool is_lost(const struct by_meeting_client *client) {
+  char answer[512];
+  ssize_t n = 1;
+  while (client->fd >= 0 && n > 0) n = recv(client->fd, answer, sizeof answer, MSG_DONTWAIT);
+  return client->fd < 0 || n == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+void by_meeting_client_keep(void *argument) {
+  struct by_meeting_client *client = argument;
+  pthread_mutex_lock(&client->lock);
+  if (client->member && is_lost(client) && introduce(client) != BANYAN_OK)
+    by_debug("communicator", "newcomers do not find this process for now: %s", banyan_error_text());
+  pthread_mutex_unlock(&client->lock);
 }

@@ -1,7 +1,7 @@
 /* A process's connection to the agent of its host, through which the processes of a job find each other where no
  * `banyan run` introduces them: the first ones form the first membership, later ones get members to ask. The agent
  * passes it on to the manager, and takes the process for ended when the connection closes. Functions block; one thread
- * at a time. */
+ * at a time, but for by_meeting_client_keep. */
 #ifndef BY_JOB_DIRECTORY_AGENT_MEETING_H
 #define BY_JOB_DIRECTORY_AGENT_MEETING_H
 
@@ -21,5 +21,8 @@ BANYAN_CHECK enum banyan_status by_meeting_client_wait(struct by_meeting_client 
                                                        struct by_directory_list *out);
 /* This process is a member, or has failed to become one and gets another list. Errors are only logged. */
 void by_meeting_client_report(struct by_meeting_client *client, bool member);
+/* Connects a member again to an agent that was started again. To be called now and then, on any thread; never blocks.
+ */
+void by_meeting_client_keep(void *client);
 
 #endif

@@ -153,6 +153,25 @@ enum banyan_status by_member_service_leave(struct by_member_service *service) {
   return run_in_service(service, do_leave, NULL);
 }
 
+static void repeat(void *context) {
+  struct by_member_service *service = context;
+  service->repeated.call(service->repeated.context);
+  by_loop_set_delay(service->loop, &service->repeating, service->repeated.pause);
+}
+
+static enum banyan_status do_repeat(struct by_member_service *service, void *argument) {
+  by_loop_cancel_timer(&service->repeating);
+  service->repeated = *(const struct by_repeated *)argument;
+  by_timer_init(&service->repeating, repeat, service);
+  by_loop_set_delay(service->loop, &service->repeating, service->repeated.pause);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_member_service_repeat(struct by_member_service *service, uint64_t pause,
+                                            void (*repeated)(void *context), void *context) {
+  return run_in_service(service, do_repeat, &(struct by_repeated){repeated, context, pause});
+}
+
 bool by_member_service_change_wanted(struct by_member_service *service) {
   return atomic_load(&service->n_waiting) > 0;
 }

@@ -430,6 +430,7 @@ void by_member_service_close(struct by_member_service *service) {
   if (service->loop) by_loop_close(service->loop);
   by_asking_stop(&service->asking);
   by_loop_cancel_timer(&service->interrupting);
+  by_loop_cancel_timer(&service->repeating);
   by_detection_destroy(service->detection);
   by_machines_fini(&service->machines);
   by_member_links_destroy(service->links);

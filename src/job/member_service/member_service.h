@@ -73,6 +73,9 @@ void by_member_service_stop_join(struct by_member_service *service);
 /* This process wants to leave with the next change. Any thread. Before it is in a membership, this is about the first.
  */
 BANYAN_CHECK enum banyan_status by_member_service_leave(struct by_member_service *service);
+/* From now on the service's thread calls this every so many ns, until it is closed. For one function. */
+BANYAN_CHECK enum banyan_status by_member_service_repeat(struct by_member_service *service, uint64_t pause,
+                                                         void (*repeated)(void *context), void *context);
 /* Whether newcomers wait here, or this process wants to leave. Never blocks. */
 bool by_member_service_change_wanted(struct by_member_service *service);
 /* The program forms groups now, until it is said to end: else it is late when others wait for it. */

@@ -36,6 +36,12 @@ struct by_member_service {
   struct by_asking asking;
   struct by_timer interrupting; /* until the calls of the program's group are ended */
   uint32_t interrupts;
+  struct by_timer repeating;
+  struct by_repeated {
+    void (*call)(void *context); /* NULL: nothing is repeated */
+    void *context;
+    uint64_t pause;
+  } repeated;
   /* The rest under this lock. */
   pthread_mutex_t lock;
   pthread_cond_t changed;
