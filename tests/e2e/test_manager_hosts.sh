@@ -81,7 +81,9 @@ comes has '^banyan run: host h1: connection lost' err || fail "h1 is not lost"
 offered_again() { [ "$(grep -c 'the manager offers host h1$' "$scratch/err")" = 2 ]; }
 comes offered_again || fail "h1 is not offered again"
 comes eval '[ "$(grep -c "rank 7 of 8$" "$scratch/out")" = 2 ]' || fail "no second group of 8"
-is_one_job || fail "the manager does not see a job on 4 hosts after the loss"
+comes is_one_job || fail "the manager does not see a job on 4 hosts after the loss"
 kill -USR1 "$job"
 comes eval '[ "$(grep -c "^\[[0-9]*\] left at step " "$scratch/out")" = 8 ]' || fail "not all have left"
-wait "$job" || true
+code=0
+wait "$job" || code=$?
+[ "$code" = 75 ] || fail "a job that has left on request ends with $code"

@@ -35,7 +35,8 @@ struct generation {
 /* A host that was lost, or whose processes were asked to leave: no process is started there before `until`. */
 struct avoided {
   char *name;
-  uint64_t pause, until; /* pause 0: it was not lost; until UINT64_MAX: for good */
+  uint64_t pause, until; /* pause 0: it was not lost; until UINT64_MAX: for good, or until it is offered again */
+  uint64_t lost;         /* last */
   bool waits;            /* for `until`, to be tried again */
 };
 
@@ -126,12 +127,13 @@ static int slots_of(const struct by_launch_hosts *hosts, const char *name) {
   return 0;
 }
 
-/* Each of its processes is lost, but the host once. Only hosts of the host file are tried again: others may be offered
- * again. */
+/* Each of its processes is lost, but the host once. Only hosts of the host file are tried again after the pause: others
+ * if they are offered again after it. */
 static void lose(struct by_elastic *e, const char *host) {
   struct avoided *found = avoid(e, host);
   if (now() < found->until) return;
   bool is_new = !found->pause || now() - found->until >= most_pause;
+  found->lost = now();
   found->pause = is_new ? first_pause : MIN(2 * found->pause, most_pause);
   found->waits = e->options->hostfile && !slots_of(&e->offered, host);
   found->until = found->waits ? now() + found->pause : UINT64_MAX;
@@ -290,23 +292,21 @@ static void look_at_hosts(struct by_elastic *e) {
 
 /* ---- hosts that the manager offers */
 
-/* One that was lost and is offered again has come back. */
-static void forget(struct by_elastic *e, const char *name) {
-  struct avoided *found = find_avoided(e, name);
-  if (!found) return;
-  free(found->name);
-  *found = e->avoided[--e->n_avoided];
+/* Not where its processes were asked to leave, nor soon after it was lost: its agent may be well though processes
+ * cannot be started there. */
+static bool may_come_back(const struct avoided *found) {
+  return found->pause && now() - found->lost >= found->pause;
 }
 
 static void take_offer(void *context, const char *name) {
   struct by_elastic *e = context;
   char text[300];
   int known = slots_of(&e->hosts->hosts, name);
-  const struct avoided *found = find_avoided(e, name);
+  struct avoided *found = find_avoided(e, name);
   if (known && !is_avoided(e, name)) return; /* it starts just now, or has no process at present */
-  if (found && !found->pause) return;        /* its processes were asked to leave */
+  if (found && !may_come_back(found)) return;
+  if (found) found->until = now();
   snprintf(text, sizeof text, "%s:%d", name, e->options->offered_slots);
-  forget(e, name);
   if (!known && (by_hosts_parse(&e->offered, text) != BANYAN_OK || !read_hosts(e))) {
     print(e, "host %s, which the manager offers, is not used: %s", name, banyan_error_text());
     return;
