@@ -242,6 +242,10 @@ bool by_follower_has_news(struct by_follower *follower) {
   return announced;
 }
 
+bool by_follower_joins(const struct by_follower *follower) {
+  return follower->joins;
+}
+
 struct by_context *by_follower_take(struct by_follower *follower) {
   if (!follower->joins || !atomic_load(&follower->ended) || !follower->next) return NULL;
   struct by_context *next = follower->next;

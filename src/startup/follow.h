@@ -31,6 +31,8 @@ bool by_follower_has_news(struct by_follower *follower);
 /* Looks whether something is to be done; often, without locks. `context`: the membership that this helper is in, which
  * is over or not. */
 void by_follower_look(struct by_follower *follower, struct by_context *context, bool over);
+/* Whether an attempt to join is under way, or has succeeded and was not taken. */
+bool by_follower_joins(const struct by_follower *follower);
 /* The next membership, once it is joined, which is the caller's; NULL: not yet. */
 struct by_context *by_follower_take(struct by_follower *follower);
 /* Whether a membership that is over may be followed by another one. */

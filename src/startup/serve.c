@@ -172,7 +172,8 @@ static void end_version(void *context) {
     next = LIST_NEXT(tree, entry);
     if (tree->message.version == ending->version) forget_tree(tree);
   }
-  if (role->context) report(role, BY_TREE_UNUSED, ending->version, role->context->job.rank);
+  if (atomic_load(&role->joined) && role->context)
+    report(role, BY_TREE_UNUSED, ending->version, role->context->job.rank);
   free(ending);
 }
 
@@ -209,7 +210,7 @@ static void follow(void *context, const char *root) {
   by_loop_wake(slot->service->loop);
 }
 
-/* In what a slot is about to join; the one that it was to join before could not be. */
+/* In what a slot is about to join. */
 static bool begin_role(void *context, struct by_job_role *out) {
   struct slot *slot = context;
   struct role *role = calloc(1, sizeof *role);
@@ -217,7 +218,6 @@ static bool begin_role(void *context, struct by_job_role *out) {
   role->slot = slot;
   LIST_INIT(&role->trees);
   LIST_INSERT_HEAD(&slot->roles, role, entry);
-  if (slot->next) atomic_store(&slot->next->joined, slot->next->over = true);
   slot->next = role;
   *out = (struct by_job_role){.kind = BY_MEMBER_SERVER,
                               .udp_port = by_udp_port(slot->udp),
@@ -311,6 +311,13 @@ static bool is_membership_over(struct slot *slot) {
   return over;
 }
 
+/* What rank 0 has sent about a membership that could not be joined waits no longer. */
+static void drop_next(struct slot *slot) {
+  slot->next->over = true;
+  atomic_store(&slot->next->joined, true);
+  slot->next = NULL;
+}
+
 static void look_at(struct slot *slot) {
   if (!slot->role->context) {
     slot->over = true;
@@ -319,6 +326,7 @@ static void look_at(struct slot *slot) {
   bool over = is_membership_over(slot);
   by_follower_look(slot->follower, slot->role->context, over);
   struct by_context *next = by_follower_take(slot->follower);
+  if (!next && slot->next && !by_follower_joins(slot->follower)) drop_next(slot);
   if (next)
     enter(slot, next);
   else
