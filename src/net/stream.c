@@ -17,8 +17,8 @@
 
 /* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. AT_ONCE: bytes read from
  * a peer that is not known, or to be decrypted. RECORD: what a record of TLS holds at most. FIRST: where a buffer
- * begins. KEEP: above this it is given back when empty. */
-enum { HEADER = 6, READS = 16, AT_ONCE = 4096, RECORD = 16384, FIRST = 4096, KEEP = 65536 };
+ * begins. KEEP: above this it is given back when empty. ANSWERS: of TLS itself, that may wait. */
+enum { HEADER = 6, READS = 16, AT_ONCE = 4096, RECORD = 16384, FIRST = 4096, KEEP = 65536, ANSWERS = 65536 };
 
 enum state { CONNECTING, SHAKING, OPEN, ENDED, STATES };
 /* OPENING: a handshake is initialised, which may end with TLS; SECURED: everything goes through TLS. */
@@ -305,6 +305,14 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
   return BANYAN_OK;
 }
 
+/* What TLS adds to what by_stream_send lets in is far less than the room here: the peer has requested new keys again
+ * and again, and does not read the answers. */
+static enum banyan_status check_answers(const struct by_stream *stream) {
+  size_t most = stream->options.most_queued + stream->shaken;
+  if (by_stream_queued(stream) <= most + most / 256 + ANSWERS) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "the peer requests answers of TLS and does not read them");
+}
+
 /* What came through TLS: its handshake, and what is behind that. An error leaves a last message for the peer. */
 static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *data, size_t length) {
   enum banyan_status status = by_tls_feed(stream->tls, data, length);
@@ -317,7 +325,7 @@ static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
   if (stream->state == ENDED) return status;
   if (queue_tls(stream) == BANYAN_OK && status != BANYAN_OK) flush(stream);
-  return status;
+  return status == BANYAN_OK && stream->state == OPEN ? check_answers(stream) : status;
 }
 
 /* Bytes behind the handshake are the first frames. */

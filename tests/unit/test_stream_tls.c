@@ -1,6 +1,7 @@
 /* Streams through TLS, over sockets. */
 #include "stream_ends.h"
 
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -220,6 +221,31 @@ static void test_a_broken_record(void **state) {
   close(fd[1]);
 }
 
+/* A peer requests new keys again and again, and reads none of the answers. */
+static void test_requests_without_end(void **state) {
+  (void)state;
+  struct seen server;
+  struct by_tls tls;
+  uint8_t bytes[4096];
+  int fd[2];
+  make_pair(fd);
+  start_server(&server, fd[1], LINES);
+  shake_by_hand(&tls, fd[0]);
+  run_until(&server.opened, 1);
+  for (int i = 0; i < 200000 && !server.ended; i++) {
+    assert_int_equal(SSL_key_update(tls.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_do_handshake(tls.ssl), 1);
+    size_t n = by_tls_take(&tls, bytes, sizeof bytes);
+    if (write(fd[0], bytes, n) < 0) break;
+    if (i % 64 == 63) assert_ok(by_loop_run_once(loop, 0));
+  }
+  assert_int_equal(server.ended, 1);
+  assert_int_equal(server.status, BANYAN_ERR_PROTOCOL);
+  by_stream_destroy(server.stream);
+  by_tls_fini(&tls);
+  close(fd[0]);
+}
+
 static void test_finish(void **state) {
   (void)state;
   static uint8_t data[MOST];
@@ -399,19 +425,13 @@ static void test_destroy_in_callbacks(void **state) {
 int main(void) {
   setenv("BANYAN_LOG", "error", 1); /* Unauthenticated peers are logged as warnings. */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_opened_reports_the_peer),
-      cmocka_unit_test(test_both_ways),
-      cmocka_unit_test(test_partial_records),
-      cmocka_unit_test(test_lines_and_records),
-      cmocka_unit_test(test_a_line_that_is_too_long),
-      cmocka_unit_test(test_a_broken_record),
-      cmocka_unit_test(test_finish),
-      cmocka_unit_test(test_finish_while_it_opens),
-      cmocka_unit_test(test_the_queue_is_bounded),
-      cmocka_unit_test(test_unauthenticated_peers),
-      cmocka_unit_test(test_silent_and_slow_peers),
-      cmocka_unit_test(test_a_client_that_is_refused),
-      cmocka_unit_test(test_another_cluster),
+      cmocka_unit_test(test_opened_reports_the_peer),  cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_partial_records),          cmocka_unit_test(test_lines_and_records),
+      cmocka_unit_test(test_a_line_that_is_too_long),  cmocka_unit_test(test_a_broken_record),
+      cmocka_unit_test(test_requests_without_end),     cmocka_unit_test(test_finish),
+      cmocka_unit_test(test_finish_while_it_opens),    cmocka_unit_test(test_the_queue_is_bounded),
+      cmocka_unit_test(test_unauthenticated_peers),    cmocka_unit_test(test_silent_and_slow_peers),
+      cmocka_unit_test(test_a_client_that_is_refused), cmocka_unit_test(test_another_cluster),
       cmocka_unit_test(test_destroy_in_callbacks),
   };
   return cmocka_run_group_tests_name("stream_tls", tests, make_all, drop_all);
