@@ -328,6 +328,16 @@ class Elastic(unittest.TestCase):
         accuracy = re.search(r"accuracy (0\.\d+) after 100 steps, 2 processes", "".join(outputs))
         self.assertTrue(accuracy and float(accuracy.group(1)) > 0.7, outputs)
 
+    def test_leaving_between(self):
+        """A process that asks to leave while the members change, and is left out of the membership after that, has left."""
+        member = mock.Mock(handle="a")
+        member.handles.return_value = ["a", "b"]
+        member.recover.side_effect = banyan.Aborted("the others go on without it, as it asked to leave", 97)
+        job = banyan.elastic.Job(member, banyan.State(step=0), 1)
+        job.leave()
+        job._enter(mock.Mock())
+        self.assertIsNone(job._next(1))
+
     def test_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             store = banyan.elastic.Folder(Path(folder) / "new")

@@ -42,7 +42,7 @@ class Job:
 
     def __init__(self, member: Member, state: State, every: int) -> None:
         self._member, self._every = member, every
-        self._leaves = False
+        self._leaves = self._wants_to_leave = False
         self.state = state
         self.comm: Communicator  # of the members of now
         self.memberships = 0  # in which this process was, with the one of now
@@ -73,7 +73,7 @@ class Job:
     def leave(self) -> None:
         """This process wants to leave, and does so at a commit: run() then returns None here. Any thread, also in a
         signal handler."""
-        self._leaves = True
+        self._wants_to_leave = True
         self._member.leave()
 
     def _was_interrupted(self) -> bool:
@@ -86,7 +86,7 @@ class Job:
         try:
             return self._member.recover(timeout)
         except Aborted as error:
-            if error.status == _CLOSED and self._leaves:
+            if error.status == _CLOSED and (self._leaves or self._wants_to_leave):
                 return None
             raise
 
