@@ -91,8 +91,9 @@ static void check_secure(struct tcp *tcp) {
 
 static ssize_t push_encrypted(struct tcp *tcp, const struct iovec *parts, size_t n) {
   size_t taken = by_tls_socket_send(tcp->secure, parts, n);
-  if (!taken) cannot_send(tcp, errno);
+  int error = errno;
   check_secure(tcp);
+  if (!taken && tcp->lane.status == BANYAN_OK) cannot_send(tcp, error);
   tcp->lane.sent += taken;
   return (ssize_t)taken;
 }
