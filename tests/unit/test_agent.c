@@ -665,6 +665,11 @@ static void test_meeting(void **state) {
   assert_int_equal(zero.n, 0);
   manager_sends("{\"type\":\"members\",\"job\":\"" JOB_A "\",\"number\":1,\"attempt\":4,\"handles\":[\"a\",\"b\"]}");
   must_hold(zero.lines[0], "\"attempt\":4,\"handles\":[\"a\",\"b\"]");
+  manager_sends("{\"type\":\"members\",\"job\":\"" JOB_A
+                "\",\"number\":0,\"attempt\":5,\"handles\":[\"b\",\"c\"]}"); /* not in it */
+  assert_int_equal(zero.n, 1);
+  manager_sends("{\"type\":\"members\",\"job\":\"" JOB_A "\",\"number\":0,\"attempt\":6,\"handles\":[\"b\",\"a\"]}");
+  must_hold(zero.lines[1], "\"attempt\":6");
   assert_true(type(a, MEET(",\"member\":true")));
   must_hold(last_with(&world.manager, "meet"), "\"member\":true");
   assert_int_equal(count_with(&world.manager, "meet"), 2);

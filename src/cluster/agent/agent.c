@@ -263,8 +263,8 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_MESSAGE_CLASSES: take_classes(agent, message); break;
   case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
   case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
-  case BY_MESSAGE_OFFERED:
-  case BY_MESSAGE_MEMBERS: by_agent_meetings_send_numbered(agent, message); break;
+  case BY_MESSAGE_OFFERED: by_agent_meetings_send_offer(agent, message); break;
+  case BY_MESSAGE_MEMBERS: by_agent_meetings_send_list(agent, message); break;
   case BY_MESSAGE_HELP: start_helper(agent, message, now); break;
   case BY_MESSAGE_REST: stop_helper(agent, message->job, message->server); break;
   case BY_MESSAGE_AGAIN: by_agent_session_renew(agent, now); break;

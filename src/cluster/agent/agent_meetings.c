@@ -9,10 +9,25 @@ static void give_number(struct by_agent *agent, struct by_agent_rank *rank) {
   if (!rank->number) rank->number = ++agent->ranks.n_numbers;
 }
 
-void by_agent_meetings_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message) {
+void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer) {
   const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all);
-  while (rank && rank->number != message->number) rank = LIST_NEXT(rank, entry);
-  if (rank && message->number) by_agent_rank_send(agent, rank, message);
+  while (rank && rank->number != offer->number) rank = LIST_NEXT(rank, entry);
+  if (rank && offer->number) by_agent_rank_send(agent, rank, offer);
+}
+
+static bool is_for(const struct by_agent_rank *rank, const struct by_cluster_message *list) {
+  if (!rank->meet || strcmp(rank->meets, list->job) != 0) return false;
+  if (list->number) return rank->number == list->number;
+  for (uint32_t i = 0; i < list->n_handles; i++)
+    if (!strcmp(rank->handle, list->handles[i])) return true;
+  return false;
+}
+
+void by_agent_meetings_send_list(const struct by_agent *agent, const struct by_cluster_message *list) {
+  const struct by_agent_rank *rank;
+  LIST_FOREACH(rank, &agent->ranks.all, entry) {
+    if (is_for(rank, list)) by_agent_rank_send(agent, rank, list);
+  }
 }
 
 /* A launcher asks the manager for hosts, and asks again if no answer comes. Without a manager there are none. */
@@ -53,12 +68,14 @@ enum banyan_status by_agent_meeting_handle(struct by_agent *agent, struct by_age
     return by_fail(BANYAN_ERR_PROTOCOL, "a process meets those of two jobs");
   give_number(agent, rank);
   if (!rank->meets) rank->meets = strdup(message->job);
+  free(rank->handle);
+  rank->handle = strdup(message->handle);
   meet.number = rank->number;
   struct by_text text = by_cluster_message_line(&meet);
   free(rank->meet);
-  rank->meet = text.failed ? NULL : strdup(by_text_get(&text));
+  rank->meet = text.failed || !rank->meets || !rank->handle ? NULL : strdup(by_text_get(&text));
   by_text_fini(&text);
-  if (!rank->meets || !rank->meet) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  if (!rank->meet) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   rank->unsent = true;
   by_agent_meetings_send(agent, false, now);
   return BANYAN_OK;

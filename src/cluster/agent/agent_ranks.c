@@ -255,6 +255,7 @@ static void drop(struct by_agent *agent, struct by_agent_rank *rank) {
   agent->ranks.n--;
   rank->user->n_ranks--;
   free(rank->meets);
+  free(rank->handle);
   free(rank->meet);
   free_paths(rank);
   free(rank);

@@ -127,8 +127,8 @@ struct by_agent_rank {
   struct by_budget budget;  /* of what it sends */
   struct by_agent_job *job; /* NULL: no hello yet */
   uint64_t number;          /* of a launcher that asks for hosts, or a process that meets others; 0: it is neither */
-  char *meets;              /* the job that it meets others of, and: NULL: none */
-  char *meet;               /* what it has sent last about that */
+  char *meets, *handle;     /* the job that it meets others of, and its handle there */
+  char *meet;               /* what it has sent last about that; NULL: it meets none */
   bool unsent, known;       /* the manager has it not, and has it or an earlier one, from this session */
   uint32_t rank;
   struct by_agent_usage usage;
@@ -200,8 +200,10 @@ BANYAN_CHECK enum banyan_status by_agent_meeting_handle(struct by_agent *agent, 
                                                         const struct by_cluster_message *message, uint64_t now);
 /* It ends, which the manager is notified of if it knows the process. */
 void by_agent_meeting_end(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now);
-/* An offer, or a list of members, to the process of its number, if that is still there. */
-void by_agent_meetings_send_numbered(const struct by_agent *agent, const struct by_cluster_message *message);
+/* To the launcher of its number, if that is still there. */
+void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);
+/* To the process of its number, or to those in the list. */
+void by_agent_meetings_send_list(const struct by_agent *agent, const struct by_cluster_message *list);
 /* Sends what was not sent of processes that meet others; in a new session with the manager, all. */
 void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now);
 

@@ -121,15 +121,24 @@ static enum banyan_status add_process(struct by_manager *m, const struct by_mana
 
 /* ---- lists */
 
-static void send_list(const struct by_manager *m, const struct by_meeting *meeting, const struct process *to,
-                      uint32_t attempt, const char *const *handles, uint32_t n) {
+/* number 0: to all that are in it. */
+static void send_list(const struct by_manager *m, const struct by_meeting *meeting, const struct by_manager_peer *peer,
+                      uint64_t number, uint32_t attempt, const char *const *handles, uint32_t n) {
   struct by_cluster_message list = {.type = BY_MESSAGE_MEMBERS,
                                     .job = meeting->job,
-                                    .number = to->number,
+                                    .number = number,
                                     .attempt = attempt,
                                     .n_handles = n,
                                     .handles = handles};
-  by_manager_send(m, to->peer, &list);
+  by_manager_send(m, peer, &list);
+}
+
+/* Of those of its agent that form the first membership: the agent gets one list for all, as many lists of many handles
+ * would be too much for its connection. */
+static bool is_first_there(const struct by_meeting *meeting, const struct process *process) {
+  const struct process *p = TAILQ_FIRST(&meeting->processes);
+  while (p->state != FORMING || p->peer != process->peer) p = TAILQ_NEXT(p, entry);
+  return p == process;
 }
 
 /* All that wait form the first membership, once they are enough. No attempt has the number of an earlier one, also one
@@ -145,7 +154,8 @@ static void form_first(const struct by_manager *m, struct by_meeting *meeting) {
   }
   meeting->attempt = MAX(meeting->attempt + 1, (uint32_t)m->now);
   TAILQ_FOREACH(p, &meeting->processes, entry) {
-    if (p->state == FORMING) send_list(m, meeting, p, meeting->attempt, handles, n);
+    if (p->state == FORMING && is_first_there(meeting, p))
+      send_list(m, meeting, p->peer, 0, meeting->attempt, handles, n);
   }
   by_info("manager", "%u processes of job %.12s form the first membership", n, meeting->job);
 }
@@ -158,7 +168,7 @@ static void introduce(const struct by_manager *m, const struct by_meeting *meeti
     if (p->state == MEMBER && n < INTRODUCED) handles[n++] = p->handle;
   }
   newcomer->state = JOINING;
-  send_list(m, meeting, newcomer, 0, handles, n);
+  send_list(m, meeting, newcomer->peer, newcomer->number, 0, handles, n);
 }
 
 /* Processes that wait go where they can. Where no member is left, those that come form a first membership again. */

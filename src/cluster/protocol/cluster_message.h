@@ -67,7 +67,7 @@ enum by_cluster_type {
   BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
   BY_MESSAGE_REST,    /* job, server */
   BY_MESSAGE_OFFERED, /* number (as in the request), hosts */
-  BY_MESSAGE_MEMBERS, /* job, number (as in the request), attempt, handles */
+  BY_MESSAGE_MEMBERS, /* job, number (as in the request; 0: to all in the list), attempt, handles */
   BY_MESSAGE_AGAIN,   /* the agent is to connect anew, and send everything again */
   BY_MESSAGE_REFUSED, /* why */
   BY_MESSAGE_KINDS
