@@ -33,9 +33,9 @@ struct by_follower {
   char announced[ROOT_MOST + 1]; /* under lock: where the next membership meets, according to rank 0; "": not known */
   /* The attempt. */
   pthread_t thread;
-  bool joins;
-  _Atomic bool ended;
-  char root[ROOT_MOST + 1];
+  bool joins, asks; /* asks: at which of the root's places a process listens, before it joins there */
+  _Atomic bool ended, stops;
+  char root[ROOT_MOST + 1]; /* "" after an attempt: nobody listened */
   struct by_job_role role;
   struct by_context *next; /* NULL: it came to nothing */
   /* Of a membership that is over. */
@@ -70,11 +70,39 @@ struct by_job_role by_follower_role(struct by_follower *follower) {
 
 /* ---- joining */
 
+static bool answers(const char *place) {
+  struct by_address address;
+  size_t n;
+  int fd;
+  bool done = false;
+  if (by_address_resolve(place, &address, 1, &n) != BANYAN_OK || by_socket_connect_start(&address, &fd) != BANYAN_OK)
+    return false;
+  struct pollfd waits = {.fd = fd, .events = POLLOUT};
+  bool there = poll(&waits, 1, CONNECT_MS) == 1 && by_socket_connect_finish(fd, &address, &done) == BANYAN_OK && done;
+  by_close(fd);
+  return there;
+}
+
+/* Leaves in the root those places where a process listens, as far as there is time to ask. */
+static void keep_answering(struct by_follower *follower) {
+  char *copy = strdup(follower->root), *rest = copy, *place;
+  size_t length = 0;
+  follower->root[0] = '\0';
+  while (copy && !atomic_load(&follower->stops) && by_clock_now(&by_clock_system) < follower->until &&
+         (place = strsep(&rest, ",")))
+    if (answers(place))
+      length +=
+          (size_t)snprintf(follower->root + length, sizeof follower->root - length, "%s%s", length ? "," : "", place);
+  free(copy);
+}
+
 static void *join_main(void *argument) {
   struct by_follower *follower = argument;
   struct banyan_options options = *follower->options;
   options.root = follower->root;
-  if (by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
+  if (follower->asks) keep_answering(follower);
+  if (follower->root[0] &&
+      by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }
@@ -86,6 +114,7 @@ static void join(struct by_follower *follower, bool is_announced) {
   follower->role = by_follower_role(follower);
   if (follower->begin && !follower->begin(follower->context, &follower->role)) return;
   follower->role.deadline = is_announced ? BY_FOLLOW_S : ATTEMPT_S;
+  follower->asks = !is_announced;
   atomic_store(&follower->ended, false);
   follower->joins = by_thread_start(&follower->thread, join_main, follower) == 0;
 }
@@ -169,38 +198,13 @@ static void print_places(struct by_context *context, struct by_arena *arena, str
   explicit_bzero(&keys, sizeof keys);
 }
 
-static bool answers(const char *place) {
-  struct by_address address;
-  size_t n;
-  int fd;
-  bool done = false;
-  if (by_address_resolve(place, &address, 1, &n) != BANYAN_OK || by_socket_connect_start(&address, &fd) != BANYAN_OK)
-    return false;
-  struct pollfd waits = {.fd = fd, .events = POLLOUT};
-  bool there = poll(&waits, 1, CONNECT_MS) == 1 && by_socket_connect_finish(fd, &address, &done) == BANYAN_OK && done;
-  by_close(fd);
-  return there;
-}
-
-/* Leaves in the root those places where a process listens, as far as there is time to ask. */
-static void keep_answering(struct by_follower *follower, const char *places) {
-  char *copy = strdup(places), *rest = copy, *place;
-  size_t length = 0;
-  follower->root[0] = '\0';
-  while (copy && by_clock_now(&by_clock_system) < follower->until && (place = strsep(&rest, ",")))
-    if (answers(place))
-      length +=
-          (size_t)snprintf(follower->root + length, sizeof follower->root - length, "%s%s", length ? "," : "", place);
-  free(copy);
-}
-
 static void look_around(struct by_follower *follower, struct by_context *context) {
   struct by_arena arena;
   struct by_text places;
   by_arena_init(&arena);
   by_text_init(&places);
   print_places(context, &arena, &places);
-  if (!places.failed) keep_answering(follower, by_text_get(&places));
+  snprintf(follower->root, sizeof follower->root, "%s", places.failed ? "" : by_text_get(&places));
   by_text_fini(&places);
   by_arena_fini(&arena);
   if (follower->root[0])
@@ -219,16 +223,17 @@ void by_follower_look(struct by_follower *follower, struct by_context *context, 
     follower->hopeless = !context->job.membership;
     if (by_control_is_over(context->control)) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
   }
+  bool nobody = false;
   if (follower->joins && atomic_load(&follower->ended) && !follower->next) {
     pthread_join(follower->thread, NULL);
     follower->joins = false;
     follower->pause = now + AGAIN_MS * BY_MILLISECOND;
-    if (over && now >= follower->until) follower->hopeless = true;
+    nobody = !follower->root[0];
   }
   if (follower->joins || follower->hopeless) return;
   if (take_announced(follower))
     join(follower, true);
-  else if (over && now >= follower->until)
+  else if (over && (nobody || now >= follower->until))
     follower->hopeless = true;
   else if (over && now >= follower->pause && by_control_is_cut(context->control)) /* rank 0 cannot say */
     look_around(follower, context);
@@ -262,6 +267,7 @@ bool by_follower_hopes(const struct by_follower *follower) {
 
 void by_follower_destroy(struct by_follower *follower) {
   if (!follower) return;
+  atomic_store(&follower->stops, true);
   if (follower->joins) pthread_join(follower->thread, NULL);
   by_context_release(follower->next);
   pthread_mutex_destroy(&follower->lock);
