@@ -310,14 +310,17 @@ def test_helpers(folder):
     agent = Agent(folder, "--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
     link = manager.welcome()
     root = socket.create_server(("127.0.0.1", 0))
-    ask = {"type": "help", "job": JOB, "root": f"127.0.0.1:{root.getsockname()[1]}", "key": "se cret", "helper": "h1"}
+    root.settimeout(TIMEOUT)
+    key = subprocess.run([BANYAN, "keys", "job"], stdout=subprocess.PIPE, text=True, check=True, timeout=TIMEOUT).stdout.strip()
+    ask = {"type": "help", "job": JOB, "root": f"127.0.0.1:{root.getsockname()[1]}", "key": key, "helper": "h1"}
     link.send(ask)
     connection, _ = root.accept()
     status = agent.status_has(lambda status: status["helpers"])
     assert status["helpers"] == [{"job": JOB, "name": "h1", "joined": False}], status
     children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read_text(encoding="ascii").split()
     assert len(children) == 1, children
-    assert "se cret" not in Path(f"/proc/{children[0]}/cmdline").read_text(encoding="utf-8")
+    for name in "cmdline", "environ":
+        assert key not in Path(f"/proc/{children[0]}/{name}").read_text(encoding="utf-8"), name
     link.send({"type": "release", "job": JOB})
     helping = link.receive("helping")
     assert helping["job"] == JOB and helping["helper"] == "h1" and not helping["joined"], helping
