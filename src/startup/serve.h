@@ -29,9 +29,9 @@ struct by_serve_options {
   void (*joined)(const char *name, unsigned trees);
 };
 
-/* Blocks until the job is over or *stop is set. BANYAN_OK: rank 0 has left, or *stop was set. A server of members follows
- * them as a helper does. Errors: the job could not be joined, or has failed, or goes on without this server; the text
- * says which. */
+/* Blocks until the job is over or *stop is set. BANYAN_OK: rank 0 has left, or *stop was set. A server of members
+ * follows them as a helper does. Errors: the job could not be joined, or has failed, or goes on without this server;
+ * the text says which. */
 BANYAN_CHECK enum banyan_status by_serve(const struct by_serve_options *options, volatile sig_atomic_t *stop);
 
 #endif
