@@ -71,6 +71,8 @@ static bool run_quietly(const char *format, ...) {
   return system(command) == 0; /* NOLINT(cert-env33-c) */
 }
 
+/* The cuts concern IPv4, so the hosts have no IPv6: the ranks would connect over link-local addresses, which are ready
+ * about two seconds after an interface is up. A kernel without IPv6 refuses the mode, and needs none. */
 static void lay_out(struct run *run) {
   const char *id = run->prefix;
   bool made = run_quietly("ip netns add %sb && ip -n %sb link add name hub type bridge && ip -n %sb link set hub up",
@@ -78,8 +80,9 @@ static void lay_out(struct run *run) {
   for (int h = 0; h < HOSTS && made; h++)
     made = run_quietly("ip netns add %s%d && ip link add p%d netns %sb type veth peer name eth0 netns %s%d && "
                        "ip -n %sb link set p%d master hub up && ip -n %s%d addr add 10.66.0.%d/24 dev eth0 && "
+                       "{ ip -n %s%d link set eth0 addrgenmode none || ! test -e /proc/net/if_inet6; } && "
                        "ip -n %s%d link set eth0 up && ip -n %s%d link set lo up",
-                       id, h, h, id, id, h, id, h, id, h, h + 1, id, h, id, h);
+                       id, h, h, id, id, h, id, h, id, h, h + 1, id, h, id, h, id, h);
   if (!made) fail_msg("no network could be laid out for %s", run->trouble.what);
 }
 
@@ -297,6 +300,7 @@ static void run_all(const struct trouble *troubles, int n, int seed) {
     for (int i = 0; i < n; i++) look_after(&runs[i], job_now());
     usleep(10000);
   }
+  for (int i = 0; i < n; i++) print_ranks(&runs[i], OVER); /* some may continue that should have ended */
   for (int i = 0; i < n; i++) finish(&runs[i]);
   (void)clean_up(NULL);
   n_runs = 0;
