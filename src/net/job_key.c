@@ -52,12 +52,15 @@ static bool is_generated(const char *text) {
          strspn(text + IDENTIFIER_AT, digits) == 2 * IDENTIFIER;
 }
 
+static enum banyan_status refuse(void) {
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "the job's key is not a generated one: others could guess it from a recorded connection. Generate a "
+                 "key with `banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes");
+}
+
 enum banyan_status by_job_key_check(const char *text) {
   char identifier[2 * IDENTIFIER + 1];
-  if (!is_generated(text))
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "the job's key is not a generated one: others could guess it from a recorded connection. Generate a "
-                   "key with `banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes");
+  if (!is_generated(text)) return refuse();
   BY_TRY(identify(text + DIGITS_AT, identifier));
   if (!strcmp(identifier, text + IDENTIFIER_AT)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
@@ -88,7 +91,7 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
     if (n && line[n - 1] == '\r') n--;
     if (!n || *line == '#') continue;
     if (found) return by_fail(BANYAN_ERR_PARSE, "there is more than one line with a key");
-    if (n >= BY_JOB_KEY_TEXT || memchr(line, '\0', n)) return by_job_key_check("");
+    if (n >= BY_JOB_KEY_TEXT || memchr(line, '\0', n)) return refuse();
     memcpy(out, line, n);
     out[n] = '\0';
     found = true;

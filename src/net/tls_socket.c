@@ -230,11 +230,9 @@ size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t most
     if (n && got < most && secure->dry && !SSL_has_pending(secure->tls->ssl)) break;
     if (secure->receive_error)
       end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(secure->receive_error)));
-    else if (secure->ended && !n)
-      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
-    else if (status != BANYAN_OK)
+    else if (status != BANYAN_OK && (n || !secure->ended))
       end(secure, status);
-    else if (secure->tls->state == BY_TLS_CLOSED)
+    else if ((secure->ended && !n) || secure->tls->state == BY_TLS_CLOSED)
       end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
   }
   return got;

@@ -37,6 +37,7 @@ struct by_meeting {
 static uint32_t count(const struct by_meeting *meeting, enum state least, enum state most) {
   const struct process *p;
   uint32_t n = 0;
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   TAILQ_FOREACH(p, &meeting->processes, entry) n += p->state >= least && p->state <= most;
   return n;
 }
@@ -179,6 +180,7 @@ static void place(const struct by_manager *m, struct by_meeting *meeting) {
     bool begins =
         m->now < m->began + repeats * m->options.interval; /* there may be members that are not repeated yet */
     uint32_t waiting = 0;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
     TAILQ_FOREACH(p, &meeting->processes, entry) waiting += p->state == WAITING && p->peer;
     if (waiting >= MAX(meeting->founders, 1) && !count(meeting, FORMING, FORMING) && !begins) form_first(m, meeting);
     return;
@@ -245,6 +247,7 @@ void by_meetings_tick(struct by_manager *m) {
 
 void by_meetings_free_all(struct by_manager *m) {
   for (struct by_meeting *meeting; (meeting = LIST_FIRST(&m->meetings));) {
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
     for (struct process *p; (p = TAILQ_FIRST(&meeting->processes));) drop_process(meeting, p);
     drop_if_empty(meeting);
   }

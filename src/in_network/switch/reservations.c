@@ -189,13 +189,14 @@ static enum banyan_status set_group(const struct reservation *r) {
 
 /* Cells and group are its own by then. */
 static enum banyan_status give_grant(const struct reservation *r, const struct by_grant *grant,
-                                     struct by_plane_ends *ends) {
+                                     const struct by_plane_ends *ends) {
   const struct by_plane *plane = r->all->options.plane;
   struct by_hop_key key;
   if (!grant->keyed) return plane->ops->grant(plane->self, grant, ends);
   BY_TRY(by_hop_key_derive(r->wanted.secret, &key));
-  ends->key = &key;
-  enum banyan_status status = plane->ops->grant(plane->self, grant, ends);
+  struct by_plane_ends keyed = *ends;
+  keyed.key = &key;
+  enum banyan_status status = plane->ops->grant(plane->self, grant, &keyed);
   explicit_bzero(&key, sizeof key);
   return status;
 }

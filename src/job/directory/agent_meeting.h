@@ -23,6 +23,6 @@ BANYAN_CHECK enum banyan_status by_meeting_client_wait(struct by_meeting_client 
 void by_meeting_client_report(struct by_meeting_client *client, bool member);
 /* Connects a member again to an agent that was started again. To be called now and then, on any thread; never blocks.
  */
-void by_meeting_client_keep(void *client);
+void by_meeting_client_keep(void *argument);
 
 #endif
