@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch install install-python clean
+.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch install install-python clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -31,14 +31,18 @@ test: ## run all tests
 	@scripts/build $(BUILD)
 	@scripts/run-tests $(BUILD)
 
-test-asan: ## the same under AddressSanitizer and UBSan, in build-asan/
+build-asan: # of AddressSanitizer and UBSan
 	@scripts/install-deps build test demo
 	@scripts/build build-asan -Db_sanitize=address,undefined $(SANITIZED)
-	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-60} scripts/run-tests build-asan --timeout-multiplier 4
 
-test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
+build-tsan: # of ThreadSanitizer
 	@scripts/install-deps build test demo
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
+
+test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asan/
+	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-60} scripts/run-tests build-asan --timeout-multiplier 4
+
+test-tsan: build-tsan ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit
 
 test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.14.1: another one), in build/pytorch-VERSION
