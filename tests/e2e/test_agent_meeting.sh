@@ -2,40 +2,11 @@
 # Tests that processes of a job find each other through agents and a manager: the first ones form a group, later ones join it,
 # also after the manager and the agents were started again, and after all members have ended others begin anew.
 . "$BANYAN_SOURCE/tests/shell.sh"
-started=()
-at_end() {
-  kill "${started[@]}" 2>/dev/null || true
-  wait
-}
-start() { # NAME COMMAND...: in the background, with its log; its process is $last
-  "${@:2}" >>"$scratch/$1.log" 2>&1 </dev/null &
-  last=$!
-  started+=("$last")
-}
-mkdir "$scratch/steps" "$scratch/agents"
-unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_LAUNCHER
-export BANYAN_KEYS=$scratch/keys
-"$BANYAN" keys init >"$scratch/keys.log"
-"$BANYAN" keys make manager m0 --address 127.0.0.1 >>"$scratch/keys.log"
-for host in h0 h1; do "$BANYAN" keys make agent "$host" >>"$scratch/keys.log"; done
-manager() { # ADDRESS
-  start manager "$BANYAN" manager star:2,nic=10g --listen "$1" --state "$scratch/state.db" --interval 0.2
-  manager=$last
-}
-manager 127.0.0.1:0
-comes grep -q 'ready at' "$scratch/manager.log" || fail "the manager does not come: $(cat "$scratch/manager.log")"
-address=$(sed -n 's/.* ready at \([^,]*\),.*/\1/p' "$scratch/manager.log")
-agents=()
-agents() {
-  agents=()
-  for host in h0 h1; do
-    : >"$scratch/agent-$host.log"
-    start "agent-$host" "$BANYAN" agent --name "$host" --manager "$address" --socket "$scratch/agents/$host" --queues none --interval 0.2
-    agents+=("$last")
-  done
-  for host in h0 h1; do comes grep -q 'the manager at .* is there' "$scratch/agent-$host.log" || fail "no agent $host"; done
-}
-agents
+. "$BANYAN_SOURCE/tests/cluster.sh"
+mkdir "$scratch/steps"
+cluster_keys h0 h1
+cluster_manager star:2,nic=10g
+cluster_agents h0 h1
 
 process() { # NAME HOST [VARIABLE=VALUE...]: 2 such form the first group
   start "$1" env BANYAN_KEY_FILE="$scratch/${key:-one}" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST="$2" BANYAN_AGENT="$scratch/agents/$2" \
@@ -69,16 +40,16 @@ comes in_group c 3 || fail "c does not join"
 kill -KILL "$c"
 kill -KILL "$manager"
 wait "$manager" || true # its port is free then
-manager "$address"
+cluster_manager star:2,nic=10g
 process d h0
 comes in_group d 3 || fail "d does not join: $(tail -n 3 "$scratch"/{a,b,d,manager}.log)"
 ! in_group x 2 || fail "a process of another job is in a group"
 
 # --- nobody remembers the members when the manager and all agents are started again: they come again by themselves
-kill -KILL "$manager" "${agents[@]}"
-wait "$manager" "${agents[@]}" || true
-manager "$address"
-agents
+kill -KILL "$manager" "${processes[@]}"
+wait "$manager" "${processes[@]}" || true
+cluster_manager star:2,nic=10g
+cluster_agents h0 h1
 process g h1
 comes in_group g 4 || fail "g does not join: $(tail -n 3 "$scratch"/{a,b,d,g,manager}.log)"
 
@@ -86,8 +57,8 @@ comes in_group g 4 || fail "g does not join: $(tail -n 3 "$scratch"/{a,b,d,g,man
 kill -KILL "${started[@]}" 2>/dev/null || true
 wait
 started=()
-manager "$address"
-agents
+cluster_manager star:2,nic=10g
+cluster_agents h0 h1
 process e h1
 process f h0
 for name in e f; do comes in_group "$name" 2 || fail "$name is in no new group of 2"; done

@@ -2,16 +2,8 @@
 # Tests that a job which can use more hosts gets them from a manager: hosts with agents, that come later too, and on which
 # no other job runs. A script in place of ssh runs the commands here.
 . "$BANYAN_SOURCE/tests/shell.sh"
-started=()
-at_end() {
-  kill "${started[@]}" 2>/dev/null || true
-  wait
-}
-start() { # NAME COMMAND...: in the background, with its log
-  "${@:2}" >"$scratch/$1.log" 2>&1 </dev/null &
-  started+=($!)
-}
-mkdir "$scratch/bin" "$scratch/steps" "$scratch/agents"
+. "$BANYAN_SOURCE/tests/cluster.sh"
+mkdir "$scratch/bin" "$scratch/steps"
 cat >"$scratch/bin/ssh" <<'END'
 #!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
@@ -28,28 +20,14 @@ wants 2 env BANYAN_AGENT=off "$BANYAN" run -n 2 --max 4 --manager-hosts 1 -- tru
 shows 'BANYAN_AGENT is off' err
 
 # --- a cluster of four hosts, the last of which has no agent yet
-unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST
-export BANYAN_KEYS=$scratch/keys
-"$BANYAN" keys init >"$scratch/keys.log"
-"$BANYAN" keys make manager m0 --address 127.0.0.1 >>"$scratch/keys.log"
-for host in h0 h1 h2 h3; do "$BANYAN" keys make agent "$host" >>"$scratch/keys.log"; done
-start manager "$BANYAN" manager star:4,nic=10g --listen 127.0.0.1:0 --state "$scratch/state.db" --interval 0.2 \
-  --http 127.0.0.1:0 --token-file "$scratch/token"
-comes grep -q 'page at' "$scratch/manager.log" || fail "the manager does not come: $(cat "$scratch/manager.log")"
-address=$(sed -n 's/.* ready at \([^,]*\),.*/\1/p' "$scratch/manager.log")
-page=$(sed -n 's/.* page at //p' "$scratch/manager.log")
-count() { "$BANYAN" status --manager "$page" --token-file "$scratch/token" --json | /usr/bin/python3 -c "import json, sys; s = json.load(sys.stdin); print($1)"; }
-agent() {
-  start "$1" "$BANYAN" agent --name "$1" --manager "$address" --socket "$scratch/agents/$1" --queues none
-}
-for host in h0 h1 h2; do agent "$host"; done
-connected() { [ "$(count 'sum(h["connected"] for h in s["hosts"])')" = 3 ]; }
-comes connected || fail "the agents do not connect"
+cluster_keys h0 h1 h2 h3
+cluster_manager star:4,nic=10g
+cluster_agents h0 h1 h2
 
 # Another job is on h2.
 on_host="BANYAN_AGENT=$scratch/agents/\$BANYAN_HOST exec \"\$@\""
 start other "$BANYAN" run --ssh ssh -H h2:2 -- sh -c "$on_host" sh "$BANYAN" bench -s 64K --iterations 1000000
-other=$!
+other=$last
 runs() { [ "$(count 'sum(j["state"] == "running" for j in s["jobs"])')" = 1 ]; }
 comes runs || fail "the other job does not run: $(cat "$scratch/other.log")"
 
@@ -62,7 +40,7 @@ shows '^banyan run: 2 more processes on host h1$' err
 comes has '^\[[0-9]\] rank [0-9] of 4$' out || fail "no group of 4"
 
 # A host that comes is used; then the other job's host, once that has ended.
-agent h3
+cluster_agents h3
 comes has '^\[[0-9]\] rank [0-9] of 6$' out || fail "no group of 6"
 shows '^banyan run: 2 more processes on host h3$' err
 ! has "host h2$" err || fail "the host of another job is used"
