@@ -1,0 +1,126 @@
+#!/bin/bash
+# A host that has no part in a job attacks all its ports: of ranks, a helper, a server, the manager, and the control port
+# of a switch. It knows the job's key, certificates that are revoked, expired or another authority's, and what others
+# have sent. Nothing is accepted, sums are right, and neither memory nor logs grow with the number of attacks.
+# BANYAN_ATTACKS=N makes N attacks, BANYAN_ATTACK_RATE=N a second. With BANYAN_ATTACK_PHASES=N attacks come in so many
+# parts, with as much quiet time between them, and the medians of sums during both are printed.
+. "$BANYAN_SOURCE/tests/shell.sh"
+. "$BANYAN_SOURCE/tests/net/attacked_lab.sh"
+attacks=${BANYAN_ATTACKS:-600} rate=${BANYAN_ATTACK_RATE:-150} phases=${BANYAN_ATTACK_PHASES:-1}
+
+# Certificates of every kind: of another authority, revoked, expired, for another role, and a good one.
+make_keys
+"$BANYAN" keys init --keys "$scratch/other" >>"$scratch/keys.log"
+"$BANYAN" keys make agent attacker --keys "$scratch/other" >>"$scratch/keys.log"
+for name in attacker lost; do "$BANYAN" keys make agent $name >>"$scratch/keys.log"; done
+"$BANYAN" keys make client attacker >>"$scratch/keys.log"
+cp "$BANYAN_KEYS/agent-lost.pem" "$scratch"
+"$BANYAN" keys revoke lost >>"$scratch/keys.log"
+openssl req -new -newkey ed25519 -nodes -subj /OU=agent/CN=attacker -keyout "$scratch/old.key" -out "$scratch/old.req" \
+  2>"$scratch/err"
+openssl x509 -req -in "$scratch/old.req" -CA "$BANYAN_KEYS/ca.crt" -CAkey "$BANYAN_KEYS/ca.key" -CAcreateserial -days -1 \
+  -out "$scratch/old.crt" 2>"$scratch/err"
+cat "$scratch/old.crt" "$scratch/old.key" >"$scratch/old.pem"
+start_cluster
+start_switch
+
+cat >"$scratch/plan.json" <<'PLAN'
+{"format": "banyan-plan 1", "name": "attacked", "ranks": 3,
+ "vertices": {"h": {"kind": "helper"}, "h/0": {"kind": "server"}, "r": {"kind": "switch"}},
+ "trees": [{"share": 0.4, "root": "0", "up": {"1": "0", "2": "1"}},
+           {"share": 0.3, "root": "h", "up": {"0": "h", "1": "h", "2": "h"}},
+           {"share": 0.3, "root": "h/0", "up": {"r": "h/0", "0": "r", "1": "r", "2": "r"},
+            "ports": {"r": {"h/0": "ph", "0": "pf", "1": "pb", "2": "pc"}}}]}
+PLAN
+mkdir "$scratch/recorded"
+at_router --record "$scratch/recorded"
+# shellcheck disable=SC2016 # of the hosts' shells
+BANYAN_SWITCHES=r=10.8.0.1:7613 on a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" \
+  -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 \
+  -x BANYAN_TEST_TIMES="$scratch/times" -x scratch="$scratch" -- sh -c 'BANYAN_AGENT=$scratch/$(hostname).sock exec "$0" "$@"' \
+  "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" "$scratch/sums" 1000 >"$scratch/out" 2>"$scratch/err" </dev/null &
+job=$!
+comes test -e "$scratch/sums" || fail "the job makes no sums"
+! has 'no part|is lost|is not there' err || fail "the job is not whole: $(cat "$scratch/err")"
+job_key >"$scratch/job.key"
+chmod 600 "$scratch/job.key"
+ports=()
+for host in a b c h m r; do mapfile -t -O "${#ports[@]}" ports < <(ports_of $host); done
+echo "attacked: ${ports[*]}"
+[ "${#ports[@]}" -ge 7 ] || fail "there are only ${#ports[@]} ports"
+
+# memory: prints name, process and resident KiB of each process of the job and cluster.
+memory() {
+  local m pid
+  for m in a b c h m r; do
+    for pid in $(ip netns pids "banyan-$m-$$"); do
+      awk -v m=$m -v pid="$pid" '$1 == "Name:" { name = $2 } $1 == "VmRSS:" && name ~ /^(banyan|sum_until)/ { print m, name, pid, $2 }' \
+        "/proc/$pid/status" 2>/dev/null || true
+    done
+  done
+}
+log_lines() { cat "$scratch"/{err,manager,switch,agent.*} | wc -lc; }
+
+attack() { # NUMBER SEED
+  on x "$BANYAN_BUILD/tests/net/attack" --key "$scratch/job.key" --ranks 3 --count "$1" --rate "$rate" --seed "$2" \
+    --recordings "$scratch/recorded" --certificate "no certificate=" --certificate "tls 1.2=" \
+    --certificate "another authority's certificate=$scratch/other/agent-attacker.pem" \
+    --certificate "a revoked certificate=$scratch/agent-lost.pem" --certificate "an expired certificate=$scratch/old.pem" \
+    --certificate "a certificate of a client=$BANYAN_KEYS/client-attacker.pem" \
+    --certificate "a certificate of another host=$BANYAN_KEYS/agent-attacker.pem" \
+    --valid "a valid certificate=$BANYAN_KEYS/agent-attacker.pem" "${ports[@]}"
+}
+
+memory >"$scratch/memory.before"
+read -r lines_before bytes_before < <(log_lines)
+: >"$scratch/phases"
+failed=0
+for ((phase = 1; phase <= phases; phase++)); do
+  from=$EPOCHREALTIME
+  attack $((attacks / phases)) $phase >"$scratch/report.$phase" || failed=$?
+  seconds=$((attacks / phases / rate))
+  echo "attacked $from $(awk "BEGIN { printf \"%.3f\", $from + $seconds }")" >>"$scratch/phases"
+  [ "$phases" -gt 1 ] || continue
+  from=$EPOCHREALTIME
+  sleep "$seconds"
+  echo "quiet $from $EPOCHREALTIME" >>"$scratch/phases"
+done
+memory >"$scratch/memory.after"
+read -r lines bytes < <(log_lines)
+# The tables of all phases as one.
+awk '/^attack / { print; next }
+  match($0, /^[^0-9].* +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+/) { name = substr($0, 1, 32); if (!(name in made)) names[++n] = name
+    split(substr($0, 33), of, " "); made[name] += of[1]; refused[name] += of[2]; accepted[name] += of[3]; none[name] += of[4]
+    genuine[name] += of[6]; next }
+  /attacks, / { attacks += $1; all += $3; if ($(NF - 3) > longest) longest = $(NF - 3) }
+  END { for (i = 1; i <= n; i++) printf "%s %8d %8d %8d %8d%s\n", names[i], made[names[i]], refused[names[i]], accepted[names[i]],
+          none[names[i]], genuine[names[i]] ? "  and " genuine[names[i]] " genuine ones, accepted" : ""
+        print attacks " attacks, " all " accepted; a connection was kept for " longest " s at most" }' "$scratch"/report.* |
+  awk '!seen[$0]++'
+[ "$failed" = 0 ] || fail "an attack was accepted, or none was made: $failed"
+grown=$(awk 'NR == FNR { before[$3] = $4; next }
+  { printf "memory of %s on %s: %.1f MiB, then %.1f\n", $2, $1, before[$3] / 1024, $4 / 1024 >"/dev/stderr"
+    if ($4 - before[$3] > most) most = $4 - before[$3] } END { print int(most / 1024) }' "$scratch/memory.before" "$scratch/memory.after")
+echo "logs: $((lines - lines_before)) lines, $((bytes - bytes_before)) bytes more"
+[ "$grown" -lt 24 ] || fail "a process took $grown MiB more"
+[ $((lines - lines_before)) -lt $((attacks / 2 + 300)) ] || fail "$attacks attacks have made $((lines - lines_before)) lines in the logs"
+
+kill -0 "$job" || fail "the job has ended: $(cat "$scratch/err")"
+touch "$scratch/done"
+wait "$job" || fail "the job has failed: $(cat "$scratch/err")"
+router_ends
+cat "$scratch/out"
+[ "$(grep -c '\] 0 wrong, ' "$scratch/out")" = 3 ] || fail "sums are wrong"
+! has 'is lost|is gone' err || fail "a helper, the server or the switch was lost: $(cat "$scratch/err")"
+[ "$phases" -gt 1 ] || exit 0
+python3 - "$scratch/times" "$scratch/phases" <<'END'
+import statistics, sys
+sums = [tuple(map(float, line.split())) for line in open(sys.argv[1])]
+of = {"attacked": [], "quiet": []}
+for line in open(sys.argv[2]):
+    what, begin, end = line.split()
+    of[what] += [ms for at, ms in sums if at - ms / 1000 >= float(begin) and at <= float(end)]
+medians = {what: statistics.median(times) for what, times in of.items()}
+print("; ".join(f"{what}: {len(of[what])} sums, median {medians[what]:.2f} ms" for what in of))
+print(f"ratio {medians['attacked'] / medians['quiet']:.3f}")
+END
