@@ -81,6 +81,7 @@ static void test_answers(void **state) {
   static const char *const ports[] = {"lo"};
   static const char grant[] =
       "{\"do\": \"grant\", \"holder\": \"me\", \"job\": 7, \"key\": 1, \"place\": 0, "
+      "\"secret\": \"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\", "
       "\"slots\": 4, \"up\": \"lo\", \"server\": \"127.0.0.1:7612\", \"below\": [{\"interface\": "
       "\"lo\", \"switch\": false, \"workers\": [\"127.0.0.2:7612\"]}]}\n";
   char folder[] = "/tmp/golden-switch-XXXXXX", path[64];

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "check.h"
+#include "hop_key.h"
 #include "server.h"
 #include "switch_client.h"
 #include "udp.h"
@@ -174,11 +175,13 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
 static struct by_reservation reservation_of(const struct scene *scene, uint16_t job, uint32_t slots) {
   struct by_reservation reservation = {.job = job,
                                        .key = (uint16_t)(job + 100),
+                                       .keyed = true,
                                        .slots = slots,
                                        .up = "p3",
                                        .server = by_udp_end_of(&scene->addresses[SERVER]),
                                        .n_below = WORKERS,
                                        .n_workers = WORKERS};
+  assert_ok(by_hop_secret_derive(secret, sizeof secret, job, reservation.key, reservation.secret));
   for (unsigned i = 0; i < WORKERS; i++) {
     reservation.below[i] = (struct by_reservation_below){.first = i, .n = 1};
     snprintf(reservation.below[i].interface, sizeof reservation.below[i].interface, "p%u", i);
@@ -235,6 +238,7 @@ static void make_server(struct tree *tree, const struct by_granted *cells, unsig
                                     .multicast = true,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
+                                    .keyed = true,
                                     .ways = ways,
                                     .emit = from_server,
                                     .context = tree};
@@ -263,6 +267,7 @@ static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct 
                                       .slots = slots,
                                       .lines = LINES,
                                       .hops = 1,
+                                      .keyed = true,
                                       .stack = {{.port = cells->up, .workers = cells->slots ? WORKERS : 0}},
                                       .timeout = TIMEOUT * BY_SECOND};
     memcpy(worker.secret, secret, sizeof secret);
@@ -437,8 +442,8 @@ static void test_shared(void **state) {
   end(&scene);
 }
 
-/* Sends forged packets from that host in this job's name. */
-static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uint16_t rank) {
+/* Sends forged packets from that host in this job's name; with a MAC of the first job's grant, or only a seal. */
+static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uint16_t rank, bool knows_secret) {
   struct {
     struct by_fragment head;
     unsigned char payload[BY_FRAGMENT_LINE];
@@ -450,7 +455,9 @@ static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uin
   packet.head.dtype = BY_FRAGMENT_PAIRS;
   packet.head.lines = 1;
   assert_true(by_fragment_push(&packet.head, scene->answer[1].what.up, WORKERS));
-  by_fragment_seal(&packet.head);
+  struct by_hop_key hop;
+  assert_ok(by_hop_key_of_tree(secret, sizeof secret, 1, 101, &hop));
+  by_fragment_sign(&packet.head, knows_secret ? &hop : NULL);
   assert_ok(by_udp_peer_create(scene->sockets[from], &scene->addresses[from == SERVER ? 0 : SERVER], &peer));
   for (int i = 0; i < 10; i++) by_udp_send(peer, &packet.head);
   assert_true(by_udp_flush(scene->sockets[from]));
@@ -458,9 +465,10 @@ static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uin
 }
 
 static void forge_all(struct scene *scene) {
-  forge(scene, 0, 1, 7, 0);        /* a wrong key */
-  forge(scene, SERVER, 1, 101, 1); /* from the port of the server */
-  forge(scene, 1, 2, 102, 1);      /* for a job without a grant */
+  forge(scene, 0, 1, 7, 0, true);        /* a wrong key */
+  forge(scene, SERVER, 1, 101, 1, true); /* from the port of the server */
+  forge(scene, 0, 1, 101, 0, false);     /* without the secret */
+  forge(scene, 1, 2, 102, 1, false);     /* for a job without a grant */
 }
 
 static void test_forged(void **state) {
@@ -473,6 +481,7 @@ static void test_forged(void **state) {
   sum((struct tree *[]){&tree}, 1, COUNT, forge_all);
   assert_in_range(counted("wrong_key"), 1, 10); /* some packets may be lost on the way */
   assert_in_range(counted("wrong_port"), 1, 10);
+  assert_in_range(counted("forged"), 1, 10);
   assert_true(counted("no_grant") > 0);
   end_tree(&tree);
   end(&scene);

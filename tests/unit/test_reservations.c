@@ -112,6 +112,8 @@ static struct by_reservation_request request_of(const char *holder, uint16_t job
   request.reservation = (struct by_reservation){.job = job,
                                                 .key = key,
                                                 .place = 3,
+                                                .keyed = true,
+                                                .secret = {1, 2, 3},
                                                 .slots = slots,
                                                 .up = "lo",
                                                 .server = END(1),

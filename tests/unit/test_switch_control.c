@@ -51,15 +51,24 @@ static const struct by_plane plane = {.ops = &ops};
 static char folder[64], path[96];
 static struct by_loop *loop;
 
-static struct by_switch_control *make_control(const char *secret) {
+static struct by_switch_control *make_control_that(bool accepts_unauthenticated, const char *secret) {
   static const char *const ports[] = {"lo"};
   struct by_key key;
-  struct by_switch_control_options options = {
-      .loop = loop, .plane = &plane, .cells = 10, .n_ports = 1, .ports = ports, .key = secret ? &key : NULL};
+  struct by_switch_control_options options = {.loop = loop,
+                                              .plane = &plane,
+                                              .cells = 10,
+                                              .n_ports = 1,
+                                              .ports = ports,
+                                              .accepts_unauthenticated = accepts_unauthenticated,
+                                              .key = secret ? &key : NULL};
   struct by_switch_control *control;
   if (secret) assert_ok(by_key_derive(secret, &key));
   assert_ok(by_switch_control_create(&options, &control));
   return control;
+}
+
+static struct by_switch_control *make_control(const char *secret) {
+  return make_control_that(false, secret);
 }
 
 static void run(int rounds) {
@@ -191,12 +200,14 @@ static struct by_address free_place(void) {
   return bound;
 }
 
-static struct by_switch_client *make_client(const struct by_address *at, const char *secret, struct events *events) {
+static struct by_switch_client *make_client_that(enum by_encryption encryption, const struct by_address *at,
+                                                 const char *secret, struct events *events) {
   struct by_key key;
   struct by_switch_client_options options = {.loop = loop,
                                              .name = "tor",
                                              .address = *at,
                                              .key = secret ? &key : NULL,
+                                             .encryption = encryption,
                                              .granted = granted,
                                              .lost = lost,
                                              .context = events};
@@ -206,6 +217,10 @@ static struct by_switch_client *make_client(const struct by_address *at, const c
   return client;
 }
 
+static struct by_switch_client *make_client(const struct by_address *at, const char *secret, struct events *events) {
+  return make_client_that(BY_ENCRYPT_BETWEEN_HOSTS, at, secret, events);
+}
+
 /* An address of IPv6, and port 1. */
 #define END(last)                                                                                                      \
   { {{{0xfd, [15] = (last)}}}, 1 }
@@ -213,6 +228,8 @@ static struct by_switch_client *make_client(const struct by_address *at, const c
 static struct by_reservation reservation_of(uint16_t job, uint32_t slots) {
   return (struct by_reservation){.job = job,
                                  .key = 1,
+                                 .keyed = true,
+                                 .secret = {1, 2, 3},
                                  .slots = slots,
                                  .up = "lo",
                                  .server = END(1),
@@ -302,6 +319,54 @@ static void test_two_clients(void **state) {
   by_switch_control_destroy(control);
 }
 
+/* Through TLS the proof of the secret is the same: with another one, nothing is granted. */
+static void test_encrypted(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct events events = {0};
+    struct by_address at = free_place();
+    struct by_switch_control *control = make_control(i ? "another" : "secret");
+    assert_ok(by_switch_control_listen(control, &at));
+    struct by_switch_client *client = make_client_that(BY_ENCRYPT_ALWAYS, &at, "secret", &events);
+    struct by_reservation reservation = reservation_of(3, 7);
+    assert_ok(by_switch_client_want(client, &reservation));
+    wait_for(i ? &events.lost : &events.granted, 1);
+    assert_int_equal(events.has, !i);
+    by_switch_client_destroy(client);
+    by_switch_control_destroy(control);
+  }
+}
+
+/* A grant without a secret needs the switch's consent; a secret is sent to no other host that cannot show that it is
+ * the switch. */
+static void test_unauthenticated(void **state) {
+  (void)state;
+  struct by_reservation reservation = reservation_of(3, 7), keyed = reservation;
+  reservation.keyed = false;
+  for (int accepts = 0; accepts < 2; accepts++) {
+    struct events events = {0};
+    struct by_address at = free_place();
+    struct by_switch_control *control = make_control_that(accepts, "secret");
+    assert_ok(by_switch_control_listen(control, &at));
+    struct by_switch_client *client = make_client(&at, "secret", &events);
+    assert_ok(by_switch_client_want(client, &reservation));
+    wait_for(accepts ? &events.granted : &events.lost, 1);
+    assert_int_equal(events.has, accepts);
+    if (!accepts) {
+      assert_int_equal(events.why, BY_RESERVATION_REFUSED);
+      assert_non_null(strstr(events.text, "--accept-unauthenticated"));
+    }
+    by_switch_client_destroy(client);
+    by_switch_control_destroy(control);
+  }
+  struct events events = {0};
+  struct by_address elsewhere;
+  assert_ok(by_address_parse_host("203.0.113.1", 7613, &elsewhere));
+  struct by_switch_client *client = make_client(&elsewhere, NULL, &events);
+  assert_status(by_switch_client_want(client, &keyed), BANYAN_ERR_ARGUMENT);
+  by_switch_client_destroy(client);
+}
+
 /* The other end has another key, or one of them has none. */
 static void test_keys(void **state) {
   (void)state;
@@ -376,6 +441,8 @@ int main(void) {
                                      cmocka_unit_test(test_two_clients),
                                      cmocka_unit_test(test_many_workers),
                                      cmocka_unit_test(test_keys),
+                                     cmocka_unit_test(test_encrypted),
+                                     cmocka_unit_test(test_unauthenticated),
                                      cmocka_unit_test(test_many_silent_peers)};
   return cmocka_run_group_tests_name("switch_control", tests, set_up, tear_down);
 }

@@ -32,6 +32,7 @@ struct entry {
 struct by_switch_client {
   struct by_switch_client_options options;
   struct by_key key;
+  struct by_process_identity *identity;
   char name[NAME], holder[BY_RESERVATION_HOLDER + 1];
   LIST_HEAD(, entry) entries;
   struct by_stream *stream;
@@ -51,12 +52,14 @@ static struct entry *find(const struct by_switch_client *client, uint16_t job) {
 
 static void forget(struct entry *entry) {
   LIST_REMOVE(entry, link);
+  explicit_bzero(entry->reservation.secret, sizeof entry->reservation.secret);
   free(entry);
 }
 
 static void free_client(struct by_switch_client *client) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): LIST_REMOVE, which the analyzer does not follow */
   while (!LIST_EMPTY(&client->entries)) forget(LIST_FIRST(&client->entries));
+  by_process_identity_destroy(client->identity);
   explicit_bzero(&client->key, sizeof client->key);
   free(client);
 }
@@ -210,7 +213,12 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 static enum banyan_status start(struct by_switch_client *client) {
   struct by_handshake_options handshake = {
-      .role = BY_ROLE_CLIENT, .purpose = BY_RESERVATION_PURPOSE, .key = &client->key, .hello = ""};
+      .role = BY_ROLE_CLIENT,
+      .purpose = BY_RESERVATION_PURPOSE,
+      .key = &client->key,
+      .hello = "",
+      .encryption = client->options.encryption == BY_ENCRYPT_ALWAYS ? BY_ENCRYPT_ALWAYS : BY_ENCRYPT_BETWEEN_HOSTS,
+      .identity = client->identity};
   struct by_stream_options options = {.loop = client->options.loop,
                                       .connecting = &client->options.address,
                                       .handshake = client->options.key ? &handshake : NULL,
@@ -248,6 +256,16 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
   if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a connection to switch %s", options->name);
   client->options = *options;
   if (options->key) client->key = *options->key;
+  enum banyan_status status = BANYAN_OK;
+  if (options->identity)
+    client->identity = by_process_identity_hold(options->identity);
+  else if (options->key)
+    status = by_process_identity_create(&client->identity);
+  if (status != BANYAN_OK) {
+    free_client(client);
+    *out = NULL;
+    return status;
+  }
   by_keep_printable(options->name, client->name, sizeof client->name);
   if (options->family)
     snprintf(client->holder, sizeof client->holder, "%.*s/%.*s", BY_RESERVATION_FAMILY, options->family,
@@ -270,8 +288,10 @@ void by_switch_client_destroy(struct by_switch_client *client) {
 
 enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_reservation *reservation) {
   BY_TRY(by_reservation_check(reservation));
-  if (reservation->keyed && !by_address_is_loopback(&client->options.address))
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch %s: the secret of a grant is not sent to other hosts in plain text",
+  if (reservation->keyed && !client->options.key && !by_address_is_loopback(&client->options.address))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "switch %s is on another host and this job has no secret of switches: nothing shows that it is the "
+                   "switch which answers; set BANYAN_SWITCH_KEY to what --secret-file contains there",
                    client->name);
   struct entry *entry = find(client, reservation->job);
   if (entry)

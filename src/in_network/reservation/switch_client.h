@@ -14,6 +14,7 @@
 #include "address.h"
 #include "handshake.h"
 #include "loop.h"
+#include "process_identity.h"
 #include "reservation.h"
 
 enum {
@@ -32,6 +33,8 @@ struct by_switch_client_options {
   const char *name;     /* of the switch, for texts; copied */
   struct by_address address;
   const struct by_key *key; /* that switch and job share; copied. NULL: the switch has none, and listens on loopback */
+  enum by_encryption encryption;        /* to other hosts the connection is encrypted even where this is off */
+  struct by_process_identity *identity; /* held; NULL: the client makes one of its own */
   /* Text of BY_RESERVATION_FAMILY characters: what an earlier client of the same family has there, and whose connection
    * has ended, is free when this one requests something; copied. NULL: of none. */
   const char *family;
@@ -54,8 +57,8 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
 void by_switch_client_destroy(struct by_switch_client *client);
 
 /* Copied. Takes the place of this job's reservation if there is one: with another key if anything else is another.
- * BANYAN_ERR_ARGUMENT: see by_reservation_check; or it has a secret, and the switch is on another host, to which
- * nothing is encrypted. */
+ * BANYAN_ERR_ARGUMENT: see by_reservation_check; or it has a secret, the switch is on another host, and
+ * there is no key by which it could show that it is the switch. */
 enum banyan_status by_switch_client_want(struct by_switch_client *client,
                                          const struct by_reservation *reservation) BANYAN_CHECK;
 /* This job has no reservation any more; there need not be one. */

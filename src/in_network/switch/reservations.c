@@ -324,7 +324,19 @@ static void end_predecessors(struct by_reservations *all, const char *holder) {
   }
 }
 
+static enum banyan_status check_secret(const struct by_reservations *all, const struct by_reservation *wanted) {
+  if (wanted->keyed || all->options.accepts_unauthenticated) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "job %u requests a grant without a secret, so that anybody could forge its fragments: do not set "
+                 "BANYAN_ENCRYPT=off in the job, or run banyan switch --accept-unauthenticated",
+                 wanted->job);
+}
+
 void by_reservations_grant(struct by_reservations *all, const struct by_reservation_request *request, void *owner) {
+  if (check_secret(all, &request->reservation) != BANYAN_OK) {
+    refuse(all, owner, request, false);
+    return;
+  }
   end_predecessors(all, request->holder);
   struct reservation *r = find(all, request->reservation.job);
   if (r && renew(r, request, owner)) return;

@@ -25,7 +25,8 @@ struct by_reservations_options {
   const struct by_plane *plane; /* whose ports are there already; outlives the reservations */
   uint32_t cells;
   uint32_t n_ports;
-  const char *const *ports; /* interfaces; copied */
+  const char *const *ports;     /* interfaces; copied */
+  bool accepts_unauthenticated; /* grants without a secret, whose fragments anybody can forge */
   /* The reply to a request, at once or later; `owner` has sent it. Must not call back. */
   void (*answer)(void *owner, const struct by_reservation_reply *reply);
 };

@@ -13,6 +13,7 @@
 #include "json_doc.h"
 #include "localsocket.h"
 #include "log.h"
+#include "process_identity.h"
 #include "reservations.h"
 #include "socket.h"
 #include "stream.h"
@@ -40,6 +41,7 @@ struct listener {
 struct by_switch_control {
   struct by_switch_control_options options;
   struct by_key key;
+  struct by_process_identity *identity; /* NULL: there is no key */
   struct by_reservations *reservations;
   LIST_HEAD(, session) sessions;
   unsigned n_known, n_listeners;
@@ -167,8 +169,12 @@ static void evicted(void *context) {
 
 static enum banyan_status begin_session(struct listener *listener, int fd, struct session *session) {
   struct by_switch_control *control = listener->control;
-  struct by_handshake_options handshake = {
-      .role = BY_ROLE_SERVER, .purpose = BY_RESERVATION_PURPOSE, .key = &control->key, .hello = ""};
+  struct by_handshake_options handshake = {.role = BY_ROLE_SERVER,
+                                           .purpose = BY_RESERVATION_PURPOSE,
+                                           .key = &control->key,
+                                           .hello = "",
+                                           .encryption = BY_ENCRYPT_BETWEEN_HOSTS,
+                                           .identity = control->identity};
   bool is_local = listener->path[0], proves = control->options.key && !is_local;
   struct by_stream_options options = {.loop = control->options.loop,
                                       .fd = fd,
@@ -256,6 +262,7 @@ enum banyan_status by_switch_control_create(const struct by_switch_control_optio
                                                  .cells = options->cells,
                                                  .n_ports = options->n_ports,
                                                  .ports = options->ports,
+                                                 .accepts_unauthenticated = options->accepts_unauthenticated,
                                                  .answer = reply};
   *out = NULL;
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
@@ -263,11 +270,12 @@ enum banyan_status by_switch_control_create(const struct by_switch_control_optio
   control->started = by_loop_now(options->loop);
   by_admission_init(&control->admission, UNKNOWN);
   if (options->key) control->key = *options->key;
-  enum banyan_status status = by_reservations_create(&reservations, &control->reservations);
+  enum banyan_status status = options->key ? by_process_identity_create(&control->identity) : BANYAN_OK;
+  if (status == BANYAN_OK) status = by_reservations_create(&reservations, &control->reservations);
   if (status == BANYAN_OK)
     *out = control;
   else
-    free(control);
+    by_switch_control_destroy(control);
   return status;
 }
 
@@ -281,6 +289,7 @@ void by_switch_control_destroy(struct by_switch_control *control) {
   }
   by_repeats_flush(&control->rejected, "switch", INFINITY);
   by_reservations_destroy(control->reservations);
+  by_process_identity_destroy(control->identity);
   explicit_bzero(&control->key, sizeof control->key);
   free(control);
 }

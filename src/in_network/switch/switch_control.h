@@ -19,7 +19,8 @@ struct by_switch_control_options {
   const struct by_plane *plane; /* with its ports; both outlive the control */
   uint32_t cells;
   uint32_t n_ports;
-  const char *const *ports; /* interfaces */
+  const char *const *ports;     /* interfaces */
+  bool accepts_unauthenticated; /* grants without a secret, see reservations.h */
   const struct by_key *key; /* of connections over TCP; copied. NULL: they need none, and come from this machine only */
 };
 

@@ -11,6 +11,7 @@
 #include "hop_key.h"
 #include "log.h"
 #include "membership.h"
+#include "opening.h"
 #include "switch_client.h"
 
 enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
@@ -236,13 +237,17 @@ static enum banyan_status open_client(struct by_control_switch *at, const struct
                                              .name = at->name,
                                              .address = *address,
                                              .key = secret ? &key : NULL,
+                                             .encryption = by_encryption_of(job->settings.encrypt),
+                                             .identity = job->identity,
                                              .family = job->membership && job->settings.key ? family : NULL,
                                              .granted = granted,
                                              .lost = lost,
                                              .context = at};
   if (secret) BY_TRY(by_key_derive(secret, &key));
   if (options.family) BY_TRY(print_family(job, family));
-  return by_switch_client_create(&options, &at->client);
+  enum banyan_status status = by_switch_client_create(&options, &at->client);
+  explicit_bzero(&key, sizeof key);
+  return status;
 }
 
 static void look_for(struct by_control_switch *at) {

@@ -7,6 +7,7 @@
 
 #include "cluster_message.h"
 #include "log.h"
+#include "opening.h"
 
 void by_tree_set_go(struct by_tree_set *set, enum by_set_state state) {
   static const unsigned next[BY_SET_STATES] = {
@@ -103,7 +104,9 @@ static enum banyan_status find_ends(struct by_control_tree *tree) {
       ends[n++] = (struct by_tree_end){member_of(tree, process_of(tree, e)), address_of(tree, e)};
   enum banyan_status status = by_tree_find_addresses(ends, n, &tree->ends.lines);
   free(ends);
-  tree->ends.exact = strcmp(tree->set->switches->job->settings.sums, "float32") == 0;
+  const struct by_settings *settings = &tree->set->switches->job->settings;
+  tree->ends.exact = strcmp(settings->sums, "float32") == 0;
+  tree->ends.keyed = by_encryption_of(settings->encrypt) != BY_ENCRYPT_OFF;
   return status;
 }
 

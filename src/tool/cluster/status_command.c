@@ -19,6 +19,7 @@
 #include "localsocket.h"
 #include "loop.h"
 #include "output.h"
+#include "process_identity.h"
 #include "reservation.h"
 #include "socket.h"
 #include "status_print.h"
@@ -282,6 +283,7 @@ struct asking {
   const struct by_status_question *question;
   struct by_loop *loop;
   struct by_stream *stream;
+  struct by_process_identity *identity; /* NULL: it is asked without a key */
   struct by_timer deadline;
   enum banyan_status status;
   json_t *answer;
@@ -315,8 +317,11 @@ static void too_late(void *context) {
 
 static enum banyan_status begin(struct asking *a) {
   const struct by_status_place *place = &a->question->place;
-  struct by_handshake_options handshake = {
-      .role = BY_ROLE_CLIENT, .purpose = BY_RESERVATION_PURPOSE, .key = a->question->key, .hello = ""};
+  struct by_handshake_options handshake = {.role = BY_ROLE_CLIENT,
+                                           .purpose = BY_RESERVATION_PURPOSE,
+                                           .key = a->question->key,
+                                           .hello = "",
+                                           .encryption = BY_ENCRYPT_BETWEEN_HOSTS};
   struct by_stream_options of_stream = {.loop = a->loop,
                                         .connecting = place->path ? NULL : &place->address,
                                         .handshake = a->question->key && !place->path ? &handshake : NULL,
@@ -328,6 +333,8 @@ static enum banyan_status begin(struct asking *a) {
                                         .ended = ended,
                                         .context = a};
   by_timer_init(&a->deadline, too_late, a);
+  if (of_stream.handshake) BY_TRY(by_process_identity_create(&a->identity));
+  handshake.identity = a->identity;
   BY_TRY(place->path ? by_path_socket_connect(place->path, a->question->name, &of_stream.fd)
                      : by_socket_connect_start(&place->address, &of_stream.fd));
   BY_TRY(by_stream_create(&of_stream, &a->stream));
@@ -345,6 +352,7 @@ enum banyan_status by_status_ask(const struct by_status_question *question, json
   by_stream_destroy(a.stream);
   by_loop_cancel_timer(&a.deadline);
   by_loop_destroy(a.loop);
+  by_process_identity_destroy(a.identity);
   *out = a.answer;
   return status;
 }

@@ -25,6 +25,7 @@ struct switch_options {
   const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
   struct by_words controls;
   long cells, queues;
+  bool accept_unauthenticated;
 };
 
 #define VALUES struct switch_options
@@ -40,6 +41,8 @@ static const struct by_option options[] = {
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
              "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
     BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY)"),
+    BY_FLAG("accept-unauthenticated", 0, accept_unauthenticated,
+            "grant cells to jobs with BANYAN_ENCRYPT=off, too, whose\nfragments anybody can forge"),
     BY_TEXT("manager", 'm', manager, "HOST:PORT",
             "the cluster's manager, which plans trees over this switch;\ndefault: none"),
     BY_TEXT("keys", 0, keys, "FOLDER",
@@ -252,6 +255,7 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
                                                  .cells = (uint32_t)s->asked.cells,
                                                  .n_ports = s->n,
                                                  .ports = s->interfaces,
+                                                 .accepts_unauthenticated = s->asked.accept_unauthenticated,
                                                  .key = s->has_key || s->asked.manager ? &s->key : NULL};
   if (s->asked.manager && !s->has_key) BY_TRY(make_secret(s));
   BY_TRY(by_plane_open(loop, &of_plane, &s->plane));
