@@ -225,7 +225,7 @@ static void run_ip(const char *arguments) {
 
 static int make_device(void) {
   struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
-  char text[IFNAMSIZ + 64];
+  char text[IFNAMSIZ + 96];
   int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
   strcpy(request.ifr_name, "altered");
   if (fd < 0 || ioctl(fd, TUNSETIFF, &request)) stop("/dev/net/tun");
@@ -234,7 +234,8 @@ static int make_device(void) {
   struct if_nameindex *interfaces = if_nameindex();
   for (struct if_nameindex *one = interfaces; one && one->if_index; one++) {
     if (!strcmp(one->if_name, "lo") || !strcmp(one->if_name, "altered")) continue;
-    snprintf(text, sizeof text, "rule add iif %s lookup 100 priority 10", one->if_name);
+    /* A rule of an earlier run may be there. Without the device it leads nowhere, and the next one counts. */
+    snprintf(text, sizeof text, "rule add iif %s lookup 100 priority 10 2>/dev/null || true", one->if_name);
     run_ip(text);
   }
   if_freenameindex(interfaces);
