@@ -7,6 +7,7 @@
 #include "json_doc.h"
 #include "membership.h"
 #include "opening.h"
+#include "refusal.h"
 #include "text.h"
 #include "timeline.h"
 
@@ -51,6 +52,14 @@ static void add_encryption(struct by_text *text, const struct by_context *contex
               by_encryption_of(context->job.settings.encrypt) != BY_ENCRYPT_OFF);
 }
 
+/* By this process, whichever of its groups they were for. */
+static void add_refusals(struct by_text *text, const struct by_context *context) {
+  by_text_add(text, "# TYPE banyan_refused_connections_total counter\n");
+  for (int r = 0; r < BY_REFUSAL_REASONS; r++)
+    by_text_add(text, "banyan_refused_connections_total{rank=\"%u\",reason=\"%s\"} %llu\n", context->job.rank,
+                by_refusal_name((enum by_refusal)r), (unsigned long long)by_refusals((enum by_refusal)r));
+}
+
 static void add_class(struct by_text *text, struct by_context *context) {
   by_context_lock(context);
   long class_ = context->job.class_;
@@ -82,6 +91,7 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   add_counters(&text, comm);
   add_membership(&text, comm->context);
   add_encryption(&text, comm->context);
+  add_refusals(&text, comm->context);
   add_class(&text, comm->context);
   add_states(&text, comm->context);
   size_t length = text.length;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "refusal.h"
 
 /* Everything an attacker may send is checked in step() and check_head(); nothing else reads `in`.
  * Labels have a fixed size, so that no two MACs are ever over the same bytes. */
@@ -222,9 +223,10 @@ static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
   char hex[3 * HEAD + 1] = "";
   if (length > HEAD) length = HEAD;
   for (size_t i = 0; i < length; i++) sprintf(hex + 3 * i, " %02x", data[i]);
-  return by_fail(BANYAN_ERR_PROTOCOL,
-                 "the peer sent %s (%s ...) where \"%s\" was expected: check that the address and port are this job's",
-                 guess(data, length), hex + 1, magic);
+  return by_refuse(
+      BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
+      "the peer sent %s (%s ...) where \"%s\" was expected: check that the address and port are this job's",
+      guess(data, length), hex + 1, magic);
 }
 
 /* As soon as the first bytes are there, so that other programs and versions need not send more to be recognised. */
@@ -235,26 +237,29 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
   if (version != BY_HANDSHAKE_VERSION) {
     /* One's own head shows the peer which version this is; the client's went out before. */
     if (handshake->role == BY_ROLE_SERVER) add_head(handshake);
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
-                   version, BY_HANDSHAKE_VERSION);
+    return by_refuse(BY_REFUSED_VERSION, BANYAN_ERR_PROTOCOL,
+                     "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
+                     version, BY_HANDSHAKE_VERSION);
   }
   const char *name = handshake->role == BY_ROLE_CLIENT ? "client" : "server";
   if (handshake->role == BY_ROLE_CLIENT && in[AT_ROLE] == ENCRYPTS)
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "the peer accepts only encrypted connections, and this process does not encrypt this one: set the "
-                   "same BANYAN_ENCRYPT in all processes of the job");
+    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
+                     "the peer accepts only encrypted connections, and this process does not encrypt this one: set the "
+                     "same BANYAN_ENCRYPT in all processes of the job");
   if (in[AT_ROLE] == role_bytes[handshake->role])
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer acts as %s too: this is a connection to oneself or between two %ss",
-                   name, name);
+    return by_refuse(BY_REFUSED_MIRRORED, BANYAN_ERR_PROTOCOL,
+                     "the peer acts as %s too: this is a connection to oneself or between two %ss", name, name);
   if (in[AT_ROLE] != role_bytes[other(handshake->role)])
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not", in[AT_ROLE]);
+    return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not",
+                     in[AT_ROLE]);
   bool server = handshake->role == BY_ROLE_SERVER, helper = server && in[AT_PURPOSE] & BY_PURPOSE_HELPER;
   if (helper && !handshake->takes_helpers)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a helper or server of a job connects where none is expected");
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL,
+                     "a helper or server of a job connects where none is expected");
   if (!(server && handshake->purpose == 0) && (in[AT_PURPOSE] ^ handshake->purpose) & ~(helper ? BY_PURPOSE_HELPER : 0))
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer wants a connection for purpose %u, this end is for %u",
-                   in[AT_PURPOSE], handshake->purpose);
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL,
+                     "the peer wants a connection for purpose %u, this end is for %u", in[AT_PURPOSE],
+                     handshake->purpose);
   handshake->purpose = in[AT_PURPOSE];
   handshake->head_seen = true;
   if (helper) handshake->key = handshake->helper_key;
@@ -265,9 +270,9 @@ static enum banyan_status check_proof(const struct by_handshake *handshake, cons
   uint8_t expected[BY_MAC_BYTES];
   BY_TRY(proof(handshake, other(handshake->role), expected));
   if (CRYPTO_memcmp(expected, given, sizeof expected) == 0) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH,
-                 "the peer holds another job's key: give all processes of the job the same key (BANYAN_KEY_FILE), "
-                 "and check that the address and port are this job's");
+  return by_refuse(BY_REFUSED_KEY, BANYAN_ERR_AUTH,
+                   "the peer holds another job's key: give all processes of the job the same key (BANYAN_KEY_FILE), "
+                   "and check that the address and port are this job's");
 }
 
 /* The peer is what it should be: from here on it may make us allocate. */
@@ -284,7 +289,7 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
   bool client = handshake->role == BY_ROLE_CLIENT;
   memcpy(client ? handshake->server_nonce : handshake->client_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
   if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
+    return by_refuse(BY_REFUSED_MIRRORED, BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
   if (client) {
     enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
     if (status == BANYAN_OK) return accept_peer(handshake);
@@ -301,7 +306,8 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
 static enum banyan_status step_length(struct by_handshake *handshake) {
   size_t length = by_get_u32(handshake->in);
   if (length > BY_HELLO_MOST)
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's hello has %zu bytes, the limit is %d", length, BY_HELLO_MOST);
+    return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL, "the peer's hello has %zu bytes, the limit is %d",
+                     length, BY_HELLO_MOST);
   handshake->hello = malloc(length + BY_MAC_BYTES);
   if (!handshake->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello of %zu bytes", length);
   handshake->hello_length = length;
@@ -314,7 +320,7 @@ static enum banyan_status step_hello(struct by_handshake *handshake) {
   size_t length = handshake->hello_length;
   BY_TRY(hello_mac(handshake, other(handshake->role), handshake->hello, length, expected));
   if (CRYPTO_memcmp(expected, handshake->hello + length, sizeof expected) != 0)
-    return by_fail(BANYAN_ERR_AUTH, "the peer's hello was altered on its way");
+    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "the peer's hello was altered on its way");
   expect(handshake, BY_HANDSHAKE_DONE, 0);
   return BANYAN_OK;
 }
@@ -381,6 +387,7 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
                 : by_fail(status, "the peer closed the connection before it took the end of the handshake");
   if (handshake->state == BY_HANDSHAKE_FAILED)
     return by_fail(status, "the connection %s after its handshake had failed", late ? "was not closed" : "ended");
+  by_refusal_count(late ? BY_REFUSED_LATE : BY_REFUSED_TRUNCATED);
   const char *hint = handshake->state == BY_HANDSHAKE_GREETING ? ": is it a Banyan process of this job?" : "";
   return late ? by_fail(status, "the peer did not send %s in time%s", awaited[handshake->state], hint)
               : by_fail(status, "the peer closed the connection before %s%s", awaited[handshake->state], hint);

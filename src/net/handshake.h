@@ -81,7 +81,7 @@ struct by_handshake_options {
   const uint8_t *binding;          /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
   /* Of the connection around it, for opening.h. */
   enum by_encryption encryption;
-  const struct by_fingerprint *expected; /* where it is encrypted: the process that must answer; NULL: any */
+  const struct by_fingerprint *expected; /* where it is encrypted: the process that must answer. Copied. NULL: any */
   struct by_process_identity *identity;  /* this end's, if it may be encrypted. Borrowed until done or failed. */
 };
 

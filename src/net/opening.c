@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refusal.h"
 #include "socket.h"
 
 /* TLS_RECORD: with what TLS's first record begins. MOST: bytes decrypted at once. */
@@ -35,7 +36,7 @@ static enum banyan_status begin_tls(struct by_opening *opening) {
   opening->tls = calloc(1, sizeof *opening->tls);
   if (!opening->tls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
   struct by_tls_options options = {.process = opening->options.identity,
-                                   .expected = opening->options.expected,
+                                   .expected = opening->options.expected ? &opening->expected : NULL,
                                    .server = opening->options.role == BY_ROLE_SERVER};
   enum banyan_status status = by_tls_init(opening->tls, &options);
   if (status == BANYAN_OK) return BANYAN_OK;
@@ -79,6 +80,7 @@ static enum banyan_status begin_handshake(struct by_opening *opening) {
 void by_opening_init(struct by_opening *opening, const struct by_handshake_options *options) {
   *opening = (struct by_opening){.options = *options, .key = *options->key};
   if (options->helper_key) opening->helper_key = *options->helper_key;
+  if (options->expected) opening->expected = *options->expected;
   by_text_init(&opening->out);
 }
 
@@ -112,15 +114,15 @@ static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
   if (first == TLS_RECORD && opening->may_encrypt) return begin_tls(opening);
   if (first == TLS_RECORD) {
     add_refusal(opening);
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "the peer encrypts with TLS, and BANYAN_ENCRYPT=off is set here: set the same value in "
-                   "all processes of the job");
+    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
+                     "the peer encrypts with TLS, and BANYAN_ENCRYPT=off is set here: set the same value in "
+                     "all processes of the job");
   }
   if (opening->encrypts && first == by_handshake_first_byte()) {
     add_refusal(opening);
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
-                   "set there?");
+    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
+                     "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
+                     "set there?");
   }
   return begin_handshake(opening);
 }
@@ -128,11 +130,11 @@ static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
 static enum banyan_status check_first_of_server(const uint8_t first) {
   if (first == TLS_RECORD || first == TLS_ALERT) return BANYAN_OK;
   if (first == by_handshake_first_byte())
-    return by_fail(BANYAN_ERR_PROTOCOL,
-                   "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
-                   "set there?");
-  return by_fail(BANYAN_ERR_PROTOCOL,
-                 "the peer does not answer in TLS: check that the address and port are this job's");
+    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
+                     "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
+                     "set there?");
+  return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
+                   "the peer does not answer in TLS: check that the address and port are this job's");
 }
 
 /* Takes from TLS what the handshake needs and nothing that follows it. */
@@ -159,8 +161,8 @@ static enum banyan_status feed_tls(struct by_opening *opening, const uint8_t *da
   if (opening->state != BY_OPENING_HANDSHAKE) return BANYAN_OK;
   BY_TRY(decrypt_input(opening));
   if (by_opening_proved(opening) || opening->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving that it holds the job's key",
-                 opening->received);
+  return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL,
+                   "the peer sent %zu bytes without proving that it holds the job's key", opening->received);
 }
 
 enum banyan_status by_opening_feed(struct by_opening *opening, const void *data, size_t length, size_t *used) {
@@ -208,13 +210,19 @@ void by_opening_sent(struct by_opening *opening, size_t n) {
   opening->out_at += n;
 }
 
+/* Whoever dials several addresses closes all but one; so nothing is wrong with a peer that has sent nothing. */
+bool by_opening_is_unused(const struct by_opening *opening) {
+  return !opening->received;
+}
+
 enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) {
-  enum banyan_status status = late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD;
-  if (opening->state == BY_OPENING_HANDSHAKE) return by_handshake_ended(&opening->handshake, late);
+  if (opening->received && opening->state == BY_OPENING_HANDSHAKE) return by_handshake_ended(&opening->handshake, late);
   const char *what = opening->state == BY_OPENING_TLS ? "the end of the handshake of TLS" : "its greeting";
   const char *hint = "is it a Banyan process of this job?";
-  return late ? by_fail(status, "the peer did not send %s in time: %s", what, hint)
-              : by_fail(status, "the peer closed the connection before %s: %s", what, hint);
+  if (late) by_refusal_count(BY_REFUSED_LATE);
+  if (!late && opening->received) by_refusal_count(BY_REFUSED_TRUNCATED);
+  return late ? by_fail(BANYAN_ERR_TIMEOUT, "the peer did not send %s in time: %s", what, hint)
+              : by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before %s: %s", what, hint);
 }
 
 bool by_opening_greeted(const struct by_opening *opening) {

@@ -34,12 +34,13 @@ struct by_opening {
   size_t received;
   struct by_handshake_options options; /* until the handshake begins */
   struct by_key key, helper_key;
+  struct by_fingerprint expected; /* if one is */
   struct by_handshake handshake;
   struct by_text out; /* through TLS: bytes, of which those before out_at have been sent */
   size_t out_at;
 };
 
-/* The hello and the expected fingerprint are borrowed until done or failed. */
+/* The hello is borrowed until done or failed, the rest copied. */
 void by_opening_init(struct by_opening *opening, const struct by_handshake_options *options);
 /* Once the connection is there; `fd` is only asked for its addresses. BANYAN_ERR_NO_MEMORY, _SYSTEM. */
 enum banyan_status by_opening_start(struct by_opening *opening, int fd) BANYAN_CHECK;
@@ -53,6 +54,8 @@ enum banyan_status by_opening_feed(struct by_opening *opening, const void *data,
 const uint8_t *by_opening_output(const struct by_opening *opening, size_t *length);
 void by_opening_sent(struct by_opening *opening, size_t n);
 enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) BANYAN_CHECK;
+/* The peer has not sent a byte. */
+bool by_opening_is_unused(const struct by_opening *opening);
 
 /* The peer has sent a whole greeting, which was answered; it has proved its key; its hello is there, too. */
 bool by_opening_greeted(const struct by_opening *opening);

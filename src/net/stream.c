@@ -13,6 +13,7 @@
 #include "bytes.h"
 #include "descriptor.h"
 #include "log.h"
+#include "refusal.h"
 #include "socket.h"
 
 /* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. AT_ONCE: bytes read from
@@ -49,6 +50,7 @@ struct by_stream {
   char name[BY_ADDRESS_TEXT];
   int broken;           /* why nothing can be sent any more; there may still be something to read */
   bool silent;          /* it ended because nothing came from the other host */
+  bool unused;          /* the peer closed it and had sent nothing */
   bool busy, destroyed; /* inside a callback from the loop; destroyed meanwhile */
 };
 
@@ -138,7 +140,7 @@ void by_stream_destroy(struct by_stream *stream) {
 /* `status` was made by by_fail: its text is the reason. */
 static void end(struct by_stream *stream, enum banyan_status status) {
   char reason[1024];
-  bool unauthenticated = stream->state == SHAKING || status == BANYAN_ERR_AUTH;
+  bool unauthenticated = (stream->state == SHAKING && !stream->unused) || status == BANYAN_ERR_AUTH;
   if (!strstr(banyan_error_text(), stream->name)) (void)by_fail_within(status, "%s", stream->name);
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
   release(stream);
@@ -280,7 +282,10 @@ static bool is_silence(int error) {
 /* The kernel reports an error once: to what was sent, if that came first. */
 static enum banyan_status lost(struct by_stream *stream, int error) {
   struct by_quiet quiet;
-  if (stream->state == SHAKING) return give_up(stream, false);
+  if (stream->state == SHAKING) {
+    stream->unused = stream->protection == OPENING && by_opening_is_unused(&stream->opening);
+    return give_up(stream, false);
+  }
   if (!error && is_silence(stream->broken)) error = stream->broken;
   stream->silent = is_silence(error);
   if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet))
@@ -417,7 +422,8 @@ static void too_late(void *context) {
   else if (stream->state == OPEN)
     leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
   else if (stream->dismissal == EVICTED)
-    leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others"));
+    leave(stream, by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
+                            "closed before it had authenticated, to make room for others"));
   else
     leave(stream, give_up(stream, true));
 }
@@ -554,6 +560,10 @@ int by_stream_get_fd(const struct by_stream *stream) {
 
 bool by_stream_is_silent(const struct by_stream *stream) {
   return stream->silent;
+}
+
+bool by_stream_is_unused(const struct by_stream *stream) {
+  return stream->unused;
 }
 
 const char *by_stream_get_name(const struct by_stream *stream) {

@@ -27,7 +27,7 @@ struct by_stream_options {
   struct by_loop *loop;
   int fd;                              /* SOCK_STREAM, non-blocking; the stream's from now on */
   const struct by_address *connecting; /* by_socket_connect_start was called for this; NULL: connected. Copied. */
-  /* Copied, but its hello and the expected fingerprint are borrowed until `opened` or `ended`. NULL: no handshake. */
+  /* Copied, but its hello is borrowed until `opened` or `ended`. NULL: no handshake. */
   const struct by_handshake_options *handshake;
   /* Everything goes through TLS, in place of that handshake. Copied, the identity borrowed during the call. NULL: not.
    */
@@ -84,6 +84,9 @@ void by_stream_refuse(struct by_stream *stream);
 int by_stream_get_fd(const struct by_stream *stream);
 /* Whether it has ended because nothing came from the other host. */
 bool by_stream_is_silent(const struct by_stream *stream);
+/* Whether it has ended before the peer sent anything, as connections do of which whoever dials several has kept another
+ * one. Nothing is wrong with those. */
+bool by_stream_is_unused(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
 /* The process that is the peer; NULL where it has not proved that by TLS between processes, or before `opened`.

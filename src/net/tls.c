@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "refusal.h"
 #include "text.h"
 
 /* RFC 8446 allows 2^24.5 records under one key of AES-GCM. */
@@ -108,28 +109,37 @@ enum { ALERT = SSL_AD_REASON_OFFSET };
 /* %s: our role and name. */
 static const struct {
   int reason;
+  enum by_refusal refusal;
   enum banyan_status status;
   const char *text;
 } causes[] = {
-    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, BANYAN_ERR_AUTH,
+    {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, BY_REFUSED_ALTERED, BANYAN_ERR_PROTOCOL,
+     "what came over the connection was altered on its way"},
+    {ALERT + SSL_AD_BAD_RECORD_MAC, BY_REFUSED_ALTERED, BANYAN_ERR_PROTOCOL,
+     "the peer says that what came to it was altered on its way"},
+    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer shows no certificate; it needs one from `banyan keys make`"},
-    {SSL_R_WRONG_VERSION_NUMBER, BANYAN_ERR_PROTOCOL, "the peer does not speak TLS; is the port right?"},
-    {SSL_R_HTTP_REQUEST, BANYAN_ERR_PROTOCOL, "the peer speaks HTTP, not the cluster's TLS; is the port right?"},
-    {SSL_R_HTTPS_PROXY_REQUEST, BANYAN_ERR_PROTOCOL, "the peer takes this for a proxy; is the port right?"},
-    {SSL_R_UNSUPPORTED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
-    {SSL_R_NO_SHARED_CIPHER, BANYAN_ERR_PROTOCOL, "the peer shares no TLS 1.3 cipher"},
-    {ALERT + SSL_AD_PROTOCOL_VERSION, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
-    {ALERT + SSL_AD_CERTIFICATE_EXPIRED, BANYAN_ERR_AUTH,
+    {SSL_R_WRONG_VERSION_NUMBER, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
+     "the peer does not speak TLS; is the port right?"},
+    {SSL_R_HTTP_REQUEST, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
+     "the peer speaks HTTP, not the cluster's TLS; is the port right?"},
+    {SSL_R_HTTPS_PROXY_REQUEST, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
+     "the peer takes this for a proxy; is the port right?"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
+    {SSL_R_NO_SHARED_CIPHER, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer shares no TLS 1.3 cipher"},
+    {ALERT + SSL_AD_PROTOCOL_VERSION, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
+    {ALERT + SSL_AD_CERTIFICATE_EXPIRED, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer says that our certificate (%s) has expired; make a new one with `banyan keys`, if its clock is right"},
-    {ALERT + SSL_AD_CERTIFICATE_REVOKED, BANYAN_ERR_AUTH,
+    {ALERT + SSL_AD_CERTIFICATE_REVOKED, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer says that our certificate (%s) was revoked; `banyan keys make` makes a new one"},
-    {ALERT + SSL_AD_UNKNOWN_CA, BANYAN_ERR_AUTH,
+    {ALERT + SSL_AD_UNKNOWN_CA, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer knows another authority than that of our certificate (%s); all hosts of a cluster need files from the "
      "same `banyan keys init`"},
-    {ALERT + SSL_AD_CERTIFICATE_REQUIRED, BANYAN_ERR_AUTH, "the peer wants a certificate, and we (%s) showed none"},
-    {ALERT + SSL_AD_BAD_CERTIFICATE, BANYAN_ERR_AUTH,
+    {ALERT + SSL_AD_CERTIFICATE_REQUIRED, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
+     "the peer wants a certificate, and we (%s) showed none"},
+    {ALERT + SSL_AD_BAD_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer refuses our certificate (%s): its clock is behind ours, or it looks for another name"},
-    {ALERT + SSL_AD_UNSUPPORTED_CERTIFICATE, BANYAN_ERR_AUTH,
+    {ALERT + SSL_AD_UNSUPPORTED_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
 };
 
@@ -137,21 +147,31 @@ static const struct {
 static enum banyan_status explain_process(int reason, const char *text) {
   switch (reason) {
   case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-    return by_fail(BANYAN_ERR_AUTH, "the peer shows no identity: it is no Banyan process of a job");
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
+                     "the peer shows no identity: it is no Banyan process of a job");
   case SSL_R_NO_SHARED_CIPHER:
   case SSL_R_UNSUPPORTED_PROTOCOL:
-  case ALERT + SSL_AD_PROTOCOL_VERSION: return by_fail(BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3");
+  case ALERT + SSL_AD_PROTOCOL_VERSION:
+    return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3");
   case ALERT + SSL_AD_HANDSHAKE_FAILURE:
   case ALERT + SSL_AD_BAD_CERTIFICATE:
-    return by_fail(BANYAN_ERR_AUTH, "the peer refuses the identity of this process: it expects another process here");
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
+                     "the peer refuses the identity of this process: it expects another process here");
   case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
   case ALERT + SSL_AD_BAD_RECORD_MAC:
-    return by_fail(BANYAN_ERR_AUTH, "what came over the connection was altered on its way");
-  case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "what came over the connection was altered on its way");
+  case SSL_R_UNEXPECTED_EOF_WHILE_READING: /* processes that end do not say so before */
     return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection in the middle of a message of TLS");
   default:
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s", text ? text : "unknown reason");
+    return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s",
+                     text ? text : "unknown reason");
   }
+}
+
+static bool is_too_long(int reason) {
+  return reason == SSL_R_PACKET_LENGTH_TOO_LONG || reason == SSL_R_DATA_LENGTH_TOO_LONG ||
+         reason == SSL_R_ENCRYPTED_LENGTH_TOO_LONG || reason == SSL_R_EXCESSIVE_MESSAGE_SIZE ||
+         reason == ALERT + SSL_AD_RECORD_OVERFLOW;
 }
 
 /* The failure for what OpenSSL last put into its queue, which is emptied. `error` is an SSL_ERROR_*. */
@@ -160,20 +180,27 @@ static enum banyan_status explain(const struct by_tls *tls, int error) {
   int reason = ERR_GET_LIB(first) == ERR_LIB_SSL ? ERR_GET_REASON(first) : 0;
   const char *text = ERR_reason_error_string(first);
   ERR_clear_error();
-  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && tls->why[0]) return by_fail(BANYAN_ERR_AUTH, "%s", tls->why);
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && tls->why[0])
+    return by_refuse(tls->between_processes ? BY_REFUSED_IDENTITY : BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH, "%s",
+                     tls->why);
+  if (is_too_long(reason))
+    return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL, "a record or message of TLS is too long: %s", text);
   if (tls->between_processes) return explain_process(reason, text);
   for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
     if (causes[i].reason != reason) continue;
     const char *cause = causes[i].text, *gap = strstr(cause, "%s");
+    by_refusal_count(causes[i].refusal);
     if (!gap) return by_fail(causes[i].status, "%s", cause);
     return by_fail(causes[i].status, "%.*s%s %s%s", (int)(gap - cause), cause, by_tls_role_name(tls->own.role),
                    tls->own.name, gap + 2);
   }
+  by_refusal_count(BY_REFUSED_PROTOCOL);
   if (!text) return by_fail(BANYAN_ERR_PROTOCOL, "TLS failed (%d)", error);
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s", text);
 }
 
 enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
+  if (late || tls->received) by_refusal_count(late ? BY_REFUSED_LATE : BY_REFUSED_TRUNCATED);
   if (late)
     return by_fail(BANYAN_ERR_TIMEOUT, "the peer %s in time; does its port speak TLS, does it hang?",
                    tls->received ? "did not prove its identity" : "sent nothing");
@@ -306,7 +333,8 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   BY_TRY(shake(tls));
   if (by_tls_done(tls) || tls->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
   set_state(tls, BY_TLS_REFUSED);
-  return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving its identity", tls->received);
+  return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving its identity",
+                   tls->received);
 }
 
 enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) {

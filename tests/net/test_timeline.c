@@ -244,6 +244,7 @@ static void alone(struct job *job, int rank) {
   must_hold(strstr(metrics, "\nbanyan_calls_total{rank=\"0\"} 3\n") != NULL);
   must_hold(strstr(metrics, "\nbanyan_state_operations_total{rank=\"0\",state=\"done\"} 3\n") != NULL);
   must_hold(strstr(metrics, "\nbanyan_state_bytes_total{rank=\"0\",state=\"done\"} 60000\n") != NULL);
+  must_hold(strstr(metrics, "\nbanyan_refused_connections_total{rank=\"0\",reason=\"key\"} 0\n") != NULL);
   must_hold(banyan_comm_metrics(world, metrics, 10) == n && strlen(metrics) == 9);
   banyan_comm_destroy(world);
 }

@@ -329,6 +329,15 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   return self->handle ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handle");
 }
 
+static void warn_of_plain_text(const struct by_job *job) {
+  bool apart = false;
+  if (job->rank != 0 || by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF) return;
+  for (uint32_t r = 1; r < job->processes; r++) apart |= !by_member_same_network(&job->members[0], &job->members[r]);
+  if (apart)
+    by_warn("net", "BANYAN_ENCRYPT=off: whoever is on the way between the hosts of this job can read and change what "
+                   "they send");
+}
+
 static enum banyan_status name_members(struct by_context *context) {
   context->job.names = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.processes);
   context->job.left = BY_ARENA_ARRAY(&context->job.arena, bool, context->job.processes);
@@ -341,10 +350,7 @@ static enum banyan_status name_members(struct by_context *context) {
     if (!context->job.names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
   BY_TRY(by_hosts_index(&context->job));
-  if (context->job.rank == 0 && context->job.n_hosts > 1 &&
-      by_encryption_of(context->job.settings.encrypt) == BY_ENCRYPT_OFF)
-    by_warn("net", "BANYAN_ENCRYPT=off: whoever is on the way between the %u hosts can read and change what they send",
-            context->job.n_hosts);
+  warn_of_plain_text(&context->job);
   return BANYAN_OK;
 }
 

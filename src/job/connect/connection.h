@@ -88,6 +88,7 @@ struct hello {
  * callee's. */
 struct by_greeted {
   int fd;
+  bool unused; /* it was closed, and the peer had sent nothing: it has kept another connection */
   struct by_tls *tls; /* NULL: in plain text */
   uint8_t purpose;
   const uint8_t *hello;

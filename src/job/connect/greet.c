@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "refusal.h"
 
 struct by_greet {
   struct by_greet_options options;
@@ -36,8 +37,9 @@ void by_greet_cancel(struct by_greet *greet) {
 
 static void give_up(struct by_greet *greet, enum banyan_status status) {
   struct by_greet_options options = greet->options;
+  bool unused = status == BANYAN_ERR_PEER_DEAD && !greet->evicted && by_opening_is_unused(&greet->opening);
   free_greet(greet, false);
-  options.done(options.context, status, &(struct by_greeted){.fd = -1});
+  options.done(options.context, status, &(struct by_greeted){.fd = -1, .unused = unused});
 }
 
 static void succeed(struct by_greet *greet) {
@@ -104,9 +106,9 @@ static void ready(void *context, uint32_t events) {
 
 static void too_late(void *context) {
   struct by_greet *greet = context;
-  give_up(greet, greet->evicted
-                     ? by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others")
-                     : by_opening_ended(&greet->opening, true));
+  give_up(greet, greet->evicted ? by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
+                                            "closed before it had authenticated, to make room for others")
+                                : by_opening_ended(&greet->opening, true));
 }
 
 static void evicted(void *context) {

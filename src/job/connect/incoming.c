@@ -8,6 +8,7 @@
 #include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
+#include "refusal.h"
 #include "socket.h"
 
 /* A connection that a process made to us: its handshake, then for local ones the exchange of descriptors. */
@@ -126,11 +127,13 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
   const struct by_job *job = in->connector->job;
   char byte;
   if ((purpose & ~BY_PURPOSE_HELPER) != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
-    return by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
   if (purpose & BY_PURPOSE_HELPER && theirs->from < job->size)
-    return by_fail(BANYAN_ERR_AUTH, "rank %u connects with the key of helpers and servers", theirs->from);
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "rank %u connects with the key of helpers and servers",
+                     theirs->from);
   if (theirs->from < job->rank || theirs->to != job->rank)
-    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from, theirs->to, job->rank);
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from,
+                     theirs->to, job->rank);
   /* it may have timed out while this process was held up; a link must not begin with a dead connection */
   if (recv(in->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
     return by_fail(BANYAN_ERR_PEER_DEAD, "%s closed it again", by_job_name(in->connector->job, theirs->from));
@@ -142,9 +145,9 @@ static enum banyan_status check_identity(const struct incoming *in, const struct
                                          const struct by_tls *tls) {
   const struct by_job *job = in->connector->job;
   if (!tls || by_fingerprint_equal(&tls->fingerprint, &job->members[theirs->from].fingerprint)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH,
-                 "a process that is not %s connects as it: its key is not the one in the list of members",
-                 by_job_name(job, theirs->from));
+  return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
+                   "a process that is not %s connects as it: its key is not the one in the list of members",
+                   by_job_name(job, theirs->from));
 }
 
 static void incoming_greeted(void *context, enum banyan_status status, const struct by_greeted *greeted) {
@@ -156,8 +159,9 @@ static void incoming_greeted(void *context, enum banyan_status status, const str
   if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, &theirs);
   if (status == BANYAN_OK) status = check_identity(in, &theirs, greeted->tls);
   if (status != BANYAN_OK) {
-    by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
-                    by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
+    if (!greeted->unused)
+      by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
+                      by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
     by_tls_destroy(greeted->tls);
     free_incoming(in);
     return;

@@ -8,6 +8,7 @@
 #include "fields.h"
 #include "localsocket.h"
 #include "log.h"
+#include "refusal.h"
 #include "settings.h"
 #include "shm.h"
 #include "socket.h"
@@ -27,16 +28,22 @@ void by_hello_write(const struct hello *hello, uint8_t *out) {
 enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
-  BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), "a link's hello", out));
-  BY_TRY(by_reader_check(&reader, "a link's hello"));
+  enum banyan_status status = by_fields_read(&reader, NULL, BY_FIELDS(fields), "a link's hello", out);
+  if (status == BANYAN_OK) status = by_reader_check(&reader, "a link's hello");
+  if (status != BANYAN_OK) {
+    by_refusal_count(BY_REFUSED_PROTOCOL);
+    return status;
+  }
   if (out->membership != job->membership)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is of another membership");
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "a link's hello is of another membership");
   if (out->from >= job->processes || out->from == job->rank)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
+    return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
   if (out->to != job->rank && out->to != UINT32_MAX)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for rank %u, this is rank %u", out->to, job->rank);
+    return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "a link's hello is for rank %u, this is rank %u", out->to,
+                     job->rank);
   if (out->lanes < 1 || out->lanes > BY_LANES || out->lane >= out->lanes)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for connection %u of %u", out->lane, out->lanes);
+    return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "a link's hello is for connection %u of %u", out->lane,
+                     out->lanes);
   return BANYAN_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "descriptor.h"
 #include "formation.h"
 #include "log.h"
+#include "refusal.h"
 #include "socket.h"
 
 enum {
@@ -32,7 +33,8 @@ enum {
 
 static const double followed_within = 1; /* s: helpers of a membership come to the next one */
 
-static void refuse(struct by_control_peer *peer, const char *text) {
+static void refuse(struct by_control_peer *peer, enum by_refusal reason, const char *text) {
+  by_refusal_count(reason);
   by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, text);
 }
 
@@ -148,7 +150,7 @@ static void rank_joins(struct by_control_meeting *meeting, struct by_control_pee
   char text[TEXT_MOST];
   if (is_out_of_place(meeting, rank, hello->size, hello->member.host, text)) {
     if (meeting->done)
-      refuse(peer, text);
+      refuse(peer, BY_REFUSED_IDENTITY, text);
     else
       refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
     return;
@@ -287,13 +289,13 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
   by_arena_init(&scratch);
   bool over = meeting->done || meeting->deaths->status != BANYAN_OK;
   if (by_join_read(bytes, length, over ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
-    refuse(peer, "a malformed hello");
+    refuse(peer, BY_REFUSED_PROTOCOL, "a malformed hello");
   else if (is_impostor(meeting, peer, &hello))
-    refuse(peer, "a process that comes as another one: its key is not the one that it names");
+    refuse(peer, BY_REFUSED_IDENTITY, "a process that comes as another one: its key is not the one that it names");
   else if (meeting->deaths->status != BANYAN_OK)
     comes_too_late(meeting, peer, &hello);
   else if (helps && hello.member.kind == BY_MEMBER_RANK)
-    refuse(peer, "a rank with the key of helpers and servers");
+    refuse(peer, BY_REFUSED_IDENTITY, "a rank with the key of helpers and servers");
   else
     joins(meeting, peer, &hello);
   by_arena_fini(&scratch);
@@ -304,7 +306,7 @@ void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_pee
   if (!by_control_peers_is_root(meeting->peers))
     by_dialer_keep(meeting->dialer);
   else if ((purpose & ~BY_PURPOSE_HELPER) != PURPOSE_CONTROL)
-    refuse(peer, "not a rendezvous connection");
+    refuse(peer, BY_REFUSED_PURPOSE, "not a rendezvous connection");
   else if (has_closed(peer))
     by_stream_refuse(peer->stream);
   else

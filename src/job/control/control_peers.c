@@ -91,7 +91,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   struct by_control_peer *peer = context;
   struct by_control_peers *peers = peer->peers;
   peer->vanished |= by_stream_is_silent(peer->stream);
-  if (by_control_peers_is_root(peers) && peer->state == BY_PEER_GREETING)
+  if (by_control_peers_is_root(peers) && peer->state == BY_PEER_GREETING && !by_stream_is_unused(peer->stream))
     by_repeats_warn(&peers->rejected, "control", by_stream_get_name(peer->stream), reason,
                     by_clock_to_seconds(by_loop_now(peers->job->loop)));
   peers->events.ended(peers->events.context, peer, status, reason);

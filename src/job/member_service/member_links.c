@@ -281,7 +281,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   struct by_member_links *links = link->links;
   struct peer *peer = link->peer;
   bool open = link->open, dialed = link->dialed;
-  if (!peer)
+  if (!peer && !by_stream_is_unused(link->stream))
     by_repeats_warn(&links->rejected, "member", by_stream_get_name(link->stream), reason,
                     by_clock_to_seconds(by_loop_now(links->options.loop)));
   (void)status;
