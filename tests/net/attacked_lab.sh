@@ -46,7 +46,7 @@ chmod +x "$scratch/ssh"
 
 # start NAME HOST COMMAND...: in the background on that machine, with its output in $scratch/NAME. $!: its process.
 start() {
-  nsenter -t "${machine_pid[$2]}" -m -n -u -- "${@:3}" >"$scratch/$1" 2>&1 </dev/null &
+  nsenter -t "${machine_pid[$2]}" -m -n -u -- "${@:3}" >"$scratch/$1" 2>&1 </dev/null 7>&- 8>&- &
 }
 
 # at_router OPTION...: alter_packets on f, until router_ends. Its report is then in $scratch/altered.
