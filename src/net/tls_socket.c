@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* RECORD: what one holds at most. READ_AHEAD: bytes of encrypted records that are received at once; they stay in a
- * core's cache. UNSENT: room for a record, a change of keys before it, and what OpenSSL adds. */
-enum { RECORD = 16384, READ_AHEAD = 128 << 10, UNSENT = 2 * RECORD + 4096 };
+/* RECORD: what one holds at most. READ_AHEAD: bytes of encrypted records that are received at once; with each record
+ * OpenSSL moves what is left of them. BATCH: from so many encrypted bytes on they are sent. Both stay in a core's
+ * cache. UNSENT: room for these, a record, a change of keys before it, and what OpenSSL adds. */
+enum { RECORD = 16384, READ_AHEAD = 64 << 10, BATCH = 96 << 10, UNSENT = BATCH + 2 * RECORD + 4096 };
 
 struct by_tls_socket {
   struct by_tls *tls;
@@ -21,7 +22,6 @@ struct by_tls_socket {
   int send_error;    /* errno that ended sending; 0: none */
   int receive_error; /* the same of receiving */
   bool ended;        /* the peer closed the connection */
-  bool more;         /* another record follows at once */
   bool dry;          /* the socket had no more when it was read, in this call */
   enum banyan_status status;
   char why[256];
@@ -36,28 +36,27 @@ static bool is_full(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
 }
 
-static size_t send_some(struct by_tls_socket *secure, const uint8_t *data, size_t length) {
-  int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (secure->more ? MSG_MORE : 0);
-  ssize_t n = send(secure->fd, data, length, flags);
+/* `more`: what follows comes at once. */
+static size_t send_some(struct by_tls_socket *secure, const uint8_t *data, size_t length, bool more) {
+  ssize_t n = send(secure->fd, data, length, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
   if (n >= 0) return (size_t)n;
   if (!is_full(errno)) secure->send_error = errno;
   return 0;
 }
 
-/* What cannot be sent any more is dropped: the owner asks for the error, and may still read what has come. */
+/* Several records are sent at once. What cannot be sent any more is dropped: the owner asks for the error, and may
+ * still read what has come. */
 static int write_bio(BIO *bio, const char *data, size_t length, size_t *written) {
   struct by_tls_socket *secure = BIO_get_data(bio);
-  size_t sent = 0;
   BIO_clear_retry_flags(bio);
-  if (!secure->send_error && secure->first == secure->last) sent = send_some(secure, (const uint8_t *)data, length);
-  if (!secure->send_error && length - sent > UNSENT - secure->last) {
-    *written = sent;
-    if (!sent) BIO_set_retry_write(bio);
-    return sent > 0;
+  *written = 0;
+  if (!secure->send_error && length > UNSENT - secure->last) {
+    BIO_set_retry_write(bio);
+    return 0;
   }
   if (!secure->send_error) {
-    memcpy(secure->unsent + secure->last, data + sent, length - sent);
-    secure->last += length - sent;
+    memcpy(secure->unsent + secure->last, data, length);
+    secure->last += length;
   }
   *written = length;
   return 1;
@@ -159,10 +158,9 @@ static void end(struct by_tls_socket *secure, enum banyan_status status) {
 
 /* ---- sending */
 
-bool by_tls_socket_flush(struct by_tls_socket *secure) {
-  secure->more = false;
+static bool flush(struct by_tls_socket *secure, bool more) {
   while (secure->first < secure->last && !secure->send_error) {
-    size_t n = send_some(secure, secure->unsent + secure->first, secure->last - secure->first);
+    size_t n = send_some(secure, secure->unsent + secure->first, secure->last - secure->first, more);
     if (!n) break;
     secure->first += n;
   }
@@ -170,6 +168,10 @@ bool by_tls_socket_flush(struct by_tls_socket *secure) {
   if (sent) secure->first = secure->last = 0;
   errno = secure->send_error ? secure->send_error : EAGAIN;
   return sent && !secure->send_error;
+}
+
+bool by_tls_socket_flush(struct by_tls_socket *secure) {
+  return flush(secure, false);
 }
 
 /* Joins the parts from `at` in the part `*i` on, until a record is full. Returns its length. */
@@ -185,8 +187,10 @@ static size_t gather(struct by_tls_socket *secure, const struct iovec *parts, si
 
 size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *parts, size_t n) {
   size_t total = 0, sent = 0, i = 0, at = 0;
+  if (secure->status != BANYAN_OK) return 0;
   for (size_t k = 0; k < n; k++) total += parts[k].iov_len;
-  while (sent < total && secure->status == BANYAN_OK && by_tls_socket_flush(secure)) {
+  bool room = flush(secure, false);
+  while (sent < total && room) {
     while (at == parts[i].iov_len) {
       i++;
       at = 0;
@@ -198,14 +202,13 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
       length = gather(secure, parts, n, i, at);
       from = secure->record;
     }
-    secure->more = total - sent > length;
     enum banyan_status status = by_tls_write(secure->tls, from, length);
-    secure->more = false;
     if (status != BANYAN_OK) {
       end(secure, status);
       break;
     }
     sent += length;
+    if (secure->last >= BATCH || sent == total) room = flush(secure, sent < total);
     for (size_t left = length; left;) {
       size_t step = parts[i].iov_len - at < left ? parts[i].iov_len - at : left;
       at += step;
@@ -235,6 +238,7 @@ size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t most
     else if ((secure->ended && !n) || secure->tls->state == BY_TLS_CLOSED)
       end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
   }
+  if (secure->last) (void)flush(secure, false); /* an answer of TLS, or what waited for the socket */
   return got;
 }
 

@@ -1,7 +1,7 @@
 /* TLS directly on a socket, once the handshake is over, for connections that carry much: records are decrypted where
  * they were received and then copied once, to where the caller wants them; what is sent is encrypted from the caller's
- * memory and given to the socket at once. What the socket does not take of a record waits here. Nothing blocks. For one
- * thread at a time. */
+ * memory, and several records are given to the socket at once. What the socket does not take of them waits here.
+ * Nothing blocks. For one thread at a time. */
 #ifndef BY_NET_TLS_SOCKET_H
 #define BY_NET_TLS_SOCKET_H
 
