@@ -64,7 +64,8 @@ enum by_event {
   BY_EVENT_WRONG_PORT = 2, /* came or wants to leave by a port that the job has not; dropped */
   BY_EVENT_NO_GRANT = 3,   /* passed as it is; a result for all is dropped */
   BY_EVENT_NO_ENTRY = 4,   /* its stack has nothing for this switch; passed as it is */
-  BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged */
+  BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged. In XDP also a cell
+                            * that another core kept for too long; dropped */
   BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call or group; unmerged */
   BY_EVENT_STALE = 7,      /* of an epoch that is over; unmerged */
   BY_EVENT_UNMERGED = 8,   /* was so when it came */
