@@ -86,7 +86,7 @@ static uint64_t reference(const struct by_hop_key *key, const unsigned char *pac
   uint64_t hash = 0;
   for (size_t i = 0; i < n; i++) {
     uint64_t sum = load(hashed + 8 * i, 8) + key->hash[i];
-    hash += sum * (sum >> 32);
+    hash += (sum & 0xffffffff) * (sum >> 32);
   }
   memcpy(sip, packet + 12, 2);    /* slot */
   memcpy(sip + 2, packet + 2, 6); /* type to exponent */
@@ -185,7 +185,7 @@ static void test_bound(void **state) {
     unsigned counts[64] = {0};
     for (unsigned sum = 0; sum < 64; sum++) {
       unsigned other = (sum + difference) & 63;
-      unsigned count = ++counts[(sum * (sum >> 3) - other * (other >> 3)) & 63];
+      unsigned count = ++counts[((sum & 7) * (sum >> 3) - (other & 7) * (other >> 3)) & 63];
       if (count > most) most = count;
     }
   }
