@@ -25,17 +25,20 @@ struct sockets {
   int worker, servers[QUEUES]; /* one UDP port for each queue */
   uint32_t workers;
   uint32_t number; /* the number of the next datagram */
+  bool keyed;      /* fragments have MACs */
+  struct by_hop_key key;
   struct term terms[MANY];
 };
 
 /* The jobs are numbered like the queues. */
-static struct by_grant grant_of(uint32_t job) {
+static struct by_grant grant_of(const struct sockets *sockets, uint32_t job) {
   return (struct by_grant){.below = 1,
                            .above = 2,
                            .base = job * MANY * WAITING,
                            .count = MANY * WAITING,
                            .job = (uint16_t)job,
-                           .dtype = BY_FRAGMENT_PAIRS};
+                           .dtype = BY_FRAGMENT_PAIRS,
+                           .keyed = sockets->keyed};
 }
 
 static int compare(const void *a, const void *b) {
@@ -62,7 +65,7 @@ static void send_datagram(struct sockets *sockets, uint32_t job, uint32_t expect
     head->slot = (uint16_t)(turn % WAITING * MANY + i);
     head->epoch = turn / WAITING + 1;
     insist(by_fragment_push(head, 1, expected), "entry");
-    by_fragment_seal(head);
+    by_fragment_sign(head, sockets->keyed ? &sockets->key : NULL);
   }
   for (uint32_t i = 0; i < MANY; i += together ? MANY : 1)
     insist(send_to(sockets->worker, "10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + job), &sockets->terms[i],
@@ -121,10 +124,10 @@ static void check(const struct sockets *sockets, uint64_t forwarded, uint64_t co
   insist(counts.unsent == 0 && counts.sent == forwarded + completed, "something could not be sent");
 }
 
-static void print_row(const char *what, struct cost cost) {
+static void print_row(const struct sockets *sockets, const char *what, struct cost cost) {
   double ns = cost.here;
-  printf("1408 B  user, with sockets, %-22s %6.1f ns %5.2f M/s %5.1f Gbit/s (and %6.1f to send the term)\n", what, ns,
-         1e3 / ns, 8.0 * 64 * LINES / ns, cost.before);
+  printf("1408 B  user, with sockets and %s, %-22s %6.1f ns %5.2f M/s %5.1f Gbit/s (and %6.1f to send the term)\n",
+         sockets->keyed ? "MACs " : "seals", what, ns, 1e3 / ns, 8.0 * 64 * LINES / ns, cost.before);
   fflush(stdout);
 }
 
@@ -153,8 +156,9 @@ static void start_switch(struct sockets *sockets, uint32_t queues) {
   insist(sockets->user.ops->add_port(sockets->user.self, 1, "p1") == BANYAN_OK, "port 1");
   insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "TUN device");
   for (uint16_t i = 0; i < QUEUES; i++) {
-    const struct by_grant grant = grant_of(i);
-    const struct by_plane_ends ends = {.server = {1, end_of("10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + i))},
+    const struct by_grant grant = grant_of(sockets, i);
+    const struct by_plane_ends ends = {.key = &sockets->key,
+                                       .server = {1, end_of("10.9.9.1", (uint16_t)(BY_FRAGMENT_PORT + i))},
                                        .n_workers = 1,
                                        .workers = {{0, end_of("10.7.0.2", BY_FRAGMENT_PORT)}}};
     insist(sockets->user.ops->grant(sockets->user.self, &grant, &ends) == BANYAN_OK, "grant");
@@ -225,22 +229,31 @@ void by_bench_queues(uint32_t workers) {
   }
 }
 
-void by_bench_sockets(uint32_t workers) {
-  static struct sockets sockets;
+static void time_sockets(struct sockets *sockets) {
   static const char *names[4] = {"added, 44 together", "added, one by one", "forwarded, 44 together",
                                  "forwarded, one by one"};
   struct cost best[4] = {{0}};
   uint64_t forwarded = 0, completed = 0;
-  sockets.workers = workers;
-  open_ends(&sockets);
-  start_switch(&sockets, 0);
+  start_switch(sockets, 0);
+  sockets->number = 0;
   for (int i = 0; i < 4 * BATCHES; i++) {
     bool adds = i % 4 < 2;
-    struct cost cost = time_rounds(&sockets, adds ? workers : 0, i % 2 == 0);
-    *(adds ? &completed : &forwarded) += ROUNDS * MANY * datagrams_of(workers) / (adds ? workers : 1);
+    struct cost cost = time_rounds(sockets, adds ? sockets->workers : 0, i % 2 == 0);
+    *(adds ? &completed : &forwarded) += ROUNDS * MANY * datagrams_of(sockets->workers) / (adds ? sockets->workers : 1);
     if (best[i % 4].here == 0 || cost.here < best[i % 4].here) best[i % 4] = cost;
   }
-  check(&sockets, forwarded, completed);
-  for (int i = 0; i < 4; i++) print_row(names[i], best[i]);
-  stop_switch(&sockets);
+  check(sockets, forwarded, completed);
+  for (int i = 0; i < 4; i++) print_row(sockets, names[i], best[i]);
+  stop_switch(sockets);
+}
+
+void by_bench_sockets(uint32_t workers) {
+  static struct sockets sockets;
+  sockets.workers = workers;
+  for (int i = 0; i < BY_MAC_WORDS; i++) sockets.key.hash[i] = 0x9e3779b97f4a7c15 * ((uint64_t)i + 1); /* any numbers */
+  open_ends(&sockets);
+  for (int keyed = 0; keyed < 2; keyed++) {
+    sockets.keyed = keyed != 0;
+    time_sockets(&sockets);
+  }
 }
