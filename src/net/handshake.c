@@ -41,6 +41,10 @@ enum banyan_status by_key_derive(const char *text, struct by_key *out) {
   return digest(text, strlen(text), out->bytes);
 }
 
+enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) {
+  return mac(key, text, strlen(text), out->bytes);
+}
+
 enum banyan_status by_key_random(char *out) {
   uint8_t bytes[(BY_KEY_TEXT - 1) / 2];
   if (RAND_bytes(bytes, sizeof bytes) != 1) return crypto_failed();
@@ -51,44 +55,83 @@ enum banyan_status by_key_random(char *out) {
 
 enum banyan_status by_key_for_helpers(const char *text, char *out) {
   static const char label[] = "banyan helpers and servers";
-  struct by_key key, derived = {{0}};
+  struct by_job_key parts;
+  struct by_key key = {{0}}, derived = {{0}};
   if (by_key_is_for_helpers(text)) {
     BY_TRY(by_helper_key_check(text));
     strcpy(out, text);
     return BANYAN_OK;
   }
-  BY_TRY(by_job_key_check(text));
-  BY_TRY(by_key_derive(text, &key));
-  enum banyan_status status = mac(&key, label, strlen(label), derived.bytes);
+  enum banyan_status status = by_job_key_split(text, &parts);
+  if (status == BANYAN_OK) status = by_key_derive(parts.now, &key);
+  if (status == BANYAN_OK) status = mac(&key, label, strlen(label), derived.bytes);
   strcpy(out, BY_HELPER_KEY_PREFIX);
   for (size_t i = 0; i < sizeof derived.bytes; i++)
     sprintf(out + strlen(BY_HELPER_KEY_PREFIX) + 2 * i, "%02x", derived.bytes[i]);
+  OPENSSL_cleanse(&parts, sizeof parts);
   OPENSSL_cleanse(&key, sizeof key);
   OPENSSL_cleanse(&derived, sizeof derived);
   return status;
 }
 
-enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
+/* From one key, or one for helpers. */
+static enum banyan_status derive_pair(const char *text, bool helps, struct by_key *own, struct by_key *helpers) {
   char helper_text[BY_HELPER_KEY_TEXT];
-  if (!helps && by_key_is_for_helpers(text))
-    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own key");
-  BY_TRY(by_key_for_helpers(text, helper_text));
-  enum banyan_status status = by_key_derive(helper_text, &out->helpers);
-  if (status == BANYAN_OK) status = by_key_derive(helps ? helper_text : text, &out->own);
-  out->purpose = helps ? BY_PURPOSE_HELPER : 0;
+  enum banyan_status status = by_key_for_helpers(text, helper_text);
+  if (status == BANYAN_OK) status = by_key_derive(helper_text, helpers);
+  if (status == BANYAN_OK) status = by_key_derive(helps ? helper_text : text, own);
   OPENSSL_cleanse(helper_text, sizeof helper_text);
   return status;
 }
 
+enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
+  struct by_job_key parts;
+  *out = (struct by_job_keys){.purpose = helps ? BY_PURPOSE_HELPER : 0};
+  if (by_key_is_for_helpers(text)) {
+    if (helps) return derive_pair(text, true, &out->own, &out->helpers);
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own key");
+  }
+  enum banyan_status status = by_job_key_split(text, &parts);
+  if (status == BANYAN_OK) status = derive_pair(parts.now, helps, &out->own, &out->helpers);
+  if (status == BANYAN_OK && parts.old[0]) {
+    status = derive_pair(parts.old, helps, &out->old_own, &out->old_helpers);
+    out->until = parts.until;
+  }
+  memcpy(out->job.bytes, parts.job, sizeof out->job.bytes);
+  OPENSSL_cleanse(&parts, sizeof parts);
+  return status;
+}
+
+/* Names a key to those that have it. */
+static enum banyan_status identify(const struct by_key *key, uint8_t *out) {
+  static const char label[] = "banyan key id";
+  uint8_t hash[HASH];
+  BY_TRY(mac(key, label, strlen(label), hash));
+  memcpy(out, hash, BY_KEY_ID_BYTES);
+  return BANYAN_OK;
+}
+
+/* Continues with the old key if this is the one that the peer names. */
+static enum banyan_status choose_key(struct by_handshake *handshake, const uint8_t *named) {
+  uint8_t now[BY_KEY_ID_BYTES], old[BY_KEY_ID_BYTES];
+  BY_TRY(identify(&handshake->key, now));
+  BY_TRY(identify(&handshake->old_key, old));
+  if (memcmp(named, now, sizeof now) != 0 && memcmp(named, old, sizeof old) == 0) handshake->key = handshake->old_key;
+  return BANYAN_OK;
+}
+
 /* MAC under the job's key over the label and all that both sides know of this connection. */
 static enum banyan_status connection_mac(const struct by_handshake *handshake, const char *label, uint8_t *out) {
-  uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3 + BY_BINDING_BYTES] = {0}, *at = text + LABEL;
+  uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3 + 2 * BY_KEY_ID_BYTES + BY_BINDING_BYTES] = {0}, *at = text + LABEL;
   memcpy(text, label, strlen(label));
   memcpy(at, handshake->client_nonce, BY_NONCE_BYTES);
   memcpy(at + BY_NONCE_BYTES, handshake->server_nonce, BY_NONCE_BYTES);
   by_put_u16(at + 2 * BY_NONCE_BYTES, BY_HANDSHAKE_VERSION);
   at[2 * BY_NONCE_BYTES + 2] = handshake->purpose;
-  memcpy(at + 2 * BY_NONCE_BYTES + 3, handshake->binding, BY_BINDING_BYTES);
+  at += 2 * BY_NONCE_BYTES + 3;
+  memcpy(at, handshake->client_id, BY_KEY_ID_BYTES);
+  memcpy(at + BY_KEY_ID_BYTES, handshake->server_id, BY_KEY_ID_BYTES);
+  memcpy(at + 2 * BY_KEY_ID_BYTES, handshake->binding, BY_BINDING_BYTES);
   return mac(&handshake->key, text, sizeof text - (handshake->bound ? 0 : BY_BINDING_BYTES), out);
 }
 
@@ -142,9 +185,16 @@ void by_handshake_write_refusal(uint8_t *out) {
   out[AT_PURPOSE] = 0;
 }
 
-static void add_greeting(struct by_handshake *handshake) {
+static uint8_t *own_id(struct by_handshake *handshake) {
+  return handshake->role == BY_ROLE_CLIENT ? handshake->client_id : handshake->server_id;
+}
+
+static enum banyan_status add_greeting(struct by_handshake *handshake) {
+  BY_TRY(identify(&handshake->key, own_id(handshake)));
   add_head(handshake);
   add(handshake, own_nonce(handshake), BY_NONCE_BYTES);
+  add(handshake, own_id(handshake), BY_KEY_ID_BYTES);
+  return BANYAN_OK;
 }
 
 static enum banyan_status add_proof(struct by_handshake *handshake) {
@@ -182,6 +232,8 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
                                      .own_hello = options->hello,
                                      .own_hello_length = options->hello_length};
   if (options->helper_key) handshake->helper_key = *options->helper_key;
+  handshake->old_key = options->old_key ? *options->old_key : handshake->key;
+  handshake->old_helper_key = options->old_helper_key ? *options->old_helper_key : handshake->helper_key;
   handshake->bound = options->binding;
   if (options->binding) memcpy(handshake->binding, options->binding, BY_BINDING_BYTES);
   if (options->nonce)
@@ -189,8 +241,8 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
   else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
     return crypto_failed();
   expect(handshake, BY_HANDSHAKE_GREETING, BY_GREETING_BYTES + (client ? BY_MAC_BYTES : 0));
-  if (client) add_greeting(handshake);
-  enum banyan_status status = check_output(handshake);
+  enum banyan_status status = client ? add_greeting(handshake) : BANYAN_OK;
+  if (status == BANYAN_OK) status = check_output(handshake);
   if (status != BANYAN_OK) by_handshake_fini(handshake);
   return status;
 }
@@ -262,7 +314,10 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
                      handshake->purpose);
   handshake->purpose = in[AT_PURPOSE];
   handshake->head_seen = true;
-  if (helper) handshake->key = handshake->helper_key;
+  if (helper) {
+    handshake->key = handshake->helper_key;
+    handshake->old_key = handshake->old_helper_key;
+  }
   return BANYAN_OK;
 }
 
@@ -271,8 +326,8 @@ static enum banyan_status check_proof(const struct by_handshake *handshake, cons
   BY_TRY(proof(handshake, other(handshake->role), expected));
   if (CRYPTO_memcmp(expected, given, sizeof expected) == 0) return BANYAN_OK;
   return by_refuse(BY_REFUSED_KEY, BANYAN_ERR_AUTH,
-                   "the peer holds another job's key: give all processes of the job the same key (BANYAN_KEY_FILE), "
-                   "and check that the address and port are this job's");
+                   "the peer holds another job's key, or one that has been replaced: give all processes of the job the "
+                   "same key (BANYAN_KEY_FILE), and check that the address and port are this job's");
 }
 
 /* The peer is what it should be: from here on it may make us allocate. */
@@ -290,6 +345,9 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
   memcpy(client ? handshake->server_nonce : handshake->client_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
   if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
     return by_refuse(BY_REFUSED_MIRRORED, BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
+  const uint8_t *named = handshake->in + HEAD + BY_NONCE_BYTES;
+  memcpy(client ? handshake->server_id : handshake->client_id, named, BY_KEY_ID_BYTES);
+  BY_TRY(choose_key(handshake, named));
   if (client) {
     enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
     if (status == BANYAN_OK) return accept_peer(handshake);
@@ -297,7 +355,7 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
     add(handshake, refusal, sizeof refusal);
     return status;
   }
-  add_greeting(handshake);
+  BY_TRY(add_greeting(handshake));
   BY_TRY(add_proof(handshake));
   expect(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
   return BANYAN_OK;

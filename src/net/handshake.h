@@ -2,16 +2,20 @@
  * anything else is sent. No I/O: fed with what came, asked for what to send.
  *
  *   client                                          server
- *   greeting: version, purpose, nonce          ->
+ *   greeting: version, purpose, nonce, key     ->
  *                                              <-   greeting, proof
  *   proof, hello                               ->
  *                                              <-   hello
  *
  * A proof is an HMAC-SHA256 under the key over the sender's role, both nonces,
- * version, purpose and the binding to the connection of TLS around it, if there is one; a hello is a blob of the
- * caller's under a session key that depends on key and nonces. So nothing can be forged, replayed or reflected; what
- * follows is not protected. Before the proof a peer makes us store at most 74 bytes. Embedded in the caller's struct;
- * not for several threads. */
+ * version, purpose, the keys' identifiers and the binding to the connection of TLS around it, if there is one; a hello
+ * is a blob of the caller's under a session key that depends on key and nonces. So nothing can be forged, replayed or
+ * reflected; what follows is not protected. Before the proof a peer makes us store at most 78 bytes. Embedded in the
+ * caller's struct; not for several threads.
+ *
+ * While a job's key is replaced, an end may have two keys, of which the new one may not have reached the other end. A
+ * greeting names the key of its proof: the client's its new one, and the server's the same, or its own new one where it
+ * does not have that; a client that has the server's goes on with it. */
 #ifndef BY_NET_HANDSHAKE_H
 #define BY_NET_HANDSHAKE_H
 
@@ -22,12 +26,13 @@
 #include "job_key.h"
 #include "text.h"
 
-#define BY_HANDSHAKE_VERSION 1
+#define BY_HANDSHAKE_VERSION 2
 #define BY_NONCE_BYTES 32
 #define BY_MAC_BYTES 32
 #define BY_BINDING_BYTES 32
 #define BY_HEAD_BYTES 10
-#define BY_GREETING_BYTES (10 + BY_NONCE_BYTES) /* "BANYAN", version, role, purpose, nonce */
+#define BY_KEY_ID_BYTES 4
+#define BY_GREETING_BYTES (10 + BY_NONCE_BYTES + BY_KEY_ID_BYTES) /* "BANYAN", version, role, purpose, nonce, key */
 #define BY_HELLO_MOST 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
 #define BY_KEY_TEXT 65
@@ -44,15 +49,20 @@ void by_crypto_init(void);
 
 /* SHA-256 of a text of any length, which is as strong as the text. */
 enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
+/* HMAC-SHA256 under a key over a text: what only those with the key can name. */
+enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) BANYAN_CHECK;
 /* 64 random digits. `out` holds BY_KEY_TEXT. */
 enum banyan_status by_key_random(char *out) BANYAN_CHECK;
 
 /* The keys of a process of a job. Helpers and servers hold a key of their own, an HMAC-SHA256 under the job's key:
  * ranks can derive it, but whoever holds it cannot derive the job's key, nor act as a rank. */
 struct by_job_keys {
-  struct by_key own;     /* with which this process connects */
-  struct by_key helpers; /* of helpers and servers that connect */
-  uint8_t purpose;       /* added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks */
+  struct by_key own;                  /* with which this process connects */
+  struct by_key helpers;              /* of helpers and servers that connect */
+  struct by_key old_own, old_helpers; /* which are accepted until then; 0: there are none */
+  int64_t until;                      /* s since 1970 */
+  struct by_key job; /* of what belongs to the job, whatever its key is now; at helpers and servers nothing */
+  uint8_t purpose;   /* added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks */
 };
 
 /* From a job's key text that for helpers and servers; `out` holds BY_HELPER_KEY_TEXT. A text that is for them already
@@ -75,10 +85,11 @@ struct by_handshake_options {
   uint8_t purpose;                 /* what the connection is for; a server that gives 0 takes any */
   const struct by_key *key;        /* copied */
   const struct by_key *helper_key; /* server: for clients that are helpers; copied. NULL: these are rejected */
-  const void *hello;               /* borrowed until done or failed */
-  size_t hello_length;             /* up to BY_HELLO_MOST */
-  const uint8_t *nonce;            /* for tests that must repeat; NULL: random */
-  const uint8_t *binding;          /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
+  const struct by_key *old_key, *old_helper_key; /* accepted, too; copied. NULL: there is none */
+  const void *hello;                             /* borrowed until done or failed */
+  size_t hello_length;                           /* up to BY_HELLO_MOST */
+  const uint8_t *nonce;                          /* for tests that must repeat; NULL: random */
+  const uint8_t *binding; /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
   /* Of the connection around it, for opening.h. */
   enum by_encryption encryption;
   const struct by_fingerprint *expected; /* where it is encrypted: the process that must answer. Copied. NULL: any */
@@ -103,6 +114,8 @@ struct by_handshake {
   bool head_seen, takes_helpers, bound;
   uint8_t binding[BY_BINDING_BYTES];
   struct by_key key, helper_key, session;
+  struct by_key old_key, old_helper_key; /* the same as the others: there is none */
+  uint8_t client_id[BY_KEY_ID_BYTES], server_id[BY_KEY_ID_BYTES];
   uint8_t client_nonce[BY_NONCE_BYTES], server_nonce[BY_NONCE_BYTES];
   const void *own_hello;
   size_t own_hello_length;

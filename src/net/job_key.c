@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -58,7 +60,7 @@ static enum banyan_status refuse(void) {
                  "key with `banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes");
 }
 
-enum banyan_status by_job_key_check(const char *text) {
+static enum banyan_status check_one(const char *text) {
   char identifier[2 * IDENTIFIER + 1];
   if (!is_generated(text)) return refuse();
   BY_TRY(identify(text + DIGITS_AT, identifier));
@@ -66,6 +68,89 @@ enum banyan_status by_job_key_check(const char *text) {
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "the job's key is damaged, as its last %d digits show: copy it again from `banyan keys job`",
                  2 * IDENTIFIER);
+}
+
+/* ---- keys in place of others */
+
+static bool read_hex(const char *text, uint8_t *out) {
+  for (int i = 0; i < BYTES; i++) {
+    const char *high = memchr(digits, text[2 * i], 16), *low = memchr(digits, text[2 * i + 1], 16);
+    if (!high || !low) return false;
+    out[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+  }
+  return true;
+}
+
+/* Of a job whose key has not been changed. Nobody computes a key from it. */
+static enum banyan_status name_job(const char *key, uint8_t *out) {
+  static const char label[] = "banyan job";
+  if (HMAC(EVP_sha256(), key, (int)strlen(key), (const uint8_t *)label, strlen(label), out, NULL)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
+}
+
+/* What follows a key in its text, if that is of one length. */
+enum { JOB_AT = BY_JOB_KEY_TEXT - 1, OLD_AT = JOB_AT + 5 + 2 * BYTES, UNTIL_AT = OLD_AT + 5 + BY_JOB_KEY_TEXT - 1 };
+static const char until_format[] = " until %Y-%m-%dT%H:%M:%SZ";
+
+static enum banyan_status split(const char *text, struct by_job_key *out) {
+  struct tm until = {0};
+  const char *end = NULL;
+  if (strlen(text) >= BY_JOB_KEY_MOST) return refuse();
+  memcpy(out->now, text, strnlen(text, sizeof out->now - 1)); /* which is all zeros */
+  BY_TRY(check_one(out->now));
+  if (!text[JOB_AT]) return name_job(out->now, out->job);
+  bool whole = strlen(text) > UNTIL_AT && !strncmp(text + JOB_AT, " job ", 5) &&
+               read_hex(text + JOB_AT + 5, out->job) && !strncmp(text + OLD_AT, " old ", 5);
+  if (whole) end = strptime(text + UNTIL_AT, until_format, &until);
+  if (!whole || !end || *end)
+    return by_fail(BANYAN_ERR_ARGUMENT, "what follows the job's key is damaged: write it by `banyan keys rotate` only");
+  memcpy(out->old, text + OLD_AT + 5, BY_JOB_KEY_TEXT - 1);
+  out->old[BY_JOB_KEY_TEXT - 1] = '\0';
+  out->until = timegm(&until);
+  return check_one(out->old);
+}
+
+enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) {
+  *out = (struct by_job_key){.now = ""};
+  return split(text, out);
+}
+
+static enum banyan_status print(const struct by_job_key *key, char *out) {
+  char time[32];
+  struct tm until;
+  time_t seconds = (time_t)key->until;
+  if (!gmtime_r(&seconds, &until) || !strftime(time, sizeof time, until_format, &until))
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
+  strcpy(out, key->now);
+  strcpy(out + JOB_AT, " job ");
+  print_hex(key->job, sizeof key->job, out + JOB_AT + 5);
+  int n = snprintf(out + OLD_AT, BY_JOB_KEY_MOST - OLD_AT, " old %s%s", key->old, time);
+  return n < BY_JOB_KEY_MOST - OLD_AT ? by_job_key_check(out) : by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
+}
+
+enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) {
+  struct by_job_key key;
+  enum banyan_status status = by_job_key_split(text, &key);
+  if (status == BANYAN_OK && key.old[0] && key.until > now)
+    status = by_fail(BANYAN_ERR_ARGUMENT,
+                     "the key before this one is accepted for another %lld s, and processes may have no other one yet: "
+                     "wait for that",
+                     (long long)(key.until - now));
+  if (status == BANYAN_OK) {
+    memcpy(key.old, key.now, sizeof key.old);
+    key.until = until;
+    status = by_job_key_create(key.now);
+  }
+  if (status == BANYAN_OK) status = print(&key, out);
+  OPENSSL_cleanse(&key, sizeof key);
+  return status;
+}
+
+enum banyan_status by_job_key_check(const char *text) {
+  struct by_job_key key;
+  enum banyan_status status = by_job_key_split(text, &key);
+  OPENSSL_cleanse(&key, sizeof key);
+  return status;
 }
 
 bool by_key_is_for_helpers(const char *text) {
@@ -91,7 +176,7 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
     if (n && line[n - 1] == '\r') n--;
     if (!n || *line == '#') continue;
     if (found) return by_fail(BANYAN_ERR_PARSE, "there is more than one line with a key");
-    if (n >= BY_JOB_KEY_TEXT || memchr(line, '\0', n)) return refuse();
+    if (n >= BY_JOB_KEY_MOST || memchr(line, '\0', n)) return refuse();
     memcpy(out, line, n);
     out[n] = '\0';
     found = true;

@@ -2,6 +2,13 @@
  *
  *   banyan_key_<64 hexadecimal digits>_<8 digits of its identifier>
  *
+ * and, where it has taken the place of another one,
+ *
+ *   KEY job <64 hexadecimal digits> old KEY until <YYYY-MM-DDThh:mm:ssZ>
+ *
+ * The old key is accepted until then. What stands behind "job" was derived from the job's first key and stays: by this
+ * processes recognise what belongs to the job.
+ *
  * Only generated keys are accepted: whoever records a handshake can try keys at leisure, so one that a person chose
  * would be found. The identifier is a hash of the key. It reveals typing errors, and names a key where the key must not
  * be shown. Errors never contain a key. */
@@ -10,18 +17,33 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "fail.h"
 
-/* With the NUL. */
+/* With the NUL: a key, and a text of the job's key in either form. */
 #define BY_JOB_KEY_TEXT 85
+#define BY_JOB_KEY_MOST 280
 /* The key of helpers and servers, which is derived from the job's (handshake.h): this and 64 hexadecimal digits. */
 #define BY_HELPER_KEY_PREFIX "helper:"
 #define BY_HELPER_KEY_TEXT 72
 
 /* A new random key of 256 bits. `out` holds BY_JOB_KEY_TEXT. */
 enum banyan_status by_job_key_create(char *out) BANYAN_CHECK;
-/* BANYAN_ERR_ARGUMENT: this is no generated key, or it is damaged. */
+/* What a text of the job's key says. */
+struct by_job_key {
+  char now[BY_JOB_KEY_TEXT], old[BY_JOB_KEY_TEXT]; /* old "": there is none */
+  int64_t until;                                   /* s since 1970, for the old key */
+  uint8_t job[32];
+};
+
+/* BANYAN_ERR_ARGUMENT: this is no generated key, or it is damaged. The caller wipes *out, also after an error. */
+enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) BANYAN_CHECK;
+/* A text with a new key in place of that of `text`, which is the old one until then. BANYAN_ERR_ARGUMENT: the old key
+ * of `text` is accepted for longer than `now`; processes that have no other one yet would not join any more. `out`
+ * holds BY_JOB_KEY_MOST. */
+enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) BANYAN_CHECK;
+/* BANYAN_ERR_ARGUMENT as above. */
 enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
 /* Whether a key text is that of helpers and servers. */
 bool by_key_is_for_helpers(const char *text);
@@ -29,7 +51,7 @@ bool by_key_is_for_helpers(const char *text);
 enum banyan_status by_helper_key_check(const char *text) BANYAN_CHECK;
 
 /* The only key in a file's text: a job's, or one for helpers and servers. Blank lines and lines that begin with # do
- * not count. `out` holds BY_JOB_KEY_TEXT. */
+ * not count. `out` holds BY_JOB_KEY_MOST. */
 enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) BANYAN_CHECK;
 /* The same of a file, which this user or root must own and nobody else may read (BANYAN_ERR_AUTH). Does not block. */
 enum banyan_status by_job_key_read(const char *path, char *out) BANYAN_CHECK;

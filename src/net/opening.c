@@ -71,6 +71,8 @@ static enum banyan_status begin_handshake(struct by_opening *opening) {
   }
   opening->options.key = &opening->key;
   if (opening->options.helper_key) opening->options.helper_key = &opening->helper_key;
+  if (opening->options.old_key) opening->options.old_key = &opening->old_key;
+  if (opening->options.old_helper_key) opening->options.old_helper_key = &opening->old_helper_key;
   BY_TRY(by_handshake_init(&opening->handshake, &opening->options));
   opening->options = (struct by_handshake_options){.role = opening->options.role};
   opening->state = BY_OPENING_HANDSHAKE;
@@ -81,6 +83,8 @@ void by_opening_init(struct by_opening *opening, const struct by_handshake_optio
   *opening = (struct by_opening){.options = *options, .key = *options->key};
   if (options->helper_key) opening->helper_key = *options->helper_key;
   if (options->expected) opening->expected = *options->expected;
+  if (options->old_key) opening->old_key = *options->old_key;
+  if (options->old_helper_key) opening->old_helper_key = *options->old_helper_key;
   by_text_init(&opening->out);
 }
 

@@ -12,6 +12,7 @@
 #include "control.h"
 #include "descriptor.h"
 #include "formation.h"
+#include "key_ring.h"
 #include "log.h"
 #include "socket.h"
 
@@ -143,20 +144,20 @@ static bool add_places(const struct by_member *member, const struct by_member *s
 static enum banyan_status print_listed(const char *list, const struct by_settings *settings, struct by_arena *arena,
                                        struct by_text *out) {
   struct by_member self = {.kind = BY_MEMBER_HELPER}; /* places do not depend on the kind */
-  struct by_job_keys keys;
+  struct by_key_ring *keys;
   char *rest = by_arena_string(arena, list), *item;
   if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");
   if (!settings->key || !*settings->key)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS needs BANYAN_KEY_FILE, a file with the job's key");
-  BY_TRY(by_job_keys_derive(settings->key, false, &keys));
+  BY_TRY(by_key_ring_create(settings->key, NULL, false, &keys));
   enum banyan_status status = by_member_describe(settings, arena, &self);
   while (status == BANYAN_OK && (item = strsep(&rest, ", \t\n"))) {
     struct by_handle handle;
     if (!*item) continue;
-    status = by_handle_parse(&keys.own, item, arena, &handle);
+    status = by_handle_parse(by_key_ring_job(keys), item, arena, &handle);
     if (status == BANYAN_OK && !add_places(&handle.member, &self, out)) break;
   }
-  explicit_bzero(&keys, sizeof keys);
+  by_key_ring_destroy(keys);
   return status;
 }
 
@@ -167,6 +168,7 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
   struct by_text places;
   BY_TRY(by_context_settings(options, &settings));
   if (!list || !*list || settings.root) return BANYAN_OK;
+  BY_TRY(by_settings_find_key(&settings));
   by_arena_init(&arena);
   by_text_init(&places);
   enum banyan_status status = print_listed(list, &settings, &arena, &places);
@@ -174,6 +176,7 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
     status = by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS names no member that can be reached from here");
   if (status == BANYAN_OK) snprintf(follower->root, sizeof follower->root, "%s", by_text_get(&places));
   if (status == BANYAN_OK) options->root = follower->root;
+  by_settings_wipe_key(&settings);
   by_text_fini(&places);
   by_arena_fini(&arena);
   return status;
@@ -184,18 +187,16 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
 /* Those of the others in the order in which they become rank 0, and then rank 0's, which may have left for another
  * membership without this helper. */
 static void print_places(struct by_context *context, struct by_arena *arena, struct by_text *out) {
-  struct by_job_keys keys;
   const struct by_job *job = &context->job;
   const struct by_member *members = job->members, *self = &members[job->rank];
-  if (by_job_keys_derive(job->settings.key, false, &keys) != BANYAN_OK) return;
   for (uint32_t i = 1; i <= job->size; i++) {
     const struct by_member *member = &members[i % job->size];
     struct by_handle handle;
-    if (!member->handle || !*member->handle || by_handle_parse(&keys.own, member->handle, arena, &handle) != BANYAN_OK)
+    if (!member->handle || !*member->handle ||
+        by_handle_parse(by_key_ring_job(job->keys), member->handle, arena, &handle) != BANYAN_OK)
       continue;
     if (!add_places(&handle.member, self, out)) break;
   }
-  explicit_bzero(&keys, sizeof keys);
 }
 
 static void look_around(struct by_follower *follower, struct by_context *context) {

@@ -11,13 +11,13 @@
 #include "directory_client.h"
 #include "formation.h"
 #include "interrupted.h"
+#include "key_ring.h"
 #include "member_service.h"
 
 struct banyan_member {
   struct by_arena arena; /* of what follows */
   struct banyan_options options;
-  char key[BY_JOB_KEY_TEXT]; /* the text from which they are */
-  struct by_job_keys keys;
+  struct by_key_ring *keys; /* of all its memberships */
   enum by_quorum_rule rule;
   struct by_process_identity *identity;
   struct by_handle self;

@@ -32,7 +32,7 @@ static void take_death(void *context, const char *text) {
   struct by_handle handle;
   struct by_arena arena;
   by_arena_init(&arena);
-  if (by_handle_parse(&member->keys.own, text, &arena, &handle) == BANYAN_OK)
+  if (by_handle_parse(by_key_ring_job(member->keys), text, &arena, &handle) == BANYAN_OK)
     by_member_service_dead(member->service, &handle.fingerprint);
   by_arena_fini(&arena);
 }
@@ -84,7 +84,6 @@ static enum banyan_status start_by_launcher(struct banyan_member *member, const 
 static enum banyan_status connect_to_agent(struct banyan_member *member) {
   struct by_settings settings;
   BY_TRY(by_context_settings(&member->options, &settings));
-  by_settings_wipe_key(&settings); /* the member has it */
   const char *agent = settings.agent ? settings.agent : BY_CLUSTER_AGENT;
   if (!strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs an agent, and BANYAN_AGENT is off");
@@ -92,7 +91,8 @@ static enum banyan_status connect_to_agent(struct banyan_member *member) {
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "BANYAN_MEMBERS=agent needs BANYAN_SIZE, how many processes form the first group, 1 to %d",
                    BY_CLUSTER_FOUNDERS);
-  return by_meeting_client_create(agent, member->key, member->handle, (uint32_t)settings.size, &member->meeting);
+  return by_meeting_client_create(agent, by_key_ring_job(member->keys), member->handle, (uint32_t)settings.size,
+                                  &member->meeting);
 }
 
 /* An agent that has ended is looked for again by the next call. */

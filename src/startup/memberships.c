@@ -47,12 +47,12 @@ static enum banyan_status listen_for_service(struct banyan_member *member, const
 static enum banyan_status begin_service(struct banyan_member *member, const struct by_settings *settings) {
   int listener = -1;
   enum banyan_status status = listen_for_service(member, settings, &listener);
-  if (status == BANYAN_OK) status = by_handle_print(&member->keys.own, &member->self, member->handle);
+  if (status == BANYAN_OK) status = by_handle_print(by_key_ring_job(member->keys), &member->self, member->handle);
   if (status != BANYAN_OK) {
     if (listener >= 0) by_close(listener);
     return status;
   }
-  struct by_member_service_options options = {.keys = &member->keys,
+  struct by_member_service_options options = {.keys = member->keys,
                                               .self = &member->self,
                                               .handle = member->handle,
                                               .encryption = by_encryption_of(settings->encrypt),
@@ -66,16 +66,16 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   struct by_settings settings;
   BY_TRY(copy_options(member, options));
   BY_TRY(by_context_settings(&member->options, &settings));
+  BY_TRY(by_settings_find_key(&settings));
   if (!settings.key || !*settings.key)
     return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY_FILE to a file with it in all "
                                         "processes that may form a group, as `banyan run` does");
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
-  status = by_job_keys_derive(settings.key, false, &member->keys);
-  if (status == BANYAN_OK) snprintf(member->key, sizeof member->key, "%s", settings.key);
+  status = by_key_ring_create(settings.key, settings.key_file, false, &member->keys);
   by_settings_wipe_key(&settings);
   BY_TRY(status);
-  member->options.key = member->key; /* each of its memberships uses the same */
+  member->options.key = NULL;
   BY_TRY(by_process_identity_create(&member->identity));
   member->self.fingerprint = *by_process_identity_fingerprint(member->identity);
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
@@ -120,8 +120,7 @@ void banyan_member_destroy(struct banyan_member *member) {
   by_interrupted_fini(&member->interrupted);
   release(member->current);
   if (member->listener >= 0) by_close(member->listener);
-  explicit_bzero(member->key, sizeof member->key);
-  explicit_bzero(&member->keys, sizeof member->keys);
+  by_key_ring_destroy(member->keys);
   by_arena_fini(&member->arena);
   by_process_identity_destroy(member->identity);
   by_used_names_fini(&member->used);
@@ -146,7 +145,7 @@ static enum banyan_status parse_handles(const struct banyan_member *member, cons
   if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %d handles", n);
   for (int i = 0; i < n; i++) {
     if (!handles[i]) return by_fail(BANYAN_ERR_ARGUMENT, "handle %d of the membership is NULL", i);
-    enum banyan_status status = by_handle_parse(&member->keys.own, handles[i], arena, &(*out)[i]);
+    enum banyan_status status = by_handle_parse(by_key_ring_job(member->keys), handles[i], arena, &(*out)[i]);
     if (status != BANYAN_OK) return by_fail_within(status, "handle %d of the membership", i);
   }
   return BANYAN_OK;
@@ -209,6 +208,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   formation->listener = member->listener;
   formation->service = member->service;
   formation->identity = member->identity;
+  formation->keys = member->keys;
   formation->follows = member->current;
   *formed = false;
   if (member->current && member->current->control) by_control_send_follow(member->current->control, formation->root);
@@ -234,7 +234,7 @@ static enum banyan_status reconfigure(struct banyan_member *member, const char *
   struct by_formation formation;
   bool formed;
   BY_TRY(parse_handles(member, handles, n, arena, &all));
-  BY_TRY(by_formation_found(&member->keys.own, member->rule, name, all, (uint32_t)n, &membership));
+  BY_TRY(by_formation_found(by_key_ring_job(member->keys), member->rule, name, all, (uint32_t)n, &membership));
   enum banyan_status status = by_formation_init(membership, all, &member->self, member->handle, arena, &formation);
   formation.deadline = timeout;
   if (status == BANYAN_OK) status = by_used_names_add(&member->used, name);

@@ -161,8 +161,8 @@ refused 1 "the new authority is made, but its list is not; remove that: $revokin
 export BANYAN_KEYS=$keys
 
 # These are typing mistakes of users.
-refused 2 'name an action: init, make, show, renew, revoke or job'
-refused 2 '"shw" is not one of init, make, show, renew, revoke and job; did you mean "show"\?' shw
+refused 2 'name an action: init, make, show, renew, revoke, job or rotate'
+refused 2 '"shw" is not one of init, make, show, renew, revoke, job and rotate; did you mean "show"\?' shw
 refused 2 'revoke wants a name, such as' revoke
 refused 2 'make wants a role and a name, such as `banyan keys make agent host7`' make agent
 refused 1 '"agnt" is not a role; .* did you mean "agent"\?' make agnt h1

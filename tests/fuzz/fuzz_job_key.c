@@ -11,7 +11,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char key[BY_JOB_KEY_TEXT], *text = calloc(1, size + 1), *exact = malloc(size + !size);
+  struct by_job_key parts;
+  char key[BY_JOB_KEY_MOST], *text = calloc(1, size + 1), *exact = malloc(size + !size);
   assert(text && exact);
   if (size) memcpy(text, data, size);
   if (size) memcpy(exact, data, size); /* without a NUL, so that reading on is noticed */
@@ -19,7 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(strlen(key) < sizeof key && memmem(text, size, key, strlen(key)));
     assert((by_key_is_for_helpers(key) ? by_helper_key_check(key) : by_job_key_check(key)) == BANYAN_OK);
   }
-  (void)(by_job_key_check(text) == BANYAN_OK);
+  if (by_job_key_split(text, &parts) == BANYAN_OK) {
+    assert(memmem(text, size, parts.now, strlen(parts.now)) && memmem(text, size, parts.old, strlen(parts.old)));
+    assert(by_job_key_check(parts.now) == BANYAN_OK && (!parts.old[0] || by_job_key_check(parts.old) == BANYAN_OK));
+  }
   free(exact);
   free(text);
   return 0;

@@ -15,6 +15,8 @@
 #include "context_events.h"
 #include "control_object.h"
 #include "golden.h"
+#include "job_keys.h"
+#include "key_ring.h"
 #include "loop.h"
 #include "socket.h"
 
@@ -134,11 +136,11 @@ static void begin(struct job *job, uint32_t rank) {
   pthread_mutex_init(&c->job.lock, NULL);
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->job.keys));
   make_engine(job);
   struct by_control_events events = by_context_events.control;
   events.context = c;
-  struct by_control_join_options options = {
-      .job = &c->job, .connector = c->connector, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
+  struct by_control_join_options options = {.job = &c->job, .connector = c->connector, .events = events};
   assert_ok(by_control_object_init(control, &options));
   control->meeting.done = true;
   control->meeting.joined = RANKS;
@@ -163,6 +165,7 @@ static void finish(struct job *job) {
   pthread_mutex_destroy(&job->connector.lock);
   by_engine_destroy(c->job.engine);
   by_loop_destroy(c->job.loop);
+  by_key_ring_destroy(c->job.keys);
   by_arena_fini(&c->job.arena);
   pthread_mutex_destroy(&c->job.lock);
   pthread_cond_destroy(&c->job.changed);

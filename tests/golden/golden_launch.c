@@ -8,6 +8,7 @@
 
 #include "directory_message.h"
 #include "golden.h"
+#include "job_keys.h"
 #include "launch_io.h"
 
 enum { MOST = 4096 };
@@ -91,6 +92,7 @@ static void test_frames(void **state) {
   frame("RESTART", BY_LAUNCH_RESTART, 3, "1", 1);
   frame("MESSAGE", BY_LAUNCH_MESSAGE, 3, "\6\0", 2);
   frame("LEAVING", BY_LAUNCH_LEAVING, 0, "it got SIGUSR1", 14);
+  frame("KEY", BY_LAUNCH_KEY, 0, JOB_KEY, strlen(JOB_KEY));
 }
 
 static void test_start(void **state) {

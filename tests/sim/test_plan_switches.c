@@ -401,8 +401,7 @@ static void init(struct clocked_job *clocked_job) {
   clocked_job->context.control = &clocked_job->control;
   struct by_control_events events = by_context_events.control;
   events.context = &clocked_job->context;
-  struct by_control_join_options options = {
-      .job = &clocked_job->context.job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
+  struct by_control_join_options options = {.job = &clocked_job->context.job, .events = events};
   assert_ok(by_control_object_init(&clocked_job->control, &options));
   assert_ok(by_control_peers_make_room(&clocked_job->control.peers, 0, 2));
   clocked_job->peer = (struct by_control_peer){.peers = &clocked_job->control.peers, .rank = 1};

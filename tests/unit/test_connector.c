@@ -1,4 +1,6 @@
 #include "connector.h"
+#include "job_keys.h"
+#include "key_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +48,10 @@ static void make_peer(struct world *world, struct by_address *address) {
 static void make_world(struct world *world) {
   static struct by_address address;
   struct by_job *c = &world->job;
-  struct by_job_keys keys = {.purpose = 0};
   *c = (struct by_job){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
   by_arena_init(&c->arena);
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&by_clock_system, &c->loop));
@@ -67,7 +69,7 @@ static void make_world(struct world *world) {
   c->members[MANY - 2].n_addresses = 1;
   struct by_member self = {.host = "here", .machine = "this"};
   struct by_connector_events events = events_of(c);
-  assert_ok(by_connector_create(c, &keys, &self, &events, &world->connector));
+  assert_ok(by_connector_create(c, &self, &events, &world->connector));
   assert_ok(by_connector_open(world->connector));
 }
 
@@ -75,6 +77,7 @@ static void free_world(struct world *world) {
   struct by_job *c = &world->job;
   by_connector_destroy(world->connector);
   by_engine_destroy(c->engine);
+  by_key_ring_destroy(c->keys);
   by_loop_destroy(c->loop);
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
@@ -131,6 +134,7 @@ static void make_unreachable(struct unreachable *unreachable, uint32_t peer) {
   unreachable->connector.job = c;
   unreachable->connector.events = events_of(c);
   unreachable->clock = (struct by_clock){now_of, unreachable};
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&unreachable->clock, &c->loop));
@@ -151,6 +155,7 @@ static void free_unreachable(struct unreachable *unreachable) {
   by_target_fini(&unreachable->target);
   by_loop_destroy(c->loop);
   by_engine_destroy(c->engine);
+  by_key_ring_destroy(c->keys);
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
 }
@@ -211,6 +216,7 @@ static void make_pair(struct pair *pair) {
   pair->connector.job = c;
   pair->connector.events = events_of(c);
   pair->clock = (struct by_clock){now_of_pair, pair};
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&pair->clock, &c->loop));
@@ -223,6 +229,7 @@ static void free_pair(struct pair *pair) {
   by_target_fini(&pair->target);
   by_loop_destroy(c->loop);
   by_engine_destroy(c->engine);
+  by_key_ring_destroy(c->keys);
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
   for (int i = 0; i < 2; i++) close(pair->listeners[i]);
@@ -248,8 +255,10 @@ static void shake_hands(struct pair *pair, int fd) {
   struct by_handshake server;
   uint8_t hello[HELLO], byte;
   by_hello_write(&(struct hello){.from = 0, .to = UINT32_MAX, .lanes = 1}, hello);
+  struct by_job_keys keys;
+  by_key_ring_get(pair->job.keys, &keys);
   struct by_handshake_options options = {
-      .role = BY_ROLE_SERVER, .key = &pair->connector.keys.own, .hello = hello, .hello_length = sizeof hello};
+      .role = BY_ROLE_SERVER, .key = &keys.own, .hello = hello, .hello_length = sizeof hello};
   assert_ok(by_handshake_init(&server, &options));
   for (int i = 0; i < 20000 && !by_handshake_done(&server); i++) {
     size_t used, length;
@@ -329,7 +338,6 @@ static uint64_t now_of_flooded(void *context) {
 }
 
 static void make_flooded(struct flooded *flooded) {
-  static const struct by_job_keys key;
   struct by_engine_options options = {.processes = 2};
   *flooded = (struct flooded){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
   struct by_job *c = &flooded->job;
@@ -340,12 +348,13 @@ static void make_flooded(struct flooded *flooded) {
   c->members = flooded->members;
   flooded->clock = (struct by_clock){now_of_flooded, flooded};
   by_arena_init(&c->arena);
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&flooded->clock, &c->loop));
   assert_ok(by_engine_create(&options, &c->engine));
   struct by_connector_events events = {attach_flooded, ask, flooded};
-  assert_ok(by_connector_create(c, &key, &flooded->members[0], &events, &flooded->connector));
+  assert_ok(by_connector_create(c, &flooded->members[0], &events, &flooded->connector));
   assert_ok(by_connector_open(flooded->connector));
   assert_true(flooded->members[0].n_addresses > 0);
   flooded->address = flooded->members[0].addresses[0];
@@ -355,6 +364,7 @@ static void free_flooded(struct flooded *flooded) {
   struct by_job *c = &flooded->job;
   by_connector_destroy(flooded->connector);
   by_engine_destroy(c->engine);
+  by_key_ring_destroy(c->keys);
   by_loop_destroy(c->loop);
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
@@ -392,9 +402,11 @@ static void send_proving(struct proving *proving) {
 static void greet(struct flooded *flooded, struct proving *proving, uint8_t lane) {
   proving->fd = connect_flooded(flooded);
   by_hello_write(&(struct hello){.from = 1, .to = 0, .lane = lane, .lanes = LANES}, proving->hello);
+  struct by_job_keys keys;
+  by_key_ring_get(flooded->job.keys, &keys);
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = PURPOSE_TCP,
-                                         .key = &flooded->connector->keys.own,
+                                         .key = &keys.own,
                                          .hello = proving->hello,
                                          .hello_length = sizeof proving->hello};
   assert_ok(by_handshake_init(&proving->handshake, &options));

@@ -13,6 +13,8 @@
 #include "context_events.h"
 #include "control.h"
 #include "control_object.h"
+#include "job_keys.h"
+#include "key_ring.h"
 #include "loop.h"
 
 static uint64_t time_now;
@@ -89,10 +91,10 @@ static void begin_meeting(struct meeting *meeting, bool done) {
   meeting->context.job.places = 3; /* The job also waits for a helper. */
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &meeting->context.job.keys));
   struct by_control_events events = by_context_events.control;
   events.context = &meeting->context;
-  struct by_control_join_options options = {
-      .job = &meeting->context.job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
+  struct by_control_join_options options = {.job = &meeting->context.job, .events = events};
   assert_ok(by_control_object_init(&meeting->control, &options));
   meeting->control.meeting.done = done;
   meeting->control.meeting.joined = 1;
@@ -104,6 +106,7 @@ static void end_meeting(struct meeting *meeting) {
   by_control_object_fini(&meeting->control);
   if (meeting->first_peer >= 0) close(meeting->first_peer);
   by_loop_destroy(meeting->context.job.loop);
+  by_key_ring_destroy(meeting->context.job.keys);
   by_arena_fini(&meeting->context.job.arena);
 }
 
@@ -188,11 +191,11 @@ static void init(struct job *job) {
   pthread_mutex_init(&c->job.lock, NULL);
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&clock_of_test, &c->job.loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->job.keys));
   assert_ok(by_engine_create(&engine, &c->job.engine));
   struct by_control_events events = by_context_events.control;
   events.context = c;
-  struct by_control_join_options options = {
-      .job = &c->job, .keys = &(struct by_job_keys){.purpose = 0}, .events = events};
+  struct by_control_join_options options = {.job = &c->job, .events = events};
   assert_ok(by_control_object_init(&job->control, &options));
   job->peer = open_peer(&job->control, &fails, &job->helper);
   by_control_peer_join(job->helper, 1);
@@ -203,6 +206,7 @@ static void fini(struct job *job) {
   by_control_object_fini(&job->control);
   close(job->peer);
   by_loop_destroy(c->job.loop);
+  by_key_ring_destroy(c->job.keys);
   by_engine_destroy(c->job.engine);
   by_arena_fini(&c->job.arena);
   pthread_mutex_destroy(&c->job.lock);

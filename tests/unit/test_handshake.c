@@ -73,9 +73,61 @@ static void finish(struct end *a, struct end *b) {
 
 static struct end client, server;
 
+/* While a job's key is replaced, ends may have two keys: the first one each has come last. What is not reached by a
+ * replacement that reached the other end, and the other way around, meets by the key that both have. */
+static void test_replaced_keys(void **state) {
+  (void)state;
+  static const struct {
+    const char *client[2], *server[2]; /* now and old */
+    bool meet;
+  } cases[] = {
+      {{"k1"}, {"k1"}, true},
+      {{"k2", "k1"}, {"k2", "k1"}, true},
+      {{"k2", "k1"}, {"k1"}, true},
+      {{"k2", "k1"}, {"k1", "k0"}, true},
+      {{"k1"}, {"k2", "k1"}, true},
+      {{"k1", "k0"}, {"k2", "k1"}, true},
+      {{"k2"}, {"k2", "k1"}, true},
+      {{"k1"}, {"k2"}, false}, /* its time is over */
+      {{"k2"}, {"k1"}, false},
+      {{"k1"}, {"k3", "k2"}, false},
+      {{"k3", "k2"}, {"k1", "k0"}, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int helper = 0; helper < 2; helper++) {
+      struct by_key keys[4], other = key_of("a rank's");
+      for (int k = 0; k < 4; k++) {
+        const char *text = (k < 2 ? cases[i].client : cases[i].server)[k % 2];
+        keys[k] = key_of(text ? text : "");
+      }
+      struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                             .purpose = (uint8_t)(3 | (helper ? BY_PURPOSE_HELPER : 0)),
+                                             .key = &keys[0],
+                                             .old_key = cases[i].client[1] ? &keys[1] : NULL};
+      memset(&client, 0, sizeof client);
+      memset(&server, 0, sizeof server);
+      assert_ok(by_handshake_init(&client.handshake, &options));
+      const struct by_key *now = &keys[2], *old = cases[i].server[1] ? &keys[3] : NULL;
+      options = (struct by_handshake_options){.role = BY_ROLE_SERVER,
+                                              .key = helper ? &other : now,
+                                              .old_key = helper ? NULL : old,
+                                              .helper_key = helper ? now : NULL,
+                                              .old_helper_key = helper ? old : NULL};
+      assert_ok(by_handshake_init(&server.handshake, &options));
+      talk(&client, &server, 1000);
+      assert_int_equal(by_handshake_done(&client.handshake), cases[i].meet);
+      assert_int_equal(by_handshake_done(&server.handshake), cases[i].meet);
+      if (!cases[i].meet) {
+        assert_int_equal(client.status, BANYAN_ERR_AUTH);
+        assert_int_equal(server.status, BANYAN_ERR_AUTH);
+      }
+      finish(&client, &server);
+    }
+}
+
 static void test_both_prove_themselves(void **state) {
   (void)state;
-  static const size_t chunks[] = {1, 2, 7, 41, 74, 100000};
+  static const size_t chunks[] = {1, 2, 7, 45, 78, 100000};
   static uint8_t large[BY_HELLO_MOST];
   memset(large, 'L', sizeof large);
   for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
@@ -108,7 +160,7 @@ static void check_digest(const struct end *end, const char *expected) {
 }
 
 /* The bytes were computed once by an independent program. What crosses the wire must not change while the version is
- * 1. */
+ * 2. */
 static void test_bytes_on_the_wire(void **state) {
   (void)state;
   struct by_key key = key_of("a job's key");
@@ -120,10 +172,10 @@ static void test_bytes_on_the_wire(void **state) {
   options = (struct by_handshake_options){.role = BY_ROLE_SERVER, .key = &key, .nonce = server_nonce};
   assert_ok(by_handshake_init(&server.handshake, &options));
   talk(&client, &server, 1000);
-  assert_int_equal(client.sent_length, 116);
-  assert_int_equal(server.sent_length, 110);
-  check_digest(&client, "962b421395bf4d01fced02e37f2b652efc17355ff36f3984ce1015295a0afc27");
-  check_digest(&server, "3a65fe4abdb9af44cd3051b6404e11c44e8919a1e4d0312483711acd20426ed3");
+  assert_int_equal(client.sent_length, 120);
+  assert_int_equal(server.sent_length, 114);
+  check_digest(&client, "1a585e5e41bc11abe555e1a9993f4d50e6821c060f1894c98915bc85cf66ec5b");
+  check_digest(&server, "20ef12b503cf914d8168f5819526df9ad7be6cd4e5350f769b8346cec5bf8c74");
   finish(&client, &server);
 }
 
@@ -363,12 +415,12 @@ static void test_another_version(void **state) {
   begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
   const uint8_t *data;
   n = listen_to(&client, 1000, &data);
-  client.sent[6] = 2;
+  client.sent[6] = 3;
   assert_status(by_handshake_feed(&server.handshake, client.sent, n, &used), BANYAN_ERR_PROTOCOL);
-  assert_non_null(strstr(banyan_error_text(), "version 2"));
+  assert_non_null(strstr(banyan_error_text(), "version 3"));
   n = listen_to(&server, 1000, &data); /* The reply contains the server's version. */
   assert_int_equal(n, 10);
-  server.sent[6] = 9; /* This is what a server of version 9 would send to this client of version 1. */
+  server.sent[6] = 9; /* This is what a server of version 9 would send to this client of version 2. */
   assert_status(by_handshake_feed(&client.handshake, data, n, &used), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(banyan_error_text(), "version 9"));
   finish(&client, &server);
@@ -499,6 +551,7 @@ static void test_keys(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_replaced_keys),
       cmocka_unit_test(test_both_prove_themselves),
       cmocka_unit_test(test_bytes_on_the_wire),
       cmocka_unit_test(test_what_follows_is_left_over),

@@ -57,7 +57,7 @@ static void test_others_are_rejected(void **state) {
 
 static void test_files(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_TEXT];
+  char key[BY_JOB_KEY_MOST];
   write_file("# of train\n\n" JOB_KEY "\n", 0600);
   assert_ok(by_job_key_read(path, key));
   assert_string_equal(key, JOB_KEY);
@@ -83,7 +83,7 @@ static void test_files(void **state) {
 /* Not even a file that nobody writes to is waited for. */
 static void test_no_files(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_TEXT];
+  char key[BY_JOB_KEY_MOST];
   unlink(path);
   assert_status(by_job_key_read(path, key), BANYAN_ERR_SYSTEM);
   assert_int_equal(mkfifo(path, 0600), 0);
@@ -93,9 +93,47 @@ static void test_no_files(void **state) {
   assert_status(by_job_key_read("/dev/zero", key), BANYAN_ERR_ARGUMENT);
 }
 
+/* A key takes the place of another one, and of that one in turn; what names the job stays. */
+static void test_replacing(void **state) {
+  (void)state;
+  enum { NOW = 1795000000, HOUR = 3600 };
+  char second[BY_JOB_KEY_MOST], third[BY_JOB_KEY_MOST], damaged[BY_JOB_KEY_MOST + 1];
+  struct by_job_key first_parts, parts;
+  assert_ok(by_job_key_split(JOB_KEY, &first_parts));
+  assert_string_equal(first_parts.now, JOB_KEY);
+  assert_string_equal(first_parts.old, "");
+  assert_ok(by_job_key_rotate(JOB_KEY, NOW, NOW + HOUR, second));
+  assert_non_null(strstr(second, " until 2026-11-18T12:06:40Z")); /* by `date -u -d @1795003600` */
+  assert_ok(by_job_key_split(second, &parts));
+  assert_string_not_equal(parts.now, JOB_KEY);
+  assert_string_equal(parts.old, JOB_KEY);
+  assert_int_equal(parts.until, NOW + HOUR);
+  assert_memory_equal(parts.job, first_parts.job, sizeof parts.job);
+  assert_status(by_job_key_rotate(second, NOW + HOUR - 1, NOW + 2 * HOUR, third), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "another 1 s"));
+  assert_ok(by_job_key_rotate(second, NOW + HOUR, NOW + 2 * HOUR, third));
+  char now[BY_JOB_KEY_TEXT];
+  strcpy(now, parts.now);
+  assert_ok(by_job_key_split(third, &parts));
+  assert_string_equal(parts.old, now);
+  assert_memory_equal(parts.job, first_parts.job, sizeof parts.job);
+  for (size_t i = 0; i < strlen(third); i++) { /* whatever is changed, and wherever it is cut */
+    strcpy(damaged, third);
+    damaged[i] = damaged[i] == '!' ? '?' : '!';
+    assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
+    damaged[i] = '\0';
+    if (i != BY_JOB_KEY_TEXT - 1) assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
+  }
+  snprintf(damaged, sizeof damaged, "%s ", third);
+  assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
+  write_file(third, 0600);
+  assert_ok(by_job_key_read(path, damaged));
+  assert_string_equal(damaged, third);
+}
+
 static void test_shared(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_TEXT], place[64];
+  char key[BY_JOB_KEY_MOST], place[64];
   int fd;
   assert_ok(by_job_key_share(JOB_KEY, &fd));
   snprintf(place, sizeof place, "/proc/%d/fd/%d", (int)getpid(), fd);
@@ -142,9 +180,9 @@ static void test_settings(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_generated), cmocka_unit_test(test_others_are_rejected),
-      cmocka_unit_test(test_files),     cmocka_unit_test(test_no_files),
-      cmocka_unit_test(test_shared),    cmocka_unit_test(test_settings),
+      cmocka_unit_test(test_generated), cmocka_unit_test(test_others_are_rejected), cmocka_unit_test(test_files),
+      cmocka_unit_test(test_no_files),  cmocka_unit_test(test_replacing),           cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_settings),
   };
   int fd = mkstemp(path);
   if (fd < 0) return 1;

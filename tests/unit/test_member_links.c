@@ -1,4 +1,6 @@
 /* What connections between members keep of a process that has the job's key, and claims to be another one. */
+#include "job_keys.h"
+#include "key_ring.h"
 #include "member_links.h"
 
 #include <stdlib.h>
@@ -42,7 +44,7 @@ static bool keeps(void *context, const struct by_fingerprint *process) {
 }
 
 /* A process with the handle of the first identity, which proves the second one. */
-static void begin(struct side *side, struct by_loop *loop, const struct by_job_keys *keys,
+static void begin(struct side *side, struct by_loop *loop, struct by_key_ring *keys,
                   const struct by_process_identity *claimed, struct by_process_identity *proved) {
   struct by_address any;
   int listener;
@@ -57,7 +59,7 @@ static void begin(struct side *side, struct by_loop *loop, const struct by_job_k
                                          .handle = "",
                                          .n_addresses = 1,
                                          .addresses = &side->at};
-  assert_ok(by_handle_print(&keys->own, &side->self, side->handle));
+  assert_ok(by_handle_print(by_key_ring_job(keys), &side->self, side->handle));
   struct by_member_links_options options = {.loop = loop,
                                             .keys = keys,
                                             .self = &side->self,
@@ -83,11 +85,12 @@ static void probe(struct by_loop *loop, struct side *asker, struct side *asked) 
 static void check(struct by_process_identity *const *identities, const struct by_process_identity *claimed,
                   struct by_process_identity *proved, bool right) {
   struct by_loop *loop;
-  struct by_job_keys keys = {.own = {{1, 2, 3}}};
+  struct by_key_ring *keys;
   struct side asker, asked;
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &keys));
   assert_ok(by_loop_create(&by_clock_system, &loop));
-  begin(&asker, loop, &keys, claimed, proved);
-  begin(&asked, loop, &keys, identities[ASKED], identities[ASKED]);
+  begin(&asker, loop, keys, claimed, proved);
+  begin(&asked, loop, keys, identities[ASKED], identities[ASKED]);
   probe(loop, &asker, &asked);
   for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(loop, 1));
   assert_int_equal(asked.reached, right);
@@ -96,6 +99,7 @@ static void check(struct by_process_identity *const *identities, const struct by
   by_member_links_destroy(asker.links);
   by_member_links_destroy(asked.links);
   by_loop_destroy(loop);
+  by_key_ring_destroy(keys);
 }
 
 /* Else others would look for the process at addresses that another one has made up. */

@@ -15,6 +15,7 @@
 #include "descriptor.h"
 #include "formation.h"
 #include "job_network.h"
+#include "key_ring.h"
 #include "ledger.h"
 #include "log.h"
 #include "member_service.h"
@@ -204,7 +205,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   struct banyan_options given;
   by_crypto_init();
   BY_TRY(by_settings_read(s));
-  if (!options) return by_settings_find_key(s);
+  if (!options) return BANYAN_OK;
   BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, &given, sizeof given));
   if (given.rank_plus_1 < 0 || given.size < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment",
@@ -220,7 +221,6 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   if (given.topology) s->topology = given.topology;
   if (given.timeline) s->timeline = given.timeline;
   if (given.deadline != 0) s->deadline = given.deadline;
-  BY_TRY(by_settings_find_key(s));
   return by_settings_check(s);
 }
 
@@ -259,7 +259,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   if (!beside && (s->size < 1 || s->rank >= s->size))
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
-  if (s->rank == 0 && !beside) by_settings_warn(s);
+  if (s->rank == 0 && !beside) by_settings_warn();
   const char **kept[] = {&s->root,     &s->host,  &s->transport, &s->plan, &s->topology, &s->cache,     &s->timeline,
                          &s->switches, &s->agent, &s->manager,   &s->keys, &s->job,      &s->switch_key};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) *kept[i] = keep(context, *kept[i]);
@@ -388,14 +388,13 @@ static void *loop_main(void *argument) {
 }
 
 static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
-                                       const struct by_job_keys *keys, const struct by_member *self) {
+                                       const struct by_member *self) {
   char plan[BY_PLAN_MOST_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
   struct by_control_join_options options = {.job = &context->job,
                                             .connector = context->connector,
                                             .timeline = context->timeline,
-                                            .keys = keys,
                                             .self = self,
                                             .plan = hello.plan,
                                             .plan_version = hello.plan_version,
@@ -405,18 +404,48 @@ static enum banyan_status join_control(struct by_context *context, const struct 
 }
 
 static enum banyan_status connect_to_others(struct by_context *context, const struct by_control_events *events,
-                                            const struct by_job_keys *keys, struct by_member *self) {
+                                            struct by_member *self) {
   if (context->job.servers) BY_TRY(open_udp(context));
   if (context->udp) self->udp_port = (uint32_t)by_udp_port(context->udp);
-  BY_TRY(by_connector_create(&context->job, keys, self,
-                             &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
-  return join_control(context, events, keys, self);
+  BY_TRY(by_connector_create(&context->job, self, &(struct by_connector_events){attach_lanes, ask_rank_0, context},
+                             &context->connector));
+  return join_control(context, events, self);
+}
+
+/* A member of groups that change has them already. */
+static enum banyan_status take_keys(struct by_job *job) {
+  struct by_settings *settings = &job->settings;
+  const char *kind = by_member_kind_name(job->role.kind);
+  bool is_rank = job->role.kind == BY_MEMBER_RANK;
+  if (job->role.formation) {
+    job->keys = by_key_ring_hold(job->role.formation->keys);
+    return BANYAN_OK;
+  }
+  BY_TRY(by_settings_find_key(settings));
+  bool has_key = settings->key && *settings->key;
+  if (!is_rank && (!has_key || !settings->root))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
+                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key",
+                   kind, kind);
+  if (!has_key)
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "this job has %u ranks but no key: start it with `banyan run`, or generate one with `banyan keys job "
+        "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
+        job->size);
+  if (!settings->root)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
+                   job->size);
+  if (job->rank == 0 && is_rank) by_settings_warn_of_key(settings);
+  enum banyan_status status = by_key_ring_create(settings->key, settings->key_file, !is_rank, &job->keys);
+  by_settings_wipe_key(settings);
+  return status;
 }
 
 static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
   struct by_member self = {0};
-  struct by_job_keys keys;
-  const char *secret = context->job.settings.key;
   BY_TRY(describe_self(context, &self));
   if (context->job.size == 1) {
     context->job.members = BY_ARENA_NEW(&context->job.arena, struct by_member);
@@ -424,26 +453,8 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     context->job.members[0] = self;
     return name_members(context);
   }
-  const char *kind = by_member_kind_name(context->job.role.kind);
-  if (context->job.role.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->job.settings.root))
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
-                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key",
-                   kind, kind);
-  if (!secret || !*secret)
-    return by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "this job has %u ranks but no key: start it with `banyan run`, or generate one with `banyan keys job "
-        "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
-        context->job.size);
-  if (!context->job.settings.root)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
-                   context->job.size);
-  BY_TRY(by_job_keys_derive(secret, context->job.role.kind != BY_MEMBER_RANK, &keys));
-  enum banyan_status status = connect_to_others(context, events, &keys, &self);
-  explicit_bzero(&keys, sizeof keys);
-  BY_TRY(status);
+  BY_TRY(take_keys(&context->job));
+  BY_TRY(connect_to_others(context, events, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);
@@ -478,6 +489,7 @@ static void destroy(struct by_context *context) {
   by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
   by_process_identity_destroy(context->job.identity);
+  by_key_ring_destroy(context->job.keys);
   if (context->job.service) by_member_service_release(context->job.service);
   if (context->ledger) by_ledger_fini(context->ledger);
   by_loop_destroy(context->job.loop);

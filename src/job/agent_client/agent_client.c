@@ -9,6 +9,7 @@
 
 #include "agent_client_state.h"
 #include "control.h"
+#include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "plan.h"
@@ -348,13 +349,12 @@ static void due(void *context) {
  * one after the other, and each is a job of its own to the cluster. */
 static enum banyan_status name_job(const struct by_job *job, char *out) {
   char text[4096], membership[32] = "";
-  struct by_key digest = {0};
+  struct by_key name = {{0}};
   if (job->membership) snprintf(membership, sizeof membership, "\n%016llx", (unsigned long long)job->membership);
-  int length = snprintf(text, sizeof text, "a job's id\n%s\n%s%s", job->settings.root, job->settings.key, membership);
-  if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's key or root is too long");
-  enum banyan_status status = by_key_derive(text, &digest);
-  for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", digest.bytes[i]);
-  explicit_bzero(text, sizeof text);
+  int length = snprintf(text, sizeof text, "a job's id\n%s%s", job->settings.root, membership);
+  if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's root is too long");
+  enum banyan_status status = by_key_hash(by_key_ring_job(job->keys), text, &name);
+  for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", name.bytes[i]);
   return status;
 }
 

@@ -340,14 +340,16 @@ enum banyan_status by_settings_read(struct by_settings *out) {
   return by_settings_check(out);
 }
 
+_Static_assert(sizeof((struct by_settings *)0)->key_text >= BY_JOB_KEY_MOST, "a key has no room");
+
 enum banyan_status by_settings_find_key(struct by_settings *s) {
   if (!s->key_file && !s->key) return by_local_key_find(s);
   if (s->key && s->key_file)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "BANYAN_KEY and BANYAN_KEY_FILE are both set: unset BANYAN_KEY to use the file");
-  if (s->key)
+  if (s->key && s->key != s->key_text)
     snprintf(s->key_text, sizeof s->key_text, "%s", s->key); /* one that is cut is no key */
-  else
+  else if (!s->key)
     BY_TRY(by_job_key_read(s->key_file, s->key_text));
   s->key = s->key_text;
   return BANYAN_OK;
@@ -387,8 +389,11 @@ static void warn_of_misspelt(void) {
   }
 }
 
-void by_settings_warn(const struct by_settings *settings) {
+void by_settings_warn(void) {
   warn_of_misspelt();
+}
+
+void by_settings_warn_of_key(const struct by_settings *settings) {
   const char *shown = getenv("BANYAN_KEY");
   if (settings->key && shown && !strcmp(settings->key, shown))
     by_warn("communicator",

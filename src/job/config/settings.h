@@ -47,7 +47,7 @@ struct by_settings {
   double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
-  char root_text[300], key_text[100]; /* where a launcher's values had to be put together */
+  char root_text[300], key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */
@@ -83,8 +83,10 @@ BANYAN_CHECK enum banyan_status by_control_choice_parse(const char *text, struct
 /* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
  * but near to one; else NULL. */
 const char *by_settings_suggest(const char *variable);
-/* Logs a warning for each variable that has a suggestion, and where the environment has the key itself. */
-void by_settings_warn(const struct by_settings *settings);
+/* Logs a warning for each variable that has a suggestion. */
+void by_settings_warn(void);
+/* Warns if everybody of this user sees the key. */
+void by_settings_warn_of_key(const struct by_settings *settings);
 /* What BANYAN_TRANSPORT may be: as choices of an option, and each by its place among them; NULL: there is none. */
 #define BY_TRANSPORT_CHOICES "auto|shm|tcp"
 const char *by_transport_at(int place);

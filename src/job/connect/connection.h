@@ -63,7 +63,6 @@ struct target {
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
-  struct by_job_keys keys;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
   struct target **targets; /* by process; more of them under the lock, too */
@@ -88,7 +87,7 @@ struct hello {
  * callee's. */
 struct by_greeted {
   int fd;
-  bool unused; /* it was closed, and the peer had sent nothing: it has kept another connection */
+  bool unused;        /* it was closed, and the peer had sent nothing: it has kept another connection */
   struct by_tls *tls; /* NULL: in plain text */
   uint8_t purpose;
   const uint8_t *hello;

@@ -125,12 +125,11 @@ static enum banyan_status listen_local(struct by_connector *connector, struct by
   return self->local ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a name");
 }
 
-enum banyan_status by_connector_create(struct by_job *job, const struct by_job_keys *keys, struct by_member *self,
+enum banyan_status by_connector_create(struct by_job *job, struct by_member *self,
                                        const struct by_connector_events *events, struct by_connector **out) {
   struct by_connector *connector = calloc(1, sizeof *connector);
   if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
-  *connector =
-      (struct by_connector){.job = job, .events = *events, .keys = *keys, .tcp_listener = -1, .local_listener = -1};
+  *connector = (struct by_connector){.job = job, .events = *events, .tcp_listener = -1, .local_listener = -1};
   pthread_mutex_init(&connector->lock, NULL);
   enum banyan_status status = by_member_listen(&job->settings, &job->arena, self, &connector->tcp_listener);
   if (status == BANYAN_OK) status = listen_local(connector, self);
@@ -201,6 +200,5 @@ void by_connector_destroy(struct by_connector *connector) {
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->requests);
-  explicit_bzero(&connector->keys, sizeof connector->keys);
   free(connector);
 }

@@ -24,8 +24,8 @@ struct by_connector_events {
 BANYAN_CHECK enum banyan_status by_member_listen(const struct by_settings *settings, struct by_arena *arena,
                                                  struct by_member *self, int *listener);
 /* Listens and fills the own member's `local` and `addresses` (in the job's arena). */
-BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, const struct by_job_keys *keys,
-                                                    struct by_member *self, const struct by_connector_events *events,
+BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, struct by_member *self,
+                                                    const struct by_connector_events *events,
                                                     struct by_connector **out);
 /* Begins to take connections: once the members are known. */
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);

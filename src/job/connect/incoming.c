@@ -6,6 +6,7 @@
 
 #include "connection.h"
 #include "descriptor.h"
+#include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "refusal.h"
@@ -183,6 +184,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
     by_close(fd);
     return;
   }
+  struct by_job_keys keys;
   uint8_t hello[HELLO];
   struct by_address peer;
   by_hello_write(
@@ -199,15 +201,17 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
       .timeout = GREET_S * BY_SECOND,
       .admission = local ? &connector->local_admission : &connector->tcp_admission,
       .handshake = {.role = BY_ROLE_SERVER,
-                    .key = &connector->keys.own,
                     .identity = connector->job->identity,
-                    .helper_key = &connector->keys.helpers,
                     .encryption = local ? BY_ENCRYPT_OFF : by_encryption_of(connector->job->settings.encrypt),
                     .hello = hello,
                     .hello_length = sizeof hello},
       .done = incoming_greeted,
       .context = in};
-  if (by_greet_start(&options, &in->greet) != BANYAN_OK) {
+  by_key_ring_get(connector->job->keys, &keys);
+  by_job_keys_use(&keys, true, &options.handshake);
+  enum banyan_status status = by_greet_start(&options, &in->greet);
+  explicit_bzero(&keys, sizeof keys);
+  if (status != BANYAN_OK) {
     by_warn("net", "a connection was dropped: %s", banyan_error_text());
     free_incoming(in);
   }

@@ -7,6 +7,7 @@
 
 #include "connection.h"
 #include "descriptor.h"
+#include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
@@ -145,6 +146,7 @@ static void attempt_greeted(void *context, enum banyan_status status, const stru
 static void greet_attempt(struct attempt *attempt, bool local) {
   struct by_connector *connector = attempt->target->connector;
   struct target *target = attempt->target;
+  struct by_job_keys keys;
   uint8_t hello[HELLO],
       lanes = attempt->lane ? (uint8_t)target->lanes : by_connector_lanes_to(connector->job, &attempt->to);
   attempt->greeted = target->greeting = true;
@@ -155,14 +157,14 @@ static void greet_attempt(struct attempt *attempt, bool local) {
                                  .lanes = (uint8_t)target->lanes,
                                  .membership = connector->job->membership},
                  hello);
+  by_key_ring_get(connector->job->keys, &keys);
   struct by_greet_options options = {
       .loop = connector->job->loop,
       .fd = attempt->fd,
       .packets = local,
       .timeout = GREET_S * BY_SECOND,
       .handshake = {.role = BY_ROLE_CLIENT,
-                    .purpose = (local ? PURPOSE_LOCAL : PURPOSE_TCP) | connector->keys.purpose,
-                    .key = &connector->keys.own,
+                    .purpose = (local ? PURPOSE_LOCAL : PURPOSE_TCP) | keys.purpose,
                     .identity = connector->job->identity,
                     .encryption = local ? BY_ENCRYPT_OFF : by_encryption_of(connector->job->settings.encrypt),
                     .expected = &connector->job->members[target->process].fingerprint,
@@ -171,7 +173,9 @@ static void greet_attempt(struct attempt *attempt, bool local) {
       .done = attempt_greeted,
       .context = attempt};
   attempt->fd = -1;
+  by_job_keys_use(&keys, false, &options.handshake);
   enum banyan_status status = by_greet_start(&options, &attempt->greet);
+  explicit_bzero(&keys, sizeof keys);
   if (status != BANYAN_OK) attempt_failed(attempt, status);
 }
 

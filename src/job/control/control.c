@@ -182,7 +182,7 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   *control = (struct by_control){.events = options->events, .timeline = options->timeline};
   struct by_control_peers *peers = &control->peers;
   struct by_control_peer_events peer_events = {opened, frame_came, ended, control};
-  enum banyan_status status = by_control_peers_init(peers, options->job, options->keys, &peer_events, places);
+  enum banyan_status status = by_control_peers_init(peers, options->job, &peer_events, places);
   by_deaths_init(&control->deaths, peers, options->timeline, &(struct by_death_events){helper_lost, failed, control});
   by_deadlock_check_init(&control->check, &control->deaths, options->connector);
   by_notices_init(&control->notices, &control->check, options->connector, &control->events);

@@ -69,7 +69,6 @@ struct by_control_join_options {
   struct by_job *job;
   struct by_connector *connector;
   struct by_timeline *timeline;
-  const struct by_job_keys *keys;
   const struct by_member *self;
   const char *plan; /* that this rank was given, and its version; see by_join */
   uint32_t plan_version;

@@ -10,6 +10,7 @@
 
 #include "descriptor.h"
 #include "formation.h"
+#include "key_ring.h"
 #include "log.h"
 #include "refusal.h"
 #include "socket.h"
@@ -207,7 +208,7 @@ static void inform(struct by_control_meeting *meeting, const struct by_join *hel
   struct by_handle handle;
   struct by_arena scratch;
   by_arena_init(&scratch);
-  bool known = by_handle_parse(&meeting->peers->keys.own, hello->member.handle, &scratch, &handle) == BANYAN_OK;
+  bool known = by_handle_parse(by_key_ring_job(job->keys), hello->member.handle, &scratch, &handle) == BANYAN_OK;
   for (uint32_t r = 0; known && meeting->informed && r < job->size; r++)
     meeting->informed[r] |= by_fingerprint_equal(&handle.fingerprint, &job->role.formation->handles[r].fingerprint);
   by_arena_fini(&scratch);

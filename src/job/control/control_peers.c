@@ -8,6 +8,7 @@
 
 #include "descriptor.h"
 #include "formation.h"
+#include "key_ring.h"
 #include "log.h"
 #include "socket.h"
 
@@ -164,11 +165,10 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
     return NULL;
   }
   *peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
+  struct by_job_keys keys;
+  by_key_ring_get(peers->job->keys, &keys);
   struct by_handshake_options handshake = {.role = role,
-                                           .purpose =
-                                               PURPOSE_CONTROL | (role == BY_ROLE_CLIENT ? peers->keys.purpose : 0),
-                                           .key = &peers->keys.own,
-                                           .helper_key = &peers->keys.helpers,
+                                           .purpose = PURPOSE_CONTROL | (role == BY_ROLE_CLIENT ? keys.purpose : 0),
                                            .encryption = by_encryption_of(peers->job->settings.encrypt),
                                            .identity = peers->job->identity,
                                            .expected = expected_root(peers->job, role),
@@ -188,7 +188,10 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                       .context = peer};
   (void)!by_socket_set_nodelay(fd);
   (void)!by_socket_set_vigilant(fd, peers->job->settings.silence);
-  if (by_stream_create(&options, &peer->stream) != BANYAN_OK) {
+  by_job_keys_use(&keys, role == BY_ROLE_SERVER, &handshake);
+  enum banyan_status status = by_stream_create(&options, &peer->stream);
+  explicit_bzero(&keys, sizeof keys);
+  if (status != BANYAN_OK) {
     by_warn("control", "a connection was dropped: %s", banyan_error_text());
     free(peer);
     return NULL;
@@ -211,9 +214,8 @@ void by_control_peer_destroy(struct by_control_peer *peer) {
 }
 
 enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job,
-                                         const struct by_job_keys *keys, const struct by_control_peer_events *events,
-                                         uint32_t processes) {
-  *peers = (struct by_control_peers){.job = job, .events = *events, .keys = *keys};
+                                         const struct by_control_peer_events *events, uint32_t processes) {
+  *peers = (struct by_control_peers){.job = job, .events = *events};
   by_admission_init(&peers->admission, UNAUTHENTICATED + job->size);
   by_timer_init(&peers->silence, silence_over, peers);
   return by_control_peers_make_room(peers, 0, processes);
@@ -233,7 +235,6 @@ void by_control_peers_fini(struct by_control_peers *peers) {
   by_repeats_flush(&peers->rejected, "control", INFINITY);
   free(peers->of_process);
   free(peers->states);
-  explicit_bzero(&peers->keys, sizeof peers->keys);
 }
 
 /* ---- sending */

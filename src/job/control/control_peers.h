@@ -102,7 +102,6 @@ struct by_control_peer_events {
 struct by_control_peers {
   struct by_job *job;
   struct by_control_peer_events events;
-  struct by_job_keys keys;
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
   struct by_admission admission;       /* rank 0: connections whose peers have not authenticated, */
@@ -119,7 +118,6 @@ struct by_control_peers {
 
 /* For so many processes. Whatever the status, by_control_peers_fini is to be called. */
 BANYAN_CHECK enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job,
-                                                      const struct by_job_keys *keys,
                                                       const struct by_control_peer_events *events, uint32_t processes);
 void by_control_peers_fini(struct by_control_peers *peers);
 /* Closes all connections. */

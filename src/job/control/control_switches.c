@@ -9,6 +9,7 @@
 #include "address.h"
 #include "cluster_message.h"
 #include "hop_key.h"
+#include "key_ring.h"
 #include "log.h"
 #include "membership.h"
 #include "opening.h"
@@ -216,13 +217,10 @@ static void want_all(struct by_control_switch *at) {
       if (tree->parts[s].asked == at) want(tree, s);
 }
 
-/* Of all memberships of a job, whose key they share. */
+/* The same for all memberships of a job. */
 static enum banyan_status print_family(const struct by_job *job, char out[BY_RESERVATION_FAMILY + 1]) {
-  static const char what[] = "switches";
-  struct by_fingerprint hash;
-  const char *key = job->settings.key;
-  const struct by_hashed parts[] = {{what, sizeof what - 1}, {key, strlen(key)}};
-  BY_TRY(by_membership_digest(parts, 2, &hash));
+  struct by_key hash;
+  BY_TRY(by_key_hash(by_key_ring_job(job->keys), "switches", &hash));
   for (int i = 0; i < BY_RESERVATION_FAMILY; i++) out[i] = "0123456789abcdef"[hash.bytes[i] & 15];
   out[BY_RESERVATION_FAMILY] = '\0';
   return BANYAN_OK;
@@ -239,7 +237,7 @@ static enum banyan_status open_client(struct by_control_switch *at, const struct
                                              .key = secret ? &key : NULL,
                                              .encryption = by_encryption_of(job->settings.encrypt),
                                              .identity = job->identity,
-                                             .family = job->membership && job->settings.key ? family : NULL,
+                                             .family = job->membership ? family : NULL,
                                              .granted = granted,
                                              .lost = lost,
                                              .context = at};

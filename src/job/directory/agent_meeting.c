@@ -32,14 +32,10 @@ struct by_meeting_client {
 };
 
 /* The same for all processes of the job, and none without its key makes it up. */
-static enum banyan_status name_job(const char *key, char *out) {
-  char text[4096];
-  struct by_key digest = {0};
-  int length = snprintf(text, sizeof text, "a job whose processes meet\n%s", key);
-  if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's key is too long");
-  enum banyan_status status = by_key_derive(text, &digest);
-  for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", digest.bytes[i]);
-  explicit_bzero(text, sizeof text);
+static enum banyan_status name_job(const struct by_key *key, char *out) {
+  struct by_key name = {{0}};
+  enum banyan_status status = by_key_hash(key, "a job whose processes meet", &name);
+  for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", name.bytes[i]);
   return status;
 }
 
@@ -64,15 +60,15 @@ static enum banyan_status introduce(struct by_meeting_client *client) {
   return send_meet(client, client->member);
 }
 
-static enum banyan_status begin(struct by_meeting_client *client, const char *key) {
+static enum banyan_status begin(struct by_meeting_client *client, const struct by_key *key) {
   if (!client->received || !client->agent)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   BY_TRY(name_job(key, client->job));
   return introduce(client);
 }
 
-enum banyan_status by_meeting_client_create(const char *agent, const char *key, const char *handle, uint32_t founders,
-                                            struct by_meeting_client **out) {
+enum banyan_status by_meeting_client_create(const char *agent, const struct by_key *key, const char *handle,
+                                            uint32_t founders, struct by_meeting_client **out) {
   struct by_meeting_client *client = calloc(1, sizeof *client);
   if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   *client = (struct by_meeting_client){.fd = -1,

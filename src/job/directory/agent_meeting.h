@@ -7,12 +7,14 @@
 
 #include "directory_client.h"
 
+struct by_key;
 struct by_meeting_client;
 
-/* `agent`: the path of its socket; borrowed. `key`: the job's secret, which names the job. `founders`: how many form
- * the first membership. BANYAN_ERR_CONNECT: there is no agent; BANYAN_ERR_NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_meeting_client_create(const char *agent, const char *key, const char *handle,
-                                                         uint32_t founders, struct by_meeting_client **out);
+/* `agent`: the path of its socket; borrowed. `key`: that of what belongs to the job, which names it. `founders`: how
+ * many form the first membership. BANYAN_ERR_CONNECT: there is no agent; BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_meeting_client_create(const char *agent, const struct by_key *key,
+                                                         const char *handle, uint32_t founders,
+                                                         struct by_meeting_client **out);
 /* NULL is allowed. */
 void by_meeting_client_destroy(struct by_meeting_client *client);
 /* Blocks until a list has come, for at most `timeout` seconds. BANYAN_ERR_TIMEOUT; BANYAN_ERR_PEER_DEAD: the agent has

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "key_ring.h"
 #include "member_service_object.h"
 
 /* ---- from the program's threads to the service's */
@@ -223,7 +224,7 @@ static enum banyan_status do_take(struct by_member_service *service, void *argum
     if (by_fingerprint_equal(fingerprint, &service->machines.self))
       taken->handles[i] = *service->options.self;
     else if (handle)
-      BY_TRY(by_handle_parse(&service->keys.own, handle, taken->arena, &taken->handles[i]));
+      BY_TRY(by_handle_parse(by_key_ring_job(service->keys), handle, taken->arena, &taken->handles[i]));
   }
   if (!taken->handles[0].member.host)
     return by_fail(BANYAN_ERR_CONNECT, "the first member of \"%s\" is not known here", newest->name);

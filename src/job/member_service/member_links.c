@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "descriptor.h"
+#include "key_ring.h"
 #include "log.h"
 #include "socket.h"
 #include "stream.h"
@@ -60,7 +61,7 @@ struct link {
 
 struct by_member_links {
   struct by_member_links_options options;
-  struct by_job_keys keys;
+  struct by_key_ring *keys; /* held */
   struct by_acceptor *acceptor;
   struct by_admission admission;
   struct by_repeats rejected;
@@ -120,7 +121,7 @@ static enum banyan_status learn(struct by_member_links *links, const char *handl
   struct peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   by_arena_init(&peer->arena);
-  enum banyan_status status = by_handle_parse(&links->keys.own, handle, &peer->arena, &peer->handle);
+  enum banyan_status status = by_handle_parse(by_key_ring_job(links->keys), handle, &peer->arena, &peer->handle);
   peer->text = status == BANYAN_OK ? by_arena_string(&peer->arena, handle) : NULL;
   if (status == BANYAN_OK && !peer->text) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   struct peer *known = status == BANYAN_OK ? find(links, &peer->handle.fingerprint) : NULL;
@@ -231,7 +232,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
   enum banyan_status status = by_member_hello_read(hello, length, &scratch, &read);
   if (status == BANYAN_OK && purpose != PURPOSE_MEMBER)
     status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
-  if (status == BANYAN_OK) status = by_handle_parse(&links->keys.own, read.handle, &scratch, &claimed);
+  if (status == BANYAN_OK) status = by_handle_parse(by_key_ring_job(links->keys), read.handle, &scratch, &claimed);
   bool wrong = status == BANYAN_OK && is_another(link, &claimed.fingerprint, &read.to);
   if (status == BANYAN_OK && !wrong) status = learn(links, read.handle, true, &peer);
   by_arena_fini(&scratch);
@@ -319,6 +320,7 @@ static uint8_t *make_hello(const struct by_member_links *links, const struct pee
 static enum banyan_status make_link(struct by_member_links *links, int fd, const struct by_address *connecting,
                                     struct peer *peer) {
   struct link *link = calloc(1, sizeof *link);
+  struct by_job_keys keys;
   size_t length = 0;
   uint8_t *hello = link ? make_hello(links, peer, &length) : NULL;
   if (!hello) {
@@ -329,7 +331,6 @@ static enum banyan_status make_link(struct by_member_links *links, int fd, const
   *link = (struct link){.links = links, .peer = peer, .dialed = connecting, .hello = hello};
   struct by_handshake_options handshake = {.role = connecting ? BY_ROLE_CLIENT : BY_ROLE_SERVER,
                                            .purpose = PURPOSE_MEMBER,
-                                           .key = &links->keys.own,
                                            .encryption = links->options.encryption,
                                            .identity = links->options.identity,
                                            .expected = peer ? &peer->handle.fingerprint : NULL,
@@ -350,7 +351,10 @@ static enum banyan_status make_link(struct by_member_links *links, int fd, const
                                       .context = link};
   (void)!by_socket_set_nodelay(fd);
   (void)!by_socket_set_vigilant(fd, links->options.silence);
+  by_key_ring_get(links->keys, &keys);
+  by_job_keys_use(&keys, false, &handshake);
   enum banyan_status status = by_stream_create(&options, &link->stream);
+  explicit_bzero(&keys, sizeof keys);
   if (status != BANYAN_OK) {
     free(hello);
     free(link);
@@ -470,7 +474,7 @@ enum banyan_status by_member_links_create(const struct by_member_links_options *
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
   }
   links->options = *options;
-  links->keys = *options->keys;
+  links->keys = by_key_ring_hold(options->keys);
   by_admission_init(&links->admission, UNAUTHENTICATED);
   by_timer_init(&links->idle, close_idle, links);
   enum banyan_status status = by_acceptor_create(options->loop, options->listener, accepted, links, &links->acceptor);
@@ -494,6 +498,6 @@ void by_member_links_destroy(struct by_member_links *links) {
       free_peer(peer);
     }
   by_loop_cancel_timer(&links->idle);
-  explicit_bzero(&links->keys, sizeof links->keys);
+  by_key_ring_destroy(links->keys);
   free(links);
 }

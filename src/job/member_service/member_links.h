@@ -28,8 +28,8 @@ struct by_member_links_events {
 
 struct by_member_links_options {
   struct by_loop *loop;
-  const struct by_job_keys *keys; /* copied */
-  const struct by_handle *self;   /* borrowed, as its text */
+  struct by_key_ring *keys;     /* held */
+  const struct by_handle *self; /* borrowed, as its text */
   const char *handle;
   enum by_encryption encryption;
   struct by_process_identity *identity; /* borrowed */

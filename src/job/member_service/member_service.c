@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "descriptor.h"
+#include "key_ring.h"
 #include "log.h"
 
 enum { INTERRUPT_MS = 300, INTERRUPTS_MOST = 20 };
@@ -340,7 +341,7 @@ static enum banyan_status begin_once(struct by_member_service *service) {
   if (!service->links) {
     struct by_member_links_options options = {
         .loop = service->loop,
-        .keys = &service->keys,
+        .keys = service->keys,
         .self = service->options.self,
         .handle = service->options.handle,
         .encryption = service->options.encryption,
@@ -373,7 +374,7 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   }
   pthread_condattr_t attributes;
   service->options = *options;
-  service->keys = *options->keys;
+  service->keys = by_key_ring_hold(options->keys);
   service->listener = options->listener;
   atomic_store(&service->holders, 1);
   pthread_mutex_init(&service->beginning, NULL);
@@ -417,7 +418,7 @@ void by_member_service_release(struct by_member_service *service) {
   pthread_mutex_destroy(&service->beginning);
   pthread_mutex_destroy(&service->lock);
   pthread_cond_destroy(&service->changed);
-  explicit_bzero(&service->keys, sizeof service->keys);
+  by_key_ring_destroy(service->keys);
   free(service);
 }
 

@@ -12,8 +12,8 @@
 struct by_member_service;
 
 struct by_member_service_options {
-  const struct by_job_keys *keys; /* copied */
-  const struct by_handle *self;   /* borrowed until the service is closed, as its text */
+  struct by_key_ring *keys;     /* held */
+  const struct by_handle *self; /* borrowed until the service is closed, as its text */
   const char *handle;
   enum by_encryption encryption;
   struct by_process_identity *identity; /* the same */

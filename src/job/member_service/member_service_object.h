@@ -18,7 +18,7 @@ enum { BY_SERVICE_TEXT = 1024 };
 struct by_member_service {
   atomic_uint holders;
   struct by_member_service_options options;
-  struct by_job_keys keys;
+  struct by_key_ring *keys; /* held */
   pthread_t thread;
   pthread_mutex_t beginning; /* of the next one, and of making `links`: several threads may be the first */
   bool runs;

@@ -45,6 +45,7 @@ struct by_job {
       role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
   struct by_process_identity *identity; /* with which it encrypts; held. NULL: it does not */
+  struct by_key_ring *keys;             /* held; NULL: a job of one process */
   struct by_membership *formed;         /* what was formed: owned; NULL: nothing, */
   uint64_t membership;                  /* and its number, 0 then */
   uint64_t memberships;                 /* in a row up to this one; 0: not known, or none. Under lock */

@@ -1,5 +1,6 @@
 /* `banyan keys`: a cluster's own authority, and the certificates it signs. */
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,14 @@
 #include "job_key.h"
 #include "text.h"
 
-enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
+enum {
+  DAYS_OF_AUTHORITY = 3650,
+  DAYS_OF_CERTIFICATE = 365,
+  MOST_DAYS = 36500,
+  MOST_OVERLAP = 1000000,
+  HOUR = 60 * 60,
+  DAY = 24 * HOUR
+};
 
 /* What `banyan keys show` prints: the files in a folder of keys, until when they hold, and what is wrong with them. */
 
@@ -125,7 +133,7 @@ static void show_revoked(struct list *list) {
 struct keys_options {
   const char *folder;
   struct by_words addresses;
-  long days, within; /* -1: not given */
+  long days, within, overlap; /* -1: not given */
   bool force;
 };
 
@@ -139,13 +147,16 @@ static const struct by_option options[] = {
            "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid "
            "longer than its authority"),
     BY_INT("within", 0, within, "N", 0, MOST_DAYS, "with renew: renew what expires within N days; default 30"),
+    BY_INT("overlap", 0, overlap, "SECONDS", 1, MOST_OVERLAP,
+           "with rotate: how long the old key is accepted; default: 3600"),
     BY_FLAG("force", 'f', force, "with init, make and job: replace existing files"),
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan keys",
-    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME | job [FILE]",
+    .usage =
+        "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME | job [FILE] | rotate FILE",
     .about = "Creates the certificates with which manager, agents and jobs of a cluster\n"
              "authenticate each other. Peers without a certificate get no answer.\n"
              "Also generates the key that the processes of one job share.\n"
@@ -166,6 +177,9 @@ static const struct by_command command = {
              "  job     generate a key for a job, in a new file that only its owner can read, or\n"
              "          on standard output: BANYAN_KEY_FILE names the file on every host.\n"
              "          `banyan run` does this by itself\n"
+             "  rotate  replace the key in a job's file, also while the job runs: its processes\n"
+             "          read it with their next connection. Copy the file to hosts that have\n"
+             "          one of their own before the old key ends (--overlap)\n"
              "\n"
              "Manager and agents notice changed files within 10 s, and at once on SIGHUP.\n"
              "\n"
@@ -177,7 +191,7 @@ static const struct by_command command = {
     .options = options,
     .least_operands = 1,
     .most_operands = 3,
-    .missing = "name an action: init, make, show, renew, revoke or job",
+    .missing = "name an action: init, make, show, renew, revoke, job or rotate",
 };
 
 static long days_of(const struct keys_options *asked, long usual) {
@@ -380,6 +394,43 @@ static enum banyan_status make_job_key(const struct keys_options *asked, char **
   return status;
 }
 
+/* The file stays its owner's: a rank that could not read it any more would keep the old key. */
+static enum banyan_status check_owner(const char *path) {
+  struct stat file;
+  if (stat(path, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", path);
+  if (file.st_uid == geteuid()) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "user %u owns %s: run this as that user", (unsigned)file.st_uid, path);
+}
+
+static enum banyan_status write_rotated(const char *path, const char *key, int64_t now, int64_t until) {
+  char next[BY_JOB_KEY_MOST];
+  struct by_text text;
+  by_text_init(&text);
+  BY_TRY(by_job_key_rotate(key, now, until, next));
+  by_text_add(&text, "%s\n", next);
+  enum banyan_status status = by_key_file_write(path, &text, 0600, true);
+  explicit_bzero(next, sizeof next);
+  by_certificate_wipe(&text);
+  return status;
+}
+
+static enum banyan_status rotate_job_key(const struct keys_options *asked, char **operands) {
+  char key[BY_JOB_KEY_MOST], path[PATH_MAX], end[32];
+  int64_t now = time(NULL), until = now + (asked->overlap > 0 ? asked->overlap : HOUR);
+  struct tm tm;
+  time_t at = (time_t)until;
+  if (!realpath(operands[0], path)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", operands[0]);
+  BY_TRY(check_owner(path));
+  BY_TRY(by_job_key_read(path, key));
+  enum banyan_status status = write_rotated(path, key, now, until);
+  explicit_bzero(key, sizeof key);
+  if (status != BANYAN_OK) return by_fail_within(status, "key file %s", operands[0]);
+  if (!gmtime_r(&at, &tm) || !strftime(end, sizeof end, "%Y-%m-%d %H:%M:%S", &tm)) strcpy(end, "?");
+  printf("%s: a new key; the old one is accepted until %s UTC. Copy the file to hosts with one of their own by then\n",
+         operands[0], end);
+  return BANYAN_OK;
+}
+
 static const struct action {
   const char *name;
   enum banyan_status (*run)(const struct keys_options *asked, char **operands);
@@ -393,6 +444,7 @@ static const struct action {
     {"renew", renew, 0, 0, "days within", NULL},
     {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
     {"job", make_job_key, 0, 1, "force", NULL},
+    {"rotate", rotate_job_key, 1, 1, "overlap", "rotate wants the job's key file"},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
@@ -401,7 +453,7 @@ static int unknown_action(const char *name) {
   const char *names[ACTIONS];
   for (int i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
   const char *near = by_suggest(name, names, ACTIONS);
-  return by_options_misuse(&command, "\"%s\" is not one of init, make, show, renew, revoke and job%s%s%s", name,
+  return by_options_misuse(&command, "\"%s\" is not one of init, make, show, renew, revoke, job and rotate%s%s%s", name,
                            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -410,11 +462,12 @@ static const char *stray_option(const struct action *action, const struct keys_o
   if (asked->addresses.count && !strstr(action->takes, "address")) return "address";
   if (asked->days >= 0 && !strstr(action->takes, "days")) return "days";
   if (asked->within >= 0 && !strstr(action->takes, "within")) return "within";
+  if (asked->overlap >= 0 && !strstr(action->takes, "overlap")) return "overlap";
   return asked->force && !strstr(action->takes, "force") ? "force" : NULL;
 }
 
 int by_cli_keys(int argc, char **argv) {
-  struct keys_options asked = {.days = -1, .within = -1};
+  struct keys_options asked = {.days = -1, .within = -1, .overlap = -1};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;

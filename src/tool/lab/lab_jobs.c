@@ -290,6 +290,7 @@ static enum banyan_status launch(const struct job *job, int *exit_code) {
   launched.beside = job->beside;
   launched.command = job->command;
   launched.environment = environment.items;
+  launched.key_file = environment.key_file;
   launched.output = by_output_choose(options->output, job->command, options->json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX);
   launched.labels = (const char *const *)job->labels;
   launched.interface = job->jobs->built->ipv6 ? BY_LAB_SUBNET6 : BY_LAB_SUBNET;

@@ -14,6 +14,7 @@
 #include "elastic_job.h"
 #include "handshake.h"
 #include "launch_io.h"
+#include "launch_key.h"
 #include "process.h"
 #include "text.h"
 
@@ -41,6 +42,7 @@ struct launcher {
   struct by_launch_link *links;
   size_t n_links;
   struct by_elastic *elastic; /* of a job whose processes may come and go; NULL: they may not */
+  struct by_launch_key key;   /* of a job with a key file */
   uint64_t elastic_next;      /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
   struct pollfd *polled;
@@ -166,10 +168,25 @@ static void copy_variable(struct by_job_environment *environment, const char *te
     by_job_environment_copy(environment, text);
 }
 
+static void send_key(struct launcher *l, struct by_launch_link *link) {
+  char key[BY_JOB_KEY_MOST];
+  if (!link->started || link->from_fd < 0) return;
+  if (by_launch_key_get(&l->key, link->host->beside, key)) by_pipe_frame(&link->to, BY_LAUNCH_KEY, 0, key, strlen(key));
+  explicit_bzero(key, sizeof key);
+}
+
+static void look_at_key(struct launcher *l) {
+  if (!by_launch_key_look(&l->key)) return;
+  for (size_t i = 0; i < l->n_links; i++) send_key(l, &l->links[i]);
+  by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
+}
+
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  char directory[PATH_BYTES], trees[16];
+  char directory[PATH_BYTES], trees[16], key[BY_JOB_KEY_MOST];
   struct by_job_environment environment = {0};
   for (char *const *e = l->job->environment; *e; e++) copy_variable(&environment, *e, link->host->beside);
+  if (by_launch_key_get(&l->key, link->host->beside, key)) by_job_environment_set(&environment, "BANYAN_KEY", key);
+  explicit_bzero(key, sizeof key);
   by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
   by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
   /* Hosts that are this machine share its cores, so they count on. */
@@ -409,6 +426,7 @@ static size_t fill_polled(struct launcher *l) {
 
 static int milliseconds_left(const struct launcher *l) {
   uint64_t until = MIN(l->deadline, l->state < ENDING ? l->job_end : UINT64_MAX);
+  until = MIN(until, l->key.look_at);
   if (is_supervised(l)) until = MIN(until, l->elastic_next);
   if (until == UINT64_MAX) return -1;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -431,6 +449,7 @@ static void serve(struct launcher *l) {
   while (l->polled[0].revents && read(l->signals, &info, sizeof info) == sizeof info)
     take_signal(l, (int)info.ssi_signo);
   check_output(l);
+  look_at_key(l);
   pass_deadline(l);
   if (is_supervised(l) && l->state == RUNNING) l->elastic_next = by_elastic_tick(l->elastic);
 }
@@ -528,6 +547,7 @@ static void fini(struct launcher *l) {
   by_text_fini(&l->root);
   by_output_fini(&l->output);
   by_elastic_destroy(l->elastic);
+  by_launch_key_fini(&l->key);
   close(l->signals);
 }
 
@@ -542,6 +562,8 @@ int by_launch(const struct by_job *job) {
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   l.signals = by_signal_descriptor(signals);
+  if (by_launch_key_init(&l.key, job->key_file) != BANYAN_OK)
+    by_output_print(&l.output, "%s: the key stays as it is: %s", job->title, banyan_error_text());
   if (job->elastic) begin_elastic(&l);
   open_links(&l);
   by_pipe_init(&ask, -1, 0);

@@ -78,6 +78,7 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts);
 struct by_job_environment {
   char **items; /* "NAME=value"; ends with NULL */
   size_t count;
+  char *key_file; /* from which the key is; NULL: it was generated */
 };
 
 /* Also makes the key. After an error, too, fini is to be called. */
@@ -126,6 +127,7 @@ struct by_job {
   int beside;               /* helpers and servers, on hosts behind those of the ranks */
   char *const *command;     /* ends with NULL */
   char *const *environment; /* "NAME=value" for every rank; ends with NULL */
+  const char *key_file;     /* whose key ranks get, also one that takes its place; NULL: none */
   enum by_output_mode output;
   const char *const *labels; /* what stands before a rank's lines in place of its number; NULL: the number */
   bool pin;

@@ -51,6 +51,8 @@ enum by_launch_frame_type {
   BY_LAUNCH_MESSAGE, /* number: rank, or to a host UINT32_MAX: every rank there; payload: see directory_message.h */
   /* from a host */
   BY_LAUNCH_LEAVING, /* it is about to be taken away. payload: why */
+  /* to a host, once it has started ranks */
+  BY_LAUNCH_KEY, /* payload: the text of a key in place of the one that they have */
   BY_LAUNCH_TYPES
 };
 

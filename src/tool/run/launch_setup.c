@@ -228,13 +228,15 @@ static bool is_variable(const char *text, const char *name) {
 
 /* Hosts get the key itself, and pass it on to ranks without showing it. */
 static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
-  char key[BY_JOB_KEY_TEXT];
+  char key[BY_JOB_KEY_MOST];
   const char *value = strchr(text, '=');
   value = value ? value + 1 : getenv(text);
   if (!value || !*value) return BANYAN_OK;
   BY_TRY(by_job_key_read(value, key));
   by_job_environment_set(environment, "BANYAN_KEY", key);
   explicit_bzero(key, sizeof key);
+  free(environment->key_file);
+  environment->key_file = by_cli_print("%s", value);
   return BANYAN_OK;
 }
 
@@ -275,6 +277,7 @@ void by_job_environment_fini(struct by_job_environment *environment) {
     free(environment->items[i]);
   }
   free(environment->items);
+  free(environment->key_file);
 }
 
 enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here) {

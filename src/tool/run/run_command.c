@@ -303,6 +303,7 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
   job->labels = (const char *const *)labels;
   job->command = operands->items;
   job->environment = environment.items;
+  job->key_file = environment.key_file;
   job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
   if (!job->remote) job->remote = self;
   int exit_code = by_launch(job);

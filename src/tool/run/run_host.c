@@ -310,6 +310,18 @@ static enum banyan_status keep_key(const struct by_host_job *job) {
   return status;
 }
 
+/* Ranks find it under the same descriptor. */
+static enum banyan_status replace_key(const struct by_launch_frame *frame) {
+  int fd = -1;
+  if (key_fd < 0) return by_fail(BANYAN_ERR_PROTOCOL, "received a key before the ranks");
+  enum banyan_status status = by_job_key_share(frame->payload, &fd);
+  explicit_bzero((char *)(uintptr_t)frame->payload, frame->length);
+  BY_TRY(status);
+  if (dup3(fd, key_fd, O_CLOEXEC) < 0) status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot pass on the new key");
+  by_close(fd);
+  return status;
+}
+
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
@@ -341,6 +353,7 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
     return BANYAN_OK;
   case BY_LAUNCH_ELASTIC: return become_elastic(host, frame);
   case BY_LAUNCH_RESTART: return restart(host, frame);
+  case BY_LAUNCH_KEY: return replace_key(frame);
   case BY_LAUNCH_MESSAGE:
     if (host->directory && frame->number == UINT32_MAX)
       by_host_directory_send_all(host->directory, frame->payload, frame->length);

@@ -1,0 +1,144 @@
+#include "key_ring.h"
+
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "log.h"
+
+/* By what is seen that a file is another one. */
+struct state {
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  struct timespec changed;
+};
+
+struct by_key_ring {
+  struct by_key job; /* as in the keys; it stays */
+  struct by_job_keys keys;
+  char text[BY_JOB_KEY_MOST];
+  bool helps;
+  char *path; /* NULL: it does not change */
+  struct state seen;
+  pthread_mutex_t lock; /* of all above but the job */
+  _Atomic uint32_t holders;
+};
+
+/* A path that leads nowhere now looks like an empty state. */
+static struct state look(const char *path) {
+  struct stat file;
+  if (stat(path, &file) != 0) return (struct state){0};
+  return (struct state){file.st_dev, file.st_ino, file.st_size, file.st_ctim};
+}
+
+static bool is_same(const struct state *a, const struct state *b) {
+  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+         a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+enum banyan_status by_key_ring_create(const char *text, const char *path, bool helps, struct by_key_ring **out) {
+  struct by_key_ring *ring =
+      mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* pages of its own */
+  if (ring == MAP_FAILED) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
+  if (madvise(ring, sizeof *ring, MADV_DONTDUMP) != 0) by_debug("net", "core dumps contain the job's key");
+  pthread_mutex_init(&ring->lock, NULL);
+  ring->holders = 1;
+  ring->helps = helps;
+  ring->path = path ? strdup(path) : NULL;
+  enum banyan_status status = path && !ring->path
+                                  ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys")
+                                  : by_job_keys_derive(text, helps, &ring->keys); /* which bounds the text */
+  if (status != BANYAN_OK) {
+    by_key_ring_destroy(ring);
+    return status;
+  }
+  ring->job = ring->keys.job;
+  strcpy(ring->text, text);
+  if (path) ring->seen = look(path);
+  *out = ring;
+  return BANYAN_OK;
+}
+
+struct by_key_ring *by_key_ring_hold(struct by_key_ring *ring) {
+  if (ring) ring->holders++;
+  return ring;
+}
+
+void by_key_ring_destroy(struct by_key_ring *ring) {
+  if (!ring || --ring->holders) return;
+  free(ring->path);
+  pthread_mutex_destroy(&ring->lock);
+  OPENSSL_cleanse(ring, sizeof *ring);
+  munmap(ring, sizeof *ring);
+}
+
+static enum banyan_status read_again(struct by_key_ring *ring, char *text, struct by_job_keys *keys) {
+  BY_TRY(by_job_key_read(ring->path, text));
+  BY_TRY(by_job_keys_derive(text, ring->helps, keys));
+  if (CRYPTO_memcmp(&keys->job, &ring->job, sizeof keys->job) == 0) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH,
+                 "key file %s: this key does not take the place of the job's: replace it by `banyan "
+                 "keys rotate`, which makes one from the other",
+                 ring->path);
+}
+
+/* A file that changes while it is read is read again next time: its state was taken before. */
+static void follow(struct by_key_ring *ring) {
+  struct by_job_keys keys = {.purpose = 0};
+  char text[BY_JOB_KEY_MOST];
+  struct state now = look(ring->path);
+  if (is_same(&now, &ring->seen) || !now.inode) return;
+  ring->seen = now;
+  if (read_again(ring, text, &keys) == BANYAN_OK) {
+    if (strcmp(text, ring->text) != 0) by_info("net", "the job's key has been replaced by that of %s", ring->path);
+    ring->keys = keys;
+    strcpy(ring->text, text);
+  } else
+    by_warn("net", "the job's key stays as it was: %s", banyan_error_text());
+  OPENSSL_cleanse(&keys, sizeof keys);
+  OPENSSL_cleanse(text, sizeof text);
+}
+
+void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
+  pthread_mutex_lock(&ring->lock);
+  if (ring->path) follow(ring);
+  if (ring->keys.until && ring->keys.until <= time(NULL)) {
+    OPENSSL_cleanse(&ring->keys.old_own, sizeof ring->keys.old_own);
+    OPENSSL_cleanse(&ring->keys.old_helpers, sizeof ring->keys.old_helpers);
+    ring->keys.until = 0;
+  }
+  *out = ring->keys;
+  pthread_mutex_unlock(&ring->lock);
+}
+
+void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_handshake_options *handshake) {
+  handshake->key = &keys->own;
+  handshake->old_key = keys->until ? &keys->old_own : NULL;
+  handshake->helper_key = helpers ? &keys->helpers : NULL;
+  handshake->old_helper_key = helpers && keys->until ? &keys->old_helpers : NULL;
+}
+
+const struct by_key *by_key_ring_job(const struct by_key_ring *ring) {
+  return &ring->job;
+}
+
+void by_key_ring_text(struct by_key_ring *ring, char *out) {
+  pthread_mutex_lock(&ring->lock);
+  if (ring->path) follow(ring);
+  strcpy(out, ring->text);
+  pthread_mutex_unlock(&ring->lock);
+}
+
+enum banyan_status by_key_ring_helper_text(struct by_key_ring *ring, char *out) {
+  char text[BY_JOB_KEY_MOST];
+  by_key_ring_text(ring, text);
+  enum banyan_status status = by_key_for_helpers(text, out);
+  OPENSSL_cleanse(text, sizeof text);
+  return status;
+}

@@ -1,0 +1,41 @@
+#include "launch_key.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "key_ring.h"
+
+static const uint64_t look_pause = BY_SECOND;
+
+enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path) {
+  *key = (struct by_launch_key){.look_at = UINT64_MAX};
+  if (!path) return BANYAN_OK;
+  BY_TRY(by_job_key_read(path, key->text));
+  BY_TRY(by_key_ring_create(key->text, path, false, &key->ring));
+  key->look_at = 0;
+  return BANYAN_OK;
+}
+
+void by_launch_key_fini(struct by_launch_key *key) {
+  by_key_ring_destroy(key->ring);
+  explicit_bzero(key, sizeof *key);
+}
+
+bool by_launch_key_look(struct by_launch_key *key) {
+  char text[BY_JOB_KEY_MOST];
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (now < key->look_at) return false;
+  key->look_at = now + look_pause;
+  by_key_ring_text(key->ring, text);
+  bool changed = strcmp(text, key->text) != 0;
+  strcpy(key->text, text);
+  explicit_bzero(text, sizeof text);
+  return changed;
+}
+
+bool by_launch_key_get(const struct by_launch_key *key, bool beside, char *out) {
+  if (!key->ring) return false;
+  if (beside) return by_key_for_helpers(key->text, out) == BANYAN_OK;
+  strcpy(out, key->text);
+  return true;
+}

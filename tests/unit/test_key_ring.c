@@ -1,0 +1,114 @@
+/* The keys that a process has now: what it takes from a file that was replaced, and until when the one before counts.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "job_keys.h"
+#include "key_ring.h"
+
+static char path[] = "/tmp/banyan-key-ring-XXXXXX";
+
+/* As `banyan keys rotate` does. */
+static void replace(const char *text) {
+  char made[sizeof path + 4];
+  snprintf(made, sizeof made, "%s.new", path);
+  int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+  close(fd);
+  assert_int_equal(rename(made, path), 0);
+}
+
+static void derive(const char *text, struct by_job_keys *out) {
+  assert_ok(by_job_keys_derive(text, false, out));
+}
+
+static void test_replaced_file(void **state) {
+  (void)state;
+  struct by_key_ring *ring;
+  struct by_job_keys keys, first;
+  char next[BY_JOB_KEY_MOST], last[BY_JOB_KEY_MOST], helper[BY_HELPER_KEY_TEXT], expected[BY_HELPER_KEY_TEXT];
+  int64_t now = time(NULL);
+  derive(JOB_KEY, &first);
+  replace(JOB_KEY "\n");
+  assert_ok(by_key_ring_create(JOB_KEY, path, false, &ring));
+  by_key_ring_get(ring, &keys);
+  assert_memory_equal(&keys, &first, sizeof keys);
+  assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
+  replace(next);
+  by_key_ring_get(ring, &keys);
+  assert_memory_not_equal(&keys.own, &first.own, sizeof keys.own);
+  assert_memory_equal(&keys.old_own, &first.own, sizeof keys.own);
+  assert_memory_equal(&keys.old_helpers, &first.helpers, sizeof keys.own);
+  assert_int_equal(keys.until, now + 3600);
+  assert_memory_equal(by_key_ring_job(ring), &first.job, sizeof first.job);
+  assert_ok(by_key_ring_helper_text(ring, helper));
+  assert_ok(by_key_for_helpers(next, expected));
+  assert_string_equal(helper, expected);
+  /* One whose time was over when it was replaced. */
+  assert_ok(by_job_key_rotate(next, now + 3600, now - 1, last));
+  replace(last);
+  by_key_ring_get(ring, &keys);
+  struct by_handshake_options options = {.role = BY_ROLE_SERVER};
+  by_job_keys_use(&keys, true, &options);
+  assert_null(options.old_key);
+  assert_null(options.old_helper_key);
+  static const struct by_key none;
+  assert_memory_equal(&keys.old_own, &none, sizeof none);
+  by_key_ring_destroy(ring);
+  unlink(path);
+}
+
+/* Whatever else is there in the place of the file, the process keeps what it has. */
+static void test_other_files(void **state) {
+  (void)state;
+  struct by_key_ring *ring;
+  struct by_job_keys keys, first;
+  derive(JOB_KEY, &first);
+  replace(JOB_KEY);
+  assert_ok(by_key_ring_create(JOB_KEY, path, false, &ring));
+  static const char *const others[] = {"", "garbage", OTHER_JOB_KEY, "banyan_key_5a"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    replace(others[i]);
+    by_key_ring_get(ring, &keys);
+    assert_memory_equal(&keys, &first, sizeof keys);
+  }
+  unlink(path);
+  by_key_ring_get(ring, &keys);
+  assert_memory_equal(&keys, &first, sizeof keys);
+  by_key_ring_destroy(ring);
+}
+
+/* The memory of the keys has the flag "dd" (do not dump). */
+static void test_core_dumps(void **state) {
+  (void)state;
+  struct by_key_ring *ring;
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &ring));
+  uintptr_t at = (uintptr_t)ring, from, to;
+  char line[512];
+  bool inside = false, excluded = false;
+  FILE *maps = fopen("/proc/self/smaps", "re");
+  assert_non_null(maps);
+  while (fgets(line, sizeof line, maps)) {
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) inside = from <= at && at < to;
+    if (inside && !strncmp(line, "VmFlags:", 8)) excluded = strstr(line, " dd") != NULL;
+  }
+  fclose(maps);
+  assert_true(excluded);
+  by_key_ring_destroy(ring);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_other_files),
+                                     cmocka_unit_test(test_core_dumps)};
+  int fd = mkstemp(path);
+  if (fd < 0) return 1;
+  close(fd);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
