@@ -148,21 +148,34 @@ static inline uint64_t by_sip_end(struct by_sip s, uint64_t last) {
 
 /* ---- the MAC */
 
-/* Of a header, without its `mac`, and the payload, which ends at `end` or before and has as many lines as the header
- * states. */
-static inline uint64_t by_fragment_mac_of(const struct by_hop_key *key, const struct by_fragment *header,
-                                          const uint64_t *payload, const void *end) {
+/* Of what SipHash is computed from only through it: parts of the header, and the payload, which ends at `end` or before
+ * and has as many lines as the header states. */
+static inline uint64_t by_mac_hash(const struct by_hop_key *key, const struct by_fragment *header,
+                                   const uint64_t *payload, const void *end) {
   const uint64_t *w = (const uint64_t *)(const void *)header;
   const uint64_t *k = key->hash;
   uint64_t job = (uint64_t)header->key << 48 | (uint64_t)header->job << 32 | header->call;
-  struct by_sip sip = by_sip_begin(key->sip);                 /* which does not wait for the payload's hash */
-  sip = by_sip_word(sip, (w[0] & ~0xffffull) | header->slot); /* from `type` to `exponent`, behind the slot */
   uint64_t hash = by_mac_hash_word(header->workers, k[0]) + by_mac_hash_word(header->check, k[1]) +
                   by_mac_hash_word(job, k[2]) + by_mac_hash_word(w[6], k[3]) + by_mac_hash_word(w[7], k[4]);
-  hash += by_mac_hash_payload(k + BY_MAC_HEADER_WORDS, payload, header->lines, end);
-  sip = by_sip_word(sip, hash);
-  return by_sip_end(sip, (uint64_t)BY_MAC_BYTES_SIGNED << 56 | (uint64_t)header->lines << 40 |
-                             (uint64_t)header->dtype << 32 | header->epoch);
+  return hash + by_mac_hash_payload(k + BY_MAC_HEADER_WORDS, payload, header->lines, end);
+}
+
+/* The first word of SipHash, which does not wait for the hash: from `type` to `exponent`, behind the slot. */
+static inline struct by_sip by_mac_begin(const struct by_hop_key *key, const struct by_fragment *header) {
+  const uint64_t *w = (const uint64_t *)(const void *)header;
+  return by_sip_word(by_sip_begin(key->sip), (w[0] & ~0xffffull) | header->slot);
+}
+
+static inline uint64_t by_mac_end(struct by_sip sip, const struct by_fragment *header, uint64_t hash) {
+  return by_sip_end(by_sip_word(sip, hash), (uint64_t)BY_MAC_BYTES_SIGNED << 56 | (uint64_t)header->lines << 40 |
+                                                (uint64_t)header->dtype << 32 | header->epoch);
+}
+
+/* Of a header, without its `mac`, and the payload. */
+static inline uint64_t by_fragment_mac_of(const struct by_hop_key *key, const struct by_fragment *header,
+                                          const uint64_t *payload, const void *end) {
+  struct by_sip sip = by_mac_begin(key, header);
+  return by_mac_end(sip, header, by_mac_hash(key, header, payload, end));
 }
 
 /* Signs a whole fragment for its next hop; without a key it gets the seal that anybody can compute. Nothing may change
@@ -187,11 +200,21 @@ static inline enum by_fragment_fault by_fragment_verify(const struct by_fragment
   return mac == fragment->mac ? BY_FRAGMENT_SOUND : BY_FRAGMENT_FORGED;
 }
 
-/* A queue on the way was filling, as IP's header or a socket reports. */
+/* A queue on the way was filling, as IP's header or a socket reports. Flags are in SipHash's own input, so the hash
+ * stays. */
 static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes, const struct by_hop_key *key) {
-  if (by_fragment_verify(fragment, bytes, key) != BY_FRAGMENT_SOUND) return;
+  if (!key) {
+    if (by_fragment_check(fragment, bytes) != BY_FRAGMENT_SOUND) return;
+    fragment->flags |= BY_FRAGMENT_CE;
+    by_fragment_seal(fragment);
+    return;
+  }
+  if (by_fragment_check_fields(fragment, bytes) != BY_FRAGMENT_SOUND) return;
+  const void *payload = fragment + 1;
+  uint64_t hash = by_mac_hash(key, fragment, payload, (const char *)fragment + bytes);
+  if (fragment->mac != by_mac_end(by_mac_begin(key, fragment), fragment, hash)) return;
   fragment->flags |= BY_FRAGMENT_CE;
-  by_fragment_sign(fragment, key);
+  fragment->mac = by_mac_end(by_mac_begin(key, fragment), fragment, hash);
 }
 
 #endif

@@ -148,6 +148,31 @@ static void test_changes(void **state) {
   }
 }
 
+/* What is marked is signed as if it had been sent so; what has another MAC stays as it is. */
+static void test_mark(void **state) {
+  (void)state;
+  struct by_rng rng;
+  struct by_hop_key key, other;
+  by_rng_init(&rng, 6);
+  fill_key(&key, 1);
+  fill_key(&other, 2);
+  for (unsigned i = 0; i < 200; i++) {
+    const struct by_hop_key *keys[2] = {&key, NULL}, *signer = keys[i % 2];
+    struct packet packet = random_packet(&rng, (uint8_t)(i % (BY_FRAGMENT_LINES + 1))), marked, wanted;
+    uint32_t bytes = by_fragment_bytes(&packet.head);
+    by_fragment_sign(&packet.head, signer);
+    marked = wanted = packet;
+    wanted.head.flags |= BY_FRAGMENT_CE;
+    by_fragment_sign(&wanted.head, signer);
+    by_fragment_mark(&marked.head, bytes, signer);
+    assert_memory_equal(&marked, &wanted, bytes);
+    by_fragment_sign(&packet.head, &other);
+    marked = packet;
+    by_fragment_mark(&marked.head, bytes, signer);
+    assert_memory_equal(&marked, &packet, bytes);
+  }
+}
+
 /* Words that are exchanged or moved, lines that are cut off, and changes that cancel in a plain sum. */
 static void test_structure(void **state) {
   (void)state;
@@ -216,7 +241,8 @@ static void test_keys(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_siphash),   cmocka_unit_test(test_reference), cmocka_unit_test(test_changes),
-      cmocka_unit_test(test_structure), cmocka_unit_test(test_bound),     cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_structure), cmocka_unit_test(test_bound),     cmocka_unit_test(test_mark),
+      cmocka_unit_test(test_keys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
