@@ -19,6 +19,9 @@
 #include "descriptor.h"
 #include "log.h"
 #include "order.h"
+#include "process_identity.h"
+#include "tls.h"
+#include "tls_socket.h"
 
 enum {
   SMALL = 64,      /* bytes of a small message */
@@ -30,16 +33,17 @@ enum {
   BY_FIT_TEXT = 256
 };
 
-static const double most_difference = 1.2, most_factor = 4;
+static const double most_difference = 1.2, most_factor = 4, most_factor_encrypted = 16;
 
 /* Two connections within this process. What is written to near[i] is read from far[i], and the other way round. One
  * thread measures, and another one has the far end of the second connection. Each stays on a processor of its own, as
  * threads of different hosts do; where the kernel moves them together, a trip takes a third of the time. */
 struct fit {
   int near[2], far[2];
-  int near_epoll, far_epoll; /* of near[1] and of far[1] */
-  cpu_set_t allowed;         /* that this process may use */
-  int processors[2];         /* of the two threads; -1: any */
+  int near_epoll, far_epoll;       /* of near[1] and of far[1] */
+  struct by_tls_socket *secure[2]; /* near[0] and far[0]; NULL: in plain text */
+  cpu_set_t allowed;               /* that this process may use */
+  int processors[2];               /* of the two threads; -1: any */
   uint64_t until;
   float *bytes, *sum; /* LONG each */
   struct by_fit_samples *samples;
@@ -89,7 +93,41 @@ static enum banyan_status watch(int fd, int *epoll) {
   return BANYAN_OK;
 }
 
+/* Both ends shake hands in this thread. */
+static enum banyan_status shake_hands(struct by_tls *near, struct by_tls *far) {
+  char bytes[LONG];
+  size_t n = 1, moved = 1;
+  while (moved) {
+    moved = 0;
+    for (int i = 0; i < 2; i++)
+      for (; (n = by_tls_take(i ? far : near, bytes, sizeof bytes)) > 0; moved += n)
+        BY_TRY(by_tls_feed(i ? near : far, bytes, n));
+  }
+  return by_tls_done(near) && by_tls_done(far) ? BANYAN_OK : failed("cannot encrypt a connection to itself");
+}
+
+static enum banyan_status encrypt(struct fit *fit) {
+  struct by_process_identity *identity;
+  BY_TRY(by_process_identity_create(&identity));
+  struct by_tls *ends[2] = {calloc(1, sizeof *ends[0]), calloc(1, sizeof *ends[1])};
+  enum banyan_status status =
+      ends[0] && ends[1] ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
+  for (int i = 0; i < 2 && status == BANYAN_OK; i++)
+    status = by_tls_init(ends[i], &(struct by_tls_options){.process = identity, .server = i});
+  if (status == BANYAN_OK) status = shake_hands(ends[0], ends[1]);
+  for (int i = 0; i < 2; i++) {
+    if (status == BANYAN_OK)
+      status = by_tls_socket_create(ends[i], i ? fit->far[0] : fit->near[0], &fit->secure[i]);
+    else
+      by_tls_destroy(ends[i]);
+  }
+  by_process_identity_destroy(identity);
+  return status;
+}
+
 static void fini(struct fit *fit) {
+  by_tls_socket_destroy(fit->secure[0]);
+  by_tls_socket_destroy(fit->secure[1]);
   for (int i = 0; i < 2; i++) {
     by_close(fit->near[i]);
     by_close(fit->far[i]);
@@ -118,7 +156,7 @@ static void stay_on(int processor) {
   (void)sched_setaffinity(0, sizeof one, &one);
 }
 
-static enum banyan_status init(struct fit *fit, uint64_t most) {
+static enum banyan_status init(struct fit *fit, uint64_t most, bool encrypted) {
   *fit = (struct fit){.near = {-1, -1}, .far = {-1, -1}, .near_epoll = -1, .far_epoll = -1};
   fit->until = by_clock_now(&by_clock_system) + most;
   fit->bytes = calloc(2, LONG);
@@ -126,6 +164,7 @@ static enum banyan_status init(struct fit *fit, uint64_t most) {
   fit->sum = fit->bytes + FLOATS;
   choose_processors(fit);
   BY_TRY(connect_all(fit));
+  if (encrypted) BY_TRY(encrypt(fit));
   BY_TRY(watch(fit->near[1], &fit->near_epoll));
   return watch(fit->far[1], &fit->far_epoll);
 }
@@ -178,20 +217,43 @@ static enum banyan_status pass(struct fit *fit, size_t bytes) {
   return BANYAN_OK;
 }
 
+static enum banyan_status pass_encrypted(struct fit *fit, size_t bytes) {
+  struct iovec part = {fit->bytes, bytes};
+  if (by_tls_socket_send(fit->secure[0], &part, 1) != bytes)
+    return failed("an encrypted connection to itself does not take a message");
+  for (size_t left = bytes; left;) {
+    const char *why;
+    (void)by_tls_socket_flush(fit->secure[0]);
+    left -= by_tls_socket_receive(fit->secure[1], fit->bytes, left);
+    if (by_tls_socket_status(fit->secure[1], &why) != BANYAN_OK)
+      return by_fail(BANYAN_ERR_SYSTEM, "an encrypted connection to itself has ended: %s", why);
+    if (left && by_clock_now(&by_clock_system) >= fit->until) return too_late();
+  }
+  return BANYAN_OK;
+}
+
 /* A long message is added to others when it is there. */
 static enum banyan_status pass_long(struct fit *fit) {
-  BY_TRY(pass(fit, LONG));
+  BY_TRY(fit->secure[0] ? pass_encrypted(fit, LONG) : pass(fit, LONG));
   for (int i = 0; i < FLOATS; i++) fit->sum[i] += fit->bytes[i];
   return BANYAN_OK;
 }
 
+static enum banyan_status pass_bare(struct fit *fit) {
+  return pass(fit, SMALL);
+}
+
+static enum banyan_status pass_small(struct fit *fit) {
+  return fit->secure[0] ? pass_encrypted(fit, SMALL) : pass(fit, SMALL);
+}
+
 /* Seconds of the processor for sending or taking; the least of some batches. */
-static enum banyan_status measure_passing(struct fit *fit, bool small, double *out) {
-  int messages = small ? MESSAGES : 1;
+static enum banyan_status measure_passing(struct fit *fit, enum banyan_status (*pass_one)(struct fit *), int messages,
+                                          double *out) {
   *out = INFINITY;
   for (int b = 0; b < BATCHES; b++) {
     double before = processor_seconds();
-    for (int i = 0; i < messages; i++) BY_TRY(small ? pass(fit, SMALL) : pass_long(fit));
+    for (int i = 0; i < messages; i++) BY_TRY(pass_one(fit));
     *out = fmin(*out, (processor_seconds() - before) / (2 * messages));
   }
   return BANYAN_OK;
@@ -216,9 +278,10 @@ static enum banyan_status measure_trips(struct fit *fit, double *out) {
 static enum banyan_status measure_block(struct fit *fit, uint32_t b, struct by_fit_samples *out) {
   double block;
   if (by_clock_now(&by_clock_system) >= fit->until) return too_late();
-  BY_TRY(measure_passing(fit, true, &out->message[b]));
+  BY_TRY(measure_passing(fit, pass_bare, MESSAGES, &out->bare[b])); /* all that TLS has sent was taken */
   BY_TRY(measure_trips(fit, &out->trip[b]));
-  BY_TRY(measure_passing(fit, false, &block));
+  BY_TRY(measure_passing(fit, pass_small, MESSAGES, &out->message[b]));
+  BY_TRY(measure_passing(fit, pass_long, 1, &block));
   out->byte[b] = fmax(0, block - out->message[b]) / LONG;
   return BANYAN_OK;
 }
@@ -265,10 +328,11 @@ static enum banyan_status run_threads(struct fit *fit) {
   return fit->status == BANYAN_OK ? BANYAN_OK : by_fail(fit->status, "%s", fit->error);
 }
 
-enum banyan_status by_fit_measure(uint64_t most, struct by_fit_samples *out) {
+enum banyan_status by_fit_measure(uint64_t most, bool encrypted, struct by_fit_samples *out) {
   struct fit fit;
-  enum banyan_status status = init(&fit, most);
+  enum banyan_status status = init(&fit, most, encrypted);
   fit.samples = out;
+  out->encrypted = encrypted;
   if (status == BANYAN_OK) status = run_threads(&fit);
   fini(&fit);
   return status;
@@ -289,19 +353,20 @@ static enum banyan_status check_halves(const char *what, const double samples[BY
                  early * 1e6, late * 1e6);
 }
 
-static double limit(double cost, double usual) {
-  return MIN(MAX(cost, usual / most_factor), usual * most_factor);
+static double limit(double cost, double usual, double factor) {
+  return MIN(MAX(cost, usual / most_factor), usual * factor);
 }
 
 enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_cost_rates *rates) {
   BY_TRY(check_halves("a message", samples->message));
   BY_TRY(check_halves("a round trip", samples->trip));
   BY_TRY(check_halves("a byte", samples->byte));
-  double message = median(samples->message, BY_FIT_BLOCKS);
+  double bare = median(samples->bare, BY_FIT_BLOCKS);
   /* A trip has two ways. On each a vertex has a message's cost beside that of the hop. */
-  rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - message, rates->hop);
-  rates->message = limit(message, rates->message);
-  rates->byte = limit(median(samples->byte, BY_FIT_BLOCKS), rates->byte);
+  rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - bare, rates->hop, most_factor);
+  rates->message = limit(median(samples->message, BY_FIT_BLOCKS), rates->message, most_factor);
+  rates->byte = limit(median(samples->byte, BY_FIT_BLOCKS), rates->byte,
+                      samples->encrypted ? most_factor_encrypted : most_factor);
   return BANYAN_OK;
 }
 
@@ -312,7 +377,7 @@ static enum banyan_status keep(const struct by_machine *machine, const struct by
   snprintf(costs, sizeof costs, "hop=%.3gus,message=%.3gus,byte=%.3gns", 1e6 * rates->hop, 1e6 * rates->message,
            1e9 * rates->byte);
   BY_TRY(by_machine_costs_keep(machine, costs));
-  by_info("plan", "measured the costs of this machine: %s", costs);
+  by_info("plan", "measured the costs of this machine%s: %s", machine->encrypted ? ", encrypted" : "", costs);
   return BANYAN_OK;
 }
 
@@ -328,7 +393,7 @@ void by_machine_fit(uint64_t most) {
     by_warn("plan", "the costs of this machine are measured again: %s", banyan_error_text());
     (void)unlink(path); /* the usual ones are used if they cannot be measured now */
   }
-  status = by_fit_measure(most, &samples);
+  status = by_fit_measure(most, machine.encrypted, &samples);
   if (status == BANYAN_OK) status = by_fit_costs(&samples, &rates);
   if (status == BANYAN_OK) status = keep(&machine, &rates);
   if (status != BANYAN_OK) by_info("plan", "the usual costs are used: %s", banyan_error_text());

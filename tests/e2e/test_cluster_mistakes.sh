@@ -26,7 +26,7 @@ refused 2 '\-\-ways: "rings" is not one of the ways ring,tree,helpers,switches' 
 refused 2 '\-\-tree-penalty must be 0 to 1, is 2' manager star:2 --tree-penalty 2
 refused 1 '"h7" is to serve, but is not in the topology' manager star:2 --state "$state" --listen 127.0.0.1:0 --servers h7
 mkdir "$scratch/cache"
-echo '{' >"$scratch/cache/costs-$(uname -n).json" # the costs of this machine are read before that
+echo '{' >"$scratch/cache/costs-$(uname -n)-tls.json" # the costs of this machine are read before that
 BANYAN_CACHE=$scratch/cache refused 1 'costs-.*the usual costs are used' \
   manager star:2 --state "$state" --listen 127.0.0.1:0 --servers h7
 refused 1 '\-\-listen: "7650" is not an address: write host:port' manager star:2 --state "$state" --listen 7650

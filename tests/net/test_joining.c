@@ -601,6 +601,7 @@ static void test_without_ipv6(void **state) {
 }
 
 int main(void) {
+  setenv("BANYAN_ENCRYPT", "auto", 1); /* peers that are played by hand use plain text, as is usual within a host */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_root_is_replaced),
       cmocka_unit_test(test_root_is_lost),

@@ -222,6 +222,7 @@ static void send_nothing(int port) {
 }
 
 static void rank_is_visited(struct job *job, int rank) {
+  setenv("BANYAN_ENCRYPT", "auto", 1); /* the connections that are made by hand are in plain text */
   int port = *(const int *)job->argument;
   char ports[16];
   snprintf(ports, sizeof ports, "%d", port);

@@ -313,6 +313,7 @@ static void test_machine_path(void **state) {
   (void)state;
   char path[BY_MACHINE_MOST_PATH];
   const struct by_machine odd = {.name = "../node1"};
+  const struct by_machine encrypted = {.name = machine.name, .encrypted = true};
   setenv("HOME", "/home/user", 1);
   setenv("XDG_CACHE_HOME", "relative", 1);
   assert_ok(by_machine_costs_path(&machine, path));
@@ -324,6 +325,8 @@ static void test_machine_path(void **state) {
   setenv("BANYAN_CACHE", "/given", 1);
   assert_ok(by_machine_costs_path(&machine, path));
   assert_string_equal(path, "/given/costs-node1.json");
+  assert_ok(by_machine_costs_path(&encrypted, path));
+  assert_string_equal(path, "/given/costs-node1-tls.json");
   setenv("BANYAN_CACHE", "off", 1);
   assert_int_equal(by_machine_costs_path(&machine, path), BANYAN_ERR_ARGUMENT);
   unsetenv("BANYAN_CACHE");

@@ -20,8 +20,10 @@ static const double tolerance = 60; /* seconds by which clocks may differ */
 
 struct by_machine by_machine_get(void) {
   static _Thread_local struct utsname name;
+  const char *encrypt = getenv("BANYAN_ENCRYPT");
   long processors = sysconf(_SC_NPROCESSORS_CONF);
-  return (struct by_machine){.name = uname(&name) == 0 ? name.nodename : "",
+  return (struct by_machine){.encrypted = !encrypt || strcmp(encrypt, "off") != 0,
+                             .name = uname(&name) == 0 ? name.nodename : "",
                              .processors = processors > 0 ? (uint64_t)processors : 0};
 }
 
@@ -32,7 +34,8 @@ enum banyan_status by_machine_costs_path(const struct by_machine *machine, char 
                    "there is no folder for the costs of this machine: BANYAN_CACHE is \"off\", or neither that nor "
                    "XDG_CACHE_HOME nor HOME names one by a path that begins with /");
   size_t length = strlen(out);
-  int added = snprintf(out + length, BY_MACHINE_MOST_PATH - length, "/costs-%s.json", machine->name);
+  int added = snprintf(out + length, BY_MACHINE_MOST_PATH - length, "/costs-%s%s.json", machine->name,
+                       machine->encrypted ? "-tls" : "");
   if (added > 0 && length + (size_t)added < BY_MACHINE_MOST_PATH) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "the path of the costs of this machine is too long");
 }

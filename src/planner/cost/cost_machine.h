@@ -3,19 +3,23 @@
 #ifndef BY_PLAN_COST_MACHINE_H
 #define BY_PLAN_COST_MACHINE_H
 
+#include <stdbool.h>
+
 #include "cost.h"
 #include "text.h"
 
 struct by_machine {
   const char *name;
   uint64_t processors;
+  bool encrypted; /* the costs are those of encrypted connections */
 };
 
-/* This one. The name is the process's. */
+/* This one. The name is the process's. Connections between hosts are encrypted unless BANYAN_ENCRYPT is "off". */
 struct by_machine by_machine_get(void);
 
 enum { BY_MACHINE_MOST_PATH = 4096 };
-/* The machine's file, "costs-NAME.json" in the folder of by_cache_folder. BANYAN_ERR_ARGUMENT: there is none, or its
+/* The machine's file in the folder of by_cache_folder: "costs-NAME-tls.json", or "costs-NAME.json" of connections in
+ * plain text. BANYAN_ERR_ARGUMENT: there is none, or its
  * path is too long. */
 BANYAN_CHECK enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]);
 /* Changes the rates to what the file's text says. BANYAN_ERR_PARSE: it is damaged, another machine's, or was made after
