@@ -7,6 +7,7 @@
  *   --ranks N                  of the job
  *   --count N                  attacks in all (500)
  *   --rate N                   a second (100)
+ *   --only NAME                this kind of attack alone
  *   --seed N                   draws other random numbers
  *   --recordings FOLDER        what clients have sent, in files ADDRESS:PORT-N, as alter_packets --record writes them
  *   --certificate NAME=FILE    connects with this certificate and key, or with NAME= without one; repeatable
@@ -49,6 +50,7 @@ static struct by_address targets[TARGETS];
 static struct kind kinds[KINDS];
 static unsigned n_targets, n_kinds, count = 500;
 static double rate = 100;
+static const char *only;
 static uint64_t seed = 1, began;
 
 /* Of all threads, under the lock. */
@@ -222,16 +224,18 @@ static int report(void) {
 }
 
 static void parse(int argc, char **argv) {
-  static const struct option options[] = {
-      {"key", 1, NULL, 'k'},   {"ranks", 1, NULL, 'r'},      {"count", 1, NULL, 'n'},
-      {"rate", 1, NULL, 't'},  {"recordings", 1, NULL, 'o'}, {"certificate", 1, NULL, 'c'},
-      {"valid", 1, NULL, 'v'}, {"seed", 1, NULL, 's'},       {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"key", 1, NULL, 'k'},        {"ranks", 1, NULL, 'r'},
+                                          {"count", 1, NULL, 'n'},      {"rate", 1, NULL, 't'},
+                                          {"recordings", 1, NULL, 'o'}, {"certificate", 1, NULL, 'c'},
+                                          {"valid", 1, NULL, 'v'},      {"seed", 1, NULL, 's'},
+                                          {"only", 1, NULL, 'l'},       {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
     if (option == 'k') read_key(optarg);
     if (option == 'r') attacker.ranks = (uint32_t)strtoul(optarg, NULL, 10);
     if (option == 'n') count = (unsigned)strtoul(optarg, NULL, 10);
     if (option == 't') rate = strtod(optarg, NULL);
     if (option == 's') seed = strtoull(optarg, NULL, 10);
+    if (option == 'l') only = optarg;
     if (option == 'o') read_recordings(optarg);
     if (option == 'c' || option == 'v') add_certificate(optarg, option == 'v');
     if (option == '?') exit(2);
@@ -255,6 +259,8 @@ int main(int argc, char **argv) {
   parse(argc, argv);
   if (by_process_identity_create(&attacker.identity) != BANYAN_OK) return 2;
   n_kinds = list_kinds(&attacker, kinds, KINDS);
+  for (unsigned i = 0; only && i < n_kinds; i++)
+    if (!strcmp(kinds[i].name, only)) kinds[0] = kinds[i], n_kinds = 1;
   for (unsigned i = 0; i < WAITING; i++) waiting[i].fd = -1;
   began = now();
   for (unsigned i = 0; i < THREADS; i++)

@@ -77,7 +77,7 @@ read -r lines_before bytes_before < <(log_lines)
 failed=0
 for ((phase = 1; phase <= phases; phase++)); do
   from=$EPOCHREALTIME
-  attack $((attacks / phases)) $phase >"$scratch/report.$phase" || failed=$?
+  attack $((attacks / phases)) $((${BANYAN_TEST_SEED:-1} + phase)) >"$scratch/report.$phase" || failed=$?
   seconds=$((attacks / phases / rate))
   echo "attacked $from $(awk "BEGIN { printf \"%.3f\", $from + $seconds }")" >>"$scratch/phases"
   [ "$phases" -gt 1 ] || continue

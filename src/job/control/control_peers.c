@@ -233,6 +233,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
   by_control_peers_close(peers);
   by_loop_cancel_timer(&peers->silence);
   by_repeats_flush(&peers->rejected, "control", INFINITY);
+  by_repeats_flush(&peers->refused, "control", INFINITY);
   free(peers->of_process);
   free(peers->states);
 }
@@ -278,7 +279,8 @@ void by_control_peers_send_text(struct by_control_peers *peers, enum message typ
 }
 
 void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text) {
-  by_warn("control", "%s: %s", by_stream_get_name(peer->stream), text);
+  by_repeats_warn(&peer->peers->refused, "control", by_stream_get_name(peer->stream), text,
+                  by_clock_to_seconds(by_loop_now(peer->peers->job->loop)));
   by_control_peer_send_text(peer, REFUSED, status, 0, text);
   by_stream_refuse(peer->stream);
 }

@@ -105,7 +105,8 @@ struct by_control_peers {
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
   struct by_admission admission;       /* rank 0: connections whose peers have not authenticated, */
-  struct by_repeats rejected;          /* and the log of those that never did */
+  struct by_repeats rejected;          /* and the log of those that never did, */
+  struct by_repeats refused;           /* and of those that did, and have no place in the job */
   struct by_control_peer *all;         /* newest first */
   struct by_control_peer **of_process; /* rank 0 only */
   enum by_member_state *states;        /* by process */
