@@ -8,11 +8,12 @@ PYTHON ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 PYTORCH ?= 2.13.0
+WHEEL_PYTORCH ?= 2.13.0
 MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch install install-python clean
+.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-packages install install-python uninstall wheel deb clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -113,10 +114,28 @@ install: ## build once more, trained on this machine, and install below PREFIX (
 	@DESTDIR=$(DESTDIR) meson install -C $(TRAINED)
 	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
 
-install-python: ## install the package banyan for PYTHON (/usr/bin/python3); PREFIX as for install
+install-python: ## install the package banyan for PYTHON (/usr/bin/python3), over the installed library; PREFIX as for install
 	@scripts/install-deps python
-	@$(PYTHON) -m pip install --no-build-isolation --no-deps --break-system-packages --no-warn-script-location \
-	  $(if $(DESTDIR),--root $(DESTDIR)) $(if $(filter /usr/local,$(PREFIX)),,--prefix $(PREFIX)) ./bindings/python
+	@BANYAN_SYSTEM_LIBRARY=1 $(PYTHON) -m pip install --no-build-isolation --no-deps --break-system-packages --no-warn-script-location \
+	  $(if $(DESTDIR),--root $(DESTDIR)) $(if $(filter /usr/local,$(PREFIX)),,--prefix $(PREFIX)) .
+
+uninstall: ## remove what `make install` and `make install-python` installed
+	@if [ -f $(TRAINED)/meson-logs/install-log.txt ]; then ninja -C $(TRAINED) uninstall; else \
+	  echo "uninstall: $(TRAINED) has no list of what was installed; 'make install' makes one" >&2; exit 1; fi
+	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
+	@$(PYTHON) -m pip uninstall -y --break-system-packages banyan-allreduce 2>/dev/null || true
+
+wheel: ## make a wheel and a source package of the Python package in build-wheel/packages, compiled for PyTorch WHEEL_PYTORCH
+	@scripts/install-deps build wheel
+	@PYTHON=$(PYTHON) scripts/build-wheel build-wheel $(WHEEL_PYTORCH)
+
+deb: ## make Debian's packages in build-deb/
+	@scripts/install-deps build deb
+	@scripts/build-deb build-deb
+
+test-packages: ## install both in clean Debian systems and use them there (as root, after make wheel deb; 20 minutes)
+	@scripts/install-deps test-packages
+	@scripts/test-packages build-wheel/packages build-deb
 
 clean: ## remove everything that was built
-	rm -rf $(BUILD) $(TRAINED) build-asan build-tsan build-fuzz build-gcc build-clang
+	rm -rf $(BUILD) $(TRAINED) build-asan build-tsan build-fuzz build-gcc build-clang build-wheel build-deb build-python

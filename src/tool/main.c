@@ -43,6 +43,21 @@ static int print_version(int argc, char **argv) {
 
 static int help(int argc, char **argv);
 
+#ifdef BY_HAVE_SERVICES
+#define SERVICE(function, help) function, help
+#else
+/* Builds for Python's wheel lack these. */
+static int absent(int argc, char **argv) {
+  fprintf(stderr,
+          "banyan %s: this build of the command comes from a Python package and has no services; install Debian's "
+          "package banyan, or build Banyan from its sources\n",
+          argv[0]);
+  return 1;
+}
+
+#define SERVICE(function, help) absent, NULL
+#endif
+
 static const struct subcommand {
   const char *name;
   int (*run)(int argc, char **argv);
@@ -53,13 +68,13 @@ static const struct subcommand {
     {"topo", by_cli_topo, "check, draw and convert topologies"},
     {"simulate", by_cli_simulate, "predict how long an AllReduce takes on a topology"},
     {"bench", by_cli_bench, "measure the time of a collective"},
-    {"lab", by_cli_lab, "run a job on a topology that is built on this machine"},
+    {"lab", SERVICE(by_cli_lab, "run a job on a topology that is built on this machine")},
     {"helper", by_cli_helper, "relay and reduce for a job without a rank on this host"},
     {"server", by_cli_server, "complete the sums of in-network trees"},
-    {"switch", by_cli_switch, "run an in-network aggregation switch"},
-    {"agent", by_cli_agent, "run this host's cluster agent"},
-    {"manager", by_cli_manager, "run a cluster's manager: plans and priorities for its jobs"},
-    {"status", by_cli_status, "show the state of a switch or of a cluster's manager"},
+    {"switch", SERVICE(by_cli_switch, "run an in-network aggregation switch")},
+    {"agent", SERVICE(by_cli_agent, "run this host's cluster agent")},
+    {"manager", SERVICE(by_cli_manager, "run a cluster's manager: plans and priorities for its jobs")},
+    {"status", SERVICE(by_cli_status, "show the state of a switch or of a cluster's manager")},
     {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
     {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
     {"version", print_version, "print versions"},

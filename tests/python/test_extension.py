@@ -71,6 +71,26 @@ class Extension(unittest.TestCase):
         self.assertEqual([process.exitcode for process in processes], [0] * 4)
         self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
 
+    def test_compiled(self):
+        """What a package contains for these versions is used as it is; what cannot be loaded is compiled anew."""
+        log = self.folder / "log"
+        fitting, broken = (self.folder / name / extension._abi() / "banyan_torch.so" for name in ("fitting", "broken"))
+        for place in (fitting, broken):
+            place.parent.mkdir(parents=True)
+        shutil.copy(self.made, fitting)
+        broken.write_bytes(b"no library")
+        with mock.patch.object(extension, "_compile", lambda folder, path: compiles(folder, path, self.made, log)):
+            with mock.patch.object(extension, "_COMPILED", self.folder / "fitting"):
+                self.assertEqual(extension.load().__file__, str(fitting))
+                with mock.patch.object(torch, "__version__", "9.9.9"):
+                    self.assertIsNone(extension._compiled())
+            self.assertFalse(log.exists())
+            extension.load.cache_clear()
+            with mock.patch.object(extension, "_COMPILED", self.folder / "broken"), \
+                    self.assertWarnsRegex(UserWarning, "compiled anew"):
+                self.assertTrue(hasattr(extension.load(), "join"))
+        self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
+
     def test_key(self):
         """A change of any input of the module gives another folder."""
         path = library.path()

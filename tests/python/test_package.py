@@ -500,6 +500,16 @@ class Package(unittest.TestCase):
                                     ("opt/home/lib/python3.11/site-packages/banyan", [name]),
                                     ("opt/src/bindings/python/banyan", [name])):
                 self.assertEqual(list(library._candidates(root / package)), wanted)
+            wheel = root / "opt/lib/python3.11/site-packages/banyan"
+            (wheel / "lib").mkdir(parents=True)
+            (wheel / "lib" / name).touch()
+            self.assertEqual(list(library._candidates(wheel)), [str(wheel / "lib" / name)])
+
+    def test_remedy(self):
+        """What is missing is named, whatever else could not be loaded."""
+        for reason, named in (("libssl.so.3: cannot open shared object file", "libssl3"),
+                              ("libc.so.6: version `GLIBC_2.38' not found", "newer glibc"), ("no such file", "BANYAN_LIBRARY")):
+            self.assertIn(named, library._remedy(["another", reason]))
 
     def test_alone(self):
         ranks.run(1, everything_alone)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import platform
 from ctypes import (POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint32, c_uint64,
@@ -162,6 +163,9 @@ def _candidates(package: Path = Path(__file__).resolve().parent) -> Iterator[str
     if os.environ.get("BANYAN_LIBRARY"):
         yield os.environ["BANYAN_LIBRARY"]
         return
+    if (package / "lib" / NAME).is_file():  # a wheel contains it
+        yield str(package / "lib" / NAME)
+        return
     for prefix in _prefixes(package):
         for folder in (f"lib/{platform.machine()}-linux-gnu", "lib64", "lib"):  # as Meson chooses
             if (prefix / folder / NAME).is_file():
@@ -169,11 +173,38 @@ def _candidates(package: Path = Path(__file__).resolve().parent) -> Iterator[str
     yield NAME
 
 
+_OPENSSL = ("libssl.so.3", "libcrypto.so.3")
+
+
+def _open(path: str) -> ctypes.CDLL:
+    """OpenSSL is not in the wheel, since a process may have only one, and Python has its own. Where that is of the same
+    version, but lies where only Python looks, it is loaded first, and the library takes it."""
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        if not any(name in str(error) for name in _OPENSSL):
+            raise
+        try:
+            importlib.import_module("ssl")
+        except ImportError:
+            raise error from None
+        return ctypes.CDLL(path)
+
+
+def _remedy(reasons: list[str]) -> str:
+    if any(name in reason for reason in reasons for name in _OPENSSL):
+        return ("it needs OpenSSL 3 of the system: install libssl3 (Debian 12, Ubuntu 22.04), libssl3t64 (Debian 13, Ubuntu "
+                "24.04) or openssl-libs (Fedora, RHEL 9)")
+    if any("GLIBC" in reason for reason in reasons):
+        return "it was built for a newer glibc: build the package from its sources here (docs/install.md)"
+    return "`pip install banyan-allreduce`, `sudo make install` in Banyan's sources, or set BANYAN_LIBRARY to its path"
+
+
 def _load() -> ctypes.CDLL:
     reasons = []
     for path in _candidates():
         try:
-            found = ctypes.CDLL(path)
+            found = _open(path)
         except OSError as error:
             reasons.append(str(error))
             continue
@@ -183,8 +214,7 @@ def _load() -> ctypes.CDLL:
                 raise ImportError(f"{path} lacks {name}: it is older than this package; install both from one version")
             function.restype, function.argtypes = result, arguments
         return found
-    raise ImportError(f"{NAME} was not found ({'; '.join(reasons)}): `sudo make install` in Banyan's sources, or set "
-                      "BANYAN_LIBRARY to its path")
+    raise ImportError(f"{NAME} cannot be loaded ({'; '.join(reasons)}): {_remedy(reasons)}")
 
 
 lib = _load()

@@ -293,7 +293,8 @@ double by_cost_time(const struct by_cost *cost, double bytes) {
   /* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
   if (rates->cores < cost->load.n_vertices)
     shared = (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
-  double longest = hypot(fmax(on_way, least), shared);
+  double alone = fmax(on_way, least);
+  double longest = sqrt(alone * alone + shared * shared); /* hypot would need glibc 2.35 */
   double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
   return rates->call + fmax(longest, work);
 }

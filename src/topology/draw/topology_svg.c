@@ -89,6 +89,11 @@ static void add_way(const struct drawing *d, uint32_t link, int way) {
   add(d, ", %.0f %% full&#10;", 100 * full(d, link, way));
 }
 
+/* hypot would need glibc 2.35. */
+static double distance(struct by_spot a, struct by_spot b) {
+  return sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y));
+}
+
 /* How far a link bends: those along a layer or a grid would run through the nodes between, and parallel ones over each
  * other. */
 static double bend_of(const struct drawing *d, uint32_t link) {
@@ -97,7 +102,7 @@ static double bend_of(const struct drawing *d, uint32_t link) {
   double bend = 0;
   if (d->layout == BY_LAYOUT_LAYERS && fabs(a.y - b.y) < 1) bend = -0.12 * (b.x - a.x);
   bool straight = fabs(a.x - b.x) < 1 || fabs(a.y - b.y) < 1;
-  if (d->layout == BY_LAYOUT_PLACES && straight && hypot(a.x - b.x, a.y - b.y) > 1.5 * d->shortest) bend = 40;
+  if (d->layout == BY_LAYOUT_PLACES && straight && distance(a, b) > 1.5 * d->shortest) bend = 40;
   for (uint32_t i = link; i-- > 0 && link - i < 16;) {
     const struct by_link *before = &d->topology->links[i];
     if ((before->a == l->a && before->b == l->b) || (before->a == l->b && before->b == l->a)) bend += 14;
@@ -119,7 +124,7 @@ static struct by_spot between(struct by_spot a, struct by_spot b) {
 static struct curve add_curve(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
   struct by_spot a = d->spots[l->a], b = d->spots[l->b], c = between(a, b);
-  double far = hypot(b.x - a.x, b.y - a.y) + 1e-9, bend = bend_of(d, link), width = width_of(d, link);
+  double far = distance(a, b) + 1e-9, bend = bend_of(d, link), width = width_of(d, link);
   char ink[2][16];
   c.x -= (b.y - a.y) / far * bend;
   c.y += (b.x - a.x) / far * bend;
@@ -342,7 +347,7 @@ static void measure(struct drawing *d) {
   d->least = d->shortest = INFINITY;
   for (uint32_t i = 0; i < t->n_links; i++) {
     struct by_spot a = d->spots[t->links[i].a], b = d->spots[t->links[i].b];
-    d->shortest = fmin(d->shortest, hypot(a.x - b.x, a.y - b.y));
+    d->shortest = fmin(d->shortest, distance(a, b));
     double capacity = fmax(t->links[i].capacity[0].all, t->links[i].capacity[1].all);
     d->least = fmin(d->least, capacity);
     d->most = fmax(d->most, capacity);

@@ -1,4 +1,15 @@
-"""python3 -m banyan.torch: compiles the C++ part for the PyTorch that is there, and says where it lies."""
-from . import _extension
+"""python3 -m banyan.torch: compiles the C++ part for the PyTorch that is there, unless that was done, and prints where it lies.
+`python3 -m banyan.torch FOLDER` copies it there for a package, which has it in banyan/torch/compiled."""
+import shutil
+import sys
+from pathlib import Path
 
-print(_extension.__file__)
+from . import _extension
+from .extension import _abi
+
+made = str(_extension.__file__)
+if len(sys.argv) > 1:
+    place = Path(sys.argv[1]) / _abi()
+    place.mkdir(parents=True, exist_ok=True)
+    made = shutil.copy(made, place)
+print(made)

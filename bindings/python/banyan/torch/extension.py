@@ -1,6 +1,8 @@
-"""The C++ part of the backend, which is compiled against the PyTorch that is installed, once, and kept.
+"""The C++ part of the backend, which fits one version of PyTorch. Packages contain it for some versions, compiled; for others
+it is compiled against the PyTorch that is installed, once, and kept.
 
-It lies in BANYAN_TORCH_CACHE (~/.cache/banyan), in a folder named after all that it depends on, so that another version of
+Compiled ones lie in the folder `compiled` of this package, named after the versions and ABIs that they fit. What is compiled here
+lies in BANYAN_TORCH_CACHE (~/.cache/banyan), in a folder named after all that it depends on, so that another version of
 PyTorch, Python or Banyan gets its own. `python3 -m banyan.torch` compiles it ahead of the first import.
 """
 from __future__ import annotations
@@ -13,10 +15,14 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
 import tempfile
+import threading
+import time
+import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import List
+from typing import List, Optional
 
 import torch
 
@@ -24,9 +30,10 @@ from .. import library
 
 _NAME = "banyan_torch"
 _SOURCES = Path(__file__).parent / "csrc"
-# From 2.14 on, PyTorch's headers need C++20, which older ones were not written for.
-_STANDARD = "-std=c++20" if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else "-std=c++17"
-_FLAGS = ("-O2", "-g0", _STANDARD, "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO")
+_COMPILED = Path(__file__).parent / "compiled"
+# PyTorch names the standard that its headers need, but before 2.1 that was C++14, which ours do not do with.
+_STANDARD = ("-std=c++17",) if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 1) else ()
+_FLAGS = ("-O2", "-g0", *_STANDARD, "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO")
 
 
 def _headers() -> List[str]:
@@ -64,42 +71,90 @@ def _folder(library_path: str) -> Path:
     return Path(cache) / _key(library_path)
 
 
+def _abi() -> str:
+    """What a compiled backend fits: a version of PyTorch, whatever it computes on, and the ABIs of Python and of C++."""
+    return f"torch-{torch.__version__.split('+')[0]}-{sysconfig.get_config_var('SOABI')}-cxx11abi{int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+
+
 def _check_tools() -> None:
     compiler = os.environ.get("CXX", "c++")
     missing = [tool for tool in (compiler, "ninja") if not shutil.which(tool)]
     if not (Path(torch.__file__).parent / "include" / "torch" / "csrc" / "distributed" / "c10d" / "Work.hpp").exists():
         missing.append("PyTorch's headers (Debian: libtorch-dev)")
+    if not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
+        missing.append("Python's headers (Debian: python3-dev)")
     if not _headers():
         missing.append("Banyan's headers (BANYAN_INCLUDE says where)")
     if missing:
-        raise ImportError("banyan.torch has to be compiled once for this PyTorch, but there is no " + ", no ".join(missing)
-                          + "; on Debian: apt-get install g++ ninja-build libtorch-dev pybind11-dev python3-dev")
+        others = ", ".join(sorted(path.name for path in _COMPILED.glob("*"))) or "no version"
+        raise ImportError(f"banyan.torch has to be compiled once for this PyTorch ({_abi()}), but there is no "
+                          + ", no ".join(missing) + "; on Debian: apt-get install g++ ninja-build libtorch-dev pybind11-dev "
+                          f"python3-dev; with another PyTorch: pip install ninja. It was installed compiled for {others}")
+
+
+def _report(work: Path, count: int, ended: threading.Event) -> None:
+    """Prints how far the compiler is, whenever a file is done."""
+    start, before = time.monotonic(), 0
+    while not ended.wait(0.5):
+        done = len(list(work.glob("*.o")))
+        if done > before:
+            print(f"banyan.torch: {done} of {count} files compiled, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+            before = done
 
 
 def _compile(folder: Path, library_path: str) -> None:
+    """Compiles it into the folder, where it appears when it is complete. It finds the library by name, since that is loaded
+    before it."""
     from torch.utils import cpp_extension
 
     _check_tools()
-    print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr)
+    print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr, flush=True)
     work = Path(tempfile.mkdtemp(prefix="work.", dir=folder))
+    sources = [str(path) for path in sorted(_SOURCES.glob("*.cpp"))]
+    ended = threading.Event()
+    reporter = threading.Thread(target=_report, args=(work, len(sources), ended), daemon=True)
+    reporter.start()
     try:
         flags = [*_FLAGS, *(f"-isystem{place}" for place in _headers())]
-        linked = Path(library_path)
-        cpp_extension.load(_NAME, [str(path) for path in sorted(_SOURCES.glob("*.cpp"))], extra_cflags=flags,
-                           extra_ldflags=[str(linked), f"-Wl,-rpath,{linked.parent}"], build_directory=str(work),
+        cpp_extension.load(_NAME, sources, extra_cflags=flags, extra_ldflags=[library_path], build_directory=str(work),
                            is_python_module=False)
     except SystemExit as error:
         raise ImportError(f"compiling banyan.torch failed: {error}") from None
     finally:
+        ended.set()
+        reporter.join()
         made = work / f"{_NAME}.so"
         if made.exists():
             made.rename(folder / f"{_NAME}.so")
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _open(made: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(_NAME, made)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{made} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _compiled() -> Optional[ModuleType]:
+    made = _COMPILED / _abi() / f"{_NAME}.so"
+    if not made.exists():
+        return None
+    try:
+        return _open(made)
+    except ImportError as error:
+        warnings.warn(f"what was installed compiled does not fit this PyTorch, and is compiled anew: {error}", stacklevel=2)
+        return None
+
+
 @functools.lru_cache(maxsize=None)
 def load() -> ModuleType:
-    """The compiled module. The first of several processes compiles, the others wait for it."""
+    """The compiled module. Where it has to be compiled, the first of several processes does, and the others wait for it."""
+    installed = _compiled()
+    if installed is not None:
+        return installed
     library_path = library.path()
     folder = _folder(library_path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,9 +164,4 @@ def load() -> ModuleType:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
                 _compile(folder, library_path)
-    spec = importlib.util.spec_from_file_location(_NAME, made)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{made} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return _open(made)
