@@ -403,7 +403,6 @@ enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_id
     X509_STORE_CTX_free(chain);
     return no_memory();
   }
-  X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   bool good = X509_verify_cert(chain) == 1, authority = X509_STORE_CTX_get_error_depth(chain) > 0;
   if (!good)
     explain_certificate(tls, X509_STORE_CTX_get_current_cert(chain), X509_STORE_CTX_get_error(chain), authority);

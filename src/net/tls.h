@@ -82,8 +82,8 @@ enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) BANYAN_CHEC
 
 /* The peer has proved itself, whatever happened since. */
 bool by_tls_done(const struct by_tls *tls);
-/* Once done: whether the peer's certificate is still believed by an end with this identity now, whatever the time.
- * BANYAN_ERR_AUTH: it was revoked, or its authority is believed no more. */
+/* Once done: whether the peer's certificate is still believed by an end with this identity now.
+ * BANYAN_ERR_AUTH: it has expired or was revoked, or its authority is believed no more. */
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) BANYAN_CHECK;
 
 #endif

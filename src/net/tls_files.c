@@ -180,6 +180,7 @@ static void look(void *context) {
   watch->seen = now;
   by_loop_set_delay(watch->options.loop, &watch->look, BY_TLS_LOOK);
   if (settled && !same(&now, &watch->read)) read_files(watch);
+  if (watch->options.looked) watch->options.looked(watch->options.context);
 }
 
 static void warn(void *context) {

@@ -106,6 +106,8 @@ struct by_tls_watch_options {
   enum by_tls_role role;
   /* There is another identity from now on; the one before is gone when this returns. May be NULL. */
   void (*changed)(void *context);
+  /* After each look, by BY_TLS_LOOK: certificates may have expired meanwhile. May be NULL. */
+  void (*looked)(void *context);
   void *context;
 };
 

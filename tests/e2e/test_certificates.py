@@ -185,6 +185,66 @@ def test_revoked_manager(cluster):
     assert cluster.shown() != before and cluster.shown() in (cluster.folder / "keys" / "manager-m0.pem").read_text()
 
 
+AUTHORITY = """[ca]
+default_ca = cluster
+[cluster]
+database = {0}/index
+new_certs_dir = {0}
+certificate = {1}/ca.crt
+private_key = {1}/ca.key
+default_md = sha256
+rand_serial = yes
+policy = subject
+x509_extensions = extensions
+[subject]
+organizationalUnitName = supplied
+commonName = supplied
+[extensions]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = serverAuth,clientAuth
+subjectAltName = DNS:{2}
+"""
+
+
+def make_brief(cluster, host, role, name, seconds):
+    """Gives the host a certificate that `banyan keys`, which counts in days, does not make."""
+    folder = Path(tempfile.mkdtemp(dir=cluster.folder))
+    (folder / "index").touch()
+    (folder / "authority").write_text(AUTHORITY.format(folder, cluster.folder / "keys", name), encoding="ascii")
+    end = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + seconds))
+    for command in (f"req -new -newkey rsa:2048 -nodes -subj /OU={role}/CN={name} -keyout {folder}/key -out {folder}/request",
+                    f"ca -batch -notext -config {folder}/authority -in {folder}/request -out {folder}/made -enddate {end}"):
+        subprocess.run(["openssl", *command.split()], check=True, capture_output=True, timeout=TIMEOUT)
+    made = folder / "pem"
+    made.touch(0o600)
+    made.write_text((folder / "made").read_text() + (folder / "key").read_text())
+    made.rename(cluster.folder / host / f"{role}-{name}.pem")
+
+
+def test_expired(cluster):
+    """Connections end that were made with a certificate which expires then, by either end, and without a signal."""
+    if not shutil.which("openssl"):
+        print("test_expired: openssl is missing", flush=True)
+        return
+    make_brief(cluster, "agent", "agent", "h1", 8)
+    cluster.agent.read_again()
+    until(cluster.status, lambda: cluster.status()["certificate_expires"] < time.time() + 60 and cluster.meets())
+    cluster.manager.prints(r"is refused: the peer's certificate \(agent h1\) expired on .*if this host's clock is right")
+    until(cluster.status, lambda: "our certificate (agent h1) has expired" in cluster.status().get("why", ""))
+    make_brief(cluster, "manager", "manager", "m0", 12)
+    cluster.manager.read_again()
+    cluster.manager.prints("certificate of manager m0 expires in 0 days")
+    cluster.keys("make", "agent", "h1", "--force")
+    cluster.give("agent", "agent-h1.pem")
+    cluster.agent.read_again()
+    cluster.meets()
+    cluster.agent.prints(r"the peer's certificate \(manager m0\) expired on .*if this host's clock is right")
+    cluster.keys("make", "manager", "m0", "--force")
+    cluster.give("manager", "manager-m0.pem")
+    cluster.meets()
+
+
 def test_older_list(cluster):
     """A restarted manager accepts no list that is older than the last one, and no missing list, except with another
     state."""
@@ -217,7 +277,7 @@ def main():
         try:
             cluster = Cluster(Path(folder))
             for test in (test_renewed, test_many_silent_peers, test_damaged, test_revoked, test_revoked_manager,
-                         test_older_list):
+                         test_expired, test_older_list):
                 test(cluster)
                 print(f"{test.__name__}: ok", flush=True)
             cluster.end()

@@ -224,6 +224,37 @@ static void test_refusals(void **state) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check_refusal(&refusals[i]);
 }
 
+/* A connection that was made while both certificates were valid, of which the client's is no longer. */
+static void test_expired_meanwhile(void **state) {
+  (void)state;
+  static struct pair pair;
+  int64_t then = keys_made - 30L * TEST_DAY;
+  struct by_key_authority authority;
+  struct by_text own;
+  struct by_tls_identity *identities[2];
+  assert_ok(by_certificate_make_authority(NULL, then, 60, &authority));
+  for (int i = 0; i < 2; i++) { /* the manager's for 50 days, the agent's for 20 */
+    struct by_certificate_request request = {
+        .role = i ? BY_TLS_AGENT : BY_TLS_MANAGER, .name = "h1", .now = then, .days = i ? 20 : 50};
+    assert_ok(by_certificate_make(&authority, &request, &own));
+    assert_ok(by_tls_identity_make(by_text_get(&authority.certificate), NULL, by_text_get(&own), &identities[i]));
+    by_certificate_wipe(&own);
+  }
+  struct by_tls_options client = {.identity = identities[1], .peers = BY_TLS_MANAGER, .time = then + 10L * TEST_DAY};
+  struct by_tls_options server = {
+      .identity = identities[0], .server = true, .peers = BY_TLS_AGENT, .time = then + 10L * TEST_DAY};
+  begin(&pair, &client, &server);
+  exchange(&pair, 4096);
+  assert_open(&pair);
+  assert_ok(by_tls_judge_again(&pair.end[0], identities[1]));
+  assert_status(by_tls_judge_again(&pair.end[1], identities[0]), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), "the peer's certificate (agent h1) expired on "));
+  assert_non_null(strstr(banyan_error_text(), "if this host's clock is right"));
+  finish(&pair);
+  for (int i = 0; i < 2; i++) by_tls_identity_destroy(identities[i]);
+  by_key_authority_fini(&authority);
+}
+
 /* Agent h1 has another certificate, which was revoked. A manager and an agent have the list, and h1's own
  * certificate is valid. */
 static void test_revoked_certificates(void **state) {
@@ -435,11 +466,17 @@ static void test_ended(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_mutual_authentication), cmocka_unit_test(test_no_tickets),
-      cmocka_unit_test(test_data_in_random_cuts),   cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_revoked_certificates),  cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),         cmocka_unit_test(test_an_unauthenticated_peer_is_not_read_for_long),
-      cmocka_unit_test(test_changed_bytes),         cmocka_unit_test(test_ended),
+      cmocka_unit_test(test_mutual_authentication),
+      cmocka_unit_test(test_no_tickets),
+      cmocka_unit_test(test_data_in_random_cuts),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_revoked_certificates),
+      cmocka_unit_test(test_expired_meanwhile),
+      cmocka_unit_test(test_foreign_peers),
+      cmocka_unit_test(test_no_TLS_at_all),
+      cmocka_unit_test(test_an_unauthenticated_peer_is_not_read_for_long),
+      cmocka_unit_test(test_changed_bytes),
+      cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);
 }

@@ -295,14 +295,15 @@ static void keys_changed(void *context) {
   by_loop_set_delay(daemon->options.loop, &daemon->manager.judge, 0);
 }
 
-/* Files that have changed are read again; the connection is then made anew if it was made with another certificate, or
- * the manager's is believed no more. */
+/* Files that have changed are read again; the connection is then made anew if it was made with another certificate. It
+ * ends when the manager's is believed no more. */
 static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
   const struct by_tls_watch_options options = {.loop = daemon->options.loop,
                                                .folder = daemon->options.keys,
                                                .role = BY_TLS_AGENT,
                                                .name = daemon->options.agent.host,
                                                .changed = keys_changed,
+                                               .looked = judge,
                                                .context = daemon};
   char host[BY_HOST_TEXT];
   int port;

@@ -515,6 +515,16 @@ void by_manager_server_use(struct by_manager_server *server, const struct by_tls
   }
 }
 
+void by_manager_server_judge(struct by_manager_server *server) {
+  int64_t now = time(NULL);
+  bool authority = now >= server->options.identity->expires; /* it or its own certificate */
+  for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
+    next = TAILQ_NEXT(c, entry);
+    const struct by_tls_subject *subject = by_stream_get_subject(c->stream);
+    if (subject && (authority || now >= subject->expires)) judge_again(c);
+  }
+}
+
 struct by_address by_manager_server_get_address(const struct by_manager_server *server) {
   return server->bound;
 }

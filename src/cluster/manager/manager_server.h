@@ -39,6 +39,9 @@ void by_manager_server_destroy(struct by_manager_server *server);
  * and so are those that were not authenticated yet. */
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity);
 
+/* Peers whose certificates have expired are let go in the same way. To be called now and then. */
+void by_manager_server_judge(struct by_manager_server *server);
+
 struct by_address by_manager_server_get_address(const struct by_manager_server *server);
 struct by_manager_counters by_manager_server_get_counters(const struct by_manager_server *server);
 /* by_manager_state of it. */

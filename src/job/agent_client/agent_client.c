@@ -303,6 +303,13 @@ static enum banyan_status reach_agent(struct by_agent_client *link) {
   return BANYAN_OK;
 }
 
+static void judge(void *context) {
+  struct by_agent_client *link = context;
+  if (!link->stream || !by_stream_get_subject(link->stream)) return;
+  if (by_stream_judge_again(link->stream, by_tls_watch_get(link->keys)) != BANYAN_OK)
+    lose_for_long(link, banyan_error_text());
+}
+
 static enum banyan_status reach_manager(struct by_agent_client *link) {
   struct by_address address;
   bool known = false;
@@ -316,8 +323,11 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   }
   by_resolving_destroy(link->resolving);
   link->resolving = NULL;
-  const struct by_tls_watch_options of_keys = {
-      .loop = link->job->loop, .folder = link->job->settings.keys, .role = BY_TLS_JOB};
+  const struct by_tls_watch_options of_keys = {.loop = link->job->loop,
+                                               .folder = link->job->settings.keys,
+                                               .role = BY_TLS_JOB,
+                                               .looked = judge,
+                                               .context = link};
   if (link->keys) /* a job may outlive its certificate, and begin before it has one */
     by_tls_watch_look(link->keys);
   else

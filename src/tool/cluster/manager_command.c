@@ -147,6 +147,11 @@ static void keys_changed(void *context) {
   if (s->page) by_web_page_renew(s->page);
 }
 
+static void keys_looked(void *context) {
+  struct session *s = context;
+  if (s->server) by_manager_server_judge(s->server);
+}
+
 static void read_again(void *context) {
   struct session *s = context;
   by_tls_watch_read(s->keys);
@@ -181,6 +186,7 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
                                                .role = BY_TLS_MANAGER,
                                                .name = s->asked.name,
                                                .changed = keys_changed,
+                                               .looked = keys_looked,
                                                .context = s};
   BY_TRY(by_tls_watch_create(&of_keys, &s->keys));
   by_address_any(&of_server->at, AF_INET6, BY_MANAGER_PORT);
