@@ -37,9 +37,11 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes, const stru
                            .dtype = BY_FRAGMENT_PAIRS,
                            .keyed = key != NULL,
                            .place = fragment->hop % BY_FRAGMENT_HOPS};
+  static struct by_replay_window windows[BY_REPLAY_SENDERS];
   memset(memory, 0, sizeof memory);
+  memset(windows, 0, sizeof windows);
   for (uint32_t turn = 0; turn < 4; turn++) {
-    struct by_verdict verdict = by_switch_step(&grant, key, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
+    struct by_verdict verdict = by_switch_step(&grant, key, windows, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
     assert(verdict.event < BY_EVENTS && verdict.kind != BY_VERDICT_CELL);
     if (verdict.kind == BY_VERDICT_DROP) continue;
     assert(by_fragment_verify(fragment, bytes, key) == BY_FRAGMENT_SOUND);

@@ -133,7 +133,7 @@ static bool pass_switch(struct packet *packet) {
   uint32_t from = packet->from == SERVER ? PORT_UP : PORT_DOWN + (uint32_t)packet->from;
   struct by_fragment *fragment = (struct by_fragment *)(void *)packet->data;
   if (!net.has_switch) return true;
-  struct by_verdict verdict = by_switch_step(&grant, NULL, &cells, fragment, (uint32_t)packet->bytes, from, 1);
+  struct by_verdict verdict = by_switch_step(&grant, NULL, NULL, &cells, fragment, (uint32_t)packet->bytes, from, 1);
   if (verdict.kind == BY_VERDICT_DROP) return false;
   keep(packet, " behind the switch");
   return true;

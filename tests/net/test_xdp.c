@@ -24,6 +24,7 @@ struct world {
   uint64_t events[BY_EVENTS];
   uint64_t left; /* to the kernel: no fragments, or none of the grants' */
   struct by_hop_key key;
+  struct by_replay_window windows[BY_REPLAY_SENDERS]; /* of both grants, which have one group */
 };
 
 static struct by_switch_target target = {.port = 0, .address = {{{0xfd}}}, .udp_port = 2, .hardware = {2, 9}};
@@ -37,6 +38,7 @@ static void grant(struct world *world, uint32_t job) {
   const struct by_plane_ends ends = {.key = &world->key, .server.end.port = port_of(job)};
   renew_grant(&world->source, job);
   world->source.grants[job].keyed = pick(&world->source, 2) != 0;
+  if (world->source.granted[job]) memset(world->windows, 0, sizeof world->windows);
   if (world->source.granted[job])
     assert_ok(world->xdp.ops->grant(world->xdp.self, &world->source.grants[job], &ends));
   else
@@ -129,7 +131,7 @@ static void step(struct world *world) {
     world->left++;
     return;
   }
-  struct by_verdict verdict = by_switch_step(grant, key_of(world, grant), &cells, &packet.head,
+  struct by_verdict verdict = by_switch_step(grant, key_of(world, grant), world->windows, &cells, &packet.head,
                                              claimed == bytes ? bytes : 0, from, milliseconds());
   world->events[verdict.event]++;
   compare(&frame, action, &packet, verdict);
@@ -152,7 +154,7 @@ static void check_unsent(struct world *world) {
     uint32_t action = run(world, &frame, from);
     const struct by_grant *grant = grant_of(&world->source, packet.head.job);
     struct by_verdict verdict =
-        by_switch_step(grant, key_of(world, grant), &cells, &packet.head, bytes, from, milliseconds());
+        by_switch_step(grant, key_of(world, grant), world->windows, &cells, &packet.head, bytes, from, milliseconds());
     if (verdict.kind != BY_VERDICT_FORWARD) continue;
     assert_int_equal(action, XDP_DROP);
     wanted++;

@@ -15,6 +15,7 @@ struct source {
   bool granted[JOBS];
   uint64_t epochs[JOBS][SLOTS]; /* Epochs that do not wrap. */
   uint32_t now;                 /* The time in ms. */
+  uint64_t sequence, numbered;  /* The highest sequence number, and the last packet's; they do not wrap. */
 };
 
 static inline uint32_t pick(struct source *source, uint32_t n) {
@@ -118,6 +119,8 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   head->workers = some_workers(source);
   while (!(head->workers >> head->rank & 1)) head->rank++;
   uint32_t from = some_way(source, head, job);
+  source->numbered = pick(source, 3) ? ++source->sequence : source->sequence - pick(source, 200);
+  head->check = by_rng_next(&source->rng) << 32 | (uint32_t)source->numbered;
   if (by_fragment_has_terms(head)) fill_terms(packet, head->workers);
   by_fragment_seal(head);
   return from;
@@ -136,9 +139,10 @@ static inline const struct by_grant *grant_of(const struct source *source, uint3
   return job < JOBS && source->granted[job] ? &source->grants[job] : NULL;
 }
 
-/* Initialises the source. Keys and epochs wrap during a test. */
+/* Initialises the source. Keys, epochs and sequence numbers wrap during a test. */
 static inline void init_source(struct source *source, uint64_t seed) {
   by_rng_init(&source->rng, seed);
+  source->sequence = (1ull << 32) - 3000;
   for (uint32_t job = 0; job < JOBS; job++) {
     source->grants[job].key = UINT16_MAX - 3;
     renew_grant(source, job);

@@ -16,8 +16,17 @@ struct model_cell {
   uint16_t sticky;
 };
 
+/* Numbers of one sender; they do not wrap. */
+struct model_window {
+  uint32_t grant; /* of which these are; 0: none yet */
+  uint64_t highest, taken[256];
+};
+
 struct world {
   struct by_hop_key key;
+  struct by_replay_window windows[JOBS][BY_REPLAY_SENDERS];
+  struct model_window model_windows[JOBS][BY_REPLAY_SENDERS];
+  uint32_t grants[JOBS]; /* so many have been given, and 1 */
   struct source source;
   struct by_cell cells[CELLS];
   uint64_t sums[CELLS][BY_CELL_PAIRS];
@@ -69,12 +78,26 @@ static bool is_far(const struct model_cell *cell, uint64_t epoch) {
   return epoch > cell->epoch + 4 || epoch + 4 < cell->epoch;
 }
 
+static bool is_lost(const struct model_cell *cell, uint64_t epoch, bool keyed, uint32_t now) {
+  return is_far(cell, epoch) && now > cell->confirmed + (keyed && epoch < cell->epoch ? 60000u : 250u);
+}
+
+static bool model_replays(struct model_window *window, uint32_t grant, uint64_t number) {
+  bool used = window->grant == grant;
+  if (!used) memset(window->taken, 0, sizeof window->taken);
+  if (used && (number + 64 <= window->highest || window->taken[number % 256] == number)) return true;
+  window->taken[number % 256] = number;
+  window->highest = used && window->highest > number ? window->highest : number;
+  window->grant = grant;
+  return false;
+}
+
 static struct by_verdict model_up(struct model_cell *cell, struct packet *packet, uint64_t epoch, struct by_hop hop,
-                                  uint32_t now) {
+                                  bool keyed, uint32_t now) {
   uint64_t workers = packet->head.workers;
   uint32_t most = hop.workers % 64 ? hop.workers % 64u : 64;
   uint32_t shared = 0, total = 0, n = 0;
-  bool known = cell->used && !(is_far(cell, epoch) && now > cell->confirmed + 250);
+  bool known = cell->used && !is_lost(cell, epoch, keyed, now);
   if (known && (epoch < cell->epoch || (epoch == cell->epoch && cell->released)))
     return leave_alone(packet, hop.port, BY_FRAGMENT_STALE, BY_EVENT_STALE);
   if (known && is_far(cell, epoch)) return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
@@ -101,9 +124,9 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   return verdict_of(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
 }
 
-static enum by_event model_result(struct model_cell *cell, uint64_t epoch, uint32_t now) {
+static enum by_event model_result(struct model_cell *cell, uint64_t epoch, bool keyed, uint32_t now) {
   if (!cell || !cell->used) return BY_EVENT_RESULT;
-  if (is_far(cell, epoch) ? now <= cell->confirmed + 250 : epoch < cell->epoch) return BY_EVENT_RESULT;
+  if (is_far(cell, epoch) ? !is_lost(cell, epoch, keyed, now) : epoch < cell->epoch) return BY_EVENT_RESULT;
   cell->confirmed = now;
   if (cell->released && cell->epoch == epoch) return BY_EVENT_RESULT;
   if (cell->epoch != epoch) memset(cell->has, 0, sizeof cell->has);
@@ -139,11 +162,15 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
                                      uint64_t epoch, uint32_t from) {
   struct by_fragment *head = &packet->head;
   struct model_cell *cell = head->slot < grant->count ? &world->model[grant->job][head->slot] : NULL;
+  if (grant->keyed && head->type >= BY_FRAGMENT_PROBE &&
+      model_replays(&world->model_windows[grant->job][by_replay_sender(head)], world->grants[grant->job],
+                    world->source.numbered))
+    return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_REPLAYED);
   if (head->key != grant->key) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_KEY);
   if (head->hop++ == BY_FRAGMENT_HOPS) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   if (head->type == BY_FRAGMENT_RESULT_MC) {
     if (from != 3) return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
-    return verdict_of(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch, world->source.now));
+    return verdict_of(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch, grant->keyed, world->source.now));
   }
   if (grant->place >= head->hops) return verdict_of(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
   struct by_hop hop = head->stack[grant->place];
@@ -159,7 +186,7 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
     return verdict_of(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (head->type == BY_FRAGMENT_PROBE) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
   if (head->type == BY_FRAGMENT_RESULT)
-    return verdict_of(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch, world->source.now));
+    return verdict_of(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch, grant->keyed, world->source.now));
   if (head->type != BY_FRAGMENT_UP) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
   if (head->flags & BY_FRAGMENT_UNMERGED) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_UNMERGED);
   if (!hop.workers) return verdict_of(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
@@ -167,7 +194,7 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
   if (!cell || head->dtype != BY_FRAGMENT_PAIRS)
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_NO_CELL);
-  return model_up(cell, packet, epoch, hop, world->source.now);
+  return model_up(cell, packet, epoch, hop, grant->keyed, world->source.now);
 }
 
 static struct by_verdict model_unknown(const struct packet *packet) {
@@ -195,7 +222,8 @@ static void step(struct world *world) {
     if (!grant && by_fragment_check_fields(&packet.head, bytes) == BY_FRAGMENT_SOUND) expected = model_unknown(&wanted);
   } else
     expected = grant ? model_known(world, grant, &wanted, epoch, from) : model_unknown(&wanted);
-  struct by_verdict got = by_switch_step(grant, key, &cells, &packet.head, bytes, from, world->source.now);
+  struct by_verdict got = by_switch_step(grant, key, grant ? world->windows[grant->job] : NULL, &cells, &packet.head,
+                                         bytes, from, world->source.now);
   if (got.event == BY_EVENT_FORGED && expected.event == BY_EVENT_MALFORMED) expected.event = BY_EVENT_FORGED;
   assert_int_equal(got.event, expected.event);
   assert_int_equal(got.kind, expected.kind);
@@ -213,12 +241,15 @@ static void test_against_the_model(void **state) {
   static struct world world;
   init_source(&world.source, 4);
   for (size_t i = 0; i < sizeof world.key; i++) ((unsigned char *)&world.key)[i] = (unsigned char)(i * 41 + 7);
+  for (uint32_t job = 0; job < JOBS; job++) world.grants[job] = 1;
   for (uint32_t i = 0; i < STEPS; i++) {
     uint32_t job = pick(&world.source, JOBS);
     if (pick(&world.source, 500) == 0) {
       renew_grant(&world.source, job);
       world.source.grants[job].keyed = pick(&world.source, 2) != 0;
       memset(world.model[job], 0, sizeof world.model[job]);
+      memset(world.windows[job], 0, sizeof world.windows[job]);
+      world.grants[job]++;
     }
     step(&world);
   }

@@ -89,7 +89,7 @@ static enum by_event forecast(struct model_cell *cell, uint32_t epoch, int piece
 static struct by_verdict give(struct world *world, struct packet *packet, uint32_t from) {
   const struct by_cells cells = {world->cells, world->sums, SLOTS, &world->floats};
   struct by_verdict verdict =
-      by_switch_step(&grant, NULL, &cells, &packet->head, by_fragment_bytes(&packet->head), from, 0);
+      by_switch_step(&grant, NULL, NULL, &cells, &packet->head, by_fragment_bytes(&packet->head), from, 0);
   world->events[verdict.event]++;
   return verdict;
 }

@@ -63,6 +63,7 @@ void net_fini(struct net *net) {
   for (int s = 0; s < NET_SWITCHES; s++) {
     by_float_sums_fini(&net->float_sums[s]);
     free(net->sums[s]);
+    free(net->windows[s]);
   }
   free(net->heap);
   free(net->spare);
@@ -293,10 +294,13 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   struct by_float_sums *floats = &net->float_sums[which];
   if (net->floats && !floats->first) assert_ok(by_float_sums_init(floats, NET_CELLS));
   if (!net->sums[which]) net->sums[which] = calloc(NET_CELLS, sizeof *net->sums[which]);
+  if (!net->windows[which]) net->windows[which] = calloc(BY_REPLAY_SENDERS, sizeof *net->windows[which]);
   assert_non_null(net->sums[which]);
+  assert_non_null(net->windows[which]);
   struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS, net->floats ? floats : NULL};
-  struct by_verdict verdict = by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, net->hop, &cells,
-                                             head, packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
+  struct by_verdict verdict =
+      by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, net->hop, net->windows[which], &cells, head,
+                     packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
   net->events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
   if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);

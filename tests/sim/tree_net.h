@@ -74,6 +74,7 @@ struct net {
   struct by_cell cells[NET_SWITCHES][NET_CELLS];
   uint64_t (*sums[NET_SWITCHES])[BY_CELL_PAIRS]; /* NET_CELLS each, once the switch has got a packet */
   struct by_float_sums float_sums[NET_SWITCHES];
+  struct by_replay_window *windows[NET_SWITCHES];                                   /* BY_REPLAY_SENDERS each */
   struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of all nodes but the server */
   struct net_pause pause[1 + NET_SWITCHES + NET_WORKERS]; /* the next one of the server, and of all nodes */
   struct net_packet **heap, **spare;

@@ -213,15 +213,27 @@ static void test_headers(void **state) {
     uint16_t slot, rank, flags, type;
     uint32_t epoch;
     uint16_t key, job;
-    uint64_t workers, call, newest;
-  } header = {17, 5, BY_FRAGMENT_RETX, BY_FRAGMENT_PROBE, 9, 3, 0x1234, 1 << 5, 77, 99};
-  assert_int_equal(sizeof header, 40);
-  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &header, sizeof header));
+    uint64_t workers;
+    uint32_t call, sequence;
+    uint64_t newest, receiver;
+  } header = {17, 5, BY_FRAGMENT_RETX, BY_FRAGMENT_PROBE, 9, 3, 0x1234, 1 << 5, 77, 0xabcdef01, 99, 0};
+  assert_int_equal(sizeof header, 48);
+  packet.head.dtype = packet.head.exponent = 0;
+  uint64_t mac = siphash(key.derived.header, &header, sizeof header);
+  packet.head.check = by_sum_header_check(&key, &packet.head, 0xabcdef01);
+  assert_true(packet.head.check == (mac >> 32 << 32 | 0xabcdef01));
+  assert_true(by_sum_header_is_valid(&key, &packet.head));
+  packet.head.check++; /* another number needs another MAC */
+  assert_false(by_sum_header_is_valid(&key, &packet.head));
   packet = make_packet(BY_FRAGMENT_NACK);
   header.flags = 0;
   header.type = BY_FRAGMENT_NACK;
   header.newest = 0;
-  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &header, sizeof header));
+  packet.head.dtype = 3;
+  packet.head.exponent = 8;
+  header.receiver = 0x308;
+  mac = siphash(key.derived.header, &header, sizeof header);
+  assert_true(by_sum_header_check(&key, &packet.head, 0xabcdef01) == (mac >> 32 << 32 | 0xabcdef01));
 }
 
 int main(void) {

@@ -15,6 +15,7 @@ struct by_aggregator {
   struct by_aggregator_config config;
   struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
   struct by_hop_key hop_key;   /* if it is keyed */
+  struct by_replay_window *windows;
   struct by_aggregator_counters counters;
   struct by_grant grant;
   struct by_cells cells;
@@ -41,7 +42,8 @@ static enum banyan_status make_cells(struct by_aggregator *a) {
   a->cells.count = c->slots;
   a->cells.cells = calloc(c->slots, sizeof *a->cells.cells);
   a->cells.sums = malloc(c->slots * sizeof *a->cells.sums);
-  if (!a->packet || !a->cells.cells || !a->cells.sums)
+  a->windows = calloc(BY_REPLAY_SENDERS, sizeof *a->windows); /* touched only where a worker sends probes */
+  if (!a->packet || !a->windows || !a->cells.cells || !a->cells.sums)
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for an aggregator of %u slots", c->slots);
   if (!c->exact) return BANYAN_OK;
   a->cells.floats = &a->floats;
@@ -76,6 +78,8 @@ void by_aggregator_destroy(struct by_aggregator *a) {
   free(a->cells.cells);
   free(a->cells.sums);
   free(a->packet);
+  free(a->windows);
+  explicit_bzero(a, sizeof *a);
   free(a);
 }
 
@@ -91,7 +95,7 @@ static bool is_ours(const struct by_aggregator *a, const struct by_fragment *pac
 /* As the packet's receivers would find it. A result is of all workers: what one of them has sent is none. */
 static bool is_valid(const struct by_aggregator *a, const struct by_fragment *packet) {
   struct by_worker_set all = by_set_of_all(&a->config.groups);
-  if (packet->type == BY_FRAGMENT_PROBE) return packet->check == by_sum_header_check(&a->key, packet);
+  if (packet->type == BY_FRAGMENT_PROBE) return by_sum_header_is_valid(&a->key, packet);
   if (packet->type == BY_FRAGMENT_RESULT_MC && (packet->group != all.group || packet->workers != all.workers))
     return false;
   bool open = a->config.exact && packet->type == BY_FRAGMENT_UP;
@@ -115,8 +119,8 @@ void by_aggregator_take(struct by_aggregator *a, const struct by_fragment *packe
     return;
   }
   memcpy(a->packet, packet, length);
-  struct by_verdict verdict =
-      by_switch_step(&a->grant, key, &a->cells, a->packet, length, ANY_PORT, (uint32_t)(now / BY_MILLISECOND));
+  struct by_verdict verdict = by_switch_step(&a->grant, key, a->windows, &a->cells, a->packet, length, ANY_PORT,
+                                             (uint32_t)(now / BY_MILLISECOND));
   a->counters.events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_DROP) return;
   a->config.emit(a->config.context, a->packet,

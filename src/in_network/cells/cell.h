@@ -40,8 +40,9 @@ enum { BY_CELL_PAIRS = BY_FRAGMENT_LINES * 8 };
 
 /* A job goes from one epoch of a slot to the next, and a cell misses few of them. Epochs further away are rejected,
  * unless no result has confirmed the cell's own epoch for so long: then the cell was bypassed, or a forged packet has
- * taken it, and it resynchronizes to whatever comes. */
-enum { BY_CELL_WINDOW = 4, BY_CELL_RESYNC_MS = 250 };
+ * taken it, and it resynchronizes to whatever comes. Where packets have MACs, earlier epochs are repetitions by
+ * somebody else: they are rejected for longer. */
+enum { BY_CELL_WINDOW = 4, BY_CELL_RESYNC_MS = 250, BY_CELL_RETURN_MS = 60000 };
 
 /* What a job may do here. A new grant has a new key, which frees its cells. */
 struct by_grant {
@@ -78,8 +79,9 @@ enum by_event {
   BY_EVENT_RELEASED = 15,  /* a result that has freed its cell */
   BY_EVENT_RESULT = 16,    /* a result, with no cell to free */
   BY_EVENT_PROBED = 17,
-  BY_EVENT_FORGED = 18, /* its MAC was not made with the hop key; dropped */
-  BY_EVENTS = 19
+  BY_EVENT_FORGED = 18,   /* its MAC was not made with the hop key; dropped */
+  BY_EVENT_REPLAYED = 19, /* its sequence number has come before; dropped */
+  BY_EVENTS = 20
 };
 
 enum by_verdict_kind {
@@ -95,6 +97,7 @@ struct by_verdict {
   uint8_t port;
   uint8_t event;
   uint8_t workers; /* of its entry: what this switch waits for */
+  uint8_t keyed;   /* the packet has a MAC */
 };
 
 static inline struct by_verdict by_verdict_drop(enum by_event event) {
@@ -113,8 +116,11 @@ static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, 
 /* What the job's cells have to do with a fragment that may leave by its entry's port. */
 static inline struct by_verdict by_switch_route(const struct by_grant *grant, struct by_fragment *fragment,
                                                 struct by_hop entry) {
-  struct by_verdict verdict = {
-      .kind = BY_VERDICT_FORWARD, .port = entry.port, .event = BY_EVENT_FORWARDED, .workers = entry.workers};
+  struct by_verdict verdict = {.kind = BY_VERDICT_FORWARD,
+                               .port = entry.port,
+                               .event = BY_EVENT_FORWARDED,
+                               .workers = entry.workers,
+                               .keyed = grant->keyed};
   if (fragment->type == BY_FRAGMENT_PROBE) {
     verdict.event = BY_EVENT_PROBED;
   } else if (fragment->type == BY_FRAGMENT_RESULT) {
@@ -155,7 +161,8 @@ static inline struct by_verdict by_switch_enter(const struct by_grant *grant, st
     /* It needs no stack. It may come only from above, and its members were chosen with the grant. */
     if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
     return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
-                               .event = BY_EVENT_RESULT};
+                               .event = BY_EVENT_RESULT,
+                               .keyed = grant->keyed};
   }
   uint32_t at = grant->place;
   if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
@@ -186,8 +193,11 @@ static inline bool by_cell_is_outside(const struct by_cell *cell, const struct b
 }
 
 /* Whether a packet of its job may take it nevertheless. `now`: ms. */
-static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, uint32_t now) {
-  return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > BY_CELL_RESYNC_MS;
+static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, bool keyed,
+                                      uint32_t now) {
+  bool returns = keyed && by_epoch_distance(fragment->epoch, cell->epoch) < 0;
+  int32_t wait = returns ? BY_CELL_RETURN_MS : BY_CELL_RESYNC_MS;
+  return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > wait;
 }
 
 /* The header that goes on with the sum: whose packet it was stays, but for a whole group, which goes on as one. */
@@ -255,7 +265,7 @@ static inline enum by_cell_action by_cell_repeat(const struct by_cell *cell, str
 /* A term, or a sum of terms from a switch below. */
 static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                 struct by_verdict *verdict) {
-  bool mine = by_cell_is_of(cell, fragment) && !by_cell_may_resync(cell, fragment, now);
+  bool mine = by_cell_is_of(cell, fragment) && !by_cell_may_resync(cell, fragment, verdict->keyed, now);
   int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
   if (mine && (after < 0 || (after == 0 && cell->state == BY_CELL_RELEASED)))
     return by_cell_refuse(fragment, BY_FRAGMENT_STALE, BY_EVENT_STALE, verdict);
@@ -285,7 +295,7 @@ static inline void by_cell_release(struct by_cell *cell, const struct by_fragmen
   int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
   verdict->kind = fragment->type == BY_FRAGMENT_RESULT_MC ? BY_VERDICT_MULTICAST : BY_VERDICT_FORWARD;
   if (!by_cell_is_of(cell, fragment)) return;
-  if (by_cell_is_outside(cell, fragment) ? !by_cell_may_resync(cell, fragment, now) : after < 0) return;
+  if (by_cell_is_outside(cell, fragment) ? !by_cell_may_resync(cell, fragment, verdict->keyed, now) : after < 0) return;
   cell->confirmed = now;
   if (after == 0 && cell->state == BY_CELL_RELEASED) return;
   if (after) cell->workers = 0;

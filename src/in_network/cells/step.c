@@ -75,13 +75,16 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
 
 /* What is of no grant stays as it is: nobody here can tell whether its MAC is right. */
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_hop_key *key,
-                                 const struct by_cells *cells, struct by_fragment *packet, uint32_t bytes,
-                                 uint32_t from, uint32_t now) {
+                                 struct by_replay_window *windows, const struct by_cells *cells,
+                                 struct by_fragment *packet, uint32_t bytes, uint32_t from, uint32_t now) {
   enum by_fragment_fault fault =
       grant ? by_fragment_verify(packet, bytes, key) : by_fragment_check_fields(packet, bytes);
   if (fault != BY_FRAGMENT_SOUND)
     return by_verdict_drop(fault == BY_FRAGMENT_FORGED ? BY_EVENT_FORGED : BY_EVENT_MALFORMED);
   if (!grant) return by_switch_enter(NULL, packet, from);
+  if (key && by_fragment_is_numbered(packet) &&
+      !by_replay_take(&windows[by_replay_sender(packet)], by_fragment_sequence(packet)))
+    return by_verdict_drop(BY_EVENT_REPLAYED);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
   uint64_t *payload = (uint64_t *)(void *)(packet + 1);

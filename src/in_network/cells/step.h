@@ -6,6 +6,7 @@
 
 #include "cell.h"
 #include "fragment_mac.h"
+#include "replay.h"
 #include "server_parts.h"
 #include "sum_key.h"
 
@@ -33,11 +34,12 @@ struct by_cells {
 };
 
 /* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL, and `key` its hop key if
- * it is keyed, else NULL; `now` is in ms, and may wrap. Changes the packet if that is of a grant, all of which must be
- * writable and its first byte aligned to 8. The verdict is never BY_VERDICT_CELL. */
+ * it is keyed, else NULL, with `windows` of its BY_REPLAY_SENDERS; `now` is in ms, and may wrap. Changes the packet if
+ * that is of a grant, all of which must be writable and its first byte aligned to 8. The verdict is never
+ * BY_VERDICT_CELL. */
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_hop_key *key,
-                                 const struct by_cells *cells, struct by_fragment *packet, uint32_t bytes,
-                                 uint32_t from, uint32_t now);
+                                 struct by_replay_window *windows, const struct by_cells *cells,
+                                 struct by_fragment *packet, uint32_t bytes, uint32_t from, uint32_t now);
 
 /* Whether a switch with so many cells and groups can keep it. BANYAN_ERR_ARGUMENT, BANYAN_ERR_UNSUPPORTED name the job.
  */

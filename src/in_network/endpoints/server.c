@@ -222,7 +222,7 @@ static bool is_single(const struct by_server *s, const struct by_fragment *packe
 /* Whether the packet is what it claims. Nothing is taken from one that is not. */
 static bool is_valid(const struct by_server *s, const struct by_fragment *packet) {
   if (!by_set_is_within(&s->config.groups, by_set_of_packet(packet))) return false;
-  if (packet->type == BY_FRAGMENT_PROBE) return packet->check == by_sum_header_check(&s->key, packet);
+  if (packet->type == BY_FRAGMENT_PROBE) return by_sum_header_is_valid(&s->key, packet);
   if (packet->dtype != BY_FRAGMENT_PAIRS && !s->config.exact && !is_single(s, packet)) return false;
   return packet->check == by_sum_check(s->config.exact ? &s->open : &s->key, packet, packet->workers);
 }
@@ -316,6 +316,10 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
   bool probe = packet->type == BY_FRAGMENT_PROBE;
   if ((!over || probe) && !is_valid(s, packet)) {
     take_invalid(s, slot, packet);
+    return;
+  }
+  if (probe && !by_replay_take(&s->workers[worker_of(s, packet)].probes, by_fragment_sequence(packet))) {
+    s->counters.replayed++;
     return;
   }
   if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_DEAF)

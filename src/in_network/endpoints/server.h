@@ -54,7 +54,7 @@ struct by_server_counters {
   uint64_t duplicates;  /* all in them was there already */
   uint64_t overlapping; /* something in them was there and cannot be taken out again */
   uint64_t results, repeated, probes;
-  uint64_t malformed, foreign, forged, no_room;
+  uint64_t malformed, foreign, forged, replayed, no_room;
   uint64_t failed_checks, mismatches;
   uint64_t last[BY_TREE_WORKERS]; /* how often a worker's term was the last: stragglers have most */
 };

@@ -29,7 +29,7 @@ void by_server_reply(struct by_server *s, const struct by_fragment *packet, cons
     probe.head.workers = s->all.workers;
   }
   probe.head.flags = flags;
-  probe.head.check = by_sum_header_check(&s->key, &probe.head);
+  probe.head.check = by_sum_header_check(&s->key, &probe.head, ++s->workers[to].sequence);
   by_fragment_sign(&probe.head, s->hop);
   s->config.emit(s->config.context, &probe.head, (int)to);
 }

@@ -52,6 +52,9 @@ struct by_fragment by_server_answer(const struct by_server *s, const struct by_f
   head.slot = packet->slot;
   head.epoch = packet->epoch;
   head.call = packet->call;
+  if (!by_fragment_is_numbered(&head)) return head;
+  head.dtype = head.group;
+  head.exponent = head.rank;
   return head;
 }
 
@@ -66,7 +69,7 @@ static void send_nack(struct by_server *s, const struct by_fragment *about, unsi
   } else {
     nack.flags = BY_FRAGMENT_ESCALATE;
   }
-  nack.check = by_sum_header_check(&s->key, &nack);
+  nack.check = by_sum_header_check(&s->key, &nack, ++s->workers[to].sequence);
   by_fragment_sign(&nack, s->hop);
   s->config.emit(s->config.context, &nack, (int)to);
 }

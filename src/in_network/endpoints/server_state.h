@@ -4,6 +4,7 @@
 #define BY_INNETWORK_SERVER_STATE_H
 
 #include "hop_key.h"
+#include "replay.h"
 #include "server.h"
 #include "server_parts.h"
 #include "sum_key.h"
@@ -44,6 +45,8 @@ enum { JUDGED = 32, DEAF = 8 };
 
 struct worker {
   struct by_server_way way;
+  uint32_t sequence;              /* of the last answer to it */
+  struct by_replay_window probes; /* of it */
   unsigned asked; /* for how many results after a second multicast, since the last judgement and the last one in time */
   unsigned deaf;  /* for so many judgements more; 0: it is not */
   unsigned missed; /* trials, since it is deaf */

@@ -215,11 +215,19 @@ static uint64_t sip(const uint64_t key[2], const uint64_t *words, size_t n) {
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *f) {
+uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *f, uint32_t sequence) {
   uint64_t flags = f->flags & ~(uint32_t)BY_FRAGMENT_CE, newest = 0;
   if (by_fragment_is_probe(f)) newest = ((const struct by_probe_payload *)(const void *)(f + 1))->newest;
   const uint64_t words[] = {(uint64_t)f->type << 48 | flags << 32 | (uint64_t)f->group << 24 | (uint64_t)f->rank << 16 |
                                 f->slot,
-                            (uint64_t)f->job << 48 | (uint64_t)f->key << 32 | f->epoch, f->workers, f->call, newest};
-  return sip(key->derived.header, words, sizeof words / sizeof *words);
+                            (uint64_t)f->job << 48 | (uint64_t)f->key << 32 | f->epoch,
+                            f->workers,
+                            (uint64_t)sequence << 32 | f->call,
+                            newest,
+                            (uint64_t)f->dtype << 8 | f->exponent};
+  return (sip(key->derived.header, words, sizeof words / sizeof *words) & ~(uint64_t)UINT32_MAX) | sequence;
+}
+
+bool by_sum_header_is_valid(const struct by_sum_key *key, const struct by_fragment *f) {
+  return f->check == by_sum_header_check(key, f, (uint32_t)f->check);
 }

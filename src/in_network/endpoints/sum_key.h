@@ -65,8 +65,9 @@ uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *frag
 /* The check of terms of `workers` of the fragment's group that lie behind the header. */
 uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
 
-/* The check of a PROBE, PROBE_REPLY or NACK: over what their receiver acts on. Records of switches, the stack and CE
- * change on the way and are not in it. */
-uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *fragment);
+/* The check of a PROBE, PROBE_REPLY or NACK with this sequence number, which is its lower half. The upper half is of a
+ * MAC over what their receiver acts on. Records of switches, the stack and CE change on the way and are not in it. */
+uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t sequence);
+bool by_sum_header_is_valid(const struct by_sum_key *key, const struct by_fragment *fragment);
 
 #endif

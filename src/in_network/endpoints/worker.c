@@ -506,8 +506,16 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
 }
 
 static void take_answer(struct by_worker *w, const struct by_fragment *answer, uint64_t now) {
-  if (answer->check != by_sum_header_check(&w->key, answer)) {
+  if (answer->dtype != w->own.group || answer->exponent != (unsigned)__builtin_ctzll(w->own.workers)) {
+    w->counters.foreign++; /* for another worker */
+    return;
+  }
+  if (!by_sum_header_is_valid(&w->key, answer)) {
     w->counters.failed_checks++;
+    return;
+  }
+  if (!by_replay_take(&w->answers, by_fragment_sequence(answer))) {
+    w->counters.replayed++;
     return;
   }
   struct slot *slot = slot_waiting(w, answer);

@@ -46,7 +46,7 @@ struct by_worker_config {
 
 struct by_worker_counters {
   uint64_t sent, probes, retransmitted, escalated, results, late; /* packets; late: of fragments that are done */
-  uint64_t malformed, foreign, forged;                            /* packets not looked at further */
+  uint64_t malformed, foreign, forged, replayed;                  /* packets not looked at further */
   uint64_t failed_checks, marked;                                 /* results */
   uint64_t longest;                                               /* ns from a term's first sending to its result */
 };

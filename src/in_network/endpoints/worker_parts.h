@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 
 #include "hop_key.h"
+#include "replay.h"
 #include "sum_key.h"
 #include "worker.h"
 
@@ -66,6 +67,8 @@ struct by_worker {
   struct by_hop_key hop_key;
   const struct by_hop_key *hop; /* &hop_key; NULL: fragments have seals */
   struct by_worker_counters counters;
+  uint32_t sequence;               /* of the last probe */
+  struct by_replay_window answers; /* of the server */
   struct by_worker_set own, all;
   uint32_t group; /* its own */
   unsigned bits;

@@ -195,7 +195,7 @@ static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, boo
   probe.head.epoch = packet->epoch;
   probe.head.call = packet->call;
   probe.head.flags = flags;
-  probe.head.check = by_sum_header_check(&w->key, &probe.head);
+  probe.head.check = by_sum_header_check(&w->key, &probe.head, ++w->sequence);
   put_stack(w, straight, &probe.head);
   by_fragment_sign(&probe.head, w->hop);
   w->counters.probes++;

@@ -24,7 +24,7 @@ const char *by_event_name(enum by_event event) {
       [BY_EVENT_FORWARDED] = "forwarded", [BY_EVENT_STORED] = "stored",       [BY_EVENT_ADDED] = "added",
       [BY_EVENT_COMPLETED] = "completed", [BY_EVENT_REPEATED] = "repeated",   [BY_EVENT_DUPLICATE] = "duplicate",
       [BY_EVENT_RELEASED] = "released",   [BY_EVENT_RESULT] = "result",       [BY_EVENT_PROBED] = "probed",
-      [BY_EVENT_FORGED] = "forged",
+      [BY_EVENT_FORGED] = "forged",       [BY_EVENT_REPLAYED] = "replayed",
   };
   return names[event];
 }

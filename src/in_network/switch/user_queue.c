@@ -92,8 +92,9 @@ LIST_HEAD(inlets, inlet);
 
 struct job {
   struct by_grant grant;
-  struct by_hop_key key; /* if it is keyed */
-  uint32_t n_inlets;     /* that it uses, INLETS for each worker */
+  struct by_hop_key key; /* if it is keyed, and then: */
+  struct by_replay_window *windows;
+  uint32_t n_inlets; /* that it uses, INLETS for each worker */
   struct inlet *inlets[];
 };
 
@@ -224,7 +225,8 @@ static void take_fragment(struct by_queue *queue, uint32_t from, const struct by
   const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
   const struct by_grant *grant = job ? &job->grant : NULL;
   if ((way->tos & 3) == 3 && job) by_fragment_mark(packet, bytes, job_key(job));
-  struct run next = {.verdict = by_switch_step(grant, job_key(job), &queue->cells, packet, bytes, from, queue->now),
+  struct run next = {.verdict = by_switch_step(grant, job_key(job), job ? job->windows : NULL, &queue->cells, packet,
+                                               bytes, from, queue->now),
                      .way = *way};
   queue->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
@@ -353,6 +355,8 @@ static enum banyan_status add_flows(struct by_queue *queue, struct job *job, con
 static void free_job(struct job *job) {
   if (!job) return;
   for (uint32_t i = 0; i < job->n_inlets; i++) disuse(job->inlets[i]);
+  explicit_bzero(&job->key, sizeof job->key);
+  free(job->windows);
   free(job);
 }
 
@@ -402,8 +406,13 @@ static enum banyan_status run_grant(struct by_queue *queue, const struct call *c
   struct job *job = calloc(1, sizeof *job + (size_t)INLETS * call->ends->n_workers * sizeof *job->inlets);
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   job->grant = *grant;
-  if (grant->keyed) job->key = *call->ends->key;
-  enum banyan_status status = add_flows(queue, job, call->ends);
+  enum banyan_status status = BANYAN_OK;
+  if (grant->keyed) {
+    job->key = *call->ends->key;
+    job->windows = calloc(BY_REPLAY_SENDERS, sizeof *job->windows); /* touched only where a worker sends probes */
+    if (!job->windows) status = by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  }
+  if (status == BANYAN_OK) status = add_flows(queue, job, call->ends);
   if (status == BANYAN_OK) queue->jobs[grant->job] = job;
   free_job(status == BANYAN_OK ? before : job);
   return status;

@@ -37,6 +37,7 @@
   each(bpf_map__value_size);                                                                                           \
   each(bpf_map_create);                                                                                                \
   each(bpf_map_delete_elem);                                                                                           \
+  each(bpf_map_get_next_key);                                                                                          \
   each(bpf_map_lookup_elem);                                                                                           \
   each(bpf_map_update_elem);                                                                                           \
   each(bpf_object__close);                                                                                             \
@@ -260,6 +261,18 @@ static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t 
   return BANYAN_OK;
 }
 
+/* A new key begins with no numbers. */
+static void forget_windows(const struct by_xdp *xdp, uint32_t group) {
+  struct by_xdp_sender key, next;
+  int windows = map_fd(xdp, "windows");
+  bool found = bpf.bpf_map_get_next_key(windows, NULL, &next) == 0;
+  while (found) {
+    key = next;
+    found = bpf.bpf_map_get_next_key(windows, &key, &next) == 0; /* before this one is gone */
+    if (key.group == group) bpf.bpf_map_delete_elem(windows, &key);
+  }
+}
+
 static enum banyan_status give_grant(void *self, const struct by_grant *grant, const struct by_plane_ends *ends) {
   struct by_xdp *xdp = self;
   const struct by_xdp_grant granted = {.grant = *grant, .udp_port = ends->server.end.port};
@@ -272,6 +285,7 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant, c
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
   uint32_t group = grant->group;
+  forget_windows(xdp, group);
   if (grant->keyed) BY_TRY(put(xdp, "hop_keys", &group, ends->key));
   BY_TRY(put(xdp, "grants", &place, &granted));
   return move_grant(xdp, grant->job, place);

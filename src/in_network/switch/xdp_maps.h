@@ -14,6 +14,7 @@ enum {
   BY_XDP_NEIGHBOURS = 1024,
   BY_XDP_GROUPS = 256,
   BY_XDP_MEMBERS = 64,
+  BY_XDP_WINDOWS = 1 << 16,
 };
 
 /* Counters: events, and behind them fragments that found no way out. */
@@ -67,6 +68,12 @@ struct by_xdp_address {
   uint16_t udp_port;
   uint16_t members; /* of the group, behind this port */
   struct by_xdp_host address;
+};
+
+/* Whose sequence numbers a window is for: of the grant that has this group, see by_replay_sender. */
+struct by_xdp_sender {
+  uint32_t group;
+  uint32_t sender;
 };
 
 /* The result that left last by a port, and how many copies of it. */

@@ -18,6 +18,7 @@
 
 #include "cell.h"
 #include "fragment_mac.h"
+#include "replay.h"
 #include "xdp_maps.h"
 
 /* Arrays where a packet has to look, since looking there is no call: a hash costs some 20 ns. */
@@ -45,6 +46,20 @@ struct {
 struct by_xdp_sum {
   uint64_t pairs[BY_CELL_PAIRS];
 };
+
+struct window_value {
+  struct bpf_spin_lock lock;
+  struct by_replay_window window;
+};
+
+/* Made by the program when a worker sends its first probe, since few do. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, BY_XDP_WINDOWS);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, struct by_xdp_sender);
+  __type(value, struct window_value);
+} windows SEC(".maps");
 
 struct cell_value {
   uint32_t lock; /* 1: some core is at it */
@@ -279,6 +294,22 @@ __attribute__((noinline)) uint64_t by_xdp_mac(struct xdp_md *ctx, const struct b
   return by_fragment_mac_of(key, fragment, frame_start(ctx) + (at & 127), frame_end(ctx));
 }
 
+/* Whether this sequence number has come before. Where there is no room for a window, it is for the ends to see. */
+__attribute__((noinline)) int by_xdp_is_replayed(uint32_t group, uint32_t sender, uint32_t sequence) {
+  struct by_xdp_sender key = {group, sender};
+  struct window_value *value = bpf_map_lookup_elem(&windows, &key);
+  if (!value) {
+    struct window_value nothing = {0};
+    (void)bpf_map_update_elem(&windows, &key, &nothing, BPF_NOEXIST);
+    value = bpf_map_lookup_elem(&windows, &key);
+  }
+  if (!value) return 0;
+  bpf_spin_lock(&value->lock);
+  bool taken = by_replay_take(&value->window, sequence);
+  bpf_spin_unlock(&value->lock);
+  return !taken;
+}
+
 /* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4,
  * and the ends of grants take that over IPv6, too (RFC 6935). */
 static __always_inline bool write_header(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment,
@@ -348,6 +379,9 @@ static __always_inline struct by_verdict decide(struct xdp_md *ctx, uint32_t ip,
   if (key && fragment.mac != by_xdp_mac(ctx, key, &fragment, PAYLOAD_AT(ip))) return by_verdict_drop(BY_EVENT_FORGED);
   if (!key && (grant->keyed || fragment.mac != by_fragment_seal_of(&fragment)))
     return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (key && by_fragment_is_numbered(&fragment) &&
+      by_xdp_is_replayed(grant->group, by_replay_sender(&fragment), by_fragment_sequence(&fragment)))
+    return by_verdict_drop(BY_EVENT_REPLAYED);
   if (is_marked(data, ip)) fragment.flags |= BY_FRAGMENT_CE;
   struct by_verdict verdict = pass_switch(ctx, ip, &fragment, grant, from);
   if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, ip, &fragment, key)) verdict.kind = BY_VERDICT_DROP;
