@@ -151,9 +151,9 @@ static void log_server(const struct by_served_tree *tree) {
   by_info("innetwork",
           "server of tree %u at UDP port %d: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64
           " probes; %" PRIu64 " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64
-          " overlapping, %" PRIu64 " wrong, %" PRIu64 " forged",
+          " overlapping, %" PRIu64 " wrong, %" PRIu64 " forged, %" PRIu64 " replayed",
           tree->message->job, by_udp_port(tree->udp), c->results, c->repeated, c->probes, c->terms, c->merged,
-          c->unmerged, c->duplicates, c->overlapping, c->failed_checks, c->forged);
+          c->unmerged, c->duplicates, c->overlapping, c->failed_checks, c->forged, c->replayed);
 }
 
 static void log_aggregator(const struct by_served_tree *tree) {
@@ -161,13 +161,13 @@ static void log_aggregator(const struct by_served_tree *tree) {
   by_info("innetwork",
           "aggregator of tree %u at UDP port %d: %" PRIu64 " terms, %" PRIu64 " sums, %" PRIu64
           " of them again; %" PRIu64 " results; %" PRIu64 " unmerged, %" PRIu64 " stale, %" PRIu64 " wrong, %" PRIu64
-          " forged",
+          " forged, %" PRIu64 " replayed",
           tree->message->job, by_udp_port(tree->udp),
           c->events[BY_EVENT_STORED] + c->events[BY_EVENT_ADDED] + c->events[BY_EVENT_COMPLETED],
           c->events[BY_EVENT_COMPLETED] + c->events[BY_EVENT_REPEATED], c->events[BY_EVENT_REPEATED],
           c->events[BY_EVENT_RELEASED] + c->events[BY_EVENT_RESULT],
           c->events[BY_EVENT_UNMERGED] + c->events[BY_EVENT_CONFLICT] + c->events[BY_EVENT_NO_CELL],
-          c->events[BY_EVENT_STALE], c->failed_checks, c->events[BY_EVENT_FORGED]);
+          c->events[BY_EVENT_STALE], c->failed_checks, c->events[BY_EVENT_FORGED], c->events[BY_EVENT_REPLAYED]);
 }
 
 /* The server's results are lent to peers, which are gone before it. */
@@ -180,6 +180,7 @@ void by_served_tree_destroy(struct by_served_tree *tree) {
   for (uint32_t i = 0; i < BY_FRAGMENT_PORTS; i++) by_udp_peer_destroy(tree->vias[i]);
   by_server_destroy(tree->server);
   by_aggregator_destroy(tree->aggregator);
+  explicit_bzero(&tree->key, sizeof tree->key);
   free(tree);
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fail.h"
 #include "hop_key.h"
@@ -105,9 +106,9 @@ static void end(struct tree_fabric *tree) {
   by_info("innetwork",
           "worker %u of tree %u: %" PRIu64 " fragments, %" PRIu64 " probes, %" PRIu64 " sent again, of them %" PRIu64
           " past switches; %" PRIu64 " results, at most %.0f ms after their terms, %" PRIu64 " late, %" PRIu64
-          " marked, %" PRIu64 " wrong, %" PRIu64 " forged",
+          " marked, %" PRIu64 " wrong, %" PRIu64 " forged, %" PRIu64 " replayed",
           tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results,
-          (double)c->longest / 1e6, c->late, c->marked, c->failed_checks, c->forged);
+          (double)c->longest / 1e6, c->late, c->marked, c->failed_checks, c->forged, c->replayed);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
@@ -183,7 +184,11 @@ static void emit(void *context, const struct by_fragment *packet) {
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
   const struct udp_tree *tree = context;
-  if (tree->worker) by_worker_take(tree->worker, packet, bytes, now);
+  if (!tree->worker) return;
+  const struct by_worker_counters *counters = by_worker_counters(tree->worker);
+  uint64_t forged = counters->forged, replayed = counters->replayed;
+  by_worker_take(tree->worker, packet, bytes, now);
+  by_udp_note_dropped(tree->udp, counters->forged - forged, counters->replayed - replayed);
 }
 
 /* Gives all trees on this socket what has come for them. */
@@ -212,6 +217,7 @@ static void lose(void *context, uint32_t process) {
 static void free_tree(struct udp_tree *tree) {
   by_udp_peer_destroy(tree->server);
   by_udp_peer_destroy(tree->aggregator);
+  explicit_bzero(&tree->key, sizeof tree->key);
   free(tree);
 }
 

@@ -129,6 +129,11 @@ int by_udp_fd(const struct by_udp *udp) {
   return udp->fd;
 }
 
+void by_udp_note_dropped(struct by_udp *udp, uint64_t forged, uint64_t replayed) {
+  udp->counters.forged += forged;
+  udp->counters.replayed += replayed;
+}
+
 void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out) {
   *out = udp->counters;
   out->sent = udp->mailer.sent;

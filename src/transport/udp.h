@@ -23,7 +23,8 @@ typedef void (*by_udp_take)(void *context, const struct by_fragment *packet, siz
 struct by_udp_counters {
   uint64_t sent, unsent; /* fragments; unsent: no route, or no room for too long */
   uint64_t received;
-  uint64_t strange; /* no fragment, or of a job that nobody takes */
+  uint64_t strange;          /* no fragment, or of a job that nobody takes */
+  uint64_t forged, replayed; /* which workers on this socket have dropped */
 };
 
 /* On the first port of the range that is free on all interfaces; 0: one that the kernel chooses. The caller owns *out.
@@ -62,6 +63,8 @@ void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet);
 void by_udp_lend(struct by_udp_peer *peer, const struct by_fragment *packet);
 /* Sends what is collected. False: some of it found no room in the socket and stays for the next time. */
 bool by_udp_flush(struct by_udp *udp);
+/* A worker has dropped so many more of what it was given. */
+void by_udp_note_dropped(struct by_udp *udp, uint64_t forged, uint64_t replayed);
 void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);
 
 /* Where a worker's fragments go. */

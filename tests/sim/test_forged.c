@@ -16,7 +16,7 @@
 #include "tree_net.h"
 #include "worker.h"
 
-enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES };
+enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES, KEPT = 256 };
 
 /* Offsets of fields in the header. The payload begins at offset 64. */
 enum { AT_TYPE = 2, AT_EXPONENT = 7, AT_JOB = 8, AT_LINES = 15, AT_CHECK = 24, AT_MAC = 40, HEADER = 64 };
@@ -37,10 +37,14 @@ struct scene {
   /* Makes a forged packet from an observed one. Returns false to send none. */
   bool (*forge)(struct scene *scene, struct packet *packet);
   enum target target;
-  unsigned at, mask;            /* the byte that changes */
-  unsigned forged;              /* forged packets */
-  unsigned arrive;              /* what was sent of them: some go to each worker */
-  unsigned answered;            /* packets sent by the server */
+  unsigned at, mask;        /* the byte that changes */
+  unsigned forged;          /* forged packets */
+  unsigned arrive;          /* what was sent of them: some go to each worker */
+  unsigned answered;        /* packets sent by the server */
+  bool repeats, repeating;  /* what it has observed, to all that could receive it; now */
+  struct packet kept[KEPT]; /* the last ones of these */
+  unsigned n_kept;
+  unsigned n_told;              /* of these, what workers have been sent past the switch */
   struct by_hop_key hop, other; /* where fragments have MACs: their key, and the attacker's */
 };
 
@@ -66,6 +70,30 @@ static void observe(struct scene *scene, const struct by_fragment *fragment, uns
   send_forged(scene, &packet, worker);
 }
 
+/* Each packet again, and one of those that are kept. What workers send goes to the switch and to the server, what the
+ * server sends goes to all workers. */
+static void repeat(struct scene *scene, const struct packet *packet) {
+  bool up = packet->head.type == BY_FRAGMENT_UP || packet->head.type == BY_FRAGMENT_PROBE;
+  struct packet copy = *packet;
+  scene->forged++;
+  for (unsigned w = 0; w < WORKERS; w++)
+    if (!up) net_from_server(&scene->net, &copy.head, (int)w);
+  if (up) net_from_worker(&scene->net, packet->head.rank, &copy.head);
+  if (up && (packet->head.type == BY_FRAGMENT_PROBE || scene->forged % 4 == 0))
+    by_server_take(scene->server, &packet->head, by_fragment_bytes(&packet->head));
+}
+
+static void keep_and_repeat(struct scene *scene, const struct by_fragment *fragment) {
+  if (!scene->repeats) return;
+  struct packet *packet = &scene->kept[scene->n_kept++ % KEPT];
+  memcpy(packet, fragment, by_fragment_bytes(fragment));
+  if (scene->repeating) return;
+  scene->repeating = true; /* not what follows from it */
+  repeat(scene, packet);
+  repeat(scene, &scene->kept[by_rng_below(&scene->net.rng, scene->n_kept < KEPT ? scene->n_kept : KEPT)]);
+  scene->repeating = false;
+}
+
 static unsigned char *byte_at(struct packet *packet, unsigned at) {
   return (unsigned char *)packet + at;
 }
@@ -83,12 +111,14 @@ static void worker_emits(void *context, const struct by_fragment *packet) {
   struct scene *scene = (struct scene *)(void *)((char *)(index - *index) - offsetof(struct scene, index));
   observe(scene, packet, *index);
   net_from_worker(&scene->net, *index, packet);
+  keep_and_repeat(scene, packet);
 }
 
 static void server_emits(void *context, const struct by_fragment *packet, int to) {
   struct scene *scene = context;
   scene->answered++;
   net_from_server(&scene->net, packet, to);
+  keep_and_repeat(scene, packet);
 }
 
 static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
@@ -184,7 +214,18 @@ static bool all_done(const struct scene *scene, uint32_t call) {
   return true;
 }
 
+/* Answers of the server come to all workers a second time, past the switch. Were results among them, none would be
+ * lost and nobody would ask. */
+static void repeat_at_workers(struct scene *scene) {
+  for (; scene->n_told < scene->n_kept; scene->n_told++) {
+    const struct packet *packet = &scene->kept[scene->n_told % KEPT];
+    for (unsigned w = 0; w < WORKERS && !by_fragment_has_terms(&packet->head); w++)
+      by_worker_take(scene->workers[w], &packet->head, by_fragment_bytes(&packet->head), scene->net.now);
+  }
+}
+
 static void advance(struct scene *scene) {
+  repeat_at_workers(scene);
   uint64_t due = UINT64_MAX;
   unsigned worker = 0;
   for (unsigned w = 0; w < WORKERS; w++)
@@ -340,6 +381,87 @@ static void test_macs(void **state) {
       fail_msg("%s: %" PRIu64 " of %u were rejected", what(scene), rejected_at(scene), scene->arrive);
     destroy_scene(scene);
   }
+}
+
+/* Whatever is repeated, at once or later, at its own place or another: sums are right, soon. Probes and their answers
+ * count as repeated; a term or result is known by its slot and epoch. Packets are lost, so that there are probes. */
+static void test_repeated(void **state) {
+  (void)state;
+  uint64_t at_switch = 0, at_server = 0, at_workers = 0;
+  for (unsigned round = 0; round < 20; round++) {
+    struct scene *scene = make_scene_with(round % 2, true);
+    by_rng_init(&scene->net.rng, round);
+    scene->net.faults.lost = 0.1;
+    scene->repeats = true;
+    for (int i = 0; i < 10; i++) sum(scene, BY_SECOND);
+    at_switch += scene->net.events[BY_EVENT_REPLAYED];
+    at_server += by_server_counters(scene->server)->replayed;
+    for (unsigned w = 0; w < WORKERS; w++) at_workers += by_worker_counters(scene->workers[w])->replayed;
+    assert_int_equal(by_server_counters(scene->server)->failed_checks, 0);
+    assert_int_equal(scene->net.events[BY_EVENT_FORGED], 0);
+    destroy_scene(scene);
+  }
+  assert_true(at_switch > 50 && at_server > 50 && at_workers > 50);
+}
+
+/* One fragment of this type for the scene's switch: a term of worker 1 or 2, or the answer to it. */
+static struct packet fragment_for_switch(enum by_fragment_type type, uint32_t epoch, unsigned worker) {
+  struct packet packet = {.head = {0}};
+  by_fragment_begin(&packet.head, type, (uint8_t)worker);
+  packet.head.job = 7;
+  packet.head.key = 3;
+  packet.head.epoch = epoch;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.check = epoch + 1;
+  if (by_fragment_has_terms(&packet.head)) packet.head.lines = 1;
+  bool down = type != BY_FRAGMENT_UP && type != BY_FRAGMENT_PROBE;
+  if (down) packet.head.workers = 7;
+  if (type != BY_FRAGMENT_RESULT_MC) assert_true(by_fragment_push(&packet.head, down ? worker : 3, WORKERS));
+  return packet;
+}
+
+/* Claims of a cell, releases, results, queries and their answers without the key have no effect on a switch, on its
+ * cells, windows and what it sends. With the key each has one. */
+static void test_switch_without_key(void **state) {
+  static const enum by_fragment_type types[] = {BY_FRAGMENT_UP,    BY_FRAGMENT_RESULT,      BY_FRAGMENT_RESULT_MC,
+                                                BY_FRAGMENT_PROBE, BY_FRAGMENT_PROBE_REPLY, BY_FRAGMENT_NACK};
+  static struct by_replay_window windows[BY_REPLAY_SENDERS], no_windows[BY_REPLAY_SENDERS];
+  struct by_grant grant = {
+      .below = 7, .above = 8, .count = 1, .job = 7, .key = 3, .dtype = BY_FRAGMENT_PAIRS, .keyed = true};
+  struct by_hop_key hop, other;
+  (void)state;
+  assert_ok(by_hop_key_of_tree("a secret", 8, 7, 3, &hop));
+  assert_ok(by_hop_key_of_tree("another", 7, 7, 3, &other));
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (unsigned how = 0; how < 4; how++) {
+      struct by_cell cell = {0}, before;
+      uint64_t sums[1][BY_CELL_PAIRS] = {{0}}, sums_before[1][BY_CELL_PAIRS];
+      struct by_cells cells = {&cell, sums, 1, NULL};
+      bool down = types[t] != BY_FRAGMENT_UP && types[t] != BY_FRAGMENT_PROBE;
+      uint32_t epoch = 5 + (types[t] == BY_FRAGMENT_UP), from = down ? 3 : 1;
+      struct packet first = fragment_for_switch(BY_FRAGMENT_UP, 5, 0);
+      by_fragment_sign(&first.head, &hop);
+      uint32_t bytes = by_fragment_bytes(&first.head);
+      struct by_verdict verdict = by_switch_step(&grant, &hop, windows, &cells, &first.head, bytes, 0, 1);
+      assert_int_equal(verdict.event, BY_EVENT_STORED);
+      before = cell;
+      memcpy(sums_before, sums, sizeof sums);
+      struct packet packet = fragment_for_switch(types[t], epoch, 1);
+      by_fragment_sign(&packet.head, how == 1 ? &other : how == 2 ? NULL : &hop);
+      if (how == 3) packet.head.flags ^= BY_FRAGMENT_RETX;
+      verdict = by_switch_step(&grant, &hop, windows, &cells, &packet.head, by_fragment_bytes(&packet.head), from, 2);
+      if (how == 0) { /* with the key */
+        assert_int_not_equal(verdict.event, BY_EVENT_FORGED);
+        assert_true(verdict.kind != BY_VERDICT_DROP || memcmp(&before, &cell, sizeof cell) != 0);
+      } else {
+        assert_int_equal(verdict.kind, BY_VERDICT_DROP);
+        assert_int_equal(verdict.event, BY_EVENT_FORGED);
+        assert_memory_equal(&before, &cell, sizeof cell);
+        assert_memory_equal(sums_before, sums, sizeof sums);
+        assert_memory_equal(windows, no_windows, sizeof windows);
+      }
+      memset(windows, 0, sizeof windows);
+    }
 }
 
 /* In exact mode, terms of another call with a correct check are no reason to end the job. */
@@ -567,10 +689,19 @@ static void test_aggregator(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_large_exponent),   cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
-      cmocka_unit_test(test_other_call_exact), cmocka_unit_test(test_headers),   cmocka_unit_test(test_results),
-      cmocka_unit_test(test_spoiled_cell),     cmocka_unit_test(test_many_sums), cmocka_unit_test(test_epochs_to_come),
-      cmocka_unit_test(test_aggregator),       cmocka_unit_test(test_macs),
+      cmocka_unit_test(test_large_exponent),
+      cmocka_unit_test(test_each_byte),
+      cmocka_unit_test(test_each_byte_exact),
+      cmocka_unit_test(test_other_call_exact),
+      cmocka_unit_test(test_headers),
+      cmocka_unit_test(test_results),
+      cmocka_unit_test(test_spoiled_cell),
+      cmocka_unit_test(test_many_sums),
+      cmocka_unit_test(test_epochs_to_come),
+      cmocka_unit_test(test_aggregator),
+      cmocka_unit_test(test_macs),
+      cmocka_unit_test(test_repeated),
+      cmocka_unit_test(test_switch_without_key),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,15 @@ enum banyan_status by_context_open_udp(void *argument, uint32_t *port) {
   return status;
 }
 
+void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed) {
+  struct by_udp_counters counters = {0};
+  by_context_lock(context);
+  if (context->udp) by_udp_count(context->udp, &counters);
+  by_context_unlock(context);
+  *forged = counters.forged;
+  *replayed = counters.replayed;
+}
+
 static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
                                       struct by_fabric **out) {
   struct by_worker_config config = {.job = message->job,

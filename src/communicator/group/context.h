@@ -167,6 +167,8 @@ static inline const char *by_context_name(void *context, uint32_t process) {
 }
 /* Opens this rank's UDP port for trees through switches, if it has none; takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_open_udp(void *context, uint32_t *port);
+/* Fragments of trees through switches that this rank has dropped so far. */
+void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed);
 /* The host of this process answers nothing any more; any thread. */
 void by_context_vanished(void *argument, uint32_t process);
 /* This rank's part in such a tree; takes the lock. */

@@ -81,6 +81,7 @@ void by_server_destroy(struct by_server *s) {
   free(s->slots);
   free(s->single);
   free(s->packets);
+  explicit_bzero(s, sizeof *s);
   free(s);
 }
 /* --- a sum is complete --- */

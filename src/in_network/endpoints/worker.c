@@ -353,6 +353,7 @@ void by_worker_destroy(struct by_worker *w) {
   free(w->packets);
   free(w->ready);
   free(w->exponents);
+  explicit_bzero(w, sizeof *w);
   free(w);
 }
 

@@ -139,6 +139,7 @@ static void end_reservation(struct reservation *r) {
     by_warn("switch", "%s", banyan_error_text());
   change_neighbours(r, by_neighbours_drop);
   r->all->table[r->group] = NULL;
+  explicit_bzero(&r->wanted.secret, sizeof r->wanted.secret);
   free(r);
 }
 
@@ -424,7 +425,9 @@ enum banyan_status by_reservations_create(const struct by_reservations_options *
 void by_reservations_destroy(struct by_reservations *all) {
   if (!all) return;
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
-    if (all->table[i]) by_loop_cancel_timer(&all->table[i]->timer);
+    if (!all->table[i]) continue;
+    by_loop_cancel_timer(&all->table[i]->timer);
+    explicit_bzero(&all->table[i]->wanted.secret, sizeof all->table[i]->wanted.secret);
     free(all->table[i]);
   }
   by_loop_cancel_timer(&all->timer);

@@ -46,6 +46,7 @@ static void free_tree(struct by_control_tree *tree) {
   by_switched_tree_destroy(tree->tree);
   free(tree->answers);
   free(tree->parts);
+  explicit_bzero(tree->ends.secret, sizeof tree->ends.secret);
   free(tree);
 }
 
