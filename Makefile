@@ -98,11 +98,13 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@CC=clang scripts/build build-fuzz -Dfuzzing=true -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
-soak: ## kill 1000 members of elastic groups; repeat the tests for SOAK_SECONDS (3600), with other random numbers; as root also kill a cluster's services for 10 minutes
+soak: ## kill 1000 members of elastic groups; attack a job's ports 10,000 times; repeat the tests for SOAK_SECONDS (3600), with other random numbers; as root also kill a cluster's services for 10 minutes
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) tests/net/sum_calls tests/net/test_job_recovery_soak >/dev/null
 	@scripts/soak-elastic $(BUILD)
+	@if [ "$$(id -u)" = 0 ]; then ninja -C $(BUILD) tests/net/attack tests/net/alter_packets tests/net/forge_fragments tests/net/sum_elastic tests/net/sum_until >/dev/null && \
+	  scripts/soak-attacks $(BUILD); fi
 	@scripts/soak $(BUILD) $(SOAK_SECONDS)
 	@if [ "$$(id -u)" = 0 ]; then PARTS=soak BANYAN=$(BUILD)/banyan bench/cluster.sh; else \
 	  echo "soak: the cluster's part needs root's rights, and is left out" >&2; fi

@@ -8,6 +8,7 @@
  *   --fragments N   the number of fragments to send (2000)
  *   --rate N        fragments per second (1000)
  *   --magic         all fragments have a wrong magic number instead: the same load without an effect
+ *   --replay        all fragments are terms as they were observed, some time later
  *   --open          all fragments have changed numbers and a check made with the publicly known key of exact mode */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,9 +29,14 @@
 #include "clock.h"
 #include "sum_key.h"
 
-enum { HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr), WORKERS = 16, TIMEOUT_S = 30 };
+enum {
+  HEADERS = sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr),
+  WORKERS = 16,
+  TIMEOUT_S = 30,
+  KEPT = 256
+};
 
-enum mode { EACH_FIELD, WRONG_MAGIC, OPEN_CHECK };
+enum mode { EACH_FIELD, WRONG_MAGIC, OPEN_CHECK, REPLAY };
 
 struct packet {
   _Alignas(64) struct by_fragment head;
@@ -43,7 +49,7 @@ struct forger {
   struct sockaddr_in server, workers[WORKERS];
   unsigned n_workers;
   struct by_sum_key open;
-  struct packet model; /* the last packet that was observed */
+  struct packet model, kept[KEPT]; /* the last packet that was observed; the last ones, for replays */
   uint64_t observed, sent;
 };
 
@@ -84,7 +90,7 @@ static void observe(struct forger *forger) {
     if (bytes < sizeof packet.head || by_fragment_check_fields(&packet.head, by_fragment_bytes(&packet.head))) continue;
     if (packet.head.type != BY_FRAGMENT_UP || bytes < by_fragment_bytes(&packet.head)) continue;
     forger->model = packet;
-    forger->observed++;
+    forger->kept[forger->observed++ % KEPT] = packet;
   }
 }
 
@@ -152,6 +158,11 @@ static void forge(struct forger *forger) {
   uint64_t turn = forger->sent / 3, way = forger->sent % 3;
   const struct sockaddr_in *to = way == 2 ? &forger->workers[turn % forger->n_workers] : &forger->server;
   begin(forger, &packet);
+  if (forger->mode == REPLAY) {
+    packet = forger->kept[dice() % (forger->observed < KEPT ? forger->observed : KEPT)];
+    send_to(forger, &packet, to);
+    return;
+  }
   if (forger->mode == OPEN_CHECK) {
     to = &forger->server;
     packet.payload[dice() % 32] ^= 0x40;
@@ -192,11 +203,9 @@ static struct sockaddr_in address(const char *text) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"fragments", 1, NULL, 'n'},
-                                          {"rate", 1, NULL, 'r'},
-                                          {"magic", 0, NULL, 'm'},
-                                          {"open", 0, NULL, 'o'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"fragments", 1, NULL, 'n'}, {"rate", 1, NULL, 'r'},
+                                          {"magic", 0, NULL, 'm'},     {"open", 0, NULL, 'o'},
+                                          {"replay", 0, NULL, 'p'},    {NULL, 0, NULL, 0}};
   static struct forger forger;
   uint64_t fragments = 2000, rate = 1000;
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
@@ -204,13 +213,14 @@ int main(int argc, char **argv) {
     if (option == 'r') rate = strtoull(optarg, NULL, 10);
     if (option == 'm') forger.mode = WRONG_MAGIC;
     if (option == 'o') forger.mode = OPEN_CHECK;
+    if (option == 'p') forger.mode = REPLAY;
     if (option == '?') return 2;
   }
   argv += optind;
   argc -= optind;
   if (argc < 4 || argc > 3 + WORKERS) {
-    fprintf(stderr,
-            "usage: forge_fragments [--fragments N] [--rate N] [--magic|--open] NETNS INTERFACE SERVER WORKER...\n");
+    fprintf(stderr, "usage: forge_fragments [--fragments N] [--rate N] [--magic|--open|--replay] NETNS INTERFACE "
+                    "SERVER WORKER...\n");
     return 2;
   }
   if (by_sum_key_init_open(&forger.open)) return 1;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # A host that has no part in a job attacks all its ports: of ranks, a helper, a server, the manager, and the control port
 # of a switch. It knows the job's key, certificates that are revoked, expired or another authority's, and what others
-# have sent. Nothing is accepted, sums are right, and neither memory nor logs grow with the number of attacks.
+# have sent. Fragments to and from the switch are forged and replayed, too. Nothing is accepted, sums are right, and neither
+# memory nor logs grow with the number of attacks.
 # BANYAN_ATTACKS=N makes N attacks, BANYAN_ATTACK_RATE=N a second. With BANYAN_ATTACK_PHASES=N attacks come in so many
 # parts, with as much quiet time between them, and the medians of sums during both are printed.
 . "$BANYAN_SOURCE/tests/shell.sh"
@@ -71,13 +72,21 @@ attack() { # NUMBER SEED
     --valid "a valid certificate=$BANYAN_KEYS/agent-attacker.pem" "${ports[@]}"
 }
 
+fragments() { # NUMBER [OPTION]: a tenth of the attacks each, by f
+  on f "$BANYAN_BUILD/tests/net/forge_fragments" --fragments "$1" --rate $((rate / 5 + 1)) "${@:2}" "banyan-a-$$" eth0 \
+    "${address[h]}" "${address[a]}" "${address[b]}" "${address[c]}"
+}
+
 memory >"$scratch/memory.before"
 read -r lines_before bytes_before < <(log_lines)
 : >"$scratch/phases"
 failed=0
 for ((phase = 1; phase <= phases; phase++)); do
   from=$EPOCHREALTIME
+  { fragments $((attacks / phases / 10)) && fragments $((attacks / phases / 10)) --replay; } >"$scratch/forged.$phase" &
+  forger=$!
   attack $((attacks / phases)) $((${BANYAN_TEST_SEED:-1} + phase)) >"$scratch/report.$phase" || failed=$?
+  wait "$forger" || fail "no fragments were forged"
   seconds=$((attacks / phases / rate))
   echo "attacked $from $(awk "BEGIN { printf \"%.3f\", $from + $seconds }")" >>"$scratch/phases"
   [ "$phases" -gt 1 ] || continue
@@ -105,6 +114,9 @@ echo "logs: $((lines - lines_before)) lines, $((bytes - bytes_before)) bytes mor
 [ "$grown" -lt 24 ] || fail "a process took $grown MiB more"
 [ $((lines - lines_before)) -lt $((attacks / 2 + 300)) ] || fail "$attacks attacks have made $((lines - lines_before)) lines in the logs"
 
+awk '{ n += $1 } END { print n " fragments forged or replayed" }' "$scratch"/forged.*
+on r "$BANYAN" status "$scratch/switch.sock" --json >"$scratch/status"
+grep -o '"events":{.*}' "$scratch/status"
 kill -0 "$job" || fail "the job has ended: $(cat "$scratch/err")"
 touch "$scratch/done"
 wait "$job" || fail "the job has failed: $(cat "$scratch/err")"
