@@ -2,8 +2,9 @@
  *
  * Sends forged fragments against a job whose trees go through a switch. It runs on a host that has no part in the
  * job. The fragments are modelled on the newest term that a worker sends through INTERFACE in the network namespace
- * NETNS: each differs from this term in one field and has a new seal. They are sent in turn to SERVER along the
- * switches' stack, to SERVER past the switches, and to each WORKER as if the server had sent them. Addresses are IPv4.
+ * NETNS: each differs from this term in one field, and has a new seal or the term's MAC. They are sent in turn to
+ * SERVER along the switches' stack, to SERVER past the switches, and to each WORKER as if the server had sent them;
+ * every other one from the address of the first WORKER, or of the server. Addresses are IPv4.
  *
  *   --fragments N   the number of fragments to send (2000)
  *   --rate N        fragments per second (1000)
@@ -45,7 +46,7 @@ struct packet {
 
 struct forger {
   enum mode mode;
-  int capture, socket;
+  int capture, socket, as_worker, as_server;
   struct sockaddr_in server, workers[WORKERS];
   unsigned n_workers;
   struct by_sum_key open;
@@ -148,8 +149,10 @@ static void answer(struct packet *packet) {
 
 static void send_to(struct forger *forger, const struct packet *packet, const struct sockaddr_in *to) {
   size_t bytes = by_fragment_bytes(&packet->head);
+  int as_end = to == &forger->server ? forger->as_worker : forger->as_server;
   if (bytes > sizeof *packet) bytes = sizeof *packet;
-  (void)!sendto(forger->socket, packet, bytes, MSG_DONTWAIT, (const struct sockaddr *)to, sizeof *to);
+  (void)!sendto(forger->sent / 6 % 2 ? as_end : forger->socket, packet, bytes, MSG_DONTWAIT,
+                (const struct sockaddr *)to, sizeof *to);
   forger->sent++;
 }
 
@@ -172,7 +175,7 @@ static void forge(struct forger *forger) {
     change(&packet, &fields[turn % FIELDS]);
   }
   if (way == 1) packet.head.hops = 0;
-  by_fragment_seal(&packet.head);
+  if (dice() % 2) by_fragment_seal(&packet.head);
   if (forger->mode == WRONG_MAGIC) packet.head.magic ^= 1;
   send_to(forger, &packet, to);
 }
@@ -202,6 +205,15 @@ static struct sockaddr_in address(const char *text) {
   return out;
 }
 
+/* What it sends is from this address, which another host may have. */
+static int open_as(const struct sockaddr_in *end) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
+  if (fd < 0 || setsockopt(fd, SOL_IP, IP_TRANSPARENT, &yes, sizeof yes)) stop("IP_TRANSPARENT");
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes)) stop("SO_REUSEADDR");
+  if (bind(fd, (const struct sockaddr *)end, sizeof *end)) stop("bind");
+  return fd;
+}
+
 int main(int argc, char **argv) {
   static const struct option options[] = {{"fragments", 1, NULL, 'n'}, {"rate", 1, NULL, 'r'},
                                           {"magic", 0, NULL, 'm'},     {"open", 0, NULL, 'o'},
@@ -227,9 +239,9 @@ int main(int argc, char **argv) {
   open_capture(&forger, argv[0], argv[1]);
   forger.server = address(argv[2]);
   for (int i = 3; i < argc; i++) forger.workers[forger.n_workers++] = address(argv[i]);
-  forger.socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};
-  if (forger.socket < 0 || bind(forger.socket, (struct sockaddr *)&local, sizeof local)) stop("socket");
+  forger.socket = open_as(&(struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)});
+  forger.as_worker = open_as(&forger.workers[0]);
+  forger.as_server = open_as(&forger.server);
   run(&forger, fragments, rate);
   printf("%llu forged fragments sent, modelled on %llu\n", (unsigned long long)forger.sent,
          (unsigned long long)forger.observed);
