@@ -18,11 +18,15 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/math.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
+#if GLOO_HAVE_TRANSPORT_TCP_TLS
+#include <gloo/transport/tcp/tls/device.h>
+#endif
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -166,14 +170,41 @@ std::string own_address(const struct peer_options *options) {
   return name;
 }
 
+/* Since 2024 a context shares the store, before that it borrows it. */
+template <typename Context, typename Store, typename Device>
+auto connect_mesh(Context &context, Store store, Device &device, int)
+    -> decltype(context.connectFullMesh(store, device)) {
+  return context.connectFullMesh(store, device);
+}
+
+template <typename Context, typename Store, typename Device>
+void connect_mesh(Context &context, Store store, Device &device, long) {
+  context.connectFullMesh(*store, device);
+}
+
+/* With TLS, if Gloo was built with it, by the variables that PyTorch reads. */
+std::shared_ptr<gloo::transport::Device> make_device(const gloo::transport::tcp::attr &attr) {
+  const char *transport = getenv("GLOO_DEVICE_TRANSPORT");
+  if (!transport || strcmp(transport, "TCP_TLS") != 0) return gloo::transport::tcp::CreateDevice(attr);
+#if GLOO_HAVE_TRANSPORT_TCP_TLS
+  auto file = [](const char *name) {
+    const char *path = getenv((std::string("GLOO_DEVICE_TRANSPORT_TCP_TLS_") + name).c_str());
+    return std::string(path ? path : "");
+  };
+  return gloo::transport::tcp::tls::CreateDevice(attr, file("PKEY"), file("CERT"), file("CA_FILE"), "");
+#else
+  fprintf(stderr, "this Gloo was built without TLS\n");
+  exit(2);
+#endif
+}
+
 std::shared_ptr<gloo::rendezvous::Context> connect(const struct peer_options *options, const std::string &directory,
                                                    int rank) {
   int ranks = options->ranks;
   gloo::transport::tcp::attr attr(own_address(options).c_str());
-  auto device = gloo::transport::tcp::CreateDevice(attr);
+  auto device = make_device(attr);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
-  gloo::rendezvous::FileStore store(directory);
-  context->connectFullMesh(store, device);
+  connect_mesh(*context, std::make_shared<gloo::rendezvous::FileStore>(directory), device, 0);
   return context;
 }
 
