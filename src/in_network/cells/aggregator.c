@@ -119,8 +119,8 @@ void by_aggregator_take(struct by_aggregator *a, const struct by_fragment *packe
     return;
   }
   memcpy(a->packet, packet, length);
-  struct by_verdict verdict = by_switch_step(&a->grant, key, a->windows, &a->cells, a->packet, length, ANY_PORT,
-                                             (uint32_t)(now / BY_MILLISECOND));
+  struct by_verdict verdict =
+      by_switch_pass(&a->grant, key, a->windows, &a->cells, a->packet, ANY_PORT, (uint32_t)(now / BY_MILLISECOND));
   a->counters.events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_DROP) return;
   a->config.emit(a->config.context, a->packet,

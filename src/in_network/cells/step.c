@@ -82,13 +82,19 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_h
   if (fault != BY_FRAGMENT_SOUND)
     return by_verdict_drop(fault == BY_FRAGMENT_FORGED ? BY_EVENT_FORGED : BY_EVENT_MALFORMED);
   if (!grant) return by_switch_enter(NULL, packet, from);
+  return by_switch_pass(grant, key, windows, cells, packet, from, now);
+}
+
+struct by_verdict by_switch_pass(const struct by_grant *grant, const struct by_hop_key *key,
+                                 struct by_replay_window *windows, const struct by_cells *cells,
+                                 struct by_fragment *packet, uint32_t from, uint32_t now) {
   if (key && by_fragment_is_numbered(packet) &&
       !by_replay_take(&windows[by_replay_sender(packet)], by_fragment_sequence(packet)))
     return by_verdict_drop(BY_EVENT_REPLAYED);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
   uint64_t *payload = (uint64_t *)(void *)(packet + 1);
-  const void *end = (const char *)packet + bytes;
+  const void *end = (const char *)packet + by_fragment_bytes(packet);
   if (verdict.kind == BY_VERDICT_CELL) {
     uint64_t at = (uint64_t)grant->base + packet->slot;
     if (at >= cells->count) return by_verdict_drop(BY_EVENT_NO_CELL); /* which the grant promises */

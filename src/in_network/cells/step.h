@@ -41,6 +41,11 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_h
                                  struct by_replay_window *windows, const struct by_cells *cells,
                                  struct by_fragment *packet, uint32_t bytes, uint32_t from, uint32_t now);
 
+/* The same for a packet of this grant that by_fragment_verify has found sound with this key. */
+struct by_verdict by_switch_pass(const struct by_grant *grant, const struct by_hop_key *key,
+                                 struct by_replay_window *windows, const struct by_cells *cells,
+                                 struct by_fragment *packet, uint32_t from, uint32_t now);
+
 /* Whether a switch with so many cells and groups can keep it. BANYAN_ERR_ARGUMENT, BANYAN_ERR_UNSUPPORTED name the job.
  */
 BANYAN_CHECK enum banyan_status by_grant_check(const struct by_grant *grant, uint32_t cells, uint32_t groups);

@@ -220,17 +220,24 @@ static const struct by_hop_key *job_key(const struct job *job) {
   return job && job->grant.keyed ? &job->key : NULL;
 }
 
+/* `marked`: IP's header says that a queue on the way was filling. */
+static struct by_verdict step(struct by_queue *queue, const struct job *job, uint32_t from, bool marked,
+                              struct by_fragment *packet, uint32_t bytes) {
+  const struct by_hop_key *key = job_key(job);
+  if (!job) return by_switch_step(NULL, NULL, NULL, &queue->cells, packet, bytes, from, queue->now);
+  if (!marked || by_fragment_verify(packet, bytes, key) != BY_FRAGMENT_SOUND)
+    return by_switch_step(&job->grant, key, job->windows, &queue->cells, packet, bytes, from, queue->now);
+  packet->flags |= BY_FRAGMENT_CE;
+  return by_switch_pass(&job->grant, key, job->windows, &queue->cells, packet, from, queue->now);
+}
+
 static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_way *way,
                           struct by_fragment *packet, uint32_t bytes) {
   const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
-  const struct by_grant *grant = job ? &job->grant : NULL;
-  if ((way->tos & 3) == 3 && job) by_fragment_mark(packet, bytes, job_key(job));
-  struct run next = {.verdict = by_switch_step(grant, job_key(job), job ? job->windows : NULL, &queue->cells, packet,
-                                               bytes, from, queue->now),
-                     .way = *way};
+  struct run next = {.verdict = step(queue, job, from, (way->tos & 3) == 3, packet, bytes), .way = *way};
   queue->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
-  if (grant) next.group = grant->group;
+  if (job) next.group = job->grant.group;
   send_on(queue, &next, packet, bytes);
 }
 
