@@ -68,6 +68,16 @@ def _join(store: Any, rank: int, size: int, timeout: Any, given: Dict[str, str])
     return _extension.join(rank, size, seconds(timeout), given)
 
 
+def _meet(store: Any, rank: int, size: int, timeout: float) -> Any:
+    """What the C++ part calls for a job whose processes meet in a store, also where a launcher has started them."""
+    given: Dict[str, str] = {}
+    if size > 1:
+        given["root"], key = rendezvous.meet(store, rank, size, timedelta(seconds=timeout))
+        if key:
+            given["key"] = key
+    return _extension.join(rank, size, timeout, given)
+
+
 def _world() -> Optional[Any]:
     """The first group's backend, where there is one and it is Banyan's."""
     if not dist.is_initialized():

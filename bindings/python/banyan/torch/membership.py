@@ -26,10 +26,12 @@ _extension = load()
 
 
 def backend_of(group: Any) -> Any:
-    """What stands behind a process group (None: the first one) for tensors in the host's memory."""
+    """What stands behind a process group (None: the first one) for tensors in the host's memory, also behind the
+    wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     group = dist.group.WORLD if group is None else group
     get = getattr(group, "_get_backend", None)
-    return get(torch.device("cpu")) if get else group
+    backend = get(torch.device("cpu")) if get else group
+    return getattr(backend, "wrapped_pg", backend)
 
 
 def seconds(timeout: Union[float, timedelta]) -> float:

@@ -44,7 +44,7 @@ struct banyan_call summing(enum banyan_collective collective, const char *name, 
   call.dtype = how.dtype;
   call.op = how.op;
   call.scale = how.scale;
-  call.count = static_cast<size_t>(count);
+  call.count = static_cast<size_t>(count) * how.size;
   return call;
 }
 
@@ -61,6 +61,11 @@ const Tensors &the_list(const char *call, const std::vector<Tensors> &lists, int
 
 Tensors root_of(const std::vector<Tensors> &lists) {
   return lists.empty() ? Tensors() : lists[0];
+}
+
+void check_pairs(const char *call, const Tensors &outputs, const Tensors &inputs) {
+  TORCH_CHECK(!inputs.empty() && outputs.size() == inputs.size(), "banyan: ", call, ": ", outputs.size(),
+              " outputs for ", inputs.size(), " inputs");
 }
 
 void none(const char *call, size_t n) {
@@ -80,14 +85,15 @@ std::shared_ptr<struct banyan_comm> held(struct banyan_comm *comm) {
   return std::shared_ptr<struct banyan_comm>(comm, destroy);
 }
 
-Group::Group(struct banyan_comm *comm)
-    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(held(comm)), pid_(getpid()) {
+Group::Group(struct banyan_comm *comm, double deadline)
+    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(held(comm)), deadline_(deadline), pid_(getpid()) {
   init();
   std::lock_guard<std::mutex> lock(groups_lock);
   groups.insert(this);
 }
 
-Group::Group(struct banyan_member *member, int rank, int size) : Base(rank, size), member_(member), pid_(getpid()) {
+Group::Group(struct banyan_member *member, int rank, int size, double deadline)
+    : Base(rank, size), member_(member), deadline_(deadline), pid_(getpid()) {
   init();
   std::lock_guard<std::mutex> lock(groups_lock);
   groups.insert(this);
@@ -150,6 +156,23 @@ Made Group::start(c10d::OpType type, const char *title, const Tensors &inputs, c
   struct banyan_request *request = begin(call, timeout);
   return c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts),
                                    std::vector<struct banyan_request *>{request});
+}
+
+// If one cannot start, those before it go on, and keep their memory until they have ended.
+Made Group::start_all(c10d::OpType type, const char *title, const Tensors &inputs,
+                      const std::vector<struct banyan_call> &calls, Work::Parts parts,
+                      std::chrono::milliseconds timeout) {
+  std::vector<struct banyan_request *> requests;
+  std::exception_ptr error;
+  calls_++;
+  try {
+    for (const auto &call : calls) requests.push_back(begin(call, timeout));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts), std::move(requests));
+  if (error) std::rethrow_exception(error);
+  return work;
 }
 
 // ---- one tensor on each rank
@@ -247,22 +270,27 @@ Made Group::allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d
   return start(c10d::OpType::ALLGATHER, "banyan:all_gather", inputs, call, std::move(parts), options.timeout);
 }
 
-Made Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
-  const char *name = "_allgather_base";
+struct banyan_call Group::gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
+                                    Work::Parts &parts) const {
   check_input(name, input);
   check_output(name, output);
   check_alike(name, {output}, input, false);
   TORCH_CHECK(output.numel() == input.numel() * getSize(), "banyan: ", name, ": the output has ", output.numel(),
               " elements, must have ", getSize(), " times the input's ", input.numel());
-  Work::Parts parts;
   at::Tensor all = to_be_filled(output, false, parts.finish), mine = in_one_piece(input);
   const char *own = static_cast<const char *>(all.data_ptr()) + static_cast<size_t>(getRank()) * mine.nbytes();
   if (overlap(mine, all) && mine.data_ptr() != own) mine = mine.clone();
   struct banyan_call call = moving(BANYAN_ALLGATHER, mine, mine.numel());
   call.send = mine.data_ptr();
   call.recv = all.data_ptr();
-  parts.held = {mine, all};
-  parts.outputs = {output};
+  parts.held.insert(parts.held.end(), {mine, all});
+  parts.outputs.push_back(output);
+  return call;
+}
+
+Made Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
+  Work::Parts parts;
+  struct banyan_call call = gathering("all_gather_into_tensor", output, input, parts);
   return start(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, call, std::move(parts),
                options.timeout);
 }
@@ -358,21 +386,26 @@ Made Group::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const
                options.timeout);
 }
 
-Made Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) {
-  const char *name = "_reduce_scatter_base";
+struct banyan_call Group::scattering(const char *name, const at::Tensor &output, const at::Tensor &input,
+                                     const c10d::ReduceOp &op, Work::Parts &parts) const {
   check_output(name, output);
   check_input(name, input);
   check_alike(name, {input}, output, false);
   TORCH_CHECK(input.numel() == output.numel() * getSize(), "banyan: ", name, ": the input has ", input.numel(),
               " elements, must have ", getSize(), " times the output's ", output.numel());
-  Work::Parts parts;
   at::Tensor mine = to_be_filled(output, false, parts.finish), all = in_one_piece(input);
   if (overlap(mine, all)) all = all.clone();
-  struct banyan_call call = summing(BANYAN_REDUCE_SCATTER, name, mine, mine.numel(), options.reduceOp);
+  struct banyan_call call = summing(BANYAN_REDUCE_SCATTER, name, mine, mine.numel(), op);
   call.send = all.data_ptr();
   call.recv = mine.data_ptr();
-  parts.held = {mine, all};
-  parts.outputs = {output};
+  parts.held.insert(parts.held.end(), {mine, all});
+  parts.outputs.push_back(output);
+  return call;
+}
+
+Made Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) {
+  Work::Parts parts;
+  struct banyan_call call = scattering("reduce_scatter_tensor", output, input, options.reduceOp, parts);
   return start(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, call, std::move(parts),
                options.timeout);
 }
@@ -382,22 +415,21 @@ Made Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c1
 // Blocks may differ in size, which only the two ranks of a pair know: a send and a recv for each.
 Made Group::exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs,
                      Work::Parts parts, std::chrono::milliseconds timeout) {
-  std::vector<struct banyan_request *> requests;
+  std::vector<struct banyan_call> calls;
   auto one = [&](enum banyan_collective collective, const at::Tensor &tensor, int rank) {
     struct banyan_call call = moving(collective, tensor, tensor.numel());
     call.root = rank;
     call.tag = EXCHANGE_TAG;
     call.send = call.recv = tensor.data_ptr();
-    if (tensor.numel()) requests.push_back(begin(call, timeout));
+    if (tensor.numel()) calls.push_back(call);
   };
-  calls_++;
   const int n = getSize(), self = getRank();
   TORCH_CHECK(outputs[self].numel() == inputs[self].numel(), "banyan: alltoall: this rank keeps ", inputs[self].numel(),
               " elements for itself, but takes ", outputs[self].numel());
   for (int i = 1; i < n; i++) one(BANYAN_RECV, outputs[(self + n - i) % n], (self + n - i) % n);
   for (int i = 1; i < n; i++) one(BANYAN_SEND, inputs[(self + i) % n], (self + i) % n);
   if (inputs[self].nbytes()) std::memcpy(outputs[self].data_ptr(), inputs[self].data_ptr(), inputs[self].nbytes());
-  return c10::make_intrusive<Work>(self, type, title, inputs, std::move(parts), std::move(requests));
+  return start_all(type, title, inputs, calls, std::move(parts), timeout);
 }
 
 static Tensors cut(const at::Tensor &tensor, const std::vector<int64_t> &splits, int n) {
@@ -526,6 +558,10 @@ Made Group::barrier(const c10d::BarrierOptions &options) {
   return start(c10d::OpType::BARRIER, "banyan:barrier", {}, call, {}, options.timeout);
 }
 
+void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool /* all: the error names all of them anyway */) {
+  barrier(options)->wait();
+}
+
 #if TORCH_VERSION_MAJOR >= 2
 Made Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
   the_one("allreduce", tensors);
@@ -533,23 +569,23 @@ Made Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &opt
 }
 
 Made Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
-  TORCH_CHECK(!inputs.empty() && outputs.size() == inputs.size(), "banyan: as many outputs as inputs are needed");
-  std::vector<Tensors> lists(static_cast<size_t>(getSize()));
-  for (auto &output : outputs)
-    for (int r = 0; r < getSize(); r++) lists[static_cast<size_t>(r)].push_back(output.view({-1}).chunk(getSize())[r]);
-  return allgather_coalesced(lists, inputs, options);
+  const char *name = "allgather_into_tensor_coalesced";
+  check_pairs(name, outputs, inputs);
+  std::vector<struct banyan_call> calls;
+  Work::Parts parts;
+  for (size_t i = 0; i < inputs.size(); i++) calls.push_back(gathering(name, outputs[i], inputs[i], parts));
+  return start_all(c10d::OpType::COALESCED, "banyan:all_gather", inputs, calls, std::move(parts), options.timeout);
 }
 
-// One call each; the work of the last one has ended when all have, since a group's calls are waited for in order.
 Made Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                             const c10d::ReduceScatterOptions &options) {
-  TORCH_CHECK(!inputs.empty() && outputs.size() == inputs.size(), "banyan: as many outputs as inputs are needed");
-  Made last;
-  for (size_t i = 0; i < inputs.size(); i++) {
-    last = _reduce_scatter_base(outputs[i], inputs[i], options);
-    if (i + 1 < inputs.size()) last->wait();
-  }
-  return last;
+  const char *name = "reduce_scatter_tensor_coalesced";
+  check_pairs(name, outputs, inputs);
+  std::vector<struct banyan_call> calls;
+  Work::Parts parts;
+  for (size_t i = 0; i < inputs.size(); i++)
+    calls.push_back(scattering(name, outputs[i], inputs[i], options.reduceOp, parts));
+  return start_all(c10d::OpType::COALESCED, "banyan:reduce_scatter", inputs, calls, std::move(parts), options.timeout);
 }
 #endif
 

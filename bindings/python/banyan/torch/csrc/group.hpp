@@ -24,10 +24,10 @@ using Base = c10d::Backend;
 #else
 using Base = c10d::ProcessGroup;
 #endif
-// The first version known to have Backend::abort and Backend::getError.
+// The first version known to have Backend::abort, getError, shutdown, setTimeout, getBackendOptions, split and merge.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
 #define BANYAN_OVERRIDES_BACKEND override
-#define BANYAN_HAS_ERROR_TYPE
+#define BANYAN_BACKEND_2_13
 #else
 #define BANYAN_OVERRIDES_BACKEND
 #endif
@@ -36,11 +36,11 @@ using Tensors = std::vector<at::Tensor>;
 
 class Group : public Base {
 public:
-  // Takes the communicator over.
-  explicit Group(struct banyan_comm *comm);
+  // Takes the communicator over. `deadline` is its own, in seconds.
+  Group(struct banyan_comm *comm, double deadline);
   // A group whose processes change: it has no communicator until it is reconfigured or adopts one; until then, rank and
   // size are what PyTorch was told. Takes the member over.
-  Group(struct banyan_member *member, int rank, int size);
+  Group(struct banyan_member *member, int rank, int size, double deadline);
   ~Group() override;
 
   const std::string getBackendName() const override {
@@ -75,8 +75,28 @@ public:
   c10d::ReconfigureHandle get_reconfigure_handle() const override;
   Made reconfigure(const c10d::ReconfigureOptions &options) override;
 #endif
-#ifdef BANYAN_HAS_ERROR_TYPE
+#ifdef BANYAN_BACKEND_2_13
   c10d::ErrorType getError() override;
+
+  // ---- groups that are made of others (groups.cpp)
+
+  bool supportsSplitting() const override {
+    return true;
+  }
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  // The ranks are those of this group. Null on ranks that are not among them. Local operation.
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+                                    const c10::intrusive_ptr<Options> &options) override;
+  // A job of its own with processes of other jobs, which meet in the store.
+  c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                    const c10::intrusive_ptr<Options> &options, const int &rank,
+                                    const int &size) override;
+  // What destroy_process_group() calls.
+  void shutdown() override {
+    leave();
+  }
+  void enableCollectivesTiming() override {} // torch.profiler and Banyan's timeline time all calls
 #endif
 
   Made broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
@@ -99,6 +119,8 @@ public:
   Made recv(Tensors &tensors, int rank, int tag) override;
   Made recvAnysource(Tensors &tensors, int tag) override;
   Made barrier(const c10d::BarrierOptions &options) override;
+  // A barrier that is waited for, whose error names a rank that did not come in time, or with `all`, all of them.
+  void monitoredBarrier(const c10d::BarrierOptions &options, bool all) override;
 #if TORCH_VERSION_MAJOR >= 2
   Made allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) override;
   Made allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -117,6 +139,14 @@ public:
 private:
   Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
              Work::Parts parts, std::chrono::milliseconds timeout);
+  // A call of blocks that lie in one tensor; `parts` gets what it works on.
+  struct banyan_call gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
+                               Work::Parts &parts) const;
+  struct banyan_call scattering(const char *name, const at::Tensor &output, const at::Tensor &input,
+                                const c10d::ReduceOp &op, Work::Parts &parts) const;
+  // Several calls as one work.
+  Made start_all(c10d::OpType type, const char *title, const Tensors &inputs,
+                 const std::vector<struct banyan_call> &calls, Work::Parts parts, std::chrono::milliseconds timeout);
   // The communicator for a call; throws where there is none.
   std::shared_ptr<struct banyan_comm> open() const;
   struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout);
@@ -135,6 +165,7 @@ private:
   struct banyan_member *member_ = nullptr;       // null: the group's processes do not change
   std::mutex reconfiguring_;
   std::atomic<bool> aborted_{false}; // by this process
+  std::atomic<double> deadline_;     // of calls without one, in seconds
   const int pid_;
   std::atomic<uint64_t> calls_{0};
   // How many buckets of DDP a backward pass has begun to reduce. The engine's callback may outlive the group.
@@ -145,6 +176,8 @@ private:
   std::shared_ptr<Backward> backward_ = std::make_shared<Backward>();
 };
 
+// A group of some ranks of this one, of which this process is one; throws where that cannot be. `plan` may be null.
+c10::intrusive_ptr<Group> subset_of(Group &group, const std::vector<int> &ranks, double deadline, const char *plan);
 // Owns the communicator, which is destroyed when nobody holds it any more.
 std::shared_ptr<struct banyan_comm> held(struct banyan_comm *comm);
 // The exception's text says what a reconfigurable group is.

@@ -65,7 +65,7 @@ enum banyan_status Group::state() const {
   return aborted_ && status == BANYAN_ERR_ABORTED ? BANYAN_OK : status;
 }
 
-#ifdef BANYAN_HAS_ERROR_TYPE
+#ifdef BANYAN_BACKEND_2_13
 c10d::ErrorType Group::getError() {
   switch (state()) {
   case BANYAN_OK: return c10d::ErrorType::SUCCESS;

@@ -49,22 +49,13 @@ Created join(int rank, int size, double deadline, const Texts &given) {
   options.rank_plus_1 = rank + 1;
   options.size = size;
   banyan::check(banyan_comm_create(&options, &comm));
-  return c10::make_intrusive<banyan::Group>(comm);
+  return c10::make_intrusive<banyan::Group>(comm, deadline);
 }
 
 Created subset(const Created &base, const std::vector<int> &ranks, double deadline, const Texts &given) {
   auto *group = dynamic_cast<banyan::Group *>(base.get());
-  auto world = world_of(base);
-  struct banyan_comm *comm = nullptr;
-  TORCH_CHECK(world, "banyan: the group that this is to be a part of is no group of Banyan's, or has left");
-  banyan::check(
-      banyan_comm_subset(world.get(), ranks.data(), static_cast<int>(ranks.size()), group->number_of(ranks), &comm));
-  enum banyan_status status = banyan_comm_set_deadline(comm, deadline);
-  const char *plan = text_of(given, "plan");
-  if (status == BANYAN_OK && plan) status = banyan_comm_set_plan(comm, plan);
-  if (status != BANYAN_OK) banyan_comm_destroy(comm);
-  banyan::check(status);
-  return c10::make_intrusive<banyan::Group>(comm);
+  TORCH_CHECK(group, "banyan: the group that this is to be a part of is no group of Banyan's");
+  return banyan::subset_of(*group, ranks, deadline, text_of(given, "plan"));
 }
 
 // The communicator's address, for the functions of the package banyan; 0: it is no group of Banyan's, or has left.
@@ -78,7 +69,7 @@ Created without_members(int rank, int size, double deadline, const Texts &given)
   struct banyan_options options = options_of(deadline, given);
   struct banyan_member *member = nullptr;
   banyan::check(banyan_member_create(&options, &member));
-  return c10::make_intrusive<banyan::Group>(member, rank, size);
+  return c10::make_intrusive<banyan::Group>(member, rank, size, deadline);
 }
 
 uintptr_t member(const Created &base) {

@@ -34,13 +34,14 @@ at::Tensor indices_of(const at::Tensor &tensor, at::Tensor rows) {
   return at::stack(indices);
 }
 
-void fill(Tables &tables, size_t i, const at::Tensor &tensor, enum banyan_dtype dtype) {
+void fill(Tables &tables, size_t i, const at::Tensor &tensor, const Adding &how) {
   struct banyan_sparse &in = tables.in[i];
   tables.rows[i] = row_numbers(tensor);
   tables.values[i] = tensor._values().contiguous();
-  in.dtype = dtype;
+  in.dtype = how.dtype;
   in.row_dtype = BANYAN_INT64;
-  in.height = in.width = 1;
+  in.height = 1;
+  in.width = how.size;
   for (int64_t d = 0; d < tensor.dim(); d++)
     (d < tensor.sparse_dim() ? in.height : in.width) *= static_cast<size_t>(tensor.size(d));
   in.count = static_cast<size_t>(tables.rows[i].numel());
@@ -80,7 +81,7 @@ Made Group::sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono
   TORCH_CHECK((how.op == BANYAN_SUM || how.op == BANYAN_AVERAGE) && how.scale == 1, "banyan: ", name,
               " takes the sum or the average");
   auto tables = std::make_shared<Tables>(tensors.size());
-  for (size_t i = 0; i < tensors.size(); i++) fill(*tables, i, tensors[i], how.dtype);
+  for (size_t i = 0; i < tensors.size(); i++) fill(*tables, i, tensors[i], how);
   struct banyan_sparse_call call = {};
   call.collective = BANYAN_ALLREDUCE;
   call.op = how.op;

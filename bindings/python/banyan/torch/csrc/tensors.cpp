@@ -67,35 +67,45 @@ Elements elements_to_move(const at::Tensor &tensor) {
 
 Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &op) {
   enum banyan_dtype dtype;
-  TORCH_CHECK(known(tensor.scalar_type(), &dtype), "banyan: ", call, " of ", tensor.scalar_type(),
-              " is not possible: there are float32, float64, float16, bfloat16, int8, uint8, int32, int64 and bool");
   enum banyan_op kind = op_of(call, op);
+  const bool parts = tensor.is_complex() && (kind == BANYAN_SUM || kind == BANYAN_AVERAGE);
+  TORCH_CHECK(
+      known(parts ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type(), &dtype), "banyan: ", call, " (",
+      banyan_op_name(kind), ") of ", tensor.scalar_type(),
+      " is not possible: there are float32, float64, float16, bfloat16, int8, uint8, int32, int64 and bool, and "
+      "sum and average of complex numbers; convert the tensor with tensor.to()");
   if (tensor.scalar_type() == at::kBool) kind = op_of_truth(call, kind);
   TORCH_CHECK(!at::isFloatingType(tensor.scalar_type()) || kind < BANYAN_AND, "banyan: ", call, ": ",
               banyan_op_name(kind), " is for whole numbers, not for ", tensor.scalar_type());
-  return {dtype, kind, factor(call, op)};
+  return {dtype, parts ? 2u : 1u, kind, factor(call, op)};
 }
 
-void check_input(const char *call, const at::Tensor &tensor) {
-  TORCH_CHECK(tensor.defined(), "banyan: ", call, ": a tensor is undefined");
-  TORCH_CHECK(tensor.layout() == at::kStrided, "banyan: ", call, ": a dense tensor is needed, not one of layout ",
-              tensor.layout());
-  TORCH_CHECK(tensor.device().is_cpu(), "banyan: ", call, ": the tensor is on ", tensor.device(),
+static void check_memory(const char *call, const char *argument, const at::Tensor &tensor) {
+  TORCH_CHECK(tensor.defined(), "banyan: ", call, ": ", argument, " is undefined: give a tensor");
+  TORCH_CHECK(tensor.layout() == at::kStrided, "banyan: ", call, ": ", argument, " has the layout ", tensor.layout(),
+              ", where a dense tensor is needed: call it with tensor.to_dense()");
+  TORCH_CHECK(tensor.device().is_cpu(), "banyan: ", call, ": ", argument, " is on ", tensor.device(),
               "; banyan works in the host's memory: call it with tensor.cpu()");
 }
 
+void check_input(const char *call, const at::Tensor &tensor) {
+  check_memory(call, "the input", tensor);
+}
+
 void check_output(const char *call, const at::Tensor &tensor) {
-  check_input(call, tensor);
+  check_memory(call, "the output", tensor);
   TORCH_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "banyan: ", call,
               ": elements of the output share memory (is it expanded?): give a tensor.contiguous()");
 }
 
 void check_alike(const char *call, const std::vector<at::Tensor> &tensors, const at::Tensor &like, bool count) {
-  for (const auto &tensor : tensors) {
-    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "banyan: ", call, ": tensors of ", like.scalar_type(),
-                " and of ", tensor.scalar_type(), " in one call");
-    TORCH_CHECK(!count || tensor.numel() == like.numel(), "banyan: ", call, ": tensors of ", like.numel(), " and of ",
-                tensor.numel(), " elements, where all must have the same");
+  for (size_t i = 0; i < tensors.size(); i++) {
+    const at::Tensor &tensor = tensors[i];
+    const std::string which = tensors.size() == 1 ? "a tensor" : "tensor " + std::to_string(i) + " of a list";
+    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "banyan: ", call, ": ", which, " is of ",
+                tensor.scalar_type(), ", the first one of ", like.scalar_type(), ": convert them to one type");
+    TORCH_CHECK(!count || tensor.numel() == like.numel(), "banyan: ", call, ": ", which, " has ", tensor.numel(),
+                " elements, where each one needs ", like.numel());
   }
 }
 

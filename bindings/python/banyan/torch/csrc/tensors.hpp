@@ -22,10 +22,11 @@ Elements elements_to_move(const at::Tensor &tensor);
 // How to add: the type, the operation and the factor before it.
 struct Adding {
   enum banyan_dtype dtype;
+  size_t size; // of Banyan's elements in one of the tensor's: two of a complex number
   enum banyan_op op;
   double scale;
 };
-// Throws what is not possible, naming `call`. Truth values are added as their "or".
+// Throws what is not possible, naming `call`. Truth values are added as their "or", complex numbers by their parts.
 Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &op);
 
 // Throws unless it is a dense tensor in this machine's memory; an output must not overlap itself either.
