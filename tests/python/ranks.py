@@ -34,6 +34,13 @@ def need_torch():
             raise
         print(f"skipped: {error}")
         sys.exit(77)
+    import_dynamo()
+
+
+def import_dynamo():
+    """PyTorch 2.x imports it, for seconds, where an optimiser is first used. Ranks are forked: here it is done once."""
+    if int(importlib.import_module("torch").__version__.split(".", maxsplit=1)[0]) >= 2:
+        importlib.import_module("torch._dynamo")
 
 
 def _is_free(port):

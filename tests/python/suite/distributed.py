@@ -23,7 +23,8 @@ import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "standins"))
+sys.path[:0] = [str(Path(__file__).parent / "standins"), str(Path(__file__).parents[1])]
+import ranks as ranks_module  # noqa: E402
 
 
 class Able(str):
@@ -77,12 +78,15 @@ def import_tests(backend, ranks):
     if backend == "banyan":
         importlib.import_module("banyan.torch")  # This registers the backend.
 
+        common = importlib.import_module("torch.testing._internal.common_distributed")
+        common.DistTestCases.backend_feature.setdefault("plugin", set()).add(backend)  # 2.x skips tests of others
         real, os.environ = os.environ, Environment(os.environ, BACKEND=Able(backend))
     try:
         from torch.testing._internal.distributed import distributed_test as tests
     finally:
         if backend == "banyan":
             os.environ = real
+    ranks_module.import_dynamo()
     if backend == "banyan":
         for names in (tests.PROFILING_SUPPORTED_BACKENDS, tests.SEND_RECV_PROFILING_SUPPORTED_BACKENDS):
             names.append(dist.Backend.BANYAN.lower())
