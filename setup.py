@@ -65,5 +65,10 @@ class AnyPython(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
+# PyTorch after 2.13 imports the backend by itself in init_process_group("banyan").
+ENTRY_POINTS = {"torch.distributed.backends": ["banyan=banyan.torch:_register"]}
+if not SYSTEM:
+    ENTRY_POINTS["console_scripts"] = ["banyan=banyan.command:main"]
+
 setup(version=version(), distclass=Binary, cmdclass={"build_py": WithLibrary, "bdist_wheel": AnyPython},
-      entry_points={} if SYSTEM else {"console_scripts": ["banyan=banyan.command:main"]})
+      entry_points=ENTRY_POINTS)
