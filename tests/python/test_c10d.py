@@ -169,6 +169,12 @@ def forms():
     dist.group.WORLD.allgather_into_tensor_coalesced(mixed, [values(torch.float32, 3), values(torch.int64, 2)]).wait()
     assert stacked.flatten().tolist() == mixed[0].tolist() == [i % 3 + r % 2 for r in range(n) for i in range(3)]
     assert mixed[1].tolist() == [i % 3 + r % 2 for r in range(n) for i in range(2)]
+    views = [torch.zeros(2, dtype=torch.complex64).conj() for _ in range(n)]
+    dist.group.WORLD.allgather([views], [torch.tensor([complex(dist.get_rank(), 1), 2j]).conj()]).wait()
+    assert [view.tolist() for view in views] == [[complex(r, -1), -2j] for r in range(n)], views
+    view = torch.tensor([complex(dist.get_rank(), 1)]).conj()
+    backend_of(None).allreduce([view], dist.AllreduceOptions()).wait()  # a group gives the backend a copy
+    assert view.item() == complex(sum(range(n)), -n), view
     for dtype in FLOAT8:
         gathered = torch.empty(2 * n, dtype=dtype)
         dist.all_gather_into_tensor(gathered, values(dtype, 2))
@@ -310,10 +316,10 @@ def ranks_of_job():
 def aborts():
     """A call that cannot end is ended by abort() of another rank."""
     rank, _ = world()
-    dist.barrier()
-    if rank == 0:
-        backend_of(None).abort()
     try:
+        dist.barrier()  # It may have ended on rank 0 alone when that aborts.
+        if rank == 0:
+            backend_of(None).abort()
         dist.all_reduce(torch.ones(10))
     except banyan.Error as error:
         assert "abort() of the process group" in str(error), error

@@ -103,19 +103,25 @@ void check_alike(const char *call, const std::vector<at::Tensor> &tensors, const
     const at::Tensor &tensor = tensors[i];
     const std::string which = tensors.size() == 1 ? "a tensor" : "tensor " + std::to_string(i) + " of a list";
     TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "banyan: ", call, ": ", which, " is of ",
-                tensor.scalar_type(), ", the first one of ", like.scalar_type(), ": convert them to one type");
+                tensor.scalar_type(), ", where ", like.scalar_type(), " is needed: convert it with tensor.to()");
     TORCH_CHECK(!count || tensor.numel() == like.numel(), "banyan: ", call, ": ", which, " has ", tensor.numel(),
                 " elements, where each one needs ", like.numel());
   }
 }
 
+// Whether memory has the elements themselves, in order: not of a view that PyTorch conjugates or negates when it is
+// read.
+static bool lies_plainly(const at::Tensor &tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
 at::Tensor in_one_piece(const at::Tensor &tensor) {
-  return tensor.contiguous();
+  return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
 at::Tensor to_be_filled(const at::Tensor &tensor, bool keep, std::function<void()> &finish) {
-  if (tensor.is_contiguous()) return tensor;
-  at::Tensor filled = keep ? tensor.contiguous() : at::empty(tensor.sizes(), tensor.options());
+  if (lies_plainly(tensor)) return tensor;
+  at::Tensor filled = keep ? in_one_piece(tensor) : at::empty(tensor.sizes(), tensor.options());
   finish = [tensor, filled, before = std::move(finish)] {
     if (before) before();
     at::NoGradGuard guard;
@@ -134,7 +140,7 @@ at::Tensor lying_together(const std::vector<at::Tensor> &tensors) {
   bool together = true;
   for (const auto &tensor : tensors) {
     const char *expected = static_cast<const char *>(tensors[0].data_ptr()) + total * tensor.element_size();
-    together = together && tensor.is_contiguous() && (!tensor.numel() || tensor.data_ptr() == expected) &&
+    together = together && lies_plainly(tensor) && (!tensor.numel() || tensor.data_ptr() == expected) &&
                tensor.storage().is_alias_of(tensors[0].storage());
     total += tensor.numel();
   }
@@ -147,7 +153,7 @@ at::Tensor joined(const std::vector<at::Tensor> &tensors) {
   if (tensors[0].numel() && all.data_ptr() == tensors[0].data_ptr()) return all;
   char *to = static_cast<char *>(all.data_ptr());
   for (const auto &tensor : tensors) {
-    at::Tensor piece = tensor.contiguous();
+    at::Tensor piece = in_one_piece(tensor);
     if (piece.nbytes()) std::memcpy(to, piece.data_ptr(), piece.nbytes());
     to += piece.nbytes();
   }
@@ -159,7 +165,7 @@ void split_into(const std::vector<at::Tensor> &tensors, const at::Tensor &from) 
   int64_t at = 0;
   for (const auto &tensor : tensors) {
     if (!tensor.numel()) continue;
-    if (tensor.is_contiguous()) {
+    if (lies_plainly(tensor)) {
       std::memcpy(tensor.data_ptr(), static_cast<char *>(from.data_ptr()) + at * from.element_size(), tensor.nbytes());
     } else {
       at::NoGradGuard guard;
