@@ -41,7 +41,8 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes, const stru
   memset(memory, 0, sizeof memory);
   memset(windows, 0, sizeof windows);
   for (uint32_t turn = 0; turn < 4; turn++) {
-    struct by_verdict verdict = by_switch_step(&grant, key, windows, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
+    struct by_verdict verdict =
+        by_switch_step(&grant, key, windows, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
     assert(verdict.event < BY_EVENTS && verdict.kind != BY_VERDICT_CELL);
     if (verdict.kind == BY_VERDICT_DROP) continue;
     assert(by_fragment_verify(fragment, bytes, key) == BY_FRAGMENT_SOUND);
