@@ -98,7 +98,8 @@ static double run_here(struct bench *bench, uint8_t n) {
     packet->slot = (uint16_t)(turn / bench->workers % SLOTS);
     packet->epoch = turn / bench->workers / SLOTS;
     by_fragment_sign(packet, grant.keyed ? &key : NULL);
-    insist(by_switch_step(&grant, grant.keyed ? &key : NULL, NULL, &cells, packet, bytes, 0, 0).kind <= BY_VERDICT_FORWARD,
+    insist(by_switch_step(&grant, grant.keyed ? &key : NULL, NULL, &cells, packet, bytes, 0, 0).kind <=
+               BY_VERDICT_FORWARD,
            "no term");
   }
   return (double)(by_clock_now(&by_clock_system) - start) / REPEAT;
