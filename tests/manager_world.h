@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "manager.h"
+#include "ticket.h"
 #include "topology_synth.h"
 
 enum { WORLD_HOSTS = 64, WORLD_JOBS = 16, WORLD_SWITCHES = 16, WORLD_CELLS = 64 };
@@ -78,6 +79,20 @@ static struct world_job *world_find(struct world *w, const char *id) {
   return NULL;
 }
 
+/* Agents never get the key under which tickets are issued, which is "secret" here. */
+static void check_ticket(const struct by_cluster_message *help, const char *host, double now) {
+  struct by_ticket_subject subject = {help->server ? BY_TICKET_SERVER : BY_TICKET_HELPER, host};
+  struct by_ticket ticket;
+  struct by_key key, secret;
+  assert_string_equal(help->helper, host);
+  assert_int_equal(by_ticket_parse(help->key, &ticket), BANYAN_OK);
+  assert_int_equal(by_ticket_check(ticket.head, &subject, (uint64_t)now), BANYAN_OK);
+  assert_int_equal(by_ticket_check(ticket.head, &subject, (uint64_t)now + 2 * BY_TICKET_SECONDS), BANYAN_ERR_AUTH);
+  assert_int_equal(by_key_derive("secret", &key), BANYAN_OK);
+  assert_int_equal(by_ticket_prove(&key, ticket.head, &secret), BANYAN_OK);
+  assert_memory_equal(&secret, &ticket.secret, sizeof secret);
+}
+
 static void deliver_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct world *w = context;
   struct world_host *host = connection;
@@ -112,7 +127,7 @@ static void deliver_message(void *context, void *connection, const struct by_clu
     w->classes++;
     break;
   case BY_MESSAGE_HELP:
-    assert_string_equal(message->key, "secret");
+    check_ticket(message, host->name, w->now);
     w->asked[w->n_asked].host = (uint32_t)(host - w->hosts);
     w->asked[w->n_asked].server = message->server;
     memcpy(w->asked[w->n_asked++].job, message->job, sizeof w->asked->job);

@@ -37,10 +37,6 @@ static enum banyan_status mac(const struct by_key *key, const void *data, size_t
   return HMAC(EVP_sha256(), key->bytes, sizeof key->bytes, data, length, out, NULL) ? BANYAN_OK : crypto_failed();
 }
 
-enum banyan_status by_key_derive(const char *text, struct by_key *out) {
-  return digest(text, strlen(text), out->bytes);
-}
-
 enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) {
   return mac(key, text, strlen(text), out->bytes);
 }
@@ -53,48 +49,51 @@ enum banyan_status by_key_random(char *out) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_key_for_helpers(const char *text, char *out) {
-  static const char label[] = "banyan helpers and servers";
-  struct by_job_key parts;
-  struct by_key key = {{0}}, derived = {{0}};
-  if (by_key_is_for_helpers(text)) {
-    BY_TRY(by_helper_key_check(text));
-    strcpy(out, text);
-    return BANYAN_OK;
-  }
-  enum banyan_status status = by_job_key_split(text, &parts);
-  if (status == BANYAN_OK) status = by_key_derive(parts.now, &key);
-  if (status == BANYAN_OK) status = mac(&key, label, strlen(label), derived.bytes);
-  strcpy(out, BY_HELPER_KEY_PREFIX);
-  for (size_t i = 0; i < sizeof derived.bytes; i++)
-    sprintf(out + strlen(BY_HELPER_KEY_PREFIX) + 2 * i, "%02x", derived.bytes[i]);
-  OPENSSL_cleanse(&parts, sizeof parts);
-  OPENSSL_cleanse(&key, sizeof key);
-  OPENSSL_cleanse(&derived, sizeof derived);
+/* From one key. A helper has the secret of a ticket with this head under it. */
+static enum banyan_status derive_pair(const char *text, const uint8_t *head, struct by_key *own,
+                                      struct by_key *tickets) {
+  char ticket_text[BY_TICKET_KEY_TEXT];
+  enum banyan_status status = by_ticket_key_derive(text, ticket_text);
+  if (status == BANYAN_OK) status = by_key_derive(ticket_text, tickets);
+  if (status == BANYAN_OK) status = head ? by_ticket_prove(tickets, head, own) : by_key_derive(text, own);
+  if (head) *tickets = *own;
+  OPENSSL_cleanse(ticket_text, sizeof ticket_text);
   return status;
 }
 
-/* From one key, or one for helpers. */
-static enum banyan_status derive_pair(const char *text, bool helps, struct by_key *own, struct by_key *helpers) {
-  char helper_text[BY_HELPER_KEY_TEXT];
-  enum banyan_status status = by_key_for_helpers(text, helper_text);
-  if (status == BANYAN_OK) status = by_key_derive(helper_text, helpers);
-  if (status == BANYAN_OK) status = by_key_derive(helps ? helper_text : text, own);
-  OPENSSL_cleanse(helper_text, sizeof helper_text);
-  return status;
+static enum banyan_status use_ticket(const char *text, const struct by_ticket_subject *subject,
+                                     struct by_job_keys *out) {
+  struct by_ticket ticket;
+  if (!subject)
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is the ticket of a helper or server: give ranks the job's own key");
+  BY_TRY(by_ticket_parse(text, &ticket));
+  memcpy(out->ticket, ticket.head, sizeof out->ticket);
+  out->own = out->tickets = ticket.secret;
+  OPENSSL_cleanse(&ticket, sizeof ticket);
+  return by_ticket_is_for(out->ticket, subject)
+             ? BANYAN_OK
+             : by_fail(BANYAN_ERR_ARGUMENT, "this is the ticket of another helper or server than %s", subject->name);
 }
 
-enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) {
+enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
+                                      struct by_job_keys *out) {
+  return by_job_keys_renew(text, subject, NULL, out);
+}
+
+enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_subject *subject, const uint8_t *before,
+                                     struct by_job_keys *out) {
   struct by_job_key parts;
-  *out = (struct by_job_keys){.purpose = helps ? BY_PURPOSE_HELPER : 0};
-  if (by_key_is_for_helpers(text)) {
-    if (helps) return derive_pair(text, true, &out->own, &out->helpers);
-    return by_fail(BANYAN_ERR_ARGUMENT, "this is a key for helpers and servers: give ranks the job's own key");
-  }
+  *out = (struct by_job_keys){.purpose = subject ? BY_PURPOSE_HELPER : 0};
+  if (by_ticket_is_text(text)) return use_ticket(text, subject, out);
+  const uint8_t *head = subject ? out->ticket : NULL;
+  if (subject && before)
+    memcpy(out->ticket, before, sizeof out->ticket);
+  else if (subject)
+    BY_TRY(by_ticket_begin(subject, BY_TICKET_NEVER, out->ticket));
   enum banyan_status status = by_job_key_split(text, &parts);
-  if (status == BANYAN_OK) status = derive_pair(parts.now, helps, &out->own, &out->helpers);
+  if (status == BANYAN_OK) status = derive_pair(parts.now, head, &out->own, &out->tickets);
   if (status == BANYAN_OK && parts.old[0]) {
-    status = derive_pair(parts.old, helps, &out->old_own, &out->old_helpers);
+    status = derive_pair(parts.old, head, &out->old_own, &out->old_tickets);
     out->until = parts.until;
   }
   memcpy(out->job.bytes, parts.job, sizeof out->job.bytes);
@@ -194,6 +193,8 @@ static enum banyan_status add_greeting(struct by_handshake *handshake) {
   add_head(handshake);
   add(handshake, own_nonce(handshake), BY_NONCE_BYTES);
   add(handshake, own_id(handshake), BY_KEY_ID_BYTES);
+  if (handshake->role == BY_ROLE_CLIENT && handshake->purpose & BY_PURPOSE_HELPER)
+    add(handshake, handshake->ticket, BY_TICKET_HEAD);
   return BANYAN_OK;
 }
 
@@ -228,12 +229,13 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
   *handshake = (struct by_handshake){.role = options->role,
                                      .purpose = options->purpose,
                                      .key = *options->key,
-                                     .takes_helpers = options->helper_key != NULL,
+                                     .takes_helpers = options->tickets != NULL,
                                      .own_hello = options->hello,
                                      .own_hello_length = options->hello_length};
-  if (options->helper_key) handshake->helper_key = *options->helper_key;
+  if (options->ticket) memcpy(handshake->ticket, options->ticket, BY_TICKET_HEAD);
+  if (options->tickets) handshake->tickets = *options->tickets;
   handshake->old_key = options->old_key ? *options->old_key : handshake->key;
-  handshake->old_helper_key = options->old_helper_key ? *options->old_helper_key : handshake->helper_key;
+  handshake->old_tickets = options->old_tickets ? *options->old_tickets : handshake->tickets;
   handshake->bound = options->binding;
   if (options->binding) memcpy(handshake->binding, options->binding, BY_BINDING_BYTES);
   if (options->nonce)
@@ -314,10 +316,7 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
                      handshake->purpose);
   handshake->purpose = in[AT_PURPOSE];
   handshake->head_seen = true;
-  if (helper) {
-    handshake->key = handshake->helper_key;
-    handshake->old_key = handshake->old_helper_key;
-  }
+  if (helper) handshake->need += BY_TICKET_HEAD;
   return BANYAN_OK;
 }
 
@@ -339,6 +338,13 @@ static enum banyan_status accept_peer(struct by_handshake *handshake) {
   return BANYAN_OK;
 }
 
+/* The client is a helper or server, which has shown what its ticket is for. */
+static enum banyan_status take_ticket_head(struct by_handshake *handshake) {
+  memcpy(handshake->ticket, handshake->in + BY_GREETING_BYTES, BY_TICKET_HEAD);
+  BY_TRY(by_ticket_prove(&handshake->tickets, handshake->ticket, &handshake->key));
+  return by_ticket_prove(&handshake->old_tickets, handshake->ticket, &handshake->old_key);
+}
+
 static enum banyan_status step_greeting(struct by_handshake *handshake) {
   static const uint8_t refusal[BY_MAC_BYTES];
   bool client = handshake->role == BY_ROLE_CLIENT;
@@ -347,6 +353,7 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
     return by_refuse(BY_REFUSED_MIRRORED, BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
   const uint8_t *named = handshake->in + HEAD + BY_NONCE_BYTES;
   memcpy(client ? handshake->server_id : handshake->client_id, named, BY_KEY_ID_BYTES);
+  if (!client && handshake->purpose & BY_PURPOSE_HELPER) BY_TRY(take_ticket_head(handshake));
   BY_TRY(choose_key(handshake, named));
   if (client) {
     enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);

@@ -10,7 +10,7 @@
  * A proof is an HMAC-SHA256 under the key over the sender's role, both nonces,
  * version, purpose, the keys' identifiers and the binding to the connection of TLS around it, if there is one; a hello
  * is a blob of the caller's under a session key that depends on key and nonces. So nothing can be forged, replayed or
- * reflected; what follows is not protected. Before the proof a peer makes us store at most 78 bytes. Embedded in the
+ * reflected; what follows is not protected. Before the proof a peer makes us store at most 94 bytes. Embedded in the
  * caller's struct; not for several threads.
  *
  * While a job's key is replaced, an end may have two keys, of which the new one may not have reached the other end. A
@@ -25,6 +25,7 @@
 
 #include "job_key.h"
 #include "text.h"
+#include "ticket.h"
 
 #define BY_HANDSHAKE_VERSION 2
 #define BY_NONCE_BYTES 32
@@ -36,41 +37,39 @@
 #define BY_HELLO_MOST 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
 #define BY_KEY_TEXT 65
-/* In a purpose: the client is a helper or a server of the job, and the handshake uses the key for these. */
+/* In a purpose: the client is a helper or a server of the job. The head of its ticket follows its greeting, and the
+ * handshake uses the key of that. */
 #define BY_PURPOSE_HELPER 0x80
-
-struct by_key {
-  uint8_t bytes[32];
-};
 
 /* To be called before a process of a job uses OpenSSL for the first time: else exit() frees what threads of a job still
  * use, where the program has not destroyed it. Any thread, any number of times. */
 void by_crypto_init(void);
 
-/* SHA-256 of a text of any length, which is as strong as the text. */
-enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
 /* HMAC-SHA256 under a key over a text: what only those with the key can name. */
 enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) BANYAN_CHECK;
 /* 64 random digits. `out` holds BY_KEY_TEXT. */
 enum banyan_status by_key_random(char *out) BANYAN_CHECK;
 
-/* The keys of a process of a job. Helpers and servers hold a key of their own, an HMAC-SHA256 under the job's key:
- * ranks can derive it, but whoever holds it cannot derive the job's key, nor act as a rank. */
+/* The keys of a process of a job: a rank has the job's, a helper or server the secret of its ticket. */
 struct by_job_keys {
-  struct by_key own;                  /* with which this process connects */
-  struct by_key helpers;              /* of helpers and servers that connect */
-  struct by_key old_own, old_helpers; /* which are accepted until then; 0: there are none */
+  struct by_key own;                  /* with which this process connects, but for links between helpers */
+  struct by_key tickets;              /* under which the tickets of helpers that connect are, see by_ticket_prove */
+  struct by_key old_own, old_tickets; /* which are accepted until then; 0: there are none */
   int64_t until;                      /* s since 1970 */
   struct by_key job; /* of what belongs to the job, whatever its key is now; at helpers and servers nothing */
   uint8_t purpose;   /* added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks */
+  uint8_t ticket[BY_TICKET_HEAD]; /* of helpers and servers */
 };
 
-/* From a job's key text that for helpers and servers; `out` holds BY_HELPER_KEY_TEXT. A text that is for them already
- * is copied. */
-enum banyan_status by_key_for_helpers(const char *text, char *out) BANYAN_CHECK;
-/* From the text that the process was given: the job's, or at helpers and servers (`helps`) either.
- * BANYAN_ERR_ARGUMENT: a rank was given a key for helpers, or the text is no generated key (job_key.h). */
-enum banyan_status by_job_keys_derive(const char *text, bool helps, struct by_job_keys *out) BANYAN_CHECK;
+/* From the text that the process was given: the job's key, or at a helper or server (`subject`) a ticket. One that has
+ * the job's key issues itself a ticket, which never expires.
+ * BANYAN_ERR_ARGUMENT: a rank was given a ticket, or the text is no generated key (job_key.h), or it is the ticket of
+ * another process. */
+enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
+                                      struct by_job_keys *out) BANYAN_CHECK;
+/* The same for a helper that has issued itself a ticket with this head, which stays. */
+enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_subject *subject, const uint8_t *head,
+                                     struct by_job_keys *out) BANYAN_CHECK;
 
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
 
@@ -82,13 +81,14 @@ struct by_process_identity;
 
 struct by_handshake_options {
   enum by_role role;
-  uint8_t purpose;                 /* what the connection is for; a server that gives 0 takes any */
-  const struct by_key *key;        /* copied */
-  const struct by_key *helper_key; /* server: for clients that are helpers; copied. NULL: these are rejected */
-  const struct by_key *old_key, *old_helper_key; /* accepted, too; copied. NULL: there is none */
-  const void *hello;                             /* borrowed until done or failed */
-  size_t hello_length;                           /* up to BY_HELLO_MOST */
-  const uint8_t *nonce;                          /* for tests that must repeat; NULL: random */
+  uint8_t purpose;              /* what the connection is for; a server that gives 0 takes any */
+  const struct by_key *key;     /* copied */
+  const uint8_t *ticket;        /* client that is a helper: BY_TICKET_HEAD bytes. Copied, as are the next ones */
+  const struct by_key *tickets; /* server: of clients that are helpers. NULL: these are rejected */
+  const struct by_key *old_key, *old_tickets; /* accepted, too. NULL: there is none */
+  const void *hello;                          /* borrowed until done or failed */
+  size_t hello_length;                        /* up to BY_HELLO_MOST */
+  const uint8_t *nonce;                       /* for tests that must repeat; NULL: random */
   const uint8_t *binding; /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
   /* Of the connection around it, for opening.h. */
   enum by_encryption encryption;
@@ -105,21 +105,22 @@ enum by_handshake_state {
   BY_HANDSHAKE_FAILED
 };
 
-/* The handshake's own; others may read its state and, once it is done, its purpose, which is what the client came for.
- */
+/* The handshake's own; others may read its state and, once it is done, its purpose, which is what the client came for,
+ * and the head of the ticket of a client that is a helper. */
 struct by_handshake {
   enum by_handshake_state state;
   enum by_role role;
   uint8_t purpose;
   bool head_seen, takes_helpers, bound;
   uint8_t binding[BY_BINDING_BYTES];
-  struct by_key key, helper_key, session;
-  struct by_key old_key, old_helper_key; /* the same as the others: there is none */
+  struct by_key key, tickets, session;
+  struct by_key old_key, old_tickets; /* the same as the others: there is none */
+  uint8_t ticket[BY_TICKET_HEAD];
   uint8_t client_id[BY_KEY_ID_BYTES], server_id[BY_KEY_ID_BYTES];
   uint8_t client_nonce[BY_NONCE_BYTES], server_nonce[BY_NONCE_BYTES];
   const void *own_hello;
   size_t own_hello_length;
-  uint8_t in[BY_GREETING_BYTES + BY_MAC_BYTES];
+  uint8_t in[BY_GREETING_BYTES + BY_TICKET_HEAD]; /* or a proof behind the greeting, which is shorter */
   size_t have, need;
   uint8_t *hello; /* the peer's, and its MAC behind */
   size_t hello_length;

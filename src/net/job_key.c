@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "ticket.h"
 
 enum { BYTES = 32, IDENTIFIER = 4, MOST_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
 
@@ -22,6 +24,11 @@ static const char prefix[] = "banyan_key_", digits[] = "0123456789abcdef";
 
 static void print_hex(const uint8_t *bytes, size_t n, char *out) {
   for (size_t i = 0; i < n; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+enum banyan_status by_key_derive(const char *text, struct by_key *out) {
+  bool done = EVP_Digest(text, strlen(text), out->bytes, NULL, EVP_sha256(), NULL) == 1;
+  return done ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
 }
 
 /* The 8 digits of the identifier of a key, whose digits are at `key`. */
@@ -153,18 +160,6 @@ enum banyan_status by_job_key_check(const char *text) {
   return status;
 }
 
-bool by_key_is_for_helpers(const char *text) {
-  return strncmp(text, BY_HELPER_KEY_PREFIX, strlen(BY_HELPER_KEY_PREFIX)) == 0;
-}
-
-enum banyan_status by_helper_key_check(const char *text) {
-  size_t n = BY_HELPER_KEY_TEXT - 1;
-  if (strlen(text) == n && strspn(text + strlen(BY_HELPER_KEY_PREFIX), digits) == 2 * BYTES) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT,
-                 "the key for helpers is damaged: there are %d hexadecimal digits behind \"" BY_HELPER_KEY_PREFIX "\"",
-                 2 * BYTES);
-}
-
 /* ---- files */
 
 enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) {
@@ -182,7 +177,11 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
     found = true;
   }
   if (!found) return by_fail(BANYAN_ERR_PARSE, "there is no key; generate one with `banyan keys job FILE`");
-  return by_key_is_for_helpers(out) ? by_helper_key_check(out) : by_job_key_check(out);
+  struct by_ticket ticket;
+  if (!by_ticket_is_text(out)) return by_job_key_check(out);
+  enum banyan_status status = by_ticket_parse(out, &ticket);
+  OPENSSL_cleanse(&ticket, sizeof ticket);
+  return status;
 }
 
 static enum banyan_status read_opened(int fd, char *out) {

@@ -15,18 +15,21 @@
 #ifndef BY_NET_JOB_KEY_H
 #define BY_NET_JOB_KEY_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "fail.h"
 
-/* With the NUL: a key, and a text of the job's key in either form. */
+/* With the NUL: a key, and a text of the job's key in either form, or a ticket. */
 #define BY_JOB_KEY_TEXT 85
 #define BY_JOB_KEY_MOST 280
-/* The key of helpers and servers, which is derived from the job's (handshake.h): this and 64 hexadecimal digits. */
-#define BY_HELPER_KEY_PREFIX "helper:"
-#define BY_HELPER_KEY_TEXT 72
+
+struct by_key {
+  uint8_t bytes[32];
+};
+
+/* SHA-256 of a text of any length, which is as strong as the text. */
+enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
 
 /* A new random key of 256 bits. `out` holds BY_JOB_KEY_TEXT. */
 enum banyan_status by_job_key_create(char *out) BANYAN_CHECK;
@@ -45,13 +48,9 @@ enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) BA
 enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) BANYAN_CHECK;
 /* BANYAN_ERR_ARGUMENT as above. */
 enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
-/* Whether a key text is that of helpers and servers. */
-bool by_key_is_for_helpers(const char *text);
-/* BANYAN_ERR_ARGUMENT: such a text is damaged. */
-enum banyan_status by_helper_key_check(const char *text) BANYAN_CHECK;
 
-/* The only key in a file's text: a job's, or one for helpers and servers. Blank lines and lines that begin with # do
- * not count. `out` holds BY_JOB_KEY_MOST. */
+/* The only key in a file's text: a job's, or the ticket of a helper or server (ticket.h). Blank lines and lines that
+ * begin with # do not count. `out` holds BY_JOB_KEY_MOST. */
 enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) BANYAN_CHECK;
 /* The same of a file, which this user or root must own and nobody else may read (BANYAN_ERR_AUTH). Does not block. */
 enum banyan_status by_job_key_read(const char *path, char *out) BANYAN_CHECK;

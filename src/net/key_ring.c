@@ -24,7 +24,9 @@ struct by_key_ring {
   struct by_job_keys keys;
   char text[BY_JOB_KEY_MOST];
   bool helps;
-  char *path; /* NULL: it does not change */
+  struct by_ticket_subject subject; /* of a helper or server */
+  char *name;                       /* of that */
+  char *path;                       /* NULL: it does not change */
   struct state seen;
   pthread_mutex_t lock; /* of all above but the job */
   _Atomic uint32_t holders;
@@ -42,18 +44,20 @@ static bool is_same(const struct state *a, const struct state *b) {
          a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-enum banyan_status by_key_ring_create(const char *text, const char *path, bool helps, struct by_key_ring **out) {
+enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
+                                      struct by_key_ring **out) {
   struct by_key_ring *ring =
       mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* pages of its own */
   if (ring == MAP_FAILED) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
   if (madvise(ring, sizeof *ring, MADV_DONTDUMP) != 0) by_debug("net", "core dumps contain the job's key");
   pthread_mutex_init(&ring->lock, NULL);
   ring->holders = 1;
-  ring->helps = helps;
+  ring->helps = subject;
+  if (subject) ring->subject = (struct by_ticket_subject){subject->kind, ring->name = strdup(subject->name)};
   ring->path = path ? strdup(path) : NULL;
-  enum banyan_status status = path && !ring->path
+  enum banyan_status status = (path && !ring->path) || (subject && !ring->name)
                                   ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys")
-                                  : by_job_keys_derive(text, helps, &ring->keys); /* which bounds the text */
+                                  : by_job_keys_derive(text, subject, &ring->keys); /* which bounds the text */
   if (status != BANYAN_OK) {
     by_key_ring_destroy(ring);
     return status;
@@ -73,6 +77,7 @@ struct by_key_ring *by_key_ring_hold(struct by_key_ring *ring) {
 void by_key_ring_destroy(struct by_key_ring *ring) {
   if (!ring || --ring->holders) return;
   free(ring->path);
+  free(ring->name);
   pthread_mutex_destroy(&ring->lock);
   OPENSSL_cleanse(ring, sizeof *ring);
   munmap(ring, sizeof *ring);
@@ -80,7 +85,7 @@ void by_key_ring_destroy(struct by_key_ring *ring) {
 
 static enum banyan_status read_again(struct by_key_ring *ring, char *text, struct by_job_keys *keys) {
   BY_TRY(by_job_key_read(ring->path, text));
-  BY_TRY(by_job_keys_derive(text, ring->helps, keys));
+  BY_TRY(by_job_keys_renew(text, ring->helps ? &ring->subject : NULL, ring->keys.ticket, keys));
   if (CRYPTO_memcmp(&keys->job, &ring->job, sizeof keys->job) == 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH,
                  "key file %s: this key does not take the place of the job's: replace it by `banyan "
@@ -110,7 +115,7 @@ void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
   if (ring->path) follow(ring);
   if (ring->keys.until && ring->keys.until <= time(NULL)) {
     OPENSSL_cleanse(&ring->keys.old_own, sizeof ring->keys.old_own);
-    OPENSSL_cleanse(&ring->keys.old_helpers, sizeof ring->keys.old_helpers);
+    OPENSSL_cleanse(&ring->keys.old_tickets, sizeof ring->keys.old_tickets);
     ring->keys.until = 0;
   }
   *out = ring->keys;
@@ -120,8 +125,9 @@ void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
 void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_handshake_options *handshake) {
   handshake->key = &keys->own;
   handshake->old_key = keys->until ? &keys->old_own : NULL;
-  handshake->helper_key = helpers ? &keys->helpers : NULL;
-  handshake->old_helper_key = helpers && keys->until ? &keys->old_helpers : NULL;
+  handshake->ticket = keys->purpose ? keys->ticket : NULL;
+  handshake->tickets = helpers ? &keys->tickets : NULL;
+  handshake->old_tickets = helpers && keys->until ? &keys->old_tickets : NULL;
 }
 
 const struct by_key *by_key_ring_job(const struct by_key_ring *ring) {
@@ -135,10 +141,10 @@ void by_key_ring_text(struct by_key_ring *ring, char *out) {
   pthread_mutex_unlock(&ring->lock);
 }
 
-enum banyan_status by_key_ring_helper_text(struct by_key_ring *ring, char *out) {
+enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) {
   char text[BY_JOB_KEY_MOST];
   by_key_ring_text(ring, text);
-  enum banyan_status status = by_key_for_helpers(text, out);
+  enum banyan_status status = by_ticket_key_derive(text, out);
   OPENSSL_cleanse(text, sizeof text);
   return status;
 }

@@ -8,9 +8,9 @@
 
 struct by_key_ring;
 
-/* `text`: a job's key, or at helpers and servers (`helps`) one for these. `path`: the file that it is from; NULL: it
- * stays as it is. Errors of by_job_keys_derive. The caller owns *out. */
-enum banyan_status by_key_ring_create(const char *text, const char *path, bool helps,
+/* `text`: a job's key, or at helpers and servers (`subject` not NULL, and copied) a ticket for that. `path`: the file
+ * that it is from; NULL: it stays as it is. Errors of by_job_keys_derive. The caller owns *out. */
+enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
                                       struct by_key_ring **out) BANYAN_CHECK;
 /* Another owner of it, which is returned. NULL is allowed. */
 struct by_key_ring *by_key_ring_hold(struct by_key_ring *ring);
@@ -26,7 +26,7 @@ void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_han
 const struct by_key *by_key_ring_job(const struct by_key_ring *ring);
 /* The text of now. `out` holds BY_JOB_KEY_MOST. The caller wipes it. */
 void by_key_ring_text(struct by_key_ring *ring, char *out);
-/* The text for helpers and servers, from the key of now. `out` holds BY_HELPER_KEY_TEXT. */
-enum banyan_status by_key_ring_helper_text(struct by_key_ring *ring, char *out) BANYAN_CHECK;
+/* The key of tickets under the key of now, as a text. `out` holds BY_TICKET_KEY_TEXT. */
+enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) BANYAN_CHECK;
 
 #endif

@@ -70,9 +70,10 @@ static enum banyan_status begin_handshake(struct by_opening *opening) {
     opening->options.binding = binding;
   }
   opening->options.key = &opening->key;
-  if (opening->options.helper_key) opening->options.helper_key = &opening->helper_key;
+  if (opening->options.ticket) opening->options.ticket = opening->ticket;
+  if (opening->options.tickets) opening->options.tickets = &opening->tickets;
   if (opening->options.old_key) opening->options.old_key = &opening->old_key;
-  if (opening->options.old_helper_key) opening->options.old_helper_key = &opening->old_helper_key;
+  if (opening->options.old_tickets) opening->options.old_tickets = &opening->old_tickets;
   BY_TRY(by_handshake_init(&opening->handshake, &opening->options));
   opening->options = (struct by_handshake_options){.role = opening->options.role};
   opening->state = BY_OPENING_HANDSHAKE;
@@ -81,10 +82,11 @@ static enum banyan_status begin_handshake(struct by_opening *opening) {
 
 void by_opening_init(struct by_opening *opening, const struct by_handshake_options *options) {
   *opening = (struct by_opening){.options = *options, .key = *options->key};
-  if (options->helper_key) opening->helper_key = *options->helper_key;
+  if (options->ticket) memcpy(opening->ticket, options->ticket, sizeof opening->ticket);
+  if (options->tickets) opening->tickets = *options->tickets;
   if (options->expected) opening->expected = *options->expected;
   if (options->old_key) opening->old_key = *options->old_key;
-  if (options->old_helper_key) opening->old_helper_key = *options->old_helper_key;
+  if (options->old_tickets) opening->old_tickets = *options->old_tickets;
   by_text_init(&opening->out);
 }
 

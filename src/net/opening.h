@@ -33,7 +33,8 @@ struct by_opening {
   struct by_tls *tls; /* NULL: in plain text */
   size_t received;
   struct by_handshake_options options; /* until the handshake begins */
-  struct by_key key, helper_key, old_key, old_helper_key;
+  struct by_key key, tickets, old_key, old_tickets;
+  uint8_t ticket[BY_TICKET_HEAD];
   struct by_fingerprint expected; /* if one is */
   struct by_handshake handshake;
   struct by_text out; /* through TLS: bytes, of which those before out_at have been sent */

@@ -11,6 +11,7 @@
 #define BY_REFUSALS(X)                                                                                                 \
   X(KEY, "key")                 /* the peer does not hold the job's key, or has another one */                         \
   X(IDENTITY, "identity")       /* another process than was expected, or one that takes another one's place */         \
+  X(EXPIRED, "expired")         /* the ticket of a helper or server */                                                 \
   X(CERTIFICATE, "certificate") /* not of this cluster, expired, revoked, or for another role */                       \
   X(PLAIN, "plain")             /* only one of both ends encrypts */                                                   \
   X(PURPOSE, "purpose")         /* the connection is for something else, or for another process */                     \

@@ -580,6 +580,14 @@ const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *s
   return proved ? &stream->tls->fingerprint : NULL;
 }
 
+bool by_stream_get_ticket(const struct by_stream *stream, struct by_ticket *out) {
+  const struct by_handshake *handshake = &stream->opening.handshake;
+  if (!by_opening_done(&stream->opening) || !(handshake->purpose & BY_PURPOSE_HELPER)) return false;
+  memcpy(out->head, handshake->ticket, sizeof out->head);
+  out->secret = handshake->key;
+  return true;
+}
+
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) {
   return by_tls_judge_again(stream->tls, identity);
 }

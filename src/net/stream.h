@@ -89,6 +89,8 @@ bool by_stream_is_silent(const struct by_stream *stream);
 bool by_stream_is_unused(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
+/* The ticket of a peer that is a helper or server of a job. False: it is neither. Only in `opened`. */
+bool by_stream_get_ticket(const struct by_stream *stream, struct by_ticket *out);
 /* The process that is the peer; NULL where it has not proved that by TLS between processes, or before `opened`.
  * Borrowed from the stream. */
 const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *stream);

@@ -31,12 +31,15 @@ struct by_follower {
   by_follower_begin *begin; /* NULL: a helper */
   void *context;
   pthread_mutex_t lock;
-  char announced[ROOT_MOST + 1]; /* under lock: where the next membership meets, according to rank 0; "": not known */
+  /* Under lock: where the next membership meets, according to rank 0, and a ticket for it; "": not known. */
+  char announced[ROOT_MOST + 1], announced_ticket[BY_TICKET_TEXT];
+  struct by_process_identity *identity;
   /* The attempt. */
   pthread_t thread;
   bool joins, asks; /* asks: at which of the root's places a process listens, before it joins there */
   _Atomic bool ended, stops;
-  char root[ROOT_MOST + 1]; /* "" after an attempt: nobody listened */
+  char root[ROOT_MOST + 1];    /* "" after an attempt: nobody listened */
+  char ticket[BY_TICKET_TEXT]; /* the last one that was announced; "": what this process was given */
   struct by_job_role role;
   struct by_context *next; /* NULL: it came to nothing */
   /* Of a membership that is over. */
@@ -45,20 +48,23 @@ struct by_follower {
   bool hopeless;  /* nobody is there who could form another one */
 };
 
-void by_follower_announce(struct by_follower *follower, const char *root) {
+void by_follower_announce(struct by_follower *follower, const char *root, const char *ticket) {
   pthread_mutex_lock(&follower->lock);
+  snprintf(follower->announced_ticket, sizeof follower->announced_ticket, "%s", ticket);
   snprintf(follower->announced, sizeof follower->announced, "%s", root);
   pthread_mutex_unlock(&follower->lock);
 }
 
-static void follow(void *follower, const char *root) {
-  by_follower_announce(follower, root);
+static void follow(void *follower, const char *root, const char *ticket) {
+  by_follower_announce(follower, root, ticket);
 }
 
-struct by_follower *by_follower_create(const struct banyan_options *options, by_follower_begin *begin, void *context) {
+struct by_follower *by_follower_create(const struct banyan_options *options, struct by_process_identity *identity,
+                                       by_follower_begin *begin, void *context) {
   struct by_follower *follower = calloc(1, sizeof *follower);
   if (!follower) return NULL;
   follower->options = options;
+  follower->identity = by_process_identity_hold(identity);
   follower->begin = begin;
   follower->context = context;
   pthread_mutex_init(&follower->lock, NULL);
@@ -66,7 +72,8 @@ struct by_follower *by_follower_create(const struct banyan_options *options, by_
 }
 
 struct by_job_role by_follower_role(struct by_follower *follower) {
-  return (struct by_job_role){.kind = BY_MEMBER_HELPER, .follow = follow, .context = follower};
+  return (struct by_job_role){
+      .kind = BY_MEMBER_HELPER, .identity = follower->identity, .follow = follow, .context = follower};
 }
 
 /* ---- joining */
@@ -114,6 +121,7 @@ static void *join_main(void *argument) {
 static void join(struct by_follower *follower, bool is_announced) {
   follower->role = by_follower_role(follower);
   if (follower->begin && !follower->begin(follower->context, &follower->role)) return;
+  if (follower->ticket[0]) follower->role.ticket = follower->ticket;
   follower->role.deadline = is_announced ? BY_FOLLOW_S : ATTEMPT_S;
   follower->asks = !is_announced;
   atomic_store(&follower->ended, false);
@@ -124,6 +132,7 @@ static bool take_announced(struct by_follower *follower) {
   pthread_mutex_lock(&follower->lock);
   bool announced = follower->announced[0];
   if (announced) memcpy(follower->root, follower->announced, sizeof follower->root);
+  if (announced) memcpy(follower->ticket, follower->announced_ticket, sizeof follower->ticket);
   follower->announced[0] = '\0';
   pthread_mutex_unlock(&follower->lock);
   return announced;
@@ -149,7 +158,7 @@ static enum banyan_status print_listed(const char *list, const struct by_setting
   if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");
   if (!settings->key || !*settings->key)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS needs BANYAN_KEY_FILE, a file with the job's key");
-  BY_TRY(by_key_ring_create(settings->key, NULL, false, &keys));
+  BY_TRY(by_key_ring_create(settings->key, NULL, NULL, &keys));
   enum banyan_status status = by_member_describe(settings, arena, &self);
   while (status == BANYAN_OK && (item = strsep(&rest, ", \t\n"))) {
     struct by_handle handle;
@@ -271,6 +280,9 @@ void by_follower_destroy(struct by_follower *follower) {
   atomic_store(&follower->stops, true);
   if (follower->joins) pthread_join(follower->thread, NULL);
   by_context_release(follower->next);
+  by_process_identity_destroy(follower->identity);
   pthread_mutex_destroy(&follower->lock);
+  explicit_bzero(follower->ticket, sizeof follower->ticket);
+  explicit_bzero(follower->announced_ticket, sizeof follower->announced_ticket);
   free(follower);
 }

@@ -15,8 +15,10 @@ enum { BY_FOLLOW_S = 15 };
  * notified of the next membership. False: out of memory. */
 typedef bool by_follower_begin(void *context, struct by_job_role *out);
 
-/* The options must outlive it. `begin` NULL: it is a helper. NULL: out of memory. */
-struct by_follower *by_follower_create(const struct banyan_options *options, by_follower_begin *begin, void *context);
+/* The options must outlive it. The identity is that of the process, held. `begin` NULL: it is a helper. NULL: out of
+ * memory. */
+struct by_follower *by_follower_create(const struct banyan_options *options, struct by_process_identity *identity,
+                                       by_follower_begin *begin, void *context);
 /* Waits until no attempt to join is under way, for BY_FOLLOW_S at most. NULL is allowed. */
 void by_follower_destroy(struct by_follower *follower);
 /* Where the options and the environment have no root, but BANYAN_MEMBERS handles of members: where these meet, as the
@@ -24,8 +26,8 @@ void by_follower_destroy(struct by_follower *follower);
 BANYAN_CHECK enum banyan_status by_follower_find_members(struct by_follower *follower, struct banyan_options *options);
 /* What a helper's context is made with. */
 struct by_job_role by_follower_role(struct by_follower *follower);
-/* Any thread: the next membership meets at this root. */
-void by_follower_announce(struct by_follower *follower, const char *root);
+/* Any thread: the next membership meets at this root, and is joined with this ticket. */
+void by_follower_announce(struct by_follower *follower, const char *root, const char *ticket);
 /* Whether by_follower_look has something to do though the membership goes on. Any lock may be held. */
 bool by_follower_has_news(struct by_follower *follower);
 /* Looks whether something is to be done; often, without locks. `context`: the membership that this helper is in, which

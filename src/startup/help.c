@@ -72,7 +72,10 @@ static enum banyan_status help_all(struct help *help, void (*joined)(const char 
 enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
                                  void (*joined)(const char *name, uint32_t ranks)) {
   struct banyan_options own = options ? *options : (struct banyan_options){0};
-  struct help help = {.stop = stop, .follower = by_follower_create(&own, NULL, NULL)};
+  struct by_process_identity *identity;
+  BY_TRY(by_process_identity_create(&identity));
+  struct help help = {.stop = stop, .follower = by_follower_create(&own, identity, NULL, NULL)};
+  by_process_identity_destroy(identity); /* the follower holds it */
   if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
   const struct by_job_role role = by_follower_role(help.follower);
   enum banyan_status status = by_follower_find_members(help.follower, &own);

@@ -72,7 +72,7 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
                                         "processes that may form a group, as `banyan run` does");
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
-  status = by_key_ring_create(settings.key, settings.key_file, false, &member->keys);
+  status = by_key_ring_create(settings.key, settings.key_file, NULL, &member->keys);
   by_settings_wipe_key(&settings);
   BY_TRY(status);
   member->options.key = NULL;

@@ -59,9 +59,10 @@ struct slot {
 
 struct service {
   const struct by_serve_options *options;
-  struct by_loop *loop;  /* transfers fragments, on the thread that called by_serve */
-  struct by_timer again; /* what found no room in a socket */
-  bool reported;         /* that all have joined this membership */
+  struct by_process_identity *identity; /* of all slots: what they join with is one ticket */
+  struct by_loop *loop;                 /* transfers fragments, on the thread that called by_serve */
+  struct by_timer again;                /* what found no room in a socket */
+  bool reported;                        /* that all have joined this membership */
   unsigned n;
   struct slot slots[BY_SERVE_TREES];
 };
@@ -204,9 +205,9 @@ static void marked(void *context, const struct by_mark *how) {
 /* ---- memberships: one after the other, or one job */
 
 /* On the control thread. */
-static void follow(void *context, const char *root) {
+static void follow(void *context, const char *root, const char *ticket) {
   const struct slot *slot = ((struct role *)context)->slot;
-  by_follower_announce(slot->follower, root);
+  by_follower_announce(slot->follower, root, ticket);
   by_loop_wake(slot->service->loop);
 }
 
@@ -220,6 +221,7 @@ static bool begin_role(void *context, struct by_job_role *out) {
   LIST_INSERT_HEAD(&slot->roles, role, entry);
   slot->next = role;
   *out = (struct by_job_role){.kind = BY_MEMBER_SERVER,
+                              .identity = slot->service->identity,
                               .udp_port = by_udp_port(slot->udp),
                               .serve = notified,
                               .unserve = unserve,
@@ -371,7 +373,7 @@ static enum banyan_status open_slot(struct service *service, struct slot *slot) 
   slot->options = service->options->joining;
   atomic_init(&slot->tos, -1);
   LIST_INIT(&slot->roles);
-  slot->follower = by_follower_create(&slot->options, begin_role, slot);
+  slot->follower = by_follower_create(&slot->options, service->identity, begin_role, slot);
   if (!slot->follower) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
   BY_TRY(by_follower_find_members(slot->follower, &slot->options));
   BY_TRY(by_udp_create((struct by_port_range){service->options->udp_port, UINT16_MAX}, &slot->udp));
@@ -380,6 +382,7 @@ static enum banyan_status open_slot(struct service *service, struct slot *slot) 
 
 static enum banyan_status open_service(struct service *service) {
   BY_TRY(by_loop_create(&by_clock_system, &service->loop));
+  BY_TRY(by_process_identity_create(&service->identity));
   by_timer_init(&service->again, transfer, service);
   for (; service->n < service->options->trees; service->n++) BY_TRY(open_slot(service, &service->slots[service->n]));
   for (unsigned i = 0; i < service->n; i++) BY_TRY(join(&service->slots[i]));
@@ -412,6 +415,7 @@ static void close_service(struct service *service) {
   }
   by_loop_cancel_timer(&service->again);
   by_loop_destroy(service->loop);
+  by_process_identity_destroy(service->identity);
   free(service);
 }
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """An agent with its peers: ranks over its socket, and a manager over TLS. Both are simulated here, line by line.
 The interface is the loopback interface, where nothing needs privileges."""
+import hashlib
+import hmac
 import json
 import os
 import signal
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +20,13 @@ BANYAN = os.environ["BANYAN"]
 JOB = "0123456789abcdef" * 2
 TIMEOUT = 60
 started = []  # agents, which end with the test
+
+
+def ticket(key, kind, name):
+    """A manager's ticket for a helper (1) or server (2), as docs/wire.md describes it."""
+    head = struct.pack("<Q", int(time.time()) + 3600) + os.urandom(8) + hashlib.sha256(bytes([kind]) + name.encode()).digest()
+    secret = hmac.digest(hashlib.sha256(key.encode()).digest(), b"banyan ticket\0\0\0" + head, "sha256")
+    return "banyan_ticket_" + head.hex() + secret.hex()
 
 
 class Lines:
@@ -358,17 +368,19 @@ def test_job(folder):
     started.append(job)
     message = link.receive("job")
     assert message["name"] == "a job" and message["size"] == 2 and message["key"], message
-    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
+    link.send({"type": "help", "job": message["job"], "root": message["root"],
+               "key": ticket(message["key"], 1, "h1"), "helper": "h1"})
     helping = link.receive("helping")
     assert helping == {"type": "helping", "job": message["job"], "helper": "h1", "joined": True}, helping
     link.send({"type": "release", "job": message["job"]})
     helping = link.receive("helping")
     assert not helping["joined"] and helping["why"] == "it was released", helping
-    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1",
+    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": ticket(message["key"], 2, "h1"), "helper": "h1",
                "server": True, "trees": 2})
     helping = link.receive("helping")
     assert helping == {"type": "helping", "job": message["job"], "helper": "h1", "server": True, "joined": True}, helping
-    link.send({"type": "help", "job": message["job"], "root": message["root"], "key": message["key"], "helper": "h1"})
+    link.send({"type": "help", "job": message["job"], "root": message["root"],
+               "key": ticket(message["key"], 1, "h1"), "helper": "h1"})
     helping = link.receive("helping")
     assert helping["joined"] and not helping.get("server"), helping
     link.send({"type": "release", "job": message["job"], "server": True})

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests that no process of a job shows the job's key, in its command line, its environment or its log: with ranks started
-# here, through ssh, again after a death, and below programs that close descriptors; and of helpers.
+# Tests that no process of a job shows a key, in its command line, its environment or its log: with ranks started here,
+# through ssh, again after a death, and below programs that close descriptors; of helpers and servers; and of a job with a
+# switch, whose secret is another one.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 cat >"$scratch/ssh" <<'SSH'
@@ -36,12 +37,15 @@ hidden() {
   # Without a match grep fails, and so it does where a process ends meanwhile.
   found=$(grep -slF -f "$scratch/digits" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || true)
   [ -z "$found" ] || fail "$1: the key is in $found"
-  found=$(grep -slzE '^BANYAN_KEY=|^helper:' /proc/[0-9]*/environ || true)
+  found=$(grep -slzE '^BANYAN_KEY=' /proc/[0-9]*/environ || true)
   for file in $found; do
     ! grep -qzxF "FOLDER=$FOLDER" "$file" 2>/dev/null || fail "$1: $file has BANYAN_KEY"
   done
   ! grep -qF -f "$scratch/digits" "$scratch/out" "$scratch/err" || fail "$1: the key is in the log"
-  ! grep -qE 'helper:[0-9a-f]{8}' "$scratch/out" "$scratch/err" || fail "$1: the helpers' key is in the log"
+  # Tickets, and the key of tickets, are found by what they begin with: none is anywhere.
+  found=$(grep -slE 'banyan_ticket_[0-9a-f]{8}|tickets:[0-9a-f]{8}' /proc/[0-9]*/environ /proc/[0-9]*/cmdline || true)
+  [ -z "$found" ] || fail "$1: a ticket is in $found"
+  ! grep -qE 'banyan_ticket_[0-9a-f]{8}|tickets:[0-9a-f]{8}' "$scratch/out" "$scratch/err" || fail "$1: a ticket is in the log"
 }
 ends() { # WHAT
   touch "$FOLDER/go"

@@ -1,7 +1,7 @@
 /* The handshake with an arbitrary peer. The lowest bit of the first byte selects our role, and the next bit the kind of
  * peer: one that sends the rest of the input unchanged, or an honest one whose bytes the input alters. An edit is a
  * pair of bytes: how many bytes to leave unchanged, and a value to XOR with the next byte. Bits 2 to 4 select how many
- * bytes we are fed at once. */
+ * bytes we are fed at once; with bit 5 the client comes with a ticket. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,12 +14,21 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void begin(struct by_handshake *handshake, enum by_role role) {
-  static const struct by_key key = {{1, 2, 3}};
+static void begin(struct by_handshake *handshake, enum by_role role, bool helps) {
+  static const struct by_key job = {{1, 2, 3}}, tickets = {{4, 5, 6}};
+  static const uint8_t ticket[BY_TICKET_HEAD] = {7, 8, 9};
+  struct by_key key = job;
   uint8_t nonce[BY_NONCE_BYTES]; /* fixed, so that the same input always has the same effect */
   memset(nonce, role == BY_ROLE_CLIENT ? 'c' : 's', sizeof nonce);
-  struct by_handshake_options options = {
-      .role = role, .purpose = 3, .key = &key, .hello = "hello", .hello_length = 5, .nonce = nonce};
+  if (helps && role == BY_ROLE_CLIENT && by_ticket_prove(&tickets, ticket, &key) != BANYAN_OK) abort();
+  struct by_handshake_options options = {.role = role,
+                                         .purpose = helps && role == BY_ROLE_CLIENT ? 3 | BY_PURPOSE_HELPER : 3,
+                                         .key = &key,
+                                         .ticket = ticket,
+                                         .tickets = helps ? &tickets : NULL,
+                                         .hello = "hello",
+                                         .hello_length = 5,
+                                         .nonce = nonce};
   if (by_handshake_init(handshake, &options) != BANYAN_OK) abort();
 }
 
@@ -31,7 +40,7 @@ static void check(const struct by_handshake *handshake, enum banyan_status statu
   assert((by_handshake_hello(handshake, &n) != NULL) == by_handshake_done(handshake));
   assert(n <= BY_HELLO_MOST);
   if (handshake->state <= BY_HANDSHAKE_PROOF) /* no peer is authenticated, so memory is limited to that of a greeting */
-    assert(!handshake->hello && handshake->out.length <= BY_GREETING_BYTES + BY_MAC_BYTES);
+    assert(!handshake->hello && handshake->out.length <= BY_GREETING_BYTES + BY_TICKET_HEAD);
   if (!by_handshake_done(handshake)) assert(by_handshake_ended(handshake, false) != BANYAN_OK);
 }
 
@@ -99,8 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   enum by_role role = data[0] & 1 ? BY_ROLE_SERVER : BY_ROLE_CLIENT;
   size_t chunk = chunks[data[0] >> 2 & 7];
   struct by_handshake we, peer;
-  begin(&we, role);
-  begin(&peer, role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT);
+  bool helps = data[0] & 32;
+  begin(&we, role, helps);
+  begin(&peer, role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT, helps);
   if (data[0] & 2)
     honest_peer(&we, &peer, data + 1, size - 1, chunk);
   else

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job_key.h"
+#include "ticket.h"
 
 #undef NDEBUG
 #include <assert.h>
@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size) memcpy(exact, data, size); /* without a NUL, so that reading on is noticed */
   if (by_job_key_parse(exact, size, key) == BANYAN_OK) {
     assert(strlen(key) < sizeof key && memmem(text, size, key, strlen(key)));
-    assert((by_key_is_for_helpers(key) ? by_helper_key_check(key) : by_job_key_check(key)) == BANYAN_OK);
+    struct by_ticket ticket;
+    assert((by_ticket_is_text(key) ? by_ticket_parse(key, &ticket) : by_job_key_check(key)) == BANYAN_OK);
   }
   if (by_job_key_split(text, &parts) == BANYAN_OK) {
     assert(memmem(text, size, parts.now, strlen(parts.now)) && memmem(text, size, parts.old, strlen(parts.old)));

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "comms.h"
@@ -136,7 +137,7 @@ static void begin(struct job *job, uint32_t rank) {
   pthread_mutex_init(&c->job.lock, NULL);
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->job.keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
   make_engine(job);
   struct by_control_events events = by_context_events.control;
   events.context = c;
@@ -203,6 +204,7 @@ static void check_members(const struct by_context *context, const struct sent *m
   by_write_u32(&writer, context->job.processes);
   for (uint32_t i = 0; i < context->job.processes; i++) by_member_write(&writer, &context->job.members[i]);
   by_write_u64(&writer, context->job.membership);
+  by_write_u32(&writer, 0); /* no links to helpers begin at ranks */
   assert_int_equal(writer.length, message->n - HEAD);
   assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
 }
@@ -254,11 +256,12 @@ static void test_newcomer(void **state) {
 
 /* ---- the next membership ---- */
 
-static char followed[64];
+static char followed[64], ticket_text[BY_TICKET_TEXT];
 
-static void follow(void *context, const char *root) {
+static void follow(void *context, const char *root, const char *ticket) {
   (void)context;
   snprintf(followed, sizeof followed, "%s", root);
+  snprintf(ticket_text, sizeof ticket_text, "%s", ticket);
 }
 
 static void test_follow(void **state) {
@@ -274,13 +277,29 @@ static void test_follow(void **state) {
   memcpy(report->bytes, place, report->length);
   by_helpers_send_follow(report);
   free(report);
-  struct sent message = keep(&root, HELPER, FOLLOW, "FOLLOW");
+  struct sent message = take(&root, HELPER, FOLLOW), shown = message;
+  memset(shown.bytes + shown.n - 2 * (BY_TICKET_HEAD + 32), '0', 2 * (BY_TICKET_HEAD + 32)); /* another one each time */
+  golden_bytes("FOLLOW", shown.bytes, shown.n);
   helper.context.job.role.follow = follow;
   by_helpers_handle(&helper.control.helpers,
                     &(struct by_received){helper.ends[0], FOLLOW, message.bytes + HEAD, message.n - HEAD});
   assert_string_equal(followed, place);
+  struct by_ticket ticket;
+  struct by_key secret;
+  uint64_t now = (uint64_t)time(NULL);
+  assert_ok(by_ticket_parse(ticket_text, &ticket));
+  assert_ok(by_ticket_check(ticket.head, &(struct by_ticket_subject){BY_TICKET_HELPER, "spare"}, now));
+  assert_int_equal(by_ticket_check(ticket.head, &(struct by_ticket_subject){BY_TICKET_HELPER, "spare"}, now + 3700),
+                   BANYAN_ERR_AUTH);
+  struct by_job_keys keys;
+  by_key_ring_get(root.context.job.keys, &keys);
+  assert_ok(by_ticket_prove(&keys.tickets, ticket.head, &secret));
+  assert_memory_equal(&secret, &ticket.secret, sizeof secret);
+  ticket_text[0] = followed[0] = '\0';
+  for (size_t n = 0; n < message.n - HEAD; n++) /* cut anywhere, and without anything */
+    by_helpers_handle(&helper.control.helpers, &(struct by_received){helper.ends[0], FOLLOW, message.bytes + HEAD, n});
   by_helpers_handle(&helper.control.helpers, &(struct by_received){helper.ends[0], FOLLOW, "nowhere", 7});
-  assert_string_equal(followed, place);
+  assert_string_equal(followed, "");
   finish(&root);
   finish(&helper);
 }

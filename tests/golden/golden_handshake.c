@@ -194,6 +194,32 @@ static void test_link(void **state) {
   shake("handshake over a local socket", PURPOSE_LOCAL, of_client, sizeof of_client, of_server, sizeof of_server);
 }
 
+/* A helper or server comes with the head of its ticket. */
+static void test_helper(void **state) {
+  (void)state;
+  struct talker client, server;
+  struct by_key tickets, secret;
+  uint8_t nonce[BY_NONCE_BYTES], head[BY_TICKET_HEAD];
+  for (size_t i = 0; i < sizeof nonce; i++) nonce[i] = (uint8_t)(0x10 + i);
+  for (size_t i = 0; i < sizeof head; i++) head[i] = (uint8_t)(0xc0 + i);
+  assert_ok(by_key_derive("tickets:of a job", &tickets));
+  assert_ok(by_ticket_prove(&tickets, head, &secret));
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = PURPOSE_TCP | BY_PURPOSE_HELPER,
+                                         .key = &secret,
+                                         .ticket = head,
+                                         .nonce = nonce};
+  client = server = (struct talker){.status = BANYAN_OK};
+  assert_ok(by_handshake_init(&client.handshake, &options));
+  for (size_t i = 0; i < sizeof nonce; i++) nonce[i] += 0x70;
+  options = (struct by_handshake_options){.role = BY_ROLE_SERVER, .key = &secret, .tickets = &tickets, .nonce = nonce};
+  assert_ok(by_handshake_init(&server.handshake, &options));
+  talk("handshake of a helper", &client, &server);
+  assert_true(by_handshake_done(&client.handshake) && by_handshake_done(&server.handshake));
+  by_handshake_fini(&client.handshake);
+  by_handshake_fini(&server.handshake);
+}
+
 static void test_switch(void **state) {
   (void)state;
   shake("handshake at a switch", BY_RESERVATION_PURPOSE, NULL, 0, NULL, 0);
@@ -231,9 +257,9 @@ static void test_other_version(void **state) {
 
 int golden_handshake(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_join),   cmocka_unit_test(test_handle),    cmocka_unit_test(test_link),
-      cmocka_unit_test(test_switch), cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_other_version),
-      cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_join),          cmocka_unit_test(test_handle), cmocka_unit_test(test_link),
+      cmocka_unit_test(test_helper),        cmocka_unit_test(test_switch), cmocka_unit_test(test_wrong_key),
+      cmocka_unit_test(test_other_version), cmocka_unit_test(golden_end),
   };
   golden_begin("handshake", "What both ends of a connection send before anything else.");
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,16 +191,17 @@ static void add_certificate(char *text, bool valid) {
 }
 
 static void read_key(const char *path) {
-  char text[BY_JOB_KEY_TEXT], helpers[BY_HELPER_KEY_TEXT], foreign[BY_JOB_KEY_TEXT];
+  char text[BY_JOB_KEY_MOST], foreign[BY_JOB_KEY_TEXT];
   struct by_job_keys keys, other;
-  if (by_job_key_read(path, text) != BANYAN_OK || by_key_for_helpers(text, helpers) != BANYAN_OK ||
-      by_job_key_create(foreign) != BANYAN_OK || by_job_keys_derive(text, false, &keys) != BANYAN_OK ||
-      by_job_keys_derive(foreign, false, &other) != BANYAN_OK) {
+  if (by_job_key_read(path, text) != BANYAN_OK ||
+      by_job_keys_derive(text, &(struct by_ticket_subject){BY_TICKET_HELPER, "attacker"}, &attacker.helper) !=
+          BANYAN_OK ||
+      by_job_key_create(foreign) != BANYAN_OK || by_job_keys_derive(text, NULL, &keys) != BANYAN_OK ||
+      by_job_keys_derive(foreign, NULL, &other) != BANYAN_OK) {
     fprintf(stderr, "attack: %s\n", banyan_error_text());
     exit(2);
   }
   attacker.key = keys.own;
-  attacker.helper_key = keys.helpers;
   attacker.foreign = other.own;
 }
 

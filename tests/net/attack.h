@@ -35,7 +35,8 @@ struct certificate {
 };
 
 struct attacker {
-  struct by_key key, helper_key, foreign; /* of the job; of another one */
+  struct by_key key, foreign; /* of the job; of another one */
+  struct by_job_keys helper;  /* with a ticket of the job */
   struct by_process_identity *identity;
   uint32_t ranks;
   struct recording recordings[RECORDINGS];

@@ -138,7 +138,11 @@ static enum banyan_status begin(struct attempt *attempt, enum variant variant, s
                                          .hello_length = writer.length,
                                          .encryption = BY_ENCRYPT_ALWAYS,
                                          .identity = attacker->identity};
-  if (variant == HELPER_AS_RANK) options.key = &attacker->helper_key, options.purpose |= BY_PURPOSE_HELPER;
+  if (variant == HELPER_AS_RANK) {
+    options.key = &attacker->helper.own;
+    options.ticket = attacker->helper.ticket;
+    options.purpose |= BY_PURPOSE_HELPER;
+  }
   if (variant == FOREIGN_KEY || variant == FOREIGN_KEY_PLAIN) options.key = &attacker->foreign;
   if (variant == FOREIGN_KEY_PLAIN || variant == RIGHT_KEY_PLAIN) options.encryption = BY_ENCRYPT_OFF;
   by_opening_init(opening, &options);

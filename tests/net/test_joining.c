@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -251,7 +252,7 @@ struct player {
   int fd;
 };
 
-static size_t write_hello(uint8_t *bytes, size_t room) {
+static size_t write_hello_of(uint8_t *bytes, size_t room, enum by_member_kind kind, const char *host, uint8_t process) {
   struct by_writer writer;
   struct by_settings settings;
   assert_ok(by_settings_read(&settings));
@@ -260,7 +261,9 @@ static size_t write_hello(uint8_t *bytes, size_t room) {
   by_arena_init(&arena);
   snprintf(machine, sizeof machine, "%s0", by_member_machine(&arena));
   by_arena_fini(&arena);
-  const struct by_member member = {.host = "here",
+  const struct by_member member = {.kind = kind,
+                                   .fingerprint = {{process}},
+                                   .host = host,
                                    .machine = machine,
                                    .local = "",
                                    .pid = 1,
@@ -270,6 +273,10 @@ static size_t write_hello(uint8_t *bytes, size_t room) {
   by_writer_init(&writer, bytes, room);
   by_join_write(&writer, &(struct by_join){.rank = 2, .size = 3, .member = member});
   return writer.length;
+}
+
+static size_t write_hello(uint8_t *bytes, size_t room) {
+  return write_hello_of(bytes, room, BY_MEMBER_RANK, "here", 0);
 }
 
 static void send_list(struct player *player) {
@@ -286,25 +293,32 @@ static void receive(struct player *player) {
   assert_int_equal(by_handshake_feed(&player->handshake, bytes, sizeof bytes, &used), BANYAN_OK);
 }
 
-static void begin_with_key(const struct job *job, struct player *player, bool helps) {
+/* With a hello of this length, which is in the player. */
+static void begin_with_keys(const struct job *job, struct player *player, const struct by_job_keys *keys,
+                            size_t length) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strchr(job->root, ':') + 1))};
-  struct by_job_keys keys;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   player->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(connect(player->fd, (struct sockaddr *)&to, sizeof to), 0);
-  assert_ok(by_job_keys_derive(JOB_KEY, helps, &keys));
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
-                                         .purpose = 'C' | keys.purpose,
-                                         .key = &keys.own,
+                                         .purpose = 'C' | keys->purpose,
+                                         .key = &keys->own,
+                                         .ticket = keys->ticket,
                                          .hello = player->hello,
-                                         .hello_length = write_hello(player->hello, sizeof player->hello)};
+                                         .hello_length = length};
   assert_int_equal(by_handshake_init(&player->handshake, &options), BANYAN_OK);
   send_list(player);
   receive(player);
 }
 
+static void begin_with_key(const struct job *job, struct player *player, const struct by_ticket_subject *subject) {
+  struct by_job_keys keys;
+  assert_ok(by_job_keys_derive(JOB_KEY, subject, &keys));
+  begin_with_keys(job, player, &keys, write_hello(player->hello, sizeof player->hello));
+}
+
 static void begin_playing(const struct job *job, struct player *player) {
-  begin_with_key(job, player, false);
+  begin_with_key(job, player, NULL);
 }
 
 /* Rank 1 dies and the last rank joins, in this order or the opposite order. */
@@ -387,7 +401,7 @@ static void test_rank_that_joins_again(void **state) {
   job_end(&job, true);
 }
 
-/* Whoever has the key for helpers cannot take a rank's place, and the rank joins afterwards. */
+/* Whoever has a ticket cannot take a rank's place, and the rank joins afterwards. */
 static void test_helper_that_joins_as_rank(void **state) {
   (void)state;
   struct player player;
@@ -397,12 +411,67 @@ static void test_helper_that_joins_as_rank(void **state) {
   job_prepare(&job);
   job_start_rank(&job, 0);
   wait_for_sockets(&job, LISTENS, 1);
-  begin_with_key(&job, &player, true);
+  begin_with_key(&job, &player, &(struct by_ticket_subject){BY_TICKET_HELPER, "here"});
   shake_hands(&player);
   while ((n = recv(player.fd, bytes, sizeof bytes, 0)) > 0) continue; /* the reason */
   assert_int_equal(n, 0);
   by_handshake_fini(&player.handshake);
   close(player.fd);
+  for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+}
+
+/* Comes to rank 0 as a helper or server, and stays if that does not end the connection. Returns the reason for which it
+ * was refused; "": it was not. */
+static const char *come(const struct job *job, const struct by_job_keys *keys, enum by_member_kind kind,
+                        const char *host, uint8_t process) {
+  static char reason[512];
+  struct player player;
+  size_t n = 0;
+  ssize_t more;
+  begin_with_keys(job, &player, keys, write_hello_of(player.hello, sizeof player.hello, kind, host, process));
+  shake_hands(&player);
+  while ((more = recv(player.fd, reason + n, sizeof reason - 1 - n, 0)) > 0) n += (size_t)more;
+  by_handshake_fini(&player.handshake);
+  close(player.fd);
+  reason[n] = '\0';
+  return n > 18 ? reason + 18 : ""; /* behind the frame's head, status, process and length */
+}
+
+static void issue(const struct by_ticket_subject *subject, uint64_t expires, struct by_job_keys *out) {
+  char key_text[BY_TICKET_KEY_TEXT], text[BY_TICKET_TEXT];
+  struct by_key key;
+  assert_ok(by_ticket_key_derive(JOB_KEY, key_text));
+  assert_ok(by_key_derive(key_text, &key));
+  assert_ok(by_ticket_issue(&key, subject, expires, text));
+  assert_ok(by_job_keys_derive(text, subject, out));
+}
+
+/* Rank 0 waits for no helpers, so it ends the connection of those whose tickets are good without a reason: they would
+ * come again. */
+static void test_tickets(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  struct by_job_keys alice, old, rank;
+  uint64_t now = (uint64_t)time(NULL);
+  issue(&(struct by_ticket_subject){BY_TICKET_HELPER, "alice"}, now + 600, &alice);
+  issue(&(struct by_ticket_subject){BY_TICKET_HELPER, "alice"}, now - 600, &old);
+  assert_ok(by_job_keys_derive(JOB_KEY, NULL, &rank));
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  assert_non_null(
+      strstr(come(&job, &alice, BY_MEMBER_HELPER, "bob", 1), "the ticket of another helper or server than bob"));
+  assert_non_null(strstr(come(&job, &alice, BY_MEMBER_SERVER, "alice", 1), "the ticket of another helper or server"));
+  assert_non_null(strstr(come(&job, &alice, BY_MEMBER_RANK, "alice", 1), "a rank with the ticket of a helper"));
+  assert_non_null(strstr(come(&job, &old, BY_MEMBER_HELPER, "alice", 1), "expired 60"));
+  assert_non_null(strstr(come(&job, &rank, BY_MEMBER_HELPER, "alice", 1), "a helper or server without a ticket"));
+  /* The process that has come with it may come again, another one may not. */
+  assert_string_equal(come(&job, &alice, BY_MEMBER_HELPER, "alice", 1), "");
+  assert_string_equal(come(&job, &alice, BY_MEMBER_HELPER, "alice", 1), "");
+  assert_non_null(strstr(come(&job, &alice, BY_MEMBER_HELPER, "alice", 2), "with which another process has come"));
+  assert_string_equal(come(&job, &alice, BY_MEMBER_HELPER, "alice", 1), "");
   for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
   for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
   job_end(&job, true);
@@ -617,6 +686,7 @@ int main(void) {
       cmocka_unit_test(test_abandoned_connection),
       cmocka_unit_test(test_rank_that_joins_again),
       cmocka_unit_test(test_helper_that_joins_as_rank),
+      cmocka_unit_test(test_tickets),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_slow_rank_among_half_open_connections),
       cmocka_unit_test(test_leaves_when_asked),

@@ -190,17 +190,18 @@ static void greet_slowly(int port) {
   close(fd);
 }
 
-/* With the key of helpers nobody is a rank: the connection is closed, and the link to the rank is made as before. */
-static void greet_with_the_helpers_key(int port) {
+/* With a ticket nobody is a rank: the connection is closed, and the link to the rank is made as before. */
+static void greet_with_a_ticket(int port) {
   struct by_handshake handshake;
   struct by_job_keys keys;
   uint8_t byte, hello[10] = {[3] = 1, [9] = 1};
   size_t used;
   int fd = connect_to(port);
-  must(by_job_keys_derive(JOB_KEY, true, &keys));
+  must(by_job_keys_derive(JOB_KEY, &(struct by_ticket_subject){BY_TICKET_HELPER, "here"}, &keys));
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = 'D' | keys.purpose,
                                          .key = &keys.own,
+                                         .ticket = keys.ticket,
                                          .hello = hello,
                                          .hello_length = sizeof hello};
   must(by_handshake_init(&handshake, &options));
@@ -230,7 +231,7 @@ static void rank_is_visited(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   if (rank == 1) {
     greet_slowly(port);
-    greet_with_the_helpers_key(port);
+    greet_with_a_ticket(port);
     send_nothing(port);
     job_set_stage(job, rank, 1);
   }

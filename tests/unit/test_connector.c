@@ -51,7 +51,7 @@ static void make_world(struct world *world) {
   *c = (struct by_job){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
   by_arena_init(&c->arena);
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&by_clock_system, &c->loop));
@@ -134,7 +134,7 @@ static void make_unreachable(struct unreachable *unreachable, uint32_t peer) {
   unreachable->connector.job = c;
   unreachable->connector.events = events_of(c);
   unreachable->clock = (struct by_clock){now_of, unreachable};
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&unreachable->clock, &c->loop));
@@ -216,7 +216,7 @@ static void make_pair(struct pair *pair) {
   pair->connector.job = c;
   pair->connector.events = events_of(c);
   pair->clock = (struct by_clock){now_of_pair, pair};
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&pair->clock, &c->loop));
@@ -348,7 +348,7 @@ static void make_flooded(struct flooded *flooded) {
   c->members = flooded->members;
   flooded->clock = (struct by_clock){now_of_flooded, flooded};
   by_arena_init(&c->arena);
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
   assert_ok(by_loop_create(&flooded->clock, &c->loop));

@@ -91,7 +91,7 @@ static void begin_meeting(struct meeting *meeting, bool done) {
   meeting->context.job.places = 3; /* The job also waits for a helper. */
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &meeting->context.job.keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &meeting->context.job.keys));
   struct by_control_events events = by_context_events.control;
   events.context = &meeting->context;
   struct by_control_join_options options = {.job = &meeting->context.job, .events = events};
@@ -191,7 +191,7 @@ static void init(struct job *job) {
   pthread_mutex_init(&c->job.lock, NULL);
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&clock_of_test, &c->job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &c->job.keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
   assert_ok(by_engine_create(&engine, &c->job.engine));
   struct by_control_events events = by_context_events.control;
   events.context = c;

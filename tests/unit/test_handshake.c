@@ -95,15 +95,18 @@ static void test_replaced_keys(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     for (int helper = 0; helper < 2; helper++) {
+      static const uint8_t ticket[BY_TICKET_HEAD] = {1, 2, 3};
       struct by_key keys[4], other = key_of("a rank's");
       for (int k = 0; k < 4; k++) {
         const char *text = (k < 2 ? cases[i].client : cases[i].server)[k % 2];
         keys[k] = key_of(text ? text : "");
+        if (helper && k < 2) assert_ok(by_ticket_prove(&keys[k], ticket, &keys[k])); /* of tickets, in this case */
       }
       struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                              .purpose = (uint8_t)(3 | (helper ? BY_PURPOSE_HELPER : 0)),
                                              .key = &keys[0],
-                                             .old_key = cases[i].client[1] ? &keys[1] : NULL};
+                                             .old_key = cases[i].client[1] ? &keys[1] : NULL,
+                                             .ticket = ticket};
       memset(&client, 0, sizeof client);
       memset(&server, 0, sizeof server);
       assert_ok(by_handshake_init(&client.handshake, &options));
@@ -111,8 +114,8 @@ static void test_replaced_keys(void **state) {
       options = (struct by_handshake_options){.role = BY_ROLE_SERVER,
                                               .key = helper ? &other : now,
                                               .old_key = helper ? NULL : old,
-                                              .helper_key = helper ? now : NULL,
-                                              .old_helper_key = helper ? old : NULL};
+                                              .tickets = helper ? now : NULL,
+                                              .old_tickets = helper ? old : NULL};
       assert_ok(by_handshake_init(&server.handshake, &options));
       talk(&client, &server, 1000);
       assert_int_equal(by_handshake_done(&client.handshake), cases[i].meet);
@@ -462,7 +465,7 @@ static void begin_rank(struct end *end, const struct by_job_keys *keys, bool tak
   struct by_handshake_options options = {.role = BY_ROLE_SERVER,
                                          .purpose = 3,
                                          .key = &keys->own,
-                                         .helper_key = takes_helpers ? &keys->helpers : NULL,
+                                         .tickets = takes_helpers ? &keys->tickets : NULL,
                                          .hello = "rank",
                                          .hello_length = 4};
   *end = (struct end){.status = BANYAN_OK};
@@ -470,68 +473,167 @@ static void begin_rank(struct end *end, const struct by_job_keys *keys, bool tak
 }
 
 static void begin_with(struct end *end, const struct by_job_keys *keys, uint8_t purpose) {
-  struct by_handshake_options options = {
-      .role = BY_ROLE_CLIENT, .purpose = purpose, .key = &keys->own, .hello = "helper", .hello_length = 6};
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = purpose,
+                                         .key = &keys->own,
+                                         .ticket = keys->ticket,
+                                         .hello = "helper",
+                                         .hello_length = 6};
   *end = (struct end){.status = BANYAN_OK};
   assert_ok(by_handshake_init(&end->handshake, &options));
 }
 
-static void test_helpers_have_a_key_of_their_own(void **state) {
-  (void)state;
-  struct by_job_keys rank, helper;
-  char text[BY_HELPER_KEY_TEXT], again[BY_HELPER_KEY_TEXT];
-  assert_ok(by_key_for_helpers(JOB_KEY, text));
-  assert_true(by_key_is_for_helpers(text));
-  assert_int_equal(strlen(text), BY_HELPER_KEY_TEXT - 1);
-  assert_null(strstr(text, "5a5a"));
-  assert_ok(by_key_for_helpers(text, again));
-  assert_string_equal(text, again);
-  assert_ok(by_job_keys_derive(JOB_KEY, false, &rank));
-  /* A helper that was given the job's key, and one that was given the key for helpers, are the same. */
-  static const char *const given[] = {JOB_KEY, NULL};
-  for (int i = 0; i < 2; i++) {
-    assert_ok(by_job_keys_derive(given[i] ? given[i] : text, true, &helper));
-    assert_memory_equal(&helper.own, &rank.helpers, sizeof helper.own);
-    assert_memory_equal(&helper.helpers, &rank.helpers, sizeof helper.own);
-    begin_with(&client, &helper, 3 | helper.purpose);
-    begin_rank(&server, &rank, true);
-    talk(&client, &server, 1000);
-    assert_true(by_handshake_done(&client.handshake) && by_handshake_done(&server.handshake));
-    assert_int_equal(server.handshake.purpose, 3 | BY_PURPOSE_HELPER);
-    finish(&client, &server);
-  }
-  /* With that key it is no rank, */
-  begin_with(&client, &helper, 3);
-  begin_rank(&server, &rank, true);
+static const struct by_ticket_subject alice = {BY_TICKET_HELPER, "alice"}, bob = {BY_TICKET_HELPER, "bob"};
+
+static void issue(const struct by_ticket_subject *subject, char *out) {
+  char text[BY_TICKET_KEY_TEXT];
+  struct by_key tickets;
+  assert_ok(by_ticket_key_derive(JOB_KEY, text));
+  assert_ok(by_key_derive(text, &tickets));
+  assert_ok(by_ticket_issue(&tickets, subject, 1000, out));
+}
+
+static void fails_with(struct end *end, enum banyan_status status) {
   talk(&client, &server, 1000);
-  assert_status(client.status, BANYAN_ERR_AUTH);
   assert_false(by_handshake_done(&server.handshake));
-  finish(&client, &server);
-  /* nor a helper of another job, */
-  struct by_job_keys other;
-  assert_ok(by_job_keys_derive(OTHER_JOB_KEY, false, &other));
-  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
-  begin_rank(&server, &other, true);
-  talk(&client, &server, 1000);
-  assert_status(client.status, BANYAN_ERR_AUTH);
-  finish(&client, &server);
-  /* nor anything where no helpers are taken: at the control port of a switch. */
-  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
-  begin_rank(&server, &rank, false);
-  talk(&client, &server, 1000);
-  assert_status(server.status, BANYAN_ERR_PROTOCOL);
+  assert_status(end->status, status);
   finish(&client, &server);
 }
 
-static void test_wrong_keys_for_helpers(void **state) {
+static void test_helpers_come_with_tickets(void **state) {
+  (void)state;
+  struct by_job_keys rank, other, helper;
+  char text[BY_TICKET_TEXT];
+  issue(&alice, text);
+  assert_ok(by_job_keys_derive(JOB_KEY, NULL, &rank));
+  assert_ok(by_job_keys_derive(OTHER_JOB_KEY, NULL, &other));
+  /* A helper that was given the job's key issues itself a ticket, another one each time. */
+  static const char *const given[] = {JOB_KEY, JOB_KEY, NULL};
+  for (int i = 0; i < 3; i++) {
+    uint8_t before[BY_TICKET_HEAD];
+    memcpy(before, helper.ticket, sizeof before);
+    assert_ok(by_job_keys_derive(given[i] ? given[i] : text, &alice, &helper));
+    assert_memory_not_equal(before, helper.ticket, sizeof before);
+    for (size_t chunk = 1; chunk < 200; chunk += 30) {
+      begin_with(&client, &helper, 3 | helper.purpose);
+      begin_rank(&server, &rank, true);
+      talk(&client, &server, chunk);
+      assert_true(by_handshake_done(&client.handshake) && by_handshake_done(&server.handshake));
+      assert_int_equal(server.handshake.purpose, 3 | BY_PURPOSE_HELPER);
+      assert_memory_equal(server.handshake.ticket, helper.ticket, BY_TICKET_HEAD);
+      finish(&client, &server);
+    }
+  }
+  /* With it, it is no rank, */
+  begin_with(&client, &helper, 3);
+  begin_rank(&server, &rank, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+  /* nor a helper of another job, */
+  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &other, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+  /* nor anything where no helpers are taken: at the control port of a switch. */
+  begin_with(&client, &helper, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &rank, false);
+  fails_with(&server, BANYAN_ERR_PROTOCOL);
+  /* The head can be shown by anybody: it is worth nothing without its secret. */
+  struct by_job_keys liar;
+  assert_ok(by_job_keys_derive(JOB_KEY, &bob, &liar));
+  memcpy(liar.ticket, helper.ticket, sizeof liar.ticket);
+  begin_with(&client, &liar, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &rank, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+  /* Nor is one whose expiry or subject was changed. */
+  for (size_t i = 0; i < BY_TICKET_HEAD; i++) {
+    liar = helper;
+    liar.ticket[i] ^= 1;
+    begin_with(&client, &liar, 3 | BY_PURPOSE_HELPER);
+    begin_rank(&server, &rank, true);
+    fails_with(&client, BANYAN_ERR_AUTH);
+  }
+}
+
+/* Helpers do not have the key of tickets: rank 0 sends the one that connects what the other one computes. */
+static void test_links_between_helpers(void **state) {
+  (void)state;
+  struct by_job_keys rank, a, b, mallory;
+  struct by_key secret;
+  assert_ok(by_job_keys_derive(JOB_KEY, NULL, &rank));
+  assert_ok(by_job_keys_derive(JOB_KEY, &alice, &a));
+  assert_ok(by_job_keys_derive(JOB_KEY, &bob, &b));
+  assert_ok(by_ticket_prove(&rank.tickets, a.ticket, &secret));
+  assert_memory_equal(&secret, &a.own, sizeof secret);
+  struct by_job_keys to_a = b;
+  assert_ok(by_ticket_prove(&secret, b.ticket, &to_a.own));
+  begin_with(&client, &to_a, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &a, true);
+  talk(&client, &server, 1000);
+  assert_true(by_handshake_done(&client.handshake) && by_handshake_done(&server.handshake));
+  finish(&client, &server);
+  /* That key is of no use to others, to either end, nor for another ticket. */
+  mallory = to_a;
+  assert_ok(by_job_keys_derive(JOB_KEY, &(struct by_ticket_subject){BY_TICKET_SERVER, "bob"}, &b));
+  memcpy(mallory.ticket, b.ticket, sizeof mallory.ticket);
+  begin_with(&client, &mallory, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &a, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+  begin_with(&client, &to_a, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &rank, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+  /* A helper proves nothing to another one by its own secret. */
+  begin_with(&client, &b, 3 | BY_PURPOSE_HELPER);
+  begin_rank(&server, &a, true);
+  fails_with(&client, BANYAN_ERR_AUTH);
+}
+
+static void test_wrong_tickets(void **state) {
   (void)state;
   struct by_job_keys keys;
-  char text[BY_HELPER_KEY_TEXT], longer[2 * BY_HELPER_KEY_TEXT] = "helper:";
-  assert_ok(by_key_for_helpers(JOB_KEY, text));
-  assert_status(by_job_keys_derive(text, false, &keys), BANYAN_ERR_ARGUMENT);
+  struct by_ticket ticket;
+  char text[BY_TICKET_TEXT], changed[BY_TICKET_TEXT + 1], key[BY_TICKET_KEY_TEXT];
+  issue(&alice, text);
+  assert_int_equal(strlen(text), BY_TICKET_TEXT - 1);
+  assert_null(strstr(text, "5a5a"));
+  assert_status(by_job_keys_derive(text, NULL, &keys), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "give ranks the job's own key"));
-  memset(longer + 7, 'a', BY_HELPER_KEY_TEXT);
-  assert_status(by_key_for_helpers(longer, text), BANYAN_ERR_ARGUMENT);
+  assert_status(by_job_keys_derive(text, &bob, &keys), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "another helper or server than bob"));
+  assert_status(by_job_keys_derive(text, &(struct by_ticket_subject){BY_TICKET_SERVER, "alice"}, &keys),
+                BANYAN_ERR_ARGUMENT);
+  assert_ok(by_ticket_parse(text, &ticket));
+  for (size_t length = 0; length < BY_TICKET_TEXT - 1; length++) {
+    snprintf(changed, sizeof changed, "%.*s", (int)length, text);
+    assert_status(by_ticket_parse(changed, &ticket), BANYAN_ERR_ARGUMENT);
+  }
+  snprintf(changed, sizeof changed, "%s0", text);
+  assert_status(by_ticket_parse(changed, &ticket), BANYAN_ERR_ARGUMENT);
+  snprintf(changed, sizeof changed, "%s", text);
+  changed[20] = 'x';
+  assert_status(by_ticket_parse(changed, &ticket), BANYAN_ERR_ARGUMENT);
+  /* The key of tickets is no ticket, and no key of a job. */
+  assert_ok(by_ticket_key_derive(JOB_KEY, key));
+  assert_status(by_job_keys_derive(key, &alice, &keys), BANYAN_ERR_ARGUMENT);
+  assert_status(by_job_keys_derive(key, NULL, &keys), BANYAN_ERR_ARGUMENT);
+  assert_status(by_ticket_key_derive(text, key), BANYAN_ERR_ARGUMENT);
+}
+
+static void test_what_tickets_are_for(void **state) {
+  (void)state;
+  struct by_ticket ticket;
+  char text[BY_TICKET_TEXT];
+  issue(&alice, text);
+  assert_ok(by_ticket_parse(text, &ticket));
+  assert_ok(by_ticket_check(ticket.head, &alice, 0));
+  assert_ok(by_ticket_check(ticket.head, &alice, 1000));
+  assert_status(by_ticket_check(ticket.head, &alice, 1007), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), "expired 7 s ago"));
+  assert_non_null(strstr(banyan_error_text(), "clocks of the hosts differ"));
+  static const struct by_ticket_subject others[] = {{BY_TICKET_SERVER, "alice"}, {BY_TICKET_HELPER, "alic"}, {1, ""}};
+  assert_status(by_ticket_check(ticket.head, &bob, 0), BANYAN_ERR_AUTH);
+  for (int i = 0; i < 3; i++) assert_status(by_ticket_check(ticket.head, &others[i], 0), BANYAN_ERR_AUTH);
+  struct by_job_keys keys;
+  assert_ok(by_job_keys_derive(JOB_KEY, &alice, &keys));
+  assert_ok(by_ticket_check(keys.ticket, &alice, UINT64_MAX));
 }
 
 static void test_keys(void **state) {
@@ -567,8 +669,10 @@ int main(void) {
       cmocka_unit_test(test_another_version),
       cmocka_unit_test(test_purposes),
       cmocka_unit_test(test_hello_sizes),
-      cmocka_unit_test(test_helpers_have_a_key_of_their_own),
-      cmocka_unit_test(test_wrong_keys_for_helpers),
+      cmocka_unit_test(test_helpers_come_with_tickets),
+      cmocka_unit_test(test_links_between_helpers),
+      cmocka_unit_test(test_wrong_tickets),
+      cmocka_unit_test(test_what_tickets_are_for),
       cmocka_unit_test(test_keys),
   };
   return cmocka_run_group_tests_name("handshake", tests, NULL, NULL);

@@ -26,18 +26,18 @@ static void replace(const char *text) {
 }
 
 static void derive(const char *text, struct by_job_keys *out) {
-  assert_ok(by_job_keys_derive(text, false, out));
+  assert_ok(by_job_keys_derive(text, NULL, out));
 }
 
 static void test_replaced_file(void **state) {
   (void)state;
   struct by_key_ring *ring;
   struct by_job_keys keys, first;
-  char next[BY_JOB_KEY_MOST], last[BY_JOB_KEY_MOST], helper[BY_HELPER_KEY_TEXT], expected[BY_HELPER_KEY_TEXT];
+  char next[BY_JOB_KEY_MOST], last[BY_JOB_KEY_MOST], helper[BY_TICKET_KEY_TEXT], expected[BY_TICKET_KEY_TEXT];
   int64_t now = time(NULL);
   derive(JOB_KEY, &first);
   replace(JOB_KEY "\n");
-  assert_ok(by_key_ring_create(JOB_KEY, path, false, &ring));
+  assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
   by_key_ring_get(ring, &keys);
   assert_memory_equal(&keys, &first, sizeof keys);
   assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
@@ -45,11 +45,11 @@ static void test_replaced_file(void **state) {
   by_key_ring_get(ring, &keys);
   assert_memory_not_equal(&keys.own, &first.own, sizeof keys.own);
   assert_memory_equal(&keys.old_own, &first.own, sizeof keys.own);
-  assert_memory_equal(&keys.old_helpers, &first.helpers, sizeof keys.own);
+  assert_memory_equal(&keys.old_tickets, &first.tickets, sizeof keys.own);
   assert_int_equal(keys.until, now + 3600);
   assert_memory_equal(by_key_ring_job(ring), &first.job, sizeof first.job);
-  assert_ok(by_key_ring_helper_text(ring, helper));
-  assert_ok(by_key_for_helpers(next, expected));
+  assert_ok(by_key_ring_ticket_text(ring, helper));
+  assert_ok(by_ticket_key_derive(next, expected));
   assert_string_equal(helper, expected);
   /* One whose time was over when it was replaced. */
   assert_ok(by_job_key_rotate(next, now + 3600, now - 1, last));
@@ -58,9 +58,45 @@ static void test_replaced_file(void **state) {
   struct by_handshake_options options = {.role = BY_ROLE_SERVER};
   by_job_keys_use(&keys, true, &options);
   assert_null(options.old_key);
-  assert_null(options.old_helper_key);
+  assert_null(options.old_tickets);
   static const struct by_key none;
   assert_memory_equal(&keys.old_own, &none, sizeof none);
+  by_key_ring_destroy(ring);
+  unlink(path);
+}
+
+/* A helper with the job's key keeps the ticket that it has issued itself, so that others know it when the key is
+ * replaced; one with a ticket gets the next one. */
+static void test_helpers(void **state) {
+  (void)state;
+  static const struct by_ticket_subject subject = {BY_TICKET_HELPER, "alice"};
+  struct by_key_ring *ring;
+  struct by_job_keys before, after, rank;
+  struct by_key secret;
+  char next[BY_JOB_KEY_MOST], ticket[BY_TICKET_TEXT];
+  int64_t now = time(NULL);
+  replace(JOB_KEY);
+  assert_ok(by_key_ring_create(JOB_KEY, path, &subject, &ring));
+  by_key_ring_get(ring, &before);
+  assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
+  replace(next);
+  by_key_ring_get(ring, &after);
+  assert_memory_equal(before.ticket, after.ticket, sizeof before.ticket);
+  assert_memory_equal(&after.old_own, &before.own, sizeof before.own);
+  derive(next, &rank);
+  assert_ok(by_ticket_prove(&rank.tickets, after.ticket, &secret));
+  assert_memory_equal(&secret, &after.own, sizeof secret);
+  assert_ok(by_ticket_issue(&rank.tickets, &subject, BY_TICKET_NEVER, ticket));
+  by_key_ring_destroy(ring);
+  replace(ticket);
+  assert_ok(by_key_ring_create(ticket, path, &subject, &ring));
+  by_key_ring_get(ring, &before);
+  assert_ok(by_ticket_issue(&rank.tickets, &subject, BY_TICKET_NEVER, ticket));
+  replace(ticket);
+  by_key_ring_get(ring, &after);
+  assert_memory_not_equal(before.ticket, after.ticket, sizeof before.ticket);
+  assert_ok(by_ticket_prove(&rank.tickets, after.ticket, &secret));
+  assert_memory_equal(&secret, &after.own, sizeof secret);
   by_key_ring_destroy(ring);
   unlink(path);
 }
@@ -72,7 +108,7 @@ static void test_other_files(void **state) {
   struct by_job_keys keys, first;
   derive(JOB_KEY, &first);
   replace(JOB_KEY);
-  assert_ok(by_key_ring_create(JOB_KEY, path, false, &ring));
+  assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
   static const char *const others[] = {"", "garbage", OTHER_JOB_KEY, "banyan_key_5a"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     replace(others[i]);
@@ -89,7 +125,7 @@ static void test_other_files(void **state) {
 static void test_core_dumps(void **state) {
   (void)state;
   struct by_key_ring *ring;
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &ring));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &ring));
   uintptr_t at = (uintptr_t)ring, from, to;
   char line[512];
   bool inside = false, excluded = false;
@@ -105,8 +141,8 @@ static void test_core_dumps(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_other_files),
-                                     cmocka_unit_test(test_core_dumps)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_other_files), cmocka_unit_test(test_core_dumps)};
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);

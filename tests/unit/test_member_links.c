@@ -87,7 +87,7 @@ static void check(struct by_process_identity *const *identities, const struct by
   struct by_loop *loop;
   struct by_key_ring *keys;
   struct side asker, asked;
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, false, &keys));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &keys));
   assert_ok(by_loop_create(&by_clock_system, &loop));
   begin(&asker, loop, keys, claimed, proved);
   begin(&asked, loop, keys, identities[ASKED], identities[ASKED]);

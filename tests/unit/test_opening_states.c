@@ -70,17 +70,20 @@ static uint64_t count_refusals(void) {
 /* ---- a connection */
 
 static void begin_end(int e) {
-  struct by_key key, helpers;
+  static const uint8_t ticket[BY_TICKET_HEAD] = {1, 2, 3};
+  struct by_key key, tickets, secret;
   struct end *end = &ends[e];
   assert_ok(by_key_derive(config.keys[e], &key));
-  assert_ok(by_key_derive("a key of helpers", &helpers));
+  assert_ok(by_key_derive("a key of tickets", &tickets));
+  assert_ok(by_ticket_prove(&tickets, ticket, &secret));
   bool client = config.roles[e] == BY_ROLE_CLIENT;
   struct by_fingerprint expected =
       *by_process_identity_fingerprint(identities[config.pinning == WRONG ? STRANGER : !e]);
   struct by_handshake_options options = {.role = config.roles[e],
                                          .purpose = client ? config.purpose : 0,
-                                         .key = client && config.purpose & BY_PURPOSE_HELPER ? &helpers : &key,
-                                         .helper_key = !client && config.takes_helpers ? &helpers : NULL,
+                                         .key = client && config.purpose & BY_PURPOSE_HELPER ? &secret : &key,
+                                         .ticket = ticket,
+                                         .tickets = !client && config.takes_helpers ? &tickets : NULL,
                                          .hello = hellos[e],
                                          .hello_length = strlen(hellos[e]),
                                          .encryption = config.encryption[e],

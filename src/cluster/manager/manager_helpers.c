@@ -9,6 +9,7 @@
 #include "log.h"
 #include "manager_grants.h"
 #include "manager_hosts.h"
+#include "ticket.h"
 
 static const double join_wait = 10;   /* s for a helper */
 static const double barred_for = 300; /* s, a helper that did not come */
@@ -130,6 +131,28 @@ static void set_state(const struct by_manager *m, const struct by_manager_job *j
   keep(m, job, helper, false);
 }
 
+/* Agents get no more than a ticket for this one. */
+static enum banyan_status send_help(struct by_manager *m, const struct by_manager_job *job,
+                                    const struct by_manager_helper *helper, const struct by_manager_host *host) {
+  struct by_ticket_subject subject = {helper->server ? BY_TICKET_SERVER : BY_TICKET_HELPER, host->name};
+  char ticket[BY_TICKET_TEXT];
+  struct by_key key;
+  BY_TRY(by_key_derive(job->key, &key));
+  enum banyan_status status = by_ticket_issue(&key, &subject, (uint64_t)m->now + BY_TICKET_SECONDS, ticket);
+  explicit_bzero(&key, sizeof key);
+  BY_TRY(status);
+  by_manager_send(m, host->agent,
+                  &(struct by_cluster_message){.type = BY_MESSAGE_HELP,
+                                               .job = job->id,
+                                               .root = job->root,
+                                               .key = ticket,
+                                               .helper = host->name,
+                                               .server = helper->server,
+                                               .trees = helper->trees});
+  explicit_bzero(ticket, sizeof ticket);
+  return BANYAN_OK;
+}
+
 /* A server that has joined and is to serve more trees is started anew by its agent. */
 static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server, uint32_t trees) {
   struct by_manager_helper *helper = by_helpers_find(job, host, server);
@@ -138,15 +161,7 @@ static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host,
   if (helper->state == BY_HELPER_JOINED && helper->trees >= trees) return true;
   if (trees > helper->trees) helper->trees = trees;
   if (helper->state != BY_HELPER_ASKED) set_state(m, job, helper, BY_HELPER_ASKED);
-  by_manager_send(m, m->hosts->all[host].agent,
-                  &(struct by_cluster_message){.type = BY_MESSAGE_HELP,
-                                               .job = job->id,
-                                               .root = job->root,
-                                               .key = job->key,
-                                               .helper = m->hosts->all[host].name,
-                                               .server = server,
-                                               .trees = helper->trees});
-  return true;
+  return send_help(m, job, helper, &m->hosts->all[host]) == BANYAN_OK;
 }
 
 bool by_helpers_ask(struct by_manager *m, struct by_manager_job *job, const struct by_plan *plan) {

@@ -318,10 +318,12 @@ static void forget_joining(const struct by_context *context) {
   by_descriptors_unlock();
 }
 
-/* A member of groups that change has one for all of them. */
+/* A member of groups that change has one for all of them, and so has what helps them. */
 static enum banyan_status take_identity(struct by_job *job) {
   if (job->role.formation)
     job->identity = by_process_identity_hold(job->role.formation->identity);
+  else if (job->role.identity && by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
+    job->identity = by_process_identity_hold(job->role.identity);
   else if (by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
     return by_process_identity_create(&job->identity);
   return BANYAN_OK;
@@ -422,7 +424,7 @@ static enum banyan_status connect_to_others(struct by_context *context, const st
 }
 
 /* A member of groups that change has them already. */
-static enum banyan_status take_keys(struct by_job *job) {
+static enum banyan_status take_keys(struct by_job *job, const struct by_member *self) {
   struct by_settings *settings = &job->settings;
   const char *kind = by_member_kind_name(job->role.kind);
   bool is_rank = job->role.kind == BY_MEMBER_RANK;
@@ -430,12 +432,13 @@ static enum banyan_status take_keys(struct by_job *job) {
     job->keys = by_key_ring_hold(job->role.formation->keys);
     return BANYAN_OK;
   }
-  BY_TRY(by_settings_find_key(settings));
-  bool has_key = settings->key && *settings->key;
+  const char *ticket = job->role.ticket;
+  if (!ticket) BY_TRY(by_settings_find_key(settings));
+  bool has_key = ticket || (settings->key && *settings->key);
   if (!is_rank && (!has_key || !settings->root))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
-                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key",
+                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key or a ticket",
                    kind, kind);
   if (!has_key)
     return by_fail(
@@ -448,7 +451,9 @@ static enum banyan_status take_keys(struct by_job *job) {
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
                    job->size);
   if (job->rank == 0 && is_rank) by_settings_warn_of_key(settings);
-  enum banyan_status status = by_key_ring_create(settings->key, settings->key_file, !is_rank, &job->keys);
+  struct by_ticket_subject subject = {(uint8_t)job->role.kind, self->host};
+  enum banyan_status status = by_key_ring_create(ticket ? ticket : settings->key, ticket ? NULL : settings->key_file,
+                                                 is_rank ? NULL : &subject, &job->keys);
   by_settings_wipe_key(settings);
   return status;
 }
@@ -462,7 +467,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     context->job.members[0] = self;
     return name_members(context);
   }
-  BY_TRY(take_keys(&context->job));
+  BY_TRY(take_keys(&context->job, &self));
   BY_TRY(connect_to_others(context, events, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));

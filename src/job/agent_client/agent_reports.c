@@ -67,8 +67,8 @@ static void send_job(struct by_agent_client *link) {
   const struct by_settings *settings = &job->settings;
   struct by_text own_plan = print_own_plan(link);
   const char **hosts = calloc(job->size, sizeof *hosts);
-  char name[BY_CLUSTER_NAME + 1], key[BY_HELPER_KEY_TEXT];
-  bool shares = settings->accept_helpers && by_key_ring_helper_text(job->keys, key) == BANYAN_OK;
+  char name[BY_CLUSTER_NAME + 1], key[BY_TICKET_KEY_TEXT];
+  bool shares = settings->accept_helpers && by_key_ring_ticket_text(job->keys, key) == BANYAN_OK;
   by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
   for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
   if (hosts)

@@ -63,6 +63,11 @@ struct target {
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
+  /* Of a helper or server: its keys when it joined, for links to others like it, and those of its links to the ones
+   * before it. */
+  struct by_job_keys joined;
+  struct by_key *helper_keys;
+  uint32_t n_helper_keys;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
   struct target **targets; /* by process; more of them under the lock, too */
@@ -90,9 +95,15 @@ struct by_greeted {
   bool unused;        /* it was closed, and the peer had sent nothing: it has kept another connection */
   struct by_tls *tls; /* NULL: in plain text */
   uint8_t purpose;
+  const uint8_t *ticket; /* the head of a helper's or server's */
   const uint8_t *hello;
   size_t length;
 };
+
+/* connector.c: the keys of a connection to this process, or of one that is accepted (UINT32_MAX). The caller wipes
+ * *out.
+ */
+void by_connector_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out);
 
 /* link_lanes.c. `out` holds HELLO bytes. */
 void by_hello_write(const struct hello *hello, uint8_t *out);

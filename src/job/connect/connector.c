@@ -10,6 +10,7 @@
 #include "connection.h"
 #include "descriptor.h"
 #include "interface.h"
+#include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
@@ -130,6 +131,7 @@ enum banyan_status by_connector_create(struct by_job *job, struct by_member *sel
   struct by_connector *connector = calloc(1, sizeof *connector);
   if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
   *connector = (struct by_connector){.job = job, .events = *events, .tcp_listener = -1, .local_listener = -1};
+  if (job->role.kind != BY_MEMBER_RANK) by_key_ring_get(job->keys, &connector->joined);
   pthread_mutex_init(&connector->lock, NULL);
   enum banyan_status status = by_member_listen(&job->settings, &job->arena, self, &connector->tcp_listener);
   if (status == BANYAN_OK) status = listen_local(connector, self);
@@ -167,6 +169,22 @@ static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
   return room ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", n);
 }
 
+void by_connector_take_keys(struct by_connector *connector, struct by_key *keys, uint32_t n) {
+  connector->helper_keys = keys;
+  connector->n_helper_keys = n;
+}
+
+void by_connector_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out) {
+  uint32_t helper = process - connector->job->size;
+  bool accepts = process == UINT32_MAX;
+  if (connector->joined.purpose && (accepts || process >= connector->job->size)) {
+    *out = connector->joined;
+    if (!accepts) out->until = 0;
+    if (!accepts && helper < connector->n_helper_keys) out->own = connector->helper_keys[helper];
+  } else
+    by_key_ring_get(connector->job->keys, out);
+}
+
 enum banyan_status by_connector_add(struct by_connector *connector) {
   return grow(connector, connector->n_targets + 1);
 }
@@ -200,5 +218,9 @@ void by_connector_destroy(struct by_connector *connector) {
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->requests);
+  explicit_bzero(&connector->joined, sizeof connector->joined);
+  if (connector->helper_keys)
+    explicit_bzero(connector->helper_keys, connector->n_helper_keys * sizeof *connector->helper_keys);
+  free(connector->helper_keys);
   free(connector);
 }

@@ -31,6 +31,8 @@ BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, struct b
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
 /* Instead of opening it: gives its listeners back. */
 void by_connector_stop_listening(struct by_connector *connector);
+/* Of a helper: the keys of its links to the n helpers and servers before it. Allocated, and taken over. */
+void by_connector_take_keys(struct by_connector *connector, struct by_key *keys, uint32_t n);
 /* One more process, with the next number. */
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */

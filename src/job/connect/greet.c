@@ -46,16 +46,19 @@ static void succeed(struct by_greet *greet) {
   size_t length;
   const uint8_t *hello = by_handshake_hello(&greet->opening.handshake, &length);
   struct by_greet_options options = greet->options;
-  uint8_t purpose = greet->opening.handshake.purpose, *copy = malloc(length + 1);
+  uint8_t purpose = greet->opening.handshake.purpose, ticket[BY_TICKET_HEAD], *copy = malloc(length + 1);
   if (!copy) {
     give_up(greet, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello"));
     return;
   }
   memcpy(copy, hello, length);
+  memcpy(ticket, greet->opening.handshake.ticket, sizeof ticket);
   struct by_tls *tls = by_opening_take_tls(&greet->opening);
   free_greet(greet, true);
-  options.done(options.context, BANYAN_OK,
-               &(struct by_greeted){.fd = options.fd, .tls = tls, .purpose = purpose, .hello = copy, .length = length});
+  options.done(
+      options.context, BANYAN_OK,
+      &(struct by_greeted){
+          .fd = options.fd, .tls = tls, .purpose = purpose, .ticket = ticket, .hello = copy, .length = length});
   free(copy);
 }
 

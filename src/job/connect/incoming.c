@@ -124,14 +124,24 @@ static void begin_exchange(struct incoming *in) {
 
 /* ---- accepted */
 
-static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose, const struct hello *theirs) {
+/* Helpers and servers come as those that their tickets are for, which rank 0 has found valid. */
+static enum banyan_status check_ticket(const struct by_job *job, uint32_t from, const uint8_t *ticket) {
+  if (from < job->size)
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "rank %u connects with the ticket of a helper or server",
+                     from);
+  const struct by_member *member = &job->members[from];
+  if (by_ticket_is_for(ticket, &(struct by_ticket_subject){(uint8_t)member->kind, member->host})) return BANYAN_OK;
+  return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "%s connects with the ticket of another one",
+                   by_job_name(job, from));
+}
+
+static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose, const uint8_t *ticket,
+                                      const struct hello *theirs) {
   const struct by_job *job = in->connector->job;
   char byte;
   if ((purpose & ~BY_PURPOSE_HELPER) != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
-  if (purpose & BY_PURPOSE_HELPER && theirs->from < job->size)
-    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "rank %u connects with the key of helpers and servers",
-                     theirs->from);
+  if (purpose & BY_PURPOSE_HELPER) BY_TRY(check_ticket(job, theirs->from, ticket));
   if (theirs->from < job->rank || theirs->to != job->rank)
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from,
                      theirs->to, job->rank);
@@ -157,7 +167,7 @@ static void incoming_greeted(void *context, enum banyan_status status, const str
   in->greet = NULL;
   in->fd = greeted->fd;
   if (status == BANYAN_OK) status = by_hello_read(in->connector->job, greeted->hello, greeted->length, &theirs);
-  if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, &theirs);
+  if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, greeted->ticket, &theirs);
   if (status == BANYAN_OK) status = check_identity(in, &theirs, greeted->tls);
   if (status != BANYAN_OK) {
     if (!greeted->unused)
@@ -207,7 +217,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
                     .hello_length = sizeof hello},
       .done = incoming_greeted,
       .context = in};
-  by_key_ring_get(connector->job->keys, &keys);
+  by_connector_get_keys(connector, UINT32_MAX, &keys);
   by_job_keys_use(&keys, true, &options.handshake);
   enum banyan_status status = by_greet_start(&options, &in->greet);
   explicit_bzero(&keys, sizeof keys);

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dialer.h"
+#include "key_ring.h"
 #include "log.h"
 
-enum { LOOK_MS = 5, NUMBER_BYTES = 4, ROOT_MOST = 2048 };
+enum { LOOK_MS = 5, NUMBER_BYTES = 4, ROOT_MOST = 2048, FOLLOW_MOST = ROOT_MOST + 1 + BY_TICKET_TEXT };
 
 /* A message that has to wait until the engine is made. */
 struct by_delayed_message {
@@ -109,15 +111,20 @@ static void handle_joined(const struct by_helpers *helpers, const struct by_rece
 }
 
 static void handle_follow(const struct by_job *job, const struct by_received *received) {
-  char root[ROOT_MOST + 1];
+  char text[FOLLOW_MOST + 1];
+  struct by_ticket ticket;
   int port;
-  if (!job->role.follow || received->length > ROOT_MOST) return;
-  memcpy(root, received->payload, received->length);
-  root[received->length] = '\0';
-  if (by_dialer_check(root, &port) == BANYAN_OK)
-    job->role.follow(job->role.context, root);
+  if (!job->role.follow || received->length > FOLLOW_MOST) return;
+  memcpy(text, received->payload, received->length);
+  text[received->length] = '\0';
+  const char *ticket_text = text + strnlen(text, received->length) + 1;
+  if (ticket_text < text + received->length && strlen(text) <= ROOT_MOST && by_dialer_check(text, &port) == BANYAN_OK &&
+      by_ticket_parse(ticket_text, &ticket) == BANYAN_OK)
+    job->role.follow(job->role.context, text, ticket_text);
   else
-    by_warn("control", "malformed message about the next membership; ignored: %s", banyan_error_text());
+    by_warn("control", "malformed message about the next membership; ignored");
+  explicit_bzero(text, sizeof text);
+  explicit_bzero(&ticket, sizeof ticket);
 }
 
 static void handle(struct by_helpers *helpers, const struct by_received *received) {
@@ -181,12 +188,33 @@ void by_helpers_send_plan(const struct by_report *report) {
       by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
 }
 
+/* With another ticket, as its own may have expired. */
+static enum banyan_status send_follow(const struct by_helpers *helpers, const struct by_control_peer *peer,
+                                      const struct by_report *report) {
+  const struct by_control_peers *peers = helpers->peers;
+  const struct by_member *member = &peers->job->members[peer->rank];
+  struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
+  uint64_t expires = (uint64_t)time(NULL) + BY_TICKET_SECONDS;
+  char text[FOLLOW_MOST];
+  if (report->length > ROOT_MOST) return by_fail(BANYAN_ERR_ARGUMENT, "too many places to meet");
+  memcpy(text, report->bytes, report->length);
+  text[report->length] = '\0';
+  struct by_job_keys keys;
+  by_key_ring_get(peers->job->keys, &keys);
+  enum banyan_status issued = by_ticket_issue(&keys.tickets, &subject, expires, text + report->length + 1);
+  explicit_bzero(&keys, sizeof keys);
+  BY_TRY(issued);
+  enum banyan_status status =
+      by_control_peer_try_send(peer, FOLLOW, text, report->length + 1 + strlen(text + report->length + 1));
+  explicit_bzero(text, sizeof text);
+  return status;
+}
+
 void by_helpers_send_follow(const struct by_report *report) {
   const struct by_helpers *helpers = report->context;
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
-    if (by_control_peers_is_helper(peers, peer->rank) &&
-        by_control_peer_try_send(peer, FOLLOW, report->bytes, report->length) != BANYAN_OK)
+    if (by_control_peers_is_helper(peers, peer->rank) && send_follow(helpers, peer, report) != BANYAN_OK)
       by_info("control", "%s is not told where the next membership meets: %s",
               by_job_name(peers->job, (uint32_t)peer->rank), banyan_error_text());
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "descriptor.h"
 #include "formation.h"
@@ -46,6 +47,21 @@ static void refuse_all(struct by_control_meeting *meeting, enum banyan_status st
   by_deaths_give_up(meeting->deaths, status, text);
 }
 
+/* Of a helper, the keys of its links to those before it, see by_ticket_prove. */
+static enum banyan_status write_keys(const struct by_control_peers *peers, uint32_t process, struct by_writer *writer) {
+  uint32_t first = peers->job->size, n = process > first ? process - first : 0;
+  enum banyan_status status = BANYAN_OK;
+  by_write_u32(writer, n);
+  for (uint32_t p = first; p < first + n && status == BANYAN_OK; p++) {
+    const struct by_control_peer *before = peers->of_process[p];
+    struct by_key key = {{0}}; /* no link to one that is lost is wanted */
+    if (before) status = by_ticket_prove(&before->ticket.secret, peers->of_process[process]->ticket.head, &key);
+    by_write_bytes(writer, key.bytes, sizeof key.bytes);
+    explicit_bzero(&key, sizeof key);
+  }
+  return status;
+}
+
 static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, job->size);
   by_write_u32(writer, 0); /* the receiver's number */
@@ -61,16 +77,20 @@ enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meet
   enum banyan_status status = BANYAN_OK;
   by_writer_init(&measure, NULL, 0);
   write_members(job, &measure);
-  uint8_t *bytes = malloc(measure.length);
+  size_t room = measure.length + 4 + (end - 1 > job->size ? (end - 1 - job->size) * sizeof(struct by_key) : 0);
+  uint8_t *bytes = malloc(room);
   if (!bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
-  by_writer_init(&writer, bytes, measure.length);
+  by_writer_init(&writer, bytes, room);
   write_members(job, &writer);
   for (uint32_t p = first; p < end && status == BANYAN_OK; p++) {
     const struct by_control_peer *peer = meeting->peers->of_process[p];
+    struct by_writer keys = writer;
     by_put_u32(bytes + 4, p);
-    status = peer ? by_control_peer_try_send(peer, WELCOME, bytes, writer.length)
+    status = peer ? write_keys(meeting->peers, p, &keys)
                   : by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", p);
+    if (status == BANYAN_OK) status = by_control_peer_try_send(peer, WELCOME, bytes, keys.length);
   }
+  explicit_bzero(bytes, room);
   free(bytes);
   return status;
 }
@@ -282,6 +302,38 @@ static bool is_impostor(const struct by_control_meeting *meeting, const struct b
   return listed && !by_fingerprint_equal(proved, &formation->membership->members[hello->rank].fingerprint);
 }
 
+_Static_assert((int)BY_TICKET_HELPER == BY_MEMBER_HELPER && (int)BY_TICKET_SERVER == BY_MEMBER_SERVER, "kinds");
+
+struct by_used_ticket {
+  uint8_t head[BY_TICKET_HEAD];
+  struct by_fingerprint user;
+};
+
+/* The first process that comes with a ticket is the one that it is for. What a server joins with for each of its trees
+ * is one process. Without encryption processes have no identities. */
+static enum banyan_status use_ticket(struct by_control_meeting *meeting, const uint8_t *head,
+                                     const struct by_fingerprint *user) {
+  for (uint32_t i = 0; i < meeting->n_used; i++) {
+    if (memcmp(meeting->used[i].head, head, BY_TICKET_HEAD) != 0) continue;
+    if (by_fingerprint_equal(&meeting->used[i].user, user)) return BANYAN_OK;
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
+                     "a ticket with which another process has come: each needs its own");
+  }
+  if (!BY_ARRAY_GROW(&meeting->used, &meeting->used_room, meeting->n_used + 1))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a ticket");
+  struct by_used_ticket *used = &meeting->used[meeting->n_used++];
+  memcpy(used->head, head, BY_TICKET_HEAD);
+  used->user = *user;
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_ticket(struct by_control_meeting *meeting, const struct by_control_peer *peer,
+                                       const struct by_member *member) {
+  struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
+  BY_TRY(by_ticket_check(peer->ticket.head, &subject, (uint64_t)time(NULL)));
+  return use_ticket(meeting, peer->ticket.head, &member->fingerprint);
+}
+
 /* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
 static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps,
                          const void *bytes, size_t length) {
@@ -295,8 +347,11 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
     refuse(peer, BY_REFUSED_IDENTITY, "a process that comes as another one: its key is not the one that it names");
   else if (meeting->deaths->status != BANYAN_OK)
     comes_too_late(meeting, peer, &hello);
-  else if (helps && hello.member.kind == BY_MEMBER_RANK)
-    refuse(peer, BY_REFUSED_IDENTITY, "a rank with the key of helpers and servers");
+  else if (helps != (hello.member.kind != BY_MEMBER_RANK))
+    refuse(peer, BY_REFUSED_IDENTITY,
+           helps ? "a rank with the ticket of a helper or server" : "a helper or server without a ticket");
+  else if (helps && check_ticket(meeting, peer, &hello.member) != BANYAN_OK)
+    by_control_peer_refuse(peer, BANYAN_ERR_AUTH, banyan_error_text());
   else
     joins(meeting, peer, &hello);
   by_arena_fini(&scratch);
@@ -405,7 +460,20 @@ static void others_too_late(struct by_control_meeting *meeting) {
 
 /* ---- the others */
 
-static enum banyan_status read_members(struct by_job *job, const void *payload, size_t length) {
+/* The list ends with them. */
+static enum banyan_status read_keys(struct by_connector *connector, uint32_t before, struct by_reader *reader) {
+  uint32_t n = by_read_count(reader, sizeof(struct by_key));
+  if (n != before) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 sends %u keys for links to %u helpers", n, before);
+  if (!n) return BANYAN_OK;
+  struct by_key *keys = calloc(n, sizeof *keys);
+  if (!keys) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
+  memcpy(keys, by_read_bytes(reader, n * sizeof *keys), n * sizeof *keys);
+  by_connector_take_keys(connector, keys, n);
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_members(struct by_control_meeting *meeting, const void *payload, size_t length) {
+  struct by_job *job = meeting->peers->job;
   struct by_reader reader;
   by_reader_init(&reader, payload, length);
   uint32_t size = by_read_u32(&reader), self = by_read_u32(&reader), n = by_read_count(&reader, 4);
@@ -419,6 +487,7 @@ static enum banyan_status read_members(struct by_job *job, const void *payload, 
   if (!job->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
   for (uint32_t i = 0; i < n; i++) BY_TRY(by_member_read(&reader, &job->arena, &job->members[i]));
   uint64_t membership = by_read_u64(&reader);
+  BY_TRY(read_keys(meeting->connector, self > size ? self - size : 0, &reader));
   BY_TRY(by_reader_check(&reader, "the list of members"));
   if (job->role.kind == BY_MEMBER_RANK && membership != job->membership)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 is in another membership");
@@ -429,7 +498,7 @@ static enum banyan_status read_members(struct by_job *job, const void *payload, 
 void by_meeting_handle_welcome(void *argument, const struct by_received *message) {
   struct by_control_meeting *meeting = argument;
   struct by_control_peers *peers = meeting->peers;
-  enum banyan_status status = read_members(peers->job, message->payload, message->length);
+  enum banyan_status status = read_members(meeting, message->payload, message->length);
   if (status == BANYAN_OK) status = meeting->events.make_room(meeting->events.context);
   if (status != BANYAN_OK) {
     by_deaths_give_up(meeting->deaths, status, banyan_error_text());
@@ -607,6 +676,7 @@ void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *death
 }
 
 void by_meeting_fini(struct by_control_meeting *meeting) {
+  free(meeting->used);
   by_acceptor_destroy(meeting->acceptor);
   by_dialer_destroy(meeting->dialer);
   by_loop_cancel_timer(&meeting->absence);

@@ -16,6 +16,8 @@ struct by_meeting_events {
   void *context;
 };
 
+struct by_used_ticket;
+
 struct by_control_meeting {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
@@ -31,8 +33,10 @@ struct by_control_meeting {
   struct by_timer absence;     /* for a rank that left while the job was starting to come again: */
   uint32_t absent;             /* which, while the timer is set, */
   char absent_text[TEXT_MOST]; /* and why there will be no job without it */
-  char failed[TEXT_MOST];      /* why the last connection of an unknown process failed; "": none did */
-  bool *informed;              /* of a formation: rank -> it has been sent that lists differ; NULL: they do not */
+  struct by_used_ticket *used; /* of helpers and servers that have come, with the identities of those that use them */
+  uint32_t n_used, used_room;
+  char failed[TEXT_MOST]; /* why the last connection of an unknown process failed; "": none did */
+  bool *informed;         /* of a formation: rank -> it has been sent that lists differ; NULL: they do not */
   /* others: */
   struct by_dialer *dialer; /* to rank 0, until this process has joined */
   uint32_t hangups;         /* of rank 0, one after the other, before its welcome */

@@ -79,6 +79,7 @@ void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct by_control_peer *peer = context;
+  (void)by_stream_get_ticket(peer->stream, &peer->ticket);
   by_control_peer_set_state(peer, BY_PEER_WAITING);
   peer->peers->events.opened(peer->peers->events.context, peer, purpose, hello, length);
 }
@@ -210,6 +211,7 @@ void by_control_peer_detach(struct by_control_peer *peer) {
 
 void by_control_peer_destroy(struct by_control_peer *peer) {
   by_stream_destroy(peer->stream);
+  explicit_bzero(&peer->ticket, sizeof peer->ticket);
   free(peer);
 }
 

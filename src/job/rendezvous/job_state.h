@@ -30,9 +30,12 @@ struct by_job_role {
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
   void (*unserve)(void *context, uint32_t version);
-  /* Of a helper or server of several memberships: called with where the next one meets, on the loop's thread; NULL: it
-   * does not follow. `deadline`: s in which it must have joined; 0: as the settings say. */
-  void (*follow)(void *context, const char *root);
+  /* Of a helper or server: its ticket, borrowed until it has joined; NULL: what the settings have as key. */
+  const char *ticket;
+  struct by_process_identity *identity; /* its own, in all that it joins; borrowed. NULL: it gets a new one */
+  /* Of a helper or server of several memberships: called with where the next one meets, and with a ticket for it, on
+   * the loop's thread; NULL: it does not follow. `deadline`: s in which it must have joined; 0: as the settings say. */
+  void (*follow)(void *context, const char *root, const char *ticket);
   double deadline;
   /* And with how it is to mark what it sends. */
   void (*mark)(void *context, const struct by_mark *mark);

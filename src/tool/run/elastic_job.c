@@ -348,7 +348,7 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
     e->offers = by_host_offers_create(options->agent, &(struct by_host_offers_events){e, take_offer, print_reason});
   e->look_at = options->hostfile || e->offers ? now() + look : UINT64_MAX;
   if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
-  if (by_job_keys_derive(key, false, &keys) == BANYAN_OK) e->key = keys.job;
+  if (by_job_keys_derive(key, NULL, &keys) == BANYAN_OK) e->key = keys.job;
   explicit_bzero(&keys, sizeof keys);
   if (!read_hosts(e)) { /* it could a moment ago */
     e->hosts = by_cli_zeroed(1, sizeof *e->hosts);

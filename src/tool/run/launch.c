@@ -7,6 +7,7 @@
 #include <sys/param.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -158,21 +159,44 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
     l->exit_code = by_wait_exit_code(status);
 }
 
-/* Helpers and servers get no more than the key that is for them. */
-static void copy_variable(struct by_job_environment *environment, const char *text, bool beside) {
+/* Under the key of a job. `out` holds BY_TICKET_TEXT. */
+static enum banyan_status issue_ticket(const char *job_key, const struct by_launch_host *host, char *out) {
+  struct by_ticket_subject subject = {host->beside == BY_HELPERS ? BY_TICKET_HELPER : BY_TICKET_SERVER, host->name};
+  char text[BY_TICKET_KEY_TEXT];
+  struct by_key key;
+  BY_TRY(by_ticket_key_derive(job_key, text));
+  enum banyan_status status = by_key_derive(text, &key);
+  explicit_bzero(text, sizeof text);
+  if (status == BANYAN_OK) status = by_ticket_issue(&key, &subject, (uint64_t)time(NULL) + BY_TICKET_SECONDS, out);
+  explicit_bzero(&key, sizeof key);
+  return status;
+}
+
+/* Each helper and server of a host gets a ticket in place of the job's key. */
+static void copy_variable(struct by_job_environment *environment, const char *text, const char *key,
+                          const struct by_launch_host *host) {
   static const char name[] = "BANYAN_KEY=";
-  char key[BY_HELPER_KEY_TEXT];
-  if (beside && !strncmp(text, name, sizeof name - 1) && by_key_for_helpers(text + sizeof name - 1, key) == BANYAN_OK)
-    by_job_environment_set(environment, "BANYAN_KEY", key);
-  else
+  char ticket[BY_TICKET_TEXT];
+  if (strncmp(text, name, sizeof name - 1) != 0) {
     by_job_environment_copy(environment, text);
+    return;
+  }
+  if (!key) key = text + sizeof name - 1; /* of a file that may have changed since, or generated */
+  if (!host->beside) by_job_environment_set(environment, "BANYAN_KEY", key);
+  for (int i = 0; host->beside && i < host->ranks && issue_ticket(key, host, ticket) == BANYAN_OK; i++)
+    by_job_environment_set(environment, "BANYAN_KEY", ticket);
+  explicit_bzero(ticket, sizeof ticket);
 }
 
 static void send_key(struct launcher *l, struct by_launch_link *link) {
-  char key[BY_JOB_KEY_MOST];
-  if (!link->started || link->from_fd < 0) return;
-  if (by_launch_key_get(&l->key, link->host->beside, key)) by_pipe_frame(&link->to, BY_LAUNCH_KEY, 0, key, strlen(key));
-  explicit_bzero(key, sizeof key);
+  char ticket[BY_TICKET_TEXT];
+  const char *key = by_launch_key_get(&l->key);
+  if (!link->started || link->from_fd < 0 || !key) return;
+  if (!link->host->beside) by_pipe_frame(&link->to, BY_LAUNCH_KEY, 0, key, strlen(key));
+  for (int i = 0; link->host->beside && i < link->host->ranks; i++)
+    if (issue_ticket(key, link->host, ticket) == BANYAN_OK)
+      by_pipe_frame(&link->to, BY_LAUNCH_KEY, (uint32_t)i, ticket, strlen(ticket));
+  explicit_bzero(ticket, sizeof ticket);
 }
 
 static void look_at_key(struct launcher *l) {
@@ -182,11 +206,10 @@ static void look_at_key(struct launcher *l) {
 }
 
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  char directory[PATH_BYTES], trees[16], key[BY_JOB_KEY_MOST];
+  char directory[PATH_BYTES], trees[16];
   struct by_job_environment environment = {0};
-  for (char *const *e = l->job->environment; *e; e++) copy_variable(&environment, *e, link->host->beside);
-  if (by_launch_key_get(&l->key, link->host->beside, key)) by_job_environment_set(&environment, "BANYAN_KEY", key);
-  explicit_bzero(key, sizeof key);
+  const char *key = by_launch_key_get(&l->key);
+  for (char *const *e = l->job->environment; *e; e++) copy_variable(&environment, *e, key, link->host);
   by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
   by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
   /* Hosts that are this machine share its cores, so they count on. */

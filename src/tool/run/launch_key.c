@@ -11,7 +11,7 @@ enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *pat
   *key = (struct by_launch_key){.look_at = UINT64_MAX};
   if (!path) return BANYAN_OK;
   BY_TRY(by_job_key_read(path, key->text));
-  BY_TRY(by_key_ring_create(key->text, path, false, &key->ring));
+  BY_TRY(by_key_ring_create(key->text, path, NULL, &key->ring));
   key->look_at = 0;
   return BANYAN_OK;
 }
@@ -33,9 +33,6 @@ bool by_launch_key_look(struct by_launch_key *key) {
   return changed;
 }
 
-bool by_launch_key_get(const struct by_launch_key *key, bool beside, char *out) {
-  if (!key->ring) return false;
-  if (beside) return by_key_for_helpers(key->text, out) == BANYAN_OK;
-  strcpy(out, key->text);
-  return true;
+const char *by_launch_key_get(const struct by_launch_key *key) {
+  return key->ring ? key->text : NULL;
 }

@@ -20,7 +20,7 @@ enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *pat
 void by_launch_key_fini(struct by_launch_key *key);
 /* Looks at the file if it is time. True: there is another key. */
 bool by_launch_key_look(struct by_launch_key *key);
-/* The key for ranks, or for helpers and servers. The caller wipes `out`, which holds BY_JOB_KEY_MOST. False: none. */
-bool by_launch_key_get(const struct by_launch_key *key, bool beside, char *out);
+/* The key of now, borrowed until it is looked at again; NULL: none. */
+const char *by_launch_key_get(const struct by_launch_key *key);
 
 #endif

@@ -226,6 +226,22 @@ static bool is_variable(const char *text, const char *name) {
   return !strncmp(text, name, length) && (!text[length] || text[length] == '=');
 }
 
+static void forget_variable(char *text) {
+  if (is_variable(text, "BANYAN_KEY")) explicit_bzero(text, strlen(text));
+  free(text);
+}
+
+/* In place of the one before: there is one key of a job. */
+static void set_key(struct by_job_environment *environment, const char *key) {
+  size_t i = 0;
+  while (i < environment->count && !is_variable(environment->items[i], "BANYAN_KEY")) i++;
+  by_job_environment_set(environment, "BANYAN_KEY", key);
+  if (i + 1 >= environment->count) return;
+  forget_variable(environment->items[i]);
+  environment->items[i] = environment->items[--environment->count];
+  environment->items[environment->count] = NULL;
+}
+
 /* Hosts get the key itself, and pass it on to ranks without showing it. */
 static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
   char key[BY_JOB_KEY_MOST];
@@ -233,7 +249,7 @@ static enum banyan_status add_key(struct by_job_environment *environment, const 
   value = value ? value + 1 : getenv(text);
   if (!value || !*value) return BANYAN_OK;
   BY_TRY(by_job_key_read(value, key));
-  by_job_environment_set(environment, "BANYAN_KEY", key);
+  set_key(environment, key);
   explicit_bzero(key, sizeof key);
   free(environment->key_file);
   environment->key_file = by_cli_print("%s", value);
@@ -248,7 +264,7 @@ enum banyan_status by_job_environment_init(struct by_job_environment *environmen
         !is_variable(*e, "BANYAN_KEY_FILE"))
       by_job_environment_copy(environment, *e);
   BY_TRY(by_job_key_create(key));
-  by_job_environment_set(environment, "BANYAN_KEY", key);
+  set_key(environment, key);
   explicit_bzero(key, sizeof key);
   return BANYAN_OK;
 }
@@ -271,11 +287,7 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
 }
 
 void by_job_environment_fini(struct by_job_environment *environment) {
-  for (size_t i = 0; i < environment->count; i++) {
-    if (is_variable(environment->items[i], "BANYAN_KEY"))
-      explicit_bzero(environment->items[i], strlen(environment->items[i]));
-    free(environment->items[i]);
-  }
+  for (size_t i = 0; i < environment->count; i++) forget_variable(environment->items[i]);
   free(environment->items);
   free(environment->key_file);
 }

@@ -45,8 +45,8 @@ struct elastic_place {
 };
 
 static const char key_name[] = "BANYAN_KEY=";
-static int key_fd = -1;     /* has the job's key, for the ranks */
-static struct rlimit files; /* the limit as it was found, which ranks get back */
+static int *key_fds, n_keys; /* each has a key: that of the job for all ranks, or one for each helper */
+static struct rlimit files;  /* the limit as it was found, which ranks get back */
 
 static void set_number(const char *name, int number) {
   char text[16];
@@ -61,7 +61,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_KEY_FILE");
   for (char **e = job->environment; *e; e++)
     if (strncmp(*e, key_name, strlen(key_name)) != 0) putenv(*e);
-  if (key_fd >= 0) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fd));
+  if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
   set_number("BANYAN_RANK", job->first + index);
   set_number("BANYAN_SIZE", job->size);
   set_number("BANYAN_LOCAL_RANK", elastic->local + index);
@@ -298,26 +298,28 @@ static enum banyan_status restart(struct host *host, const struct by_launch_fram
   return BANYAN_OK;
 }
 
-/* Takes the key out of what the ranks' environment will be. */
-static enum banyan_status keep_key(const struct by_host_job *job) {
-  char *text = NULL;
-  for (char **e = job->environment; *e; e++)
-    if (!strncmp(*e, key_name, strlen(key_name))) text = *e + strlen(key_name);
-  if (!text) return BANYAN_OK;
-  enum banyan_status status = by_job_key_share(text, &key_fd);
-  for (char **e = job->environment; *e; e++)
-    if (!strncmp(*e, key_name, strlen(key_name))) explicit_bzero(*e + strlen(key_name), strlen(*e) - strlen(key_name));
+/* Takes the keys out of what the ranks' environment will be. */
+static enum banyan_status keep_keys(const struct by_host_job *job) {
+  enum banyan_status status = BANYAN_OK;
+  for (char **e = job->environment; *e; e++) {
+    char *key = *e + strlen(key_name);
+    if (strncmp(*e, key_name, strlen(key_name)) != 0) continue;
+    key_fds = by_cli_alloc(key_fds, (size_t)(n_keys + 1) * sizeof *key_fds);
+    if (status == BANYAN_OK && (status = by_job_key_share(key, &key_fds[n_keys])) == BANYAN_OK) n_keys++;
+    explicit_bzero(key, strlen(key));
+  }
   return status;
 }
 
 /* Ranks find it under the same descriptor. */
 static enum banyan_status replace_key(const struct by_launch_frame *frame) {
   int fd = -1;
-  if (key_fd < 0) return by_fail(BANYAN_ERR_PROTOCOL, "received a key before the ranks");
+  if (frame->number >= (uint32_t)n_keys) return by_fail(BANYAN_ERR_PROTOCOL, "received a key before the ranks");
   enum banyan_status status = by_job_key_share(frame->payload, &fd);
   explicit_bzero((char *)(uintptr_t)frame->payload, frame->length);
   BY_TRY(status);
-  if (dup3(fd, key_fd, O_CLOEXEC) < 0) status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot pass on the new key");
+  if (dup3(fd, key_fds[frame->number], O_CLOEXEC) < 0)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot pass on the new key");
   by_close(fd);
   return status;
 }
@@ -327,7 +329,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   host->payload = host->in.payload;
   host->in.payload = NULL;
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
-  BY_TRY(keep_key(&host->job));
+  BY_TRY(keep_keys(&host->job));
   size_t n = (size_t)host->job.ranks;
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
   if (host->is_elastic) BY_TRY(open_directory(host));
@@ -469,7 +471,8 @@ int by_cli_run_host(int argc, char **argv) {
   by_host_directory_destroy(host.directory);
   by_preemption_fini(&host.preemption);
   by_cli_close(&host.held);
-  if (key_fd >= 0) by_close(key_fd);
+  while (n_keys) by_close(key_fds[--n_keys]);
+  free(key_fds);
   by_pipe_fini(&host.in);
   by_pipe_fini(&host.out);
   by_host_job_fini(&host.job);
