@@ -160,6 +160,14 @@ enum banyan_status by_job_key_check(const char *text) {
   return status;
 }
 
+enum banyan_status by_switch_secret_check(const char *where, const char *text) {
+  if (check_one(text) == BANYAN_OK) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "%s: this secret of switches was not generated, or is damaged; others could guess one from a recorded "
+                 "connection. `banyan keys job FILE` generates one, for switches and jobs",
+                 where);
+}
+
 /* ---- files */
 
 enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) {

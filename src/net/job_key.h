@@ -48,6 +48,9 @@ enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) BA
 enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) BANYAN_CHECK;
 /* BANYAN_ERR_ARGUMENT as above. */
 enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
+/* BANYAN_ERR_ARGUMENT: a secret that switches and jobs share is no key of the same form, without one that it replaces;
+ * `where` it was given. */
+enum banyan_status by_switch_secret_check(const char *where, const char *text) BANYAN_CHECK;
 
 /* The only key in a file's text: a job's, or the ticket of a helper or server (ticket.h). Blank lines and lines that
  * begin with # do not count. `out` holds BY_JOB_KEY_MOST. */

@@ -48,9 +48,12 @@ refused 1 'make agent h7. makes it where the cluster.s ca.key is' agent --manage
 refused 2 '\-\-keys, --name and --rate are for a switch with --manager' switch --user lo --rate 10g
 refused 2 '\-\-manager: "m0" is not an address: write host:port' switch --user lo --manager m0
 refused 2 '\-\-rate: "=1g" is not INTERFACE=RATE' switch --user lo --manager 127.0.0.1:1 --rate =1g
-printf 'a\001b' >"$scratch/secret"
-refused 2 'with --manager, the secret must be a text of 1 to 1024 bytes' \
+echo word >"$scratch/secret"
+refused 2 'others may read or change this key \(mode 644\)' switch --user lo --control 10.0.0.1 --secret-file "$scratch/secret"
+chmod 600 "$scratch/secret"
+refused 2 'this secret of switches was not generated.*`banyan keys job FILE`' \
   switch --user lo --manager 127.0.0.1:1 --secret-file "$scratch/secret"
+BANYAN_SWITCH_KEY=word refused 2 'BANYAN_SWITCH_KEY: this secret of switches was not generated' switch --user lo --manager 127.0.0.1:1
 
 # The page is requested in the wrong way.
 "$BANYAN" manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file "$scratch/token" 2>"$scratch/manager.log" &

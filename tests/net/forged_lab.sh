@@ -6,7 +6,8 @@ scratch=${scratch:?}
 
 needs_namespaces
 unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may be made here"
-export BANYAN_SWITCH_KEY=test
+BANYAN_SWITCH_KEY=$("$BANYAN" keys job)
+export BANYAN_SWITCH_KEY
 id=bf$$
 hosts=(a b c h)
 others=() # the namespaces at the other ends of the ports

@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "hop_key.h"
+#include "job_keys.h"
 #include "server.h"
 #include "switch_client.h"
 #include "udp.h"
@@ -368,7 +369,7 @@ static void begin(struct scene *scene, const char *cells) {
   }
   switch_on(scene, cells);
   assert_ok(by_loop_create(&by_clock_system, &scene->loop));
-  make_client(scene, "of all jobs", &scene->client);
+  make_client(scene, JOB_KEY, &scene->client);
 }
 
 static void end(struct scene *scene) {
@@ -495,7 +496,7 @@ static void test_refused(void **state) {
   struct by_switch_client *other;
   begin(&scene, "100");
   request_cells(&scene, 1, 64, 64);
-  make_client(&scene, "of all jobs", &other);
+  make_client(&scene, JOB_KEY, &other);
   struct by_reservation taken = reservation_of(&scene, 1, 64), nowhere = reservation_of(&scene, 2, 64),
                         unanswered = reservation_of(&scene, 3, 64);
   strcpy(nowhere.up, "p9");
@@ -572,6 +573,6 @@ int main(int argc, char **argv) {
   if (argc != 2 || !getenv("BANYAN")) return 2;
   kind = argv[1];
   snprintf(path, sizeof path, "/tmp/banyan-switch-%d/sock", (int)getpid());
-  setenv("BANYAN_SWITCH_KEY", "of all jobs", 1);
+  setenv("BANYAN_SWITCH_KEY", JOB_KEY, 1);
   return cmocka_run_group_tests(tests, NULL, clear_folder);
 }

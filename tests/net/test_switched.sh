@@ -8,7 +8,8 @@ scratch=${scratch:?}
 
 needs_namespaces
 unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may be made here"
-export BANYAN_SWITCH_KEY=test
+BANYAN_SWITCH_KEY=$("$BANYAN" keys job)
+export BANYAN_SWITCH_KEY
 id=by$$
 hosts=(a b c h)
 switch=

@@ -78,7 +78,7 @@ static const struct setting table[] = {
      "addresses at which cells of switches are requested, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port "
      "7613"},
     {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key), NULL,
-     "secret that switches and jobs share; without it, only switches on this machine answer"},
+     "secret that switches and jobs share, of `banyan keys job`; without it, only switches on this machine answer"},
     {"BANYAN_SUMS", TEXT, AT(sums), "fixed",
      "arithmetic of switches: fixed (point), or float32, which needs switches in user space"},
     {"BANYAN_FUSION", BYTES, AT(fusion), "1M",
@@ -293,6 +293,7 @@ static enum banyan_status check_encryption(const struct by_settings *s) {
 
 enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_encryption(s));
+  if (s->switch_key) BY_TRY(by_switch_secret_check("BANYAN_SWITCH_KEY", s->switch_key));
   BY_TRY(check_bytes(s));
   BY_TRY(check_list("BANYAN_CONGESTION", s->congestion, check_congestion));
   BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));

@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "fail.h"
+#include "job_key.h"
 #include "json_doc.h"
 #include "library.h"
 #include "localsocket.h"
@@ -254,25 +255,19 @@ enum banyan_status by_switch_place_parse(const char *text, struct by_status_plac
   return by_address_resolve(with_port, &out->address, 1, &n);
 }
 
-static enum banyan_status read_secret(const char *file, char out[BY_SWITCH_SECRET + 1]) {
-  char *text;
-  size_t length;
-  BY_TRY(by_read_file("secret", file, BY_SWITCH_SECRET, &text, &length));
-  while (length && strchr(" \r\n", text[length - 1])) length--;
-  snprintf(out, BY_SWITCH_SECRET + 1, "%.*s", (int)length, text);
-  explicit_bzero(text, length);
-  free(text);
-  if (length && length <= BY_SWITCH_SECRET && strlen(out) == length) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "%s: must hold a secret, a text of 1 to %d bytes", file, BY_SWITCH_SECRET);
+static enum banyan_status read_secret(const char *file, char *out) {
+  enum banyan_status status = by_job_key_read(file, out);
+  /* the reason is about the key of a job */
+  return status == BANYAN_OK || status == BANYAN_ERR_ARGUMENT ? by_switch_secret_check(file, out) : status;
 }
 
-enum banyan_status by_switch_secret(const char *file, char out[BY_SWITCH_SECRET + 1], bool *has) {
+enum banyan_status by_switch_secret(const char *file, char *out, bool *has) {
   const char *text = getenv("BANYAN_SWITCH_KEY");
+  *out = '\0';
   *has = file || (text && *text);
   if (file) return read_secret(file, out);
   if (!*has) return BANYAN_OK;
-  if (strlen(text) > BY_SWITCH_SECRET)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SWITCH_KEY: a secret has at most %d bytes", BY_SWITCH_SECRET);
+  BY_TRY(by_switch_secret_check("BANYAN_SWITCH_KEY", text));
   strcpy(out, text);
   return BANYAN_OK;
 }
@@ -484,7 +479,7 @@ int by_cli_status(int argc, char **argv) {
   struct by_operands operands;
   struct by_status_place place = {.path = BY_SWITCH_SOCKET};
   char text[BY_ADDRESS_TEXT];
-  char secret[BY_SWITCH_SECRET + 1];
+  char secret[BY_JOB_KEY_MOST];
   struct by_key key;
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

@@ -11,6 +11,7 @@
 #include "agent_daemon.h"
 #include "commands.h"
 #include "data_plane.h"
+#include "job_key.h"
 #include "process.h"
 #include "reservation.h"
 #include "status_print.h"
@@ -85,7 +86,7 @@ struct session {
   const char *interfaces[BY_FRAGMENT_PORTS];
   char names[BY_FRAGMENT_PORTS * IF_NAMESIZE];
   uint32_t n;
-  char secret[BY_SWITCH_SECRET + 1];
+  char secret[BY_JOB_KEY_MOST];
   struct by_key key;
   bool has_key;
   struct by_plane plane;
@@ -121,8 +122,6 @@ static enum banyan_status split_interfaces(struct session *s) {
 
 static enum banyan_status choose_secret(struct session *s) {
   BY_TRY(by_switch_secret(s->asked.secret_file, s->secret, &s->has_key));
-  if (s->asked.manager && s->has_key && !by_is_printable(s->secret, BY_CLUSTER_KEY))
-    return by_fail(BANYAN_ERR_ARGUMENT, "with --manager, the secret must be a text of 1 to %d bytes", BY_CLUSTER_KEY);
   return s->has_key ? by_key_derive(s->secret, &s->key) : BANYAN_OK;
 }
 

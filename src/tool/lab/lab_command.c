@@ -6,7 +6,7 @@
 
 #include "clock.h"
 #include "commands.h"
-#include "handshake.h"
+#include "job_key.h"
 #include "lab.h"
 #include "lab_cluster.h"
 #include "lab_events.h"
@@ -260,9 +260,9 @@ static void warn_of_speed(const struct session *s) {
 
 /* A secret that switches and ranks find, too. Jobs that are planned by a manager get the switches' own from it. */
 static enum banyan_status share_switch_key(const struct session *s) {
-  char key[BY_KEY_TEXT];
+  char key[BY_JOB_KEY_TEXT];
   if (s->asked.switches < 0 || (s->asked.clustered && !by_lab_jobs_have_plans(s->jobs))) return BANYAN_OK;
-  BY_TRY(by_key_random(key));
+  BY_TRY(by_job_key_create(key));
   if (!setenv("BANYAN_SWITCH_KEY", key, 0)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
 }
