@@ -100,11 +100,6 @@ struct by_greeted {
   size_t length;
 };
 
-/* connector.c: the keys of a connection to this process, or of one that is accepted (UINT32_MAX). The caller wipes
- * *out.
- */
-void by_connector_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out);
-
 /* link_lanes.c. `out` holds HELLO bytes. */
 void by_hello_write(const struct hello *hello, uint8_t *out);
 enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out);
@@ -159,6 +154,8 @@ struct by_greet_options {
   void *context;
 };
 
+/* The keys of a connection to this process, or of one that is accepted (UINT32_MAX). The caller wipes *out. */
+void by_greet_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out);
 /* On failure the descriptor is closed and `done` is not called. */
 BANYAN_CHECK enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out);
 /* Gives it up without calling `done`. NULL is allowed. */

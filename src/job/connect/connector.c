@@ -174,17 +174,6 @@ void by_connector_take_keys(struct by_connector *connector, struct by_key *keys,
   connector->n_helper_keys = n;
 }
 
-void by_connector_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out) {
-  uint32_t helper = process - connector->job->size;
-  bool accepts = process == UINT32_MAX;
-  if (connector->joined.purpose && (accepts || process >= connector->job->size)) {
-    *out = connector->joined;
-    if (!accepts) out->until = 0;
-    if (!accepts && helper < connector->n_helper_keys) out->own = connector->helper_keys[helper];
-  } else
-    by_key_ring_get(connector->job->keys, out);
-}
-
 enum banyan_status by_connector_add(struct by_connector *connector) {
   return grow(connector, connector->n_targets + 1);
 }

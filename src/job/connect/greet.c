@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "key_ring.h"
 #include "refusal.h"
 
 struct by_greet {
@@ -132,6 +133,17 @@ static enum banyan_status start(struct by_greet *greet) {
     status = by_loop_watch(greet->options.loop, greet->options.fd, EPOLLIN | EPOLLOUT, ready, greet, &greet->watch);
   if (status != BANYAN_OK) by_opening_fini(&greet->opening);
   return status;
+}
+
+void by_greet_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out) {
+  uint32_t helper = process - connector->job->size;
+  bool accepts = process == UINT32_MAX;
+  if (connector->joined.purpose && (accepts || process >= connector->job->size)) {
+    *out = connector->joined;
+    if (!accepts) out->until = 0;
+    if (!accepts && helper < connector->n_helper_keys) out->own = connector->helper_keys[helper];
+  } else
+    by_key_ring_get(connector->job->keys, out);
 }
 
 enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out) {

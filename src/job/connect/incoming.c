@@ -217,7 +217,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
                     .hello_length = sizeof hello},
       .done = incoming_greeted,
       .context = in};
-  by_connector_get_keys(connector, UINT32_MAX, &keys);
+  by_greet_get_keys(connector, UINT32_MAX, &keys);
   by_job_keys_use(&keys, true, &options.handshake);
   enum banyan_status status = by_greet_start(&options, &in->greet);
   explicit_bzero(&keys, sizeof keys);

@@ -157,7 +157,7 @@ static void greet_attempt(struct attempt *attempt, bool local) {
                                  .lanes = (uint8_t)target->lanes,
                                  .membership = connector->job->membership},
                  hello);
-  by_connector_get_keys(connector, target->process, &keys);
+  by_greet_get_keys(connector, target->process, &keys);
   struct by_greet_options options = {
       .loop = connector->job->loop,
       .fd = attempt->fd,
