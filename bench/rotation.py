@@ -10,6 +10,7 @@ and ends with 1 if a call failed, a key or certificate was not taken, or steps t
 only. With deaths, steps between one change of members and the next count. On a machine that does other work start it with chrt -r 1.
 """
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -40,6 +41,7 @@ class Cluster:
 
     def __init__(self, banyan, folder, times):
         self.banyan, self.folder, self.processes = banyan, folder, []
+        atexit.register(self.end)  # also where it does not come to a training
         self.keys = folder / "keys"
         self.socket = folder / "agent.sock"
         self.run("keys", "init", str(self.keys))
