@@ -64,7 +64,9 @@ enum banyan_status by_key_ring_create(const char *text, const char *path, const 
   }
   ring->job = ring->keys.job;
   strcpy(ring->text, text);
-  if (path) ring->seen = look(path);
+  /* A job's key is read once more, since it may have been replaced after it was read. A ticket may be newer than the
+   * file. */
+  if (path && by_ticket_is_text(text)) ring->seen = look(path);
   *out = ring;
   return BANYAN_OK;
 }

@@ -9,7 +9,8 @@
 struct by_key_ring;
 
 /* `text`: a job's key, or at helpers and servers (`subject` not NULL, and copied) a ticket for that. `path`: the file
- * that it is from; NULL: it stays as it is. Errors of by_job_keys_derive. The caller owns *out. */
+ * that it is from, or that has what takes its place; NULL: it stays as it is. Errors of by_job_keys_derive. The caller
+ * owns *out. */
 enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
                                       struct by_key_ring **out) BANYAN_CHECK;
 /* Another owner of it, which is returned. NULL is allowed. */

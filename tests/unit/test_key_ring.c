@@ -65,6 +65,35 @@ static void test_replaced_file(void **state) {
   unlink(path);
 }
 
+/* The file is replaced between the reading of the key and the ring's beginning. */
+static void test_replaced_before(void **state) {
+  (void)state;
+  static const struct by_ticket_subject subject = {BY_TICKET_HELPER, "alice"};
+  struct by_key_ring *ring;
+  struct by_job_keys keys, first;
+  char next[BY_JOB_KEY_MOST], older[BY_TICKET_TEXT], newer[BY_TICKET_TEXT];
+  int64_t now = time(NULL);
+  derive(JOB_KEY, &first);
+  assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
+  replace(next);
+  assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
+  by_key_ring_get(ring, &keys);
+  assert_memory_not_equal(&keys.own, &first.own, sizeof keys.own);
+  assert_memory_equal(&keys.old_own, &first.own, sizeof keys.own);
+  by_key_ring_destroy(ring);
+  /* A ticket that came in another way is newer than that of the file. */
+  assert_ok(by_ticket_issue(&first.tickets, &subject, BY_TICKET_NEVER, older));
+  assert_ok(by_ticket_issue(&first.tickets, &subject, BY_TICKET_NEVER, newer));
+  replace(older);
+  struct by_ticket ticket;
+  assert_ok(by_ticket_parse(newer, &ticket));
+  assert_ok(by_key_ring_create(newer, path, &subject, &ring));
+  by_key_ring_get(ring, &keys);
+  assert_memory_equal(keys.ticket, ticket.head, sizeof ticket.head);
+  by_key_ring_destroy(ring);
+  unlink(path);
+}
+
 /* A helper with the job's key keeps the ticket that it has issued itself, so that others know it when the key is
  * replaced; one with a ticket gets the next one. */
 static void test_helpers(void **state) {
@@ -141,8 +170,9 @@ static void test_core_dumps(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_helpers),
-                                     cmocka_unit_test(test_other_files), cmocka_unit_test(test_core_dumps)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_replaced_before),
+                                     cmocka_unit_test(test_helpers), cmocka_unit_test(test_other_files),
+                                     cmocka_unit_test(test_core_dumps)};
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);
