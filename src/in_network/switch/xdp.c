@@ -285,8 +285,8 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant, c
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
   uint32_t group = grant->group;
-  forget_windows(xdp, group);
   if (grant->keyed) BY_TRY(put(xdp, "hop_keys", &group, ends->key));
+  forget_windows(xdp, group); /* now that what still comes with the key before is forged, and opens none again */
   BY_TRY(put(xdp, "grants", &place, &granted));
   return move_grant(xdp, grant->job, place);
 }
