@@ -432,8 +432,11 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
     job->keys = by_key_ring_hold(job->role.formation->keys);
     return BANYAN_OK;
   }
-  const char *ticket = job->role.ticket;
-  if (!ticket) BY_TRY(by_settings_find_key(settings));
+  enum banyan_status found = by_settings_find_key(settings);
+  if (found != BANYAN_OK && !job->role.ticket) return found;
+  /* Who has the job's key needs no ticket of another's, which ends, and can read the handles of members. */
+  bool own = found == BANYAN_OK && settings->key && *settings->key && !by_ticket_is_text(settings->key);
+  const char *ticket = own ? NULL : job->role.ticket;
   bool has_key = ticket || (settings->key && *settings->key);
   if (!is_rank && (!has_key || !settings->root))
     return by_fail(BANYAN_ERR_ARGUMENT,
@@ -452,8 +455,8 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
                    job->size);
   if (job->rank == 0 && is_rank) by_settings_warn_of_key(settings);
   struct by_ticket_subject subject = {(uint8_t)job->role.kind, self->host};
-  enum banyan_status status = by_key_ring_create(ticket ? ticket : settings->key, ticket ? NULL : settings->key_file,
-                                                 is_rank ? NULL : &subject, &job->keys);
+  enum banyan_status status =
+      by_key_ring_create(ticket ? ticket : settings->key, settings->key_file, is_rank ? NULL : &subject, &job->keys);
   by_settings_wipe_key(settings);
   return status;
 }

@@ -30,7 +30,8 @@ struct by_job_role {
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
   void (*unserve)(void *context, uint32_t version);
-  /* Of a helper or server: its ticket, borrowed until it has joined; NULL: what the settings have as key. */
+  /* Of a helper or server that has not the job's key: its ticket, borrowed until it has joined; NULL: as in the
+   * settings. */
   const char *ticket;
   struct by_process_identity *identity; /* its own, in all that it joins; borrowed. NULL: it gets a new one */
   /* Of a helper or server of several memberships: called with where the next one meets, and with a ticket for it, on
