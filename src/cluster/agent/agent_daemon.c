@@ -295,6 +295,13 @@ static void keys_changed(void *context) {
   by_loop_set_delay(daemon->options.loop, &daemon->manager.judge, 0);
 }
 
+/* Whoever is still connecting shows nothing that could have expired. */
+static void looked(void *context) {
+  const struct by_agent_daemon *daemon = context;
+  const struct by_stream *stream = daemon->manager.stream;
+  if (stream && by_stream_get_subject(stream)) judge(context);
+}
+
 /* Files that have changed are read again; the connection is then made anew if it was made with another certificate. It
  * ends when the manager's is believed no more. */
 static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
@@ -303,7 +310,7 @@ static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
                                                .role = BY_TLS_AGENT,
                                                .name = daemon->options.agent.host,
                                                .changed = keys_changed,
-                                               .looked = judge,
+                                               .looked = looked,
                                                .context = daemon};
   char host[BY_HOST_TEXT];
   int port;
