@@ -21,7 +21,11 @@ RANK
 chmod +x "$scratch/ssh" "$scratch/rank"
 export FOLDER=$scratch/job BANYAN_LOG=debug
 
-at_end() { [ -z "${job-}" ] || kill "$job" 2>/dev/null || true; }
+links=()
+at_end() {
+  [ -z "${job-}" ] || kill "$job" 2>/dev/null || true
+  rm -f "${links[@]}"
+}
 begin() { # RUN-OPTION...
   rm -rf "$FOLDER"
   mkdir "$FOLDER"
@@ -93,11 +97,21 @@ if command -v python3 >/dev/null; then
   ends "python"
 fi
 
-# Ranks that torchrun started on one host need no setting; on several, they ask for a file.
+# Ranks that torchrun started on one host need no setting; on several, they ask for a file. Links of other users do not
+# matter, nor what a process left that was killed.
 torch() { # RANK LOCAL-SIZE COMMAND...
   env RANK="$1" WORLD_SIZE=2 LOCAL_WORLD_SIZE="$2" MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)) \
     TORCHELASTIC_RUN_ID="test $$" BANYAN_LOG=warn "${@:3}"
 }
+"$BANYAN" keys job "$scratch/foreign"
+digest=$(printf 'torchrun test %d %d ' $$ $((20000 + $$ % 10000)) | sha256sum | cut -c1-16)
+links=("/dev/shm/banyan-$(id -u)-$digest"-{0,f}000000000000000)
+ln -s /proc/1/fd/999999 "${links[0]}"
+if [ "$(id -u)" = 0 ]; then
+  ln -s "$scratch/foreign" "${links[1]}"
+  chown -h 65534 "${links[1]}"
+  touch -h -d '+1 hour' "${links[1]}" # newer than rank 0's
+fi
 torch 1 2 "${bench[@]}" >"$scratch/other" 2>&1 &
 other=$!
 wants 0 torch 0 2 "${bench[@]}"
