@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "secret_file.h"
 #include "ticket.h"
 
 enum { BYTES = 32, IDENTIFIER = 4, MOST_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
@@ -192,38 +193,12 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
   return status;
 }
 
-static enum banyan_status read_opened(int fd, char *out) {
-  char text[MOST_FILE + 1];
-  struct stat file;
-  size_t length = 0;
-  ssize_t n = 0;
-  if (fstat(fd, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read it");
-  if (!S_ISREG(file.st_mode)) return by_fail(BANYAN_ERR_ARGUMENT, "this is no file");
-  if (file.st_uid != geteuid() && file.st_uid != 0)
-    return by_fail(BANYAN_ERR_AUTH,
-                   "user %u owns this file, and could read and replace the key; copy it to a file of "
-                   "user %u",
-                   (unsigned)file.st_uid, (unsigned)geteuid());
-  if (file.st_mode & 077)
-    return by_fail(
-        BANYAN_ERR_AUTH,
-        "others may read or change this key (mode %03o): run `chmod 600` on it, and generate another one with "
-        "`banyan keys job` if they could have read it",
-        (unsigned)file.st_mode & 0777);
-  while (length < sizeof text && (n = read(fd, text + length, sizeof text - length)) > 0) length += (size_t)n;
-  int reason = errno;
-  enum banyan_status status = n < 0                ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read it")
-                              : length > MOST_FILE ? by_fail(BANYAN_ERR_PARSE, "it has more than %d bytes", MOST_FILE)
-                                                   : by_job_key_parse(text, length, out);
-  OPENSSL_cleanse(text, sizeof text);
-  return status;
-}
-
 enum banyan_status by_job_key_read(const char *path, char *out) {
-  int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the key file %s", path);
-  enum banyan_status status = read_opened(fd, out);
-  by_close(fd);
+  char text[MOST_FILE + 1];
+  size_t length;
+  enum banyan_status status = by_secret_file_read(path, text, sizeof text, &length);
+  if (status == BANYAN_OK) status = by_job_key_parse(text, length, out);
+  OPENSSL_cleanse(text, sizeof text);
   return status == BANYAN_OK ? status : by_fail_within(status, "key file %s", path);
 }
 

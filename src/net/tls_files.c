@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "log.h"
+#include "secret_file.h"
 #include "text.h"
 #include "tls_identity.h"
 
@@ -20,15 +21,21 @@ const char *by_tls_folder(void) {
   return folder && *folder ? folder : BY_TLS_FOLDER;
 }
 
+static enum banyan_status read_private(const char *path, char **text) {
+  size_t length;
+  *text = malloc(MOST_FILE);
+  if (!*text) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
+  enum banyan_status status = by_secret_file_read(path, *text, MOST_FILE, &length);
+  if (status == BANYAN_OK) return status;
+  OPENSSL_cleanse(*text, length);
+  free(*text);
+  *text = NULL;
+  return by_fail_within(status, "private key in %s", path);
+}
+
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
   size_t length;
-  struct stat file; /* one that is not there fails when it is read */
-  if (private_key && stat(path, &file) == 0 && file.st_mode & 077)
-    return by_fail(BANYAN_ERR_AUTH,
-                   "%s holds a private key, and others may read it (mode %03o); make a new one if they could have, and "
-                   "`chmod 600` it",
-                   path, (unsigned)file.st_mode & 0777);
-  return by_read_file("the file", path, MOST_FILE - 1, text, &length);
+  return private_key ? read_private(path, text) : by_read_file("the file", path, MOST_FILE - 1, text, &length);
 }
 
 /* Of an identity: paths. Without `revoked` nothing is revoked. */

@@ -94,6 +94,8 @@ static enum banyan_status add_authorities(SSL_CTX *context, const char *text) {
   }
   BIO_free(bio);
   if (!good || n == 0) return failed(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds no certificate of an authority");
+  bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (!whole) return failed(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds a damaged certificate");
   ERR_clear_error(); /* of the last attempt */
   return BANYAN_OK;
 }

@@ -60,7 +60,7 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
  * certificate and its key. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
                                         struct by_tls_identity **out) BANYAN_CHECK;
-/* A file of keys as a text; one with a private key must not be open to others (BANYAN_ERR_AUTH). The caller frees it.
+/* A file of keys as a text; of one with a private key secret_file.h says who may own and read it. The caller frees it.
  */
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) BANYAN_CHECK;
 /* NULL is allowed. */

@@ -96,7 +96,7 @@ shows '^job-h9.pem .* REFUSED: it is not from the authority in ca.crt beside it'
 shows '^job-h8.pem +there is no certificate in it$' out
 shows 'certificates and keys that need attention: 4;' err
 chmod 644 "$keys/ca.key"
-refused 1 "$keys/ca.key holds a private key, and others may read it \(mode 644\)" make agent h2
+refused 1 "private key in $keys/ca.key: others may read or change this key \(mode 644\)" make agent h2
 chmod 600 "$keys/ca.key"
 cp "$short/ca.key" "$keys/ca.key"
 refused 1 "the authority's certificate and key do not belong together" make agent h2

@@ -111,10 +111,13 @@ static void test_keys_that_others_can_read(void **state) {
   snprintf(path, sizeof path, "%s/manager-m.pem", folder);
   for (unsigned mode = 1; mode < 0100; mode <<= 1) {
     chmod(path, 0600 | mode);
-    refused(BY_TLS_MANAGER, "m", BANYAN_ERR_AUTH, "manager-m.pem holds a private key, and others may read it");
+    refused(BY_TLS_MANAGER, "m", BANYAN_ERR_AUTH, "manager-m.pem: others may read or change this key");
   }
   chmod(path, 0400);
   accepted(folder, BY_TLS_MANAGER, "m", "m");
+  if (geteuid() != 0) return;
+  assert_int_equal(chown(path, 65534, 65534), 0);
+  refused(BY_TLS_MANAGER, "m", BANYAN_ERR_AUTH, "user 65534 owns this file");
 }
 
 /* A new authority is added beside the old one: both are trusted while certificates are exchanged. */
@@ -124,11 +127,14 @@ static void test_two_authorities(void **state) {
   by_text_init(&both);
   by_text_add(&both, "%s%s", by_text_get(&authorities[0].certificate), by_text_get(&authorities[1].certificate));
   write_file("ca.crt", by_text_get(&both), 0644);
-  by_text_fini(&both);
   write_certificate("agent-x.pem", 0, BY_TLS_AGENT, "x", 20);
   write_certificate("agent-y.pem", 1, BY_TLS_AGENT, "y", 20);
   accepted(folder, BY_TLS_AGENT, "x", "x");
   accepted(folder, BY_TLS_AGENT, "y", "y");
+  both.data[both.length - 40] = '\0'; /* the second one is cut */
+  write_file("ca.crt", by_text_get(&both), 0644);
+  refused(BY_TLS_AGENT, "x", BANYAN_ERR_AUTH, "ca.crt holds a damaged certificate");
+  by_text_fini(&both);
 }
 
 static void test_roles(void **state) {

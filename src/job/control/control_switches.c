@@ -241,9 +241,9 @@ static enum banyan_status open_client(struct by_control_switch *at, const struct
                                              .granted = granted,
                                              .lost = lost,
                                              .context = at};
-  if (secret) BY_TRY(by_key_derive(secret, &key));
-  if (options.family) BY_TRY(print_family(job, family));
-  enum banyan_status status = by_switch_client_create(&options, &at->client);
+  enum banyan_status status = options.family ? print_family(job, family) : BANYAN_OK;
+  if (status == BANYAN_OK && secret) status = by_key_derive(secret, &key);
+  if (status == BANYAN_OK) status = by_switch_client_create(&options, &at->client);
   explicit_bzero(&key, sizeof key);
   return status;
 }
