@@ -331,8 +331,10 @@ def aborts():
 def too_late():
     """The timeout of one call, and an error that names the rank that is late, where rank 0 waits and others do."""
     rank, n = world()
+    store = dist.distributed_c10d._get_default_store()
     if rank == n - 1:
-        dist.distributed_c10d._get_default_store().wait(["over"], timedelta(seconds=60))
+        store.wait(["over"], timedelta(seconds=60))
+        store.set(f"rank {rank} ends", "yes")
         return
     backend = backend_of(None)
     options = dist.BarrierOptions()
@@ -343,7 +345,11 @@ def too_late():
         assert f"rank {n - 1}" in str(error), error
     else:
         raise AssertionError("no rank was late")
-    dist.distributed_c10d._get_default_store().set("over", "yes")
+    store.set("over", "yes")
+    if rank == 0:  # with which the store ends
+        store.wait([f"rank {r} ends" for r in range(1, n)], timedelta(seconds=60))
+    else:
+        store.set(f"rank {rank} ends", "yes")
 
 
 # ---- bad input
