@@ -173,19 +173,23 @@ static enum banyan_status issue_ticket(const char *job_key, const struct by_laun
 }
 
 /* Each helper and server of a host gets a ticket in place of the job's key. */
-static void copy_variable(struct by_job_environment *environment, const char *text, const char *key,
-                          const struct by_launch_host *host) {
+static enum banyan_status copy_variable(struct by_job_environment *environment, const char *text, const char *key,
+                                        const struct by_launch_host *host) {
   static const char name[] = "BANYAN_KEY=";
   char ticket[BY_TICKET_TEXT];
   if (strncmp(text, name, sizeof name - 1) != 0) {
     by_job_environment_copy(environment, text);
-    return;
+    return BANYAN_OK;
   }
   if (!key) key = text + sizeof name - 1; /* of a file that may have changed since, or generated */
   if (!host->beside) by_job_environment_set(environment, "BANYAN_KEY", key);
-  for (int i = 0; host->beside && i < host->ranks && issue_ticket(key, host, ticket) == BANYAN_OK; i++)
-    by_job_environment_set(environment, "BANYAN_KEY", ticket);
+  enum banyan_status status = BANYAN_OK;
+  for (int i = 0; host->beside && i < host->ranks && status == BANYAN_OK; i++) {
+    status = issue_ticket(key, host, ticket);
+    if (status == BANYAN_OK) by_job_environment_set(environment, "BANYAN_KEY", ticket);
+  }
   explicit_bzero(ticket, sizeof ticket);
+  return status;
 }
 
 static void send_key(struct launcher *l, struct by_launch_link *link) {
@@ -196,6 +200,8 @@ static void send_key(struct launcher *l, struct by_launch_link *link) {
   for (int i = 0; link->host->beside && i < link->host->ranks; i++)
     if (issue_ticket(key, link->host, ticket) == BANYAN_OK)
       by_pipe_frame(&link->to, BY_LAUNCH_KEY, (uint32_t)i, ticket, strlen(ticket));
+    else
+      report_host_failed(l, link, banyan_error_text());
   explicit_bzero(ticket, sizeof ticket);
 }
 
@@ -209,7 +215,13 @@ static void send_start(struct launcher *l, struct by_launch_link *link) {
   char directory[PATH_BYTES], trees[16];
   struct by_job_environment environment = {0};
   const char *key = by_launch_key_get(&l->key);
-  for (char *const *e = l->job->environment; *e; e++) copy_variable(&environment, *e, key, link->host);
+  for (char *const *e = l->job->environment; *e; e++) {
+    if (copy_variable(&environment, *e, key, link->host) == BANYAN_OK) continue;
+    report_host_failed(l, link, banyan_error_text()); /* a job does without helpers and servers */
+    lose_host(l, link);
+    by_job_environment_fini(&environment);
+    return;
+  }
   by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
   by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
   /* Hosts that are this machine share its cores, so they count on. */
