@@ -52,7 +52,7 @@ enum banyan_status by_key_random(char *out) BANYAN_CHECK;
 
 /* The keys of a process of a job: a rank has the job's, a helper or server the secret of its ticket. */
 struct by_job_keys {
-  struct by_key own;                  /* with which this process connects, but for links between helpers */
+  struct by_key own;                  /* with which this process joins, and opens links if it is a rank */
   struct by_key tickets;              /* under which the tickets of helpers that connect are, see by_ticket_prove */
   struct by_key old_own, old_tickets; /* which are accepted until then; 0: there are none */
   int64_t until;                      /* s since 1970 */

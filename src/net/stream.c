@@ -580,12 +580,17 @@ const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *s
   return proved ? &stream->tls->fingerprint : NULL;
 }
 
-bool by_stream_get_ticket(const struct by_stream *stream, struct by_ticket *out) {
+bool by_stream_get_ticket(const struct by_stream *stream, uint8_t *out) {
   const struct by_handshake *handshake = &stream->opening.handshake;
   if (!by_opening_done(&stream->opening) || !(handshake->purpose & BY_PURPOSE_HELPER)) return false;
-  memcpy(out->head, handshake->ticket, sizeof out->head);
-  out->secret = handshake->key;
+  memcpy(out, handshake->ticket, BY_TICKET_HEAD);
   return true;
+}
+
+enum banyan_status by_stream_get_secret(const struct by_stream *stream, struct by_key *out) {
+  if (!by_opening_done(&stream->opening))
+    return by_fail(BANYAN_ERR_PROTOCOL, "the handshake is over, or has not begun");
+  return by_key_hash(&stream->opening.handshake.session, "banyan secrets", out);
 }
 
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) {

@@ -89,8 +89,10 @@ bool by_stream_is_silent(const struct by_stream *stream);
 bool by_stream_is_unused(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
-/* The ticket of a peer that is a helper or server of a job. False: it is neither. Only in `opened`. */
-bool by_stream_get_ticket(const struct by_stream *stream, struct by_ticket *out);
+/* The head of the ticket of a peer that is a helper or server of a job. False: it is neither. Only in `opened`. */
+bool by_stream_get_ticket(const struct by_stream *stream, uint8_t *out);
+/* What only both ends of this connection know, who have proved a key to each other. Only in `opened`. */
+BANYAN_CHECK enum banyan_status by_stream_get_secret(const struct by_stream *stream, struct by_key *out);
 /* The process that is the peer; NULL where it has not proved that by TLS between processes, or before `opened`.
  * Borrowed from the stream. */
 const struct by_fingerprint *by_stream_get_fingerprint(const struct by_stream *stream);

@@ -73,6 +73,12 @@ enum banyan_status by_ticket_begin(const struct by_ticket_subject *subject, uint
   return BANYAN_OK;
 }
 
+enum banyan_status by_ticket_begin_links(const struct by_ticket_subject *subject, uint32_t process, uint8_t *out) {
+  by_put_u64(out + AT_EXPIRY, BY_TICKET_NEVER);
+  by_put_u64(out + AT_NUMBER, process);
+  return hash_subject(subject, out + AT_SUBJECT) ? BANYAN_OK : crypto_failed();
+}
+
 enum banyan_status by_ticket_issue(const struct by_key *ticket_key, const struct by_ticket_subject *subject,
                                    uint64_t expires, char *out) {
   struct by_key secret;

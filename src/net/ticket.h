@@ -1,7 +1,12 @@
 /* What lets one process join a job as a helper or server, and as nothing else: a ticket, which whoever has the job's
  * key, or the key of its tickets, issues for a kind and a name.
  *
- *   job's key -> key of tickets -> ticket's secret = HMAC(key of tickets, label, head) -> keys of links to helpers
+ *   job's key -> key of tickets -> ticket's secret = HMAC(key of tickets, label, head)
+ *
+ * With it the process joins. Its links are opened under tickets of the same form, which rank 0 issues for one
+ * membership under a key that it has made for that, and that ranks get:
+ *
+ *   key of links -> ticket's secret, to ranks -> keys of its links with other helpers
  *
  * The head is public, and a client sends it in its greeting. So ranks can check any ticket, and nobody who has only a
  * ticket can make another one, nor act as a rank. As a text:
@@ -47,17 +52,20 @@ enum banyan_status by_ticket_key_derive(const char *job_key, char *out) BANYAN_C
 enum banyan_status by_ticket_issue(const struct by_key *ticket_key, const struct by_ticket_subject *subject,
                                    uint64_t expires, char *out) BANYAN_CHECK;
 
-/* The head of a new ticket. */
+/* The head of a new ticket; and of that with which a helper or server opens links in one membership, as this process.
+ */
 enum banyan_status by_ticket_begin(const struct by_ticket_subject *subject, uint64_t expires,
                                    uint8_t *out) BANYAN_CHECK;
+enum banyan_status by_ticket_begin_links(const struct by_ticket_subject *subject, uint32_t process,
+                                         uint8_t *out) BANYAN_CHECK;
 
 bool by_ticket_is_text(const char *text);
 /* BANYAN_ERR_ARGUMENT: the text is no ticket, or it is damaged. */
 enum banyan_status by_ticket_parse(const char *text, struct by_ticket *out) BANYAN_CHECK;
 
 /* The key with which the process that has the ticket of this head proves itself: at ranks, `parent` is the key of
- * tickets, and this is the ticket's secret; at a helper it is the secret of its own ticket, and this is the key of the
- * link between the two, which rank 0 sends to the other one. */
+ * tickets, or of links, and this is the ticket's secret; at a helper it is the secret of its own ticket, and this is
+ * the key of the link between the two, which rank 0 sends to the other one. */
 enum banyan_status by_ticket_prove(const struct by_key *parent, const uint8_t *head, struct by_key *out) BANYAN_CHECK;
 
 bool by_ticket_is_for(const uint8_t *head, const struct by_ticket_subject *subject);

@@ -204,9 +204,10 @@ static void check_members(const struct by_context *context, const struct sent *m
   by_write_u32(&writer, context->job.processes);
   for (uint32_t i = 0; i < context->job.processes; i++) by_member_write(&writer, &context->job.members[i]);
   by_write_u64(&writer, context->job.membership);
-  by_write_u32(&writer, 0); /* no links to helpers begin at ranks */
-  assert_int_equal(writer.length, message->n - HEAD);
   assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
+  assert_int_equal(writer.length + sizeof(struct by_key) + 4, message->n - HEAD);
+  /* no links to helpers begin at ranks */
+  assert_int_equal(by_get_u32(message->bytes + message->n - 4), 0);
 }
 
 static void test_welcome(void **state) {
@@ -214,12 +215,16 @@ static void test_welcome(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
+  root.control.meeting.links = (struct by_key){"a key of links"};
+  rank.ends[0]->secret = root.ends[1]->secret = (struct by_key){"a secret of rank 1"};
+  root.ends[HELPER]->secret = (struct by_key){"a secret of the helper"};
   by_meeting_welcome(&root.control.meeting);
   struct sent message = keep(&root, 1, WELCOME, "WELCOME to rank 1");
   by_meeting_handle_welcome(&rank.control.meeting,
                             &(struct by_received){rank.ends[0], WELCOME, message.bytes + HEAD, message.n - HEAD});
   assert_ok(rank.control.deaths.status);
   check_members(&rank.context, &message);
+  assert_memory_equal(&rank.connector.links, &root.control.meeting.links, sizeof rank.connector.links);
   (void)keep(&root, HELPER, WELCOME, "WELCOME to the helper");
   finish(&root);
   finish(&rank);

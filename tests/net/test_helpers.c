@@ -1,14 +1,18 @@
 /* Helpers of real jobs, which add and forward. When helpers are killed at any moment, the ranks continue with the right
  * sums and the same bits everywhere. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "job_keys.h"
 #include "net_operations.h"
 #include "serve.h"
+#include "ticket.h"
 
 enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 
@@ -219,10 +223,88 @@ static void test_missing(void **state) {
   unsetenv("BANYAN_HELPER_DEADLINE");
 }
 
+/* ---- the job's key is replaced */
+
+static char folder[] = "/tmp/banyan-helpers-XXXXXX";
+
+static void write_file(const char *name, const char *text) {
+  char path[64], made[72];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  snprintf(made, sizeof made, "%s.new", path);
+  int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+  close(fd);
+  assert_int_equal(rename(made, path), 0);
+}
+
+/* What an agent passes to the helper that it starts, and nobody replaces. */
+static void write_ticket(const char *name) {
+  char key_text[BY_TICKET_KEY_TEXT], text[BY_TICKET_TEXT];
+  struct by_key key;
+  assert_ok(by_ticket_key_derive(JOB_KEY, key_text));
+  assert_ok(by_key_derive(key_text, &key));
+  assert_ok(
+      by_ticket_issue(&key, &(struct by_ticket_subject){BY_TICKET_HELPER, name}, (uint64_t)time(NULL) + 60, text));
+  write_file(name, text);
+}
+
+static void rank_outlives_key(struct job *job, int rank) {
+  char path[64], name[24] = "key";
+  struct by_rng rng;
+  by_rng_init(&rng, (uint64_t)rank);
+  if (rank >= RANKS) snprintf(name, sizeof name, "helper%d", rank - RANKS);
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  unsetenv("BANYAN_KEY");
+  setenv("BANYAN_KEY_FILE", path, 1);
+  setenv("BANYAN_SIZE", "3", 1);
+  setenv("BANYAN_PLAN", two_helpers, 1);
+  if (rank >= RANKS) {
+    rank_helps(NULL, rank - RANKS);
+    return;
+  }
+  struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  wait_for_deaths(job, &rng, 1); /* of the key */
+  by_rng_init(&rng, job->seed);
+  for (int i = 0; i < 3; i++) sum_roughly(world, &rng, rank);
+  banyan_comm_destroy(world);
+}
+
+/* The first links are opened when the key under which the helpers joined has ended. */
+static void test_replaced_key(void **state) {
+  (void)state;
+  assert_non_null(mkdtemp(folder));
+  for (int i = 0; i < 2; i++) {
+    char next[BY_JOB_KEY_MOST];
+    struct job job = {.n = RANKS + 2, .run = rank_outlives_key, .transport = i ? "tcp" : NULL, .seed = (uint64_t)i + 1};
+    write_file("key", JOB_KEY);
+    write_ticket("helper0");
+    write_ticket("helper1");
+    job_start(&job);
+    for (int rank = 0; rank < RANKS; rank++) job_wait_stage(&job, rank, 1);
+    int64_t until = time(NULL);
+    assert_ok(by_job_key_rotate(JOB_KEY, until, until, next));
+    write_file("key", next);
+    while (time(NULL) <= until) usleep(10000);
+    job_set_stage(&job, RANKS, DEAD);
+    job_wait(&job);
+    job_check_log(&job, "is lost", 0);
+    job_end(&job, true);
+  }
+  static const char *const names[] = {"key", "helper0", "helper1"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    unlink(path);
+  }
+  rmdir(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_help),    cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_early),
-      cmocka_unit_test(test_stopped), cmocka_unit_test(test_missing),
+      cmocka_unit_test(test_stopped), cmocka_unit_test(test_missing), cmocka_unit_test(test_replaced_key),
   };
   return cmocka_run_group_tests_name("helpers", tests, NULL, NULL);
 }

@@ -634,6 +634,16 @@ static void test_what_tickets_are_for(void **state) {
   struct by_job_keys keys;
   assert_ok(by_job_keys_derive(JOB_KEY, &alice, &keys));
   assert_ok(by_ticket_check(keys.ticket, &alice, UINT64_MAX));
+  /* Those for links are of one process, and the same at both ends. */
+  uint8_t links[BY_TICKET_HEAD], other[BY_TICKET_HEAD];
+  assert_ok(by_ticket_begin_links(&alice, 7, links));
+  assert_ok(by_ticket_check(links, &alice, UINT64_MAX));
+  assert_ok(by_ticket_begin_links(&alice, 7, other));
+  assert_memory_equal(links, other, sizeof links);
+  assert_ok(by_ticket_begin_links(&alice, 8, other));
+  assert_memory_not_equal(links, other, sizeof links);
+  assert_ok(by_ticket_begin_links(&bob, 7, other));
+  assert_memory_not_equal(links, other, sizeof links);
 }
 
 static void test_keys(void **state) {

@@ -63,9 +63,8 @@ struct target {
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
-  /* Of a helper or server: its keys when it joined, for links to others like it, and those of its links to the ones
-   * before it. */
-  struct by_job_keys joined;
+  struct by_key links;            /* see by_connector_take_keys */
+  uint8_t ticket[BY_TICKET_HEAD]; /* of a helper or server, for links */
   struct by_key *helper_keys;
   uint32_t n_helper_keys;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */

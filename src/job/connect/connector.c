@@ -10,7 +10,6 @@
 #include "connection.h"
 #include "descriptor.h"
 #include "interface.h"
-#include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
@@ -131,7 +130,6 @@ enum banyan_status by_connector_create(struct by_job *job, struct by_member *sel
   struct by_connector *connector = calloc(1, sizeof *connector);
   if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
   *connector = (struct by_connector){.job = job, .events = *events, .tcp_listener = -1, .local_listener = -1};
-  if (job->role.kind != BY_MEMBER_RANK) by_key_ring_get(job->keys, &connector->joined);
   pthread_mutex_init(&connector->lock, NULL);
   enum banyan_status status = by_member_listen(&job->settings, &job->arena, self, &connector->tcp_listener);
   if (status == BANYAN_OK) status = listen_local(connector, self);
@@ -169,9 +167,13 @@ static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
   return room ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", n);
 }
 
-void by_connector_take_keys(struct by_connector *connector, struct by_key *keys, uint32_t n) {
-  connector->helper_keys = keys;
+enum banyan_status by_connector_take_keys(struct by_connector *connector, const struct by_key *links,
+                                          struct by_key *before, uint32_t n) {
+  const struct by_job *job = connector->job;
+  connector->links = *links;
+  connector->helper_keys = before;
   connector->n_helper_keys = n;
+  return job->role.kind == BY_MEMBER_RANK ? BANYAN_OK : by_links_ticket(job, job->rank, connector->ticket);
 }
 
 enum banyan_status by_connector_add(struct by_connector *connector) {
@@ -207,7 +209,7 @@ void by_connector_destroy(struct by_connector *connector) {
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->requests);
-  explicit_bzero(&connector->joined, sizeof connector->joined);
+  explicit_bzero(&connector->links, sizeof connector->links);
   if (connector->helper_keys)
     explicit_bzero(connector->helper_keys, connector->n_helper_keys * sizeof *connector->helper_keys);
   free(connector->helper_keys);

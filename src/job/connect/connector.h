@@ -31,8 +31,13 @@ BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, struct b
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
 /* Instead of opening it: gives its listeners back. */
 void by_connector_stop_listening(struct by_connector *connector);
-/* Of a helper: the keys of its links to the n helpers and servers before it. Allocated, and taken over. */
-void by_connector_take_keys(struct by_connector *connector, struct by_key *keys, uint32_t n);
+/* Under which links between ranks and helpers or servers are opened, see ticket.h: at ranks the key of links (copied);
+ * at a helper the secret of its ticket for links, and the keys of its links to the n ones before it, which are
+ * allocated and taken over, whatever comes. Once the members are known. */
+BANYAN_CHECK enum banyan_status by_connector_take_keys(struct by_connector *connector, const struct by_key *links,
+                                                       struct by_key *before, uint32_t n);
+/* The head of the ticket with which this helper or server opens links. `out` holds BY_TICKET_HEAD. */
+BANYAN_CHECK enum banyan_status by_links_ticket(const struct by_job *job, uint32_t process, uint8_t *out);
 /* One more process, with the next number. */
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */

@@ -135,15 +135,25 @@ static enum banyan_status start(struct by_greet *greet) {
   return status;
 }
 
+enum banyan_status by_links_ticket(const struct by_job *job, uint32_t process, uint8_t *out) {
+  const struct by_member *member = &job->members[process];
+  return by_ticket_begin_links(&(struct by_ticket_subject){(uint8_t)member->kind, member->host}, process, out);
+}
+
+/* Links between ranks are under the job's key of now, and those of helpers and servers under the membership's, whatever
+ * has become of the tickets with which these joined. */
 void by_greet_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out) {
-  uint32_t helper = process - connector->job->size;
-  bool accepts = process == UINT32_MAX;
-  if (connector->joined.purpose && (accepts || process >= connector->job->size)) {
-    *out = connector->joined;
-    if (!accepts) out->until = 0;
-    if (!accepts && helper < connector->n_helper_keys) out->own = connector->helper_keys[helper];
-  } else
-    by_key_ring_get(connector->job->keys, out);
+  const struct by_job *job = connector->job;
+  uint32_t helper = process - job->size;
+  if (job->role.kind == BY_MEMBER_RANK) {
+    by_key_ring_get(job->keys, out);
+    out->tickets = out->old_tickets = connector->links;
+    return;
+  }
+  *out = (struct by_job_keys){.own = connector->links, .tickets = connector->links, .purpose = BY_PURPOSE_HELPER};
+  memcpy(out->ticket, connector->ticket, sizeof out->ticket);
+  if (process != UINT32_MAX && process >= job->size && helper < connector->n_helper_keys)
+    out->own = connector->helper_keys[helper];
 }
 
 enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out) {

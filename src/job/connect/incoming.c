@@ -124,13 +124,17 @@ static void begin_exchange(struct incoming *in) {
 
 /* ---- accepted */
 
-/* Helpers and servers come as those that their tickets are for, which rank 0 has found valid. */
-static enum banyan_status check_ticket(const struct by_job *job, uint32_t from, const uint8_t *ticket) {
-  if (from < job->size)
-    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "rank %u connects with the ticket of a helper or server",
-                     from);
-  const struct by_member *member = &job->members[from];
-  if (by_ticket_is_for(ticket, &(struct by_ticket_subject){(uint8_t)member->kind, member->host})) return BANYAN_OK;
+/* Helpers and servers come with the tickets for links that rank 0 has given them, and nobody comes as one without. */
+static enum banyan_status check_ticket(const struct by_job *job, uint32_t from, uint8_t purpose,
+                                       const uint8_t *ticket) {
+  uint8_t expected[BY_TICKET_HEAD];
+  bool helps = purpose & BY_PURPOSE_HELPER;
+  if (helps != (from >= job->size))
+    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "%s connects %s the ticket of a helper or server",
+                     by_job_name(job, from), helps ? "with" : "without");
+  if (!helps) return BANYAN_OK;
+  BY_TRY(by_links_ticket(job, from, expected));
+  if (memcmp(ticket, expected, sizeof expected) == 0) return BANYAN_OK;
   return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH, "%s connects with the ticket of another one",
                    by_job_name(job, from));
 }
@@ -141,7 +145,7 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
   char byte;
   if ((purpose & ~BY_PURPOSE_HELPER) != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
-  if (purpose & BY_PURPOSE_HELPER) BY_TRY(check_ticket(job, theirs->from, ticket));
+  BY_TRY(check_ticket(job, theirs->from, purpose, ticket));
   if (theirs->from < job->rank || theirs->to != job->rank)
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from,
                      theirs->to, job->rank);

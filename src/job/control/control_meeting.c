@@ -12,6 +12,7 @@
 #include "descriptor.h"
 #include "formation.h"
 #include "key_ring.h"
+#include "link_keys.h"
 #include "log.h"
 #include "refusal.h"
 #include "socket.h"
@@ -47,21 +48,6 @@ static void refuse_all(struct by_control_meeting *meeting, enum banyan_status st
   by_deaths_give_up(meeting->deaths, status, text);
 }
 
-/* Of a helper, the keys of its links to those before it, see by_ticket_prove. */
-static enum banyan_status write_keys(const struct by_control_peers *peers, uint32_t process, struct by_writer *writer) {
-  uint32_t first = peers->job->size, n = process > first ? process - first : 0;
-  enum banyan_status status = BANYAN_OK;
-  by_write_u32(writer, n);
-  for (uint32_t p = first; p < first + n && status == BANYAN_OK; p++) {
-    const struct by_control_peer *before = peers->of_process[p];
-    struct by_key key = {{0}}; /* no link to one that is lost is wanted */
-    if (before) status = by_ticket_prove(&before->ticket.secret, peers->of_process[process]->ticket.head, &key);
-    by_write_bytes(writer, key.bytes, sizeof key.bytes);
-    explicit_bzero(&key, sizeof key);
-  }
-  return status;
-}
-
 static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, job->size);
   by_write_u32(writer, 0); /* the receiver's number */
@@ -77,7 +63,8 @@ enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meet
   enum banyan_status status = BANYAN_OK;
   by_writer_init(&measure, NULL, 0);
   write_members(job, &measure);
-  size_t room = measure.length + 4 + (end - 1 > job->size ? (end - 1 - job->size) * sizeof(struct by_key) : 0);
+  size_t room = measure.length + sizeof(struct by_key) + 4 +
+                (end - 1 > job->size ? (end - 1 - job->size) * sizeof(struct by_key) : 0);
   uint8_t *bytes = malloc(room);
   if (!bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
   by_writer_init(&writer, bytes, room);
@@ -86,7 +73,7 @@ enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meet
     const struct by_control_peer *peer = meeting->peers->of_process[p];
     struct by_writer keys = writer;
     by_put_u32(bytes + 4, p);
-    status = peer ? write_keys(meeting->peers, p, &keys)
+    status = peer ? by_link_keys_write(meeting->peers, &meeting->links, p, &keys)
                   : by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", p);
     if (status == BANYAN_OK) status = by_control_peer_try_send(peer, WELCOME, bytes, keys.length);
   }
@@ -330,8 +317,8 @@ static enum banyan_status use_ticket(struct by_control_meeting *meeting, const u
 static enum banyan_status check_ticket(struct by_control_meeting *meeting, const struct by_control_peer *peer,
                                        const struct by_member *member) {
   struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
-  BY_TRY(by_ticket_check(peer->ticket.head, &subject, (uint64_t)time(NULL)));
-  return use_ticket(meeting, peer->ticket.head, &member->fingerprint);
+  BY_TRY(by_ticket_check(peer->ticket, &subject, (uint64_t)time(NULL)));
+  return use_ticket(meeting, peer->ticket, &member->fingerprint);
 }
 
 /* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
@@ -401,6 +388,7 @@ static enum banyan_status listen_at_root(const struct by_job *job, int *listener
 static enum banyan_status open_root(struct by_control_meeting *meeting, const struct by_member *self) {
   struct by_job *job = meeting->peers->job;
   int listener;
+  BY_TRY(by_link_keys_make(meeting->connector, &meeting->links));
   enum banyan_status status = listen_at_root(job, &listener);
   if (status == BANYAN_OK) status = by_acceptor_create(job->loop, listener, accepted, meeting, &meeting->acceptor);
   if (status != BANYAN_OK)
@@ -460,18 +448,6 @@ static void others_too_late(struct by_control_meeting *meeting) {
 
 /* ---- the others */
 
-/* The list ends with them. */
-static enum banyan_status read_keys(struct by_connector *connector, uint32_t before, struct by_reader *reader) {
-  uint32_t n = by_read_count(reader, sizeof(struct by_key));
-  if (n != before) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 sends %u keys for links to %u helpers", n, before);
-  if (!n) return BANYAN_OK;
-  struct by_key *keys = calloc(n, sizeof *keys);
-  if (!keys) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
-  memcpy(keys, by_read_bytes(reader, n * sizeof *keys), n * sizeof *keys);
-  by_connector_take_keys(connector, keys, n);
-  return BANYAN_OK;
-}
-
 static enum banyan_status read_members(struct by_control_meeting *meeting, const void *payload, size_t length) {
   struct by_job *job = meeting->peers->job;
   struct by_reader reader;
@@ -487,7 +463,7 @@ static enum banyan_status read_members(struct by_control_meeting *meeting, const
   if (!job->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
   for (uint32_t i = 0; i < n; i++) BY_TRY(by_member_read(&reader, &job->arena, &job->members[i]));
   uint64_t membership = by_read_u64(&reader);
-  BY_TRY(read_keys(meeting->connector, self > size ? self - size : 0, &reader));
+  BY_TRY(by_link_keys_read(meeting->peers, meeting->connector, self > size ? self - size : 0, &reader));
   BY_TRY(by_reader_check(&reader, "the list of members"));
   if (job->role.kind == BY_MEMBER_RANK && membership != job->membership)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 is in another membership");
@@ -677,6 +653,7 @@ void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *death
 
 void by_meeting_fini(struct by_control_meeting *meeting) {
   free(meeting->used);
+  explicit_bzero(&meeting->links, sizeof meeting->links);
   by_acceptor_destroy(meeting->acceptor);
   by_dialer_destroy(meeting->dialer);
   by_loop_cancel_timer(&meeting->absence);

@@ -35,6 +35,7 @@ struct by_control_meeting {
   char absent_text[TEXT_MOST]; /* and why there will be no job without it */
   struct by_used_ticket *used; /* of helpers and servers that have come, with the identities of those that use them */
   uint32_t n_used, used_room;
+  struct by_key links;    /* of this membership, see ticket.h */
   char failed[TEXT_MOST]; /* why the last connection of an unknown process failed; "": none did */
   bool *informed;         /* of a formation: rank -> it has been sent that lists differ; NULL: they do not */
   /* others: */

@@ -79,7 +79,12 @@ void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct by_control_peer *peer = context;
-  (void)by_stream_get_ticket(peer->stream, &peer->ticket);
+  (void)by_stream_get_ticket(peer->stream, peer->ticket);
+  if (by_stream_get_secret(peer->stream, &peer->secret) != BANYAN_OK) {
+    by_warn("control", "a connection was dropped: %s", banyan_error_text());
+    by_stream_refuse(peer->stream);
+    return;
+  }
   by_control_peer_set_state(peer, BY_PEER_WAITING);
   peer->peers->events.opened(peer->peers->events.context, peer, purpose, hello, length);
 }
@@ -211,7 +216,7 @@ void by_control_peer_detach(struct by_control_peer *peer) {
 
 void by_control_peer_destroy(struct by_control_peer *peer) {
   by_stream_destroy(peer->stream);
-  explicit_bzero(&peer->ticket, sizeof peer->ticket);
+  explicit_bzero(&peer->secret, sizeof peer->secret);
   free(peer);
 }
 

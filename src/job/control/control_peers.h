@@ -75,12 +75,13 @@ struct by_control_peer {
   struct by_stream *stream;
   int64_t rank; /* its number among the processes; -1: not known yet */
   enum by_control_peer_state state;
-  uint64_t claimed_at;     /* of control_meeting.c: when another process first claimed to be this rank; 0: none did */
-  bool silent;             /* of control_deadlock.c: a helper that has not answered yet, */
-  uint64_t asked_at;       /* since it was asked then */
-  bool vanished;           /* the connection has ended because its host answers nothing */
-  bool asked;              /* of control_helpers.c: whether it knows the helper that comes */
-  struct by_ticket ticket; /* of a helper or server */
+  uint64_t claimed_at; /* of control_meeting.c: when another process first claimed to be this rank; 0: none did */
+  bool silent;         /* of control_deadlock.c: a helper that has not answered yet, */
+  uint64_t asked_at;   /* since it was asked then */
+  bool vanished;       /* the connection has ended because its host answers nothing */
+  bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
+  uint8_t ticket[BY_TICKET_HEAD]; /* the head of a helper's or server's */
+  struct by_key secret;           /* of the connection, see by_stream_get_secret */
 };
 
 /* A message as it was received. The functions that handle it take their part of the control object as void pointer. */
