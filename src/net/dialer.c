@@ -245,19 +245,27 @@ static void ticked(void *context) {
   step(dialer);
 }
 
-/* The next of "a:1,b:2" into `out`; false: there is none. */
+/* The next of "a:1,b:2#fingerprint" into `out`; false: there is none. */
 static bool next_target(const char **list, char *out) {
-  size_t length = strcspn(*list, ",");
-  if (!**list) return false;
+  size_t length = strcspn(*list, ",#");
+  if (!**list || **list == '#') return false;
   snprintf(out, TARGET_BYTES, "%.*s", (int)length, *list);
   *list += length + ((*list)[length] == ',');
   return true;
 }
 
+bool by_dialer_fingerprint(const char *targets, struct by_fingerprint *out) {
+  const char *mark = strchr(targets, '#');
+  return mark && by_fingerprint_parse(mark + 1, out);
+}
+
 enum banyan_status by_dialer_check(const char *targets, int *port) {
   char text[TARGET_BYTES], host[BY_HOST_TEXT];
   int n = 0, one = 0;
-  if (!*targets) return by_fail(BANYAN_ERR_PARSE, "it is empty: write host:port");
+  struct by_fingerprint fingerprint;
+  if (!*targets || *targets == '#') return by_fail(BANYAN_ERR_PARSE, "it is empty: write host:port");
+  if (strchr(targets, '#') && !by_dialer_fingerprint(targets, &fingerprint))
+    return by_fail(BANYAN_ERR_PARSE, "what follows its # is no fingerprint of 64 hexadecimal digits");
   for (const char *rest = targets; next_target(&rest, text); n++) {
     if (n == MOST_TARGETS) return by_fail(BANYAN_ERR_PARSE, "it has more than %d places", MOST_TARGETS);
     BY_TRY(by_address_split(text, host, &one));

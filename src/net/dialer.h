@@ -15,21 +15,25 @@
 
 #include "address.h"
 #include "loop.h"
+#include "process_identity.h"
 #include "text.h"
 
 struct by_dialer;
 
 struct by_dialer_options {
   struct by_loop *loop;
-  const char *targets; /* "host:port,10.0.0.1:port,[fd00::1]:port"; copied */
+  const char *targets; /* "host:port,10.0.0.1:port,[fd00::1]:port", "#fingerprint" may follow; copied */
   /* A connection is there: `fd` is the callee's. There is no further one before by_dialer_failed is called, which may
    * be done at once. */
   void (*connected)(void *context, int fd, const struct by_address *to);
   void *context;
 };
 
-/* Whether each of these is host:port. *port: the first one's. BANYAN_ERR_PARSE otherwise. */
+/* Whether each of these is host:port, and what follows a # is a fingerprint. *port: the first one's. BANYAN_ERR_PARSE
+ * otherwise. */
 enum banyan_status by_dialer_check(const char *targets, int *port) BANYAN_CHECK;
+/* That of the process that is to answer there, which the user of a connection has to check; false: there is none. */
+bool by_dialer_fingerprint(const char *targets, struct by_fingerprint *out);
 /* Begins to connect. Errors of by_dialer_check. The caller owns *out. */
 enum banyan_status by_dialer_create(const struct by_dialer_options *options, struct by_dialer **out) BANYAN_CHECK;
 /* NULL is allowed. Not from within `connected`. */

@@ -1,16 +1,19 @@
 #include "process_identity.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #ifdef __aarch64__
 #include <sys/auxv.h>
 #endif
 
+#include "job_key.h"
 #include "log.h"
 
 /* A peer reads no dates, so these only have to be valid: RFC 5280 has such an end for certificates without one. */
@@ -51,25 +54,52 @@ enum banyan_status by_fingerprint_read(struct x509_st *certificate, struct by_fi
   return hash_key(X509_get_X509_PUBKEY(certificate), out);
 }
 
-static enum banyan_status make_key(struct by_process_identity *identity) {
+void by_fingerprint_print(const struct by_fingerprint *fingerprint, char *out) {
+  for (int i = 0; i < BY_FINGERPRINT_BYTES; i++) sprintf(out + 2 * i, "%02x", fingerprint->bytes[i]);
+}
+
+bool by_fingerprint_parse(const char *text, struct by_fingerprint *out) {
+  size_t n;
+  bool parsed = strlen(text) == BY_FINGERPRINT_TEXT - 1 &&
+                OPENSSL_hexstr2buf_ex(out->bytes, sizeof out->bytes, &n, text, '\0') == 1;
+  ERR_clear_error();
+  return parsed;
+}
+
+/* NULL: a random one. */
+static enum banyan_status make_key(struct by_process_identity *identity, const struct by_key *seed) {
   X509_PUBKEY *public = NULL;
-  identity->key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+  identity->key = seed ? EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed->bytes, sizeof seed->bytes)
+                       : EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
   if (!identity->key || X509_PUBKEY_set(&public, identity->key) != 1) return failed("no key pair could be made");
   enum banyan_status status = hash_key(public, &identity->fingerprint);
   X509_PUBKEY_free(public);
   return status;
 }
 
-enum banyan_status by_process_identity_create(struct by_process_identity **out) {
+static enum banyan_status create(const struct by_key *seed, struct by_process_identity **out) {
   struct by_process_identity *identity = calloc(1, sizeof *identity);
   if (!identity) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an identity");
   pthread_mutex_init(&identity->lock, NULL);
   identity->holders = 1;
-  enum banyan_status status = make_key(identity);
+  enum banyan_status status = make_key(identity, seed);
   if (status != BANYAN_OK)
     by_process_identity_destroy(identity);
   else
     *out = identity;
+  return status;
+}
+
+enum banyan_status by_process_identity_create(struct by_process_identity **out) {
+  return create(NULL, out);
+}
+
+enum banyan_status by_process_identity_derive(const char *secret, struct by_process_identity **out) {
+  struct by_key seed;
+  BY_TRY(by_job_key_check(secret));
+  enum banyan_status status = by_key_derive(secret, &seed);
+  if (status == BANYAN_OK) status = create(&seed, out);
+  OPENSSL_cleanse(&seed, sizeof seed);
   return status;
 }
 

@@ -22,6 +22,12 @@ static inline bool by_fingerprint_equal(const struct by_fingerprint *a, const st
   return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* As 64 hexadecimal digits. `out` holds BY_FINGERPRINT_TEXT. */
+enum { BY_FINGERPRINT_TEXT = 2 * BY_FINGERPRINT_BYTES + 1 };
+void by_fingerprint_print(const struct by_fingerprint *fingerprint, char *out);
+/* False: it is something else. */
+bool by_fingerprint_parse(const char *text, struct by_fingerprint *out);
+
 struct ssl_ctx_st;
 struct x509_st;
 struct x509_store_ctx_st;
@@ -29,6 +35,9 @@ struct by_process_identity;
 
 /* Cost: 0.2 ms. The caller owns *out. */
 enum banyan_status by_process_identity_create(struct by_process_identity **out) BANYAN_CHECK;
+/* The same one wherever it is made from this secret, which has the form of a job's key (job_key.h) and no other use.
+ * The caller owns *out. */
+enum banyan_status by_process_identity_derive(const char *secret, struct by_process_identity **out) BANYAN_CHECK;
 /* Another owner of it, which is returned. NULL is allowed. */
 struct by_process_identity *by_process_identity_hold(struct by_process_identity *identity);
 /* The last owner destroys it. NULL is allowed. */

@@ -240,7 +240,7 @@ static int verify_process(X509_STORE_CTX *chain, void *unused) {
     note(tls, "%s", banyan_error_text());
   else if (tls->pinned && !by_fingerprint_equal(&tls->fingerprint, &tls->expected))
     note(tls, "another process answers there than the one that is expected: its key is not the one in the list of "
-              "members");
+              "members, or in BANYAN_ROOT");
   else
     right = true;
   X509_STORE_CTX_set_error(chain, right ? X509_V_OK : X509_V_ERR_CERT_REJECTED);

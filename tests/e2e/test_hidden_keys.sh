@@ -13,6 +13,7 @@ SSH
 cat >"$scratch/rank" <<'RANK'
 #!/bin/sh
 tr _ '\n' <"$BANYAN_KEY_FILE" | grep -E '^[0-9a-f]{64}$' >"$FOLDER/.key.$BANYAN_RANK" || exit 3
+[ -z "$BANYAN_IDENTITY_FILE" ] || tr _ '\n' <"$BANYAN_IDENTITY_FILE" | grep -E '^[0-9a-f]{64}$' >"$FOLDER/identity.$BANYAN_RANK" || exit 3
 mv "$FOLDER/.key.$BANYAN_RANK" "$FOLDER/key.$BANYAN_RANK"
 echo $$ >"$FOLDER/started.$BANYAN_RANK.$$"
 "$@" || exit
@@ -38,6 +39,9 @@ hidden() {
   local found
   cat "$FOLDER"/key.* | sort -u >"$scratch/digits"
   [ "$(wc -l <"$scratch/digits")" -eq 1 ] || fail "$1: the ranks have different keys"
+  # Only rank 0 has the secret of an identity.
+  [ "$(cd "$FOLDER" && echo identity.*)" = identity.0 ] || fail "$1: there is more or less than one identity"
+  cat "$FOLDER/identity.0" >>"$scratch/digits"
   # Without a match grep fails, and so it does where a process ends meanwhile.
   found=$(grep -slF -f "$scratch/digits" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || true)
   [ -z "$found" ] || fail "$1: the key is in $found"

@@ -8,10 +8,10 @@ alive() { left "$1"; }
 # --- environment of ranks
 wants 0 "$BANYAN" run -n 3 --plan ring --transport tcp --iface lo --port-range 21000-21999 -- \
   sh -c 'echo $BANYAN_SIZE $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $BANYAN_PLAN $BANYAN_TRANSPORT $BANYAN_IFACE $BANYAN_PORTS $BANYAN_ROOT'
-for r in 0 1 2; do shows "^\[$r\] 3 $r/3 ring tcp lo 21000-21999 127\.0\.0\.1:21[0-9]{3}(,\[::1\]:21[0-9]{3})?$" out; done
+for r in 0 1 2; do shows "^\[$r\] 3 $r/3 ring tcp lo 21000-21999 127\.0\.0\.1:21[0-9]{3}(,\[::1\]:21[0-9]{3})?#[0-9a-f]{64}$" out; done
 wants 0 "$BANYAN" run -n 2 -- sh -c 'echo $(cat $BANYAN_KEY_FILE) $BANYAN_ROOT $BANYAN_HOST'
 [ "$(cut -d' ' -f2- "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "ranks have different environments"
-shows "^\[1\] banyan_key_[0-9a-f]{64}_[0-9a-f]{8} 127\.0\.0\.1:[0-9]+ $(hostname)$" out
+shows "^\[1\] banyan_key_[0-9a-f]{64}_[0-9a-f]{8} 127\.0\.0\.1:[0-9]+#[0-9a-f]{64} $(hostname)$" out
 key=$(awk 'NR == 1 {print $2}' "$scratch/out")
 wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'cat $BANYAN_KEY_FILE'
 [ "$(cat "$scratch/out")" != "$key" ] || fail "two jobs have the same key"

@@ -28,7 +28,7 @@ shows "^\[3\] 3/4 localhost  0/1 $PWD \.1\.2\.x  y\.warn a$" out
 shows '^\[a\] Welcome to a\.$' err
 # On other hosts "localhost" would mean another machine: they get the machine's addresses, and finally its name.
 wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo $BANYAN_ROOT'
-shows "^\[1\] .+:([0-9]+),$(hostname):\1$" out
+shows "^\[1\] .+:([0-9]+),$(hostname):\1#[0-9a-f]{64}$" out
 ! has '[ ,]localhost:' out || fail "ranks are to meet at localhost"
 
 # The key is in no command line and in no environment, and all ranks have the same key.

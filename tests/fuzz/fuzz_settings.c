@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dialer.h"
 #include "engine.h"
 #include "interface.h"
 #include "planner_options.h"
@@ -68,6 +69,7 @@ static void use(const struct by_settings *s) {
   struct by_address address, again;
   struct by_interface all[2] = {{.name = "eth0", .index = 1, .bits = 8}, {.name = "lo", .index = 2, .bits = 8}};
   struct by_port_range range;
+  struct by_fingerprint fingerprint;
   size_t n = 2;
   int port = -1, bits;
   assert(by_address_parse("10.0.0.1:0", &all[0].address) == BANYAN_OK);
@@ -76,6 +78,10 @@ static void use(const struct by_settings *s) {
   if (s->root && by_address_parse(s->root, &address) == BANYAN_OK) {
     assert(by_address_parse(by_address_print(&address, text), &again) == BANYAN_OK);
     assert(!by_address_compare(&address, &again));
+  }
+  if (s->root && by_dialer_check(s->root, &port) == BANYAN_OK) {
+    assert(port >= 0 && port <= 65535);
+    assert(!strchr(s->root, '#') == !by_dialer_fingerprint(s->root, &fingerprint));
   }
   if (s->ports && by_port_range_parse(s->ports, &range) == BANYAN_OK)
     assert(range.low >= 0 && range.low <= range.high && range.high <= 65535);

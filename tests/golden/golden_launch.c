@@ -78,12 +78,13 @@ static void frame(const char *name, enum by_launch_frame_type type, uint32_t num
 }
 
 static void test_frames(void **state) {
-  static const char range_and_interface[] = "7000-7099\0eth0";
+  static const char range_and_interface[] = "7000-7099\0eth0",
+                    root[] = "10.0.0.1:7001#00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
   (void)state;
   golden_bytes("hello of a host", BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
   frame("PORT", BY_LAUNCH_PORT, 0, range_and_interface, sizeof range_and_interface);
   frame("SIGNAL", BY_LAUNCH_SIGNAL, 15, NULL, 0);
-  frame("PORT_IS", BY_LAUNCH_PORT_IS, 7001, "10.0.0.1", 8);
+  frame("PORT_IS", BY_LAUNCH_PORT_IS, 7001, root, sizeof root - 1);
   frame("STDOUT", BY_LAUNCH_STDOUT, 0x01020304, "a line\n", 7);
   frame("STDERR", BY_LAUNCH_STDERR, 3, "\0\xff", 2);
   frame("ENDED", BY_LAUNCH_ENDED, 3, "256", 3);

@@ -37,7 +37,7 @@ struct job {
   pid_t pids[JOB_RANKS];
   int exits[JOB_RANKS]; /* exit statuses as waitpid returns them; -1: still running */
   struct job_report *reports;
-  char root[64];
+  char root[160];
   int log;
 };
 

@@ -19,10 +19,14 @@
 
 #include "check.h"
 #include "control_messages.h"
+#include "descriptor.h"
 #include "handshake.h"
 #include "job.h"
+#include "job_key.h"
 #include "job_keys.h"
 #include "member.h"
+#include "process_identity.h"
+#include "refusal.h"
 #include "settings.h"
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
@@ -220,6 +224,68 @@ static void test_key_differs_and_an_address_is_dead(void **state) {
   job_end(&right, false);
   for (int i = 0; i < 4; i++) close(waiting[i]);
   close(silent);
+}
+
+/* ---- rank 0's fingerprint is known */
+
+/* Rank 0 has the secret of an identity, or, if there is none, one that nobody knows. */
+struct identity {
+  const char *joining;
+  int secret;
+};
+
+static void rank_knows_root(struct job *job, int rank) {
+  const struct identity *identity = job->argument;
+  struct job own = *job;
+  char path[32];
+  own.argument = identity->joining;
+  setenv("BANYAN_ENCRYPT", "always", 1);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), identity->secret);
+  if (rank == 0 && identity->secret >= 0) setenv("BANYAN_IDENTITY_FILE", path, 1);
+  rank_joins(&own, rank);
+  must_hold(by_refusals(BY_REFUSED_IDENTITY) == (rank == 1 && identity->secret < 0));
+}
+
+/* The job's root, and what its rank 0 proves who it is with; the caller closes the secret. */
+static void make_identity(struct job *job, struct identity *out) {
+  struct by_process_identity *identity;
+  char secret[BY_JOB_KEY_TEXT], fingerprint[BY_FINGERPRINT_TEXT];
+  assert_ok(by_job_key_create(secret));
+  assert_ok(by_process_identity_derive(secret, &identity));
+  by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
+  by_process_identity_destroy(identity);
+  assert_ok(by_job_key_share(secret, &out->secret));
+  snprintf(job->root, sizeof job->root, "127.0.0.1:%d#%s", job_free_port(), fingerprint);
+}
+
+static void test_root_is_known(void **state) {
+  (void)state;
+  struct identity identity = {.joining = "50"};
+  struct job job = {.n = 3, .run = rank_knows_root, .argument = &identity};
+  make_identity(&job, &identity);
+  job_start(&job);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+  by_close(identity.secret);
+}
+
+/* Another process that has the job's key answers at rank 0's address. */
+static void test_root_is_another_process(void **state) {
+  (void)state;
+  struct identity identity = {.joining = "50"};
+  struct job job = {.n = 2, .run = rank_knows_root, .argument = &identity};
+  make_identity(&job, &identity);
+  by_close(identity.secret);
+  identity.secret = -1;
+  job_start(&job);
+  check_report(&job, 1, BANYAN_ERR_AUTH, BANYAN_ERR_AUTH,
+               "another process answers there than the one that is expected");
+  assert_int_equal(waitpid(job.pids[0], NULL, WNOHANG), 0);
+  char *log = job_log(&job);
+  if (!strstr(log, "the fingerprint in BANYAN_ROOT is not that of this process")) job_fail(&job, "rank 0 says nothing");
+  free(log);
+  job_signal(&job, 0, SIGKILL);
+  job_end(&job, false);
 }
 
 static void rank_has_own_settings(struct job *job, int rank) {
@@ -679,6 +745,8 @@ int main(void) {
       cmocka_unit_test(test_root_is_nowhere),
       cmocka_unit_test(test_joins_twice),
       cmocka_unit_test(test_key_differs_and_an_address_is_dead),
+      cmocka_unit_test(test_root_is_known),
+      cmocka_unit_test(test_root_is_another_process),
       cmocka_unit_test(test_settings_differ),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),

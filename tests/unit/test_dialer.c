@@ -299,8 +299,23 @@ static void test_print_is_bounded(void **state) {
   end(&way);
 }
 
+#define FINGERPRINT "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef"
+
 static void test_malformed(void **state) {
-  static const char *const bad[] = {"", "alpha", "alpha:1,beta", "alpha:1,,beta:2", "fd00::1:70", "alpha:70000"};
+  static const char *const bad[] = {"",
+                                    "alpha",
+                                    "alpha:1,beta",
+                                    "alpha:1,,beta:2",
+                                    "fd00::1:70",
+                                    "alpha:70000",
+                                    "#" FINGERPRINT,
+                                    "alpha:1,#" FINGERPRINT "0",
+                                    "alpha:1#",
+                                    "alpha:1#abc",
+                                    "alpha:1#" FINGERPRINT ","
+                                    "beta:2"};
+  struct by_fingerprint fingerprint;
+  char text[BY_FINGERPRINT_TEXT];
   int port;
   (void)state;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -309,6 +324,11 @@ static void test_malformed(void **state) {
   }
   assert_ok(by_dialer_check("alpha:7,[fd00::1]:8", &port));
   assert_int_equal(port, 7);
+  assert_false(by_dialer_fingerprint("alpha:7,[fd00::1]:8", &fingerprint));
+  assert_ok(by_dialer_check("alpha:7,[fd00::1]:8#" FINGERPRINT, &port));
+  assert_true(by_dialer_fingerprint("alpha:7,[fd00::1]:8#" FINGERPRINT, &fingerprint));
+  by_fingerprint_print(&fingerprint, text);
+  assert_string_equal(text, FINGERPRINT);
 }
 
 int main(void) {

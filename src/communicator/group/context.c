@@ -13,7 +13,9 @@
 #include "context_events.h"
 #include "control_messages.h"
 #include "descriptor.h"
+#include "dialer.h"
 #include "formation.h"
+#include "job_key.h"
 #include "job_network.h"
 #include "key_ring.h"
 #include "ledger.h"
@@ -269,8 +271,9 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
   if (s->rank == 0 && !beside) by_settings_warn();
-  const char **kept[] = {&s->root,     &s->host,  &s->transport, &s->plan, &s->topology, &s->cache,     &s->timeline,
-                         &s->switches, &s->agent, &s->manager,   &s->keys, &s->job,      &s->switch_key};
+  const char **kept[] = {&s->root,  &s->host,     &s->transport,  &s->plan,         &s->topology,
+                         &s->cache, &s->timeline, &s->switches,   &s->agent,        &s->manager,
+                         &s->keys,  &s->job,      &s->switch_key, &s->identity_file};
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) *kept[i] = keep(context, *kept[i]);
   context->job.rank = (uint32_t)s->rank;
   context->job.size = context->job.places = (uint32_t)s->size;
@@ -318,6 +321,18 @@ static void forget_joining(const struct by_context *context) {
   by_descriptors_unlock();
 }
 
+/* Rank 0 of a job has the one by which others know it, if its launcher told them. */
+static enum banyan_status make_identity(struct by_job *job) {
+  const struct by_settings *s = &job->settings;
+  char secret[BY_JOB_KEY_MOST];
+  if (job->rank == 0 && s->identity) return by_process_identity_derive(s->identity, &job->identity);
+  if (job->rank != 0 || !s->identity_file) return by_process_identity_create(&job->identity);
+  enum banyan_status status = by_job_key_read(s->identity_file, secret);
+  if (status == BANYAN_OK) status = by_process_identity_derive(secret, &job->identity);
+  explicit_bzero(secret, sizeof secret);
+  return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "BANYAN_IDENTITY_FILE");
+}
+
 /* A member of groups that change has one for all of them, and so has what helps them. */
 static enum banyan_status take_identity(struct by_job *job) {
   if (job->role.formation)
@@ -325,8 +340,18 @@ static enum banyan_status take_identity(struct by_job *job) {
   else if (job->role.identity && by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
     job->identity = by_process_identity_hold(job->role.identity);
   else if (by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
-    return by_process_identity_create(&job->identity);
+    return make_identity(job);
   return BANYAN_OK;
+}
+
+/* It listens there all the same: processes of this host do not ask who it is. */
+static void warn_of_identity(const struct by_job *job) {
+  struct by_fingerprint fingerprint;
+  if (job->rank == 0 && job->size > 1 && job->identity && !job->role.formation && job->settings.root &&
+      by_dialer_fingerprint(job->settings.root, &fingerprint) &&
+      !by_fingerprint_equal(&fingerprint, by_process_identity_fingerprint(job->identity)))
+    by_warn("communicator", "the fingerprint in BANYAN_ROOT is not that of this process, which is rank 0: processes on "
+                            "other hosts will refuse it");
 }
 
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
@@ -334,6 +359,7 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   self->udp_port = (uint32_t)context->job.role.udp_port;
   BY_TRY(by_member_describe(&context->job.settings, &context->job.arena, self));
   BY_TRY(take_identity(&context->job));
+  warn_of_identity(&context->job);
   if (context->job.identity) self->fingerprint = *by_process_identity_fingerprint(context->job.identity);
   if (!context->job.role.formation) return BANYAN_OK;
   self->handle = keep(context, context->job.role.formation->handle);

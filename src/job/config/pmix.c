@@ -16,9 +16,10 @@
 #include "interface.h"
 #include "job_key.h"
 #include "log.h"
+#include "process_identity.h"
 #include "socket.h"
 
-enum { PLACES = 256 /* bytes; as many as sscanf below takes */ };
+enum { PLACES = 256 /* bytes */ };
 
 struct library {
   void *handle;
@@ -44,16 +45,29 @@ static bool load(struct library *l) {
   return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
 }
 
-/* Rank 0's meeting point: all its usable addresses, and a port that is free now. */
+/* Of rank 0's identity; "" elsewhere. */
+static char secret[BY_JOB_KEY_TEXT];
+
+static enum banyan_status make_identity(char *fingerprint) {
+  struct by_process_identity *identity;
+  BY_TRY(by_job_key_create(secret));
+  BY_TRY(by_process_identity_derive(secret, &identity));
+  by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
+  by_process_identity_destroy(identity);
+  return BANYAN_OK;
+}
+
+/* Rank 0's meeting point: all its usable addresses, and a port that is free now; and its fingerprint. */
 static enum banyan_status choose(const struct by_settings *s, char *out, size_t room) {
   struct by_address bound = {0};
   int fd = -1;
-  char key[BY_JOB_KEY_TEXT], places[PLACES];
+  char key[BY_JOB_KEY_TEXT], places[PLACES], fingerprint[BY_FINGERPRINT_TEXT];
   BY_TRY(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &bound));
   by_close(fd);
   BY_TRY(by_interface_offer(s->iface, by_address_port(&bound), places, sizeof places));
   BY_TRY(by_job_key_create(key));
-  snprintf(out, room, "%s %s", places, key);
+  BY_TRY(make_identity(fingerprint));
+  snprintf(out, room, "%s#%s %s", places, fingerprint, key);
   return BANYAN_OK;
 }
 
@@ -105,7 +119,8 @@ static enum banyan_status meet_all(const struct library *l, double seconds) {
 }
 
 static enum banyan_status get(const struct library *l, const pmix_proc_t *root, double seconds, struct by_settings *s) {
-  char meet[PLACES], key[BY_JOB_KEY_TEXT];
+  char meet[sizeof s->root_text], key[BY_JOB_KEY_TEXT];
+  _Static_assert(sizeof meet == 384 && sizeof key == 85, "sscanf below takes as much");
   pmix_value_t *got = NULL;
   pmix_info_t info;
   memset(&info, 0, sizeof info);
@@ -114,7 +129,7 @@ static enum banyan_status get(const struct library *l, const pmix_proc_t *root, 
   info.value.data.integer = (int)seconds + 1;
   if (l->get(root, "banyan.meet", &info, 1, &got) != PMIX_SUCCESS || !got || got->type != PMIX_STRING)
     return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
-  bool whole = sscanf(got->data.string, "%255s %84s", meet, key) == 2;
+  bool whole = sscanf(got->data.string, "%383s %84s", meet, key) == 2;
   free(got->data.string);
   free(got);
   if (!whole) return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
@@ -172,6 +187,7 @@ enum banyan_status by_pmix_read(struct by_settings *s) {
   enum banyan_status status = meet(s);
   pthread_mutex_unlock(&once);
   if (status != BANYAN_OK || !has_met) return status;
+  if (!s->root && secret[0]) s->identity = secret;
   if (!s->root) s->root = met.root;
   if (s->key) return BANYAN_OK;
   memcpy(s->key_text, met.key_text, sizeof s->key_text);

@@ -34,7 +34,10 @@ static const struct setting table[] = {
     {"BANYAN_RANK", NUMBER, AT(rank), NULL, "this process's rank, 0 to BANYAN_SIZE - 1"},
     {"BANYAN_SIZE", NUMBER, AT(size), NULL, "number of ranks of the job"},
     {"BANYAN_ROOT", TEXT, AT(root), NULL,
-     "host:port where rank 0 listens; of several, \"10.0.0.1:29500,alpha:29500\", all are tried"},
+     "host:port where rank 0 listens; of several, \"10.0.0.1:29500,alpha:29500\", all are tried; "
+     "\"#\" and rank 0's fingerprint may follow"},
+    {"BANYAN_IDENTITY_FILE", TEXT, AT(identity_file), NULL,
+     "file with the secret of rank 0's fingerprint, which `banyan run` sets for rank 0 alone"},
     {"BANYAN_KEY_FILE", TEXT, AT(key_file), NULL,
      "file with the job's key, of `banyan keys job`; a rank with another key is rejected"},
     {"BANYAN_KEY", TEXT, AT(key), NULL,

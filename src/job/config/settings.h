@@ -21,6 +21,8 @@ struct by_settings {
   const char *root;                   /* NULL: unknown */
   const char *key;                    /* NULL: none, or in the file */
   const char *key_file;               /* NULL: none */
+  const char *identity_file;          /* rank 0's secret, see by_process_identity_derive; NULL: none */
+  const char *identity;               /* the secret itself, from PMIx; NULL: none */
   const char *encrypt;                /* see by_encryption_of */
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */
@@ -47,7 +49,7 @@ struct by_settings {
   double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */
   long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
-  char root_text[300], key_text[288]; /* where a launcher's values had to be put together */
+  char root_text[384], key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */

@@ -414,7 +414,7 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
     by_text_add(out, " (host %s, process %u)", member->host, member->pid);
   }
   if (missing > shown) by_text_add(out, " and %u more", missing - shown);
-  by_text_add(out, "; they must reach %s", job->settings.root);
+  by_text_add(out, "; they must reach %.*s", (int)strcspn(job->settings.root, "#"), job->settings.root);
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "descriptor.h"
+#include "dialer.h"
 #include "formation.h"
 #include "key_ring.h"
 #include "log.h"
@@ -157,10 +158,14 @@ static void silence_over(void *argument) {
   }
 }
 
-/* Rank 0 of a membership is known by its handle. Of a job it is whoever holds the job's key at that address. */
-static const struct by_fingerprint *expected_root(const struct by_job *job, enum by_role role) {
+/* Rank 0 of a membership is known by its handle, and of a job by BANYAN_ROOT if that has its fingerprint. Otherwise it
+ * is whoever holds the job's key at that address. */
+static const struct by_fingerprint *expected_root(const struct by_job *job, enum by_role role,
+                                                  struct by_fingerprint *room) {
   const struct by_formation *formation = job->role.formation;
-  return role == BY_ROLE_CLIENT && formation ? &formation->membership->members[0].fingerprint : NULL;
+  if (role != BY_ROLE_CLIENT) return NULL;
+  if (formation) return &formation->membership->members[0].fingerprint;
+  return by_dialer_fingerprint(job->settings.root, room) ? room : NULL;
 }
 
 struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
@@ -172,12 +177,13 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
   }
   *peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
   struct by_job_keys keys;
+  struct by_fingerprint root;
   by_key_ring_get(peers->job->keys, &keys);
   struct by_handshake_options handshake = {.role = role,
                                            .purpose = PURPOSE_CONTROL | (role == BY_ROLE_CLIENT ? keys.purpose : 0),
                                            .encryption = by_encryption_of(peers->job->settings.encrypt),
                                            .identity = peers->job->identity,
-                                           .expected = expected_root(peers->job, role),
+                                           .expected = expected_root(peers->job, role, &root),
                                            .hello = peers->hello,
                                            .hello_length = peers->hello_length};
   struct by_stream_options options = {.loop = peers->job->loop,

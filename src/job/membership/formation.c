@@ -35,11 +35,15 @@ void by_formation_print_places(const struct by_member *member, const struct by_m
   }
 }
 
-static enum banyan_status print_root(const struct by_member *root, const struct by_member *self, struct by_arena *arena,
-                                     const char **out) {
+static enum banyan_status print_root(const struct by_handle *handle, const struct by_member *self,
+                                     struct by_arena *arena, const char **out) {
+  const struct by_member *root = &handle->member;
+  char fingerprint[BY_FINGERPRINT_TEXT];
   struct by_text text;
   by_text_init(&text);
   by_formation_print_places(root, self, &text);
+  by_fingerprint_print(&handle->fingerprint, fingerprint);
+  if (text.length) by_text_add(&text, "#%s", fingerprint);
   *out = text.failed ? NULL : by_arena_string(arena, by_text_get(&text));
   size_t length = text.length;
   by_text_fini(&text);
@@ -58,7 +62,7 @@ enum banyan_status by_formation_init(struct by_membership *membership, const str
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this process is not among the %u that form the membership: only those call this", membership->n);
   BY_TRY(hash("name", membership->name, strlen(membership->name), &out->name));
-  return print_root(&handles[0].member, &self->member, arena, &out->root);
+  return print_root(&handles[0], &self->member, arena, &out->root);
 }
 
 void by_formation_fini(struct by_formation *formation) {

@@ -250,29 +250,36 @@ static void add_name(struct by_text *places, const char *name, unsigned port) {
   by_text_add(places, strchr(name, ':') ? "%s[%s]:%u" : "%s%s:%u", places->length ? "," : "", name, port);
 }
 
-/* Rank 0's host has found a port, and the addresses at which others may reach it: now all hosts can start.
- * What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
+/* What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
  * which may mean another one elsewhere. */
-static void take_port(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
+static void add_places(struct launcher *l, const struct by_launch_link *link, const struct by_launch_frame *frame) {
   char own[BY_HOST_TEXT] = "";
   unsigned port = (unsigned)frame->number;
   struct by_address address;
   bool is_address = by_address_parse_host(link->host->name, 0, &address) == BANYAN_OK;
   bool means_itself = is_address ? by_address_is_loopback(&address) : link->host->local;
-  if (l->root.length) return;
   if (!l->job->interface && by_hosts_all_local(l->job->hosts)) {
     by_text_add(&l->root, "127.0.0.1:%u", port);
     return;
   }
   if (!l->job->interface && !means_itself) add_name(&l->root, link->host->name, port);
   size_t given = l->root.length;
-  for (const char *at = frame->payload; *at; at += *at == ',') {
-    size_t length = strcspn(at, ",");
+  for (const char *at = frame->payload; *at && *at != '#'; at += *at == ',') {
+    size_t length = strcspn(at, ",#");
     if (length != given || memcmp(at, by_text_get(&l->root), length) != 0)
       by_text_add(&l->root, "%s%.*s", l->root.length ? "," : "", (int)length, at);
     at += length;
   }
   if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);
+}
+
+/* Rank 0's host has found a port, and the addresses at which others may reach it, and has made rank 0's identity: now
+ * all hosts can start. Where processes come and go, members know each other by their handles. */
+static void take_port(struct launcher *l, const struct by_launch_link *link, const struct by_launch_frame *frame) {
+  const char *identity = strchr(frame->payload, '#');
+  if (l->root.length) return;
+  add_places(l, link, frame);
+  if (identity && !l->elastic) by_text_add(&l->root, "%s", identity);
 }
 
 static void take_frame(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {

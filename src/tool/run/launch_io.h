@@ -38,7 +38,7 @@ enum by_launch_frame_type {
   BY_LAUNCH_START,    /* payload: struct by_host_job */
   BY_LAUNCH_SIGNAL,   /* number: for every rank */
   /* from a host */
-  BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,..." */
+  BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,...#rank 0's fingerprint" */
   BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
   BY_LAUNCH_STDERR,
   BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal */

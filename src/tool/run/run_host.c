@@ -26,6 +26,7 @@
 #include "log.h"
 #include "preemption.h"
 #include "process.h"
+#include "process_identity.h"
 #include "socket.h"
 #include "text.h"
 
@@ -45,8 +46,9 @@ struct elastic_place {
 };
 
 static const char key_name[] = "BANYAN_KEY=";
-static int *key_fds, n_keys; /* each has a key: that of the job for all ranks, or one for each helper */
-static struct rlimit files;  /* the limit as it was found, which ranks get back */
+static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
+static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
+static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
 static void set_number(const char *name, int number) {
   char text[16];
@@ -62,6 +64,9 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   for (char **e = job->environment; *e; e++)
     if (strncmp(*e, key_name, strlen(key_name)) != 0) putenv(*e);
   if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
+  unsetenv("BANYAN_IDENTITY_FILE");
+  if (root_identity >= 0 && job->first + index == 0)
+    putenv(by_cli_print("BANYAN_IDENTITY_FILE=/proc/%d/fd/%d", (int)getppid(), root_identity));
   set_number("BANYAN_RANK", job->first + index);
   set_number("BANYAN_SIZE", job->size);
   set_number("BANYAN_LOCAL_RANK", elastic->local + index);
@@ -232,16 +237,35 @@ static enum banyan_status find_port(struct host *host, const char *text, int *po
   return BANYAN_OK;
 }
 
+/* Rank 0's identity is made here, so that all ranks know its fingerprint from the start. */
+static enum banyan_status make_identity(struct by_fingerprint *out) {
+  struct by_process_identity *identity;
+  char secret[BY_JOB_KEY_TEXT];
+  BY_TRY(by_job_key_create(secret));
+  enum banyan_status status = by_process_identity_derive(secret, &identity);
+  if (status == BANYAN_OK) {
+    *out = *by_process_identity_fingerprint(identity);
+    by_process_identity_destroy(identity);
+    status = by_job_key_share(secret, &root_identity);
+  }
+  explicit_bzero(secret, sizeof secret);
+  return status;
+}
+
 static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
   if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "the port was requested twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
-  char places[MOST_PLACES] = "";
+  char places[MOST_PLACES] = "", digits[BY_FINGERPRINT_TEXT], root[MOST_PLACES + BY_FINGERPRINT_TEXT];
+  struct by_fingerprint fingerprint;
   int port = 0;
   if (interface >= frame->payload + frame->length) interface = "";
   BY_TRY(find_port(host, range, &port));
   enum banyan_status status = by_interface_offer(interface, port, places, sizeof places);
   if (status != BANYAN_OK && *interface) return status; /* else there is still the host's name */
-  by_pipe_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, places, strlen(places));
+  BY_TRY(make_identity(&fingerprint));
+  by_fingerprint_print(&fingerprint, digits);
+  int length = snprintf(root, sizeof root, "%s#%s", places, digits);
+  by_pipe_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, root, (size_t)length);
   return BANYAN_OK;
 }
 

@@ -32,7 +32,7 @@ def set_environment() -> None:
     env = os.environ
     if "BANYAN_RANK" not in env or "BANYAN_SIZE" not in env or "BANYAN_ROOT" not in env:
         return
-    host, _, port = env["BANYAN_ROOT"].split(",")[0].rpartition(":")
+    host, _, port = env["BANYAN_ROOT"].partition("#")[0].split(",")[0].rpartition(":")
     env.setdefault("RANK", env["BANYAN_RANK"])
     env.setdefault("WORLD_SIZE", env["BANYAN_SIZE"])
     env.setdefault("MASTER_ADDR", host.strip("[]"))
