@@ -31,6 +31,7 @@ struct banyan_member {
   struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
   char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
   struct by_context *current;         /* held; NULL: no membership yet */
+  bool given;                         /* a communicator: a membership may be formed and its first calls fail */
   const char **handles;               /* of its members, by rank; the context's */
   struct by_carried carried;          /* from one to the next */
   struct by_interrupted interrupted;  /* calls of the memberships before */

@@ -197,8 +197,8 @@ static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t e
 
 enum banyan_status banyan_member_start(struct banyan_member *member, double timeout, struct banyan_comm **out) {
   BY_TRY(by_member_check_call(member, out, timeout));
-  if (member->current)
-    return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
+  if (member->given) return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
+  if (member->current) return banyan_member_recover(member, timeout, out); /* an earlier start failed after forming */
   uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);
   const char *launcher = by_directory_place(), *members = getenv("BANYAN_MEMBERS");
   if (!launcher && members && !strcmp(members, "agent")) return start_by_agent(member, end, out);

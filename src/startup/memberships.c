@@ -221,7 +221,11 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   if (status == BANYAN_OK && member->directory)
     by_directory_report_member(member->directory, formation->membership->name, formation->rank,
                                formation->membership->n);
-  if (status == BANYAN_OK) return by_join_plan(out, &member->carried);
+  if (status == BANYAN_OK) {
+    status = by_join_plan(out, &member->carried);
+    member->given = member->given || status == BANYAN_OK;
+    return status;
+  }
   banyan_comm_destroy(*out);
   *out = NULL;
   return status;
