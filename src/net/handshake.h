@@ -67,8 +67,8 @@ struct by_job_keys {
  * another process. */
 enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
                                       struct by_job_keys *out) BANYAN_CHECK;
-/* The same for a helper that has issued itself a ticket with this head, which stays. */
-enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_subject *subject, const uint8_t *head,
+/* The same for a helper that has issued itself a ticket with the head `before`, which stays. */
+enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_subject *subject, const uint8_t *before,
                                      struct by_job_keys *out) BANYAN_CHECK;
 
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
