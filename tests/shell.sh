@@ -86,3 +86,12 @@ left() { comes are_left "$1" || fail "$(sleepers) processes are there, not $1: $
 # has PATTERN FILE: some line of $scratch/FILE matches; shows: or the test fails.
 has() { grep -qE -- "$1" "$scratch/$2" 2>/dev/null; }
 shows() { has "$@" || fail "$2 does not show: $1"; }
+
+# The process of a rank of this test's elastic job, whose ranks touch files in $scratch/steps.
+process_of() { # RANK
+  local file
+  for file in $(grep -lzxE "BANYAN_LAUNCHER=.*:$1:[0-9]+" /proc/[0-9]*/environ 2>/dev/null || true); do
+    ! grep -qzxF "BANYAN_TEST_TOUCH=$scratch/steps" "$file" 2>/dev/null || { basename "$(dirname "$file")"; return; }
+  done
+  fail "there is no rank $1"
+}

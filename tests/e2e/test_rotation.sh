@@ -72,13 +72,6 @@ rm -f "$scratch"/steps/*
 start job env BANYAN_TEST_TOUCH="$scratch/steps" BANYAN_LOG=net:info "$BANYAN" run -x BANYAN_TEST_TOUCH -x BANYAN_LOG \
   -x BANYAN_KEY_FILE="$scratch/key" -n 3 --restarts 5 -- "$sum" 30
 job=$last
-process_of() { # RANK
-  local file
-  for file in $(grep -lzxE "BANYAN_LAUNCHER=.*:$1:[0-9]+" /proc/[0-9]*/environ 2>/dev/null || true); do
-    ! grep -qzxF "BANYAN_TEST_TOUCH=$scratch/steps" "$file" 2>/dev/null || { basename "$(dirname "$file")"; return; }
-  done
-  fail "there is no rank $1"
-}
 comes test -e "$scratch/steps/20" || fail "the job does not begin: $(tail -n 3 "$scratch/job.log")"
 passed_on() { [ "$(grep -c "the ranks get the new key of $scratch/key" "$scratch/job.log")" -eq "$1" ]; }
 came_back() { [ "$(grep -cE "^\[$1\] rank 2 of 3$" "$scratch/job.log")" -ge "$2" ]; }

@@ -37,14 +37,6 @@ ends() { # ends STATUS: the job ends with this status.
 }
 reaches() { comes test -e "$scratch/steps/$1" || fail "no process reaches step $1"; }
 counts() { [ "$(grep -cE -- "$2" "$scratch/$3")" -eq "$1" ] || fail "$3 does not show $1 times: $2"; }
-# The process of a rank of this test.
-process_of() { # RANK
-  local file
-  for file in $(grep -lzxE "BANYAN_LAUNCHER=.*:$1:[0-9]+" /proc/[0-9]*/environ 2>/dev/null || true); do
-    ! grep -qzxF "BANYAN_TEST_TOUCH=$scratch/steps" "$file" 2>/dev/null || { basename "$(dirname "$file")"; return; }
-  done
-  fail "there is no rank $1"
-}
 
 # --- mistakes
 wants 2 "$BANYAN" run -n 2 --min 3 -- true

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "job_keys.h"
+#include "key_files.h"
 #include "net_operations.h"
 #include "serve.h"
 #include "ticket.h"
@@ -228,14 +229,9 @@ static void test_missing(void **state) {
 static char folder[] = "/tmp/banyan-helpers-XXXXXX";
 
 static void write_file(const char *name, const char *text) {
-  char path[64], made[72];
+  char path[64];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  snprintf(made, sizeof made, "%s.new", path);
-  int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-  close(fd);
-  assert_int_equal(rename(made, path), 0);
+  write_key_file(path, text);
 }
 
 /* What an agent passes to the helper that it starts, and nobody replaces. */

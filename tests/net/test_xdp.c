@@ -62,17 +62,9 @@ static uint32_t milliseconds(void) {
 }
 
 static uint32_t run(const struct world *world, struct frame *frame, uint32_t from) {
-  struct xdp_md context = {.data_end = frame->length, .ingress_ifindex = world->interfaces[from]};
-  struct bpf_test_run_opts options = {.sz = sizeof options,
-                                      .data_in = frame->bytes,
-                                      .data_size_in = frame->length,
-                                      .data_out = frame->bytes,
-                                      .data_size_out = sizeof frame->bytes,
-                                      .ctx_in = &context,
-                                      .ctx_size_in = sizeof context};
-  assert_int_equal(bpf_prog_test_run_opts(world->program, &options), 0);
-  assert_int_equal(options.data_size_out, frame->length);
-  return options.retval;
+  uint32_t length, action = run_program(world->program, world->interfaces[from], frame, &length);
+  assert_int_equal(length, frame->length);
+  return action;
 }
 
 static void check_forwarded(const struct frame *frame, uint32_t port) {

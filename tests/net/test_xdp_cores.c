@@ -40,19 +40,6 @@ static void make_term(struct frame *frame, uint32_t epoch, uint32_t round, uint8
   wrap(frame, false, &packet, by_fragment_bytes(&packet.head), by_fragment_bytes(&packet.head));
 }
 
-/* XDP_ABORTED: the kernel refused to run it. */
-static uint32_t run(int program, unsigned interface, struct frame *frame) {
-  struct xdp_md context = {.data_end = frame->length, .ingress_ifindex = interface};
-  struct bpf_test_run_opts options = {.sz = sizeof options,
-                                      .data_in = frame->bytes,
-                                      .data_size_in = frame->length,
-                                      .data_out = frame->bytes,
-                                      .data_size_out = sizeof frame->bytes,
-                                      .ctx_in = &context,
-                                      .ctx_size_in = sizeof context};
-  return bpf_prog_test_run_opts(program, &options) == 0 ? options.retval : XDP_ABORTED;
-}
-
 static void *send_terms(void *context) {
   struct core *core = context;
   struct frame frame;
@@ -61,7 +48,7 @@ static void *send_terms(void *context) {
     atomic_store(core->own, round);
     for (unsigned turn = 0; atomic_load(core->other) < round; turn++)
       if (turn % 1000 == 999) (void)sched_yield();
-    uint32_t action = run(core->program, core->interface, &frame);
+    uint32_t length, action = run_program(core->program, core->interface, &frame, &length);
     core->failed += action == XDP_ABORTED;
     core->wrong += action != XDP_DROP;
   }
@@ -101,7 +88,8 @@ static uint32_t check_sums(int program, unsigned interface, uint32_t epoch) {
   uint32_t incomplete = 0;
   for (uint32_t round = 0; round < ROUNDS; round++) {
     make_term(&frame, epoch, round, WORKERS - 1);
-    if (run(program, interface, &frame) != XDP_REDIRECT) {
+    uint32_t length;
+    if (run_program(program, interface, &frame, &length) != XDP_REDIRECT) {
       incomplete++;
       continue;
     }

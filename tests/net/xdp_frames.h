@@ -3,6 +3,8 @@
 #define BY_TESTS_XDP_FRAMES_H
 
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <net/if.h>
 #include <netinet/ip.h>
@@ -54,6 +56,22 @@ static inline bool make_pair(uint32_t number) {
            "ip link set q%u up",
            number, number, number, number, number);
   return system(command) == 0; /* NOLINT: the tests' own command */
+}
+
+/* Has the kernel run a program of XDP on a frame that comes from an interface, and puts what that makes of it in its
+ * place. Returns the action; *length: of what came out, 0 if the kernel refused to run it. */
+static inline uint32_t run_program(int program, unsigned interface, struct frame *frame, uint32_t *length) {
+  struct xdp_md context = {.data_end = frame->length, .ingress_ifindex = interface};
+  struct bpf_test_run_opts options = {.sz = sizeof options,
+                                      .data_in = frame->bytes,
+                                      .data_size_in = frame->length,
+                                      .data_out = frame->bytes,
+                                      .data_size_out = sizeof frame->bytes,
+                                      .ctx_in = &context,
+                                      .ctx_size_in = sizeof context};
+  bool done = bpf_prog_test_run_opts(program, &options) == 0;
+  *length = done ? options.data_size_out : 0;
+  return done ? options.retval : XDP_ABORTED;
 }
 
 #endif

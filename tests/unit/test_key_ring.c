@@ -10,20 +10,10 @@
 
 #include "check.h"
 #include "job_keys.h"
+#include "key_files.h"
 #include "key_ring.h"
 
 static char path[] = "/tmp/banyan-key-ring-XXXXXX";
-
-/* As `banyan keys rotate` does. */
-static void replace(const char *text) {
-  char made[sizeof path + 4];
-  snprintf(made, sizeof made, "%s.new", path);
-  int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-  close(fd);
-  assert_int_equal(rename(made, path), 0);
-}
 
 static void derive(const char *text, struct by_job_keys *out) {
   assert_ok(by_job_keys_derive(text, NULL, out));
@@ -36,12 +26,12 @@ static void test_replaced_file(void **state) {
   char next[BY_JOB_KEY_MOST], last[BY_JOB_KEY_MOST], helper[BY_TICKET_KEY_TEXT], expected[BY_TICKET_KEY_TEXT];
   int64_t now = time(NULL);
   derive(JOB_KEY, &first);
-  replace(JOB_KEY "\n");
+  write_key_file(path, JOB_KEY "\n");
   assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
   by_key_ring_get(ring, &keys);
   assert_memory_equal(&keys, &first, sizeof keys);
   assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
-  replace(next);
+  write_key_file(path, next);
   by_key_ring_get(ring, &keys);
   assert_memory_not_equal(&keys.own, &first.own, sizeof keys.own);
   assert_memory_equal(&keys.old_own, &first.own, sizeof keys.own);
@@ -53,7 +43,7 @@ static void test_replaced_file(void **state) {
   assert_string_equal(helper, expected);
   /* One whose time was over when it was replaced. */
   assert_ok(by_job_key_rotate(next, now + 3600, now - 1, last));
-  replace(last);
+  write_key_file(path, last);
   by_key_ring_get(ring, &keys);
   struct by_handshake_options options = {.role = BY_ROLE_SERVER};
   by_job_keys_use(&keys, true, &options);
@@ -75,7 +65,7 @@ static void test_replaced_before(void **state) {
   int64_t now = time(NULL);
   derive(JOB_KEY, &first);
   assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
-  replace(next);
+  write_key_file(path, next);
   assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
   by_key_ring_get(ring, &keys);
   assert_memory_not_equal(&keys.own, &first.own, sizeof keys.own);
@@ -84,7 +74,7 @@ static void test_replaced_before(void **state) {
   /* A ticket that came in another way is newer than that of the file. */
   assert_ok(by_ticket_issue(&first.tickets, &subject, BY_TICKET_NEVER, older));
   assert_ok(by_ticket_issue(&first.tickets, &subject, BY_TICKET_NEVER, newer));
-  replace(older);
+  write_key_file(path, older);
   struct by_ticket ticket;
   assert_ok(by_ticket_parse(newer, &ticket));
   assert_ok(by_key_ring_create(newer, path, &subject, &ring));
@@ -104,11 +94,11 @@ static void test_helpers(void **state) {
   struct by_key secret;
   char next[BY_JOB_KEY_MOST], ticket[BY_TICKET_TEXT];
   int64_t now = time(NULL);
-  replace(JOB_KEY);
+  write_key_file(path, JOB_KEY);
   assert_ok(by_key_ring_create(JOB_KEY, path, &subject, &ring));
   by_key_ring_get(ring, &before);
   assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
-  replace(next);
+  write_key_file(path, next);
   by_key_ring_get(ring, &after);
   assert_memory_equal(before.ticket, after.ticket, sizeof before.ticket);
   assert_memory_equal(&after.old_own, &before.own, sizeof before.own);
@@ -117,11 +107,11 @@ static void test_helpers(void **state) {
   assert_memory_equal(&secret, &after.own, sizeof secret);
   assert_ok(by_ticket_issue(&rank.tickets, &subject, BY_TICKET_NEVER, ticket));
   by_key_ring_destroy(ring);
-  replace(ticket);
+  write_key_file(path, ticket);
   assert_ok(by_key_ring_create(ticket, path, &subject, &ring));
   by_key_ring_get(ring, &before);
   assert_ok(by_ticket_issue(&rank.tickets, &subject, BY_TICKET_NEVER, ticket));
-  replace(ticket);
+  write_key_file(path, ticket);
   by_key_ring_get(ring, &after);
   assert_memory_not_equal(before.ticket, after.ticket, sizeof before.ticket);
   assert_ok(by_ticket_prove(&rank.tickets, after.ticket, &secret));
@@ -136,11 +126,11 @@ static void test_other_files(void **state) {
   struct by_key_ring *ring;
   struct by_job_keys keys, first;
   derive(JOB_KEY, &first);
-  replace(JOB_KEY);
+  write_key_file(path, JOB_KEY);
   assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
   static const char *const others[] = {"", "garbage", OTHER_JOB_KEY, "banyan_key_5a"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    replace(others[i]);
+    write_key_file(path, others[i]);
     by_key_ring_get(ring, &keys);
     assert_memory_equal(&keys, &first, sizeof keys);
   }
