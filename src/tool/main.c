@@ -94,6 +94,12 @@ static int print_commands(FILE *out) {
 }
 
 static int unknown_command(const char *name) {
+  if (*name == '-') {
+    fprintf(stderr,
+            "banyan: %s is no command: options follow the command, as in `banyan run --help`\nSee `banyan help`.\n",
+            name);
+    return 2;
+  }
   const char *names[COMMANDS];
   size_t n = 0;
   for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)

@@ -61,6 +61,32 @@ shows 'no command for the ranks' err
 wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many' err
 
+# Every command has the common options. Only errors of a quiet one are left, and a verbose one passes its level on.
+for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
+  wants 0 "$BANYAN" "$name" --help
+  for option in '-q, --quiet' '-v, --verbose' '--version'; do shows "^ +$option " out; done
+  wants 0 "$BANYAN" "$name" --version
+  shows '^banyan [0-9]+\.[0-9]+\.[0-9]+$' out
+  wants 2 "$BANYAN" "$name" --verbos
+  shows 'did you mean --verbose\?' err
+done
+wants 2 "$BANYAN" doctor -qv
+shows '^banyan doctor: --quiet and --verbose exclude each other: give one$' err
+wants 2 "$BANYAN" -v run -n 1 true
+shows 'options follow the command' err
+wants 0 "$BANYAN" run -n 1 -o raw -v -- printenv BANYAN_LOG
+shows '^info$' out
+wants 0 env BANYAN_LOG=plan:debug "$BANYAN" run -qn1 -o raw -- printenv BANYAN_LOG
+shows '^plan:debug,error$' out
+wants 0 "$BANYAN" run -vvn 2 -- "$BANYAN_BUILD/examples/hello"
+shows '\[rank 1\] net: ' err
+wants 0 env BANYAN_RANKS=2 "$BANYAN" run -n 1 -- "$BANYAN_BUILD/examples/hello"
+shows 'BANYAN_RANKS is no variable' err
+wants 0 env BANYAN_RANKS=2 "$BANYAN" run --quiet -n 1 -- "$BANYAN_BUILD/examples/hello"
+[ ! -s "$scratch/err" ] || fail "a quiet command is not: $(cat "$scratch/err")"
+wants 3 "$BANYAN" run -qn 2 -- sh -c 'exit 3'
+shows 'rank [01] .*: exit code 3$' err
+
 # Values may be attached, options after the command belong to the command, and -- ends Banyan's options.
 wants 0 "$BANYAN" run -n2 --output=raw echo --pin -n
 [ "$(sort -u "$scratch/out")" = "--pin -n" ] || fail "the command's own options were taken"

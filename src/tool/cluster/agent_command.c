@@ -241,8 +241,8 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   struct agent_options *asked = context;
   asked->daemon.loop = loop;
   BY_TRY(by_agent_daemon_create(&asked->daemon, &asked->running));
-  fprintf(stderr, "%s: ready: host %s, ranks connect at %s, manager %s\n", command.name, asked->host,
-          asked->daemon.socket.path, asked->daemon.agent.manager ? asked->daemon.agent.manager : "none");
+  by_command_note("%s: ready: host %s, ranks connect at %s, manager %s", command.name, asked->host,
+                  asked->daemon.socket.path, asked->daemon.agent.manager ? asked->daemon.agent.manager : "none");
   return BANYAN_OK;
 }
 

@@ -210,16 +210,13 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
 
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
-  char text[BY_ADDRESS_TEXT];
+  char text[BY_ADDRESS_TEXT], size[64] = "agents report the topology";
   s->loop = loop;
   BY_TRY(serve(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
-  fprintf(stderr, "%s: ready at %s, ", command.name, by_address_print(&at, text));
-  if (s->topology)
-    fprintf(stderr, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
-  else
-    fprintf(stderr, "agents report the topology");
-  fprintf(stderr, "%s%s\n", s->page ? "; page at " : "", s->page ? by_web_page_get_url(s->page) : "");
+  if (s->topology) snprintf(size, sizeof size, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
+  by_command_note("%s: ready at %s, %s%s%s", command.name, by_address_print(&at, text), size,
+                  s->page ? "; page at " : "", s->page ? by_web_page_get_url(s->page) : "");
   return BANYAN_OK;
 }
 

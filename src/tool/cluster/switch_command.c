@@ -243,6 +243,16 @@ static enum banyan_status listen_everywhere(struct session *s) {
   return has_path ? BANYAN_OK : listen_at(s, &usual);
 }
 
+static void note_ready(const struct session *s) {
+  struct by_text text = {0};
+  by_text_add(&text, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
+  for (uint32_t i = 0; i < s->n; i++) by_text_add(&text, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
+  by_text_add(&text, "; asked at %s", by_text_get(&s->places));
+  if (s->agent) by_text_add(&text, "; \"%s\" for the manager at %s", s->host, s->asked.manager);
+  by_command_note("%s", by_text_get(&text));
+  by_text_fini(&text);
+}
+
 /* Takes packets last: one that cannot be asked would be in the way. */
 static enum banyan_status start(void *context, struct by_loop *loop) {
   struct session *s = context;
@@ -263,11 +273,7 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
   BY_TRY(s->plane.ops->start(s->plane.self, s->n));
   BY_TRY(report_to_manager(s, loop));
-  fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
-  for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
-  fprintf(stderr, "; asked at %s", by_text_get(&s->places));
-  if (s->agent) fprintf(stderr, "; \"%s\" for the manager at %s", s->host, s->asked.manager);
-  fprintf(stderr, "\n");
+  note_ready(s);
   return BANYAN_OK;
 }
 

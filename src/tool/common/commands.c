@@ -6,10 +6,18 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include <banyan/status.h>
+
 #include "process.h"
 #include "text.h"
 
 enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
+
+/* The options of every command. */
+struct common {
+  bool quiet, version, help;
+  int verbose; /* how often */
+};
 
 /* One pass over the arguments. */
 struct scan {
@@ -17,9 +25,33 @@ struct scan {
   char **argv;
   int argc, at, kept; /* kept: operands so far, at argv[1 ..] */
   void *values;
+  struct common common;
 };
 
-static const struct by_option help_option = {.name = "help", .letter = 'h', .help = "print this help"};
+static const struct by_option common_options[] = {
+    {.name = "quiet", .letter = 'q', .help = "print only errors on standard error"},
+    {.name = "verbose", .letter = 'v', .help = "log what happens, as BANYAN_LOG=info does; -vv: also details (debug)"},
+    {.name = "version", .help = "print the version"},
+    {.name = "help", .letter = 'h', .help = "print this help"},
+};
+
+enum { QUIET, VERBOSE, VERSION, HELP, COMMON };
+
+static bool is_quiet; /* of the command that was read last */
+
+bool by_command_is_quiet(void) {
+  return is_quiet;
+}
+
+void by_command_note(const char *format, ...) {
+  char text[4096];
+  va_list args;
+  if (is_quiet) return;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  fprintf(stderr, "%s\n", text); /* in one piece, since the lines of several processes may meet */
+}
 
 int by_options_misuse(const struct by_command *command, const char *format, ...) {
   va_list args;
@@ -63,7 +95,7 @@ static void print_help(const struct by_command *command) {
          command->about);
   for (const struct by_option *o = command->options; o->name; o++)
     if (o->help) print_option(o);
-  print_option(&help_option);
+  for (int i = 0; i < COMMON; i++) print_option(&common_options[i]);
 }
 
 /* Place of `text` among the words of "tcp|shm|auto", or -1. */
@@ -105,16 +137,18 @@ static enum banyan_status store(const struct by_option *option, const char *text
 
 static const struct by_option *find_option(const struct by_command *command, const char *name, size_t length,
                                            char letter) {
-  for (const struct by_option *o = command->options; o->name; o++) {
+  const struct by_option *o = command->options;
+  for (; o->name; o++)
     if (letter ? o->letter == letter : strlen(o->name) == length && !memcmp(o->name, name, length)) return o;
-  }
-  bool help = letter ? letter == 'h' : length == 4 && !memcmp(name, "help", 4);
-  return help ? &help_option : NULL;
+  for (o = common_options; o < common_options + COMMON; o++)
+    if (letter ? o->letter == letter : strlen(o->name) == length && !memcmp(o->name, name, length)) return o;
+  return NULL;
 }
 
 static int unknown_option(const struct by_command *command, const char *argument) {
-  const char *names[MOST_OPTIONS] = {"help"};
-  size_t n = 1;
+  const char *names[MOST_OPTIONS];
+  size_t n = 0;
+  for (; n < COMMON; n++) names[n] = common_options[n].name;
   for (const struct by_option *o = command->options; o->name && n < MOST_OPTIONS; o++)
     if (o->help) names[n++] = o->name;
   char name[64];
@@ -122,6 +156,18 @@ static int unknown_option(const struct by_command *command, const char *argument
   const char *near = !strncmp(name, "--", 2) ? by_suggest(name + 2, names, n) : NULL;
   if (near) return by_options_misuse(command, "unknown option %s; did you mean --%s?", name, near);
   return by_options_misuse(command, "unknown option %s", name);
+}
+
+/* False: it is no option of every command. */
+static bool take_common(struct common *common, const struct by_option *option) {
+  if (option < common_options || option >= common_options + COMMON) return false;
+  switch (option - common_options) {
+  case QUIET: common->quiet = true; break;
+  case VERBOSE: common->verbose++; break;
+  case VERSION: common->version = true; break;
+  default: common->help = true;
+  }
+  return true;
 }
 
 /* Stores one option's value, which follows in the same or the next argument. */
@@ -133,26 +179,56 @@ static int take_option(struct scan *scan, const struct by_option *option, const 
       return by_options_misuse(scan->command, "--%s needs a value (%s)", option->name, option->value);
     attached = scan->argv[++scan->at];
   }
-  if (store(option, attached, scan->values) == BANYAN_OK) return -1;
+  if (take_common(&scan->common, option) || store(option, attached, scan->values) == BANYAN_OK) return -1;
   if (option->kind == BY_OPTION_INT) return by_command_misused(scan->command);
   return by_options_misuse(scan->command, "--%s: %s", option->name, banyan_error_text());
 }
 
+/* "-n4", or several flags, the last of which may have a value: "-qn4". */
+static int take_letters(struct scan *scan, const char *argument) {
+  int exit_code = -1;
+  for (const char *letter = argument + 1; *letter && exit_code < 0; letter++) {
+    const struct by_option *option = find_option(scan->command, letter, 1, *letter);
+    if (!option) return unknown_option(scan->command, argument);
+    bool flag = option->kind == BY_OPTION_FLAG;
+    exit_code = take_option(scan, option, !flag && letter[1] ? letter + 1 : NULL);
+    if (!flag) break;
+  }
+  return exit_code;
+}
+
 /* Takes an argument that starts with a dash; -1: go on, else the exit code. */
 static int take_dashed(struct scan *scan) {
-  const char *argument = scan->argv[scan->at];
-  bool is_long = argument[1] == '-';
-  const char *name = argument + (is_long ? 2 : 1);
-  const char *equals = strchr(name, '=');
-  size_t length = equals ? (size_t)(equals - name) : strlen(name);
-  const struct by_option *option = find_option(scan->command, name, length, is_long ? 0 : *name);
-  if (!option) return unknown_option(scan->command, argument);
-  if (option == &help_option) {
-    print_help(scan->command);
-    return 0;
+  const char *argument = scan->argv[scan->at], *name = argument + 2;
+  int exit_code;
+  if (argument[1] != '-') {
+    exit_code = take_letters(scan, argument);
+  } else {
+    const char *equals = strchr(name, '=');
+    const struct by_option *option =
+        find_option(scan->command, name, equals ? (size_t)(equals - name) : strlen(name), 0);
+    if (!option) return unknown_option(scan->command, argument);
+    exit_code = take_option(scan, option, equals ? equals + 1 : NULL);
   }
-  const char *attached = is_long ? (equals ? equals + 1 : NULL) : (name[1] ? name + 1 : NULL);
-  return take_option(scan, option, attached);
+  if (exit_code >= 0 || !(scan->common.help || scan->common.version)) return exit_code;
+  if (scan->common.help)
+    print_help(scan->command);
+  else
+    printf("banyan %s\n", banyan_version());
+  return 0;
+}
+
+/* The level of this command, and of what it starts. Levels of modules that BANYAN_LOG names stay. */
+static int use_common(const struct by_command *command, const struct common *common) {
+  const char *level = common->quiet ? "error" : common->verbose > 1 ? "debug" : "info", *before = getenv("BANYAN_LOG");
+  if (common->quiet && common->verbose)
+    return by_options_misuse(command, "--quiet and --verbose exclude each other: give one");
+  is_quiet = common->quiet;
+  if (!common->quiet && !common->verbose) return -1;
+  char *value = by_cli_print("%s%s%s", before ? before : "", before && *before ? "," : "", level);
+  setenv("BANYAN_LOG", value, true);
+  free(value);
+  return -1;
 }
 
 static void keep_rest(struct scan *scan, int from) {
@@ -183,7 +259,7 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
     return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
   if (command->most_operands >= 0 && found.count > command->most_operands)
     return by_options_misuse(command, "\"%s\" is one argument too many", found.items[command->most_operands]);
-  return -1;
+  return use_common(command, &scan.common);
 }
 
 /* ---- sizes */

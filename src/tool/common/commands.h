@@ -3,7 +3,8 @@
  * standard output and everything else on standard error.
  *
  * One table of a command makes its parser, its --help and its man page. Values land in a struct of the command; what it
- * holds before is the default. Long options may be written --name=value; short ones -nvalue. */
+ * holds before is the default. Long options may be written --name=value; short ones -nvalue, and flags together. Every
+ * command also has --quiet, --verbose, --version and --help. */
 #ifndef BY_CLI_COMMANDS_H
 #define BY_CLI_COMMANDS_H
 
@@ -88,10 +89,14 @@ struct by_operands {
 };
 
 /* Reads argv[1 ..] into `values`; operands are moved to the front of argv, and `operands` (NULL for a command without
- * any) points to them. -1: go on; else the command is to end with this code, which is 0 after --help (printed) and 2
- * after a mistake (its text printed on stderr). */
+ * any) points to them. -1: go on; else the command is to end with this code, which is 0 after --help and --version
+ * (printed) and 2 after a mistake (its text printed on stderr). */
 int by_options_parse(const struct by_command *command, int argc, char **argv, void *values,
                      struct by_operands *operands);
+/* Prints a line on standard error that is no error: that a service is ready, what a lab does. Nothing with --quiet. */
+void by_command_note(const char *format, ...) BY_PRINTF(1, 2);
+/* Whether the command that was read last has --quiet. */
+bool by_command_is_quiet(void);
 /* Prints "banyan run: text" and where the help is; returns 2. */
 int by_options_misuse(const struct by_command *command, const char *format, ...) BY_PRINTF(2, 3);
 /* The same with the text of the last error. */

@@ -10,6 +10,7 @@
 
 #include "address.h"
 #include "certificate.h"
+#include "commands.h"
 #include "process.h"
 #include "socket.h"
 
@@ -172,8 +173,8 @@ enum banyan_status by_lab_cluster_print(const struct by_lab_cluster *cluster) {
   size_t length;
   BY_TRY(by_read_file("token file", by_lab_folder_path(cluster->folder, "token", path), BY_LAB_PATH, &token, &length));
   token[strcspn(token, "\n")] = '\0';
-  fprintf(stderr, "banyan lab: page at %s?token=%s\nbanyan lab: state by banyan status --manager %s --token-file %s\n",
-          cluster->page, token, cluster->page, path);
+  by_command_note("banyan lab: page at %s?token=%s", cluster->page, token);
+  by_command_note("banyan lab: state by banyan status --manager %s --token-file %s", cluster->page, path);
   free(token);
   return BANYAN_OK;
 }

@@ -254,8 +254,8 @@ static void warn_of_speed(const struct session *s) {
     for (int end = 0; end < 2; end++) most = fmax(most, s->layout.wires[i].rate[end]);
   if (most <= most_rate) return;
   double scale = pow(10, ceil(log10(most / most_rate)));
-  fprintf(stderr, "%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s\n",
-          command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
+  by_command_note("%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s",
+                  command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
 /* A secret that switches and ranks find, too. Jobs that are planned by a manager get the switches' own from it. */

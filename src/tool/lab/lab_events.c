@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "commands.h"
 #include "text.h"
 
 enum { WORD_BYTES = BY_TOPOLOGY_MOST_NAME + 1, MOST_CHILDREN = 256 };
@@ -99,8 +100,8 @@ static void change_rate(struct by_lab *lab, const struct by_topology *t, const s
   const struct by_link *link = &t->links[event->link];
   char rate[32];
   if (by_lab_change(lab, event->link, event->rate) == BANYAN_OK)
-    fprintf(stderr, "banyan lab: %s - %s carries %s\n", t->nodes[link->a].name, t->nodes[link->b].name,
-            by_print_rate(event->rate, rate));
+    by_command_note("banyan lab: %s - %s carries %s", t->nodes[link->a].name, t->nodes[link->b].name,
+                    by_print_rate(event->rate, rate));
   else
     fprintf(stderr, "banyan lab: %s - %s cannot be changed: %s\n", t->nodes[link->a].name, t->nodes[link->b].name,
             banyan_error_text());
@@ -152,10 +153,10 @@ static void act_on_service(const struct by_topology *t, const struct by_lab_serv
   bool done = supervisor && (event->kind == BY_LAB_START ? kill(supervisor, SIGHUP) == 0
                              : event->started            ? kill_started(supervisor, event->started) > 0
                                                          : kill_children(supervisor, NULL) > 0);
-  fprintf(stderr, "banyan lab: %s%s%s %s\n", what, *node ? " " : "", node,
-          !done                         ? "does not run"
-          : event->kind == BY_LAB_START ? "starts"
-                                        : "is killed");
+  by_command_note("banyan lab: %s%s%s %s", what, *node ? " " : "", node,
+                  !done                         ? "does not run"
+                  : event->kind == BY_LAB_START ? "starts"
+                                                : "is killed");
 }
 
 static void run(struct by_lab *lab, const struct by_topology *t, const struct by_lab_services *services,

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "lab.h"
 #include "launch_io.h"
 #include "process.h"
@@ -282,8 +283,8 @@ static enum banyan_status await(const struct by_lab_services *services, const st
   char what = 0;
   if (poll(&wait, 1, READY_MS) != 1 || read(k->ready, &what, 1) != 1 || what != '+')
     return by_fail(BANYAN_ERR_SYSTEM, "%s \"%s\" has not started%s", role, name, what ? "; above is why" : "");
-  fprintf(stderr, "banyan lab: %s %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces\n",
-          role, name, (int)k->pid, (int)k->pid);
+  by_command_note("banyan lab: %s %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces",
+                  role, name, (int)k->pid, (int)k->pid);
   return BANYAN_OK;
 }
 

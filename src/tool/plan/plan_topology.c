@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "commands.h"
 #include "cost_machine.h"
 #include "json_doc.h"
 #include "output.h"
@@ -361,7 +362,7 @@ static enum banyan_status save(const char *costs) {
   char path[BY_MACHINE_MOST_PATH];
   BY_TRY(by_machine_costs_path(&machine, path));
   BY_TRY(by_machine_costs_keep(&machine, costs));
-  fprintf(stderr, "saved in %s\n", path);
+  by_command_note("saved in %s", path);
   return BANYAN_OK;
 }
 

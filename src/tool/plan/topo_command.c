@@ -21,7 +21,7 @@
 /* ---- `banyan topo --measure`: as a rank of a job. */
 
 static void notify(const char *text) {
-  fprintf(stderr, "banyan topo: %s\n", text);
+  by_command_note("banyan topo: %s", text);
 }
 
 /* Joins the job that the environment describes, measures the network between its hosts with all others, and leaves.

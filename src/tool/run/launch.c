@@ -12,6 +12,7 @@
 
 #include "address.h"
 #include "clock.h"
+#include "commands.h"
 #include "elastic_job.h"
 #include "handshake.h"
 #include "launch_io.h"
@@ -208,7 +209,8 @@ static void send_key(struct launcher *l, struct by_launch_link *link) {
 static void look_at_key(struct launcher *l) {
   if (!by_launch_key_look(&l->key)) return;
   for (size_t i = 0; i < l->n_links; i++) send_key(l, &l->links[i]);
-  by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
+  if (!by_command_is_quiet())
+    by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
 }
 
 static void send_start(struct launcher *l, struct by_launch_link *link) {
@@ -554,7 +556,7 @@ static void open_more(void *context, const struct by_launch_host *host, int loca
 
 static void print_line(void *context, const char *line) {
   struct launcher *l = context;
-  if (!l->quiet) by_output_print(&l->output, "%s", line);
+  if (!l->quiet && !by_command_is_quiet()) by_output_print(&l->output, "%s", line);
 }
 
 static void end_elastic(void *context, int exit_code) {
