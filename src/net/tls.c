@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "log.h"
 #include "refusal.h"
-#include "text.h"
+#include "tls_judge.h"
 
 /* RFC 8446 allows 2^24.5 records under one key of AES-GCM. */
 enum { RENEW_RECORDS = 1 << 23, RECORD = 16384, EXPORTED = 32 };
@@ -37,60 +37,6 @@ static void BY_PRINTF(2, 3) note(struct by_tls *tls, const char *format, ...) {
   va_start(values, format);
   vsnprintf(tls->why, sizeof tls->why, format, values);
   va_end(values);
-}
-
-/* "agent h1", or of one with another subject than ours, its whole subject. */
-static void describe(const X509 *certificate, char *out, size_t room) {
-  struct by_tls_subject ours;
-  char subject[256] = "";
-  if (certificate && by_tls_subject_read(certificate, &ours) == BANYAN_OK) {
-    snprintf(out, room, "%s %s", by_tls_role_name(ours.role), ours.name);
-    return;
-  }
-  if (certificate) X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof subject);
-  by_keep_printable(subject[0] ? subject : "without a subject", out, room);
-}
-
-static void print_time(const ASN1_TIME *at, char *out, size_t room) {
-  struct tm tm;
-  if (!at || ASN1_TIME_to_tm(at, &tm) != 1 || !strftime(out, room, "%Y-%m-%d %H:%M UTC", &tm))
-    snprintf(out, room, "an unknown time");
-}
-
-/* What is wrong with the peer's certificate, or with that of its authority: `why` is an X509_V_ERR_*. */
-static void explain_certificate(struct by_tls *tls, const X509 *certificate, int why, bool authority) {
-  char subject[200], what[300], when[64];
-  describe(certificate, subject, sizeof subject);
-  if (authority)
-    snprintf(what, sizeof what, "the authority's certificate in " BY_TLS_AUTHORITY);
-  else
-    snprintf(what, sizeof what, "the peer's certificate (%s)", subject);
-  switch (why) {
-  case X509_V_ERR_CERT_HAS_EXPIRED:
-    print_time(certificate ? X509_get0_notAfter(certificate) : NULL, when, sizeof when);
-    note(tls, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", what, when);
-    return;
-  case X509_V_ERR_CERT_NOT_YET_VALID:
-    print_time(certificate ? X509_get0_notBefore(certificate) : NULL, when, sizeof when);
-    note(tls, "%s begins only on %s; compare this host's clock with that of the host where it was made", what, when);
-    return;
-  case X509_V_ERR_CERT_REVOKED:
-    note(tls, "%s was revoked, says " BY_TLS_REVOKED "; `banyan keys make` makes a new one, if it should have one",
-         what);
-    return;
-  case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-  case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
-  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
-  case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-  case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-    note(tls,
-         "the peer's certificate (%s) is of another authority than ours; all hosts of a cluster need files from the "
-         "same `banyan keys init`, and the same " BY_TLS_AUTHORITY,
-         subject);
-    return;
-  default: note(tls, "%s is not valid: %s; make one with `banyan keys`", what, X509_verify_cert_error_string(why));
-  }
 }
 
 static void explain_role(struct by_tls *tls) {
@@ -217,7 +163,7 @@ static int verify(int good, X509_STORE_CTX *chain) {
   X509 *certificate = X509_STORE_CTX_get_current_cert(chain);
   bool authority = X509_STORE_CTX_get_error_depth(chain) > 0;
   if (!good && by_tls_revoked_excuses(chain)) return 1;
-  if (!good) explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
+  if (!good) by_tls_explain(certificate, X509_STORE_CTX_get_error(chain), authority, tls->why, sizeof tls->why);
   if (!good || authority) return good;
   bool named = by_tls_subject_read(certificate, &tls->peer) == BANYAN_OK, right = named && tls->peer.role & tls->peers;
   if (!named)
@@ -396,17 +342,5 @@ bool by_tls_done(const struct by_tls *tls) {
 }
 
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) {
-  X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
-  X509_STORE_CTX *chain = X509_STORE_CTX_new();
-  X509_STORE *store = SSL_CTX_get_cert_store(identity->context);
-  if (!chain || X509_STORE_CTX_init(chain, store, certificate, SSL_get_peer_cert_chain(tls->ssl)) != 1) {
-    X509_STORE_CTX_free(chain);
-    return no_memory();
-  }
-  bool good = X509_verify_cert(chain) == 1, authority = X509_STORE_CTX_get_error_depth(chain) > 0;
-  if (!good)
-    explain_certificate(tls, X509_STORE_CTX_get_current_cert(chain), X509_STORE_CTX_get_error(chain), authority);
-  X509_STORE_CTX_free(chain);
-  ERR_clear_error();
-  return good ? BANYAN_OK : by_fail(BANYAN_ERR_AUTH, "%s", tls->why);
+  return by_tls_judge(identity, SSL_get0_peer_certificate(tls->ssl), SSL_get_peer_cert_chain(tls->ssl), 0, NULL);
 }

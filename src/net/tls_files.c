@@ -38,7 +38,7 @@ enum banyan_status by_tls_file_read(const char *path, bool private_key, char **t
   return private_key ? read_private(path, text) : by_read_file("the file", path, MOST_FILE - 1, text, &length);
 }
 
-/* Of an identity: paths. Without `revoked` nothing is revoked. */
+/* Of an identity: paths. Without `revoked` nothing is revoked. `own` is empty where it only judges others. */
 struct files {
   char authority[PATH], revoked[PATH], own[PATH];
 };
@@ -72,6 +72,7 @@ static enum banyan_status find_files(const char *folder, enum by_tls_role role, 
     return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
   snprintf(out->authority, PATH, "%s/" BY_TLS_AUTHORITY, folder);
   snprintf(out->revoked, PATH, "%s/" BY_TLS_REVOKED, folder);
+  if (role == BY_TLS_NOBODY) return BANYAN_OK;
   if (!name) return find_only(folder, by_tls_role_name(role), out->own);
   snprintf(out->own, PATH, "%s/%s-%s.pem", folder, by_tls_role_name(role), name);
   if (!stat(out->own, &file) || errno != ENOENT) return BANYAN_OK;
@@ -94,15 +95,15 @@ static enum banyan_status load(const struct files *files, enum by_tls_role role,
   enum banyan_status status = by_tls_file_read(files->authority, false, &authority);
   bool none_revoked = stat(files->revoked, &file) && errno == ENOENT;
   if (status == BANYAN_OK && !none_revoked) status = by_tls_file_read(files->revoked, false, &revoked);
-  if (status == BANYAN_OK) status = by_tls_file_read(files->own, true, &own);
+  if (status == BANYAN_OK && *files->own) status = by_tls_file_read(files->own, true, &own);
   if (status == BANYAN_OK) {
     status = by_tls_identity_make(authority, revoked, own, out);
-    OPENSSL_cleanse(own, strlen(own));
+    if (own) OPENSSL_cleanse(own, strlen(own));
     if (status == BANYAN_OK && (status = check_subject(&(*out)->subject, role, name)) != BANYAN_OK) {
       by_tls_identity_destroy(*out);
       *out = NULL;
     }
-    if (status != BANYAN_OK) status = by_fail_within(status, "%s", files->own);
+    if (status != BANYAN_OK) status = by_fail_within(status, "%s", *files->own ? files->own : files->authority);
   }
   free(authority);
   free(revoked);
@@ -170,7 +171,8 @@ static enum banyan_status take_identity(struct by_tls_watch *watch) {
   watch->identity = next;
   if (watch->options.changed) watch->options.changed(watch->options.context);
   by_tls_identity_destroy(before);
-  by_info("net", "the keys of %s %s were read again", by_tls_role_name(watch->options.role), watch->name);
+  const char *role = by_tls_role_name(watch->options.role);
+  by_info("net", "the keys of %s %s were read again", role ? role : "the cluster's", role ? watch->name : "authority");
   return BANYAN_OK;
 }
 

@@ -57,6 +57,13 @@ static int64_t read_end(const X509 *certificate) {
   return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 ? (int64_t)timegm(&end) : 0;
 }
 
+int64_t by_tls_chain_end(const STACK_OF(X509) * certificates) {
+  int64_t end = INT64_MAX;
+  for (int i = 0; i < sk_X509_num(certificates); i++)
+    if (read_end(sk_X509_value(certificates, i)) < end) end = read_end(sk_X509_value(certificates, i));
+  return end;
+}
+
 enum banyan_status by_tls_subject_read(const X509 *certificate, struct by_tls_subject *out) {
   char role[BY_TLS_NAME];
   *out = (struct by_tls_subject){.expires = read_end(certificate)};
@@ -126,10 +133,7 @@ static enum banyan_status check_chain(SSL_CTX *context, int64_t *end) {
   }
   X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   int good = X509_verify_cert(chain), why = X509_STORE_CTX_get_error(chain);
-  const STACK_OF(X509) *certificates = X509_STORE_CTX_get0_chain(chain);
-  *end = INT64_MAX;
-  for (int i = 0; good == 1 && i < sk_X509_num(certificates); i++)
-    if (read_end(sk_X509_value(certificates, i)) < *end) *end = read_end(sk_X509_value(certificates, i));
+  if (good == 1) *end = by_tls_chain_end(X509_STORE_CTX_get0_chain(chain));
   X509_STORE_CTX_free(chain);
   ERR_clear_error();
   if (good == 1) return BANYAN_OK;
@@ -223,6 +227,8 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   BY_TRY(add_authorities(context, authority));
   BY_TRY(use_revoked(identity, revoked));
+  identity->expires = INT64_MAX;
+  if (!own) return BANYAN_OK;
   BY_TRY(use_own(context, own));
   BY_TRY(check_chain(context, &identity->expires));
   return by_tls_subject_read(SSL_CTX_get0_certificate(context), &identity->subject);

@@ -18,7 +18,13 @@
 #define BY_TLS_REVOKED "ca.crl"
 
 /* Bits, so that several may be allowed at once. */
-enum by_tls_role { BY_TLS_MANAGER = 1, BY_TLS_AGENT = 2, BY_TLS_JOB = 4, BY_TLS_CLIENT = 8 };
+enum by_tls_role {
+  BY_TLS_NOBODY = 0, /* of an identity that only judges others: it has no certificate, and makes no connections */
+  BY_TLS_MANAGER = 1,
+  BY_TLS_AGENT = 2,
+  BY_TLS_JOB = 4,
+  BY_TLS_CLIENT = 8
+};
 
 enum {
   BY_TLS_NAME = 65, /* a name and its NUL */
@@ -34,6 +40,7 @@ struct by_tls_subject {
 struct x509_st;
 struct ssl_ctx_st;
 struct x509_store_ctx_st;
+struct stack_st_X509;
 
 /* Only tls_identity.c changes it. */
 struct by_tls_identity {
@@ -52,12 +59,12 @@ const char *by_tls_folder(void);
 
 /* Reads FOLDER/ca.crt, FOLDER/ca.crl if there is one, and FOLDER/ROLE-NAME.pem. `folder` NULL: by_tls_folder(). `name`
  * NULL: the only certificate of that role there. BANYAN_ERR_SYSTEM: a file cannot be read. BANYAN_ERR_AUTH: it can be
- * read by others, or is no certificate with its key from that authority for this role and name. The caller destroys
- * *out. */
+ * read by others, or is no certificate with its key from that authority for this role and name. With BY_TLS_NOBODY only
+ * the first two files are read. The caller destroys *out. */
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) BANYAN_CHECK;
 /* The same from texts in PEM: one or more certificates of authorities; lists of revoked certificates, or NULL; a
- * certificate and its key. */
+ * certificate and its key, or NULL as with BY_TLS_NOBODY. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
                                         struct by_tls_identity **out) BANYAN_CHECK;
 /* A file of keys as a text; of one with a private key secret_file.h says who may own and read it. The caller frees it.
@@ -87,6 +94,8 @@ enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *iden
 
 /* The subject of a certificate. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_subject_read(const struct x509_st *certificate, struct by_tls_subject *out) BANYAN_CHECK;
+/* When the first one of a chain ends, s since 1970. */
+int64_t by_tls_chain_end(const struct stack_st_X509 *certificates);
 /* In a callback that judges a chain: whether what was found wrong is not to count. A list that is old is still true,
  * and an authority without a list has revoked nothing. */
 bool by_tls_revoked_excuses(struct x509_store_ctx_st *chain);
