@@ -11,6 +11,7 @@
 
 #include "agent.h"
 #include "clock.h"
+#include "statement.h"
 
 #define JOB_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define JOB_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -35,7 +36,8 @@ static struct world {
   struct received manager;
   int connects, disconnects, helps, rests, serves, server_rests;
   uint32_t trees; /* of the server that was last asked for */
-  bool no_connection, no_reading, no_helping;
+  bool no_connection, no_reading, no_helping, no_certificate;
+  struct by_statement stated;
   double rate;
   size_t n_counters;
   struct by_agent_counter counters[4];
@@ -128,6 +130,17 @@ static inline void on_rest(void *context, const char *job, bool server) {
     world.rests++;
 }
 
+/* The statement is not signed here: it is what it is about. */
+static inline enum banyan_status on_certify(void *context, const struct by_statement *statement, uint8_t *out,
+                                            size_t *length) {
+  (void)context;
+  if (world.no_certificate) return by_fail(BANYAN_ERR_UNSUPPORTED, "there is no certificate");
+  world.stated = *statement;
+  *length = 2;
+  memcpy(out, "\x12\xef", *length);
+  return BANYAN_OK;
+}
+
 static inline void make_world_by(const char *manager, bool may_help, struct by_priority_rules rules) {
   static const struct by_agent_calls calls = {.send_to_manager = on_send_manager,
                                               .connect = on_connect,
@@ -137,7 +150,8 @@ static inline void make_world_by(const char *manager, bool may_help, struct by_p
                                               .count = on_count,
                                               .take_rate = on_rate,
                                               .help = on_help,
-                                              .rest = on_rest};
+                                              .rest = on_rest,
+                                              .certify = on_certify};
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,

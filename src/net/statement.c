@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fields.h"
@@ -96,6 +97,23 @@ static enum banyan_status read_parts(const void *bytes, size_t length, struct by
 enum banyan_status by_statement_read(const void *bytes, size_t length, struct by_statement *out) {
   struct parts parts;
   return read_parts(bytes, length, out, &parts);
+}
+
+void by_statement_print(const uint8_t *bytes, size_t length, char *out) {
+  for (size_t i = 0; i < length; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+  out[2 * length] = 0;
+}
+
+bool by_statement_parse(const char *text, uint8_t *out, size_t *length) {
+  static const char digits[] = "0123456789abcdef";
+  size_t n = strlen(text);
+  *length = n / 2;
+  if (n % 2 || *length > BY_STATEMENT_MOST || strspn(text, digits) != n) return false;
+  for (size_t i = 0; i < n; i++) {
+    uint8_t value = (uint8_t)(strchr(digits, text[i]) - digits);
+    out[i / 2] = (uint8_t)(i % 2 ? out[i / 2] << 4 | value : value);
+  }
+  return true;
 }
 
 static bool is_signed(X509 *certificate, const void *bytes, const struct parts *parts) {

@@ -13,7 +13,8 @@
 #include "tls_identity.h"
 
 enum {
-  BY_STATEMENT_MOST = 4096,
+  BY_STATEMENT_MOST = 4096, /* bytes */
+  BY_STATEMENT_TEXT = 2 * BY_STATEMENT_MOST + 1,
   BY_STATEMENT_JOB = 32,       /* hexadecimal digits */
   BY_STATEMENT_SECONDS = 3600, /* it lasts */
   BY_STATEMENT_CLOCKS = 300    /* s by which clocks of hosts may differ */
@@ -51,6 +52,11 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
 
 /* The fields, not verified. BANYAN_ERR_PROTOCOL: it is malformed. */
 enum banyan_status by_statement_read(const void *bytes, size_t length, struct by_statement *out) BANYAN_CHECK;
+/* As hexadecimal digits, for messages of agents. `out` holds BY_STATEMENT_TEXT. */
+void by_statement_print(const uint8_t *bytes, size_t length, char *out);
+/* `out` holds BY_STATEMENT_MOST bytes. False: the text is something else. */
+bool by_statement_parse(const char *text, uint8_t *out, size_t *length);
+
 /* Whether all is right at `now`, s since 1970: that an agent of this host has signed it, whose certificate `authority`
  * believes, that it is still valid, and that it is the one that was claimed. Refusals are counted. BANYAN_ERR_AUTH,
  * BANYAN_ERR_PROTOCOL. *out is the caller's to by_stated_fini. */

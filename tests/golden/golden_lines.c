@@ -80,6 +80,8 @@ static void test_hellos(void **state) {
           (struct by_cluster_message){.type = BY_MESSAGE_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 5});
   cluster("refused", (struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = "there is another \"h1\""});
   cluster("again", (struct by_cluster_message){.type = BY_MESSAGE_AGAIN});
+  cluster("certify", (struct by_cluster_message){.type = BY_MESSAGE_CERTIFY, .job = JOB, .process = JOB OTHER_JOB});
+  cluster("certified", (struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = "00ff"});
   cluster("status", (struct by_cluster_message){.type = BY_MESSAGE_STATUS});
 }
 

@@ -94,6 +94,29 @@ static void test_refusals(void **state) {
   drop_all();
 }
 
+/* Which user asks is what the kernel says, and the host is the agent's own. */
+static void test_statements(void **state) {
+#define FINGERPRINT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+  static const char line[] = "{\"type\":\"certify\",\"job\":\"" JOB_A "\",\"process\":\"" FINGERPRINT "\"}";
+  (void)state;
+  make_world(NULL, true);
+  assert_false(type(come(&one, 77), line)); /* It has been answered, and the connection ends. */
+  assert_int_equal(one.n, 1);
+  assert_string_equal(one.lines[0], "{\"type\":\"certified\",\"statement\":\"12ef\"}");
+  assert_int_equal(world.stated.user, 77);
+  assert_string_equal(world.stated.host, "h1");
+  assert_string_equal(world.stated.job, JOB_A);
+  assert_int_equal(world.stated.process.bytes[1], 0x23);
+  forget(&one);
+  assert_false(type(come(&one, 77), "{\"type\":\"certify\",\"job\":\"" JOB_A "\",\"process\":\"12\"}"));
+  must_hold(one.lines[0], "\"12\\\", which is no fingerprint");
+  forget(&one);
+  world.no_certificate = true;
+  assert_false(type(come(&one, 77), line));
+  must_hold(one.lines[0], "there is no certificate");
+  drop_all();
+}
+
 static void test_status(void **state) {
   (void)state;
   make_world(NULL, true);
@@ -711,30 +734,18 @@ static void test_meeting_ends(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
-                                     cmocka_unit_test(test_order_alone),
-                                     cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_status),
-                                     cmocka_unit_test(test_rank_again),
-                                     cmocka_unit_test(test_reports_all),
-                                     cmocka_unit_test(test_reports),
-                                     cmocka_unit_test(test_length),
-                                     cmocka_unit_test(test_classes_by_manager),
-                                     cmocka_unit_test(test_plans),
-                                     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_connecting),
-                                     cmocka_unit_test(test_bad_managers),
-                                     cmocka_unit_test(test_full_link),
-                                     cmocka_unit_test(test_use),
-                                     cmocka_unit_test(test_paths),
-                                     cmocka_unit_test(test_interfaces_change),
-                                     cmocka_unit_test(test_neighbours),
-                                     cmocka_unit_test(test_again),
-                                     cmocka_unit_test(test_helpers),
-                                     cmocka_unit_test(test_servers),
-                                     cmocka_unit_test(test_offers),
-                                     cmocka_unit_test(test_meeting),
-                                     cmocka_unit_test(test_meeting_ends),
-                                     cmocka_unit_test(test_refused_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone), cmocka_unit_test(test_order_alone),
+                                     cmocka_unit_test(test_refusals),      cmocka_unit_test(test_status),
+                                     cmocka_unit_test(test_statements),    cmocka_unit_test(test_rank_again),
+                                     cmocka_unit_test(test_reports_all),   cmocka_unit_test(test_reports),
+                                     cmocka_unit_test(test_length),        cmocka_unit_test(test_classes_by_manager),
+                                     cmocka_unit_test(test_plans),         cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_connecting),    cmocka_unit_test(test_bad_managers),
+                                     cmocka_unit_test(test_full_link),     cmocka_unit_test(test_use),
+                                     cmocka_unit_test(test_paths),         cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_neighbours),    cmocka_unit_test(test_again),
+                                     cmocka_unit_test(test_helpers),       cmocka_unit_test(test_servers),
+                                     cmocka_unit_test(test_offers),        cmocka_unit_test(test_meeting),
+                                     cmocka_unit_test(test_meeting_ends),  cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

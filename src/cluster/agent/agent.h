@@ -24,6 +24,7 @@ enum {
 };
 
 struct by_agent;
+struct by_statement;
 struct by_agent_rank; /* a connection of this host's, until it is gone or ended */
 
 /* Bytes since some beginning. */
@@ -58,6 +59,10 @@ struct by_agent_calls {
   void (*rest)(void *context, const char *job, bool server);
   /* Cells of this switch that are granted; 0 if it is none. NULL: it is none. */
   uint32_t (*used_cells)(void *context);
+  /* States something about a process of this host, signed with its certificate; see by_statement_sign. NULL: it has
+   * none.
+   */
+  enum banyan_status (*certify)(void *context, const struct by_statement *statement, uint8_t *out, size_t *length);
   /* When this host's certificate ends, s since 1970. NULL: it has none. */
   int64_t (*expires)(void *context);
 };

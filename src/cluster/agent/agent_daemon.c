@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "acceptor.h"
@@ -17,6 +18,7 @@
 #include "log.h"
 #include "loop.h"
 #include "socket.h"
+#include "statement.h"
 #include "stream.h"
 #include "tls_identity.h"
 
@@ -278,6 +280,13 @@ static int64_t expires(void *context) {
   return by_tls_watch_get(daemon->manager.keys)->expires;
 }
 
+static enum banyan_status certify(void *context, const struct by_statement *statement, uint8_t *out, size_t *length) {
+  const struct by_agent_daemon *daemon = context;
+  if (!daemon->manager.keys)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no certificate, as it has no manager");
+  return by_statement_sign(by_tls_watch_get(daemon->manager.keys), statement, (uint64_t)time(NULL), out, length);
+}
+
 static void judge(void *context) {
   struct by_agent_daemon *daemon = context;
   const struct manager_link *link = &daemon->manager;
@@ -411,6 +420,7 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
                                               .help = help,
                                               .rest = rest,
                                               .used_cells = used_cells,
+                                              .certify = certify,
                                               .expires = expires};
   struct by_agent_options options = daemon->options.agent;
   (void)!getrandom(&options.seed, sizeof options.seed, GRND_NONBLOCK);
@@ -443,6 +453,7 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
   daemon->options = *options;
   daemon->helpers = (struct by_helper_processes){.loop = options->loop,
                                                  .program = options->program,
+                                                 .agent = options->socket.path,
                                                  .joined = helper_joined,
                                                  .ended = helper_ended,
                                                  .context = daemon};

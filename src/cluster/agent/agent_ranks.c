@@ -5,6 +5,7 @@
 
 #include "agent_state.h"
 #include "clock.h"
+#include "statement.h"
 
 enum { MOST_KEPT = 64 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
 
@@ -410,6 +411,28 @@ static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *r
   }
 }
 
+/* Any process may ask, and gets a statement that is of use only to whoever has the key of that fingerprint; who its
+ * user is, the kernel says. */
+static enum banyan_status certify(const struct by_agent *agent, const struct by_agent_rank *rank,
+                                  const struct by_cluster_message *message) {
+  const struct by_agent_options *options = &agent->options;
+  struct by_statement statement = {.user = rank->user->uid};
+  uint8_t bytes[BY_STATEMENT_MOST];
+  char text[BY_STATEMENT_TEXT];
+  size_t length;
+  if (!by_fingerprint_parse(message->process, &statement.process))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a process asks for a statement about \"%s\", which is no fingerprint",
+                   message->process);
+  if (!options->calls->certify || strlen(options->host) >= sizeof statement.host)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no certificate");
+  strcpy(statement.job, message->job);
+  strcpy(statement.host, options->host);
+  BY_TRY(options->calls->certify(options->context, &statement, bytes, &length));
+  by_statement_print(bytes, length, text);
+  by_agent_rank_send(agent, rank, &(struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = text});
+  return BANYAN_OK;
+}
+
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
@@ -425,15 +448,17 @@ bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, co
   struct by_cluster_message message = {0};
   enum banyan_status status = read_line(rank, line, length, &message, now);
   bool asks = status == BANYAN_OK && message.type == BY_MESSAGE_STATUS && !rank->job;
+  bool certifies = status == BANYAN_OK && message.type == BY_MESSAGE_CERTIFY && !rank->job;
   bool leaves = status == BANYAN_OK && message.type == BY_MESSAGE_LEFT && rank->job &&
                 !strcmp(rank->job->id, message.job) && rank->rank == message.rank;
-  bool ends = asks || leaves;
+  bool ends = asks || certifies || leaves;
   if (asks) {
     struct by_text text;
     by_text_init(&text);
     by_agent_print(agent, rank->user->uid, now, &text);
     by_agent_rank_send_text(agent, rank, &text);
   }
+  if (certifies) status = certify(agent, rank, &message);
   if (status == BANYAN_OK && !ends) status = handle(agent, rank, &message, now);
   if (status != BANYAN_OK) send_refusal(agent, rank, banyan_error_text(), now);
   by_cluster_message_fini(&message);

@@ -175,9 +175,10 @@ void by_helper_processes_rest(struct by_helper_processes *processes, const char 
 
 /* ---- its start */
 
-/* In the child. The environment names a descriptor with the key. */
-static _Noreturn void become_helper(const char *program, const struct by_cluster_message *help, int key, pid_t parent,
-                                    const int ends[2]) {
+/* In the child. The environment names a descriptor with the key, and this agent. */
+static _Noreturn void become_helper(const struct by_helper_processes *processes, const struct by_cluster_message *help,
+                                    int key, pid_t parent, const int ends[2]) {
+  const char *program = processes->program;
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -187,7 +188,8 @@ static _Noreturn void become_helper(const char *program, const struct by_cluster
   char trees[16], place[32];
   snprintf(place, sizeof place, "/proc/self/fd/%d", key);
   unsetenv("BANYAN_KEY");
-  if (fcntl(key, F_SETFD, 0) || setenv("BANYAN_KEY_FILE", place, 1)) _exit(127);
+  if (fcntl(key, F_SETFD, 0) || setenv("BANYAN_KEY_FILE", place, 1) || setenv("BANYAN_AGENT", processes->agent, 1))
+    _exit(127);
   snprintf(trees, sizeof trees, "%u", help->trees ? help->trees : 1);
   const char *arguments[] = {"banyan",     help->server ? "server" : "helper", "--root", help->root, "--name",
                              help->helper, help->server ? "--trees" : NULL,    trees,    NULL};
@@ -202,7 +204,7 @@ static enum banyan_status spawn(struct by_helper_process *process, const struct 
   pid_t parent = getpid();
   BY_TRY(by_job_key_share(help->key, &key));
   process->pid = pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) ? -1 : fork();
-  if (process->pid == 0) become_helper(process->among->program, help, key, parent, (int[]){out[1], err[1]});
+  if (process->pid == 0) become_helper(process->among, help, key, parent, (int[]){out[1], err[1]});
   int reason = errno;
   by_close(key);
   if (out[1] >= 0) close(out[1]);

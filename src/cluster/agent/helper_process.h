@@ -16,6 +16,7 @@
 struct by_helper_processes {
   struct by_loop *loop;
   const char *program; /* the command `banyan`; borrowed */
+  const char *agent;   /* where this agent listens; borrowed */
   /* Rank 0 has admitted it. */
   void (*joined)(void *context, const char *job, bool server);
   /* It has ended and why; last. Another one of the job may be started in here. */

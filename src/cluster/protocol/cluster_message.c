@@ -191,6 +191,7 @@ static const struct {
                          {JOB, NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_FOUNDERS),
                           FIELD(handle, NAME, .most = BY_CLUSTER_HANDLE), FIELD(member, BOOL, .presence = IF_SET)}},
     [BY_MESSAGE_PARTED] = {"parted", {JOB, NUMBER}},
+    [BY_MESSAGE_CERTIFY] = {"certify", {JOB, FIELD(process, NAME, .most = BY_CLUSTER_PROCESS)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
                             {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
@@ -207,6 +208,7 @@ static const struct {
     [BY_MESSAGE_MEMBERS] = {"members",
                             {JOB, NUMBER, FIELD(attempt, UINT32, .most = UINT32_MAX, .presence = IF_SET),
                              FIELD(handles, LIST, .list = &handles)}},
+    [BY_MESSAGE_CERTIFIED] = {"certified", {FIELD(statement, NAME, .most = BY_CLUSTER_STATEMENT)}},
     [BY_MESSAGE_AGAIN] = {"again", {END}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };

@@ -38,9 +38,11 @@ enum {
   BY_CLUSTER_MOST_CELLS = 1 << 24, /* of one switch */
   BY_CLUSTER_TREES = 64,           /* of a server; of a plan for one size of buffers */
   BY_CLUSTER_STEPS = 64,
-  BY_CLUSTER_OFFER = 256,    /* hosts in one offer */
-  BY_CLUSTER_FOUNDERS = 256, /* processes that form a first membership, */
-  BY_CLUSTER_HANDLE = 2047,  /* bytes of the handle of each */
+  BY_CLUSTER_OFFER = 256,      /* hosts in one offer */
+  BY_CLUSTER_FOUNDERS = 256,   /* processes that form a first membership, */
+  BY_CLUSTER_HANDLE = 2047,    /* bytes of the handle of each */
+  BY_CLUSTER_PROCESS = 64,     /* hexadecimal digits of a process's fingerprint, */
+  BY_CLUSTER_STATEMENT = 8192, /* and the most of a statement about one */
 };
 
 enum by_cluster_type {
@@ -58,18 +60,20 @@ enum by_cluster_type {
   BY_MESSAGE_WANTED,   /* number (of who asks, by the agent), count: hosts that a launcher could use */
   BY_MESSAGE_MEET,     /* job, number (of the process, by the agent), count: founders, handle, member */
   BY_MESSAGE_PARTED,   /* job, number: the process has ended */
+  BY_MESSAGE_CERTIFY,  /* job, process: of a process, to the agent of its host, which answers and ends the connection */
   BY_MESSAGE_STATUS,   /* to an agent, which answers with one line for people and ends the connection */
   /* down */
-  BY_MESSAGE_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
-  BY_MESSAGE_CLASSES, /* jobs (job, class) */
-  BY_MESSAGE_PLAN,    /* job, number, plan, switches, cells (slots of each tree at each switch), topology */
-  BY_MESSAGE_CELLS,   /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
-  BY_MESSAGE_HELP,    /* job, root, key, helper, server, trees */
-  BY_MESSAGE_REST,    /* job, server */
-  BY_MESSAGE_OFFERED, /* number (as in the request), hosts */
-  BY_MESSAGE_MEMBERS, /* job, number (as in the request; 0: to all in the list), attempt, handles */
-  BY_MESSAGE_AGAIN,   /* the agent is to connect anew, and send everything again */
-  BY_MESSAGE_REFUSED, /* why */
+  BY_MESSAGE_WELCOME,   /* version, interval, rate; of an agent: host, as it calls its own */
+  BY_MESSAGE_CLASSES,   /* jobs (job, class) */
+  BY_MESSAGE_PLAN,      /* job, number, plan, switches, cells (slots of each tree at each switch), topology */
+  BY_MESSAGE_CELLS,     /* job, cells (slots), in the order of the request; none: switches' memory is not shared out */
+  BY_MESSAGE_HELP,      /* job, root, key, helper, server, trees */
+  BY_MESSAGE_REST,      /* job, server */
+  BY_MESSAGE_OFFERED,   /* number (as in the request), hosts */
+  BY_MESSAGE_MEMBERS,   /* job, number (as in the request; 0: to all in the list), attempt, handles */
+  BY_MESSAGE_CERTIFIED, /* statement: see statement.h */
+  BY_MESSAGE_AGAIN,     /* the agent is to connect anew, and send everything again */
+  BY_MESSAGE_REFUSED,   /* why */
   BY_MESSAGE_KINDS
 };
 
@@ -156,11 +160,12 @@ struct by_cluster_message {
   const struct by_cluster_job *jobs;
   const struct by_cluster_cells *cells;
   const struct by_cluster_switch *switches;
-  uint64_t number, at; /* of a plan, or of who asks for hosts; the call from which on a plan is run */
-  uint32_t count;      /* of hosts that are wanted; of processes that form the first membership */
-  const char *handle;  /* of a process that meets others */
-  bool member;         /* it is in a membership */
-  uint32_t attempt;    /* to form the first membership with these handles; 0: they are of members */
+  uint64_t number, at;             /* of a plan, or of who asks for hosts; the call from which on a plan is run */
+  uint32_t count;                  /* of hosts that are wanted; of processes that form the first membership */
+  const char *handle;              /* of a process that meets others */
+  bool member;                     /* it is in a membership */
+  const char *process, *statement; /* the fingerprint of one, and what its host's agent states about it */
+  uint32_t attempt;                /* to form the first membership with these handles; 0: they are of members */
   uint32_t n_handles;
   const char *const *handles;
   const char *why, *helper;
