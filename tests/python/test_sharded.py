@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """Models whose parameters are divided over ranks: FSDP 1 and 2, DTensor, tensor parallelism, and their checkpoints, on
 CPUs. The same training over Gloo ends with the same parameters: bit for bit with two ranks, where sums have one order."""
-import os
 import sys
-import tempfile
 import unittest
 
 import ranks
@@ -13,11 +11,10 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
-import banyan.torch  # noqa: E402
-
 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
     print("skipped: this PyTorch lacks FSDP 2")
     sys.exit(77)
+import beside_gloo  # noqa: E402
 import torch.distributed.checkpoint as checkpoint  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard  # noqa: E402
@@ -132,37 +129,16 @@ def tensors(_):
     return torch.cat([result.flatten() for result in results]), product.full_tensor()
 
 
-def job(scenarios, backend, folder):
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
-    dist.init_process_group(backend)
-    results = {run.__name__: run(os.path.join(folder, f"{backend}.{run.__name__}.checkpoint")) for run in scenarios}
-    torch.save(results, os.path.join(folder, f"{backend}.{dist.get_rank()}"))
-    dist.barrier()
-    dist.destroy_process_group()
-
-
 class Sharded(unittest.TestCase):
-    def compare(self, size, *scenarios, near=0.0):
-        with tempfile.TemporaryDirectory() as folder:
-            for backend in ("banyan", "gloo"):
-                ranks.run(size, job, scenarios, backend, folder)
-            for rank in range(size):
-                ours, theirs = (torch.load(os.path.join(folder, f"{backend}.{rank}")) for backend in ("banyan", "gloo"))
-                for run in scenarios:
-                    for mine, other in zip(ours[run.__name__], theirs[run.__name__]):
-                        self.assertTrue(torch.isfinite(mine).all())
-                        torch.testing.assert_close(mine, other, rtol=near, atol=near,
-                                                   msg=lambda text: f"{run.__name__}, rank {rank}: {text}")
-
     def test_two(self):
-        self.compare(2, fsdp2, fsdp2_mixed, fsdp1, saved, tensors)
+        beside_gloo.compare(2, fsdp2, fsdp2_mixed, fsdp1, saved, tensors)
 
     def test_three(self):
-        self.compare(3, fsdp2, near=1e-4)
-        self.compare(3, tensors)
+        beside_gloo.compare(3, fsdp2, near=1e-4)
+        beside_gloo.compare(3, tensors)
 
     def test_two_dimensions(self):
-        self.compare(4, two_dimensions, near=1e-4)
+        beside_gloo.compare(4, two_dimensions, near=1e-4)
 
 
 if __name__ == "__main__":
