@@ -11,6 +11,8 @@
 #include "clock.h"
 #include "launch.h"
 #include "launch_io.h"
+#include "launch_link.h"
+#include "rank_output.h"
 #include "rng.h"
 
 /* ---- hosts ---- */

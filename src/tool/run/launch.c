@@ -7,17 +7,17 @@
 #include <sys/param.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "clock.h"
 #include "commands.h"
 #include "elastic_job.h"
-#include "handshake.h"
 #include "launch_io.h"
 #include "launch_key.h"
+#include "launch_link.h"
+#include "launch_start.h"
 #include "process.h"
+#include "rank_output.h"
 #include "text.h"
 
 enum {
@@ -25,7 +25,6 @@ enum {
   EXIT_TIMEOUT = 124,
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
-  PATH_BYTES = 4096,
   KILL_SECONDS = 5,
   BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
   WAIT_SECONDS = 3    /* for run-host and ssh to end, all together */
@@ -160,50 +159,10 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
     l->exit_code = by_wait_exit_code(status);
 }
 
-/* Under the key of a job. `out` holds BY_TICKET_TEXT. */
-static enum banyan_status issue_ticket(const char *job_key, const struct by_launch_host *host, char *out) {
-  struct by_ticket_subject subject = {host->beside == BY_HELPERS ? BY_TICKET_HELPER : BY_TICKET_SERVER, host->name};
-  char text[BY_TICKET_KEY_TEXT];
-  struct by_key key;
-  BY_TRY(by_ticket_key_derive(job_key, text));
-  enum banyan_status status = by_key_derive(text, &key);
-  explicit_bzero(text, sizeof text);
-  if (status == BANYAN_OK) status = by_ticket_issue(&key, &subject, (uint64_t)time(NULL) + BY_TICKET_SECONDS, out);
-  explicit_bzero(&key, sizeof key);
-  return status;
-}
-
-/* Each helper and server of a host gets a ticket in place of the job's key. */
-static enum banyan_status copy_variable(struct by_job_environment *environment, const char *text, const char *key,
-                                        const struct by_launch_host *host) {
-  static const char name[] = "BANYAN_KEY=";
-  char ticket[BY_TICKET_TEXT];
-  if (strncmp(text, name, sizeof name - 1) != 0) {
-    by_job_environment_copy(environment, text);
-    return BANYAN_OK;
-  }
-  if (!key) key = text + sizeof name - 1; /* of a file that may have changed since, or generated */
-  if (!host->beside) by_job_environment_set(environment, "BANYAN_KEY", key);
-  enum banyan_status status = BANYAN_OK;
-  for (int i = 0; host->beside && i < host->ranks && status == BANYAN_OK; i++) {
-    status = issue_ticket(key, host, ticket);
-    if (status == BANYAN_OK) by_job_environment_set(environment, "BANYAN_KEY", ticket);
-  }
-  explicit_bzero(ticket, sizeof ticket);
-  return status;
-}
-
 static void send_key(struct launcher *l, struct by_launch_link *link) {
-  char ticket[BY_TICKET_TEXT];
   const char *key = by_launch_key_get(&l->key);
   if (!link->started || link->from_fd < 0 || !key) return;
-  if (!link->host->beside) by_pipe_frame(&link->to, BY_LAUNCH_KEY, 0, key, strlen(key));
-  for (int i = 0; link->host->beside && i < link->host->ranks; i++)
-    if (issue_ticket(key, link->host, ticket) == BANYAN_OK)
-      by_pipe_frame(&link->to, BY_LAUNCH_KEY, (uint32_t)i, ticket, strlen(ticket));
-    else
-      report_host_failed(l, link, banyan_error_text());
-  explicit_bzero(ticket, sizeof ticket);
+  if (by_launch_send_key(link, key)) report_host_failed(l, link, banyan_error_text());
 }
 
 static void look_at_key(struct launcher *l) {
@@ -213,66 +172,11 @@ static void look_at_key(struct launcher *l) {
     by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
 }
 
+/* A job does without helpers and servers for which there is no ticket. */
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  char directory[PATH_BYTES], trees[16];
-  struct by_job_environment environment = {0};
-  const char *key = by_launch_key_get(&l->key);
-  for (char *const *e = l->job->environment; *e; e++) {
-    if (copy_variable(&environment, *e, key, link->host) == BANYAN_OK) continue;
-    report_host_failed(l, link, banyan_error_text()); /* a job does without helpers and servers */
-    lose_host(l, link);
-    by_job_environment_fini(&environment);
-    return;
-  }
-  by_job_environment_set(&environment, "BANYAN_HOST", link->host->name);
-  by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&l->root));
-  /* Hosts that are this machine share its cores, so they count on. */
-  snprintf(trees, sizeof trees, "%d", link->host->slots);
-  const char *self = link->host->local ? "/proc/self/exe" : l->job->remote;
-  const char *const help[] = {self, "helper", NULL}, *const serve[] = {self, "server", "--trees", trees, NULL};
-  const char *const *const commands[] = {(const char *const *)l->job->command, help, serve};
-  if (l->elastic) {
-    const char *preemption = l->job->elastic->preemption ? l->job->elastic->preemption : "";
-    by_pipe_frame(&link->to, BY_LAUNCH_ELASTIC, (uint32_t)link->local, preemption, strlen(preemption));
-  }
-  struct by_host_job start = {.first = link->host->first,
-                              .ranks = link->host->ranks,
-                              .size = MAX(l->job->ranks, link->host->first + link->host->ranks),
-                              .pin = !l->job->pin        ? -1
-                                     : link->host->local ? link->host->first
-                                                         : 0,
-                              .directory = getcwd(directory, sizeof directory) ? directory : "",
-                              .command = (char **)(uintptr_t)commands[link->host->beside],
-                              .environment = environment.items};
-  by_host_job_send(&link->to, &start);
-  by_job_environment_fini(&environment);
-}
-
-static void add_name(struct by_text *places, const char *name, unsigned port) {
-  by_text_add(places, strchr(name, ':') ? "%s[%s]:%u" : "%s%s:%u", places->length ? "," : "", name, port);
-}
-
-/* What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
- * which may mean another one elsewhere. */
-static void add_places(struct launcher *l, const struct by_launch_link *link, const struct by_launch_frame *frame) {
-  char own[BY_HOST_TEXT] = "";
-  unsigned port = (unsigned)frame->number;
-  struct by_address address;
-  bool is_address = by_address_parse_host(link->host->name, 0, &address) == BANYAN_OK;
-  bool means_itself = is_address ? by_address_is_loopback(&address) : link->host->local;
-  if (!l->job->interface && by_hosts_all_local(l->job->hosts)) {
-    by_text_add(&l->root, "127.0.0.1:%u", port);
-    return;
-  }
-  if (!l->job->interface && !means_itself) add_name(&l->root, link->host->name, port);
-  size_t given = l->root.length;
-  for (const char *at = frame->payload; *at && *at != '#'; at += *at == ',') {
-    size_t length = strcspn(at, ",#");
-    if (length != given || memcmp(at, by_text_get(&l->root), length) != 0)
-      by_text_add(&l->root, "%s%.*s", l->root.length ? "," : "", (int)length, at);
-    at += length;
-  }
-  if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);
+  if (by_launch_send_start(l->job, by_text_get(&l->root), by_launch_key_get(&l->key), link) == BANYAN_OK) return;
+  report_host_failed(l, link, banyan_error_text());
+  lose_host(l, link);
 }
 
 /* Rank 0's host has found a port, and the addresses at which others may reach it, and has made rank 0's identity: now
@@ -280,7 +184,7 @@ static void add_places(struct launcher *l, const struct by_launch_link *link, co
 static void take_port(struct launcher *l, const struct by_launch_link *link, const struct by_launch_frame *frame) {
   const char *identity = strchr(frame->payload, '#');
   if (l->root.length) return;
-  add_places(l, link, frame);
+  by_launch_add_places(l->job, link->host, frame, &l->root);
   if (identity && !l->elastic) by_text_add(&l->root, "%s", identity);
 }
 

@@ -1,0 +1,150 @@
+#include "launch_link.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "process.h"
+#include "text.h"
+
+enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
+
+/* 'it'\''s': a word that no shell changes. */
+static void add_quoted(struct by_text *text, const char *word) {
+  by_text_add(text, "'");
+  for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
+  by_text_add(text, "'");
+}
+
+/* In the child. A session of its own: the terminal's Ctrl-C goes to the
+ * launcher only, and ssh fails rather than waits where it would ask. */
+static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2], const struct by_launch_host *host) {
+  by_restore_signals();
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  dup2(pipes[0][0], STDIN_FILENO);
+  dup2(pipes[1][1], STDOUT_FILENO);
+  dup2(pipes[2][1], STDERR_FILENO);
+  if (host->enter && host->enter(host->context, host)) {
+    fprintf(stderr, "%s\n", banyan_error_text());
+    _exit(1);
+  }
+  execvp(file, argv);
+  fprintf(stderr, "cannot run %s: %s\n", file, strerror(errno));
+  _exit(UNREACHED);
+}
+
+static enum banyan_status start_process(const char *file, char *const *argv, struct by_launch_link *link) {
+  int pipes[3][2];
+  pid_t pid = by_cli_pipes(pipes, 3) ? fork() : -1;
+  if (pid == 0) become(file, argv, pipes, link->host);
+  int reason = errno;
+  by_cli_close(&pipes[0][0]);
+  by_cli_close(&pipes[1][1]);
+  by_cli_close(&pipes[2][1]);
+  link->to.fd = pipes[0][1];
+  link->from_fd = pipes[1][0];
+  link->error_fd = pipes[2][0];
+  if (pid < 0) {
+    by_launch_link_shut(link);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start %s", file);
+  }
+  link->pid = pid;
+  by_cli_nonblock(link->to.fd);
+  by_cli_nonblock(link->from_fd);
+  by_cli_nonblock(link->error_fd);
+  return BANYAN_OK;
+}
+
+/* The words of the ssh command, the host, and one word for the shell there. */
+static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_link *link) {
+  static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
+  const char *argv[MOST_SSH_WORDS + sizeof alive / sizeof *alive + 3] = {NULL};
+  char *words = by_cli_print("%s", job->ssh), *save;
+  struct by_text shell = {0};
+  size_t n = 0;
+  for (char *word = strtok_r(words, " \t", &save); word && n < MOST_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
+    argv[n++] = word;
+  by_text_add(&shell, "exec ");
+  add_quoted(&shell, job->remote);
+  by_text_add(&shell, " run-host");
+  if (job->elastic && !strcmp(job->ssh, "ssh")) /* so that a host that vanishes is noticed */
+    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) argv[n++] = alive[i];
+  argv[n] = link->host->destination;
+  argv[n + 1] = by_text_get(&shell);
+  enum banyan_status status =
+      n ? start_process(argv[0], (char *const *)argv, link) : by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
+  free(words);
+  by_text_fini(&shell);
+  return status;
+}
+
+/* Within the allocation, beside other steps; what goes through it are no lines. */
+static enum banyan_status start_srun(const struct by_job *job, struct by_launch_link *link) {
+  char *node = by_cli_print("--nodelist=%s", link->host->destination);
+  const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
+                              "--input=all", "--cpu-bind=none", "--quiet",   node,         job->remote,    "run-host",
+                              NULL};
+  enum banyan_status status = start_process(argv[0], (char *const *)(uintptr_t)argv, link);
+  free(node);
+  return status;
+}
+
+enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+                                       struct by_launch_link *out) {
+  char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
+  *out = (struct by_launch_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
+  if (host->local)
+    BY_TRY(start_process("/proc/self/exe", here, out));
+  else
+    BY_TRY(host->node ? start_srun(job, out) : start_ssh(job, out));
+  out->live = host->ranks;
+  return BANYAN_OK;
+}
+
+int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {
+  static const struct timespec step = {.tv_nsec = 10 * BY_MILLISECOND};
+  int status = 0;
+  if (!link->pid) return 0;
+  while (waitpid(link->pid, &status, WNOHANG) == 0) {
+    if (by_clock_now(&by_clock_system) >= until) kill(link->pid, SIGKILL);
+    nanosleep(&step, NULL);
+  }
+  link->pid = 0;
+  return status;
+}
+
+void by_launch_link_shut(struct by_launch_link *link) {
+  by_cli_close(&link->to.fd);
+  by_cli_close(&link->from_fd);
+  by_cli_close(&link->error_fd);
+  by_pipe_fini(&link->to);
+  by_pipe_fini(&link->from);
+  link->to.closed = true;
+  bool unheard = !link->ready || link->live; /* ssh may wait for a network that is not there */
+  if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
+}
+
+void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length) {
+  static const char hello[] = BY_LAUNCH_HELLO;
+  const char *from = link->from.data + link->from.start;
+  size_t have = link->from.end - link->from.start;
+  const char *found = memmem(from, have, hello, sizeof hello - 1);
+  *chatter = from;
+  if (found) {
+    *length = (size_t)(found - from);
+    link->ready = true;
+    link->from.start += *length + sizeof hello - 1;
+    return;
+  }
+  const char *last = memrchr(from, '\n', have); /* keep an unfinished line: it may become the hello */
+  *length = last ? (size_t)(last - from) + 1 : have > MOST_CHATTER ? have : 0;
+  link->from.start += *length;
+}

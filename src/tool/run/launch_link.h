@@ -1,0 +1,37 @@
+/* One host as the launcher sees it: its run-host, started here or through ssh or srun, and the pipes to it. */
+#ifndef BY_CLI_LAUNCH_LINK_H
+#define BY_CLI_LAUNCH_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch.h"
+#include "launch_io.h"
+
+struct by_launch_link {
+  const struct by_launch_host *host;
+  pid_t pid; /* of run-host or ssh; 0: ended */
+  struct by_pipe to;
+  struct by_pipe from;
+  int from_fd, error_fd; /* its stdout and stderr; -1: closed */
+  bool ready;            /* has sent BY_LAUNCH_HELLO */
+  bool started;          /* has received what to start */
+  int live;              /* ranks there that have not ended */
+  int local;             /* ranks of this machine that precede its own, which other links started */
+  uint64_t answer_by;    /* what has not sent its hello then is given up; 0: as the whole job */
+};
+
+/* Starts run-host for a host. */
+enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+                                       struct by_launch_link *out);
+/* Waits until run-host or ssh has ended, until this time (of by_clock_system) at most, then kills it. Returns its wait
+ * status; 0 if it was waited for before. */
+int by_launch_link_wait(struct by_launch_link *link, uint64_t until);
+/* Closes the pipes, which ends what is still there; then it is to be waited for. */
+void by_launch_link_shut(struct by_launch_link *link);
+/* Finds the hello in what has come; `chatter` gets lines that came before it (a login script's). */
+void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length);
+
+#endif
