@@ -81,10 +81,19 @@ static void enter(struct launcher *l, enum launch_state state) {
   if (state == KILLED) broadcast_signal(l, SIGKILL);
 }
 
+/* Whether the job goes on without what has failed. */
+static bool goes_on(const struct launcher *l) {
+  return l->job->keep_going && l->state == RUNNING;
+}
+
+static void note_failure(struct launcher *l, int exit_code) {
+  if (!l->exit_code) l->exit_code = exit_code;
+}
+
 /* The job has failed; the first reason counts. With REPORTING next, the other ranks notice by themselves and get a
  * moment to report what they saw and to write their files. */
 static void fail_job(struct launcher *l, int exit_code, enum launch_state next) {
-  if (!l->exit_code) l->exit_code = exit_code ? exit_code : 1;
+  note_failure(l, exit_code ? exit_code : 1);
   if (l->state == STARTING)
     l->given_up = true; /* no rank runs yet */
   else
@@ -113,6 +122,8 @@ static void fail_host(struct launcher *l, struct by_launch_link *link, const cha
   report_host_failed(l, link, text);
   if (is_supervised(l))
     lose_host(l, link);
+  else if (!link->host->beside && goes_on(l))
+    note_failure(l, 1);
   else if (!link->host->beside)
     fail_job(l, 1, REPORTING);
 }
@@ -153,10 +164,10 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
   report_rank(l, link, rank, status);
   if (link->host->beside) return;
   report_early(l);
-  if (!l->job->keep_going || l->state >= ENDING)
+  if (goes_on(l))
+    note_failure(l, by_wait_exit_code(status));
+  else
     fail_job(l, by_wait_exit_code(status), REPORTING);
-  else if (!l->exit_code)
-    l->exit_code = by_wait_exit_code(status);
 }
 
 static void send_key(struct launcher *l, struct by_launch_link *link) {
@@ -453,6 +464,10 @@ static void send_about_process(void *context, int process, enum by_launch_frame_
 static void open_more(void *context, const struct by_launch_host *host, int local) {
   struct launcher *l = context;
   by_output_grow(&l->output, host->first + host->ranks);
+  if (l->job->files && by_rank_files_open(l->job->files, host, l->job->ranks)) {
+    by_output_print(&l->output, "%s: %s", l->job->title, banyan_error_text());
+    l->job->files->failed = true;
+  }
   if (open_link(l, host)) return;
   l->links[l->n_links - 1].local = local;
   l->links[l->n_links - 1].answer_by = from_now(l->job->start);
@@ -509,6 +524,7 @@ int by_launch(const struct by_job *job) {
   struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
+  by_output_set_files(&l.output, job->files, job->title);
   l.signals = by_signal_descriptor(signals);
   if (by_launch_key_init(&l.key, job->key_file) != BANYAN_OK)
     by_output_print(&l.output, "%s: the key stays as it is: %s", job->title, banyan_error_text());
@@ -528,12 +544,13 @@ int by_launch(const struct by_job *job) {
   if (is_supervised(&l)) l.exit_code = by_elastic_exit_code(l.elastic);
   finish(&l);
   fini(&l);
+  if (job->files && job->files->failed) note_failure(&l, 1);
   return l.exit_code;
 }
 
 enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual) {
   if (choice > 0) return (enum by_output_mode)(choice - 1);
-  for (int i = 1; command[i]; i++)
+  for (int i = 1; command && command[i]; i++)
     if (!strcmp(command[i], "--json")) return BY_OUTPUT_RANK0;
   return usual;
 }

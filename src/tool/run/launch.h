@@ -110,15 +110,18 @@ enum by_output_mode {
   BY_OUTPUT_PREFIX, /* every line as "[rank] line" */
   BY_OUTPUT_RANK0,  /* rank 0's stdout as it is; everything else with a prefix to stderr */
   BY_OUTPUT_RAW,    /* lines without prefix */
+  BY_OUTPUT_NONE,   /* only into files */
   BY_OUTPUT_ERROR,  /* all with a prefix to stderr */
 };
 
 #define BY_OUTPUT_CHOICES "auto|prefix|rank0|raw"
+#define BY_OUTPUT_CHOICES_WITH_FILES BY_OUTPUT_CHOICES "|none"
 
-/* By the place among BY_OUTPUT_CHOICES: "auto" is rank0 for a command with --json, else `usual`. */
+/* By the place among BY_OUTPUT_CHOICES: "auto" is rank0 for a command (NULL: none) with --json, else `usual`. */
 enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual);
 
 struct by_elastic_options;
+struct by_rank_files;
 
 struct by_job {
   const char *title; /* of messages: "banyan run" */
@@ -129,9 +132,10 @@ struct by_job {
   char *const *environment; /* "NAME=value" for every rank; ends with NULL */
   const char *key_file;     /* whose key ranks get, also one that takes its place; NULL: none */
   enum by_output_mode output;
-  const char *const *labels; /* what stands before a rank's lines in place of its number; NULL: the number */
+  struct by_rank_files *files; /* into which the ranks' output is written, too; NULL: none */
+  const char *const *labels;   /* what stands before a rank's lines in place of its number; NULL: the number */
   bool pin;
-  bool keep_going;       /* a rank that fails does not end the others */
+  bool keep_going;       /* a rank that fails, or a host that is lost, does not end the others */
   double timeout;        /* seconds for the whole job; 0: none */
   double report;         /* seconds that other ranks get after one has failed, before SIGTERM */
   double grace;          /* seconds between SIGTERM and SIGKILL */
@@ -147,7 +151,7 @@ struct by_job {
 struct by_job by_job_usual(const char *title);
 /* Blocks. Returns the exit code: 0; that of the rank that failed first (128 +
  * signal when killed), or as supervisor.h says where processes may come and go;
- * 124 after the timeout; 1 when nothing could be started. */
+ * 124 after the timeout; 1 when nothing could be started, or nothing else failed and a file is incomplete. */
 int by_launch(const struct by_job *job);
 
 /* ---- how ranks ended, for people and as an exit code */

@@ -14,14 +14,7 @@
 #include "process.h"
 #include "text.h"
 
-enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
-
-/* 'it'\''s': a word that no shell changes. */
-static void add_quoted(struct by_text *text, const char *word) {
-  by_text_add(text, "'");
-  for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
-  by_text_add(text, "'");
-}
+enum { MOST_SSH_WORDS = BY_MOST_LAUNCH_WORDS - 7, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
 
 /* In the child. A session of its own: the terminal's Ctrl-C goes to the
  * launcher only, and ssh fails rather than waits where it would ask. */
@@ -63,50 +56,72 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   return BANYAN_OK;
 }
 
+/* ---- how a host is reached */
+
+void by_add_quoted(struct by_text *text, const char *word) {
+  by_text_add(text, "'");
+  for (const char *c = word; *c; c++) by_text_add(text, *c == '\'' ? "'\\''" : "%c", *c);
+  by_text_add(text, "'");
+}
+
 /* The words of the ssh command, the host, and one word for the shell there. */
-static enum banyan_status start_ssh(const struct by_job *job, struct by_launch_link *link) {
+static enum banyan_status set_ssh(const struct by_job *job, const struct by_launch_host *host,
+                                  struct by_launch_words *out) {
   static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
-  const char *argv[MOST_SSH_WORDS + sizeof alive / sizeof *alive + 3] = {NULL};
-  char *words = by_cli_print("%s", job->ssh), *save;
   struct by_text shell = {0};
+  char *save;
   size_t n = 0;
-  for (char *word = strtok_r(words, " \t", &save); word && n < MOST_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
-    argv[n++] = word;
+  out->copy = by_cli_print("%s", job->ssh);
+  for (char *word = strtok_r(out->copy, " \t", &save); word && n < MOST_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
+    out->argv[n++] = word;
+  if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
   by_text_add(&shell, "exec ");
-  add_quoted(&shell, job->remote);
+  by_add_quoted(&shell, job->remote);
   by_text_add(&shell, " run-host");
-  if (job->elastic && !strcmp(job->ssh, "ssh")) /* so that a host that vanishes is noticed */
-    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) argv[n++] = alive[i];
-  argv[n] = link->host->destination;
-  argv[n + 1] = by_text_get(&shell);
-  enum banyan_status status =
-      n ? start_process(argv[0], (char *const *)argv, link) : by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
-  free(words);
+  out->last = by_cli_print("%s", by_text_get(&shell));
   by_text_fini(&shell);
-  return status;
+  if (job->elastic && !strcmp(job->ssh, "ssh")) /* so that a host that vanishes is noticed */
+    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) out->argv[n++] = alive[i];
+  out->argv[n] = host->destination;
+  out->argv[n + 1] = out->last;
+  return BANYAN_OK;
 }
 
 /* Within the allocation, beside other steps; what goes through it are no lines. */
-static enum banyan_status start_srun(const struct by_job *job, struct by_launch_link *link) {
-  char *node = by_cli_print("--nodelist=%s", link->host->destination);
+static void set_srun(const struct by_job *job, const struct by_launch_host *host, struct by_launch_words *out) {
+  out->last = by_cli_print("--nodelist=%s", host->destination);
   const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
-                              "--input=all", "--cpu-bind=none", "--quiet",   node,         job->remote,    "run-host",
-                              NULL};
-  enum banyan_status status = start_process(argv[0], (char *const *)(uintptr_t)argv, link);
-  free(node);
-  return status;
+                              "--input=all", "--cpu-bind=none", "--quiet",   out->last,    job->remote,    "run-host"};
+  memcpy(out->argv, argv, sizeof argv);
 }
+
+enum banyan_status by_launch_words_init(const struct by_job *job, const struct by_launch_host *host,
+                                        struct by_launch_words *out) {
+  *out = (struct by_launch_words){.argv = {"/proc/self/exe", "run-host"}};
+  if (host->local) return BANYAN_OK;
+  if (!host->node) return set_ssh(job, host, out);
+  set_srun(job, host, out);
+  return BANYAN_OK;
+}
+
+void by_launch_words_fini(struct by_launch_words *words) {
+  free(words->copy);
+  free(words->last);
+}
+
+/* ---- the link */
 
 enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
                                        struct by_launch_link *out) {
   char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
+  struct by_launch_words words;
   *out = (struct by_launch_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
-  if (host->local)
-    BY_TRY(start_process("/proc/self/exe", here, out));
-  else
-    BY_TRY(host->node ? start_srun(job, out) : start_ssh(job, out));
-  out->live = host->ranks;
-  return BANYAN_OK;
+  enum banyan_status status = by_launch_words_init(job, host, &words);
+  if (status == BANYAN_OK)
+    status = start_process(words.argv[0], host->local ? here : (char *const *)(uintptr_t)words.argv, out);
+  by_launch_words_fini(&words);
+  if (status == BANYAN_OK) out->live = host->ranks;
+  return status;
 }
 
 int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {

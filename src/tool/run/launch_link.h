@@ -9,6 +9,7 @@
 
 #include "launch.h"
 #include "launch_io.h"
+#include "text.h"
 
 struct by_launch_link {
   const struct by_launch_host *host;
@@ -22,6 +23,20 @@ struct by_launch_link {
   int local;             /* ranks of this machine that precede its own, which other links started */
   uint64_t answer_by;    /* what has not sent its hello then is given up; 0: as the whole job */
 };
+
+enum { BY_MOST_LAUNCH_WORDS = 70 };
+
+/* The command that starts run-host for a host: here, or through ssh or srun. */
+struct by_launch_words {
+  const char *argv[BY_MOST_LAUNCH_WORDS]; /* ends with NULL */
+  char *copy, *last;                      /* what argv points to */
+};
+
+BANYAN_CHECK enum banyan_status by_launch_words_init(const struct by_job *job, const struct by_launch_host *host,
+                                                     struct by_launch_words *out);
+void by_launch_words_fini(struct by_launch_words *words);
+/* 'it'\''s': a word that no shell changes. */
+void by_add_quoted(struct by_text *text, const char *word);
 
 /* Starts run-host for a host. */
 enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,

@@ -104,6 +104,11 @@ int by_launch_size_of(const struct by_job *job, const struct by_launch_host *hos
   return MAX(job->ranks, host->first + host->ranks);
 }
 
+/* Hosts that are this machine share its cores, so they count on. */
+int by_launch_core_of(const struct by_job *job, const struct by_launch_host *host) {
+  return !job->pin ? -1 : host->local ? host->first : 0;
+}
+
 enum banyan_status by_launch_send_start(const struct by_job *job, const char *root, const char *key,
                                         struct by_launch_link *link) {
   const struct by_launch_host *host = link->host;
@@ -121,13 +126,10 @@ enum banyan_status by_launch_send_start(const struct by_job *job, const char *ro
       const char *preemption = job->elastic->preemption ? job->elastic->preemption : "";
       by_pipe_frame(&link->to, BY_LAUNCH_ELASTIC, (uint32_t)link->local, preemption, strlen(preemption));
     }
-    /* Hosts that are this machine share its cores, so they count on. */
     struct by_host_job start = {.first = host->first,
                                 .ranks = host->ranks,
                                 .size = by_launch_size_of(job, host),
-                                .pin = !job->pin     ? -1
-                                       : host->local ? host->first
-                                                     : 0,
+                                .pin = by_launch_core_of(job, host),
                                 .directory = getcwd(directory, sizeof directory) ? directory : "",
                                 .command = (char **)(uintptr_t)command.argv,
                                 .environment = environment.items};

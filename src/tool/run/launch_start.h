@@ -19,6 +19,9 @@ void by_launch_command_of(const struct by_job *job, const struct by_launch_host 
 /* How many ranks its processes are told that there are. */
 int by_launch_size_of(const struct by_job *job, const struct by_launch_host *host);
 
+/* The core of its first process, of those that it may use; -1: processes are not bound. */
+int by_launch_core_of(const struct by_job *job, const struct by_launch_host *host);
+
 /* Adds to `root` where ranks reach rank 0, of whose host `frame` (BY_LAUNCH_PORT_IS) is. What the user gave is tried
  * first, since the others may not reach every address; but the name of this machine last, which may mean another one
  * elsewhere. */

@@ -62,7 +62,16 @@ static size_t first_line(const char *bytes, size_t length, size_t seen) {
   return newline ? within + 1 : 0;
 }
 
+void by_output_set_files(struct by_output *output, struct by_rank_files *files, const char *title) {
+  output->files = files;
+  output->title = title;
+}
+
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length) {
+  struct by_rank_files *files = output->files;
+  if (files && by_rank_files_write(files, rank, stream, bytes, length))
+    by_output_print(output, "%s: %s", output->title, banyan_error_text());
+  if (output->mode == BY_OUTPUT_NONE && files && by_rank_files_has(files, rank, stream)) return;
   if (output->mode == BY_OUTPUT_RANK0 && !rank && !stream) {
     by_pipe_add(&output->to[0], bytes, length);
     return;

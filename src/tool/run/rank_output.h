@@ -7,6 +7,7 @@
 
 #include "launch.h"
 #include "launch_io.h"
+#include "rank_files.h"
 
 /* Whole lines, each with "[rank] " before it, or another label of the rank. A rank's own lines keep their order within
  * each stream. A line longer than 1 MiB is cut. A line also ends at a carriage return, so that progress bars move. One
@@ -16,11 +17,16 @@ struct by_output {
   struct by_pipe to[2];  /* stdout, stderr */
   struct by_pipe *lines; /* lines that have not ended yet: two of each rank, without a descriptor */
   int ranks;
-  const char *const *labels; /* one of each rank; NULL: its number */
+  const char *const *labels;   /* one of each rank; NULL: its number */
+  const char *title;           /* of messages */
+  struct by_rank_files *files; /* NULL: none */
 };
 
 /* `labels` must outlive the output. */
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels);
+/* All that ranks print is also written to these files, unchanged. `title` begins the message if one cannot be written;
+ * with BY_OUTPUT_NONE the rest of it is printed, then. */
+void by_output_set_files(struct by_output *output, struct by_rank_files *files, const char *title);
 void by_output_fini(struct by_output *output);
 /* There are more ranks from now on. */
 void by_output_grow(struct by_output *output, int ranks);

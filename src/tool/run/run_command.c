@@ -7,9 +7,12 @@
 
 #include "cluster_message.h"
 #include "commands.h"
+#include "dry_run.h"
 #include "elastic_job.h"
 #include "launch.h"
+#include "output.h"
 #include "process.h"
+#include "rank_files.h"
 #include "settings.h"
 #include "socket.h"
 #include "text.h"
@@ -19,7 +22,8 @@ struct run_options {
   long ranks;
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
-  bool slurm;
+  bool slurm, dry;
+  const char *files;          /* a pattern of the names of files; NULL: none */
   int output, transport;      /* transport -1: not given */
   long least, most, restarts; /* -1: not given */
   long offered;               /* 0: not given */
@@ -52,9 +56,17 @@ static const struct by_option options[] = {
     BY_WORDS("env", 'x', environment, "NAME[=VALUE]",
              "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be "
              "repeated"),
-    BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
-              "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
-              "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
+    BY_CHOICE(
+        "output", 'o', output, BY_OUTPUT_CHOICES_WITH_FILES,
+        "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
+        "a prefix on standard\nerror; raw: no prefix; none: only into --output-files; auto:\nrank0 if the command "
+        "has --json, else prefix"),
+    BY_TEXT(
+        "output-files", 0, files, "PATTERN",
+        "also write each rank's output, unchanged, to PATTERN.out and\nPATTERN.err on this machine; %r is the rank, "
+        "%h its host. A\nfolder: rank-0.out, rank-0.err, ... in it"),
+    BY_FLAG("keep-going", 'k', job.keep_going, "do not terminate the other ranks when one fails"),
+    BY_FLAG("dry-run", 0, dry, "print what would be started, and where, and start nothing"),
     BY_FLAG("pin", 0, job.pin, "bind rank r of a host to its r-th core, cyclically"),
     BY_SECONDS("timeout", 0, job.timeout, "TIME", "end the job after this time, with exit code 124"),
     BY_SECONDS("report-time", 0, job.report, "TIME",
@@ -102,7 +114,8 @@ static const struct by_command command = {
              "process that ends with exit code 0 has finished and is not started again.\n"
              "\n"
              "Returns the exit code of the rank that failed first (128 + signal if it was\n"
-             "killed), 124 after --timeout, 0 if none failed. Where processes may come and go:\n"
+             "killed), also with --keep-going; 124 after --timeout, 1 if a file of\n"
+             "--output-files is incomplete, 0 if nothing failed. Where processes may come and go:\n"
              "0 if one has finished and none failed after that, 75 if all left on request\n"
              "before, else the exit code of the last one that failed.",
     .options = options,
@@ -235,6 +248,11 @@ static enum banyan_status set_elastic(struct run_options *run, const struct crew
     if (!e->preemption) return BANYAN_OK;
     return by_fail(BANYAN_ERR_ARGUMENT, "--preempt-command needs --min, --max or --restarts");
   }
+  if (run->job.keep_going)
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "--keep-going and --min, --max or --restarts exclude each other: these go on without ranks that fail, "
+        "too");
   if (crew->processes > crew->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
   e->least = run->least >= 0 ? (int)run->least : crew->ranks;
@@ -253,6 +271,13 @@ static enum banyan_status set_elastic(struct run_options *run, const struct crew
                    crew->ranks);
   run->job.elastic = e;
   return BANYAN_OK;
+}
+
+static enum banyan_status check_output(const struct run_options *run, const struct by_launch_hosts *hosts,
+                                       const struct crew *crew) {
+  if (run->files) return by_rank_files_check(run->files, hosts, crew->ranks, run->job.elastic != NULL);
+  if (by_output_choose(run->output, NULL, BY_OUTPUT_PREFIX) != BY_OUTPUT_NONE) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "--output none would lose what ranks print: give --output-files, too");
 }
 
 static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
@@ -286,6 +311,28 @@ static char **make_labels(const struct crew *crew) {
   return labels;
 }
 
+/* Everything is open, or the job does not start: what cannot be written is noticed before hours of work. */
+static int start(struct by_job *job) {
+  for (size_t i = 0; i < job->hosts->count && job->files; i++)
+    if (by_rank_files_open(job->files, &job->hosts->items[i], job->ranks))
+      return by_command_end(&command, BANYAN_ERR_SYSTEM);
+  return by_launch(job);
+}
+
+static int start_or_print(struct by_job *job, const struct run_options *run) {
+  struct by_rank_files files;
+  struct by_text text = {0};
+  by_rank_files_init(&files, run->files);
+  if (run->files) job->files = &files;
+  if (run->dry) return by_command_end(&command, by_print_text(&text, by_dry_run_print(job, &text), stdout));
+  int exit_code = start(job);
+  if (by_rank_files_fini(&files)) {
+    int failed = by_command_end(&command, BANYAN_ERR_SYSTEM);
+    if (!exit_code) exit_code = failed;
+  }
+  return exit_code;
+}
+
 static int launch(struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
                   const struct by_operands *operands) {
   static char self[BY_PROGRAM_PATH]; /* the job refers to it */
@@ -306,7 +353,7 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
   job->key_file = environment.key_file;
   job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
   if (!job->remote) job->remote = self;
-  int exit_code = by_launch(job);
+  int exit_code = start_or_print(job, run);
   for (int i = 0; labels && i < crew->processes; i++) free(labels[i]);
   free(labels);
   by_job_environment_fini(&environment);
@@ -326,7 +373,7 @@ int by_cli_run(int argc, char **argv) {
   int exit_code = by_options_parse(&command, argc, argv, &run, &operands);
   if (exit_code >= 0) return exit_code;
   by_hosts_init(&hosts);
-  if (place(&run, &hosts, &crew) || set_elastic(&run, &crew))
+  if (place(&run, &hosts, &crew) || set_elastic(&run, &crew) || check_output(&run, &hosts, &crew))
     exit_code = by_command_misused(&command);
   else
     exit_code = launch(&run, &hosts, &crew, &operands);

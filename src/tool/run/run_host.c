@@ -27,6 +27,7 @@
 #include "preemption.h"
 #include "process.h"
 #include "process_identity.h"
+#include "rank_environment.h"
 #include "socket.h"
 #include "text.h"
 
@@ -50,15 +51,17 @@ static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
 static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
-static void set_number(const char *name, int number) {
-  char text[16];
-  snprintf(text, sizeof text, "%d", number);
-  setenv(name, text, 1);
-}
-
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptor of the key: programs
  * that start the rank may close what they inherit. */
 static void set_environment(const struct by_host_job *job, int index, const struct elastic_place *elastic, int starts) {
+  const struct by_rank_place place = {.rank = job->first + index,
+                                      .size = job->size,
+                                      .local_rank = elastic->local + index,
+                                      .local_size = elastic->local + job->ranks,
+                                      .sharing = job->ranks,
+                                      .directory = elastic->directory,
+                                      .starts = starts};
+  struct by_job_environment own = {0};
   unsetenv("BANYAN_KEY");
   unsetenv("BANYAN_KEY_FILE");
   for (char **e = job->environment; *e; e++)
@@ -67,16 +70,11 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_IDENTITY_FILE");
   if (root_identity >= 0 && job->first + index == 0)
     putenv(by_cli_print("BANYAN_IDENTITY_FILE=/proc/%d/fd/%d", (int)getppid(), root_identity));
-  set_number("BANYAN_RANK", job->first + index);
-  set_number("BANYAN_SIZE", job->size);
-  set_number("BANYAN_LOCAL_RANK", elastic->local + index);
   unsetenv("BANYAN_LAUNCHER"); /* of a job that this one is in */
-  if (elastic->directory)
-    putenv(by_cli_print("BANYAN_LAUNCHER=%s:%d:%d", elastic->directory, job->first + index, starts));
-  set_number("BANYAN_LOCAL_SIZE", elastic->local + job->ranks);
-  if (job->ranks == 1 || getenv("OMP_NUM_THREADS")) return;
-  setenv("OMP_NUM_THREADS", "1", 1); /* else each rank starts as many threads as there are cores */
-  if (index == 0)
+  bool has_threads = getenv("OMP_NUM_THREADS");
+  by_rank_environment_add(&place, has_threads, &own);
+  for (size_t i = 0; i < own.count; i++) putenv(own.items[i]);
+  if (index == 0 && by_rank_environment_limits(&place, has_threads))
     by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
 

@@ -1,0 +1,93 @@
+#!/bin/bash
+# Tests of `banyan run`: files for the output of each rank, jobs that go on when a rank fails, and dry runs.
+. "$BANYAN_SOURCE/tests/shell.sh"
+cd "$scratch"
+
+# --- a folder: the output as it is, beside what the terminal shows
+wants 0 "$BANYAN" run -n 3 --helpers 1 --output-files logs/today -- sh -c 'printf "a\rb %s" $BANYAN_RANK; echo bad >&2'
+for rank in 0 1 2; do
+  [ "$(od -An -c "logs/today/rank-$rank.out" | tr -d ' ')" = "a\\rb$rank" ] || fail "rank-$rank.out is not what it printed"
+  [ "$(cat "logs/today/rank-$rank.err")" = bad ] || fail "rank-$rank.err is not what it printed"
+  shows "^\\[$rank\\] bad$" err
+done
+[ "$(ls logs/today)" = "$(printf '%s\n' helper-0.err helper-0.out rank-{0,1,2}.{err,out})" ] || fail "other files: $(ls logs/today)"
+# Files of an earlier run are replaced; with -o none nothing is shown.
+wants 0 "$BANYAN" run -n 2 -o none --output-files logs/today/ -- sh -c 'echo $BANYAN_SIZE'
+[ ! -s out ] && [ ! -s err ] || fail "-o none shows something"
+[ "$(cat logs/today/rank-1.out)" = 2 ] && [ ! -s logs/today/rank-1.err ] || fail "a file was not replaced"
+
+# --- patterns
+wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 --output-files 'by/%h/100%%-%r' -- sh -c 'echo $BANYAN_HOST'
+[ "$(cat by/127.0.0.1/100%-1.out)" = 127.0.0.1 ] || fail "the pattern was not followed"
+wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 --output-files 'by/%h' -- sh -c 'echo $BANYAN_HOST'
+[ "$(cat by/localhost.out)" = localhost ] || fail "one file a host"
+wants 2 "$BANYAN" run -H localhost:2,127.0.0.1:1 --output-files 'by/%h' -- true
+shows "several processes would overwrite each other's by/localhost.out; add %r" err
+wants 2 "$BANYAN" run -n 1 --max 2 --output-files '%h' -- true
+shows 'lacks %r' err
+wants 2 "$BANYAN" run -n 1 --output-files 'a%x' -- true
+shows '"%x" in "a%x" is unknown; there are %r .*%h .*%%' err
+wants 2 "$BANYAN" run -n 1 --output-files 'a%' -- true
+wants 2 "$BANYAN" run -n 1 --output-files '%r/' -- true
+shows 'names no file: write %r/%r' err
+wants 2 "$BANYAN" run -n 1 --output-files '' -- true
+wants 2 "$BANYAN" run -n 1 -o none -- true
+shows 'would lose what ranks print: give --output-files' err
+
+# --- files that cannot be written: nothing is started; on a full disk the job goes on, and shows the rest
+echo >file
+wants 1 "$BANYAN" run -n 1 --output-files file/logs -- touch started
+shows '^banyan run: cannot create the folder file/?.*: ' err
+wants 1 "$BANYAN" run -n 1 --output-files logs/today/rank-0.out/%r -- touch started
+wants 1 bash -c 'ulimit -n 24; exec "$0" run -n 40 --output-files many -- touch started' "$BANYAN"
+shows 'Too many open files; each process needs two: raise the limit \(ulimit -n\)$' err
+[ ! -e started ] || fail "a job was started whose output cannot be kept"
+mkdir full
+ln -s /dev/full full/rank-0.out
+wants 1 "$BANYAN" run -n 2 -o none --output-files full -- sh -c 'echo one; sleep 0.1; echo two; [ $BANYAN_RANK = 0 ] || exit 0'
+[ "$(grep -c 'cannot write full/rank-0.out: No space left on device; the file is incomplete: free space' err)" = 1 ] || fail "a full disk is not reported once"
+[ "$(grep -c '^\[0\] ' out)" = 2 ] && ! grep -q '^\[1\]' out || fail "what the file lacks is not shown"
+[ "$(cat full/rank-1.out)" = "one
+two" ] || fail "the other file is not complete"
+wants 5 "$BANYAN" run -n 1 --output-files full -- sh -c 'echo one; exit 5'
+
+# --- jobs that go on
+wants 3 "$BANYAN" run -n 3 -k --report-time 0 -- sh -c '[ $BANYAN_RANK != 1 ] || exit 3; sleep 0.3; echo done; [ $BANYAN_RANK != 2 ] || kill -9 $$'
+[ "$(grep -c 'done$' out)" = 2 ] || fail "the other ranks did not go on"
+shows '^banyan run: rank 1 on host .*: exit code 3$' err
+shows '^banyan run: rank 2 on host .*: killed by signal 9' err
+wants 0 "$BANYAN" run -n 2 --keep-going -- true
+wants 124 "$BANYAN" run -n 2 --keep-going --timeout 0.3 -- sh -c 'exec sleep 60'
+# A lost host is a failure, too, and the others go on.
+wants 1 "$BANYAN" run -H localhost:1,127.0.0.1:1 -k -- sh -c '[ $BANYAN_RANK = 0 ] && sleep 0.5 && echo done && exit
+  kill -9 $PPID; sleep 60'
+shows '^\[0\] done$' out
+shows 'host 127.0.0.1: connection lost' err
+for option in --min=1 --max=2 --restarts=1; do
+  wants 2 "$BANYAN" run -n 1 $option --keep-going -- true
+  shows 'keep-going and --min, --max or --restarts exclude each other' err
+done
+
+# --- dry runs
+export BANYAN_SWITCH_KEY=geheim SITE_TOKEN=geheim BANYAN_PLAN=star
+wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run --output-files 'x/%r' -p ring -x SITE_TOKEN \
+  -x "WORDS=two words" --ssh 'ssh -p 23' --remote "/opt/it's" -- touch started "an argument"
+[ ! -e started ] && [ ! -e x ] || fail "a dry run did something"
+! grep -q geheim out || fail "a dry run shows a secret"
+shows '^nothing is started: a dry run of 3 ranks on 2 hosts, and 1 process beside them$' out
+for line in '  BANYAN_SWITCH_KEY=\(not shown\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
+  '  BANYAN_KEY_FILE=\(a descriptor .*\)' 'host localhost, this machine' "  command: touch started 'an argument'" \
+  '  rank 1: BANYAN_RANK=1 BANYAN_SIZE=3 BANYAN_LOCAL_RANK=1 BANYAN_LOCAL_SIZE=2 OMP_NUM_THREADS=1 \(core 1\) >x/1.out 2>x/1.err' \
+  'host far.example, reached by: ssh -p 23 far.example .*it.*s.* run-host.' '  helper 0: .* >x/helper-0.out 2>x/helper-0.err'; do
+  shows "^$line$" out
+done
+! grep -q BANYAN_PLAN=star out || fail "a variable is shown that another one replaces"
+# It is what ranks get: their variables, but for those that are made at the start.
+unset SITE_TOKEN BANYAN_SWITCH_KEY
+wants 0 "$BANYAN" run -n 2 --dry-run -x "WORDS=two words" -- env
+{ sed -n "s/^  //p" out | grep -E '^(BANYAN_|WORDS)' | grep -v '=(' | tr -d "'"; sed -n 's/^  rank 1: //p' out | tr ' ' '\n'; } | sort >shown
+wants 0 env -u OMP_NUM_THREADS "$BANYAN" run -n 2 -o none --output-files env -x "WORDS=two words" -- env
+grep -E '^(BANYAN_(PLAN|HOST|RANK|SIZE|LOCAL_RANK|LOCAL_SIZE)|WORDS|OMP_NUM_THREADS)=' env/rank-1.out | sort >got
+grep -vE '^BANYAN_(BUILD|SOURCE|TEST|SANITIZED|LIBRARY)' shown | cmp -s - got || fail "ranks got others than shown: $(diff shown got)"
+wants 2 "$BANYAN" run -n 3 --dry-run -p nonesuch -- true
+wants 1 bash -c '"$0" run -n 2 --dry-run -- true >/dev/full' "$BANYAN"
