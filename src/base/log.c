@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "log_file.h"
+
 enum { MOST_RULES = 32, MOST_NAME = 24, MOST_LINE = 2048 };
 
 struct rule {
@@ -96,16 +98,6 @@ void by_log_set_rank(int rank) {
   atomic_store(&line_rank, rank);
 }
 
-static void put(const char *line, size_t length) {
-  while (length) {
-    ssize_t n = write(STDERR_FILENO, line, length); /* one, unless the kernel takes less */
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    line += n;
-    length -= (size_t)n;
-  }
-}
-
 void by_log(enum by_log_level level, const char *module, const char *format, ...) {
   int kept = errno;
   if (by_log_wanted(level, module)) {
@@ -124,7 +116,7 @@ void by_log(enum by_log_level level, const char *module, const char *format, ...
     for (size_t i = 0; i < length; i++)
       if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
     line[length++] = '\n';
-    put(line, length);
+    by_log_file_write(line, length);
   }
   errno = kept;
 }

@@ -1,4 +1,4 @@
-/* The one way to log. Lines go to standard error as
+/* The one way to log. Lines go to standard error, or to a file (log_file.h), as
  *   banyan[rank 2] net: text
  * BANYAN_LOG, read once, sets the level, in all or by module: "warn,plan:debug".
  * Any thread. The library never prints to standard output. */

@@ -122,6 +122,8 @@ static int print_variables(void) {
   by_settings_print(&text);
   printf("Variables that every program which joins a job reads (name, default, meaning):\n\n%s", by_text_get(&text));
   printf("%-22s %-6s %s\n", "BANYAN_LOG", "warn", "what is logged on standard error: \"info\", \"warn,plan:debug\"");
+  printf("%-22s %-6s %s\n", "BANYAN_LOG_FILE", "-",
+         "a file for the log in place of it: %r is the rank, %h the host, %p the process");
   by_text_fini(&text);
   return 0;
 }

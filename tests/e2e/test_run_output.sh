@@ -51,6 +51,17 @@ wants 1 "$BANYAN" run -n 2 -o none --output-files full -- sh -c 'echo one; sleep
 two" ] || fail "the other file is not complete"
 wants 5 "$BANYAN" run -n 1 --output-files full -- sh -c 'echo one; exit 5'
 
+# --- the log of each rank in a file of its own
+hello=$BANYAN_BUILD/examples/hello
+wants 0 env BANYAN_LOG_FILE='log-%h-%r' "$BANYAN" run -v -n 2 -- "$hello"
+for rank in 0 1; do grep -qE "^2[-0-9]{9}T[:0-9]{8}\.[0-9]{3}Z banyan\[rank $rank\] net: link" "log-$(hostname)-$rank" || fail "no log of rank $rank"; done
+[ ! -s err ] || fail "lines of the log are not in its file: $(cat err)"
+wants 0 "$BANYAN" run -v -n 2 -x BANYAN_LOG_FILE=none/%r -- "$hello"
+shows 'BANYAN_LOG_FILE is not used: none/1: its folder does not exist: create it; standard error has the log$' err
+shows '\[rank 1\] net: link' err
+wants 0 "$BANYAN" run -n 1 -x BANYAN_LOGFILE=x -- "$hello"
+shows 'did you mean BANYAN_LOG_FILE\?' err
+
 # --- jobs that go on
 wants 3 "$BANYAN" run -n 3 -k --report-time 0 -- sh -c '[ $BANYAN_RANK != 1 ] || exit 3; sleep 0.3; echo done; [ $BANYAN_RANK != 2 ] || kill -9 $$'
 [ "$(grep -c 'done$' out)" = 2 ] || fail "the other ranks did not go on"

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "log.h"
+#include "log_file.h"
 
 /* --- log --- */
 
@@ -137,6 +138,118 @@ static void test_bad_settings_are_not_used(void **state) {
   check_refused(many);
 }
 
+/* ---- files */
+
+static void check_name(const char *pattern, int rank, const char *expected) {
+  char name[64];
+  assert_null(by_log_file_name(pattern, rank, "rack/a", name, sizeof name));
+  assert_string_equal(name, expected);
+}
+
+static void test_names_of_files(void **state) {
+  (void)state;
+  char name[16], process[32];
+  check_name("log", -1, "log");
+  check_name("%h/%r%%r", 12, "rack_a/12%r");
+  snprintf(process, sizeof process, "/x/%d", (int)getpid());
+  check_name("/x/%p", 3, process);
+  assert_non_null(by_log_file_name("a%", 1, "h", name, sizeof name));
+  assert_non_null(by_log_file_name("%x", 1, "h", name, sizeof name));
+  assert_non_null(by_log_file_name("0123456789%r", 123456, "h", name, sizeof name));
+}
+
+/* Logs two lines in a process of its own, before and after its rank is known. `file`, of `%s` a folder of its own, is
+ * read and removed afterwards. */
+struct logged {
+  char file[500], error[500];
+};
+
+static void log_in_child(const char *pattern, const char *rank, const char *file, struct logged *out) {
+  char folder[] = "/tmp/banyan-test-log-XXXXXX", path[128];
+  struct catcher catcher;
+  int status;
+  assert_non_null(mkdtemp(folder));
+  catch_begin(&catcher);
+  pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder) || setenv("BANYAN_LOG_FILE", pattern, 1)) _exit(99);
+    setenv("BANYAN_HOST", "here", 1);
+    unsetenv("BANYAN_RANK");
+    if (rank) setenv("BANYAN_RANK", rank, 1);
+    execl("/proc/self/exe", "test_log", "--lines", (char *)NULL);
+    _exit(99);
+  }
+  waitpid(child, &status, 0);
+  catch_end(&catcher, out->error, sizeof out->error);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  out->file[0] = '\0';
+  int fd = *file ? open(path, O_RDONLY) : -1;
+  if (fd >= 0) {
+    out->file[read(fd, out->file, sizeof out->file - 1)] = '\0';
+    close(fd);
+    unlink(path);
+  }
+  assert_int_equal(rmdir(folder), 0); /* there was no other file */
+}
+
+static int log_lines(void) {
+  by_warn("net", "first");
+  by_log_file_set_rank(7);
+  by_warn("net", "second");
+  return 0;
+}
+
+/* After the time, such as 2026-11-27T05:30:00.123Z. */
+static const char *next_line(const char **at) {
+  static char line[200];
+  const char *end = strchr(*at, '\n');
+  assert_non_null(end);
+  assert_true(end - *at > 25 && (*at)[10] == 'T' && (*at)[23] == 'Z');
+  snprintf(line, sizeof line, "%.*s", (int)(end - *at - 25), *at + 25);
+  *at = end + 1;
+  return line;
+}
+
+static void check_both_lines(const char *pattern, const char *rank, const char *file) {
+  struct logged logged;
+  log_in_child(pattern, rank, file, &logged);
+  const char *at = logged.file;
+  assert_string_equal(next_line(&at), "banyan net: first");
+  assert_string_equal(next_line(&at), "banyan net: second");
+  assert_string_equal(at, "");
+  assert_string_equal(logged.error, "");
+}
+
+static void test_lines_go_to_a_file(void **state) {
+  (void)state;
+  struct logged logged;
+  check_both_lines("log", NULL, "log");
+  check_both_lines("%h-%r", "12", "here-12");
+  log_in_child("%r", NULL, "7", &logged); /* the rank is not known at first */
+  const char *at = logged.file;
+  assert_string_equal(next_line(&at), "banyan net: second");
+  assert_string_equal(logged.error, "banyan net: first\n");
+}
+
+static void check_only_reported(const char *pattern, const char *expected) {
+  struct logged logged;
+  log_in_child(pattern, "3", "", &logged);
+  assert_non_null(strstr(logged.error, expected));
+  assert_non_null(strstr(logged.error, "banyan net: first\n"));
+  assert_non_null(strstr(logged.error, "banyan net: second\n"));
+  const char *again = strstr(strstr(logged.error, "LOG_FILE") + 1, "LOG_FILE");
+  assert_null(again);
+}
+
+static void test_unusable_files_are_reported_once(void **state) {
+  (void)state;
+  check_only_reported("/dev/full", "BANYAN_LOG_FILE cannot be written: No space left on device");
+  check_only_reported("none/%r", "none/3: its folder does not exist: create it");
+  check_only_reported("%s", "after % there may be r (the rank)");
+  check_only_reported(".", "Is a directory");
+}
+
 static void *chatter(void *argument) {
   for (int i = 0; i < 500; i++) by_warn("net", "thread %d says hello", *(int *)argument);
   return NULL;
@@ -255,14 +368,24 @@ static void test_a_flood_is_a_few_lines_and_a_count(void **state) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--lines") == 0) return log_lines();
   if (argc > 1) return print_levels(argv[1]);
   unsetenv("BANYAN_LOG");
+  unsetenv("BANYAN_LOG_FILE");
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_warn_is_the_default),          cmocka_unit_test(test_levels_by_module),
-      cmocka_unit_test(test_bad_settings_are_not_used),    cmocka_unit_test(test_lines),
-      cmocka_unit_test(test_threads_do_not_mix_lines),     cmocka_unit_test(test_once_a_minute),
-      cmocka_unit_test(test_another_place_or_text_is_new), cmocka_unit_test(test_only_the_first_bytes_of_a_place_count),
-      cmocka_unit_test(test_the_oldest_is_forgotten),      cmocka_unit_test(test_a_flood_is_a_few_lines_and_a_count),
+      cmocka_unit_test(test_warn_is_the_default),
+      cmocka_unit_test(test_levels_by_module),
+      cmocka_unit_test(test_bad_settings_are_not_used),
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_threads_do_not_mix_lines),
+      cmocka_unit_test(test_once_a_minute),
+      cmocka_unit_test(test_another_place_or_text_is_new),
+      cmocka_unit_test(test_only_the_first_bytes_of_a_place_count),
+      cmocka_unit_test(test_the_oldest_is_forgotten),
+      cmocka_unit_test(test_a_flood_is_a_few_lines_and_a_count),
+      cmocka_unit_test(test_names_of_files),
+      cmocka_unit_test(test_lines_go_to_a_file),
+      cmocka_unit_test(test_unusable_files_are_reported_once),
   };
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include "key_ring.h"
 #include "ledger.h"
 #include "log.h"
+#include "log_file.h"
 #include "member_service.h"
 #include "opening.h"
 #include "plans.h"
@@ -552,6 +553,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(by_progress_init(&context->progress, &context->job, &progress));
   BY_TRY(by_loop_create(&by_clock_system, &context->job.loop));
   BY_TRY(read_options(context, options));
+  if (is_rank) by_log_file_set_rank((int)context->job.rank);
   by_log_set_rank(context->job.size > 1 && is_rank ? (int)context->job.rank : -1);
   BY_TRY(by_timeline_create(&context->job, &context->timeline));
   BY_TRY(note_joining(context));

@@ -365,8 +365,8 @@ void by_settings_wipe_key(struct by_settings *s) {
 }
 
 /* Variables that others read: the log, and programs that choose a device. */
-static const char *const known_elsewhere[] = {"BANYAN_LOG", "BANYAN_LOCAL_RANK", "BANYAN_LOCAL_SIZE", "BANYAN_LAUNCHER",
-                                              "BANYAN_MEMBERS"};
+static const char *const known_elsewhere[] = {"BANYAN_LOG",        "BANYAN_LOG_FILE", "BANYAN_LOCAL_RANK",
+                                              "BANYAN_LOCAL_SIZE", "BANYAN_LAUNCHER", "BANYAN_MEMBERS"};
 enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = sizeof "BANYAN_" - 1 };
 
 const char *by_settings_suggest(const char *variable) {

@@ -1,0 +1,139 @@
+#include "log_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MOST_RANK = 1 << 20, MOST_HOST = 256 };
+
+static atomic_int file = UNOPENED; /* its descriptor, or one of the values above */
+static atomic_bool reported;       /* that it cannot be written */
+static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
+static const char *pattern; /* NULL: there is none; not changed after it was read */
+
+/* ---- the name */
+
+const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t room) {
+  size_t length = 0;
+  for (const char *c = from; *c; c++) {
+    char part[MOST_HOST] = {*c};
+    if (*c == '%' && c[1] == 'r')
+      snprintf(part, sizeof part, "%d", rank);
+    else if (*c == '%' && c[1] == 'h')
+      snprintf(part, sizeof part, "%s", host);
+    else if (*c == '%' && c[1] == 'p')
+      snprintf(part, sizeof part, "%d", (int)getpid());
+    else if (*c == '%' && c[1] != '%')
+      return "after % there may be r (the rank), h (the host), p (the process) or %";
+    if (*c == '%')
+      for (char *slash = part; c[1] == 'h' && (slash = strchr(slash, '/'));) *slash = '_'; /* a host is no folder */
+    c += *c == '%';
+    if (length + strlen(part) >= room) return "the name is too long";
+    length += (size_t)snprintf(out + length, room - length, "%s", part);
+  }
+  return NULL;
+}
+
+/* ---- the file */
+
+static void complain(const char *name, const char *why) {
+  dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG_FILE is not used: %.300s: %s; standard error has the log\n", name,
+          why);
+}
+
+/* By whoever has put OPENING in its place. It must not wait for a reader, where it is a pipe. */
+static int open_file(int rank) {
+  char name[PATH_MAX] = "", host[MOST_HOST] = "";
+  const char *given = getenv("BANYAN_HOST");
+  if (given && *given)
+    snprintf(host, sizeof host, "%s", given);
+  else if (gethostname(host, sizeof host - 1) || !*host)
+    strcpy(host, "localhost");
+  const char *wrong = by_log_file_name(pattern, rank, host, name, sizeof name);
+  if (wrong) {
+    complain(pattern, wrong);
+    return UNUSABLE;
+  }
+  int fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  if (fd >= 0) return fd;
+  bool no_folder = errno == ENOENT;
+  complain(name, no_folder ? "its folder does not exist: create it" : strerror(errno));
+  return UNUSABLE;
+}
+
+static bool needs_rank(void) {
+  for (const char *c = strchr(pattern, '%'); c && c[1]; c = strchr(c + 2, '%'))
+    if (c[1] == 'r') return true;
+  return false;
+}
+
+static void open_once(int rank) {
+  int unopened = UNOPENED;
+  if (!pattern || (rank < 0 && needs_rank())) return;
+  if (atomic_compare_exchange_strong(&file, &unopened, OPENING)) atomic_store(&file, open_file(rank));
+}
+
+/* `banyan run` sets a number for every process, also for those that come later and for helpers. */
+static void read_environment(void) {
+  const char *text = getenv("BANYAN_LOG_FILE"), *rank = getenv("BANYAN_RANK");
+  char *end = NULL;
+  long number = rank && *rank ? strtol(rank, &end, 10) : -1;
+  if (!text || !*text) return;
+  pattern = text;
+  open_once(end && !*end && number >= 0 && number < MOST_RANK ? (int)number : -1);
+}
+
+void by_log_file_set_rank(int rank) {
+  int before = errno;
+  pthread_once(&environment_read, read_environment);
+  open_once(rank);
+  errno = before;
+}
+
+/* ---- lines */
+
+/* Whether all of it was written: at once, unless the kernel takes less. */
+static bool put(int fd, const char *line, size_t length) {
+  while (length) {
+    ssize_t n = write(fd, line, length);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    line += n;
+    length -= (size_t)n;
+  }
+  return true;
+}
+
+/* Universal Time, with milliseconds. */
+static size_t add_time(char *out, size_t room) {
+  struct timespec now;
+  struct tm at;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (!gmtime_r(&now.tv_sec, &at)) return 0;
+  size_t length = strftime(out, room, "%Y-%m-%dT%H:%M:%S", &at);
+  return length + (size_t)snprintf(out + length, room - length, ".%03dZ ", (int)(now.tv_nsec / 1000000));
+}
+
+void by_log_file_write(const char *line, size_t length) {
+  char stamped[4096];
+  pthread_once(&environment_read, read_environment);
+  int fd = atomic_load(&file);
+  size_t stamp = fd >= 0 ? add_time(stamped, sizeof stamped) : 0;
+  if (fd >= 0 && stamp + length <= sizeof stamped) {
+    memcpy(stamped + stamp, line, length);
+    if (put(fd, stamped, stamp + length)) return;
+    int reason = errno;
+    if (!atomic_exchange(&reported, true))
+      dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG_FILE cannot be written: %s; standard error has what is missing\n",
+              strerror(reason));
+  }
+  (void)put(STDERR_FILENO, line, length);
+}
