@@ -183,7 +183,53 @@ python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' 
 grep -q 'plan a backbone of fourteen cities, 64 MiB' "$scratch/use.svg" || fail "the SVG does not name the plan"
 wants 0 "$BANYAN" plan star:4 --svg -
 shows '^<svg' out
-wants 2 "$BANYAN" plan --builtin ring -n 4 --svg "$scratch/use.svg"
+
+# --- drawings of trees
+drawn() { # PANELS ARGUMENTS...: the drawing that `banyan plan` makes of these is readable
+  local panels=$1
+  shift
+  wants 0 "$BANYAN" plan "$@" --svg "$scratch/trees.svg"
+  /usr/bin/python3 "$BANYAN_SOURCE/tests/e2e/check_svg.py" "$scratch/trees.svg" "$BANYAN_SOURCE/src/tool/web/page/banyan.css" \
+    "$panels" || fail "the drawing of $*"
+}
+for topology in "$BANYAN_SOURCE"/examples/topologies/*.json; do
+  wants 0 "$BANYAN" plan "$topology"
+  panels=$(sed -n '/^\(larger\|all\) buffers$/,/^$/p' "$scratch/out" | grep -cE '^  tree |^    down: ')
+  drawn "$panels" "$topology"
+done
+[ "$(grep -c '<circle class="w t' "$scratch/trees.svg")" = "$panels" ] || fail "the network does not show the roots of its trees"
+drawn 1 "$BANYAN_SOURCE/examples/topologies/adding-3.json" --method in-network
+drawn 2 clos:racks=8,hosts=8
+drawn 1 -b tree:2 -n 64 --dark
+! grep -q prefers-color-scheme "$scratch/trees.svg" || fail "--dark leaves the choice to the reader"
+drawn 2 -b ring -n 300
+shows '… 172 more' trees.svg
+drawn 1 -b star -n 1
+drawn 1 -n 64 --bytes 1K
+grep -q prefers-color-scheme:dark "$scratch/trees.svg" || fail "there is no dark variant"
+drawn 1 -n 5000 --bytes 64
+drawn 8 -b ring -H 3x4
+python3 - "$scratch/names.json" <<'END'
+import json, sys
+names = [f"<&\"'\u202e{'long ' * 45}{i}>" for i in range(7)] + ["gpu-node-with-a-long-name.cluster.example.org", "\uffff]]>"]
+json.dump({"format": "banyan-topology 1", "name": "<title> & " + 60 * "long", "nodes": names + [{"name": "-->", "kind": "switch"}],
+           "links": [{"a": name, "b": "-->", "capacity": "1g"} for name in names]}, open(sys.argv[1], "w"))
+END
+for method in cluster trees in-network; do
+  "$BANYAN" plan "$scratch/names.json" --method $method --json >"$scratch/plan.json" 2>"$scratch/err" || continue
+  wants 0 "$BANYAN" plan "$scratch/names.json" --method $method --svg "$scratch/trees.svg"
+  python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$scratch/trees.svg" || fail "names make it no XML"
+  wants 0 "$BANYAN" plan -f "$scratch/plan.json" --svg "$scratch/trees.svg"
+  python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$scratch/trees.svg" || fail "names make it no XML"
+done
+shows 'gpu-n.*-name<' trees.svg
+wants 1 "$BANYAN" plan -b ring -n 4 --svg "$scratch/no/such/folder.svg"
+shows 'cannot open .*folder.svg for writing: No such file' err
+wants 1 "$BANYAN" plan -b ring -n 4 --svg /dev/full
+shows 'cannot write /dev/full: No space left on device' err
+wants 2 "$BANYAN" plan -b ring -n 4 --dark
+shows 'give --svg FILE, too' err
+wants 2 "$BANYAN" topo star:4 --dark
 wants 0 "$BANYAN" plan star:6 --cost hop=1s
 wants 2 "$BANYAN" plan star:6 --cost hops=1s
 shows '"hops" has no cost; there are wire' err

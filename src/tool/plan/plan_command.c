@@ -68,8 +68,10 @@ static const struct by_option options[] = {
         "queues", 0, request.placed.queues, "N", 1, MOST_QUEUES,
         "for in-network: divide each tree into N with equal shares, so\nthat N cores of a switch in user space share "
         "it; default 1"),
-    BY_TEXT("svg", 0, request.svg, "FILE",
-            "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output"),
+    BY_TEXT("svg", 0, request.svg.path, "FILE",
+            "draw the trees into this file; for a TOPOLOGY also the network\nwith the plan's load on each link; "
+            "\"-\": standard output"),
+    BY_FLAG("dark", 0, request.svg.dark, "for --svg: light on dark; default: as the reader's setting is"),
     BY_FLAG("json", 0, request.json,
             "print the plan, or with --schedule the schedule, as JSON, and\non standard error the explanation, if "
             "there is one"),
@@ -183,11 +185,10 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
   struct by_plan *plan;
   if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "TOPOLOGY, --builtin and --file cannot both be given: name one");
-  if (asked->request.svg && !asked->request.topology)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "--svg draws a TOPOLOGY, which is not given; `banyan topo` draws any plan on one");
+  if (asked->request.svg.dark && !asked->request.svg.path)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
   struct by_plan_request request = asked->request;
-  request.bytes = asked->bytes;
+  request.svg.bytes = asked->bytes;
   if (request.topology)
     BY_TRY(plan_topology(&request, placement, &plan));
   else if (asked->file)
@@ -243,13 +244,16 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   struct by_plan *plan;
   struct by_text text = {0};
   BY_TRY(make(asked, placement, &plan));
+  struct by_svg_request svg = asked->request.svg;
   enum banyan_status status = BANYAN_OK;
-  bool drawn = asked->request.svg && strcmp(asked->request.svg, "-") == 0; /* it is there already */
-  if (asked->schedule != NO_RANK)
+  svg.bytes = asked->bytes;
+  if (svg.path && !asked->request.topology) status = by_plan_write_svg(&svg, plan, NULL);
+  bool drawn = asked->request.svg.path && strcmp(asked->request.svg.path, "-") == 0; /* it is there already */
+  if (status == BANYAN_OK && asked->schedule != NO_RANK)
     status = add_schedule(asked, plan, &text);
-  else if (!drawn && asked->request.json)
+  else if (status == BANYAN_OK && !drawn && asked->request.json)
     by_plan_print(plan, &text);
-  else if (!drawn)
+  else if (status == BANYAN_OK && !drawn)
     status = by_plan_draw(plan, &text);
   by_plan_destroy(plan);
   return finish(&text, status);

@@ -129,19 +129,6 @@ enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_
   return BANYAN_OK;
 }
 
-/* Writes it into the file as SVG, "-" for standard output: the class for buffers of so many bytes. */
-static enum banyan_status draw_plan(const char *path, const struct by_topology *topology, const struct by_plan *plan,
-                                    uint64_t bytes) {
-  struct by_plan_load load;
-  char name[BY_PLAN_MOST_NAME + 64], size[32];
-  BY_TRY(by_plan_find_load(&load, plan, bytes, topology));
-  snprintf(name, sizeof name, "plan %s, %s", plan->name, by_print_bytes(bytes, size));
-  struct by_draw_options options = {.load = (const double(*)[2])load.link, .load_name = name};
-  enum banyan_status status = by_write_svg(path, topology, &options);
-  by_plan_load_fini(&load);
-  return status;
-}
-
 /* ---- planning */
 
 /* Ranks run on hosts; what helps has to add. Nothing where no names are given. */
@@ -253,7 +240,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   const struct by_control_options control = {.limits = options.control, .seed = options.seed};
   if (status == BANYAN_OK && options.method == BY_PLANNER_IN_NETWORK) status = by_control_add(topology, &control, plan);
   if (status == BANYAN_OK && options.method >= BY_PLANNER_CLUSTER) status = by_plan_check_switches(plan);
-  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
+  if (status == BANYAN_OK && request->svg.path) status = by_plan_write_svg(&request->svg, plan, topology);
   by_topology_destroy(topology);
   if (status == BANYAN_OK)
     *out = plan;

@@ -10,6 +10,7 @@
 
 #include "cost.h"
 #include "plan.h"
+#include "plan_svg.h"
 #include "planner_options.h"
 #include "topology.h"
 
@@ -46,8 +47,7 @@ struct by_plan_request {
   enum banyan_collective collective; /* whose bound is explained, too */
   const double *on_host;             /* ranks on each of n_hosts hosts, of which `root` is on one; NULL: one on each */
   uint32_t n_hosts, root;
-  const char *svg;                     /* a file; NULL: none */
-  uint64_t bytes;                      /* which class is drawn */
+  struct by_svg_request svg;           /* without a path: none */
   struct by_in_network_request placed; /* but its `ranks` */
 };
 

@@ -24,7 +24,7 @@ struct simulate_options {
   const char *plan, *builtin, *sizes, *trace, *svg;
   uint64_t chunk;
   double chunk_cost;
-  bool json, all, no_bound;
+  bool json, all, no_bound, dark;
 };
 
 #define NO_CHUNK UINT64_MAX /* not given */
@@ -47,6 +47,7 @@ static const struct by_option options[] = {
     BY_TEXT("trace", 't', trace, "FILE",
             "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size"),
     BY_TEXT("svg", 0, svg, "FILE", "draw the use of links into this file, for the last size"),
+    BY_FLAG("dark", 0, dark, "for --svg: light on dark; default: as the reader's setting is"),
     {.name = NULL},
 };
 
@@ -255,7 +256,7 @@ static enum banyan_status write_svg(const struct session *s, const struct by_sim
       load[i / 2][i % 2] = 8 * simulation->carried[class_] / simulation->seconds;
   }
   snprintf(name, sizeof name, "plan %s, %s, on average", s->plan->name, by_print_bytes(simulation->bytes, size));
-  struct by_draw_options draw = {.load = (const double(*)[2])load, .load_name = name};
+  struct by_draw_options draw = {.load = (const double(*)[2])load, .load_name = name, .dark = s->asked->dark};
   enum banyan_status status = by_write_svg(s->asked->svg, s->topology, &draw);
   free(load);
   return status;

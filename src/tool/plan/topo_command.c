@@ -49,7 +49,7 @@ enum { LABEL_BYTES = 300 };
 struct topo_options {
   const char *plan, *svg, *title, *output;
   uint64_t bytes;
-  bool json, all, list, measure;
+  bool json, all, list, measure, dark;
 };
 
 #define VALUES struct topo_options
@@ -60,6 +60,7 @@ static const struct by_option options[] = {
             "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints"),
     BY_TEXT("output", 'o', output, "FILE", "write it into this file as JSON"),
     BY_TEXT("svg", 's', svg, "FILE", "draw it into this file as SVG; \"-\": standard output"),
+    BY_FLAG("dark", 0, dark, "for --svg: light on dark; default: as the reader's setting is"),
     BY_TEXT("plan", 'p', plan, "PLAN",
             "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link"),
     BY_BYTES("bytes", 0, bytes, "SIZE", "for --plan: size of the buffer, which selects the size class;\ndefault 64M"),
@@ -163,6 +164,7 @@ static enum banyan_status show(struct subject *s, const struct topo_options *ask
 
 static enum banyan_status check(const struct topo_options *asked, const struct by_operands *operands) {
   bool drawn_to_output = asked->svg && strcmp(asked->svg, "-") == 0;
+  if (asked->dark && !asked->svg) return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
   if (drawn_to_output && asked->json)
     return by_fail(BANYAN_ERR_ARGUMENT, "both --json and --svg - go to standard output");
   if (asked->measure && operands->count)
@@ -180,7 +182,7 @@ int by_cli_topo(int argc, char **argv) {
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
   if (asked.list) return list();
-  subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all};
+  subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all, .dark = asked.dark};
   enum banyan_status status = check(&asked, &operands);
   if (status == BANYAN_OK)
     status = asked.measure ? measure(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);

@@ -5,11 +5,16 @@
 
 #include "topology.h"
 
+struct by_svg_trees;
+
 struct by_draw_options {
   const char *title;       /* NULL: the topology's name */
   const double (*load)[2]; /* bit/s in each direction of each link, beside what others use; NULL: none */
   const char *load_name;   /* such as "plan ring"; with `load` */
   bool all;                /* text: leave nothing out */
+  /* SVG: trees of a plan, on the network and in panels below it (svg_trees.h); NULL: none. */
+  const struct by_svg_trees *trees;
+  bool dark; /* SVG: for a dark background, whatever the reader's setting is */
 };
 
 /* A line about the whole, a table of the nodes, one of the links, and a tree of the nodes by the fewest links from the

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "svg_text.h"
+#include "svg_trees.h"
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_make.h"
 
-enum { WIDTH = 1000, MARGIN = 60, HEAD = 56, FOOT = 64, LEAST_HEIGHT = 260, MOST_HEIGHT = 1000 };
-enum { MOST_LABELLED_NODES = 160, MOST_LABELLED_LINKS = 64, LABEL_HEIGHT = 12 };
+enum { WIDTH = BY_SVG_WIDTH, MARGIN = 60, HEAD = 56, FOOT = 64, LEAST_HEIGHT = 260, MOST_HEIGHT = 1000 };
+enum { MOST_LABELLED_NODES = 160, MOST_LABELLED_LINKS = 40, LABEL_HEIGHT = 12, MOST_LABEL = 16, MOST_TITLE = 92 };
 
 struct drawing {
   const struct by_topology *topology;
@@ -20,6 +22,12 @@ struct drawing {
   double least, most; /* capacities of links */
   double shortest;    /* link, in pixels */
   bool used;          /* something is */
+  /* Of layers: */
+  double floor;  /* y of the hosts */
+  bool slanted;  /* their names are */
+  uint32_t each; /* every so manieth of them is written */
+  double arcs;   /* y below them, where trees are drawn; 0: none are */
+  double foot;   /* y of the legend's top */
 };
 
 /* A link as it is drawn, for its label. */
@@ -34,12 +42,7 @@ struct box {
 #define add(drawing, ...) by_text_add((drawing)->text, __VA_ARGS__)
 
 static void add_escaped(const struct drawing *d, const char *string) {
-  for (const char *c = string; *c; c++) {
-    if (*c == '&' || *c == '<' || *c == '>' || *c == '"')
-      add(d, "&#%d;", *c);
-    else
-      add(d, "%c", *c);
-  }
+  by_svg_add(d->text, string, SIZE_MAX);
 }
 
 /* --- what is shown --- */
@@ -48,22 +51,6 @@ static double full(const struct drawing *d, uint32_t link, int way) {
   struct by_capacity capacity = d->topology->links[link].capacity[way];
   double load = d->options->load ? d->options->load[link][way] : 0;
   return (capacity.used + load) / capacity.all;
-}
-
-/* Grey when idle; then from green over amber to red; dark red beyond what there is. */
-static const char *colour(double part, char *out, size_t room) {
-  static const struct {
-    double at, red, green, blue;
-  } stops[] = {{0, 0xa9, 0xd1, 0x8e}, {0.5, 0xf2, 0xc1, 0x4e}, {0.8, 0xe8, 0x7d, 0x3e}, {1, 0xc6, 0x28, 0x28}};
-  if (!(part > 0)) return "#9aa5b1";
-  if (part > 1.000001) return "#6a0f1a";
-  int i = part < 0.5 ? 0 : part < 0.8 ? 1 : 2;
-  double f = (part - stops[i].at) / (stops[i + 1].at - stops[i].at);
-  if (f > 1) f = 1;
-  snprintf(out, room, "#%02x%02x%02x", (unsigned)(stops[i].red + f * (stops[i + 1].red - stops[i].red)),
-           (unsigned)(stops[i].green + f * (stops[i + 1].green - stops[i].green)),
-           (unsigned)(stops[i].blue + f * (stops[i + 1].blue - stops[i].blue)));
-  return out;
 }
 
 /* By the logarithm of the capacity, from 1.5 to 8 pixels; thinner where there are many. */
@@ -110,10 +97,10 @@ static double bend_of(const struct drawing *d, uint32_t link) {
   return bend;
 }
 
-static void add_line(const struct drawing *d, struct by_spot a, struct by_spot c, struct by_spot b, const char *ink,
+static void add_line(const struct drawing *d, struct by_spot a, struct by_spot c, struct by_spot b, const char *use,
                      double width) {
-  add(d, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>", a.x, a.y, c.x, c.y, b.x,
-      b.y, ink, width);
+  add(d, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" class=\"%s\" stroke-width=\"%.1f\"/>", a.x, a.y, c.x, c.y, b.x,
+      b.y, use, width);
 }
 
 static struct by_spot between(struct by_spot a, struct by_spot b) {
@@ -125,13 +112,11 @@ static struct curve add_curve(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
   struct by_spot a = d->spots[l->a], b = d->spots[l->b], c = between(a, b);
   double far = distance(a, b) + 1e-9, bend = bend_of(d, link), width = width_of(d, link);
-  char ink[2][16];
   c.x -= (b.y - a.y) / far * bend;
   c.y += (b.x - a.x) / far * bend;
   struct by_spot ac = between(a, c), cb = between(c, b), middle = between(ac, cb);
-  const char *ab = colour(full(d, link, BY_AB), ink[0], sizeof ink[0]);
-  const char *ba = colour(full(d, link, BY_BA), ink[1], sizeof ink[1]);
-  if (strcmp(ab, ba) == 0) {
+  const char *ab = by_svg_use(full(d, link, BY_AB)), *ba = by_svg_use(full(d, link, BY_BA));
+  if (ab == ba) {
     add_line(d, a, c, b, ab, width);
   } else {
     add_line(d, a, ac, middle, ab, width);
@@ -181,10 +166,9 @@ static uint32_t add_link_label(const struct drawing *d, uint32_t link, const str
   return n;
 }
 
-static void add_links(const struct drawing *d) {
+static void add_links(const struct drawing *d, struct curve *curves) {
   const struct by_topology *t = d->topology;
-  struct curve curves[MOST_LABELLED_LINKS];
-  add(d, "<g fill=\"none\">\n");
+  add(d, "<g fill=\"none\"%s>\n", d->options->trees ? " opacity=\"0.55\"" : "");
   for (uint32_t i = 0; i < t->n_links; i++) {
     char delay[32];
     add(d, "<g><title>");
@@ -197,9 +181,13 @@ static void add_links(const struct drawing *d) {
     add(d, "</g>\n");
   }
   add(d, "</g>\n");
-  if (t->n_links > MOST_LABELLED_LINKS || (!d->used && d->most <= d->least)) return; /* the foot mentions it */
+}
+
+static void add_link_labels(const struct drawing *d, const struct curve *curves) {
+  const struct by_topology *t = d->topology;
   struct box taken[MOST_LABELLED_LINKS];
   uint32_t n = 0;
+  if (t->n_links > MOST_LABELLED_LINKS || (!d->used && d->most <= d->least)) return; /* the foot mentions it */
   for (uint32_t i = 0; i < t->n_links; i++) n = add_link_label(d, i, &curves[i], taken, n);
 }
 
@@ -235,11 +223,31 @@ static void add_node_tip(const struct drawing *d, const struct by_node *node) {
   add(d, "</title>");
 }
 
+/* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts are close; and
+ * where they are closer than letters are high, some names are left to the tips. */
+static void add_label(const struct drawing *d, uint32_t node, uint32_t place) {
+  struct by_spot at = d->spots[node];
+  bool in_layers = d->layout == BY_LAYOUT_LAYERS, above = in_layers && d->topology->nodes[node].kind == BY_NODE_SWITCH;
+  bool in_row = in_layers && !above && fabs(at.y - d->floor) < 1;
+  if (in_row && place % d->each) return;
+  if (in_row && d->slanted)
+    add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + d->radius + 8);
+  else
+    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + (above ? -d->radius - 6 : d->radius + 13));
+  by_svg_add_name(d->text, d->topology->nodes[node].name, MOST_LABEL);
+  add(d, "</text>");
+}
+
+/* Its place in the row of hosts, from the left. */
+static uint32_t place_of(const struct drawing *d, uint32_t node) {
+  uint32_t place = 0;
+  for (uint32_t i = 0; i < d->topology->n_nodes && d->each > 1; i++)
+    place += fabs(d->spots[i].y - d->floor) < 1 && d->spots[i].x < d->spots[node].x;
+  return place;
+}
+
 static void add_nodes(const struct drawing *d) {
   const struct by_topology *t = d->topology;
-  uint32_t hosts = 0;
-  for (uint32_t i = 0; i < t->n_nodes; i++) hosts += t->nodes[i].kind == BY_NODE_HOST;
-  bool slanted = d->layout == BY_LAYOUT_LAYERS && hosts > 16;
   for (uint32_t i = 0; i < t->n_nodes; i++) {
     const struct by_node *node = &t->nodes[i];
     struct by_spot at = d->spots[i];
@@ -251,18 +259,8 @@ static void add_nodes(const struct drawing *d) {
       add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
     add_node_tip(d, node);
     add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
-    if (t->n_nodes > MOST_LABELLED_NODES) {
-      add(d, "\n");
-      continue;
-    }
-    /* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts are close. */
-    bool above = d->layout == BY_LAYOUT_LAYERS && node->kind == BY_NODE_SWITCH;
-    if (slanted && !above)
-      add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + r + 8);
-    else
-      add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + (above ? -r - 6 : r + 13));
-    add_escaped(d, node->name);
-    add(d, "</text>\n");
+    if (t->n_nodes <= MOST_LABELLED_NODES) add_label(d, i, place_of(d, i));
+    add(d, "\n");
   }
 }
 
@@ -278,7 +276,7 @@ static void add_head(const struct drawing *d) {
   }
   const char *title = d->options->title ? d->options->title : t->name;
   add(d, "<text class=\"t\" x=\"24\" y=\"30\">");
-  add_escaped(d, *title ? title : "topology");
+  by_svg_add(d->text, *title ? title : "topology", MOST_TITLE);
   add(d, "</text>\n<text class=\"u\" x=\"24\" y=\"48\">%u host%s take%s part", part, part == 1 ? "" : "s",
       part == 1 ? "s" : "");
   if (helpers) add(d, ", %u may help", helpers);
@@ -286,19 +284,19 @@ static void add_head(const struct drawing *d) {
   add(d, ", %u link%s", t->n_links, t->n_links == 1 ? "" : "s");
   if (d->options->load) {
     add(d, "; load by ");
-    add_escaped(d, d->options->load_name);
+    by_svg_add(d->text, d->options->load_name, MOST_TITLE);
   }
   add(d, "</text>\n");
 }
 
 /* What widths and colours mean, where they differ. */
 static void add_foot(const struct drawing *d) {
-  double y = d->height - 26, x = 24;
-  char rate[32], ink[16];
+  double y = d->foot + 26, x = 24;
+  char rate[32];
   if (d->most > d->least) {
-    add(d, "<path d=\"M%.0f %.1fh30\" stroke=\"#9aa5b1\" stroke-width=\"1.5\"/>", x, y);
+    add(d, "<path class=\"u0\" d=\"M%.0f %.1fh30\" stroke-width=\"1.5\"/>", x, y);
     add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>", x + 36, y + 4, by_print_rate(d->least, rate));
-    add(d, "<path d=\"M%.0f %.1fh30\" stroke=\"#9aa5b1\" stroke-width=\"6\"/>", x + 130, y);
+    add(d, "<path class=\"u0\" d=\"M%.0f %.1fh30\" stroke-width=\"6\"/>", x + 130, y);
     add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>\n", x + 166, y + 4, by_print_rate(d->most, rate));
     x += 280;
   } else if (d->topology->n_links) {
@@ -306,20 +304,14 @@ static void add_foot(const struct drawing *d) {
     x += 200;
   }
   for (int i = 0; d->used && i <= 10; i++)
-    add(d, "<rect x=\"%.0f\" y=\"%.1f\" width=\"14\" height=\"8\" fill=\"%s\"/>", x + 30 + 14 * i, y - 4,
-        colour(i / 10.0, ink, sizeof ink));
+    add(d, "<path class=\"%s\" d=\"M%.0f %.1fh14\" stroke-width=\"8\"/>", by_svg_use(i / 10.0), x + 30 + 14 * i, y);
   if (d->used)
     add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">idle</text><text class=\"k\" x=\"%.0f\" y=\"%.1f\">full</text>\n",
         x, y + 4, x + 190, y + 4);
+  if (d->options->trees)
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">trees: sums go up to the root, results come down</text>\n",
+        x + (d->used ? 250 : 0), y + 4);
 }
-
-static const char style[] = "text{font-family:system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2933}"
-                            ".t{font-size:18px;font-weight:600}.u{font-size:12px;fill:#52606d}"
-                            ".k{font-size:11px;fill:#52606d}.n{font-size:11px;text-anchor:middle;paint-order:stroke;"
-                            "stroke:#fff;stroke-width:3px}.e{text-anchor:end}"
-                            ".r{font-size:9.5px;text-anchor:middle;fill:#52606d;paint-order:stroke;stroke:#fff;"
-                            "stroke-width:3px}.h{fill:#2f6fb0}.p{fill:#fff;stroke:#2f6fb0;stroke-width:2;"
-                            "stroke-dasharray:3 2}.i{fill:#cbd2d9}.s{fill:#3e4c59}.a{fill:#8f5bb5}";
 
 /* --- from the layout to pixels --- */
 
@@ -339,7 +331,29 @@ static void fit(struct drawing *d) {
   for (uint32_t i = 0; i < n; i++)
     d->spots[i] =
         (struct by_spot){from.x + (d->spots[i].x - least.x) * scale, from.y + (d->spots[i].y - least.y) * scale};
+  d->floor = from.y + high * scale;
+  d->foot = d->height - FOOT + 12;
   d->radius = n <= 40 ? 9 : n <= 120 ? 7 : n <= 400 ? 5 : 3;
+}
+
+/* Names in the row of hosts, and the trees below them. */
+static void make_room(struct drawing *d) {
+  uint32_t n = 0;
+  double longest = 0, left = INFINITY, right = -INFINITY;
+  for (uint32_t i = 0; i < d->topology->n_nodes && d->layout == BY_LAYOUT_LAYERS; i++) {
+    if (fabs(d->spots[i].y - d->floor) >= 1) continue;
+    n++;
+    longest = fmax(longest, by_svg_width(d->topology->nodes[i].name, MOST_LABEL, 11));
+    left = fmin(left, d->spots[i].x);
+    right = fmax(right, d->spots[i].x);
+  }
+  double apart = n > 1 ? (right - left) / (n - 1) : WIDTH;
+  d->slanted = longest + 6 > apart;
+  d->each = d->slanted && apart < LABEL_HEIGHT ? (uint32_t)ceil(LABEL_HEIGHT / fmax(apart, 0.1)) : 1;
+  double names = d->radius + (d->slanted ? 14 + 0.87 * longest : 20);
+  if (n && d->options->trees && by_svg_has_arcs(d->options->trees)) d->arcs = d->floor + names;
+  d->foot = fmax(d->foot, n ? d->floor + names + (d->arcs > 0 ? BY_SVG_ARCS : 0) : 0);
+  d->height = d->foot + FOOT - 12;
 }
 
 static void measure(struct drawing *d) {
@@ -355,26 +369,40 @@ static void measure(struct drawing *d) {
   }
 }
 
+/* Names and numbers are above what they are about. */
+static void add_network(const struct drawing *d) {
+  const struct by_svg_network network = {.spots = d->spots, .radius = d->radius, .floor = d->floor, .arcs = d->arcs};
+  struct curve curves[MOST_LABELLED_LINKS];
+  add_head(d);
+  add_links(d, curves);
+  if (d->options->trees) by_svg_add_arcs(d->options->trees, &network, d->text);
+  add_nodes(d);
+  if (d->options->trees) by_svg_add_roots(d->options->trees, &network, d->text);
+  add_link_labels(d, curves);
+  add_foot(d);
+}
+
 enum banyan_status by_topology_svg(const struct by_topology *topology, const struct by_draw_options *options,
                                    struct by_text *text) {
   struct drawing d = {.topology = topology, .options = options, .text = text};
+  struct by_text panels = {0};
   d.spots = calloc(topology->n_nodes, sizeof *d.spots);
   if (!d.spots) return by_topology_no_memory();
   enum banyan_status status = by_topology_layout(topology, d.spots, &d.layout);
   if (status == BANYAN_OK) {
     fit(&d);
+    make_room(&d);
     measure(&d);
-    by_text_add(text,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n"
-                "<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                WIDTH, d.height, WIDTH, d.height, style);
-    add_head(&d);
-    add_links(&d);
-    add_nodes(&d);
-    add_foot(&d);
-    by_text_add(text, "</svg>\n");
-    if (text->failed) status = by_topology_no_memory();
+    if (options->trees) status = by_svg_add_panels(options->trees, d.height, &panels, &d.height);
   }
+  if (status == BANYAN_OK) {
+    by_svg_begin(text, WIDTH, d.height, options->dark);
+    add_network(&d);
+    by_text_add_bytes(text, by_text_get(&panels), panels.length);
+    by_text_add(text, "</svg>\n");
+    if (text->failed || panels.failed) status = by_topology_no_memory();
+  }
+  by_text_fini(&panels);
   free(d.spots);
   return status;
 }
