@@ -41,7 +41,7 @@ build-tsan: # of ThreadSanitizer
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
 
 test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asan/
-	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-60} scripts/run-tests build-asan --timeout-multiplier 4
+	@scripts/run-tests build-asan --timeout-multiplier 4
 
 test-tsan: build-tsan ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit

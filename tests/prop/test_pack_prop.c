@@ -22,7 +22,7 @@ static struct random_shape any_shape(struct by_rng *rng) {
 
 static void test_partitions(void **state) {
   (void)state;
-  for (uint32_t seed = 1; seed <= ROUNDS; seed++) {
+  for (uint32_t seed = 1; seed <= check_seeds(ROUNDS); seed++) {
     struct by_rng rng;
     by_rng_init(&rng, seed);
     const struct random_shape shape = {.n_terminals = 2 + below(&rng, MOST - 1), .n_more = below(&rng, 10)};
@@ -81,7 +81,7 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
 
 static void test_few(void **state) {
   (void)state;
-  for (uint32_t seed = 1; seed <= ROUNDS; seed++) {
+  for (uint32_t seed = 1; seed <= check_seeds(ROUNDS); seed++) {
     struct by_rng rng;
     by_rng_init(&rng, 1000 + seed);
     const struct random_shape shape = any_shape(&rng);
@@ -134,7 +134,7 @@ static void check_graph(uint64_t seed, const struct random_shape *shape) {
 
 static void test_small_graphs(void **state) {
   (void)state;
-  for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+  for (uint64_t seed = 0; seed < check_seeds(GRAPHS); seed++) {
     struct random_shape shape = {.n_terminals = 2 + (uint32_t)(seed % 5), .n_more = (uint32_t)(seed / 5 % 7)};
     check_graph(seed, &shape);
   }
@@ -142,7 +142,7 @@ static void test_small_graphs(void **state) {
 
 static void test_with_limits(void **state) {
   (void)state;
-  for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+  for (uint64_t seed = 0; seed < check_seeds(GRAPHS); seed++) {
     struct random_shape shape = {.n_terminals = 2 + (uint32_t)(seed % 5),
                                  .n_more = (uint32_t)(seed / 5 % 7),
                                  .limits = seed & 1,
@@ -153,7 +153,7 @@ static void test_with_limits(void **state) {
 
 static void test_with_helpers(void **state) {
   (void)state;
-  for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+  for (uint64_t seed = 0; seed < check_seeds(GRAPHS); seed++) {
     struct random_shape shape = {.n_terminals = 2 + (uint32_t)(seed % 3),
                                  .n_optional = 1 + (uint32_t)(seed / 3 % 3),
                                  .n_more = (uint32_t)(seed / 9 % 7),
@@ -218,7 +218,7 @@ static struct random_shape shape_of(uint64_t seed, uint32_t n, bool optional) {
 }
 
 static void check_graphs(bool optional, bool few_sets) {
-  for (uint64_t seed = 0; seed < SPAN_GRAPHS; seed++) {
+  for (uint64_t seed = 0; seed < check_seeds(SPAN_GRAPHS); seed++) {
     struct random_shape shape = shape_of(seed, seed % 3 ? 3 + (uint32_t)(seed % 4) : 10, optional);
     check_span(seed, few_sets, &shape);
   }

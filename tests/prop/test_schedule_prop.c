@@ -79,7 +79,7 @@ static void test_random(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 1);
-  for (int i = 0; i < 400; i++) {
+  for (uint64_t i = 0; i < check_seeds(400); i++) {
     struct by_plan *plan = random_plan(&rng, 1 + below(&rng, 12));
     check_plan(plan);
     by_plan_destroy(plan);
@@ -95,7 +95,7 @@ static void test_hosts(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 2);
-  for (int i = 0; i < 200; i++) {
+  for (uint64_t i = 0; i < check_seeds(200); i++) {
     struct by_plan *plan = random_host_plan(&rng, 2 + below(&rng, 7));
     check_plan(plan);
     by_plan_destroy(plan);
@@ -108,7 +108,7 @@ static void test_helpers(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 6);
-  for (int i = 0; i < 600; i++) {
+  for (uint64_t i = 0; i < check_seeds(600); i++) {
     uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
     struct by_plan *plan = random_helped_plan(&rng, n, 1 + below(&rng, 4)), *among;
     for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++)
@@ -140,7 +140,7 @@ static void test_switches(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 7);
-  for (int i = 0; i < 400; i++) {
+  for (uint64_t i = 0; i < check_seeds(400); i++) {
     uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
     struct by_plan *plan = random_through_plan(&rng, n, below(&rng, 5), false), *stars, *among;
     struct by_plan *rings;

@@ -297,15 +297,10 @@ static bool run(uint64_t seed, enum mistake mistake, uint32_t *deaths, uint32_t 
   return good;
 }
 
-static uint64_t seeds(uint64_t usual) {
-  const char *text = getenv("BANYAN_TEST_SEEDS");
-  return text ? strtoull(text, NULL, 10) : usual;
-}
-
 static void test_completion(void **state) {
   (void)state;
   uint32_t deaths = 0, changes = 0;
-  uint64_t n = seeds(20000);
+  uint64_t n = check_seeds(20000);
   for (uint64_t seed = 1; seed <= n; seed++)
     if (!run(seed, NO_MISTAKE, &deaths, &changes)) fail_msg("seed %llu: hangs or differs", (unsigned long long)seed);
   print_message("%u deaths, %u memberships\n", deaths, changes);

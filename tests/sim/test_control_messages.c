@@ -95,7 +95,7 @@ static void free_post(struct post *post) {
 
 static void test_control_messages(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= world_seeds(300); seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(300); seed++) {
     struct by_sim_options net;
     struct by_engine_options engine;
     world_options(seed, &net, &engine);

@@ -100,19 +100,19 @@ static void one_seed(uint64_t seed, uint32_t deaths) {
 
 static void test_helpers(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= world_seeds(150); seed++) one_seed(seed, 0);
+  for (uint64_t seed = 1; seed <= check_seeds(150); seed++) one_seed(seed, 0);
 }
 
 static void test_deaths(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= world_seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
+  for (uint64_t seed = 1; seed <= check_seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
 }
 
 /* A rank dies: the others' calls fail, and whatever helpers had of them, world_clear finds their inputs unchanged. */
 static void test_rank_dies(void **state) {
   (void)state;
   uint32_t failed = 0;
-  for (uint64_t seed = 1; seed <= world_seeds(200); seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(200); seed++) {
     struct by_sim_options net;
     struct by_engine_options engine;
     struct by_rng rng;

@@ -273,7 +273,7 @@ static void run_rig(struct rig *rig, uint64_t seed) {
 static void test_in_network(void **state) {
   (void)state;
   uint64_t terms = 0;
-  for (uint64_t seed = 1; seed <= world_seeds(100); seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(100); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     rig->world.rough = seed % 2;
     run_rig(rig, seed);
@@ -285,7 +285,7 @@ static void test_in_network(void **state) {
 
 static void test_server_dies(void **state) {
   (void)state;
-  for (uint64_t seed = 1001; seed <= 1000 + world_seeds(100); seed++) {
+  for (uint64_t seed = 1001; seed <= 1000 + check_seeds(100); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     rig->world.rough = seed % 2;
     rig->world.kill_rank = rig->server_process;
@@ -308,7 +308,7 @@ static bool learn_of_death(void *context, struct node *node) {
 static void test_rank_dies(void **state) {
   (void)state;
   uint32_t failed = 0;
-  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(60); seed++) {
+  for (uint64_t seed = 2001; seed <= 2000 + check_seeds(60); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     struct world *world = &rig->world;
     world->kill_rank = below(&world->rng, world->n);
@@ -374,7 +374,7 @@ static void choose_every(struct rig *rig, uint32_t number, struct operation *ope
 static void test_ways(void **state) {
   (void)state;
   uint64_t all_in_network = 0, all_fallbacks = 0;
-  for (uint64_t seed = 3001; seed <= 3000 + world_seeds(20); seed++) {
+  for (uint64_t seed = 3001; seed <= 3000 + check_seeds(20); seed++) {
     struct rig *rig = make_rig(seed, 0);
     struct world *world = &rig->world;
     uint64_t in_network = 0, fallbacks = 0;
@@ -404,7 +404,7 @@ static void test_ways(void **state) {
     }
     free_rig(rig);
   }
-  assert_true(all_in_network > 2 * world_seeds(20) && all_fallbacks > 10 * world_seeds(20));
+  assert_true(all_in_network > 2 * check_seeds(20) && all_fallbacks > 10 * check_seeds(20));
 }
 
 /* All ranks change at the same call, and each while calls of its own and of others are under way. */
@@ -442,7 +442,7 @@ static void detach_first(struct rig *rig) {
 static void test_versions(void **state) {
   (void)state;
   uint64_t results[VERSIONS] = {0}, foreign[VERSIONS] = {0};
-  for (uint64_t seed = 2001; seed <= 2000 + world_seeds(70); seed++) {
+  for (uint64_t seed = 2001; seed <= 2000 + check_seeds(70); seed++) {
     struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
     attach_both(rig);
     run_rig(rig, seed);

@@ -13,11 +13,6 @@
 
 enum { STEPS = 6 };
 
-static int seeds(int usual) {
-  const char *text = getenv("BANYAN_TEST_SEEDS");
-  return text ? atoi(text) : usual;
-}
-
 /* All ranks submit operations first .. last - 1, each in its own order, while messages travel. */
 static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t count) {
   uint32_t n = last - first, left = n * job->n;
@@ -51,7 +46,7 @@ static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t co
 
 static void test_steps(void **state) {
   (void)state;
-  for (int seed = 1; seed <= seeds(200); seed++) {
+  for (int seed = 1; seed <= (int)check_seeds(200); seed++) {
     struct by_controller_config config = {.fuse = seed % 3 ? 10000 : 0, .fuse_each = seed % 7 ? 0 : 100};
     if (seed % 4 >= 2) config.window = 40000;
     uint32_t n = 1 + (uint32_t)seed % 40, operations = 5 + (uint32_t)seed % 60;
@@ -122,7 +117,7 @@ static void submit_oddly(struct job *job, uint64_t odd) {
 static void test_mismatch(void **state) {
   (void)state;
   uint32_t refused = 0;
-  for (int seed = 1; seed <= seeds(300); seed++) {
+  for (int seed = 1; seed <= (int)check_seeds(300); seed++) {
     struct by_controller_config config = {0};
     uint32_t n = 2 + (uint32_t)seed % 30;
     struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
@@ -177,7 +172,7 @@ static void test_order(void **state) {
 /* A rank submits nothing. The root reports which rank it is and what it lacks. */
 static void test_stall(void **state) {
   (void)state;
-  for (int seed = 1; seed <= seeds(200); seed++) {
+  for (int seed = 1; seed <= (int)check_seeds(200); seed++) {
     struct by_controller_config config = {.timeout = 1000000000};
     uint32_t n = 2 + (uint32_t)seed % 40;
     struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
@@ -321,7 +316,7 @@ static void test_misuse(void **state) {
 static void test_control_messages_broken(void **state) {
   (void)state;
   uint64_t refused = 0;
-  for (int seed = 1; seed <= seeds(60); seed++) {
+  for (int seed = 1; seed <= (int)check_seeds(60); seed++) {
     struct by_controller_config config = {0};
     struct job *job = make_job((uint64_t)seed, 4, (enum shape)(seed % SHAPES), &config);
     run_step(job, 0, 4, 1000);

@@ -36,11 +36,6 @@ void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_o
   engine->spread = (size_t)512 << by_rng_below(&rng, 5);
 }
 
-uint64_t world_seeds(uint64_t usual) {
-  const char *text = getenv("BANYAN_TEST_SEEDS");
-  return text ? strtoull(text, NULL, 10) : usual;
-}
-
 /* ---- making a world */
 
 static void connect_nodes(void *context, uint32_t process) {

@@ -54,8 +54,6 @@ struct world {
   void *turn_context;
 };
 
-/* Returns how many seeds to try: BANYAN_TEST_SEEDS, or `usual`. */
-uint64_t world_seeds(uint64_t usual);
 /* Chooses options of links and engines, from ideal to difficult. */
 void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine);
 /* Initialises a world. `plan` is the name of a built-in plan. Fails the test on any error. */
