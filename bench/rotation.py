@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Trains on Fashion-MNIST while the job's key and all certificates of its cluster are replaced again and again.
 
-    BANYAN=build/banyan python3 bench/rotation.py
+    BANYAN=build/banyan /usr/bin/python3 bench/rotation.py
+
+The interpreter that runs it also runs the training, and needs PyTorch.
 
 An elastic job of --ranks processes runs under `banyan run` with a key file, on hosts with agents and a manager. Each
 --every seconds `banyan keys rotate` replaces the key, and the manager and the agents get new certificates; some seconds later
@@ -28,11 +30,11 @@ AROUND = 2.0  # seconds after a replacement in which steps count as those during
 OVERLAP = 3  # seconds for which an old key is accepted
 
 
-def wait_for(what, condition, seconds=60):
+def wait_for(what, condition, seconds=60, log=None):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            sys.exit(f"{what}: not after {seconds} s")
+            sys.exit(f"{what}: not after {seconds} s" + (f"; the end of its log:\n{log()[-2000:]}" if log else ""))
         time.sleep(0.05)
 
 
@@ -129,7 +131,8 @@ def lives(number):
 def drive(given, cluster, job, trace):
     """Replaces everything `given.times` times while the job trains; the times at which that was done."""
     replaced, begun = [], time.monotonic()
-    wait_for("the first step", lambda: job.poll() is not None or any(e[1] == "step" for e in events(trace)), 300)
+    wait_for("the first step", lambda: job.poll() is not None or any(e[1] == "step" for e in events(trace)), 120,
+             lambda: cluster.log("job"))
     time.sleep(given.every)
     while job.poll() is None and len(replaced) < given.times:
         replaced.append(time.monotonic())
