@@ -99,6 +99,13 @@ enum banyan_status by_statement_read(const void *bytes, size_t length, struct by
   return read_parts(bytes, length, out, &parts);
 }
 
+bool by_statement_same_signer(const void *a, size_t a_length, const void *b, size_t b_length) {
+  struct by_statement unused;
+  struct parts x, y;
+  return read_parts(a, a_length, &unused, &x) == BANYAN_OK && read_parts(b, b_length, &unused, &y) == BANYAN_OK &&
+         x.certificate_length == y.certificate_length && !memcmp(x.certificate, y.certificate, x.certificate_length);
+}
+
 void by_statement_print(const uint8_t *bytes, size_t length, char *out) {
   for (size_t i = 0; i < length; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
   out[2 * length] = 0;

@@ -20,6 +20,7 @@ struct banyan_member {
   struct by_key_ring *keys; /* of all its memberships */
   enum by_quorum_rule rule;
   struct by_process_identity *identity;
+  struct by_own_statement *statement; /* NULL: it does not encrypt */
   struct by_handle self;
   char handle[BY_HANDLE_MOST];
   int listener;        /* where others come to form a membership with this process as the first */

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "member_object.h"
 #include "opening.h"
+#include "own_statement.h"
 
 /* ---- life */
 
@@ -57,9 +58,21 @@ static enum banyan_status begin_service(struct banyan_member *member, const stru
                                               .handle = member->handle,
                                               .encryption = by_encryption_of(settings->encrypt),
                                               .identity = member->identity,
+                                              .statement = member->statement,
                                               .listener = listener,
                                               .silence = settings->silence};
   return by_member_service_create(&options, &member->service);
+}
+
+static enum banyan_status take_statement(struct banyan_member *member, const struct by_settings *settings) {
+  if (by_encryption_of(settings->encrypt) == BY_ENCRYPT_OFF) return BANYAN_OK;
+  return by_own_statement_create(&(struct by_own_statement_options){.agent = by_settings_agent(settings),
+                                                                    .keys = settings->keys,
+                                                                    .host = member->self.member.host,
+                                                                    .process = &member->self.fingerprint,
+                                                                    .job = by_key_ring_job(member->keys),
+                                                                    .required = settings->policy.certified},
+                                 &member->statement);
 }
 
 static enum banyan_status begin(struct banyan_member *member, const struct banyan_options *options) {
@@ -79,6 +92,7 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   BY_TRY(by_process_identity_create(&member->identity));
   member->self.fingerprint = *by_process_identity_fingerprint(member->identity);
   BY_TRY(by_member_describe(&settings, &member->arena, &member->self.member));
+  BY_TRY(take_statement(member, &settings));
   BY_TRY(by_member_listen(&settings, &member->arena, &member->self.member, &member->listener));
   return begin_service(member, &settings);
 }
@@ -122,6 +136,7 @@ void banyan_member_destroy(struct banyan_member *member) {
   if (member->listener >= 0) by_close(member->listener);
   by_key_ring_destroy(member->keys);
   by_arena_fini(&member->arena);
+  by_own_statement_release(member->statement);
   by_process_identity_destroy(member->identity);
   by_used_names_fini(&member->used);
   by_carried_fini(&member->carried);
@@ -208,6 +223,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   formation->listener = member->listener;
   formation->service = member->service;
   formation->identity = member->identity;
+  formation->statement = member->statement;
   formation->keys = member->keys;
   formation->follows = member->current;
   *formed = false;

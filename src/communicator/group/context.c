@@ -23,6 +23,7 @@
 #include "log_file.h"
 #include "member_service.h"
 #include "opening.h"
+#include "own_statement.h"
 #include "plans.h"
 #include "settings.h"
 #include "timeline.h"
@@ -488,6 +489,24 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
   return status;
 }
 
+/* A member of groups that change has one for all of them. */
+static enum banyan_status take_statement(struct by_job *job, const struct by_member *self) {
+  bool is_rank = job->role.kind == BY_MEMBER_RANK;
+  if (job->role.formation) {
+    job->statement = by_own_statement_hold(job->role.formation->statement);
+    return BANYAN_OK;
+  }
+  if (!job->identity) return BANYAN_OK;
+  return by_own_statement_create(
+      &(struct by_own_statement_options){.agent = by_settings_agent(&job->settings),
+                                         .keys = job->settings.keys,
+                                         .host = self->host,
+                                         .process = by_process_identity_fingerprint(job->identity),
+                                         .job = is_rank ? by_key_ring_job(job->keys) : NULL,
+                                         .required = job->settings.policy.certified},
+      &job->statement);
+}
+
 static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
   struct by_member self = {0};
   BY_TRY(describe_self(context, &self));
@@ -498,6 +517,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     return name_members(context);
   }
   BY_TRY(take_keys(&context->job, &self));
+  BY_TRY(take_statement(&context->job, &self));
   BY_TRY(connect_to_others(context, events, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
@@ -532,6 +552,7 @@ static void destroy(struct by_context *context) {
   by_plans_fini(context);
   by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
+  by_own_statement_release(context->job.statement);
   by_process_identity_destroy(context->job.identity);
   by_key_ring_destroy(context->job.keys);
   if (context->job.service) by_member_service_release(context->job.service);

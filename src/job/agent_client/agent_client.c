@@ -370,8 +370,7 @@ static enum banyan_status name_job(const struct by_job *job, char *out) {
 
 static void choose_peer(struct by_agent_client *link) {
   const struct by_settings *settings = &link->job->settings;
-  if (settings->agent && strcmp(settings->agent, "off") != 0) link->agent = settings->agent;
-  if (!settings->agent && access(BY_CLUSTER_AGENT, F_OK) == 0) link->agent = BY_CLUSTER_AGENT;
+  link->agent = by_settings_agent(settings);
   if (!link->agent && link->job->rank == 0) link->manager = settings->manager;
 }
 

@@ -20,9 +20,11 @@ enum banyan_status by_policy_parse(const char *text, struct by_policy *out) {
     size_t length = strcspn(text, "\n"), blank = strspn(text, " \t\r");
     if (is_rule(text, length, "encrypt", "required"))
       out->encryption_required = true;
+    else if (is_rule(text, length, "join", "certified"))
+      out->encryption_required = out->certified = true;
     else if (blank < length && text[blank] != '#')
-      return by_fail(BANYAN_ERR_PARSE, "line %u is \"%.*s\"; there is only \"encrypt required\"", number,
-                     length < 60 ? (int)length : 60, text);
+      return by_fail(BANYAN_ERR_PARSE, "line %u is \"%.*s\"; there are \"encrypt required\" and \"join certified\"",
+                     number, length < 60 ? (int)length : 60, text);
     text += length + (text[length] == '\n');
   }
   return BANYAN_OK;

@@ -1,6 +1,8 @@
 /* What the administrator of a host allows jobs: a file of lines, of which one that begins with '#' is a comment.
  *
  *   encrypt required     BANYAN_ENCRYPT=off is an error
+ *   join certified       so it is, and other processes, as this one, need a statement of their host's agent
+ * (statement.h)
  *
  * No state. */
 #ifndef BY_JOB_CONFIG_POLICY_H
@@ -13,7 +15,8 @@
 #define BY_POLICY_FILE "/etc/banyan/policy"
 
 struct by_policy {
-  bool encryption_required;
+  bool encryption_required; /* by either line */
+  bool certified;
 };
 
 /* BANYAN_ERR_PARSE names the first line that is not understood: what was forbidden must not be allowed by a slip. */

@@ -13,7 +13,6 @@
 #include "job_key.h"
 #include "log.h"
 #include "plan_ways.h"
-#include "policy.h"
 #include "priority.h"
 #include "socket.h"
 #include "text.h"
@@ -287,9 +286,7 @@ static enum banyan_status check_encryption(const struct by_settings *s) {
   if (!strcmp(s->encrypt, "auto") || !strcmp(s->encrypt, "always")) return BANYAN_OK;
   if (strcmp(s->encrypt, "off") != 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENCRYPT is '%s'; there are auto, always and off", s->encrypt);
-  struct by_policy policy;
-  BY_TRY(by_policy_read(BY_POLICY_FILE, &policy));
-  if (policy.encryption_required)
+  if (s->policy.encryption_required)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENCRYPT is off, which " BY_POLICY_FILE " of this host forbids");
   return BANYAN_OK;
 }
@@ -341,7 +338,13 @@ enum banyan_status by_settings_read(struct by_settings *out) {
     if (text) BY_TRY(parse(setting, text, (char *)out + setting->offset));
   }
   if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
+  BY_TRY(by_policy_read(BY_POLICY_FILE, &out->policy));
   return by_settings_check(out);
+}
+
+const char *by_settings_agent(const struct by_settings *s) {
+  if (s->agent) return strcmp(s->agent, "off") != 0 ? s->agent : NULL;
+  return access(BY_CLUSTER_AGENT, F_OK) == 0 ? BY_CLUSTER_AGENT : NULL;
 }
 
 _Static_assert(sizeof((struct by_settings *)0)->key_text >= BY_JOB_KEY_MOST, "a key has no room");

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "fail.h"
+#include "policy.h"
 #include "text.h"
 
 /* The control tree: which ranks notify each other of what has been submitted. */
@@ -66,6 +67,7 @@ struct by_settings {
   long steps, trees;         /* of weights; most of them */
   long replace_plan;         /* 1: a manager may replace the plan that the user set */
   long class_;               /* -1: as an agent or manager decides */
+  struct by_policy policy;   /* of this host's administrator */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };
 
@@ -73,6 +75,8 @@ struct by_settings {
  * and MPICH set. What is set but empty counts as not set. Strings are borrowed
  * from the environment. */
 BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
+/* The socket of this host's agent; NULL: there is none, or it is not to be used. */
+const char *by_settings_agent(const struct by_settings *settings);
 /* Copies the key into this struct: as it was given, from its file, or as by_local_key_find has it. BANYAN_ERR_ARGUMENT:
  * both a key and a file are given. */
 BANYAN_CHECK enum banyan_status by_settings_find_key(struct by_settings *settings);

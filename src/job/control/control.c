@@ -71,6 +71,7 @@ static const struct rule {
     [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
     [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
     [NETWORK] = {by_notices_handle_network, PART(notices), FROM_ROOT, ONCE_STARTED},
+    [STATEMENT] = {by_control_trust_handle, PART(trust), FROM_ALL, ONCE_STARTED},
     [FOLLOW] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
 };
 
@@ -188,7 +189,8 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   by_notices_init(&control->notices, &control->check, options->connector, &control->events);
   by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events,
                          &(struct by_plan_switch_trees){by_trees_prepare, by_trees_withdraw, &control->trees});
-  by_meeting_init(&control->meeting, &control->deaths, options->connector, options->plan, options->plan_version,
+  if (status == BANYAN_OK) status = by_control_trust_init(&control->trust, &control->deaths, &control->meeting.done);
+  by_meeting_init(&control->meeting, &control->trust, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
   by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
@@ -208,6 +210,7 @@ void by_control_object_fini(struct by_control *control) {
   by_plan_switching_fini(&control->plan_switches);
   by_notices_fini(&control->notices);
   by_deadlock_check_fini(&control->check);
+  by_control_trust_fini(&control->trust);
   by_deaths_fini(&control->deaths);
   by_control_peers_fini(&control->peers);
 }

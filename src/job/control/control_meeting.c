@@ -314,6 +314,16 @@ static enum banyan_status use_ticket(struct by_control_meeting *meeting, const u
   return BANYAN_OK;
 }
 
+/* The agent of its host is not believed. A membership does not wait for it: the others agree on the next one. */
+static void refuse_host(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
+  const struct by_job *job = meeting->peers->job;
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  by_control_peer_refuse(peer, BANYAN_ERR_AUTH, text);
+  if (!meeting->done && job->role.formation && hello->membership == job->membership)
+    refuse_all(meeting, BANYAN_ERR_CONNECT, text);
+}
+
 static enum banyan_status check_ticket(struct by_control_meeting *meeting, const struct by_control_peer *peer,
                                        const struct by_member *member) {
   struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
@@ -332,6 +342,8 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
     refuse(peer, BY_REFUSED_PROTOCOL, "a malformed hello");
   else if (is_impostor(meeting, peer, &hello))
     refuse(peer, BY_REFUSED_IDENTITY, "a process that comes as another one: its key is not the one that it names");
+  else if (by_control_trust_check(meeting->trust, peer, &hello, helps) != BANYAN_OK)
+    refuse_host(meeting, peer, &hello);
   else if (meeting->deaths->status != BANYAN_OK)
     comes_too_late(meeting, peer, &hello);
   else if (helps != (hello.member.kind != BY_MEMBER_RANK))
@@ -344,9 +356,26 @@ static void handle_hello(struct by_control_meeting *meeting, struct by_control_p
   by_arena_fini(&scratch);
 }
 
+/* Others: rank 0 has answered. */
+static enum banyan_status check_root(struct by_control_meeting *meeting, struct by_control_peer *peer,
+                                     const void *bytes, size_t length) {
+  struct by_arena scratch;
+  struct by_join hello;
+  if (!meeting->trust->hosts) return BANYAN_OK;
+  by_arena_init(&scratch);
+  enum banyan_status status = by_join_read(bytes, length, &scratch, &hello);
+  if (status == BANYAN_OK) status = by_control_trust_check(meeting->trust, peer, &hello, false);
+  by_arena_fini(&scratch);
+  return status == BANYAN_OK ? status : by_fail_within(status, "rank 0 at %s", by_stream_get_name(peer->stream));
+}
+
 void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_peer *peer, uint8_t purpose,
                        const void *hello, size_t length) {
-  if (!by_control_peers_is_root(meeting->peers))
+  bool root = by_control_peers_is_root(meeting->peers);
+  if (!root && check_root(meeting, peer, hello, length) != BANYAN_OK)
+    by_deaths_give_up(meeting->deaths, meeting->peers->job->role.formation ? BANYAN_ERR_CONNECT : BANYAN_ERR_AUTH,
+                      banyan_error_text());
+  else if (!root)
     by_dialer_keep(meeting->dialer);
   else if ((purpose & ~BY_PURPOSE_HELPER) != PURPOSE_CONTROL)
     refuse(peer, BY_REFUSED_PURPOSE, "not a rendezvous connection");
@@ -640,10 +669,11 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);
 }
 
-void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *deaths, struct by_connector *connector,
+void by_meeting_init(struct by_control_meeting *meeting, struct by_control_trust *trust, struct by_connector *connector,
                      const char *plan, uint32_t plan_version, const struct by_meeting_events *events) {
-  *meeting = (struct by_control_meeting){.peers = deaths->peers,
-                                         .deaths = deaths,
+  *meeting = (struct by_control_meeting){.peers = trust->peers,
+                                         .deaths = trust->deaths,
+                                         .trust = trust,
                                          .connector = connector,
                                          .events = *events,
                                          .given_version = plan_version};

@@ -5,7 +5,7 @@
 
 #include "acceptor.h"
 #include "connector.h"
-#include "control_deaths.h"
+#include "control_trust.h"
 #include "dialer.h"
 
 struct by_meeting_events {
@@ -21,6 +21,7 @@ struct by_used_ticket;
 struct by_control_meeting {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
+  struct by_control_trust *trust;
   struct by_connector *connector;
   struct by_meeting_events events;
   char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
@@ -43,7 +44,7 @@ struct by_control_meeting {
   uint32_t hangups;         /* of rank 0, one after the other, before its welcome */
 };
 
-void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *deaths, struct by_connector *connector,
+void by_meeting_init(struct by_control_meeting *meeting, struct by_control_trust *trust, struct by_connector *connector,
                      const char *plan, uint32_t plan_version, const struct by_meeting_events *events);
 void by_meeting_fini(struct by_control_meeting *meeting);
 /* Until all have joined, or the deadline for that has passed. */

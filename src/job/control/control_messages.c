@@ -18,6 +18,14 @@ static const struct by_field join_fields[] = {
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {
   by_fields_write(writer, BY_FIELDS(join_fields), hello);
   by_member_write(writer, &hello->member);
+  by_write_blob(writer, hello->statement, hello->statement_length);
+}
+
+/* It ends with the length of the statement, which is 0. */
+void by_join_add_statement(struct by_writer *writer, const uint8_t *hello, size_t length, const uint8_t *statement,
+                           size_t statement_length) {
+  by_write_bytes(writer, hello, length - 4);
+  by_write_blob(writer, statement, statement_length);
 }
 
 enum banyan_status by_join_read(const void *bytes, size_t length, struct by_arena *arena, struct by_join *out) {
@@ -26,6 +34,7 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
   *out = (struct by_join){0};
   BY_TRY(by_fields_read(&reader, arena, BY_FIELDS(join_fields), "a hello", out));
   BY_TRY(by_member_read(&reader, arena, &out->member));
+  out->statement = by_read_blob(&reader, &out->statement_length);
   return by_reader_check(&reader, "a hello");
 }
 

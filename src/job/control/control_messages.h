@@ -24,9 +24,14 @@ struct by_join {
   const char *plan;          /* its name; may be NULL when written */
   uint64_t membership, name; /* that it forms, see formation.h; 0: the job's first and only one */
   struct by_member member;
+  const uint8_t *statement; /* of its host's agent, see statement.h; borrowed from the bytes when read */
+  size_t statement_length;  /* 0: there is none */
 };
 
 void by_join_write(struct by_writer *writer, const struct by_join *hello);
+/* Puts a statement into a hello of so many bytes that was written without one. */
+void by_join_add_statement(struct by_writer *writer, const uint8_t *hello, size_t length, const uint8_t *statement,
+                           size_t statement_length);
 /* Strings go to the arena. */
 BANYAN_CHECK enum banyan_status by_join_read(const void *bytes, size_t length, struct by_arena *arena,
                                              struct by_join *out);

@@ -6,12 +6,14 @@
 #include "control_helpers.h"
 #include "control_paths.h"
 #include "control_trees.h"
+#include "control_trust.h"
 
 struct by_control {
   struct by_control_events events;
   struct by_timeline *timeline;
   struct by_control_peers peers;
   struct by_deaths deaths;
+  struct by_control_trust trust;
   struct by_deadlock_check check;
   struct by_notices notices;
   struct by_plan_switching plan_switches;

@@ -81,6 +81,8 @@ void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct by_control_peer *peer = context;
   (void)by_stream_get_ticket(peer->stream, peer->ticket);
+  free(peer->hello);
+  peer->hello = NULL;
   if (by_stream_get_secret(peer->stream, &peer->secret) != BANYAN_OK) {
     by_warn("control", "a connection was dropped: %s", banyan_error_text());
     by_stream_refuse(peer->stream);
@@ -168,6 +170,19 @@ static const struct by_fingerprint *expected_root(const struct by_job *job, enum
   return by_dialer_fingerprint(job->settings.root, room) ? room : NULL;
 }
 
+/* With what this host's agent states now. NULL: out of memory. The caller frees it. */
+static uint8_t *make_hello(const struct by_control_peers *peers, size_t *length, uint32_t *version) {
+  uint8_t statement[BY_STATEMENT_MOST];
+  struct by_writer writer;
+  size_t n = by_own_statement_get(peers->job->statement, statement, version);
+  *length = peers->hello_length ? peers->hello_length + n : 0;
+  uint8_t *hello = malloc(*length + 1);
+  if (!hello || !*length) return hello;
+  by_writer_init(&writer, hello, *length);
+  by_join_add_statement(&writer, peers->hello, peers->hello_length, statement, n);
+  return hello;
+}
+
 struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
                                                const struct by_address *connecting, enum by_role role) {
   struct by_control_peer *peer = calloc(1, sizeof *peer);
@@ -176,6 +191,13 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
     return NULL;
   }
   *peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
+  size_t length;
+  if (!(peer->hello = make_hello(peers, &length, &peer->shown))) {
+    by_warn("control", "a connection was dropped: out of memory for its hello");
+    free(peer);
+    by_close(fd);
+    return NULL;
+  }
   struct by_job_keys keys;
   struct by_fingerprint root;
   by_key_ring_get(peers->job->keys, &keys);
@@ -184,8 +206,8 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                            .encryption = by_encryption_of(peers->job->settings.encrypt),
                                            .identity = peers->job->identity,
                                            .expected = expected_root(peers->job, role, &root),
-                                           .hello = peers->hello,
-                                           .hello_length = peers->hello_length};
+                                           .hello = peer->hello,
+                                           .hello_length = length};
   struct by_stream_options options = {.loop = peers->job->loop,
                                       .fd = fd,
                                       .connecting = connecting,
@@ -205,6 +227,7 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
   explicit_bzero(&keys, sizeof keys);
   if (status != BANYAN_OK) {
     by_warn("control", "a connection was dropped: %s", banyan_error_text());
+    free(peer->hello);
     free(peer);
     return NULL;
   }
@@ -223,6 +246,8 @@ void by_control_peer_detach(struct by_control_peer *peer) {
 void by_control_peer_destroy(struct by_control_peer *peer) {
   by_stream_destroy(peer->stream);
   explicit_bzero(&peer->secret, sizeof peer->secret);
+  by_stated_fini(&peer->stated);
+  free(peer->hello);
   free(peer);
 }
 

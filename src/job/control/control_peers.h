@@ -6,6 +6,7 @@
 #include "control_messages.h"
 #include "job_state.h"
 #include "log.h"
+#include "own_statement.h"
 #include "stream.h"
 
 enum {
@@ -40,7 +41,8 @@ enum message {
   TIMELINE = 20,    /* See timeline_records.h. */
   PATHS = 21,       /* What connections show of the network: see path_message.h. */
   NETWORK = 22,     /* Rank 0's to its successors: what it knows of the network. */
-  FOLLOW = 23       /* Rank 0's to helpers: where the next membership meets. */
+  FOLLOW = 23,      /* Rank 0's to helpers: where the next membership meets. */
+  STATEMENT = 24    /* What its host's agent states about the sender, once more: see statement.h. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:
@@ -82,6 +84,9 @@ struct by_control_peer {
   bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
   uint8_t ticket[BY_TICKET_HEAD]; /* the head of a helper's or server's */
   struct by_key secret;           /* of the connection, see by_stream_get_secret */
+  uint8_t *hello;                 /* until it has opened */
+  uint32_t shown;                 /* the version of the own statement that it was shown; */
+  struct by_stated stated;        /* of control_trust.c: what was believed of its own */
 };
 
 /* A message as it was received. The functions that handle it take their part of the control object as void pointer. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "descriptor.h"
 #include "key_ring.h"
@@ -57,6 +58,7 @@ struct link {
   bool dialed, open;
   uint64_t used;
   uint8_t *hello; /* until it is open */
+  struct by_stated stated;
 };
 
 struct by_member_links {
@@ -66,6 +68,7 @@ struct by_member_links {
   struct by_admission admission;
   struct by_repeats rejected;
   struct by_timer idle;
+  struct by_host_trust *trust;
   LIST_HEAD(, peer) buckets[BUCKETS];
   LIST_HEAD(, link) all; /* connections */
   uint32_t n_visitors;
@@ -186,6 +189,7 @@ void by_member_links_prune(struct by_member_links *links) {
 
 static void free_link(struct link *link) {
   by_stream_destroy(link->stream);
+  by_stated_fini(&link->stated);
   free(link->hello);
   LIST_REMOVE(link, next);
   if (link->peer) LIST_REMOVE(link, of_peer);
@@ -221,6 +225,16 @@ static bool is_another(const struct link *link, const struct by_fingerprint *cla
   return !by_fingerprint_equal(to, &link->links->options.self->fingerprint);
 }
 
+static enum banyan_status check_host(struct link *link, const struct by_handle *claimed,
+                                     const struct by_member_hello *hello) {
+  return by_host_trust_check(link->links->trust,
+                             &(struct by_trust_peer){.process = by_stream_get_fingerprint(link->stream),
+                                                     .host = claimed->member.host,
+                                                     .statement = hello->statement,
+                                                     .length = hello->statement_length},
+                             &link->stated);
+}
+
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct link *link = context;
   struct by_member_links *links = link->links;
@@ -234,13 +248,16 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
     status = by_fail(BANYAN_ERR_PROTOCOL, "it is no connection between members of groups");
   if (status == BANYAN_OK) status = by_handle_parse(by_key_ring_job(links->keys), read.handle, &scratch, &claimed);
   bool wrong = status == BANYAN_OK && is_another(link, &claimed.fingerprint, &read.to);
+  bool judged = status == BANYAN_OK && !wrong;
+  if (judged) status = check_host(link, &claimed, &read);
+  bool distrusted = judged && status != BANYAN_OK;
   if (status == BANYAN_OK && !wrong) status = learn(links, read.handle, true, &peer);
   by_arena_fini(&scratch);
   if (wrong) status = by_fail(BANYAN_ERR_CONNECT, "another process has its place");
   if (status == BANYAN_OK && by_fingerprint_equal(&peer->handle.fingerprint, &links->options.self->fingerprint))
     status = by_fail(BANYAN_ERR_CONNECT, "it is this process");
   if (status != BANYAN_OK) {
-    if (links->n_visitors >= VISITORS_MOST)
+    if (distrusted || links->n_visitors >= VISITORS_MOST)
       by_repeats_warn(&links->rejected, "member", by_stream_get_name(link->stream), banyan_error_text(),
                       by_clock_to_seconds(by_loop_now(links->options.loop)));
     else
@@ -301,10 +318,29 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
     links->options.events.lost(links->options.events.context, &to);
 }
 
+/* Hosts whose agents' certificates were revoked, or have expired. */
+static void looked(void *context) {
+  struct by_member_links *links = context;
+  struct link *link;
+  LIST_FOREACH(link, &links->all, next) {
+    if (!link->open || by_host_trust_judge(links->trust, &link->stated) == BANYAN_OK) continue;
+    by_warn("member", "the connection with process %u on host %s ends: %s", link->peer->handle.member.pid,
+            link->peer->handle.member.host, banyan_error_text());
+    by_stated_fini(&link->stated);
+    (void)shutdown(by_stream_get_fd(link->stream), SHUT_RDWR); /* the loop is notified of the end */
+  }
+}
+
+void by_member_links_judge(struct by_member_links *links) {
+  by_host_trust_look(links->trust);
+}
+
 /* NULL: out of memory. */
 static uint8_t *make_hello(const struct by_member_links *links, const struct peer *peer, size_t *length) {
-  struct by_member_hello hello = {.handle = links->options.handle};
+  uint8_t statement[BY_STATEMENT_MOST];
+  struct by_member_hello hello = {.handle = links->options.handle, .statement = statement};
   struct by_writer writer;
+  hello.statement_length = by_own_statement_get(links->options.statement, statement, NULL);
   if (peer) hello.to = peer->handle.fingerprint;
   by_writer_init(&writer, NULL, 0);
   by_member_hello_write(&writer, &hello);
@@ -479,9 +515,11 @@ enum banyan_status by_member_links_create(const struct by_member_links_options *
   by_timer_init(&links->idle, close_idle, links);
   enum banyan_status status = by_acceptor_create(options->loop, options->listener, accepted, links, &links->acceptor);
   if (status == BANYAN_OK)
+    status = by_host_trust_create(options->loop, options->statement, looked, links, &links->trust);
+  if (status == BANYAN_OK)
     *out = links;
   else
-    free(links);
+    by_member_links_destroy(links);
   return status;
 }
 
@@ -498,6 +536,7 @@ void by_member_links_destroy(struct by_member_links *links) {
       free_peer(peer);
     }
   by_loop_cancel_timer(&links->idle);
+  by_host_trust_destroy(links->trust);
   by_key_ring_destroy(links->keys);
   free(links);
 }

@@ -1,10 +1,12 @@
 /* Connections between processes of groups that change, by fingerprint. They are made when something is sent, and closed
  * by their maker when nothing was sent for a while. Both ends prove the job's key. What is sent may be lost, come twice
  * or in another order. Of processes that connect by themselves, and of the connections of one, a bounded number is
- * accepted. Everything on the loop's thread. */
+ * accepted. Both show what their hosts' agents state about them, which is judged again as long as a connection lasts.
+ * Everything on the loop's thread. */
 #ifndef BY_JOB_MEMBER_SERVICE_MEMBER_LINKS_H
 #define BY_JOB_MEMBER_SERVICE_MEMBER_LINKS_H
 
+#include "host_trust.h"
 #include "loop.h"
 #include "member_message.h"
 
@@ -33,6 +35,7 @@ struct by_member_links_options {
   const char *handle;
   enum by_encryption encryption;
   struct by_process_identity *identity; /* borrowed */
+  struct by_own_statement *statement;   /* held; NULL: it does not encrypt */
   int listener;                         /* taken over, also on failure */
   double silence;                       /* see by_socket_set_vigilant */
   struct by_member_links_events events;
@@ -58,6 +61,8 @@ void by_member_links_send(struct by_member_links *links, const struct by_fingerp
                           const void *payload, size_t length);
 /* Finds out whether it can be reached, unless there is a connection already: `reached` or `unreachable` follows. */
 void by_member_links_probe(struct by_member_links *links, const struct by_fingerprint *to);
+/* Ends the connections of processes whose hosts are not believed now: the files of the authority may have changed. */
+void by_member_links_judge(struct by_member_links *links);
 /* Closes the connections to it. */
 void by_member_links_close(struct by_member_links *links, const struct by_fingerprint *to);
 

@@ -22,6 +22,10 @@ static void take_report(void *context, const struct by_report *report) {
     by_machines_suspect(machines, &report->process);
     by_machines_request(machines);
     break;
+  case BY_REPORT_DISTRUSTED:
+    by_member_links_judge(service->links);
+    by_machines_suspect(machines, &report->process);
+    break;
   case BY_REPORT_DEAD: by_machines_dead(machines, &report->process); break;
   case BY_REPORT_AWAITED:
     by_detection_waits(service->detection, report->number, report->since, &report->rank, 1);
@@ -52,6 +56,10 @@ static void post_process(struct by_member_service *service, const struct by_fing
 
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
   post_process(service, fingerprint, BY_REPORT_SUSPECTED);
+}
+
+void by_member_service_distrust(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
+  post_process(service, fingerprint, BY_REPORT_DISTRUSTED);
 }
 
 void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
@@ -346,6 +354,7 @@ static enum banyan_status begin_once(struct by_member_service *service) {
         .handle = service->options.handle,
         .encryption = service->options.encryption,
         .identity = service->options.identity,
+        .statement = service->options.statement,
         .listener = service->listener,
         .silence = service->options.silence,
         .events = {on_frame, on_reached, on_lost, on_unreachable, is_kept, service}};

@@ -17,6 +17,7 @@ struct by_member_service_options {
   const char *handle;
   enum by_encryption encryption;
   struct by_process_identity *identity; /* the same */
+  struct by_own_statement *statement;   /* the same; NULL: it does not encrypt */
   int listener;                         /* taken over, also on failure */
   double silence;                       /* seconds after which a host that answers nothing has vanished */
 };
@@ -36,6 +37,9 @@ void by_member_service_close(struct by_member_service *service);
 /* A process does not answer, or a link to it has ended. It is left out of the next membership unless it takes part in
  * the decision. This may be wrong. */
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+/* What the agent of its host has stated about a process is not believed any more: it is left out of the next
+ * membership, since its connections are judged now, and end. */
+void by_member_service_distrust(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 /* A link to a process has ended: it is suspected if it does not answer now. */
 void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 /* Its end was seen by a launcher, an agent, or the kernel of this host. This must be true: see quorum.h. */

@@ -11,11 +11,12 @@
 enum { BY_REPORTS_MOST = 65536 };
 
 enum by_report_kind {
-  BY_REPORT_LOST,      /* a link to it has ended */
-  BY_REPORT_SUSPECTED, /* it does not answer */
-  BY_REPORT_STOPPED,   /* nor does it answer most of the members */
-  BY_REPORT_DEAD,      /* proven */
-  BY_REPORT_AWAITED    /* something here waits for it */
+  BY_REPORT_LOST,       /* a link to it has ended */
+  BY_REPORT_SUSPECTED,  /* it does not answer */
+  BY_REPORT_STOPPED,    /* nor does it answer most of the members */
+  BY_REPORT_DISTRUSTED, /* the agent of its host is not believed any more */
+  BY_REPORT_DEAD,       /* proven */
+  BY_REPORT_AWAITED     /* something here waits for it */
 };
 
 /* Of the last kind the process is a rank of the membership with this number, and is waited for since then (ns); of the

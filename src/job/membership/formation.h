@@ -21,6 +21,7 @@ struct by_formation {
   const char *root;                  /* "address:port,..." of rank 0 */
   struct by_member_service *service; /* of this process. Borrowed */
   struct by_process_identity *identity; /* the same */
+  struct by_own_statement *statement;   /* the same; NULL: it does not encrypt */
   struct by_key_ring *keys;             /* the same */
   double deadline;                      /* seconds until all must have come */
   /* Seconds until those that have not met rank 0 give up, and rank 0 those that have not come; 0: the deadline. */

@@ -5,6 +5,7 @@
 void by_member_hello_write(struct by_writer *writer, const struct by_member_hello *hello) {
   by_write_bytes(writer, hello->to.bytes, sizeof hello->to.bytes);
   by_write_string(writer, hello->handle);
+  by_write_blob(writer, hello->statement, hello->statement_length);
 }
 
 enum banyan_status by_member_hello_read(const void *bytes, size_t length, struct by_arena *arena,
@@ -15,6 +16,7 @@ enum banyan_status by_member_hello_read(const void *bytes, size_t length, struct
   const uint8_t *to = by_read_bytes(&reader, sizeof out->to.bytes);
   if (to) memcpy(out->to.bytes, to, sizeof out->to.bytes);
   out->handle = by_read_string_in(&reader, arena, BY_MEMBER_HANDLE);
+  out->statement = by_read_blob(&reader, &out->statement_length);
   return by_reader_check(&reader, "a member's hello");
 }
 

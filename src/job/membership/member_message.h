@@ -24,6 +24,8 @@ enum { BY_WELCOME_HANDLES = 64, BY_AWAY_MOST = 1024 };
 struct by_member_hello {
   struct by_fingerprint to; /* of the process that the sender wants to reach; zeros of one that was connected to */
   const char *handle;       /* of the sender */
+  const uint8_t *statement; /* of its host's agent, see statement.h; borrowed from the bytes when read */
+  size_t statement_length;  /* 0: there is none */
 };
 void by_member_hello_write(struct by_writer *writer, const struct by_member_hello *hello);
 /* The handle's text goes to the arena, and is not parsed. BANYAN_ERR_PROTOCOL. */

@@ -18,6 +18,7 @@
 struct by_formation;
 struct by_member_service;
 struct by_membership;
+struct by_own_statement;
 struct by_tree_message;
 
 /* What this process is in its job. */
@@ -49,6 +50,7 @@ struct by_job {
       role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
   uint32_t rank, size;
   struct by_process_identity *identity; /* with which it encrypts; held. NULL: it does not */
+  struct by_own_statement *statement;   /* of its host's agent, about that; held. NULL: it does not encrypt */
   struct by_key_ring *keys;             /* held; NULL: a job of one process */
   struct by_membership *formed;         /* what was formed: owned; NULL: nothing, */
   uint64_t membership;                  /* and its number, 0 then */
