@@ -17,11 +17,7 @@ enum by_encryption by_encryption_of(const char *text) {
 }
 
 bool by_encryption_applies(enum by_encryption encryption, int fd) {
-  struct by_address peer, local;
-  if (encryption != BY_ENCRYPT_BETWEEN_HOSTS) return encryption == BY_ENCRYPT_ALWAYS;
-  if (by_socket_get_peer(fd, &peer) != BANYAN_OK || by_socket_get_local(fd, &local) != BANYAN_OK) return true;
-  bool is_ip = peer.length > 0;
-  return is_ip && !by_address_is_loopback(&peer) && by_address_compare_host(&peer, &local) != 0;
+  return encryption == BY_ENCRYPT_BETWEEN_HOSTS ? !by_socket_is_within_host(fd) : encryption == BY_ENCRYPT_ALWAYS;
 }
 
 /* ---- TLS */

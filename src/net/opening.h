@@ -14,8 +14,7 @@
 
 /* Of "auto" (between hosts), "always" and "off", which NULL is, too. */
 enum by_encryption by_encryption_of(const char *text);
-/* Whether the connection on this socket is to be encrypted: a peer is on the same host if it has a loopback address or
- * the same one as this end. */
+/* Whether the connection on this socket is to be encrypted. */
 bool by_encryption_applies(enum by_encryption encryption, int fd);
 
 enum by_opening_state {

@@ -156,6 +156,7 @@ static enum banyan_status cannot_connect(const struct by_address *to, int error)
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) {
   int socket = open_socket(by_address_family(to));
   if (socket < 0) return cannot_connect(to, errno);
+  if (by_address_is_loopback(to)) (void)!by_socket_set_congestion(socket, BY_CONGESTION_WITHIN_HOST);
   if (connect(socket, generic(to), to->length) == 0 || errno == EINPROGRESS || errno == EINTR) {
     *fd = socket;
     return BANYAN_OK;
@@ -203,6 +204,13 @@ enum banyan_status by_socket_get_peer(int fd, struct by_address *out) {
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read a socket's peer address");
   by_address_set(out, (struct sockaddr *)&storage, length);
   return BANYAN_OK;
+}
+
+bool by_socket_is_within_host(int fd) {
+  struct by_address peer, local;
+  if (by_socket_get_peer(fd, &peer) != BANYAN_OK || by_socket_get_local(fd, &local) != BANYAN_OK) return false;
+  bool is_ip = peer.length > 0;
+  return !is_ip || by_address_is_loopback(&peer) || by_address_compare_host(&peer, &local) == 0;
 }
 
 enum banyan_status by_socket_set_nodelay(int fd) {

@@ -30,7 +30,8 @@ enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by
 enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) BANYAN_CHECK;
 
 /* Begins to connect. The socket becomes writable when by_socket_connect_finish has
- * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless; errno has the reason. */
+ * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless; errno has the reason. To a loopback address it
+ * connects with the congestion control for connections within a host. */
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) BANYAN_CHECK;
 /* *done false: not yet. BANYAN_ERR_CONNECT: it failed, and errno has the reason; the caller closes the socket. */
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
@@ -41,10 +42,17 @@ bool by_socket_connected_late(int fd);
 
 enum banyan_status by_socket_get_local(int fd, struct by_address *out) BANYAN_CHECK;
 enum banyan_status by_socket_get_peer(int fd, struct by_address *out) BANYAN_CHECK;
+/* Whether both ends of a connected socket are on this host: the peer has a loopback address, or the same one as this
+ * end, or no address at all, as a local socket. False if that cannot be found out. */
+bool by_socket_is_within_host(int fd);
 
 enum banyan_status by_socket_set_nodelay(int fd) BANYAN_CHECK;
 /* Holds a congestion control's name. */
 #define BY_CONGESTION_TEXT 16
+/* For connections within a host, where nothing is lost and nothing queues: every kernel has it, and it does not pace as
+ * bbr does, whose timers take a third of the time there. A connection that had bbr from its beginning on stays paced.
+ */
+#define BY_CONGESTION_WITHIN_HOST "reno"
 /* "cubic", "bbr", ... BANYAN_ERR_UNSUPPORTED if the kernel has no such or does
  * not allow it; the text lists what it has. */
 enum banyan_status by_socket_set_congestion(int fd, const char *name) BANYAN_CHECK;

@@ -316,6 +316,24 @@ static void test_congestion_control(void **state) {
   close_all(&pair);
 }
 
+static void test_connections_within_a_host(void **state) {
+  (void)state;
+  struct pair pair;
+  int ends[2];
+  char name[BY_CONGESTION_TEXT];
+  open_pair(&pair, "127.0.0.1:0");
+  assert_true(by_socket_is_within_host(pair.near));
+  assert_true(by_socket_is_within_host(pair.far));
+  assert_ok(by_socket_get_congestion(pair.near, name));
+  assert_string_equal(name, BY_CONGESTION_WITHIN_HOST);
+  close_all(&pair);
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  assert_true(by_socket_is_within_host(ends[0]));
+  close(ends[0]);
+  assert_false(by_socket_is_within_host(ends[0]));
+  close(ends[1]);
+}
+
 static void test_errors_of_bad_descriptors(void **state) {
   (void)state;
   struct by_address address;
@@ -343,6 +361,7 @@ int main(void) {
       cmocka_unit_test(test_options_on_a_live_connection),
       cmocka_unit_test(test_buffers),
       cmocka_unit_test(test_congestion_control),
+      cmocka_unit_test(test_connections_within_a_host),
       cmocka_unit_test(test_errors_of_bad_descriptors),
   };
   return cmocka_run_group_tests_name("socket", tests, NULL, NULL);

@@ -57,6 +57,7 @@ static void tried(const char *option, enum banyan_status status) {
 static enum banyan_status tune_congestion(const struct by_settings *s, int fd, const struct by_address *peer) {
   char name[BY_CHOICE_TEXT];
   BY_TRY(by_choose(s->congestion, peer, name));
+  if (!*name && by_socket_is_within_host(fd)) strcpy(name, BY_CONGESTION_WITHIN_HOST);
   return *name ? by_socket_set_congestion(fd, name) : BANYAN_OK;
 }
 

@@ -341,13 +341,24 @@ static enum banyan_status parse(struct bench *b, const struct by_operands *opera
 
 /* ---- being a rank */
 
-/* What a fresh TCP socket gets. */
-static void read_congestion(const struct by_settings *settings, char *out) {
+static int count_hosts(struct banyan_comm *comm) {
+  int hosts = 0;
+  for (int rank = 0; rank < banyan_comm_size(comm); rank++) {
+    bool seen = false;
+    for (int k = 0; k < rank && !seen; k++) seen = !strcmp(banyan_comm_host(comm, k), banyan_comm_host(comm, rank));
+    hosts += !seen;
+  }
+  return hosts;
+}
+
+/* What links over TCP have: between hosts, without a setting, what a fresh socket gets. */
+static void read_congestion(const struct by_settings *settings, int hosts, char *out) {
   struct by_address any;
   struct by_port_range ports = {0};
   int fd = -1;
-  snprintf(out, BY_CONGESTION_TEXT, "%s", settings->congestion ? settings->congestion : "unknown");
-  if (settings->congestion || by_socket_listen(NULL, ports, &fd, &any)) return;
+  const char *known = settings->congestion ? settings->congestion : hosts == 1 ? BY_CONGESTION_WITHIN_HOST : NULL;
+  snprintf(out, BY_CONGESTION_TEXT, "%s", known ? known : "unknown");
+  if (known || by_socket_listen(NULL, ports, &fd, &any)) return;
   if (by_socket_get_congestion(fd, out)) strcpy(out, "unknown");
   close(fd);
 }
@@ -362,14 +373,6 @@ static void arrange_scheduling(const struct bench *b, const struct by_settings *
 }
 
 static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
-  b->c.rank = banyan_comm_rank(b->comm);
-  b->c.ranks = banyan_comm_size(b->comm);
-  for (int rank = 0; rank < b->c.ranks; rank++) {
-    bool seen = false;
-    for (int k = 0; k < rank && !seen; k++)
-      seen = !strcmp(banyan_comm_host(b->comm, k), banyan_comm_host(b->comm, rank));
-    b->hosts += !seen;
-  }
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
   struct banyan_plan_info plan;
@@ -393,7 +396,12 @@ static int be_rank(struct bench *b, const struct by_settings *settings) {
   struct banyan_options wanted = {.transport = b->transport, .plan = b->plan};
   enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
   long rank = status ? MAX(settings->rank, 0) : banyan_comm_rank(b->comm);
-  if (!status) read_congestion(settings, b->congestion);
+  if (!status) {
+    b->c.rank = banyan_comm_rank(b->comm);
+    b->c.ranks = banyan_comm_size(b->comm);
+    b->hosts = count_hosts(b->comm);
+    read_congestion(settings, b->hosts, b->congestion);
+  }
   if (!b->transport) b->transport = settings->transport;
   if (!b->plan) b->plan = settings->plan;
   if (!status) status = measure_all(b, &wrong);
