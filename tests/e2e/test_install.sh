@@ -23,6 +23,29 @@ for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
   done
 done
 
+for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p' | grep -vE '^(help|version)$'); do
+  grep -q "^banyan.-$name .- " "$root/share/man/man1/banyan-$name.1" || fail "there is no manual page of banyan $name"
+done
+
+# Completion knows commands, options and choices.
+completes() { # WANTED WORD...: the last word is being completed
+  (
+    compopt() { :; }
+    # shellcheck disable=SC1091 # It was just installed.
+    . "$root/share/bash-completion/completions/banyan"
+    COMP_WORDS=("$BANYAN" "${@:2}") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _banyan
+    [ "${COMPREPLY[*]}" = "$1" ] || fail "${*:2} is completed to ${COMPREPLY[*]}, not $1"
+  )
+}
+completes "plan" pl
+completes "--quiet" run --q
+completes "--keep-going" run --ke
+completes "rank0 raw" run -o r
+completes "auto shm tcp" run --transport ""
+completes "version variables" help v
+completes "" run -- --ke
+
 # The services' units contain nothing that systemd does not know.
 if [ -d /lib/systemd/system ]; then
   for unit in banyan-agent banyan-manager; do
@@ -64,6 +87,12 @@ wants 0 "$scratch/sum"
 shows '^[0-9.]+ 3 of 1$' out
 wants 0 "$root/bin/banyan" run -n 2 -- "$scratch/sum"
 shows ' 6 of 2$' out
+
+# What was installed can be removed; another copy, since the rest of this test needs this one.
+wants 0 meson install -C "$BANYAN_BUILD" --no-rebuild --destdir "$scratch/other"
+[ -n "$(find "$scratch/other" -name banyan.1)" ] || fail "nothing was installed"
+wants 0 ninja -C "$BANYAN_BUILD" uninstall
+[ -z "$(find "$scratch/other" -type f -o -type l)" ] || fail "not removed: $(find "$scratch/other" -type f -o -type l)"
 
 # The package for Python finds the library below the same prefix, and has the same version.
 unset LD_LIBRARY_PATH BANYAN_LIBRARY PYTHONPATH
