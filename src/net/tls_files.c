@@ -46,8 +46,9 @@ struct files {
 static enum banyan_status find_only(const char *folder, const char *role, char *path) {
   DIR *opened = opendir(folder);
   if (!opened)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the folder of keys %s; BANYAN_KEYS names another",
-                         folder);
+    return by_fail_errno(
+        BANYAN_ERR_SYSTEM, errno,
+        "cannot open the folder of keys %s; `banyan keys` makes keys, BANYAN_KEYS names another folder", folder);
   char pattern[32];
   int n = 0;
   snprintf(pattern, sizeof pattern, "%s-?*.pem", role);

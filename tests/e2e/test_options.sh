@@ -59,7 +59,11 @@ shows '--pin takes no value' err
 wants 2 "$BANYAN" run -n 2
 shows 'no command for the ranks' err
 wants 2 "$BANYAN" version surplus
-shows '"surplus" is one argument too many' err
+shows '"surplus" is one argument too many; usage: banyan version \[--json\]$' err
+for option in -np --np --nproc_per_node=2 --log-dir; do
+  wants 2 "$BANYAN" run $option 2 -- true
+  shows "^banyan run: ${option%=*} is an option of other programs: give --?[no]" err
+done
 
 # Every command has the common options. Only errors of a quiet one are left, and a verbose one passes its level on.
 for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do

@@ -79,6 +79,13 @@ for option in --min=1 --max=2 --restarts=1; do
   shows 'keep-going and --min, --max or --restarts exclude each other' err
 done
 
+# --- commands that cannot be run
+echo 'print(1)' >script.py
+wants 126 "$BANYAN" run -n 2 -- ./script.py
+shows 'cannot run ./script.py: Permission denied: it is not executable; chmod \+x it, or name what runs it, as in: python3 FILE$' err
+wants 127 "$BANYAN" run -n 2 -- no-such-command
+shows 'cannot run no-such-command: No such file or directory: it is in no folder of PATH$' err
+
 # --- dry runs
 export BANYAN_SWITCH_KEY=geheim SITE_TOKEN=geheim BANYAN_PLAN=star
 wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run --output-files 'x/%r' -p ring -x SITE_TOKEN \

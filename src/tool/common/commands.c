@@ -145,6 +145,15 @@ static const struct by_option *find_option(const struct by_command *command, con
   return NULL;
 }
 
+/* -1: it is none of these. */
+static int check_habits(const struct by_command *command, const char *argument) {
+  size_t length = strcspn(argument, "=");
+  for (const struct by_habit *h = command->habits; h && h->name; h++)
+    if (strlen(h->name) == length && !memcmp(h->name, argument, length))
+      return by_options_misuse(command, "%s is an option of other programs: give %s", h->name, h->ours);
+  return -1;
+}
+
 static int unknown_option(const struct by_command *command, const char *argument) {
   const char *names[MOST_OPTIONS];
   size_t n = 0;
@@ -200,7 +209,8 @@ static int take_letters(struct scan *scan, const char *argument) {
 /* Takes an argument that starts with a dash; -1: go on, else the exit code. */
 static int take_dashed(struct scan *scan) {
   const char *argument = scan->argv[scan->at], *name = argument + 2;
-  int exit_code;
+  int exit_code = check_habits(scan->command, argument);
+  if (exit_code >= 0) return exit_code;
   if (argument[1] != '-') {
     exit_code = take_letters(scan, argument);
   } else {
@@ -258,7 +268,8 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
   if (found.count < command->least_operands)
     return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
   if (command->most_operands >= 0 && found.count > command->most_operands)
-    return by_options_misuse(command, "\"%s\" is one argument too many", found.items[command->most_operands]);
+    return by_options_misuse(command, "\"%s\" is one argument too many; usage: %s %s",
+                             found.items[command->most_operands], command->name, command->usage);
   return use_common(command, &scan.common);
 }
 

@@ -73,14 +73,20 @@ struct by_option {
 #define BY_CHOICE(...) BY_VALUE(CHOICE, __VA_ARGS__)
 #define BY_WORDS(...) BY_VALUE(WORDS, __VA_ARGS__)
 
+/* An option of similar programs, and what it is called here. */
+struct by_habit {
+  const char *name, *ours; /* with dashes */
+};
+
 struct by_command {
   const char *name;                /* "banyan run" */
   const char *usage;               /* what follows the name */
   const char *about;               /* paragraphs, lines within 78 columns */
   const struct by_option *options; /* ends with a row without name */
   int least_operands, most_operands;
-  const char *missing; /* the error if there are fewer */
-  int last_operand;    /* everything from this operand on (the first is 1) belongs to it; 0: options may follow each */
+  const char *missing;           /* the error if there are fewer */
+  const struct by_habit *habits; /* ends with a row without name; NULL: none */
+  int last_operand; /* everything from this operand on (the first is 1) belongs to it; 0: options may follow each */
 };
 
 struct by_operands {

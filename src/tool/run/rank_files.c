@@ -115,8 +115,9 @@ static enum banyan_status make_folders(char *path) {
     int failed = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
     enum banyan_status status = BANYAN_OK;
     if (failed)
-      status =
-          by_fail_errno(BANYAN_ERR_SYSTEM, failed, "cannot create the folder %.200s for the output of ranks", path);
+      status = by_fail_errno(BANYAN_ERR_SYSTEM, failed,
+                             "cannot create the folder %.200s for the output of ranks; choose another (--output-files)",
+                             path);
     *slash = '/';
     BY_TRY(status);
   }

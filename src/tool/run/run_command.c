@@ -95,6 +95,26 @@ static const struct by_option options[] = {
     {.name = NULL},
 };
 
+/* Of mpirun, srun and torchrun. */
+static const struct by_habit habits[] = {
+    {"-np", "-n N"},
+    {"--np", "-n N"},
+    {"-c", "-n N"},
+    {"-N", "-n N for ranks, and -H with hosts and slots for nodes"},
+    {"--nproc_per_node", "-n N, or -H with the slots of each host"},
+    {"--nproc-per-node", "-n N, or -H with the slots of each host"},
+    {"--nnodes", "-H with hosts and slots, or --slurm"},
+    {"-genv", "-x NAME=VALUE"},
+    {"--export", "-x NAME=VALUE"},
+    {"--output-filename", "--output-files PATTERN"},
+    {"--log-dir", "--output-files FOLDER"},
+    {"--redirects", "--output none with --output-files FOLDER"},
+    {"--tee", "--output-files FOLDER"},
+    {"--tag-output", "--output prefix, which is the default"},
+    {"--bind-to", "--pin"},
+    {NULL, NULL},
+};
+
 static const struct by_command command = {
     .name = "banyan run",
     .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
@@ -119,6 +139,7 @@ static const struct by_command command = {
              "0 if one has finished and none failed after that, 75 if all left on request\n"
              "before, else the exit code of the last one that failed.",
     .options = options,
+    .habits = habits,
     .least_operands = 1,
     .missing = "no command for the ranks: give one",
     .most_operands = -1,

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,15 @@ static void set_environment(const struct by_host_job *job, int index, const stru
     by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
 
+/* What else there is to say of a command that cannot be run. */
+static const char *hint_for(const char *command, int reason) {
+  struct stat about;
+  bool is_file = reason == EACCES && stat(command, &about) == 0 && S_ISREG(about.st_mode);
+  if (is_file && access(command, X_OK))
+    return ": it is not executable; chmod +x it, or name what runs it, as in: python3 FILE";
+  return reason == ENOENT && !strchr(command, '/') ? ": it is in no folder of PATH" : "";
+}
+
 static int exit_code_of(int reason) {
   return reason == ENOENT ? 127 : 126;
 }
@@ -97,7 +107,8 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, cons
   execvp(job->command[0], job->command);
   int reason = errno;
   if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
-    fprintf(stderr, "banyan run: cannot run %s: %s\n", job->command[0], strerror(reason));
+    fprintf(stderr, "banyan run: cannot run %s: %s%s\n", job->command[0], strerror(reason),
+            hint_for(job->command[0], reason));
   _exit(exit_code_of(reason));
 }
 
@@ -110,7 +121,8 @@ static enum banyan_status handle_failure(const struct by_host_job *job, int fail
   close(failed);
   if (n != sizeof reason) return BANYAN_OK;
   *exit_code = exit_code_of(reason);
-  return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s", job->command[0], strerror(reason));
+  return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s%s", job->command[0], strerror(reason),
+                 hint_for(job->command[0], reason));
 }
 
 /* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
