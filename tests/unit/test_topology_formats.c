@@ -314,7 +314,8 @@ static void test_folder(void **state) {
   by_topology_destroy(topology);
   put(folder, "a.json", "{");
   assert_status(by_topology_read(folder, &topology), BANYAN_ERR_PARSE);
-  assert_memory_equal(banyan_error_text(), "a.json:1:", 9);
+  assert_non_null(
+      strstr(banyan_error_text(), " is a folder, so its files must be what lldpcli printed on each host: a.json:1:"));
   drop(folder, "a.json");
   drop(folder, "b.lldp");
   drop(folder, "notes.txt");

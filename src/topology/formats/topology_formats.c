@@ -260,7 +260,7 @@ static enum banyan_status read_folder(const char *path, const char *options, str
   int n = scandir(path, &entries, is_of_lldp, alphasort);
   if (n < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read the folder %s", path);
   enum banyan_status status = read_all(path, options, entries, (size_t)n, out);
-  if (status == BANYAN_ERR_PARSE)
+  if (status == BANYAN_ERR_PARSE && n > 0)
     status = by_fail_within(status, "%s is a folder, so its files must be what lldpcli printed on each host", path);
   for (int i = 0; i < n; i++) free(entries[i]);
   free(entries);
