@@ -74,6 +74,7 @@ static void test_by_name_and_the_only_one(void **state) {
   accepted(folder, BY_TLS_AGENT, NULL, "h1");
   accepted(folder, BY_TLS_AGENT, "h1", "h1");
   accepted(folder, BY_TLS_JOB, NULL, "h1");
+  accepted(folder, BY_TLS_NOBODY, NULL, ""); /* It judges others, and needs no certificate. */
   write_certificate("agent-h2.pem", 0, BY_TLS_AGENT, "h2", 20);
   refused(BY_TLS_AGENT, NULL, BANYAN_ERR_AUTH, "there are 2 files agent-*.pem in ");
   accepted(folder, BY_TLS_AGENT, "h2", "h2");

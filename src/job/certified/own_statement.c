@@ -10,6 +10,7 @@
 #include <sys/param.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "cluster_message.h"
@@ -20,6 +21,8 @@
 enum {
   START_MS = 5000,                       /* for the agent's answer while the process starts, */
   LATE_S = 30,                           /* and later */
+  TRIES = 3,                             /* where a statement is not required, */
+  AWAY_MS = 50,                          /* with a pause */
   AGAIN_S = 60,                          /* until it is asked again */
   SHOWN_AGAIN = BY_STATEMENT_SECONDS / 2 /* s after which others are shown another one */
 };
@@ -163,10 +166,8 @@ enum banyan_status by_statement_name_job(const struct by_key *job, char *out) {
   return status;
 }
 
-static enum banyan_status ask_and_wait(struct by_own_statement *own) {
-  uint64_t end = by_clock_now(&by_clock_system) + START_MS * BY_MILLISECOND;
+static enum banyan_status ask_once(struct by_own_statement *own, uint64_t end) {
   bool done = false;
-  if (!own->agent) return by_fail(BANYAN_ERR_UNSUPPORTED, "there is no agent on this host, or BANYAN_AGENT is off");
   BY_TRY(ask(own));
   while (!done) {
     uint64_t now = by_clock_now(&by_clock_system);
@@ -175,8 +176,20 @@ static enum banyan_status ask_and_wait(struct by_own_statement *own) {
     (void)poll(&polled, 1, (int)((end - now) / BY_MILLISECOND) + 1);
     BY_TRY(listen_to(own, &done));
   }
-  hang_up(own);
   return BANYAN_OK;
+}
+
+/* Where many processes start at once, the agent may not take all of them at once. */
+static enum banyan_status ask_and_wait(struct by_own_statement *own) {
+  uint64_t end = by_clock_now(&by_clock_system) + START_MS * BY_MILLISECOND;
+  if (!own->agent) return by_fail(BANYAN_ERR_UNSUPPORTED, "there is no agent on this host, or BANYAN_AGENT is off");
+  for (int tries = 1;; tries++) {
+    enum banyan_status status = ask_once(own, end);
+    bool away = status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD;
+    hang_up(own);
+    if (!away || by_clock_now(&by_clock_system) >= end || (tries == TRIES && !own->facts.required)) return status;
+    usleep(AWAY_MS * 1000);
+  }
 }
 
 static enum banyan_status begin(struct by_own_statement *own, const struct by_own_statement_options *options) {
