@@ -24,6 +24,7 @@ import banyan.elastic
 import banyan.torch  # lets DDP use the members of now
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pytorch"))
+from common import Progress, check_replicas  # noqa: E402
 from fashion import IMAGES, accuracy, images  # noqa: E402
 
 
@@ -74,8 +75,10 @@ class Training:
         mine = self.batch(step)
         losses = nn.functional.cross_entropy(model(self.pixels[mine]), self.labels[mine], reduction="sum")
         self.optimizer.zero_grad()
-        (losses * (dist.get_world_size() / self.given.batch)).backward()
+        loss = losses * (dist.get_world_size() / self.given.batch)
+        loss.backward()
         self.optimizer.step()
+        return loss
 
     def result(self, name):
         reached = accuracy(self.network, *images(self.given.data, "t10k"))
@@ -86,7 +89,10 @@ class Training:
 
 
 def main():
-    given = options().parse_args()
+    parser = options()
+    parser.add_argument("--every", type=int, default=250, help="steps from one line of progress to the next")
+    parser.add_argument("--log", help="file to which rank 0 appends the progress, for ../pytorch/plot.py")
+    given = parser.parse_args()
     torch.set_num_threads(1)
     training = Training(given)
     state = banyan.State(network=training.network, optimizer=training.optimizer, step=0)
@@ -94,11 +100,15 @@ def main():
     def train(job):
         signal.signal(signal.SIGUSR1, lambda *_: job.leave())
         model = DistributedDataParallel(training.network)
+        progress = Progress(given, "images", given.batch, first=state.step)
         while state.step < training.steps:
-            training.step(model, state.step)
+            loss = training.step(model, state.step)
             state.step += 1
             job.commit()
             training.log("step", state.step)
+            progress.step(loss)
+        check_replicas(training.network.parameters())
+        progress.check(classes=10)
         training.result("elastic")
 
     def changed(job):

@@ -55,7 +55,7 @@ def accuracy(model, pixels, labels):
     return total[0].item() / total[1].item()
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="banyan")
     parser.add_argument("--model", default="cnn", choices=("cnn", "mlp", "wide"))
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--limit", type=int, default=60000, help="images to train with")
     parser.add_argument("--rate", type=float, default=0.08, help="of learning, at the start; it falls to 0 by the end")
     parser.add_argument("--data", default=IMAGES)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.manual_seed(1)
     dist.init_process_group(options.backend)
     rank, size = dist.get_rank(), dist.get_world_size()
