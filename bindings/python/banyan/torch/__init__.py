@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from ..comm import Communicator
 from ..rendezvous import key_of
-from . import rendezvous
+from . import futures, rendezvous
 from .extension import load
 from .membership import (abort, adopt, backend_of, error_state, member, reconfigure, reconfigure_handle, seconds,
                          supports_reconfigure)
@@ -166,5 +166,6 @@ def _register() -> None:
 
 
 rendezvous.set_environment()
+futures.install()
 _register()
 atexit.register(_extension.leave_all)

@@ -36,18 +36,6 @@ struct banyan_call moving(enum banyan_collective collective, const at::Tensor &o
   return call;
 }
 
-struct banyan_call summing(enum banyan_collective collective, const char *name, const at::Tensor &one, int64_t count,
-                           const c10d::ReduceOp &op) {
-  Adding how = adding(name, one, op);
-  struct banyan_call call = {};
-  call.collective = collective;
-  call.dtype = how.dtype;
-  call.op = how.op;
-  call.scale = how.scale;
-  call.count = static_cast<size_t>(count) * how.size;
-  return call;
-}
-
 const at::Tensor &the_one(const char *call, const Tensors &tensors) {
   TORCH_CHECK(tensors.size() == 1, "banyan: ", call, ": one tensor is needed, not ", tensors.size());
   return tensors[0];
@@ -86,7 +74,8 @@ std::shared_ptr<struct banyan_comm> held(struct banyan_comm *comm) {
 }
 
 Group::Group(struct banyan_comm *comm, double deadline)
-    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(held(comm)), deadline_(deadline), pid_(getpid()) {
+    : Base(banyan_comm_rank(comm), banyan_comm_size(comm)), comm_(held(comm)), number_(banyan_comm_number(comm)),
+      deadline_(deadline), pid_(getpid()) {
   init();
   std::lock_guard<std::mutex> lock(groups_lock);
   groups.insert(this);
@@ -143,19 +132,34 @@ std::shared_ptr<struct banyan_comm> Group::open() const {
   return comm;
 }
 
-struct banyan_request *Group::begin(struct banyan_call call, std::chrono::milliseconds timeout) {
+Origin Group::place_of_call() {
+  if (Callback *callback = Callback::running()) return {number_, 0, callback->next_call()};
+  return {number_, ++calls_, ""};
+}
+
+// `origin` may be null for calls of pairs, which their tags tell apart.
+struct banyan_request *Group::begin(struct banyan_call call, std::chrono::milliseconds timeout, const Origin *origin) {
   struct banyan_request *request = nullptr;
   call.deadline = seconds(timeout);
-  check(banyan_start(open().get(), &call, &request));
+  if (origin && !origin->call) {
+    struct banyan_submission submission = {};
+    submission.calls = &call;
+    submission.n_calls = 1;
+    check(banyan_submit(open().get(), origin->name.c_str(), &submission, &request));
+  } else {
+    check(banyan_start(open().get(), &call, &request));
+  }
   return request;
 }
 
 Made Group::start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
                   Work::Parts parts, std::chrono::milliseconds timeout) {
-  calls_++;
-  struct banyan_request *request = begin(call, timeout);
-  return c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts),
-                                   std::vector<struct banyan_request *>{request});
+  Origin origin = place_of_call();
+  struct banyan_request *request = begin(call, timeout, &origin);
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts),
+                                        std::vector<struct banyan_request *>{request});
+  work->origin = std::move(origin);
+  return work;
 }
 
 // If one cannot start, those before it go on, and keep their memory until they have ended.
@@ -164,14 +168,24 @@ Made Group::start_all(c10d::OpType type, const char *title, const Tensors &input
                       std::chrono::milliseconds timeout) {
   std::vector<struct banyan_request *> requests;
   std::exception_ptr error;
-  calls_++;
+  Origin origin = place_of_call();
   try {
-    for (const auto &call : calls) requests.push_back(begin(call, timeout));
+    for (auto call : calls) {
+      Origin part = origin;
+      if (call.collective == BANYAN_SEND || call.collective == BANYAN_RECV) {
+        if (!origin.call) call.tag |= static_cast<uint32_t>(std::hash<std::string>{}(origin.name)) & ~EXCHANGE_TAG;
+        requests.push_back(begin(call, timeout, nullptr));
+      } else {
+        if (!origin.call) part.name += "." + std::to_string(requests.size());
+        requests.push_back(begin(call, timeout, &part));
+      }
+    }
   } catch (...) {
     error = std::current_exception();
   }
   auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts), std::move(requests));
   if (error) std::rethrow_exception(error);
+  work->origin = std::move(origin);
   return work;
 }
 
@@ -515,7 +529,7 @@ Made Group::send(Tensors &tensors, int rank, int tag) {
   call.send = piece.data_ptr();
   Work::Parts parts = {{piece}, {}, nullptr, nullptr};
   return c10::make_intrusive<Work>(getRank(), c10d::OpType::SEND, "banyan:send", tensors, std::move(parts),
-                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout)});
+                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout, nullptr)});
 }
 
 Made Group::recv(Tensors &tensors, int rank, int tag) {
@@ -531,7 +545,7 @@ Made Group::recv(Tensors &tensors, int rank, int tag) {
   parts.outputs = tensors;
   parts.source = std::make_shared<int>(rank);
   return c10::make_intrusive<Work>(getRank(), c10d::OpType::RECV, "banyan:recv", tensors, std::move(parts),
-                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout)});
+                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout, nullptr)});
 }
 
 Made Group::recvAnysource(Tensors &tensors, int tag) {

@@ -121,6 +121,20 @@ public:
   Made barrier(const c10d::BarrierOptions &options) override;
   // A barrier that is waited for, whose error names a rank that did not come in time, or with `all`, all of them.
   void monitoredBarrier(const c10d::BarrierOptions &options, bool all) override;
+
+  // ---- named operations (named.cpp)
+
+  // Submits an AllReduce of each tensor in place, under its name: see <banyan/submit.h>. One Work for all of them, whose
+  // result is `outputs`. `timeout` is in seconds, 0 for the group's.
+  Made submit(const std::vector<std::string> &names, const std::vector<int> &priorities, const Tensors &tensors,
+              const Tensors &outputs, const c10d::ReduceOp &op, double timeout);
+  // Begins the next iteration of this group's named operations, and returns its number, from 1 on.
+  uint64_t step();
+  // Numbers those who submit by names of their own choice: the same on all ranks while all make them in one order.
+  uint64_t next_submitter() {
+    return submitters_++;
+  }
+
 #if TORCH_VERSION_MAJOR >= 2
   Made allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) override;
   Made allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -128,7 +142,8 @@ public:
   Made reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                        const c10d::ReduceScatterOptions &options) override;
 #endif
-  // Counts this group's collectives, which is the same on all ranks while they make the same calls.
+  // Counts this group's collectives but for those of callbacks, which is the same on all ranks while they make the same
+  // calls.
   void setSequenceNumberForGroup() override {
     calls_ = 0;
   }
@@ -149,7 +164,9 @@ private:
                  const std::vector<struct banyan_call> &calls, Work::Parts parts, std::chrono::milliseconds timeout);
   // The communicator for a call; throws where there is none.
   std::shared_ptr<struct banyan_comm> open() const;
-  struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout);
+  // Counts a call that begins, or names it where a callback makes it.
+  Origin place_of_call();
+  struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout, const Origin *origin);
   // COO tensors, which go in one exchange.
   Made sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
   Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
@@ -161,13 +178,14 @@ private:
 
   mutable std::mutex lock_; // of comm_ and subsets_
   std::shared_ptr<struct banyan_comm> comm_;
+  std::atomic<uint32_t> number_{0}; // of the communicator
   std::map<std::vector<int>, uint32_t> subsets_; // how many groups were made of these ranks, in this membership
   struct banyan_member *member_ = nullptr;       // null: the group's processes do not change
   std::mutex reconfiguring_;
   std::atomic<bool> aborted_{false}; // by this process
   std::atomic<double> deadline_;     // of calls without one, in seconds
   const int pid_;
-  std::atomic<uint64_t> calls_{0};
+  std::atomic<uint64_t> calls_{0}, steps_{0}, submitters_{0};
   // How many buckets of DDP a backward pass has begun to reduce. The engine's callback may outlive the group.
   struct Backward {
     std::atomic<const void *> pass{nullptr};

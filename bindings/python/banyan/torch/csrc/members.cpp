@@ -33,6 +33,7 @@ void Group::reconfigure(const std::string &name, const std::vector<std::string> 
 // functions of its libraries, so that all of them see what is written here.
 void Group::adopt(struct banyan_comm *comm) {
   auto next = held(comm);
+  number_ = banyan_comm_number(comm);
   const_cast<int &>(rank_) = banyan_comm_rank(comm);
   const_cast<int &>(size_) = banyan_comm_size(comm);
   {
@@ -40,7 +41,7 @@ void Group::adopt(struct banyan_comm *comm) {
     comm_.swap(next);
     subsets_.clear();
   }
-  calls_ = 0;
+  calls_ = steps_ = submitters_ = 0;
   aborted_ = false;
   backward_ = std::make_shared<Backward>();
 }

@@ -12,6 +12,7 @@
 
 namespace banyan {
 void leave_all();
+void define_futures(py::module_ &module);
 }
 
 namespace {
@@ -89,6 +90,28 @@ void abort_group(const Created &base) {
   banyan::reconfigurable(base).abort();
 }
 
+// ---- named operations
+
+banyan::Group &group_of(const Created &base) {
+  auto *group = dynamic_cast<banyan::Group *>(base.get());
+  TORCH_CHECK(group, "banyan: named operations need a group whose backend is banyan");
+  return *group;
+}
+
+banyan::Made submit(const Created &base, const std::vector<std::string> &names, const std::vector<int> &priorities,
+                    const banyan::Tensors &tensors, const banyan::Tensors &outputs, const c10d::ReduceOp &op,
+                    double timeout) {
+  return group_of(base).submit(names, priorities, tensors, outputs, op, timeout);
+}
+
+uint64_t step(const Created &base) {
+  return group_of(base).step();
+}
+
+uint64_t next_submitter(const Created &base) {
+  return group_of(base).next_submitter();
+}
+
 int state(const Created &base) {
   return banyan::reconfigurable(base).state();
 }
@@ -129,8 +152,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("adopt", &adopt, free_of_gil);
   module.def("abort", &abort_group, free_of_gil);
   module.def("state", &state);
+  module.def("submit", &submit, free_of_gil);
+  module.def("step", &step, free_of_gil);
+  module.def("next_submitter", &next_submitter);
 #if TORCH_VERSION_MAJOR >= 2 && !defined(C10D_BACKEND_HAS_RECONFIGURE)
   module.def("resize", &resize);
 #endif
+  banyan::define_futures(module);
   module.def("leave_all", &banyan::leave_all, free_of_gil);
 }

@@ -89,15 +89,24 @@ Made Group::sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono
   call.out = tables->out.data();
   call.tables = tensors.size();
   call.deadline = timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
+  Origin origin = place_of_call();
   struct banyan_request *request = nullptr;
-  calls_++;
-  check(banyan_sparse_start(open().get(), &call, &request));
+  if (origin.call) {
+    check(banyan_sparse_start(open().get(), &call, &request));
+  } else {
+    struct banyan_submission submission = {};
+    submission.sparse = &call;
+    submission.n_sparse = 1;
+    check(banyan_submit(open().get(), origin.name.c_str(), &submission, &request));
+  }
   auto finish = [tensors, tables] {
     for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], *tables, i);
   };
-  return c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
-                                   "banyan:all_reduce", tensors, Work::Parts{tensors, tensors, finish, nullptr},
-                                   std::vector<struct banyan_request *>{request});
+  auto work = c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
+                                        "banyan:all_reduce", tensors, Work::Parts{tensors, tensors, finish, nullptr},
+                                        std::vector<struct banyan_request *>{request});
+  work->origin = std::move(origin);
+  return work;
 }
 
 } // namespace banyan

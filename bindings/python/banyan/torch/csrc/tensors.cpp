@@ -80,6 +80,18 @@ Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &
   return {dtype, parts ? 2u : 1u, kind, factor(call, op)};
 }
 
+struct banyan_call summing(enum banyan_collective collective, const char *name, const at::Tensor &one, int64_t count,
+                           const c10d::ReduceOp &op) {
+  Adding how = adding(name, one, op);
+  struct banyan_call call = {};
+  call.collective = collective;
+  call.dtype = how.dtype;
+  call.op = how.op;
+  call.scale = how.scale;
+  call.count = static_cast<size_t>(count) * how.size;
+  return call;
+}
+
 static void check_memory(const char *call, const char *argument, const at::Tensor &tensor) {
   TORCH_CHECK(tensor.defined(), "banyan: ", call, ": ", argument, " is undefined: give a tensor");
   TORCH_CHECK(tensor.layout() == at::kStrided, "banyan: ", call, ": ", argument, " has the layout ", tensor.layout(),

@@ -29,6 +29,10 @@ struct Adding {
 // Throws what is not possible, naming `call`. Truth values are added as their "or", complex numbers by their parts.
 Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &op);
 
+// A call that adds `count` elements of the tensor's type, without its buffers.
+struct banyan_call summing(enum banyan_collective collective, const char *name, const at::Tensor &one, int64_t count,
+                           const c10d::ReduceOp &op);
+
 // Throws unless it is a dense tensor in this machine's memory; an output must not overlap itself either.
 void check_input(const char *call, const at::Tensor &tensor);
 void check_output(const char *call, const at::Tensor &tensor);

@@ -96,7 +96,10 @@ void Work::answer() {
   }
   if (!elsewhere) return complete_future();
   auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
-  call_back([self] { self->complete_future(); });
+  call_back([self] {
+    Callback unnamed(""); // until one that has a name runs
+    self->complete_future();
+  });
 }
 
 // Which calls what others hung to it.

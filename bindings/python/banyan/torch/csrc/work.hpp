@@ -14,6 +14,8 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "origin.hpp"
+
 namespace banyan {
 
 // Becomes banyan.Error in Python where it passes pybind11, RuntimeError where the autograd engine carries it.
@@ -50,6 +52,8 @@ public:
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   int sourceRank() const override;
   void synchronize() override;
+
+  Origin origin; // set by who makes it
 
 private:
   enum class State { held, waited, given, done };
