@@ -24,10 +24,14 @@ from . import futures, rendezvous
 from .extension import load
 from .membership import (abort, adopt, backend_of, error_state, member, reconfigure, reconfigure_handle, seconds,
                          supports_reconfigure)
+from .named import NamedState, Names, named_hook
+from .optimiser import distributed_optimizer
+from .powersgd import PowerSGDState, power_sgd_hook
 
 _extension = load()
-__all__ = ["Options", "abort", "adopt", "allreduce_sparse_gradients", "communicator", "error_state",
-           "init_without_members", "member", "reconfigure", "reconfigure_handle", "supports_reconfigure"]
+__all__ = ["NamedState", "Names", "Options", "PowerSGDState", "abort", "adopt", "allreduce_sparse_gradients", "communicator",
+           "distributed_optimizer", "error_state", "init_without_members", "member", "named_hook", "power_sgd_hook",
+           "reconfigure", "reconfigure_handle", "supports_reconfigure"]
 
 
 @dataclasses.dataclass
