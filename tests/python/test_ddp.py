@@ -111,7 +111,7 @@ def hook(function):
 
 
 # Maps each name to the model, the options of DDP, the hook, and whether gradients of some steps are accumulated. Hooks
-# whose callbacks make calls have one bucket, since the order of calls is the same on all ranks only then.
+# whose callbacks make calls have one bucket, since Gloo's sums are right only then.
 CASES = {
     "plain": (Plain, {}, None, False),
     "bucket views": (Plain, {"gradient_as_bucket_view": True}, None, False),

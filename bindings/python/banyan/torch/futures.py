@@ -17,7 +17,7 @@ _extension = load()
 _get_future = _extension.Work.__base__.get_future
 
 
-class Future(torch.futures.Future):  # type: ignore[type-arg]
+class Future(torch.futures.Future):  # type: ignore[misc]
     """What work.get_future() and future.then(...) return."""
 
     def __init__(self, other: Any, origin: str) -> None:

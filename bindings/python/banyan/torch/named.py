@@ -51,11 +51,15 @@ class Names:
             self._names[id(parameter)] = (_cut(name) + self._suffix, -len(self._kept))
             self._kept.append(parameter)
 
-    def __contains__(self, parameter: torch.Tensor) -> bool:
-        return id(parameter) in self._names
+    def _entry(self, parameter: torch.Tensor) -> Tuple[str, int]:
+        if id(parameter) not in self._names:
+            raise ValueError(f"banyan: a parameter of the shape {tuple(parameter.shape)} has no name: it was not among the named "
+                             "parameters")
+        return self._names[id(parameter)]
 
     def of(self, parameter: torch.Tensor) -> str:
-        return self._names[id(parameter)][0]
+        """Its name. ValueError: it has none."""
+        return self._entry(parameter)[0]
 
     def submit(self, parameters: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor],
                result: Optional[Sequence[torch.Tensor]] = None, prefix: str = "", op: Any = dist.ReduceOp.AVG) -> dist.Work:
@@ -67,7 +71,7 @@ class Names:
         tensors. banyan.RequestError: an operation of a name has not ended. banyan.Mismatch, from here or from wait(): another
         rank submitted another type, shape or operation under the name; the group can be used afterwards.
         """
-        found = [self._names[id(parameter)] for parameter in parameters]
+        found = [self._entry(parameter) for parameter in parameters]
         return _extension.submit(self.backend, [prefix + name for name, _ in found], [priority for _, priority in found],
                                  list(tensors), list(tensors if result is None else result), op, 0.0)
 
@@ -91,7 +95,7 @@ class NamedState:
         self.steps = steps
 
 
-def named_hook(state: NamedState, bucket: dist.GradBucket) -> torch.futures.Future:  # type: ignore[type-arg]
+def named_hook(state: NamedState, bucket: dist.GradBucket) -> torch.futures.Future:
     """A communication hook of DDP that averages each gradient under its parameter's name, in the bucket's memory.
 
     Buckets may become ready in any order on any rank. A sparse gradient, which has a bucket for itself, is averaged by an

@@ -23,7 +23,7 @@ def _after_accumulation(parameter: torch.Tensor, function: Callable[[torch.Tenso
     """Calls function(parameter) whenever a backward pass has added to its gradient. Returns what has to be kept meanwhile."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):  # from PyTorch 2.1 on
         return parameter.register_post_accumulate_grad_hook(function)
-    node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
     node.register_hook(lambda *_: function(parameter))
     return node
 

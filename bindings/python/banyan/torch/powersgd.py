@@ -92,7 +92,7 @@ def _submit(state: PowerSGDState, prefix: str, matrices: List[_Matrix], tensors:
     return state.names.submit([matrix.parameter for matrix in matrices], tensors, prefix=prefix)
 
 
-def power_sgd_hook(state: PowerSGDState, bucket: dist.GradBucket) -> torch.futures.Future:  # type: ignore[type-arg]
+def power_sgd_hook(state: PowerSGDState, bucket: dist.GradBucket) -> torch.futures.Future:
     """A communication hook of DDP: gradients of matrices travel compressed, others as they are."""
     if bucket.index() == 0:
         state.iteration += 1
@@ -106,7 +106,7 @@ def power_sgd_hook(state: PowerSGDState, bucket: dist.GradBucket) -> torch.futur
     plain = [part for part in parts if id(part[0]) not in state.starts]
     whole = state.names.submit(*zip(*plain)) if plain else None
     if not matrices:
-        return whole.get_future().then(lambda _: bucket.buffer())  # type: ignore[union-attr]
+        return whole.get_future().then(lambda _: bucket.buffer())
 
     def finish(future: Any) -> torch.Tensor:
         future.value()  # raises what the call has ended with

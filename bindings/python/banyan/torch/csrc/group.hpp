@@ -124,8 +124,8 @@ public:
 
   // ---- named operations (named.cpp)
 
-  // Submits an AllReduce of each tensor in place, under its name: see <banyan/submit.h>. One Work for all of them, whose
-  // result is `outputs`. `timeout` is in seconds, 0 for the group's.
+  // Submits an AllReduce of each tensor in place, under its name: see <banyan/submit.h>. One Work for all of them,
+  // whose result is `outputs`. `timeout` is in seconds, 0 for the group's.
   Made submit(const std::vector<std::string> &names, const std::vector<int> &priorities, const Tensors &tensors,
               const Tensors &outputs, const c10d::ReduceOp &op, double timeout);
   // Begins the next iteration of this group's named operations, and returns its number, from 1 on.
@@ -178,7 +178,7 @@ private:
 
   mutable std::mutex lock_; // of comm_ and subsets_
   std::shared_ptr<struct banyan_comm> comm_;
-  std::atomic<uint32_t> number_{0}; // of the communicator
+  std::atomic<uint32_t> number_{0};              // of the communicator
   std::map<std::vector<int>, uint32_t> subsets_; // how many groups were made of these ranks, in this membership
   struct banyan_member *member_ = nullptr;       // null: the group's processes do not change
   std::mutex reconfiguring_;

@@ -13,7 +13,7 @@
 namespace banyan {
 void leave_all();
 void define_futures(py::module_ &module);
-}
+} // namespace banyan
 
 namespace {
 
