@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 #include "plan.h"
+#include "plan_svg.h"
 #include "schedule.h"
 #include "switched_tree.h"
 #include "text.h"
 
-enum { MOST_COMPILED = 16 };
+enum { MOST_COMPILED = 16, MOST_DRAWN = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,6 +34,10 @@ static void draw(const struct by_plan *plan) {
   by_text_init(&text);
   require(by_plan_draw(plan, &text) == BANYAN_OK && !text.failed);
   by_text_fini(&text);
+  for (uint32_t i = 0; i < plan->n_classes && plan->n_vertices <= MOST_DRAWN; i++) {
+    const struct by_svg_request request = {.path = "/dev/null", .bytes = plan->classes[i].up_to};
+    require(by_plan_write_svg(&request, plan, NULL) == BANYAN_OK);
+  }
 }
 
 static void compile(const struct by_plan *plan) {
