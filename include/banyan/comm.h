@@ -26,7 +26,7 @@ struct banyan_options {
   size_t size_of_struct; /* sizeof(struct banyan_options), so that later versions can extend it; 0: the whole struct */
   int rank_plus_1;       /* this process's rank + 1 */
   int size;              /* number of ranks */
-  const char *root;      /* "host:port" on which rank 0 listens */
+  const char *root;      /* "host:port" on which rank 0 listens; "#" and its fingerprint may follow */
   const char *key;       /* the job's key, as `banyan keys job` makes it; BANYAN_KEY_FILE's by default */
   const char *host;      /* name of this host in messages and plans; default: the machine's host name */
   const char *transport; /* "auto" (default), "shm", "tcp" */
@@ -45,6 +45,12 @@ struct banyan_options {
  * the same job: banyan_comm_duplicate and banyan_comm_split create further ones. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banyan_options *options,
                                                               struct banyan_comm **out);
+
+/* The fingerprint of this process as rank 0, for programs that tell all ranks where rank 0 listens: with it behind a
+ * "#" in `root`, "host:port#fingerprint", ranks on other hosts connect to this process only, and to nobody else who has
+ * the job's key. `out` holds 65 bytes. Equal in all calls of a process; a child of fork() has another one. Any thread.
+ */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_root_fingerprint(char *out);
 
 /* Ranks with the same colour >= 0 form a new communicator, in which they are ordered by key and then by rank. A rank
  * with a negative colour takes part in the call and gets *out = NULL. Collective over `comm`; blocks. A rank that

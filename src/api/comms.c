@@ -7,6 +7,7 @@
 #include <banyan/interrupted.h>
 
 #include "plan_switch.h"
+#include "process_identity.h"
 #include "request.h"
 #include "submitter.h"
 
@@ -35,6 +36,13 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   if (context->memory.doomed) by_memory_sweep(context);
   if (context->references > 1) by_progress_kick(&context->progress); /* it may have left something to send */
   by_context_unlock_and_release(context);
+}
+
+enum banyan_status banyan_root_fingerprint(char *out) {
+  struct by_process_identity *identity;
+  BY_TRY(by_process_identity_of_root(&identity));
+  by_fingerprint_print(by_process_identity_fingerprint(identity), out);
+  return BANYAN_OK;
 }
 
 /* ---- split: all ranks exchange their colours and keys */

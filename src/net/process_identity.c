@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #ifdef __aarch64__
 #include <sys/auxv.h>
 #endif
@@ -100,6 +101,25 @@ enum banyan_status by_process_identity_derive(const char *secret, struct by_proc
   enum banyan_status status = by_key_derive(secret, &seed);
   if (status == BANYAN_OK) status = create(&seed, out);
   OPENSSL_cleanse(&seed, sizeof seed);
+  return status;
+}
+
+/* Once a process. */
+static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+static struct by_process_identity *of_root;
+static pid_t owner;
+
+enum banyan_status by_process_identity_of_root(struct by_process_identity **out) {
+  enum banyan_status status = BANYAN_OK;
+  pthread_mutex_lock(&once);
+  if (of_root && owner != getpid()) {
+    by_process_identity_destroy(of_root);
+    of_root = NULL;
+  }
+  if (!of_root) status = by_process_identity_create(&of_root);
+  if (status == BANYAN_OK) owner = getpid();
+  *out = of_root;
+  pthread_mutex_unlock(&once);
   return status;
 }
 

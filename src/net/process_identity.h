@@ -38,6 +38,9 @@ enum banyan_status by_process_identity_create(struct by_process_identity **out) 
 /* The same one wherever it is made from this secret, which has the form of a job's key (job_key.h) and no other use.
  * The caller owns *out. */
 enum banyan_status by_process_identity_derive(const char *secret, struct by_process_identity **out) BANYAN_CHECK;
+/* The one that this process has as rank 0 of jobs whose ranks are told its fingerprint before it begins: made by the
+ * first call, and kept until the process ends. A child of fork() has another one. Borrowed. */
+enum banyan_status by_process_identity_of_root(struct by_process_identity **out) BANYAN_CHECK;
 /* Another owner of it, which is returned. NULL is allowed. */
 struct by_process_identity *by_process_identity_hold(struct by_process_identity *identity);
 /* The last owner destroys it. NULL is allowed. */

@@ -20,7 +20,8 @@ BANYAN = os.environ.get("BANYAN", "banyan")
 # where PyTorch's ranks meet, before they do.
 PORTS = ("--port-range", "18000-31999")
 PROGRAM = textwrap.dedent("""
-    import sys, torch, torch.distributed as dist, banyan.torch
+    import os, sys, torch, torch.distributed as dist, banyan.torch
+    from banyan import library, rendezvous
     dist.init_process_group("banyan")
     value = torch.tensor([dist.get_rank() + 1])
     dist.all_reduce(value)
@@ -28,6 +29,10 @@ PROGRAM = textwrap.dedent("""
     if dist.get_rank() < 2: dist.barrier(group=part)
     print("sum", value.item(), "of", dist.get_world_size(), flush=True)
     while "endless" in sys.argv: dist.all_reduce(value)
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # also without a process group
+        with banyan.Communicator() as comm: comm.barrier()
+        root = rendezvous.store_of_torchrun(60).get("banyan/root").decode()
+        assert (root.endswith("#" + library.root_fingerprint())) == (comm.rank == 0), root
     dist.barrier()  # rank 0 holds the store, which the others may still ask
     dist.destroy_process_group()
 """)
@@ -38,11 +43,16 @@ def spawned(rank, method, size):
     import torch.distributed as dist
 
     importlib.import_module("banyan.torch")
+    rendezvous, met = importlib.import_module("banyan.torch.rendezvous"), []
+    meet = rendezvous.meet
+    rendezvous.meet = lambda *given: met.append(meet(*given)) or met[0]
 
     dist.init_process_group("banyan", init_method=method, rank=rank, world_size=size)
     value = torch.tensor([rank + 1])
     dist.all_reduce(value)
     assert value.item() == size * (size + 1) // 2
+    fingerprint = importlib.import_module("banyan.library").root_fingerprint()
+    assert "#" in met[0][0] and met[0][0].endswith(f"#{fingerprint}") == (rank == 0), met[0][0]
     dist.destroy_process_group()
 
 

@@ -4,6 +4,7 @@ rows, and errors that name rank and host."""
 import array
 import ctypes
 import json
+import multiprocessing
 import os
 import platform
 import re
@@ -352,6 +353,24 @@ def refused():
             assert "closed" in str(error)
 
 
+def known_root(of_parent, told):
+    """The fingerprint in the address is that of the process that rank 0 is; a child of fork() has another one."""
+    os.environ.update(BANYAN_ENCRYPT="always", BANYAN_JOIN_DEADLINE="30")
+    root, own = os.environ["BANYAN_ROOT"], library.root_fingerprint()
+    assert own == library.root_fingerprint() and len(own) == 64 and own != of_parent
+    if os.environ["BANYAN_RANK"] == "0":
+        told.put(own)
+    else:
+        try:
+            banyan.Communicator(root=f"{root}#{of_parent}")
+            raise AssertionError("another process was taken for rank 0")
+        except banyan.Error as error:
+            assert "another process answers there" in str(error), error
+        own = told.get()
+    with banyan.Communicator(root=f"{root}#{own}") as comm:
+        comm.barrier()
+
+
 def options(timeline):
     """Plan, topology and timeline are given to one job of three hosts by name."""
     host = f"h{os.environ['BANYAN_RANK']}"
@@ -471,6 +490,9 @@ class Package(unittest.TestCase):
     def test_elastic(self):
         with tempfile.TemporaryDirectory() as folder:
             ranks.run(4, elastic, folder, expected=[0, -signal.SIGKILL, 0, 0])
+
+    def test_known_root(self):
+        ranks.run(2, known_root, library.root_fingerprint(), multiprocessing.get_context("fork").SimpleQueue())
 
     def test_state(self):
         ranks.run(3, state)

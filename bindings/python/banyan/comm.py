@@ -168,7 +168,8 @@ class Communicator(Calls[Any]):
         """`plan` is a built-in's name, a file, or JSON; `topology` what to plan from where there is no plan, a file, a
         short text ("star:4,nic=1g") or "measure"; `timeline` a file that rank 0 writes at the end."""
         if key is None and rank is None:
-            key = importlib.import_module("banyan.rendezvous").key_of_torchrun(120)
+            place, key = importlib.import_module("banyan.rendezvous").of_torchrun(120)
+            root = root or place
         options = Options(ctypes.sizeof(Options), 0 if rank is None else rank + 1, size or 0, _text(root), _text(key),
                           _text(host), _text(transport), _text(plan), deadline, _text(topology), _text(timeline))
         handle = c_void_p()

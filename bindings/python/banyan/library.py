@@ -136,6 +136,7 @@ _FUNCTIONS = {
     "banyan_state_version": (c_int64, [c_void_p]),
     "banyan_state_restore": (_STATUS, [c_void_p]),
     "banyan_state_sync": (_STATUS, [c_void_p, c_void_p, POINTER(StateSyncOptions), POINTER(StateReport)]),
+    "banyan_root_fingerprint": (_STATUS, [c_char_p]),
     "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
     "banyan_start": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
     "banyan_recv_any": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_int), POINTER(c_void_p)]),
@@ -227,6 +228,13 @@ def path() -> str:
             if "libbanyan.so" in line:
                 return line.split(maxsplit=5)[5].strip()
     raise ImportError("libbanyan.so is not among the loaded libraries")
+
+
+def root_fingerprint() -> str:
+    """This process's own as rank 0: behind a # in the address of rank 0 it lets ranks on other hosts know it."""
+    out = ctypes.create_string_buffer(65)
+    check(lib.banyan_root_fingerprint(out))
+    return out.value.decode()
 
 
 def version() -> str:

@@ -14,11 +14,12 @@ import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Union
+from typing import Any, Iterator, List, Optional, Tuple, Union
 
 from . import job_key
 from .comm import Communicator
 from .errors import Aborted, RequestError
+from .library import root_fingerprint
 from .member import Member
 
 
@@ -82,12 +83,26 @@ def store_of_torchrun(timeout: float) -> Any:
     return dist.PrefixStore(f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
-def key_of_torchrun(timeout: float) -> Optional[str]:
-    """The key of the ranks that torchrun started, which has none for them. None: this is no such rank, or needs none."""
+def of_torchrun(timeout: float) -> Tuple[Optional[str], Optional[str]]:
+    """Place and fingerprint of rank 0, and the key, of the ranks that torchrun started, which has none for them. None: this
+    is no such rank, or the environment has the key."""
     env = os.environ
     if "TORCHELASTIC_RUN_ID" not in env or "BANYAN_RANK" in env or env.get("WORLD_SIZE", "1") == "1":
-        return None
-    return None if job_key.in_environment() else key_of(store_of_torchrun(timeout), timedelta(seconds=timeout))
+        return None, None
+    if job_key.in_environment():
+        return None, None
+    store, deadline = store_of_torchrun(timeout), timedelta(seconds=timeout)
+    return env.get("BANYAN_ROOT") or _root_of(store, deadline), key_of(store, deadline)
+
+
+def _root_of(store: Any, timeout: timedelta) -> str:
+    """torchrun keeps MASTER_PORT for its own store; the next one is rank 0's."""
+    env = os.environ
+    if env["RANK"] == "0":
+        host = f"[{env['MASTER_ADDR']}]" if ":" in env["MASTER_ADDR"] else env["MASTER_ADDR"]
+        store.set("banyan/root", f"{host}:{int(env['MASTER_PORT']) + 1}#{root_fingerprint()}")
+    store.wait(["banyan/root"], timeout)
+    return str(store.get("banyan/root").decode())
 
 
 def key_of(store: Any, timeout: timedelta) -> Optional[str]:

@@ -323,16 +323,29 @@ static void forget_joining(const struct by_context *context) {
   by_descriptors_unlock();
 }
 
-/* Rank 0 of a job has the one by which others know it, if its launcher told them. */
-static enum banyan_status make_identity(struct by_job *job) {
-  const struct by_settings *s = &job->settings;
+static bool is_of_root(const struct by_job *job, const struct by_process_identity *identity) {
+  struct by_fingerprint fingerprint;
+  return job->settings.root && by_dialer_fingerprint(job->settings.root, &fingerprint) &&
+         by_fingerprint_equal(&fingerprint, by_process_identity_fingerprint(identity));
+}
+
+static enum banyan_status derive_identity(const char *path, struct by_process_identity **out) {
   char secret[BY_JOB_KEY_MOST];
-  if (job->rank == 0 && s->identity) return by_process_identity_derive(s->identity, &job->identity);
-  if (job->rank != 0 || !s->identity_file) return by_process_identity_create(&job->identity);
-  enum banyan_status status = by_job_key_read(s->identity_file, secret);
-  if (status == BANYAN_OK) status = by_process_identity_derive(secret, &job->identity);
+  enum banyan_status status = by_job_key_read(path, secret);
+  if (status == BANYAN_OK) status = by_process_identity_derive(secret, out);
   explicit_bzero(secret, sizeof secret);
   return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "BANYAN_IDENTITY_FILE");
+}
+
+/* Rank 0 of a job has the one by which others know it, if the program or its launcher told them. */
+static enum banyan_status make_identity(struct by_job *job) {
+  struct by_process_identity *of_root;
+  if (job->rank != 0) return by_process_identity_create(&job->identity);
+  BY_TRY(by_process_identity_of_root(&of_root));
+  if (!is_of_root(job, of_root) && job->settings.identity_file)
+    return derive_identity(job->settings.identity_file, &job->identity);
+  job->identity = by_process_identity_hold(of_root);
+  return BANYAN_OK;
 }
 
 /* A member of groups that change has one for all of them, and so has what helps them. */
@@ -350,8 +363,7 @@ static enum banyan_status take_identity(struct by_job *job) {
 static void warn_of_identity(const struct by_job *job) {
   struct by_fingerprint fingerprint;
   if (job->rank == 0 && job->size > 1 && job->identity && !job->role.formation && job->settings.root &&
-      by_dialer_fingerprint(job->settings.root, &fingerprint) &&
-      !by_fingerprint_equal(&fingerprint, by_process_identity_fingerprint(job->identity)))
+      by_dialer_fingerprint(job->settings.root, &fingerprint) && !is_of_root(job, job->identity))
     by_warn("communicator", "the fingerprint in BANYAN_ROOT is not that of this process, which is rank 0: processes on "
                             "other hosts will refuse it");
 }

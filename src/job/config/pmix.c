@@ -45,28 +45,18 @@ static bool load(struct library *l) {
   return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
 }
 
-/* Of rank 0's identity; "" elsewhere. */
-static char secret[BY_JOB_KEY_TEXT];
-
-static enum banyan_status make_identity(char *fingerprint) {
-  struct by_process_identity *identity;
-  BY_TRY(by_job_key_create(secret));
-  BY_TRY(by_process_identity_derive(secret, &identity));
-  by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
-  by_process_identity_destroy(identity);
-  return BANYAN_OK;
-}
-
 /* Rank 0's meeting point: all its usable addresses, and a port that is free now; and its fingerprint. */
 static enum banyan_status choose(const struct by_settings *s, char *out, size_t room) {
   struct by_address bound = {0};
   int fd = -1;
+  struct by_process_identity *identity;
   char key[BY_JOB_KEY_TEXT], places[PLACES], fingerprint[BY_FINGERPRINT_TEXT];
   BY_TRY(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &bound));
   by_close(fd);
   BY_TRY(by_interface_offer(s->iface, by_address_port(&bound), places, sizeof places));
   BY_TRY(by_job_key_create(key));
-  BY_TRY(make_identity(fingerprint));
+  BY_TRY(by_process_identity_of_root(&identity));
+  by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
   snprintf(out, room, "%s#%s %s", places, fingerprint, key);
   return BANYAN_OK;
 }
@@ -187,7 +177,6 @@ enum banyan_status by_pmix_read(struct by_settings *s) {
   enum banyan_status status = meet(s);
   pthread_mutex_unlock(&once);
   if (status != BANYAN_OK || !has_met) return status;
-  if (!s->root && secret[0]) s->identity = secret;
   if (!s->root) s->root = met.root;
   if (s->key) return BANYAN_OK;
   memcpy(s->key_text, met.key_text, sizeof s->key_text);

@@ -23,7 +23,6 @@ struct by_settings {
   const char *key;                    /* NULL: none, or in the file */
   const char *key_file;               /* NULL: none */
   const char *identity_file;          /* rank 0's secret, see by_process_identity_derive; NULL: none */
-  const char *identity;               /* the secret itself, from PMIx; NULL: none */
   const char *encrypt;                /* see by_encryption_of */
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */

@@ -12,6 +12,7 @@ from typing import Any, Iterator, List, Optional, Tuple
 import torch.distributed as dist
 
 from .. import job_key
+from ..library import root_fingerprint
 from ..rendezvous import key_of
 
 _LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
@@ -111,14 +112,15 @@ def _places(alone: bool) -> str:
 
 
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[str]]:
-    """Addresses and key of the job, by the store of the group. The key is None where the environment has one. Blocks until rank 0 has published them. torchrun's store
-    outlives workers that it starts again, which must not find what was there before."""
+    """Addresses and fingerprint of rank 0, and the job's key, by the store of the group. The key is None where the
+    environment has one. Blocks until rank 0 has published them. torchrun's store outlives workers that it starts again,
+    which must not find what was there before."""
     place = f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     store.set(f"{place}/network/{rank}", _network(rank))
     if rank == 0:
         keys = [f"{place}/network/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
-        store.set(f"{place}/root", _places(alone))
+        store.set(f"{place}/root", f"{_places(alone)}#{root_fingerprint()}")
     store.wait([f"{place}/root"], timeout)
     return store.get(f"{place}/root").decode(), key_of(dist.PrefixStore(place, store), timeout)
