@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +65,10 @@ static void set_state(struct by_stream *stream, enum state to) {
   stream->state = to;
 }
 
-/* ---- buffers */
+/* ---- buffers: keys and tickets pass through them, so what is given back or no longer needed is wiped */
 
 static void buffer_fini(struct buffer *buffer) {
+  if (buffer->data) OPENSSL_cleanse(buffer->data, buffer->room);
   free(buffer->data);
   *buffer = (struct buffer){0};
 }
@@ -76,15 +78,18 @@ static enum banyan_status reserve(struct buffer *buffer, size_t more) {
   if (buffer->at) {
     memmove(buffer->data, buffer->data + buffer->at, buffer->length - buffer->at);
     buffer->length -= buffer->at;
+    OPENSSL_cleanse(buffer->data + buffer->length, buffer->at);
     buffer->at = 0;
   }
   size_t need = buffer->length + more, room = buffer->room ? buffer->room : FIRST;
   if (need <= buffer->room) return BANYAN_OK;
   while (room < need) room *= 2;
-  uint8_t *data = realloc(buffer->data, room);
+  uint8_t *data = malloc(room);
   if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", room);
-  buffer->data = data;
-  buffer->room = room;
+  struct buffer old = *buffer;
+  if (old.length) memcpy(data, old.data, old.length);
+  *buffer = (struct buffer){.data = data, .length = old.length, .room = room};
+  buffer_fini(&old);
   return BANYAN_OK;
 }
 
@@ -99,6 +104,7 @@ static enum banyan_status append(struct buffer *buffer, const void *data, size_t
 static void use(struct buffer *buffer, size_t n) {
   buffer->at += n;
   if (buffer->at < buffer->length) return;
+  OPENSSL_cleanse(buffer->data, buffer->length);
   buffer->at = buffer->length = 0;
   if (buffer->room > KEEP) buffer_fini(buffer);
 }
@@ -486,23 +492,30 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
   return status;
 }
 
+static enum banyan_status queue_record(struct by_stream *stream, const uint8_t *record, size_t length) {
+  BY_TRY(by_tls_write(stream->tls, record, length));
+  return queue_tls(stream);
+}
+
 /* A record at a time, so that small parts share one, and OpenSSL keeps no room for more. */
 static enum banyan_status queue_encrypted(struct by_stream *stream, const struct iovec *parts, int count) {
   uint8_t record[RECORD];
-  size_t filled = 0, n;
+  size_t filled = 0, most = 0, n;
+  enum banyan_status status = BANYAN_OK;
   for (int i = 0; i < count; i++) {
-    for (size_t at = 0; at < parts[i].iov_len; at += n) {
+    for (size_t at = 0; at < parts[i].iov_len && status == BANYAN_OK; at += n) {
       n = parts[i].iov_len - at < RECORD - filled ? parts[i].iov_len - at : RECORD - filled;
       memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
       filled += n;
+      if (filled > most) most = filled;
       if (filled < RECORD) continue;
-      BY_TRY(by_tls_write(stream->tls, record, filled));
-      BY_TRY(queue_tls(stream));
+      status = queue_record(stream, record, filled);
       filled = 0;
     }
   }
-  BY_TRY(by_tls_write(stream->tls, record, filled));
-  return queue_tls(stream);
+  if (status == BANYAN_OK) status = queue_record(stream, record, filled);
+  OPENSSL_cleanse(record, most);
+  return status;
 }
 
 /* All parts or none; but with TLS, what is half sent cannot be taken back, and the loop is notified of the end. */

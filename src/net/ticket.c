@@ -81,15 +81,19 @@ enum banyan_status by_ticket_begin_links(const struct by_ticket_subject *subject
 
 enum banyan_status by_ticket_issue(const struct by_key *ticket_key, const struct by_ticket_subject *subject,
                                    uint64_t expires, char *out) {
-  struct by_key secret;
-  uint8_t head[BY_TICKET_HEAD];
-  BY_TRY(by_ticket_begin(subject, expires, head));
-  enum banyan_status status = by_ticket_prove(ticket_key, head, &secret);
-  strcpy(out, BY_TICKET_PREFIX);
-  print_hex(head, sizeof head, out + strlen(BY_TICKET_PREFIX));
-  print_hex(secret.bytes, sizeof secret.bytes, out + strlen(BY_TICKET_PREFIX) + 2 * sizeof head);
-  OPENSSL_cleanse(&secret, sizeof secret);
+  struct by_ticket ticket;
+  BY_TRY(by_ticket_begin(subject, expires, ticket.head));
+  enum banyan_status status = by_ticket_prove(ticket_key, ticket.head, &ticket.secret);
+  if (status == BANYAN_OK) by_ticket_print(&ticket, out);
+  OPENSSL_cleanse(&ticket, sizeof ticket);
   return status;
+}
+
+void by_ticket_print(const struct by_ticket *ticket, char *out) {
+  strcpy(out, BY_TICKET_PREFIX);
+  print_hex(ticket->head, sizeof ticket->head, out + strlen(BY_TICKET_PREFIX));
+  print_hex(ticket->secret.bytes, sizeof ticket->secret.bytes,
+            out + strlen(BY_TICKET_PREFIX) + 2 * sizeof ticket->head);
 }
 
 bool by_ticket_is_text(const char *text) {

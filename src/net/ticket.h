@@ -52,6 +52,9 @@ enum banyan_status by_ticket_key_derive(const char *job_key, char *out) BANYAN_C
 enum banyan_status by_ticket_issue(const struct by_key *ticket_key, const struct by_ticket_subject *subject,
                                    uint64_t expires, char *out) BANYAN_CHECK;
 
+/* The same of one that is there. */
+void by_ticket_print(const struct by_ticket *ticket, char *out);
+
 /* The head of a new ticket; and of that with which a helper or server opens links in one membership, as this process.
  */
 enum banyan_status by_ticket_begin(const struct by_ticket_subject *subject, uint64_t expires,

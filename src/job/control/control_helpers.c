@@ -9,7 +9,12 @@
 #include "key_ring.h"
 #include "log.h"
 
-enum { LOOK_MS = 5, NUMBER_BYTES = 4, ROOT_MOST = 2048, FOLLOW_MOST = ROOT_MOST + 1 + BY_TICKET_TEXT };
+enum {
+  LOOK_MS = 5,
+  NUMBER_BYTES = 4,
+  ROOT_MOST = 2048,
+  FOLLOW_MOST = ROOT_MOST + 1 + BY_TICKET_HEAD + sizeof(struct by_key)
+};
 
 /* A message that has to wait until the engine is made. */
 struct by_delayed_message {
@@ -110,20 +115,47 @@ static void handle_joined(const struct by_helpers *helpers, const struct by_rece
   if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
 }
 
-static void handle_follow(const struct by_job *job, const struct by_received *received) {
-  char text[FOLLOW_MOST + 1];
-  struct by_ticket ticket;
+/* Hides a ticket's secret on its way to the other end, or shows what has come: without encryption others may read the
+ * message. The head makes the mask another one each time. */
+static enum banyan_status mask_secret(const struct by_control_peer *peer, struct by_ticket *ticket) {
+  struct by_key mask;
+  BY_TRY(by_ticket_prove(&peer->secret, ticket->head, &mask));
+  for (size_t i = 0; i < sizeof mask.bytes; i++) ticket->secret.bytes[i] ^= mask.bytes[i];
+  explicit_bzero(&mask, sizeof mask);
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_follow(const struct by_control_peer *root, const struct by_received *received,
+                                      char *place, struct by_ticket *ticket) {
+  struct by_reader reader;
   int port;
-  if (!job->role.follow || received->length > FOLLOW_MOST) return;
-  memcpy(text, received->payload, received->length);
-  text[received->length] = '\0';
-  const char *ticket_text = text + strnlen(text, received->length) + 1;
-  if (ticket_text < text + received->length && strlen(text) <= ROOT_MOST && by_dialer_check(text, &port) == BANYAN_OK &&
-      by_ticket_parse(ticket_text, &ticket) == BANYAN_OK)
-    job->role.follow(job->role.context, text, ticket_text);
-  else
-    by_warn("control", "malformed message about the next membership; ignored");
-  explicit_bzero(text, sizeof text);
+  size_t length = strnlen(received->payload, received->length);
+  if (length > ROOT_MOST) return by_fail(BANYAN_ERR_PROTOCOL, "the place has no end");
+  memcpy(place, received->payload, length);
+  place[length] = '\0';
+  BY_TRY(by_dialer_check(place, &port));
+  by_reader_init(&reader, received->payload, received->length);
+  (void)by_read_bytes(&reader, length + 1);
+  const uint8_t *head = by_read_bytes(&reader, sizeof ticket->head),
+                *secret = by_read_bytes(&reader, sizeof(struct by_key));
+  BY_TRY(by_reader_check(&reader, "a ticket"));
+  memcpy(ticket->head, head, sizeof ticket->head);
+  memcpy(ticket->secret.bytes, secret, sizeof ticket->secret.bytes);
+  return mask_secret(root, ticket);
+}
+
+static void handle_follow(const struct by_control_peers *peers, const struct by_received *received) {
+  const struct by_control_peer *root = by_control_peers_root(peers);
+  const struct by_job *job = peers->job;
+  char place[ROOT_MOST + 1], text[BY_TICKET_TEXT];
+  struct by_ticket ticket;
+  if (!job->role.follow || !root) return;
+  if (read_follow(root, received, place, &ticket) == BANYAN_OK) {
+    by_ticket_print(&ticket, text);
+    job->role.follow(job->role.context, place, text);
+    explicit_bzero(text, sizeof text);
+  } else
+    by_warn("control", "malformed message about the next membership: %s; ignored", banyan_error_text());
   explicit_bzero(&ticket, sizeof ticket);
 }
 
@@ -134,7 +166,7 @@ static void handle(struct by_helpers *helpers, const struct by_received *receive
   else if (received->type == JOINED)
     handle_joined(helpers, received);
   else if (received->type == FOLLOW)
-    handle_follow(helpers->peers->job, received);
+    handle_follow(helpers->peers, received);
   else if (received->type == TREE || received->type == TREE_ASK)
     by_own_trees_handle(helpers->trees, received);
   else if (received->type == PLAN && kind == BY_MEMBER_HELPER)
@@ -189,25 +221,32 @@ void by_helpers_send_plan(const struct by_report *report) {
 }
 
 /* With another ticket, as its own may have expired. */
-static enum banyan_status send_follow(const struct by_helpers *helpers, const struct by_control_peer *peer,
-                                      const struct by_report *report) {
-  const struct by_control_peers *peers = helpers->peers;
+static enum banyan_status issue_ticket(const struct by_control_peers *peers, const struct by_control_peer *peer,
+                                       struct by_ticket *out) {
   const struct by_member *member = &peers->job->members[peer->rank];
   struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
-  uint64_t expires = (uint64_t)time(NULL) + BY_TICKET_SECONDS;
-  char text[FOLLOW_MOST];
-  if (report->length > ROOT_MOST) return by_fail(BANYAN_ERR_ARGUMENT, "too many places to meet");
-  memcpy(text, report->bytes, report->length);
-  text[report->length] = '\0';
   struct by_job_keys keys;
+  BY_TRY(by_ticket_begin(&subject, (uint64_t)time(NULL) + BY_TICKET_SECONDS, out->head));
   by_key_ring_get(peers->job->keys, &keys);
-  enum banyan_status issued = by_ticket_issue(&keys.tickets, &subject, expires, text + report->length + 1);
+  enum banyan_status status = by_ticket_prove(&keys.tickets, out->head, &out->secret);
   explicit_bzero(&keys, sizeof keys);
-  BY_TRY(issued);
-  enum banyan_status status =
-      by_control_peer_try_send(peer, FOLLOW, text, report->length + 1 + strlen(text + report->length + 1));
-  explicit_bzero(text, sizeof text);
-  return status;
+  BY_TRY(status);
+  return mask_secret(peer, out);
+}
+
+static enum banyan_status send_follow(const struct by_helpers *helpers, const struct by_control_peer *peer,
+                                      const struct by_report *report) {
+  struct by_ticket ticket;
+  struct by_writer writer;
+  uint8_t bytes[FOLLOW_MOST];
+  if (report->length > ROOT_MOST) return by_fail(BANYAN_ERR_ARGUMENT, "too many places to meet");
+  BY_TRY(issue_ticket(helpers->peers, peer, &ticket));
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_bytes(&writer, report->bytes, report->length);
+  by_write_u8(&writer, 0);
+  by_write_bytes(&writer, ticket.head, sizeof ticket.head);
+  by_write_bytes(&writer, ticket.secret.bytes, sizeof ticket.secret.bytes);
+  return by_control_peer_try_send(peer, FOLLOW, bytes, writer.length);
 }
 
 void by_helpers_send_follow(const struct by_report *report) {

@@ -26,16 +26,34 @@ bool by_cli_pipes(int pipes[][2], int n) {
   return made;
 }
 
+/* Keys and tickets pass through pipes, so what is given back or no longer needed is wiped. */
+static void wipe(void *bytes, size_t length) {
+  if (length) explicit_bzero(bytes, length);
+}
+
 /* Makes room for `more` bytes behind the last one. */
 static void make_room(struct by_pipe *pipe, size_t more) {
   if (pipe->room - pipe->end >= more) return;
-  size_t held = pipe->end - pipe->start;
-  if (held) memmove(pipe->data, pipe->data + pipe->start, held);
+  size_t held = pipe->end - pipe->start, room = pipe->room;
+  char *old = pipe->data;
+  if (room - held < more) pipe->room = MAX(2 * room, held + more);
+  if (pipe->room > room) pipe->data = by_cli_alloc(NULL, pipe->room);
+  if (held) memmove(pipe->data, old + pipe->start, held);
+  if (pipe->room > room) {
+    wipe(old, pipe->end);
+    free(old);
+  } else
+    wipe(pipe->data + held, pipe->start);
   pipe->start = 0;
   pipe->end = held;
-  if (pipe->room - held >= more) return;
-  pipe->room = MAX(2 * pipe->room, held + more);
-  pipe->data = by_cli_alloc(pipe->data, pipe->room);
+}
+
+/* `n` bytes have gone from the front. */
+static void used(struct by_pipe *pipe, size_t n) {
+  pipe->start += n;
+  if (pipe->start < pipe->end) return;
+  wipe(pipe->data, pipe->end);
+  pipe->start = pipe->end = 0;
 }
 
 void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once) {
@@ -43,6 +61,8 @@ void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once) {
 }
 
 void by_pipe_fini(struct by_pipe *pipe) {
+  wipe(pipe->data, pipe->end);
+  wipe(pipe->payload, pipe->payload_room);
   free(pipe->data);
   free(pipe->payload);
   by_pipe_init(pipe, -1, 0);
@@ -71,10 +91,10 @@ void by_pipe_flush(struct by_pipe *pipe) {
     if (n < 0 && errno != EAGAIN) {
       pipe->closed = true;
       pipe->reason = errno;
-      pipe->start = pipe->end;
+      used(pipe, by_pipe_waiting(pipe));
     }
     if (n < 0) return;
-    pipe->start += (size_t)n;
+    used(pipe, (size_t)n);
     if (pipe->at_once < SIZE_MAX) return; /* a blocking descriptor: only poll() knows whether there is more room */
   }
 }
@@ -101,12 +121,15 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   for (int i = 0; i < 3; i++) header[i] = le32toh(header[i]);
   if (header[0] < BY_LAUNCH_PORT || header[0] >= BY_LAUNCH_TYPES || header[2] > MOST_PAYLOAD) return -1;
   if (by_pipe_waiting(pipe) - HEADER_BYTES < header[2]) return 0;
-  pipe->payload = by_cli_alloc(pipe->payload, (size_t)header[2] + 1);
+  wipe(pipe->payload, pipe->payload_room);
+  free(pipe->payload);
+  pipe->payload_room = (size_t)header[2] + 1;
+  pipe->payload = by_cli_alloc(NULL, pipe->payload_room);
   memcpy(pipe->payload, pipe->data + pipe->start + HEADER_BYTES, header[2]);
   pipe->payload[header[2]] = 0;
   *out = (struct by_launch_frame){
       .type = (enum by_launch_frame_type)header[0], .number = header[1], .payload = pipe->payload, .length = header[2]};
-  pipe->start += HEADER_BYTES + header[2];
+  used(pipe, HEADER_BYTES + header[2]);
   return 1;
 }
 

@@ -20,6 +20,7 @@ struct by_pipe {
   bool closed;   /* the reader is gone, or the disk is full: what is added is dropped */
   int reason;    /* then: the error number */
   char *payload; /* of the last frame that was taken */
+  size_t payload_room;
 };
 
 void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once);

@@ -362,6 +362,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
   host->in.payload = NULL;
+  host->in.payload_room = 0;
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
   BY_TRY(keep_keys(&host->job));
   size_t n = (size_t)host->job.ranks;
