@@ -84,3 +84,28 @@ for round in 1 2; do
 done
 touch "$scratch/steps/go"
 wait "$job" || fail "the job failed: $(tail -n 5 "$scratch/job.log")"
+
+# --- a key that banyan run generated is replaced by request, for ranks that run and those that are started again
+wants 1 "$BANYAN" keys rotate $$
+shows "process $$ is no .banyan run" err
+cp -p "$scratch/first" "$scratch/ticket"
+echo "banyan_ticket_$(printf '0%.0s' {1..160})" >"$scratch/ticket"
+wants 1 "$BANYAN" keys rotate "$scratch/ticket"
+shows "this is the ticket of a helper or server" err
+rm -f "$scratch"/steps/*
+start job env BANYAN_TEST_TOUCH="$scratch/steps" BANYAN_LOG=net:info "$BANYAN" run -x BANYAN_TEST_TOUCH -x BANYAN_LOG \
+  -n 3 --restarts 5 -- "$sum" 30
+job=$last
+comes test -e "$scratch/steps/20" || fail "the job does not begin: $(tail -n 3 "$scratch/job.log")"
+says() { [ "$(grep -c "$2" "$scratch/job.log")" -eq "$1" ]; }
+rotate "$job" 2
+comes says 1 "the ranks get a new key; the old one is accepted for 2 s" || fail "banyan run does not replace its key"
+rotate "$job" 2
+comes says 1 "the job's key stays as it is: the key before this one is accepted for another" || fail "banyan run replaces a new key"
+sleep 3 # the old key has ended
+kill -KILL "$(process_of 1)"
+comes came_back 1 1 || fail "rank 1 does not come back with the new key: $(tail -n 5 "$scratch/job.log")"
+has 'the job.s key has been replaced by that of' job.log || fail "no rank has taken the new key"
+! grep -q 'banyan_key_' "$scratch/job.log" || fail "a key is shown"
+touch "$scratch/steps/go"
+wait "$job" || fail "the job failed: $(tail -n 5 "$scratch/job.log")"

@@ -10,6 +10,10 @@
 
 #include "loop.h"
 
+/* With this signal `banyan keys rotate PID` asks a `banyan run` for another key of its job; its value is for how many
+ * seconds the old one is accepted. */
+#define BY_SIGNAL_ROTATE (SIGRTMIN + 5)
+
 /* malloc and realloc that end the program when memory is out: for commands that do one thing and end. */
 __attribute__((returns_nonnull)) void *by_cli_alloc(void *old, size_t bytes);
 /* n elements of `size` bytes, all zero; n may be 0. */

@@ -1,6 +1,7 @@
 /* `banyan keys`: a cluster's own authority, and the certificates it signs. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,9 @@
 #include "commands.h"
 #include "fail.h"
 #include "job_key.h"
+#include "process.h"
 #include "text.h"
+#include "ticket.h"
 
 enum {
   DAYS_OF_AUTHORITY = 3650,
@@ -155,8 +158,8 @@ static const struct by_option options[] = {
 
 static const struct by_command command = {
     .name = "banyan keys",
-    .usage =
-        "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME | job [FILE] | rotate FILE",
+    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME | job [FILE] | rotate "
+             "FILE|PID",
     .about = "Creates the certificates with which manager, agents and jobs of a cluster\n"
              "authenticate each other. Peers without a certificate get no answer.\n"
              "Also generates the key that the processes of one job share.\n"
@@ -179,7 +182,8 @@ static const struct by_command command = {
              "          `banyan run` does this by itself\n"
              "  rotate  replace the key in a job's file, also while the job runs: its processes\n"
              "          read it with their next connection. Copy the file to hosts that have\n"
-             "          one of their own before the old key ends (--overlap)\n"
+             "          one of their own before the old key ends (--overlap). PID is that of a\n"
+             "          `banyan run` without a key file, which replaces the key of its job\n"
              "\n"
              "Manager and agents notice changed files within 10 s, and at once on SIGHUP.\n"
              "\n"
@@ -414,21 +418,58 @@ static enum banyan_status write_rotated(const char *path, const char *key, int64
   return status;
 }
 
-static enum banyan_status rotate_job_key(const struct keys_options *asked, char **operands) {
-  char key[BY_JOB_KEY_MOST], path[PATH_MAX], end[32];
+static enum banyan_status rotate_file(const struct keys_options *asked, const char *path) {
+  char key[BY_JOB_KEY_MOST], real[PATH_MAX], end[32];
   int64_t now = time(NULL), until = now + (asked->overlap > 0 ? asked->overlap : HOUR);
   struct tm tm;
   time_t at = (time_t)until;
-  if (!realpath(operands[0], path)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", operands[0]);
-  BY_TRY(check_owner(path));
-  BY_TRY(by_job_key_read(path, key));
-  enum banyan_status status = write_rotated(path, key, now, until);
+  if (!realpath(path, real)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", path);
+  BY_TRY(check_owner(real));
+  BY_TRY(by_job_key_read(real, key));
+  enum banyan_status status = by_ticket_is_text(key)
+                                  ? by_fail(BANYAN_ERR_ARGUMENT, "this is the ticket of a helper or server, not a "
+                                                                 "job's key; whoever started it issues another one")
+                                  : write_rotated(real, key, now, until);
   explicit_bzero(key, sizeof key);
-  if (status != BANYAN_OK) return by_fail_within(status, "key file %s", operands[0]);
+  if (status != BANYAN_OK) return by_fail_within(status, "key file %s", path);
   if (!gmtime_r(&at, &tm) || !strftime(end, sizeof end, "%Y-%m-%d %H:%M:%S", &tm)) strcpy(end, "?");
   printf("%s: a new key; the old one is accepted until %s UTC. Copy the file to hosts with one of their own by then\n",
-         operands[0], end);
+         path, end);
   return BANYAN_OK;
+}
+
+/* The signal would end a process that does not wait for it, as `banyan run` does. */
+static bool waits_for_signal(long pid) {
+  char path[32], line[128];
+  unsigned long long blocked = 0;
+  snprintf(path, sizeof path, "/proc/%ld/status", pid);
+  FILE *file = fopen(path, "re");
+  while (file && fgets(line, sizeof line, file)) (void)sscanf(line, "SigBlk: %llx", &blocked);
+  if (file) fclose(file);
+  return blocked >> (BY_SIGNAL_ROTATE - 1) & 1;
+}
+
+static enum banyan_status rotate_launcher(const struct keys_options *asked, const char *operand) {
+  int seconds = asked->overlap > 0 ? (int)asked->overlap : HOUR;
+  long pid;
+  BY_TRY(by_parse_int("the process ID", operand, 1, INT_MAX, &pid));
+  if (!waits_for_signal(pid))
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "process %ld is no `banyan run`. A job of another launcher keeps its key, unless BANYAN_KEY_FILE named "
+        "a file when it began: give that file",
+        pid);
+  if (sigqueue((pid_t)pid, BY_SIGNAL_ROTATE, (union sigval){.sival_int = seconds}))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "process %ld gets no signal", pid);
+  printf("process %ld: replaces its job's key; the old one is accepted for %d s. What it prints says whether it has\n",
+         pid, seconds);
+  return BANYAN_OK;
+}
+
+static enum banyan_status rotate_job_key(const struct keys_options *asked, char **operands) {
+  const char *operand = operands[0];
+  bool is_number = operand[strspn(operand, "0123456789")] == '\0';
+  return is_number ? rotate_launcher(asked, operand) : rotate_file(asked, operand);
 }
 
 static const struct action {
@@ -444,7 +485,8 @@ static const struct action {
     {"renew", renew, 0, 0, "days within", NULL},
     {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
     {"job", make_job_key, 0, 1, "force", NULL},
-    {"rotate", rotate_job_key, 1, 1, "overlap", "rotate wants the job's key file"},
+    {"rotate", rotate_job_key, 1, 1, "overlap",
+     "rotate wants the job's key file, or the process ID of its `banyan run`"},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };

@@ -43,8 +43,8 @@ struct launcher {
   struct by_launch_link *links;
   size_t n_links;
   struct by_elastic *elastic; /* of a job whose processes may come and go; NULL: they may not */
-  struct by_launch_key key;   /* of a job with a key file */
-  uint64_t elastic_next;      /* when it has something to do; UINT64_MAX: never */
+  struct by_launch_key key;
+  uint64_t elastic_next; /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
   struct pollfd *polled;
   struct by_text root; /* host:port of rank 0 */
@@ -181,6 +181,18 @@ static void look_at_key(struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++) send_key(l, &l->links[i]);
   if (!by_command_is_quiet())
     by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
+}
+
+/* `banyan keys rotate` asks for it. */
+static void rotate_key(struct launcher *l, int seconds) {
+  if (by_launch_key_rotate(&l->key, seconds) != BANYAN_OK) {
+    by_output_print(&l->output, "%s: the job's key stays as it is: %s", l->job->title, banyan_error_text());
+    return;
+  }
+  for (size_t i = 0; i < l->n_links; i++) send_key(l, &l->links[i]);
+  if (!by_command_is_quiet())
+    by_output_print(&l->output, "%s: the ranks get a new key; the old one is accepted for %d s", l->job->title,
+                    seconds);
 }
 
 /* A job does without helpers and servers for which there is no ticket. */
@@ -406,7 +418,10 @@ static void serve(struct launcher *l) {
   }
   struct signalfd_siginfo info;
   while (l->polled[0].revents && read(l->signals, &info, sizeof info) == sizeof info)
-    take_signal(l, (int)info.ssi_signo);
+    if ((int)info.ssi_signo == BY_SIGNAL_ROTATE)
+      rotate_key(l, info.ssi_int);
+    else
+      take_signal(l, (int)info.ssi_signo);
   check_output(l);
   look_at_key(l);
   pass_deadline(l);
@@ -482,13 +497,17 @@ static void end_elastic(void *context, int exit_code) {
   fail_job(context, exit_code, ENDING);
 }
 
-static void begin_elastic(struct launcher *l) {
+static const char *find_key(const struct by_job *job) {
   static const char name[] = "BANYAN_KEY=";
+  for (char *const *e = job->environment; *e; e++)
+    if (!strncmp(*e, name, sizeof name - 1)) return *e + sizeof name - 1;
+  return NULL;
+}
+
+static void begin_elastic(struct launcher *l) {
   const struct by_elastic_events events = {l, send_about_process, open_more, print_line, end_elastic};
-  const char *key = "";
-  for (char *const *e = l->job->environment; *e; e++)
-    if (!strncmp(*e, name, sizeof name - 1)) key = *e + sizeof name - 1;
-  l->elastic = by_elastic_create(l->job->title, l->job->elastic, l->job->hosts, key, &events);
+  const char *key = find_key(l->job);
+  l->elastic = by_elastic_create(l->job->title, l->job->elastic, l->job->hosts, key ? key : "", &events);
 }
 
 /* All have ended: the remaining output is printed, unless it is closed. */
@@ -519,17 +538,21 @@ struct by_job by_job_usual(const char *title) {
 }
 
 int by_launch(const struct by_job *job) {
-  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, 0};
+  const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, BY_SIGNAL_ROTATE, 0};
   struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX, .elastic_next = UINT64_MAX};
   struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   by_output_set_files(&l.output, job->files, job->title);
   l.signals = by_signal_descriptor(signals);
-  if (by_launch_key_init(&l.key, job->key_file) != BANYAN_OK)
-    by_output_print(&l.output, "%s: the key stays as it is: %s", job->title, banyan_error_text());
   if (job->elastic) begin_elastic(&l);
-  open_links(&l);
+  if (by_launch_key_init(&l.key, job->key_file, find_key(job)) == BANYAN_OK)
+    open_links(&l);
+  else {
+    by_output_print(&l.output, "%s: %s", job->title, banyan_error_text());
+    l.exit_code = 1;
+    l.given_up = true;
+  }
   by_pipe_init(&ask, -1, 0);
   by_pipe_string(&ask, job->ports ? job->ports : "");
   by_pipe_string(&ask, job->interface ? job->interface : "");

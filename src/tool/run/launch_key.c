@@ -1,18 +1,34 @@
 #include "launch_key.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "clock.h"
 #include "key_ring.h"
 
 static const uint64_t look_pause = BY_SECOND;
 
-enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path) {
+enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path, const char *generated) {
   *key = (struct by_launch_key){.look_at = UINT64_MAX};
-  if (!path) return BANYAN_OK;
+  if (!path) {
+    snprintf(key->text, sizeof key->text, "%s", generated ? generated : "");
+    return BANYAN_OK;
+  }
   BY_TRY(by_job_key_read(path, key->text));
   BY_TRY(by_key_ring_create(key->text, path, NULL, &key->ring));
   key->look_at = 0;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) {
+  char next[BY_JOB_KEY_MOST];
+  int64_t now = time(NULL);
+  if (key->ring) return by_fail(BANYAN_ERR_ARGUMENT, "it is from a file: `banyan keys rotate FILE` replaces it there");
+  if (seconds < 1) return by_fail(BANYAN_ERR_ARGUMENT, "the old key cannot be accepted for %d s", seconds);
+  BY_TRY(by_job_key_rotate(key->text, now, now + seconds, next));
+  strcpy(key->text, next);
+  explicit_bzero(next, sizeof next);
   return BANYAN_OK;
 }
 
@@ -34,5 +50,5 @@ bool by_launch_key_look(struct by_launch_key *key) {
 }
 
 const char *by_launch_key_get(const struct by_launch_key *key) {
-  return key->ring ? key->text : NULL;
+  return key->text[0] ? key->text : NULL;
 }

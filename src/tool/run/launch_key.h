@@ -1,5 +1,5 @@
-/* The key file of a job that `banyan run` starts: its hosts get another key when `banyan keys rotate` has replaced it.
- * One thread. */
+/* The key of a job that `banyan run` starts: its hosts get another one when `banyan keys rotate` has replaced that in
+ * its file, or has asked for another one in place of one that was generated. One thread. */
 #ifndef BY_CLI_LAUNCH_KEY_H
 #define BY_CLI_LAUNCH_KEY_H
 
@@ -11,16 +11,19 @@
 struct by_launch_key {
   struct by_key_ring *ring;   /* NULL: the job has no key file */
   uint64_t look_at;           /* when it is to be looked at again, by by_clock_system; UINT64_MAX: never */
-  char text[BY_JOB_KEY_MOST]; /* of now */
+  char text[BY_JOB_KEY_MOST]; /* of now; "": the job has no key */
 };
 
-/* `path` NULL: there is none. What cannot be read is not followed, with an error. The caller finis it. */
-enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path) BANYAN_CHECK;
+/* `path`: the file that has the key; NULL: it is `generated`, which may be NULL, too. The caller finis it. */
+enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path, const char *generated) BANYAN_CHECK;
 /* Wipes it. */
 void by_launch_key_fini(struct by_launch_key *key);
 /* Looks at the file if it is time. True: there is another key. */
 bool by_launch_key_look(struct by_launch_key *key);
-/* The key of now, borrowed until it is looked at again; NULL: none. */
+/* Replaces a generated key; the old one is accepted for so many seconds. BANYAN_ERR_ARGUMENT: it is from a file, or the
+ * one before it is still accepted. */
+enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) BANYAN_CHECK;
+/* The key of now, borrowed until it changes; NULL: none. */
 const char *by_launch_key_get(const struct by_launch_key *key);
 
 #endif
