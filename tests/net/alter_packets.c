@@ -4,6 +4,7 @@
  *
  *   --flip RATE      flips bits of the payload of TCP and UDP at random, RATE of all (such as 1e-6)
  *   --ports A-B      only to or from these ports; default: all
+ *   --skip N         leaves the first N bytes of each UDP payload as they are
  *   --replay RATE    replaces this part of TCP segments by an earlier segment of the same connection and length
  *   --record FOLDER  writes what clients send first over TCP to FOLDER/ADDRESS:PORT-N, to be sent again
  *   --seed N         draws other random numbers
@@ -53,6 +54,7 @@ struct counts {
 static struct {
   double flip, replay;
   unsigned low, high;
+  size_t skip;
   const char *folder;
   uint64_t until_flip; /* bits of payload that pass unaltered before the next one */
   struct by_rng rng;
@@ -200,7 +202,8 @@ static void alter_tcp(const struct iphdr *ip, struct tcphdr *tcp, size_t n) {
 static void alter_udp(const struct iphdr *ip, struct udphdr *udp, size_t n) {
   all.udp.packets++;
   if (!is_chosen(udp->source, udp->dest)) return;
-  if (flip_bits((uint8_t *)(udp + 1), n - sizeof *udp, &all.udp) && udp->check)
+  size_t length = n - sizeof *udp, kept = length < all.skip ? length : all.skip;
+  if (flip_bits((uint8_t *)(udp + 1) + kept, length - kept, &all.udp) && udp->check)
     udp->check = 0, udp->check = checksum(ip, udp, n);
 }
 
@@ -270,11 +273,13 @@ static void report(void) {
 
 int main(int argc, char **argv) {
   static const struct option options[] = {{"flip", 1, NULL, 'f'},   {"ports", 1, NULL, 'p'}, {"replay", 1, NULL, 'r'},
-                                          {"record", 1, NULL, 'o'}, {"seed", 1, NULL, 's'},  {NULL, 0, NULL, 0}};
+                                          {"record", 1, NULL, 'o'}, {"seed", 1, NULL, 's'},  {"skip", 1, NULL, 'k'},
+                                          {NULL, 0, NULL, 0}};
   by_rng_init(&all.rng, 1);
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
     if (option == 'f') all.flip = strtod(optarg, NULL);
     if (option == 'r') all.replay = strtod(optarg, NULL);
+    if (option == 'k') all.skip = strtoul(optarg, NULL, 10);
     if (option == 'o') all.folder = optarg;
     if (option == 's') by_rng_init(&all.rng, strtoull(optarg, NULL, 10));
     if (option == 'p' && sscanf(optarg, "%u-%u", &all.low, &all.high) != 2) return 2;

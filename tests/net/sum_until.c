@@ -7,7 +7,8 @@
  * exits with 1 if a number was wrong. Where BANYAN_TEST_SUBMITS is set, sums are submitted by name, not called. Where
  * BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0 reads from it whenever the plan changes; "default"
  * sets none. With BANYAN_TEST_SPLIT=N the first N ranks, and the others, sum by themselves in a communicator of
- * their own; with BANYAN_TEST_DUPLICATE all ranks sum in a duplicate of the job's communicator, too. */
+ * their own; with BANYAN_TEST_DUPLICATE all ranks sum in a duplicate of the job's communicator, too. Into the file that
+ * BANYAN_TEST_METRICS names rank 0 writes its metrics after each sum. */
 #include <banyan/banyan.h>
 
 #include <stdbool.h>
@@ -59,6 +60,18 @@ static int follow_plan(struct banyan_comm *comm, char *set) {
   return banyan_comm_set_plan(comm, strcmp(set, "default") ? set : NULL) == BANYAN_OK ? 0 : -1;
 }
 
+static void write_metrics(const struct banyan_comm *comm) {
+  static char text[1 << 17], path[TEXT];
+  const char *name = getenv("BANYAN_TEST_METRICS");
+  if (!name || banyan_comm_rank(comm) != 0) return;
+  snprintf(path, sizeof path, "%s.new", name);
+  (void)banyan_comm_metrics(comm, text, sizeof text);
+  FILE *file = fopen(path, "w");
+  if (!file) return;
+  fputs(text, file);
+  if (fclose(file) == 0) (void)rename(path, name);
+}
+
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -88,6 +101,7 @@ int main(int argc, char **argv) {
     wrong_sums += now > 0;
     FILE *sums = now ? NULL : fopen(argv[2], "w");
     if (sums) fclose(sums);
+    write_metrics(comm);
     over = access(argv[1], F_OK) == 0 || time(NULL) > until;
     if (banyan_broadcast(comm, &over, 1, BANYAN_INT32, 0) != BANYAN_OK) wrong = -1;
     if (!over && !count && wrong == 0) wrong = follow_plan(comm, plan);
