@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests of `banyan run`: files for the output of each rank, jobs that go on when a rank fails, and dry runs.
 . "$BANYAN_SOURCE/tests/shell.sh"
-cd "$scratch"
+cd "$scratch" || exit
 
 # --- a folder: the output as it is, beside what the terminal shows
 wants 0 "$BANYAN" run -n 3 --helpers 1 --output-files logs/today -- sh -c 'printf "a\rb %s" $BANYAN_RANK; echo bad >&2'
