@@ -93,6 +93,16 @@ static void *serve(void *argument) {
   return NULL;
 }
 
+static void listen_as(struct answer *answer) {
+  assert_ok(by_path_socket_listen(&(struct by_path_socket){.path = path, .program = "agent", .option = "PATH"},
+                                  &answer->listener));
+}
+
+static void leave(const struct answer *answer) {
+  close(answer->listener);
+  unlink(path);
+}
+
 static enum banyan_status create(struct answer *answer, bool required, struct by_own_statement **out) {
   struct by_own_statement_options options = {.agent = answer ? path : NULL,
                                              .keys = folder,
@@ -102,8 +112,7 @@ static enum banyan_status create(struct answer *answer, bool required, struct by
                                              .required = required};
   pthread_t thread;
   if (answer) {
-    assert_ok(by_path_socket_listen(&(struct by_path_socket){.path = path, .program = "agent", .option = "PATH"},
-                                    &answer->listener));
+    listen_as(answer);
     assert_int_equal(pthread_create(&thread, NULL, serve, answer), 0);
   }
   enum banyan_status status = by_own_statement_create(&options, out);
@@ -111,8 +120,7 @@ static enum banyan_status create(struct answer *answer, bool required, struct by
     char text[1024];
     snprintf(text, sizeof text, "%s", banyan_error_text());
     pthread_join(thread, NULL);
-    close(answer->listener);
-    unlink(path);
+    leave(answer);
     if (status != BANYAN_OK) (void)by_fail(status, "%s", text);
   }
   return status;
@@ -145,10 +153,45 @@ static void test_own(void **state) {
   assert_ok(by_statement_read(bytes, length, &statement));
   assert_string_equal(statement.job, job);
   assert_true(by_own_statement_get_user(own, &user) && user == 1000 && version == 1);
-  by_own_statement_renew(own); /* It is not time yet. */
-  assert_int_equal(length_of(own), length);
   by_own_statement_release(own);
   assert_int_equal(length_of(NULL), 0);
+}
+
+/* One call of those that come every few seconds asks, and a later one takes the answer. */
+static uint32_t renewed(struct by_own_statement *own, struct answer *answer, uint64_t now) {
+  uint8_t bytes[BY_STATEMENT_MOST];
+  uint32_t version = 0;
+  pthread_t thread;
+  listen_as(answer);
+  assert_int_equal(pthread_create(&thread, NULL, serve, answer), 0);
+  by_own_statement_renew(own, now);
+  pthread_join(thread, NULL);
+  by_own_statement_renew(own, now + 5 * BY_SECOND);
+  (void)by_own_statement_get(own, bytes, &version);
+  leave(answer);
+  return version;
+}
+
+static void test_renewal(void **state) {
+  (void)state;
+  struct by_tls_identity *next = identity_of(0, BY_TLS_AGENT, "h1"); /* with another certificate */
+  struct answer answer = {.signer = agent, .host = "h1", .process = process},
+                none = {.line = "{\"type\":\"refused\",\"why\":\"no\"}"};
+  struct by_own_statement *own;
+  assert_ok(create(&answer, true, &own));
+  size_t length = length_of(own);
+  uint64_t now = by_clock_now(&by_clock_system);
+  by_own_statement_renew(own, now); /* It is not time yet: nobody is there to be asked. */
+  assert_int_equal(renewed(own, &answer, now += 70 * BY_SECOND), 1); /* Nobody has to be shown it again. */
+  answer.signer = next;
+  assert_int_equal(renewed(own, &answer, now += 70 * BY_SECOND), 2);
+  assert_int_equal(renewed(own, &none, now += 70 * BY_SECOND), 2); /* The one before goes on, */
+  by_own_statement_renew(own, now += 70 * BY_SECOND);              /* also while the agent is away. */
+  assert_true(length_of(own) > length / 2);
+  answer.signer = agent;
+  assert_int_equal(renewed(own, &answer, now += 70 * BY_SECOND), 3);
+  by_own_statement_release(own);
+  by_tls_identity_destroy(next);
 }
 
 static void test_none(void **state) {
@@ -306,9 +349,8 @@ static void test_revoked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_own),     cmocka_unit_test(test_none),
-      cmocka_unit_test(test_others),  cmocka_unit_test(test_without_authority),
-      cmocka_unit_test(test_revoked),
+      cmocka_unit_test(test_own),    cmocka_unit_test(test_renewal),           cmocka_unit_test(test_none),
+      cmocka_unit_test(test_others), cmocka_unit_test(test_without_authority), cmocka_unit_test(test_revoked),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

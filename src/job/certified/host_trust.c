@@ -25,7 +25,7 @@ static void changed(void *context) {
 
 static void look(void *context) {
   struct by_host_trust *trust = context;
-  by_own_statement_renew(trust->own);
+  by_own_statement_renew(trust->own, by_loop_now(trust->loop));
   trust->looked(trust->context);
   trust->news = false;
 }

@@ -56,9 +56,9 @@ static void hang_up(struct by_own_statement *own) {
   own->fd = -1;
 }
 
-static enum banyan_status ask(struct by_own_statement *own) {
+static enum banyan_status ask(struct by_own_statement *own, uint64_t now) {
   char process[BY_FINGERPRINT_TEXT];
-  own->asked_at = by_clock_now(&by_clock_system);
+  own->asked_at = now;
   own->answered = 0;
   BY_TRY(by_path_socket_connect(own->agent, "agent", &own->fd));
   by_fingerprint_print(&own->process, process);
@@ -140,20 +140,19 @@ static void note_failure(struct by_own_statement *own) {
   snprintf(own->why, sizeof own->why, "%s", why);
 }
 
-void by_own_statement_renew(struct by_own_statement *own) {
-  enum banyan_status status = BANYAN_OK;
-  bool done = false;
+static enum banyan_status renew(struct by_own_statement *own, uint64_t now) {
+  bool done;
+  if (own->fd < 0) return now - own->asked_at >= AGAIN_S * BY_SECOND ? ask(own, now) : BANYAN_OK;
+  BY_TRY(listen_to(own, &done));
+  if (done) hang_up(own);
+  if (done || now - own->asked_at < LATE_S * BY_SECOND) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_TIMEOUT, "the agent does not answer");
+}
+
+void by_own_statement_renew(struct by_own_statement *own, uint64_t now) {
   if (!own->agent) return;
   pthread_mutex_lock(&own->lock);
-  uint64_t waited = by_clock_now(&by_clock_system) - own->asked_at;
-  if (own->fd >= 0)
-    status = listen_to(own, &done);
-  else if (waited >= AGAIN_S * BY_SECOND)
-    status = ask(own);
-  if (status == BANYAN_OK && !done && own->fd >= 0 && waited >= LATE_S * BY_SECOND)
-    status = by_fail(BANYAN_ERR_TIMEOUT, "the agent does not answer");
-  if (done) hang_up(own);
-  if (status != BANYAN_OK) note_failure(own);
+  if (renew(own, now) != BANYAN_OK) note_failure(own);
   pthread_mutex_unlock(&own->lock);
 }
 
@@ -168,7 +167,7 @@ enum banyan_status by_statement_name_job(const struct by_key *job, char *out) {
 
 static enum banyan_status ask_once(struct by_own_statement *own, uint64_t end) {
   bool done = false;
-  BY_TRY(ask(own));
+  BY_TRY(ask(own, by_clock_now(&by_clock_system)));
   while (!done) {
     uint64_t now = by_clock_now(&by_clock_system);
     struct pollfd polled = {.fd = own->fd, .events = POLLIN};

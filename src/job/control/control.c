@@ -189,13 +189,14 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   by_notices_init(&control->notices, &control->check, options->connector, &control->events);
   by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events,
                          &(struct by_plan_switch_trees){by_trees_prepare, by_trees_withdraw, &control->trees});
-  if (status == BANYAN_OK) status = by_control_trust_init(&control->trust, &control->deaths, &control->meeting.done);
+  enum banyan_status trusts = by_control_trust_init(&control->trust, &control->deaths, &control->meeting.done);
   by_meeting_init(&control->meeting, &control->trust, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
   by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
   by_control_paths_init(&control->paths, peers, &control->events);
   by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
+  if (status == BANYAN_OK) status = trusts;
   return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
 }
 
