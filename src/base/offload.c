@@ -23,15 +23,20 @@ static void set_state(struct by_task *task, enum by_task_state state) {
   atomic_store_explicit(&task->state, state, memory_order_release);
 }
 
-/* Under the lock, which is released meanwhile. */
-static void run(struct by_offload *offload, struct by_task *task) {
+/* Under the lock. */
+static void begin(struct by_offload *offload, struct by_task *task) {
   set_state(task, BY_TASK_RUNS);
-  pthread_mutex_unlock(&offload->lock);
+  offload->busy = true;
+}
+
+void by_offload_do(struct by_offload *offload, struct by_task *task) {
   task->run(task);
   pthread_mutex_lock(&offload->lock);
   set_state(task, BY_TASK_DONE);
+  offload->busy = false;
   offload->ended++;
   pthread_cond_broadcast(&offload->changed);
+  pthread_mutex_unlock(&offload->lock);
 }
 
 static void *thread_main(void *argument) {
@@ -39,13 +44,14 @@ static void *thread_main(void *argument) {
   pthread_mutex_lock(&offload->lock);
   while (!offload->ends) {
     struct by_task *task = TAILQ_FIRST(&offload->queued);
-    if (!task) {
+    if (!task || offload->busy) {
       pthread_cond_wait(&offload->changed, &offload->lock);
       continue;
     }
     TAILQ_REMOVE(&offload->queued, task, next);
-    run(offload, task);
+    begin(offload, task);
     pthread_mutex_unlock(&offload->lock);
+    by_offload_do(offload, task);
     offload->done(offload->context);
     pthread_mutex_lock(&offload->lock);
   }
@@ -74,10 +80,12 @@ void by_offload_offer(struct by_offload *offload, struct by_task *task) {
   pthread_mutex_unlock(&offload->lock);
 }
 
-void by_offload_do(struct by_offload *offload, struct by_task *task) {
+bool by_offload_claim(struct by_offload *offload, struct by_task *task) {
   pthread_mutex_lock(&offload->lock);
-  if (task->state == BY_TASK_OFFERED) run(offload, task);
+  bool claimed = !offload->busy && task->state == BY_TASK_OFFERED;
+  if (claimed) begin(offload, task);
   pthread_mutex_unlock(&offload->lock);
+  return claimed;
 }
 
 void by_offload_withdraw(struct by_offload *offload, struct by_task *task) {

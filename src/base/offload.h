@@ -1,6 +1,6 @@
 /* One thread that does long computations, so that the thread that made them need not hold its lock meanwhile. The
- * thread starts with the first task and does one after the other. A task may also be done by a thread that waits for
- * it. */
+ * thread starts with the first task. A task may also be done by a thread that waits for it. Whoever does them, they are
+ * done one after the other. */
 #ifndef BY_BASE_OFFLOAD_H
 #define BY_BASE_OFFLOAD_H
 
@@ -14,7 +14,7 @@
  *   NONE      QUEUED   by_offload_submit
  *   NONE      OFFERED  by_offload_offer
  *   QUEUED    RUNS     on the offload's thread
- *   OFFERED   RUNS     by_offload_do
+ *   OFFERED   RUNS     by_offload_claim
  *   RUNS      DONE
  *   any       NONE     by_offload_withdraw */
 enum by_task_state { BY_TASK_NONE, BY_TASK_QUEUED, BY_TASK_OFFERED, BY_TASK_RUNS, BY_TASK_DONE };
@@ -35,6 +35,7 @@ struct by_offload {
   bool started, ends;
   void (*done)(void *context); /* on the offload's thread, after each task */
   void *context;
+  _Atomic bool busy;      /* a task runs */
   _Atomic uint32_t open;  /* submitted, and not withdrawn */
   _Atomic uint64_t ended; /* tasks that have been done, by any thread */
 };
@@ -45,9 +46,10 @@ void by_offload_fini(struct by_offload *offload);
 
 /* To be run on the offload's thread. False: the system refuses a thread, and nothing is to be run. */
 bool by_offload_submit(struct by_offload *offload, struct by_task *task);
-/* To be run by by_offload_do. */
+/* To be claimed by a thread that waits for it. */
 void by_offload_offer(struct by_offload *offload, struct by_task *task);
-/* Runs an offered task on this thread; does nothing with a task that is not, or no longer, offered. */
+/* True: the task was offered, and this thread must run it by by_offload_do. False also while another task runs. */
+bool by_offload_claim(struct by_offload *offload, struct by_task *task);
 void by_offload_do(struct by_offload *offload, struct by_task *task);
 /* Takes a task back that is done or has not begun; waits for one that runs. */
 void by_offload_withdraw(struct by_offload *offload, struct by_task *task);

@@ -59,10 +59,10 @@ BANYAN_CHECK enum banyan_status by_sparse_start(struct by_sparse_exchange *excha
 /* Goes on with all exchanges whose calls have ended. True if anything was done. */
 bool by_sparse_progress(struct by_sparse_queue *queue);
 bool by_sparse_ended(const struct by_sparse_exchange *exchange);
-/* Before by_sparse_start: the thread that waits for the exchange does its work. */
+/* From now on this thread waits for the exchange, and does its work and that of those before it. */
 void by_sparse_attend(struct by_sparse_exchange *exchange);
-/* Work for that thread, which it does by by_offload_do without the lock, and calls by_sparse_progress then; NULL: there
- * is none now. */
+/* Work for that thread, which it claims under the lock, does by by_offload_do without it, and calls by_sparse_progress
+ * then; NULL: there is none now. */
 struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange);
 /* Its status; the thread's error text is set if it is not BANYAN_OK. */
 enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange);

@@ -73,7 +73,7 @@ struct by_sparse_exchange {
   struct banyan_sparse merged;
   struct by_sparse_scratch scratch;
   bool ascending;
-  bool attended;                /* a thread waits for it that does its work */
+  bool attended;                /* a thread waits for it, or for a later one, and does its work */
   uint32_t offered;             /* work to that thread that is not known to be done */
   struct by_sparse_words words; /* of all ranks, and its own */
   struct by_plan *plan;         /* from this exchange on; NULL: as before */

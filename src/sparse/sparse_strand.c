@@ -102,12 +102,15 @@ static void give_up_work(struct by_sparse_work *work) {
 }
 
 void by_sparse_attend(struct by_sparse_exchange *exchange) {
-  exchange->attended = true;
+  struct by_sparse_exchange *before = exchange->ended ? NULL : TAILQ_FIRST(&exchange->queue->exchanges);
+  for (; before; before = before == exchange ? NULL : TAILQ_NEXT(before, next)) before->attended = true;
 }
 
 struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange) {
-  for (uint32_t s = 0; exchange->offered && s < exchange->n_strands; s++) {
-    struct by_task *task = &exchange->strands[s].work.task;
+  const struct by_sparse_exchange *now = exchange->ended ? NULL : TAILQ_FIRST(&exchange->queue->exchanges);
+  if (!now || !now->offered || exchange->queue->options.offload->busy) return NULL;
+  for (uint32_t s = 0; s < now->n_strands; s++) {
+    struct by_task *task = &now->strands[s].work.task;
     if (by_task_state(task) == BY_TASK_OFFERED) return task;
   }
   return NULL;

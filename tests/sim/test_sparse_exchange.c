@@ -83,12 +83,12 @@ static bool start_next(struct party *party, uint32_t r) {
   struct by_sparse_exchange *exchange = by_sparse_take(party->ranks[r].queue);
   assert_non_null(exchange);
   by_sparse_prepare(exchange, &call);
-  if ((r + i) % 3 == 0) by_sparse_attend(exchange);
   enum banyan_status status = by_sparse_start(exchange, 0);
   if (status == BANYAN_OK)
     party->ranks[r].exchanges[i] = exchange;
   else
     assert_true(by_engine_status(party->world.nodes[r].engine) != BANYAN_OK);
+  if (status == BANYAN_OK && (r + i) % 3 == 0) by_sparse_attend(exchange);
   return true;
 }
 
@@ -116,8 +116,9 @@ static bool attend(struct party *party, uint32_t r) {
   for (uint32_t i = 0; i < party->ranks[r].started; i++) {
     struct by_sparse_exchange *exchange = party->ranks[r].exchanges[i];
     struct by_task *task = exchange && by_rng_below(&party->world.rng, 4) ? by_sparse_offered(exchange) : NULL;
-    if (task) by_offload_do(&party->offload, task);
-    if (task) return true;
+    if (!task || !by_offload_claim(&party->offload, task)) continue;
+    by_offload_do(&party->offload, task);
+    return true;
   }
   return false;
 }

@@ -48,6 +48,8 @@ enum banyan_status banyan_wait(struct banyan_request *request) {
   by_context_lock(context);
   if (request->call)
     by_progress_wait_call(&context->progress, request->call);
+  else if (request->ops->wait)
+    request->ops->wait(request);
   else
     by_progress_wait(&context->progress, any_ended, &(struct any_of){.requests = &request, .n = 1});
   return finish_and_unlock(request);

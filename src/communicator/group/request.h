@@ -10,6 +10,8 @@ struct by_request_ops {
   bool (*ended)(const struct banyan_request *request);
   /* Its status; frees it. */
   enum banyan_status (*finish)(struct banyan_request *request);
+  /* Waits until it has ended, and does work of it meanwhile, without the lock. NULL: there is nothing to do. */
+  void (*wait)(struct banyan_request *request);
 };
 
 struct banyan_request {

@@ -110,27 +110,25 @@ static enum banyan_status finish(struct banyan_request *request) {
   return status;
 }
 
-static const struct by_request_ops ops = {has_ended, finish};
-
 static bool has_ended_or_offers(void *exchange) {
   return by_sparse_ended(exchange) || by_sparse_offered(exchange);
 }
 
 /* Waits for an exchange, and merges its rows without the lock when they have come. */
-static enum banyan_status attend(struct banyan_request *request) {
+static void wait_for(struct banyan_request *request) {
   struct by_context *context = request->context;
-  by_context_lock(context);
-  for (;;) {
+  by_sparse_attend(request->of);
+  while (!by_sparse_ended(request->of)) {
     by_progress_wait(&context->progress, has_ended_or_offers, request->of);
     struct by_task *task = by_sparse_offered(request->of);
-    if (!task) break;
+    if (!task || !by_offload_claim(&context->sparse.offload, task)) continue;
     by_context_unlock(context);
     by_offload_do(&context->sparse.offload, task);
     by_context_lock(context);
   }
-  by_context_unlock(context);
-  return banyan_wait(request);
 }
+
+static const struct by_request_ops ops = {has_ended, finish, wait_for};
 
 /* `alone`: no thread will wait for it at once. What can be merged is merged without the lock. */
 static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
@@ -144,7 +142,6 @@ static enum banyan_status make(struct banyan_comm *comm, const struct banyan_spa
   if (status == BANYAN_OK) {
     by_context_unlock(context);
     by_sparse_prepare(exchange, call);
-    if (!alone) by_sparse_attend(exchange);
     by_context_lock(context);
     status = start(comm, call, exchange);
   }
@@ -170,5 +167,5 @@ enum banyan_status banyan_sparse_run(struct banyan_comm *comm, const struct bany
   struct banyan_request *request;
   BY_TRY(by_sparse_call_check(comm, call));
   BY_TRY(make(comm, call, false, &request));
-  return attend(request);
+  return banyan_wait(request);
 }
