@@ -28,22 +28,27 @@ def read(path):
     return columns
 
 
+def mark_changes(both, columns):
+    """Lines where the number of processes has changed, and the numbers above the throughput."""
+    for i, (time, count) in enumerate(zip(columns["time"], columns["ranks"])):
+        if i and count == columns["ranks"][i - 1]:
+            continue
+        for axes in both:
+            axes.axvline(time, color=INK, linewidth=0.8, linestyle=":")
+        text = f"{count:.0f}" if i else f"processes: {count:.0f}"
+        both[1].annotate(text, (time, 1), (4, -2), color=INK, va="top", xycoords=("data", "axes fraction"),
+                         textcoords="offset points", fontsize=9)
+
+
 def draw(logs, unit, ranks):
     figure, (loss, rate) = plt.subplots(1, 2, figsize=(8.6, 3.4), layout="constrained")
     for (label, columns), (colour, dashes) in zip(logs.items(), LINES):
         loss.plot(columns["time"], columns["loss"], dashes, color=colour, linewidth=1.6, label=label)
         rate.plot(columns["time"][1:], columns["rate"], dashes, color=colour, linewidth=1.6)
-    if ranks:  # where the number of ranks has changed
-        columns = next(iter(logs.values()))
-        changes = [i for i in range(len(columns["time"])) if not i or columns["ranks"][i] != columns["ranks"][i - 1]]
-        for i in changes:
-            count = int(columns["ranks"][i])
-            rate.annotate(f"{count} process" + "es" * (count > 1), (columns["time"][i], 1), (4, -4), color=INK, va="top",
-                          xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=9)
-            for axes in (loss, rate):
-                axes.axvline(columns["time"][i], color=INK, linewidth=0.8, linestyle=":")
+    if ranks:
+        mark_changes((loss, rate), next(iter(logs.values())))
     loss.set(ylabel="loss (nats)", xlabel="time (s)")
-    rate.set(ylabel=f"throughput ({unit}/s)", xlabel="time (s)", ylim=(0, None))
+    rate.set(ylabel=f"throughput ({unit}/s)", xlabel="time (s)", ylim=(0, 1.12 * rate.get_ylim()[1]))
     rate.yaxis.set_major_formatter("{x:,.0f}")
     if len(logs) > 1:
         figure.legend(loc="outside upper center", ncols=len(logs), frameon=False)
