@@ -35,7 +35,7 @@ def mark_changes(both, columns):
             continue
         for axes in both:
             axes.axvline(time, color=INK, linewidth=0.8, linestyle=":")
-        text = f"{count:.0f}" if i else f"processes: {count:.0f}"
+        text = f"{count:.0f}" if i else f"{count:.0f} process" + "es" * (count > 1)
         both[1].annotate(text, (time, 1), (4, -2), color=INK, va="top", xycoords=("data", "axes fraction"),
                          textcoords="offset points", fontsize=9)
 
@@ -50,8 +50,7 @@ def draw(logs, unit, ranks):
     loss.set(ylabel="loss (nats)", xlabel="time (s)")
     rate.set(ylabel=f"throughput ({unit}/s)", xlabel="time (s)", ylim=(0, 1.12 * rate.get_ylim()[1]))
     rate.yaxis.set_major_formatter("{x:,.0f}")
-    if len(logs) > 1:
-        figure.legend(loc="outside upper center", ncols=len(logs), frameon=False)
+    figure.legend(loc="outside upper center", ncols=len(logs), frameon=False)
     return figure
 
 
