@@ -62,3 +62,20 @@ cluster_agents h0 h1
 process e h1
 process f h0
 for name in e f; do comes in_group "$name" 2 || fail "$name is in no new group of 2"; done
+
+# --- ranks of another user, which can read no key of an agent, belong to the cluster by their host's agent all the same
+if [ "$(id -u)" = 0 ]; then
+  mkdir -m 777 "$scratch/theirs"
+  chmod 711 "$scratch" "$scratch/agents"
+  as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+  for key in "$BANYAN_KEYS"/*.pem; do ! "${as_nobody[@]}" test -r "$key" || fail "others may read $key"; done
+  if "${as_nobody[@]}" test -x "$BANYAN"; then
+    "${as_nobody[@]}" "$BANYAN" keys job "$scratch/theirs/key"
+    for name in n o; do
+      start $name "${as_nobody[@]}" env -u BANYAN_KEYS BANYAN_KEY_FILE="$scratch/theirs/key" BANYAN_MEMBERS=agent BANYAN_SIZE=2 BANYAN_HOST=h0 \
+        BANYAN_AGENT="$scratch/agents/h0" BANYAN_TEST_TOUCH="$scratch/theirs" XDG_CACHE_HOME="$scratch/theirs" \
+        "$BANYAN_BUILD/tests/net/sum_elastic" 1000000 0.01 50
+    done
+    for name in n o; do comes in_group $name 2 || fail "$name is in no group: $(tail -n 3 "$scratch/$name.log")"; done
+  fi
+fi

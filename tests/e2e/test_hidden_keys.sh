@@ -1,7 +1,6 @@
 #!/bin/bash
 # Tests that no process of a job shows a key, in its command line, its environment or its log: with ranks started here,
-# through ssh, again after a death, and below programs that close descriptors; of helpers and servers; and of a job with a
-# switch, whose secret is another one.
+# through ssh, again after a death, and below programs that close descriptors; and of helpers and servers.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 cat >"$scratch/ssh" <<'SSH'
@@ -92,6 +91,18 @@ comes started 2 || fail "no ranks with a helper"
 comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe helper' >/dev/null || fail "no helper"
 hidden "helpers"
 ends "helpers"
+
+# Servers, likewise.
+cat >"$scratch/served.json" <<'PLAN'
+{"format": "banyan-plan 1", "name": "served", "ranks": 2, "vertices": {"h/0": {"kind": "server"}},
+ "trees": [{"share": 0.5, "root": "h/0", "up": {"0": "h/0", "1": "h/0"}}, {"share": 0.5, "root": "0", "up": {"1": "0"}}]}
+PLAN
+begin -n 2 --servers 1 --transport tcp --plan "$scratch/served.json" -- \
+  "$scratch/rank" "$BANYAN" bench allreduce -s 8 --iterations 20000 --check all
+comes started 2 || fail "no ranks with a server"
+comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe server' >/dev/null || fail "no server"
+hidden "servers"
+ends "servers"
 
 # Python closes descriptors that its children do not ask for.
 if command -v python3 >/dev/null; then

@@ -72,11 +72,12 @@ make_keys() {
   for host in a b c h; do "$BANYAN" keys make agent $host >>"$scratch/keys.log"; done
 }
 
-# start_cluster: a manager on m, and agents on a, b, c and h, where ranks find them as BANYAN_AGENT=$scratch/HOST.sock.
+# start_cluster: a manager on m, and agents on a, b, c and h, which helps others, where ranks find them as BANYAN_AGENT=$scratch/HOST.sock.
 start_cluster() {
   local host
   printf '%s' '{"format": "banyan-topology 1", "name": "attacked", "nodes": [' >"$scratch/net.json"
-  printf '{"name": "%s"}, ' a b c h >>"$scratch/net.json"
+  printf '{"name": "%s"}, ' a b c >>"$scratch/net.json"
+  printf '%s' '{"name": "h", "takes_part": false, "helps": true}, ' >>"$scratch/net.json"
   printf '%s' '{"name": "r", "kind": "switch"}], "links": [{"a": "r", "b": "a", "capacity": "1g"}' >>"$scratch/net.json"
   printf ', {"a": "r", "b": "%s", "capacity": "1g"}' b c h >>"$scratch/net.json"
   echo ']}' >>"$scratch/net.json"

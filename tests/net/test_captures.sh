@@ -1,8 +1,9 @@
 #!/bin/bash
 # All packets of jobs pass a router that looks into them. In jobs as they are by default it finds neither the payload nor a
 # job's key, nor plans, handles and names: among ranks over several trees, helpers, and a server, in groups whose
-# processes change and give a newcomer their state, and between ranks, agents and a manager. In plain text it finds the
-# payload and handles of the same jobs, so the router does see what there is.
+# processes change and give a newcomer their state, also where these find each other through agents, and between ranks,
+# agents, a helper that an agent starts, and a manager. In plain text it finds the payload and handles of the same jobs, so
+# the router does see what there is.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/net/attacked_lab.sh"
 unset BANYAN_TOPOLOGY # jobs measure the network and plan for it, as they do by default
@@ -71,11 +72,25 @@ make_keys
 watched "${texts[@]}"
 start_cluster
 # shellcheck disable=SC2016 # of the hosts' shells
-job "${run[@]}" -x "BANYAN_JOB=$name" -x scratch="$scratch" -- \
+job "${run[@]}" -x "BANYAN_JOB=$name" -x BANYAN_LOG=info -x scratch="$scratch" -- \
   sh -c 'BANYAN_AGENT=$scratch/$(hostname).sock exec "$0" "$@"' "$secret" send 20
 nothing_in 'manager and agents'
 shows "$name" state.db-wal || shows "$name" state.db
 grep -aq banyan-plan "$scratch"/state.db* || fail "the manager has made no plan"
+shows 'helper 0 \(host h\) has joined' job
+
+# A group whose processes find each other through the agents of their hosts.
+"$BANYAN" keys job "$scratch/group.key"
+watched "${texts[@]}"
+rm -f "$scratch/mark" # members have the text from the start
+members=()
+for host in a b c; do
+  start "member.$host" $host env BANYAN_KEY_FILE="$scratch/group.key" BANYAN_MEMBERS=agent BANYAN_SIZE=3 BANYAN_HOST=$host \
+    BANYAN_AGENT="$scratch/$host.sock" BANYAN_IFACE=10.8.0.0/16 "BANYAN_JOB=$name" "$secret" member 8 "$scratch/mark"
+  members+=("$!")
+done
+for member in "${members[@]}"; do wait "$member" || fail "a member failed: $(cat "$scratch"/member.*)"; done
+nothing_in 'a group that agents introduce'
 
 # Switches have to read sums, but a key of theirs, or of the job, is in no packet either.
 start_switch
