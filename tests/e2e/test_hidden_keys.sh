@@ -98,7 +98,7 @@ cat >"$scratch/served.json" <<'PLAN'
  "trees": [{"share": 0.5, "root": "h/0", "up": {"0": "h/0", "1": "h/0"}}, {"share": 0.5, "root": "0", "up": {"1": "0"}}]}
 PLAN
 begin -n 2 --servers 1 --transport tcp --plan "$scratch/served.json" -- \
-  "$scratch/rank" "$BANYAN" bench allreduce -s 8 --iterations 20000 --check all
+  "$scratch/rank" "$BANYAN" bench allreduce -s 8 --iterations 500 --check all
 comes started 2 || fail "no ranks with a server"
 comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe server' >/dev/null || fail "no server"
 hidden "servers"

@@ -490,10 +490,12 @@ int by_cli_status(int argc, char **argv) {
   explicit_bzero(secret, sizeof secret);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status && !place.path && !has_key && !by_address_is_loopback(&place.address))
-    status = by_fail(BANYAN_ERR_ARGUMENT,
-                     "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
-                     "set BANYAN_SWITCH_KEY",
-                     by_address_print(&place.address, text));
+    status = by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
+        "set BANYAN_SWITCH_KEY. One under a manager has a secret that nobody else knows: run `banyan status` on its "
+        "machine",
+        by_address_print(&place.address, text));
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
   exit_code = by_command_end(&command, status);
