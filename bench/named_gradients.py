@@ -5,8 +5,8 @@ reduce by parameters' names, all over Banyan and in turns in one run.
     banyan lab star:4,nic=1g -- python3 bench/named_gradients.py
 
 Layers compute nothing but take time, so that links are what is measured: a backward pass waits for each parameter, in proportion
-to its elements, and fills its gradient. The output has the medians over the rounds of the slowest rank's step, and the ratio
-to DDP's buckets with the least and greatest ratio of a round.
+to its elements, and fills its gradient. The output has the medians over the rounds of the slowest rank's step, the ratio
+to DDP's buckets with the least and greatest ratio of a round, and the processor time of a rank.
 """
 import argparse
 import statistics
@@ -84,16 +84,17 @@ class Way:
             self.model.register_comm_hook(banyan.torch.NamedState(self.model), banyan.torch.named_hook)
 
     def round(self, steps):
-        """Returns the seconds of a step of the slowest rank."""
+        """Returns the seconds of a step of the slowest rank, and those of a processor that a rank uses."""
         dist.barrier()
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         for _ in range(steps):
             self.model(torch.ones(1, requires_grad=True)).sum().backward()
             self.optimiser.step()
             self.optimiser.zero_grad()
-        value = torch.tensor([(time.perf_counter() - begun) / steps], dtype=torch.float64)
-        dist.all_reduce(value, op=dist.ReduceOp.MAX)
-        return value.item()
+        value = torch.tensor([time.perf_counter() - begun, time.process_time() - used], dtype=torch.float64) / steps
+        dist.all_reduce(value[:1], op=dist.ReduceOp.MAX)
+        dist.all_reduce(value[1:], op=dist.ReduceOp.AVG)
+        return value.tolist()
 
 
 def main():
@@ -116,10 +117,11 @@ def main():
                 times[way].append(ways[way].round(options.steps))
         first = next(iter(ways))
         for way, values in times.items():
-            ratios = [one / other for one, other in zip(values[1:], times[first][1:])]
+            ratios = [one[0] / other[0] for one, other in zip(values[1:], times[first][1:])]
+            took, used = (statistics.median(value[i] for value in values[1:]) * 1e3 for i in (0, 1))
             if dist.get_rank() == 0:
-                print(f"{name:12} {dist.get_world_size()} ranks {way:10} {statistics.median(values[1:]) * 1e3:8.1f} ms, "
-                      f"{statistics.median(ratios):.3f} of {first} ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
+                print(f"{name:12} {dist.get_world_size()} ranks {way:10} {took:8.1f} ms, {statistics.median(ratios):.3f} of {first} "
+                      f"({min(ratios):.3f} to {max(ratios):.3f}), {used:.0f} ms of a processor for each rank", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
