@@ -1,6 +1,6 @@
 #!/bin/bash
 # Times sparse AllReduce on batches of a real text over TCP loopback: every algorithm of Banyan beside the others, and
-# the chosen algorithm beside PyTorch over Gloo, if python3-torch is installed.
+# all_reduce of PyTorch with both backends, if python3-torch is installed.
 #
 # Environment: BUILD (the folder of banyan and sparse_bench; default build), TEXT (a file; default the text of
 # linux-doc-6.1), RANKS (2 4 8), WIDTHS (64 256), TOKENS of a rank (256), CONGESTION (reno). Runs in a network
@@ -17,7 +17,8 @@ cell() { # RANKS WIDTH
   mkdir "$folder/batches"
   "${run[@]}" "$build/sparse_bench" "$text" "$2" "${TOKENS:-256}" "$folder/batches"
   /usr/bin/python3 -c 'import torch' 2>/dev/null || { echo "  no python3-torch here: nothing to compare with"; return; }
-  GLOO_SOCKET_IFNAME=lo "${run[@]}" /usr/bin/python3 "$here/sparse_torch.py" "$build/libbanyan.so" "$folder/batches"
+  BANYAN=$build/banyan BANYAN_LIBRARY=$build/libbanyan.so.0 PYTHONPATH=$here/../bindings/python \
+    /usr/bin/python3 "$here/sparse_torch.py" --ranks "$1" --transport tcp --batches "$folder/batches"
 }
 
 if [ "${1:-}" != --inside ]; then

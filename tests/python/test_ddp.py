@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """DistributedDataParallel over Banyan and over Gloo, in one job with the same batches: the final parameters are the
 same, with bucket views, accumulated gradients, sparse ones, unused parameters, several types, and communication
-hooks. So are those of embeddings whose sparse gradients are summed in one exchange, beside DDP's."""
+hooks."""
 import contextlib
 import sys
 import unittest
@@ -16,7 +16,6 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import banyan.torch  # noqa: E402
-from banyan.torch.membership import backend_of  # noqa: E402
 
 STEPS = 6
 
@@ -192,112 +191,12 @@ def all_cases():
     dist.destroy_process_group()
 
 
-class Tables(nn.Module):
-    """Three tables, of two types, different heights and widths, and a layer for DDP. The batches of rank 0 leave the
-    second table out, and no rank uses the last."""
-
-    def __init__(self):
-        super().__init__()
-        kinds = ((50, 8, torch.float32), (7, 4, torch.float32), (20, 2, torch.float64), (5, 8, torch.float32))
-        self.tables = nn.ModuleList(nn.Embedding(*shape, sparse=True, dtype=kind) for *shape, kind in kinds)
-        self.out = nn.Linear(14, 2)
-
-    def forward(self, words):
-        used = [table(words % table.num_embeddings).mean(1).float() for table in self.tables[:3]]
-        if dist.get_rank() == 0:
-            used[1] = used[1].detach()
-        return self.out(torch.cat(used, 1))
-
-    def data(self, generator):
-        return torch.randint(50, (4, 3), generator=generator)
-
-
-def one_by_one(parameters, group):
-    """What allreduce_sparse_gradients does, over Gloo."""
-    for parameter in parameters:
-        gradient = parameter.grad.to_dense() if parameter.grad is not None else torch.zeros_like(parameter)
-        dist.all_reduce(gradient, group=group)
-        parameter.grad = (gradient / dist.get_world_size()).to_sparse(1)
-
-
-def train_tables(group, reduce):
-    """Returns the parameters after some steps in which `reduce` averages the gradients of the tables."""
-    torch.manual_seed(1)
-    model = Tables()
-    tables = list(model.tables.parameters())
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
-        model, [name for name, _ in model.named_parameters() if name.startswith("tables")])
-    model = DistributedDataParallel(model, process_group=group)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    for _ in range(STEPS):
-        model(model.module.data(generator)).pow(2).sum().backward()
-        reduce(tables, group)
-        assert all(table.grad.is_sparse for table in tables)
-        optimiser.step()
-        optimiser.zero_grad()
-    return torch.cat([p.detach().flatten().double() for p in model.parameters()])
-
-
-def all_tables():
-    banyan.torch.rendezvous.set_environment()
-    dist.init_process_group("banyan")
-    world, gloo = dist.group.WORLD, dist.new_group(backend="gloo")
-    ours, theirs = train_tables(world, banyan.torch.allreduce_sparse_gradients), train_tables(gloo, one_by_one)
-    assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5), f"up to {(ours - theirs).abs().max().item()} from Gloo"
-    one_exchange(world)
-    refused(world)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def one_exchange(group):
-    """All tables of a type share the calls of one exchange; duplicates are added, and sums are coalesced."""
-    size = dist.get_world_size()
-    tables = [nn.Parameter(torch.zeros(9, width)) for width in (1, 2, 4)]
-    for table in tables:
-        table.grad = torch.sparse_coo_tensor([[dist.get_rank(), 8, 8]], torch.ones(3, table.shape[1]), table.shape)
-    backend = backend_of(group)
-    before = backend._get_sequence_number_for_group()
-    banyan.torch.allreduce_sparse_gradients(tables, average=False)
-    assert backend._get_sequence_number_for_group() == before + 1
-    for table in tables:
-        expected = torch.zeros_like(table)
-        expected[:size], expected[8] = 1, 2 * size
-        assert table.grad.is_coalesced() and torch.equal(table.grad.to_dense(), expected)
-
-
-def refused(group):
-    """What cannot be summed is refused before anything is sent, and the group works afterwards."""
-    dense, sparse = torch.ones(3, 2), torch.ones(3, 2).to_sparse(1)
-    parameter = nn.Parameter(torch.zeros(3, 2))
-    parameter.grad = dense
-    backend = backend_of(group)  # From 2.x on, dist.all_reduce_coalesced refuses sparse tensors itself.
-    of_sum, of_max = dist.AllreduceCoalescedOptions(), dist.AllreduceCoalescedOptions()
-    of_max.reduceOp = dist.ReduceOp.MAX
-    attempts = ((lambda: banyan.torch.allreduce_sparse_gradients([parameter]), TypeError, "is dense"),
-                (lambda: backend.allreduce_coalesced([sparse, dense], of_sum), RuntimeError, "a COO tensor"),
-                (lambda: backend.allreduce_coalesced([dense, sparse], of_sum), RuntimeError, "a dense tensor"),
-                (lambda: backend.allreduce_coalesced([sparse, sparse], of_max), RuntimeError, "takes the sum or the average"))
-    for attempt, kind, text in attempts:
-        try:
-            attempt()
-        except kind as error:
-            assert text in str(error), f"the error is {error}"
-        else:
-            raise AssertionError(f"no error that says: {text}")
-    banyan.torch.allreduce_sparse_gradients([])
-
-
 class Training(unittest.TestCase):
     def test_two(self):
         ranks.run(2, all_cases)
 
     def test_three(self):
         ranks.run(3, all_cases)
-
-    def test_tables(self):
-        ranks.run(3, all_tables)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import atexit
 import ctypes
 import dataclasses
 from datetime import timedelta
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Optional
 
 import torch
 import torch.distributed as dist
@@ -27,11 +27,12 @@ from .membership import (abort, adopt, backend_of, error_state, member, reconfig
 from .named import NamedState, Names, named_hook
 from .optimiser import distributed_optimizer
 from .powersgd import PowerSGDState, power_sgd_hook
+from .sparse import allreduce_sparse_gradients, sparse_hook
 
 _extension = load()
 __all__ = ["NamedState", "Names", "Options", "PowerSGDState", "abort", "adopt", "allreduce_sparse_gradients", "communicator",
            "distributed_optimizer", "error_state", "init_without_members", "member", "named_hook", "power_sgd_hook",
-           "reconfigure", "reconfigure_handle", "supports_reconfigure"]
+           "reconfigure", "reconfigure_handle", "sparse_hook", "supports_reconfigure"]
 
 
 @dataclasses.dataclass
@@ -128,35 +129,6 @@ def communicator(group: Any = None) -> Communicator:
     if not address:
         raise ValueError("the group's backend is not banyan, or it has left the job")
     return Communicator._of(ctypes.c_void_p(address), owned=False)
-
-
-def _rows_of(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Its sparse gradient. A parameter that this rank's step did not use gets one without rows; so does one whose
-    gradient zero_grad() has emptied, which PyTorch makes sparse in all dimensions."""
-    gradient = parameter.grad
-    if gradient is not None and gradient.layout != torch.sparse_coo:
-        raise TypeError("allreduce_sparse_gradients: the gradient of a parameter is dense; give only parameters of "
-                        "embeddings with sparse=True")
-    if gradient is None or not gradient._nnz():
-        rows, values = torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:])
-        parameter.grad = torch.sparse_coo_tensor(rows, values, parameter.shape)
-    return parameter.grad
-
-
-def allreduce_sparse_gradients(parameters: Iterable[torch.nn.Parameter], group: Any = None,
-                               average: bool = True) -> None:
-    """Replaces the sparse gradients of all these parameters by their average, or sum, over the ranks of the group. All
-    tables of one type go in one exchange, which waits for links with long delays as often as one table does. All ranks
-    pass the same parameters in the same order; a parameter without a gradient takes part without rows. TypeError: a
-    gradient is dense. Blocks."""
-    options = dist.AllreduceCoalescedOptions()
-    options.reduceOp = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
-    by_type: Dict[torch.dtype, List[torch.Tensor]] = {}
-    for parameter in parameters:
-        by_type.setdefault(parameter.dtype, []).append(_rows_of(parameter))
-    backend = backend_of(group)
-    for work in [backend.allreduce_coalesced(tensors, options) for tensors in by_type.values()]:
-        work.wait()
 
 
 def _register() -> None:

@@ -219,7 +219,7 @@ std::string Group::name_of_bucket(const at::Tensor &tensor) {
 
 Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   const at::Tensor &tensor = the_one("allreduce", tensors);
-  if (tensor.is_sparse()) return sparse(tensors, options.reduceOp, options.timeout);
+  if (tensor.is_sparse()) return sparse(tensors, options);
   check_output("allreduce", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, true, parts.finish);
@@ -235,7 +235,7 @@ Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
 Made Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
   const char *name = "allreduce_coalesced";
   TORCH_CHECK(!tensors.empty(), "banyan: ", name, ": there is no tensor");
-  if (tensors[0].is_sparse()) return sparse(tensors, options.reduceOp, options.timeout);
+  if (tensors[0].is_sparse()) return sparse(tensors, options);
   for (const auto &tensor : tensors) check_output(name, tensor);
   check_alike(name, tensors, tensors[0], false);
   at::Tensor all = joined(tensors);
@@ -579,7 +579,7 @@ void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool /* all: t
 #if TORCH_VERSION_MAJOR >= 2
 Made Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
   the_one("allreduce", tensors);
-  return sparse(tensors, options.reduceOp, options.timeout);
+  return sparse(tensors, options);
 }
 
 Made Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {

@@ -168,7 +168,7 @@ private:
   Origin place_of_call();
   struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout, const Origin *origin);
   // COO tensors, which go in one exchange.
-  Made sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
+  Made sparse(const Tensors &tensors, const c10d::AllreduceOptions &options);
   Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
                 std::chrono::milliseconds timeout);
   std::string name_of_bucket(const at::Tensor &tensor);

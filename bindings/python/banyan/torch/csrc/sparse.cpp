@@ -1,21 +1,85 @@
 // Sparse tensors: PyTorch's COO tensors are Banyan's rows, of which a number stands for all sparse dimensions.
 #include "group.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <deque>
+
+#include <ATen/SparseTensorImpl.h>
 
 namespace banyan {
 
 namespace {
 
-// The tables of one exchange. out[0] holds the memory of all results.
+// Memory of results that nobody uses any more, for the next ones: new memory costs more than an exchange, since the
+// system clears each page. What is kept is never more than results took at once.
+class Kept {
+public:
+  // For a result that takes between `least` and `most` bytes. May be empty.
+  struct banyan_sparse take(size_t least, size_t most) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto best = blocks_.end();
+    for (auto block = blocks_.begin(); block != blocks_.end(); ++block)
+      if (block->room >= least && block->room <= most && (best == blocks_.end() || block->room > best->room))
+        best = block;
+    if (best == blocks_.end()) return {};
+    struct banyan_sparse block = {};
+    block.memory = best->memory;
+    block.room = best->room;
+    bytes_ -= block.room;
+    blocks_.erase(best);
+    return block;
+  }
+  void count(size_t room) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    used_ += room;
+    most_ = std::max(most_, used_);
+  }
+  // `counted`: as used, before. In a child of fork() the lock may be taken for ever.
+  void give(struct banyan_sparse block, bool counted) {
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock && counted) used_ -= block.room;
+    if (lock && block.room && block.room <= most_) {
+      for (bytes_ += block.room; bytes_ > most_; blocks_.pop_front()) {
+        bytes_ -= blocks_.front().room;
+        banyan_sparse_free(&blocks_.front());
+      }
+      blocks_.push_back(block);
+    } else {
+      banyan_sparse_free(&block);
+    }
+  }
+
+private:
+  std::mutex mutex_;
+  std::deque<struct banyan_sparse> blocks_; // the oldest first
+  size_t bytes_ = 0, used_ = 0, most_ = 0;  // kept; of results; their most so far
+};
+
+Kept &kept() {
+  static auto *all = new Kept; // tensors may live as long as the process
+  return *all;
+}
+
+// The tables of one exchange. out[0] holds the memory of all results, which the tensors then use.
 struct Tables {
   Tensors rows, values; // what goes in
   std::vector<struct banyan_sparse> in, out;
+  bool counted = false; // the results
   explicit Tables(size_t n) : rows(n), values(n), in(n), out(n) {}
   Tables(const Tables &) = delete;
   Tables &operator=(const Tables &) = delete;
   ~Tables() {
-    banyan_sparse_free(out.data());
+    kept().give(out[0], counted);
+  }
+  // Gives out[0] memory that is kept, as what has come out of an exchange of so many ranks takes it.
+  void take_memory(size_t ranks) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < in.size(); i++) bytes += rows[i].nbytes() + values[i].nbytes();
+    out[0] = kept().take(bytes, bytes * ranks);
+  }
+  void count() {
+    kept().count(out[0].room);
+    counted = true;
   }
 };
 
@@ -50,18 +114,25 @@ void fill(Tables &tables, size_t i, const at::Tensor &tensor, const Adding &how)
   in.unique = tensor.is_coalesced();
 }
 
+// Memory of a result as a tensor, which keeps the results.
+at::Tensor view_of(void *memory, const std::vector<int64_t> &shape, const at::TensorOptions &options,
+                   const std::shared_ptr<Tables> &tables) {
+  return at::from_blob(
+      memory, shape, [tables](void *) {}, options);
+}
+
 // The tensor becomes the sum: sparse, each row once.
-void take(const at::Tensor &tensor, const Tables &tables, size_t i) {
+void take(const at::Tensor &tensor, const std::shared_ptr<Tables> &tables, size_t i) {
   at::NoGradGuard guard;
-  const struct banyan_sparse &out = tables.out[i];
+  const struct banyan_sparse &out = tables->out[i];
   const auto count = static_cast<int64_t>(out.count);
-  std::vector<int64_t> shape = tables.values[i].sizes().vec();
+  std::vector<int64_t> shape = tables->values[i].sizes().vec();
   shape[0] = count;
-  at::Tensor rows = at::empty({count}, at::kLong), values = at::empty(shape, tables.values[i].options());
-  if (count) std::memcpy(rows.data_ptr(), out.rows, rows.nbytes());
-  if (values.nbytes()) std::memcpy(values.data_ptr(), out.values, values.nbytes());
-  at::Tensor sum = at::_sparse_coo_tensor_unsafe(indices_of(tensor, rows), values, tensor.sizes());
-  at::Tensor(tensor).copy_(sum._coalesced_(true)); // a detached one would be another one
+  at::Tensor rows = view_of(out.rows, {1, count}, at::TensorOptions(at::kLong), tables);
+  at::Tensor values = view_of(out.values, shape, tables->values[i].options(), tables);
+  auto *impl = static_cast<at::SparseTensorImpl *>(tensor.unsafeGetTensorImpl());
+  impl->set_indices_and_values_unsafe(tensor.sparse_dim() == 1 ? rows : indices_of(tensor, rows[0]), values);
+  impl->set_coalesced(true);
 }
 
 void check_rows(const char *name, const at::Tensor &tensor) {
@@ -70,41 +141,56 @@ void check_rows(const char *name, const at::Tensor &tensor) {
   TORCH_CHECK(tensor.sparse_dim() > 0, "banyan: ", name, ": it has no sparse dimension");
 }
 
+// Whether the caller waits at once; versions before 2.8 do not tell.
+template <class Options> auto waits(const Options &options, int) -> decltype(!options.asyncOp) {
+  return !options.asyncOp;
+}
+template <class Options> bool waits(const Options &, long) {
+  return false;
+}
+
 } // namespace
 
-Made Group::sparse(const Tensors &tensors, const c10d::ReduceOp &op, std::chrono::milliseconds timeout) {
+Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options) {
   const bool one = tensors.size() == 1;
   const char *name = one ? "allreduce of a sparse tensor" : "allreduce of sparse tensors";
   for (const auto &tensor : tensors) check_rows(name, tensor);
   check_alike(name, tensors, tensors[0], false);
-  Adding how = adding(name, tensors[0]._values(), op);
+  Adding how = adding(name, tensors[0]._values(), options.reduceOp);
   TORCH_CHECK((how.op == BANYAN_SUM || how.op == BANYAN_AVERAGE) && how.scale == 1, "banyan: ", name,
               " takes the sum or the average");
   auto tables = std::make_shared<Tables>(tensors.size());
   for (size_t i = 0; i < tensors.size(); i++) fill(*tables, i, tensors[i], how);
+  tables->take_memory(static_cast<size_t>(getSize()));
   struct banyan_sparse_call call = {};
   call.collective = BANYAN_ALLREDUCE;
   call.op = how.op;
   call.in = tables->in.data();
   call.out = tables->out.data();
   call.tables = tensors.size();
-  call.deadline = timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
+  call.deadline = options.timeout.count() > 0 ? static_cast<double>(options.timeout.count()) / 1000 : 0;
+  Work::Parts parts = {tensors, tensors, nullptr, nullptr, nullptr};
+  parts.finish = [tensors, tables] {
+    tables->count();
+    for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], tables, i);
+    tables->rows.clear(); // what went in need not live as long as the results
+    tables->values.clear();
+  };
+  std::vector<struct banyan_request *> requests;
+  auto comm = open();
   Origin origin = place_of_call();
-  struct banyan_request *request = nullptr;
-  if (origin.call) {
-    check(banyan_sparse_start(open().get(), &call, &request));
-  } else {
+  if (!origin.call) {
     struct banyan_submission submission = {};
     submission.sparse = &call;
     submission.n_sparse = 1;
-    check(banyan_submit(open().get(), origin.name.c_str(), &submission, &request));
+    check(banyan_submit(comm.get(), origin.name.c_str(), &submission, &requests.emplace_back()));
+  } else if (waits(options, 0)) { // then no thread of the library need be woken
+    parts.run = [comm, call] { check(banyan_sparse_run(comm.get(), &call)); };
+  } else {
+    check(banyan_sparse_start(comm.get(), &call, &requests.emplace_back()));
   }
-  auto finish = [tensors, tables] {
-    for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], *tables, i);
-  };
   auto work = c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
-                                        "banyan:all_reduce", tensors, Work::Parts{tensors, tensors, finish, nullptr},
-                                        std::vector<struct banyan_request *>{request});
+                                        "banyan:all_reduce", tensors, std::move(parts), std::move(requests));
   work->origin = std::move(origin);
   return work;
 }

@@ -23,6 +23,8 @@ Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at:
            std::vector<struct banyan_request *> requests)
     : c10d::Work(rank, type, title, inputs), parts_(std::move(parts)), requests_(std::move(requests)),
       left_(requests_.size()) {
+  if (parts_.run) parts_.run();
+  parts_.run = nullptr;
   if (requests_.empty()) complete();
 }
 

@@ -35,6 +35,7 @@ public:
     std::vector<at::Tensor> outputs; // for result() and the future
     std::function<void()> finish;
     std::shared_ptr<int> source; // of a recv from any rank: gets the sender
+    std::function<void()> run;   // a call that is over when the constructor returns, beside the requests
   };
 
   // `inputs` are for PyTorch's profiler.
