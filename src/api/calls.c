@@ -144,7 +144,7 @@ static enum banyan_status finish(struct banyan_request *request) {
   return by_fail(status, "the communicator was destroyed while the call was under way");
 }
 
-static const struct by_request_ops ops = {has_ended, finish};
+static const struct by_request_ops ops = {.ended = has_ended, .finish = finish};
 
 static enum banyan_status check_any(const struct banyan_comm *comm, const struct banyan_call *call, const int *source,
                                     struct banyan_request *const *out) {

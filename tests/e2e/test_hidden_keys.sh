@@ -12,6 +12,7 @@ SSH
 cat >"$scratch/rank" <<'RANK'
 #!/bin/sh
 tr _ '\n' <"$BANYAN_KEY_FILE" | grep -E '^[0-9a-f]{64}$' >"$FOLDER/.key.$BANYAN_RANK" || exit 3
+[ -z "$BANYAN_SWITCH_KEY_FILE" ] || tr _ '\n' <"$BANYAN_SWITCH_KEY_FILE" | grep -E '^[0-9a-f]{64}$' >"$FOLDER/switch.$BANYAN_RANK" || exit 3
 [ -z "$BANYAN_IDENTITY_FILE" ] || tr _ '\n' <"$BANYAN_IDENTITY_FILE" | grep -E '^[0-9a-f]{64}$' >"$FOLDER/identity.$BANYAN_RANK" || exit 3
 mv "$FOLDER/.key.$BANYAN_RANK" "$FOLDER/key.$BANYAN_RANK"
 echo $$ >"$FOLDER/started.$BANYAN_RANK.$$"
@@ -41,6 +42,7 @@ hidden() {
   # Only rank 0 has the secret of an identity.
   [ "$(cd "$FOLDER" && echo identity.*)" = identity.0 ] || fail "$1: there is more or less than one identity"
   cat "$FOLDER/identity.0" >>"$scratch/digits"
+  [ ! -e "$FOLDER/switch.0" ] || cat "$FOLDER/switch.0" >>"$scratch/digits"
   # Without a match grep fails, and so it does where a process ends meanwhile.
   found=$(grep -slF -f "$scratch/digits" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || true)
   [ -z "$found" ] || fail "$1: the key is in $found"
@@ -74,6 +76,14 @@ begin --ssh "$scratch/ssh" -H a:1,b:1 -- "$scratch/rank" "${bench[@]}"
 comes started 2 || fail "no ranks through ssh"
 hidden "ssh"
 ends "ssh"
+
+# The secret of switches, which a job may have beside its key.
+"$BANYAN" keys job "$scratch/switches.key"
+begin -n 2 -x "BANYAN_SWITCH_KEY_FILE=$scratch/switches.key" -- "$scratch/rank" "${bench[@]}"
+comes started 2 || fail "no ranks with a secret of switches"
+for rank in 0 1; do grep -qF "$(cat "$FOLDER/switch.$rank")" "$scratch/switches.key" || fail "rank $rank has another secret"; done
+hidden "the secret of switches"
+ends "the secret of switches"
 
 # A rank that is started again has the key, too.
 begin -n 2 --restarts 1 -- "$scratch/rank" true

@@ -93,7 +93,7 @@ wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run -
 [ ! -e started ] && [ ! -e x ] || fail "a dry run did something"
 ! grep -q geheim out || fail "a dry run shows a secret"
 shows '^nothing is started: a dry run of 3 ranks on 2 hosts, and 1 process beside them$' out
-for line in '  BANYAN_SWITCH_KEY=\(not shown\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
+for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
   '  BANYAN_KEY_FILE=\(a descriptor .*\)' 'host localhost, this machine' "  command: touch started 'an argument'" \
   '  rank 1: BANYAN_RANK=1 BANYAN_SIZE=3 BANYAN_LOCAL_RANK=1 BANYAN_LOCAL_SIZE=2 OMP_NUM_THREADS=1 \(core 1\) >x/1.out 2>x/1.err' \
   'host far.example, reached by: ssh -p 23 far.example .*it.*s.* run-host.' '  helper 0: .* >x/helper-0.out 2>x/helper-0.err'; do

@@ -206,7 +206,8 @@ got=$(mixed)
 awk -v got="$got" 'BEGIN { exit !(got > 0.5) }' || fail "only $got bytes come into the server for each of a worker's"
 
 # The switches do not know the job, so they do not add for it.
-for way in $ways; do apart "$way" "$examples/adding-1.json" 4 -x "BANYAN_SWITCH_KEY=$("$BANYAN" keys job)"; done
+"$BANYAN" keys job "$scratch/other.key"
+for way in $ways; do apart "$way" "$examples/adding-1.json" 4 -x "BANYAN_SWITCH_KEY_FILE=$scratch/other.key"; done
 
 # Two jobs use one switch at the same time. The switch adds for both, and neither receives data of the other.
 python3 - "$scratch" <<'END'

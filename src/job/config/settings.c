@@ -79,8 +79,12 @@ static const struct setting table[] = {
     {"BANYAN_SWITCHES", TEXT, AT(switches), NULL,
      "addresses at which cells of switches are requested, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port "
      "7613"},
+    {"BANYAN_SWITCH_KEY_FILE", TEXT, AT(switch_key_file), NULL,
+     "file with the secret that switches and jobs share, of `banyan keys job`; without it, only switches on this "
+     "machine "
+     "answer"},
     {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key), NULL,
-     "secret that switches and jobs share, of `banyan keys job`; without it, only switches on this machine answer"},
+     "the secret itself; `banyan run` passes it on by a descriptor, others show it to all processes of this user"},
     {"BANYAN_SUMS", TEXT, AT(sums), "fixed",
      "arithmetic of switches: fixed (point), or float32, which needs switches in user space"},
     {"BANYAN_FUSION", BYTES, AT(fusion), "1M",
@@ -292,6 +296,17 @@ static enum banyan_status check_encryption(const struct by_settings *s) {
   return BANYAN_OK;
 }
 
+static enum banyan_status read_switch_key(struct by_settings *s) {
+  if (!s->switch_key_file) return BANYAN_OK;
+  if (s->switch_key)
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "BANYAN_SWITCH_KEY and BANYAN_SWITCH_KEY_FILE are both set: unset BANYAN_SWITCH_KEY to use the file");
+  BY_TRY(by_job_key_read(s->switch_key_file, s->switch_key_text));
+  s->switch_key = s->switch_key_text;
+  return BANYAN_OK;
+}
+
 enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_encryption(s));
   if (s->switch_key) BY_TRY(by_switch_secret_check("BANYAN_SWITCH_KEY", s->switch_key));
@@ -340,6 +355,7 @@ enum banyan_status by_settings_read(struct by_settings *out) {
   }
   if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
   BY_TRY(by_policy_read(BY_POLICY_FILE, &out->policy));
+  BY_TRY(read_switch_key(out));
   return by_settings_check(out);
 }
 

@@ -18,38 +18,39 @@ struct by_control_choice {
 };
 
 struct by_settings {
-  long rank, size;                    /* -1: unknown */
-  const char *root;                   /* NULL: unknown */
-  const char *key;                    /* NULL: none, or in the file */
-  const char *key_file;               /* NULL: none */
-  const char *identity_file;          /* rank 0's secret, see by_process_identity_derive; NULL: none */
-  const char *encrypt;                /* see by_encryption_of */
-  const char *host;                   /* NULL: the machine's name */
-  const char *transport;              /* auto, shm, tcp */
-  const char *plan;                   /* NULL: chosen by size */
-  const char *timeline;               /* file that rank 0 writes; NULL: none */
-  long timeline_signal;               /* that begins and ends it; 0: it is kept from the start to the end */
-  const char *topology;               /* to plan from at the start; NULL: none */
-  long deterministic;                 /* 1: nothing that is measured decides how a job adds */
-  const char *cache;                  /* folder of measured networks, or "off"; NULL: the usual one */
-  const char *planner;                /* settings for that, see by_planner_options_parse; NULL: the usual */
-  const char *switches, *switch_key;  /* where switches take requests, and with which secret; NULL: none given */
-  const char *sums;                   /* in switches: fixed, float32 */
-  const char *iface;                  /* see by_interface_list */
-  const char *ports;                  /* "low-high", NULL: any */
-  const char *congestion;             /* NULL: the machine's default; this and the next two: see by_choose */
-  const char *socket_buffer;          /* bytes; 0: the kernel tunes it */
-  const char *connections;            /* of a link, 1 .. BY_LANES */
-  const char *source;                 /* where rank and size came from, for messages */
-  char local_id[160];                 /* what only this job has, where all its ranks run on this host; "": unknown */
-  bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
-  const char *quorum;                 /* see by_quorum_rule_parse */
-  double deadline;                    /* seconds */
-  double join_deadline;               /* seconds */
-  double silence;                     /* seconds, BY_SILENCE_LEAST .. _MOST */
-  long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
-  double helper_deadline;             /* seconds from when all ranks have joined */
-  char root_text[384], key_text[288]; /* where a launcher's values had to be put together */
+  long rank, size;                   /* -1: unknown */
+  const char *root;                  /* NULL: unknown */
+  const char *key;                   /* NULL: none, or in the file */
+  const char *key_file;              /* NULL: none */
+  const char *identity_file;         /* rank 0's secret, see by_process_identity_derive; NULL: none */
+  const char *encrypt;               /* see by_encryption_of */
+  const char *host;                  /* NULL: the machine's name */
+  const char *transport;             /* auto, shm, tcp */
+  const char *plan;                  /* NULL: chosen by size */
+  const char *timeline;              /* file that rank 0 writes; NULL: none */
+  long timeline_signal;              /* that begins and ends it; 0: it is kept from the start to the end */
+  const char *topology;              /* to plan from at the start; NULL: none */
+  long deterministic;                /* 1: nothing that is measured decides how a job adds */
+  const char *cache;                 /* folder of measured networks, or "off"; NULL: the usual one */
+  const char *planner;               /* settings for that, see by_planner_options_parse; NULL: the usual */
+  const char *switches, *switch_key; /* where switches take requests, and with which secret; NULL: none given */
+  const char *switch_key_file;       /* that the secret is read from; NULL: none */
+  const char *sums;                  /* in switches: fixed, float32 */
+  const char *iface;                 /* see by_interface_list */
+  const char *ports;                 /* "low-high", NULL: any */
+  const char *congestion;            /* NULL: the machine's default; this and the next two: see by_choose */
+  const char *socket_buffer;         /* bytes; 0: the kernel tunes it */
+  const char *connections;           /* of a link, 1 .. BY_LANES */
+  const char *source;                /* where rank and size came from, for messages */
+  char local_id[160];                /* what only this job has, where all its ranks run on this host; "": unknown */
+  bool asks_pmix;                    /* that launcher may offer PMIx, for what is still unknown then */
+  const char *quorum;                /* see by_quorum_rule_parse */
+  double deadline;                   /* seconds */
+  double join_deadline;              /* seconds */
+  double silence;                    /* seconds, BY_SILENCE_LEAST .. _MOST */
+  long helpers, servers;             /* how many rank 0 waits for; -1: those that the plan names */
+  double helper_deadline;            /* seconds from when all ranks have joined */
+  char root_text[384], key_text[288], switch_key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */

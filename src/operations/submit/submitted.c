@@ -53,7 +53,7 @@ static enum banyan_status finish(struct banyan_request *request) {
   return status;
 }
 
-static const struct by_request_ops ops = {has_ended, finish};
+static const struct by_request_ops ops = {.ended = has_ended, .finish = finish};
 
 /* A new operation, or one that was given back. NULL: out of memory. */
 static struct by_submitted *take(struct by_submitter *owner) {

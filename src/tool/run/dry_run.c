@@ -49,9 +49,13 @@ static bool is_replaced(char *const *item) {
   return false;
 }
 
+static bool is_named(const char *variable, const char *name) {
+  return name_length(variable) == strlen(name) && !strncmp(variable, name, strlen(name));
+}
+
 static bool is_set(char *const *items, const char *name) {
   for (; *items; items++)
-    if (name_length(*items) == strlen(name) && !strncmp(*items, name, strlen(name))) return true;
+    if (is_named(*items, name)) return true;
   return false;
 }
 
@@ -59,7 +63,7 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
   by_text_add(out, "\nvariables of every process, beside those of its host%s:\n",
               by_hosts_all_local(job->hosts) ? ", which are this command's" : "");
   for (char *const *e = job->environment; *e; e++) {
-    if (is_replaced(e) || (name_length(*e) == 10 && !strncmp(*e, "BANYAN_KEY", 10))) continue;
+    if (is_replaced(e) || is_named(*e, "BANYAN_KEY") || is_named(*e, "BANYAN_SWITCH_KEY")) continue;
     by_text_add(out, "  ");
     add_variable(out, *e);
     by_text_add(out, "\n");
@@ -68,6 +72,8 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
   by_text_add(out, "  BANYAN_KEY_FILE=(a descriptor of the %s%s%s)\n",
               job->key_file ? "key in " : "job's key, which is generated at the start",
               job->key_file ? job->key_file : "", job->beside ? "; of a ticket in helpers and servers" : "");
+  if (is_set(job->environment, "BANYAN_SWITCH_KEY"))
+    by_text_add(out, "  BANYAN_SWITCH_KEY_FILE=(a descriptor of the switches' secret)\n");
 }
 
 static void add_process(const struct by_job *job, const struct by_launch_host *host, int index, struct by_text *out) {

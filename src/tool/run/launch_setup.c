@@ -227,44 +227,61 @@ static bool is_variable(const char *text, const char *name) {
 }
 
 static void forget_variable(char *text) {
-  if (is_variable(text, "BANYAN_KEY")) explicit_bzero(text, strlen(text));
+  if (is_variable(text, "BANYAN_KEY") || is_variable(text, "BANYAN_SWITCH_KEY")) explicit_bzero(text, strlen(text));
   free(text);
 }
 
-/* In place of the one before: there is one key of a job. */
-static void set_key(struct by_job_environment *environment, const char *key) {
+/* In place of the one before: there is one key of a job, and one secret of its switches. */
+static void set_secret(struct by_job_environment *environment, const char *name, const char *secret) {
   size_t i = 0;
-  while (i < environment->count && !is_variable(environment->items[i], "BANYAN_KEY")) i++;
-  by_job_environment_set(environment, "BANYAN_KEY", key);
+  while (i < environment->count && !is_variable(environment->items[i], name)) i++;
+  by_job_environment_set(environment, name, secret);
   if (i + 1 >= environment->count) return;
   forget_variable(environment->items[i]);
   environment->items[i] = environment->items[--environment->count];
   environment->items[environment->count] = NULL;
 }
 
-/* Hosts get the key itself, and pass it on to ranks without showing it. */
-static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
-  char key[BY_JOB_KEY_MOST];
+/* Hosts get what is in the file, and pass it on to ranks without showing it. `text`: the file's variable, with or
+ * without "=VALUE". *file: its name, NULL if there is none, or it is empty. */
+static enum banyan_status add_secret(struct by_job_environment *environment, const char *name, const char *text,
+                                     const char **file) {
+  char secret[BY_JOB_KEY_MOST];
   const char *value = strchr(text, '=');
   value = value ? value + 1 : getenv(text);
-  if (!value || !*value) return BANYAN_OK;
-  BY_TRY(by_job_key_read(value, key));
-  set_key(environment, key);
-  explicit_bzero(key, sizeof key);
-  free(environment->key_file);
-  environment->key_file = by_cli_print("%s", value);
+  *file = value && *value ? value : NULL;
+  if (!*file) return BANYAN_OK;
+  BY_TRY(by_job_key_read(value, secret));
+  set_secret(environment, name, secret);
+  explicit_bzero(secret, sizeof secret);
   return BANYAN_OK;
+}
+
+static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
+  const char *file;
+  BY_TRY(add_secret(environment, "BANYAN_KEY", text, &file));
+  if (!file) return BANYAN_OK;
+  free(environment->key_file);
+  environment->key_file = by_cli_print("%s", file);
+  return BANYAN_OK;
+}
+
+static bool is_added_otherwise(const char *text) {
+  static const char *const names[] = {"BANYAN_LAUNCHER", "BANYAN_KEY", "BANYAN_KEY_FILE", "BANYAN_SWITCH_KEY_FILE"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (is_variable(text, names[i])) return true;
+  return false;
 }
 
 enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
   char key[BY_JOB_KEY_TEXT];
+  const char *file;
   *environment = (struct by_job_environment){0};
   for (char **e = environ; *e; e++)
-    if (!strncmp(*e, "BANYAN_", 7) && !is_variable(*e, "BANYAN_LAUNCHER") && !is_variable(*e, "BANYAN_KEY") &&
-        !is_variable(*e, "BANYAN_KEY_FILE"))
-      by_job_environment_copy(environment, *e);
+    if (!strncmp(*e, "BANYAN_", 7) && !is_added_otherwise(*e)) by_job_environment_copy(environment, *e);
+  BY_TRY(add_secret(environment, "BANYAN_SWITCH_KEY", "BANYAN_SWITCH_KEY_FILE", &file));
   BY_TRY(by_job_key_create(key));
-  set_key(environment, key);
+  set_secret(environment, "BANYAN_KEY", key);
   explicit_bzero(key, sizeof key);
   return BANYAN_OK;
 }
@@ -275,10 +292,15 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
     return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
                    text);
   if (is_variable(text, "BANYAN_KEY_FILE")) return add_key(environment, text);
-  if (is_variable(text, "BANYAN_KEY") && text[name])
+  if (is_variable(text, "BANYAN_SWITCH_KEY_FILE")) {
+    const char *file;
+    return add_secret(environment, "BANYAN_SWITCH_KEY", text, &file);
+  }
+  if ((is_variable(text, "BANYAN_KEY") || is_variable(text, "BANYAN_SWITCH_KEY")) && text[name])
     return by_fail(BANYAN_ERR_ARGUMENT,
-                   "-x BANYAN_KEY=...: everybody on this host sees command lines; put the key in a "
-                   "file, and give -x BANYAN_KEY_FILE=FILE");
+                   "-x %.*s=...: everybody on this host sees command lines; put the key in a file, and give -x "
+                   "%.*s_FILE=FILE",
+                   (int)name, text, (int)name, text);
   if (text[name])
     by_job_environment_copy(environment, text);
   else

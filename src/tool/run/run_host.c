@@ -47,12 +47,17 @@ struct elastic_place {
   int local;
 };
 
-static const char key_name[] = "BANYAN_KEY=";
+static const char key_name[] = "BANYAN_KEY=", switch_key_name[] = "BANYAN_SWITCH_KEY=";
+static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
 static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
-/* In the child. Its environment, which it cannot hide later, only names this process's descriptor of the key: programs
+static bool is_secret(const char *variable, const char *name) {
+  return !strncmp(variable, name, strlen(name));
+}
+
+/* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
  * that start the rank may close what they inherit. */
 static void set_environment(const struct by_host_job *job, int index, const struct elastic_place *elastic, int starts) {
   const struct by_rank_place place = {.rank = job->first + index,
@@ -65,8 +70,11 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   struct by_job_environment own = {0};
   unsetenv("BANYAN_KEY");
   unsetenv("BANYAN_KEY_FILE");
+  unsetenv("BANYAN_SWITCH_KEY");
+  unsetenv("BANYAN_SWITCH_KEY_FILE");
   for (char **e = job->environment; *e; e++)
-    if (strncmp(*e, key_name, strlen(key_name)) != 0) putenv(*e);
+    if (!is_secret(*e, key_name) && !is_secret(*e, switch_key_name)) putenv(*e);
+  if (switch_key >= 0) putenv(by_cli_print("BANYAN_SWITCH_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), switch_key));
   if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
   unsetenv("BANYAN_IDENTITY_FILE");
   if (root_identity >= 0 && job->first + index == 0)
@@ -336,11 +344,20 @@ static enum banyan_status restart(struct host *host, const struct by_launch_fram
 static enum banyan_status keep_keys(const struct by_host_job *job) {
   enum banyan_status status = BANYAN_OK;
   for (char **e = job->environment; *e; e++) {
-    char *key = *e + strlen(key_name);
-    if (strncmp(*e, key_name, strlen(key_name)) != 0) continue;
-    key_fds = by_cli_alloc(key_fds, (size_t)(n_keys + 1) * sizeof *key_fds);
-    if (status == BANYAN_OK && (status = by_job_key_share(key, &key_fds[n_keys])) == BANYAN_OK) n_keys++;
+    bool of_switches = is_secret(*e, switch_key_name);
+    if (!of_switches && !is_secret(*e, key_name)) continue;
+    char *key = strchr(*e, '=') + 1;
+    int fd = -1;
+    if (status == BANYAN_OK && *key) status = by_job_key_share(key, &fd);
     explicit_bzero(key, strlen(key));
+    if (fd < 0) continue;
+    if (of_switches) {
+      if (switch_key >= 0) by_close(switch_key);
+      switch_key = fd;
+      continue;
+    }
+    key_fds = by_cli_alloc(key_fds, (size_t)(n_keys + 1) * sizeof *key_fds);
+    key_fds[n_keys++] = fd;
   }
   return status;
 }
