@@ -127,7 +127,8 @@ def train_tables(group, reduce):
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
         model, [name for name, _ in model.named_parameters() if name.startswith("tables")])
     model = DistributedDataParallel(model, process_group=group)
-    optimisers = [torch.optim.SGD(model.module.out.parameters(), lr=0.05), torch.optim.SparseAdam(tables, lr=0.05)]
+    taken = tables if torch.__version__ >= "2" else tables[:3]  # SparseAdam of 1.13 fails where no row has a gradient
+    optimisers = [torch.optim.SGD(model.module.out.parameters(), lr=0.05), torch.optim.SparseAdam(taken, lr=0.05)]
     generator = torch.Generator().manual_seed(dist.get_rank())
     for _ in range(STEPS):
         model(model.module.data(generator)).pow(2).sum().backward()
