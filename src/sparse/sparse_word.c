@@ -179,8 +179,11 @@ static enum banyan_status differ(const struct by_sparse_words *words, uint32_t r
   describe(by_sparse_word_of(words, 0), first, sizeof first);
   describe(by_sparse_word_of(words, r), other, sizeof other);
   bool shapes = by_sparse_word_of(words, 0)->shapes != by_sparse_word_of(words, r)->shapes;
-  return by_fail(BANYAN_ERR_MISMATCH, "ranks made different calls: rank 0 %s, rank %u %s%s", first, r, other,
-                 shapes ? "; their tables have different heights or widths" : "");
+  return by_fail(
+      BANYAN_ERR_MISMATCH,
+      "ranks made different calls: rank 0 %s, rank %u %s%s; make the same calls with tables of the same sizes "
+      "and types on all ranks",
+      first, r, other, shapes ? "; their tables have different heights or widths" : "");
 }
 
 enum banyan_status by_sparse_words_check(const struct by_sparse_words *words) {

@@ -37,13 +37,13 @@ struct banyan_call moving(enum banyan_collective collective, const at::Tensor &o
 }
 
 const at::Tensor &the_one(const char *call, const Tensors &tensors) {
-  TORCH_CHECK(tensors.size() == 1, "banyan: ", call, ": one tensor is needed, not ", tensors.size());
+  BANYAN_REQUIRE(tensors.size() == 1, call, "one tensor is needed, not ", tensors.size());
   return tensors[0];
 }
 
-const Tensors &the_list(const char *call, const std::vector<Tensors> &lists, int size) {
-  TORCH_CHECK(lists.size() == 1 && lists[0].size() == static_cast<size_t>(size), "banyan: ", call,
-              ": one list with a tensor for each of ", size, " ranks is needed");
+const Tensors &the_list(const char *call, const char *argument, const std::vector<Tensors> &lists, int size) {
+  BANYAN_REQUIRE(lists.size() == 1 && lists[0].size() == static_cast<size_t>(size), call, argument, " has ",
+                 lists.size() == 1 ? lists[0].size() : 0, " tensors, where one for each of ", size, " ranks is needed");
   return lists[0];
 }
 
@@ -52,12 +52,12 @@ Tensors root_of(const std::vector<Tensors> &lists) {
 }
 
 void check_pairs(const char *call, const Tensors &outputs, const Tensors &inputs) {
-  TORCH_CHECK(!inputs.empty() && outputs.size() == inputs.size(), "banyan: ", call, ": ", outputs.size(),
-              " outputs for ", inputs.size(), " inputs");
+  BANYAN_REQUIRE(!inputs.empty() && outputs.size() == inputs.size(), call, outputs.size(), " outputs for ",
+                 inputs.size(), " inputs");
 }
 
-void none(const char *call, size_t n) {
-  TORCH_CHECK(n == 0, "banyan: ", call, ": a list is for the root only");
+void none(const char *call, const char *argument, size_t n) {
+  BANYAN_REQUIRE(n == 0, call, argument, " is for the root only: leave it out on other ranks");
 }
 
 } // namespace
@@ -78,6 +78,7 @@ Group::Group(struct banyan_comm *comm, double deadline)
       deadline_(deadline), pid_(getpid()) {
   init();
   std::lock_guard<std::mutex> lock(groups_lock);
+  if (groups.empty()) introduce(comm);
   groups.insert(this);
 }
 
@@ -141,13 +142,14 @@ Origin Group::place_of_call() {
 struct banyan_request *Group::begin(struct banyan_call call, std::chrono::milliseconds timeout, const Origin *origin) {
   struct banyan_request *request = nullptr;
   call.deadline = seconds(timeout);
+  const char *what = banyan_collective_name(call.collective);
   if (origin && !origin->call) {
     struct banyan_submission submission = {};
     submission.calls = &call;
     submission.n_calls = 1;
-    check(banyan_submit(open().get(), origin->name.c_str(), &submission, &request));
+    check_begun(banyan_submit(open().get(), origin->name.c_str(), &submission, &request), what, origin->name.c_str());
   } else {
-    check(banyan_start(open().get(), &call, &request));
+    check_begun(banyan_start(open().get(), &call, &request), what, call.name);
   }
   return request;
 }
@@ -155,10 +157,9 @@ struct banyan_request *Group::begin(struct banyan_call call, std::chrono::millis
 Made Group::start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
                   Work::Parts parts, std::chrono::milliseconds timeout) {
   Origin origin = place_of_call();
-  struct banyan_request *request = begin(call, timeout, &origin);
-  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts),
-                                        std::vector<struct banyan_request *>{request});
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts));
   work->origin = std::move(origin);
+  work->begun({begin(call, timeout, &work->origin)});
   return work;
 }
 
@@ -169,6 +170,8 @@ Made Group::start_all(c10d::OpType type, const char *title, const Tensors &input
   std::vector<struct banyan_request *> requests;
   std::exception_ptr error;
   Origin origin = place_of_call();
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts));
+  work->origin = origin;
   try {
     for (auto call : calls) {
       Origin part = origin;
@@ -183,9 +186,8 @@ Made Group::start_all(c10d::OpType type, const char *title, const Tensors &input
   } catch (...) {
     error = std::current_exception();
   }
-  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts), std::move(requests));
+  if (!error || !requests.empty()) work->begun(std::move(requests));
   if (error) std::rethrow_exception(error);
-  work->origin = std::move(origin);
   return work;
 }
 
@@ -193,7 +195,7 @@ Made Group::start_all(c10d::OpType type, const char *title, const Tensors &input
 
 Made Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
   const at::Tensor &tensor = the_one("broadcast", tensors);
-  check_output("broadcast", tensor);
+  check_output("broadcast", "tensor", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, is_root(options.rootRank), parts.finish);
   struct banyan_call call = moving(BANYAN_BROADCAST, filled, filled.numel());
@@ -218,14 +220,15 @@ std::string Group::name_of_bucket(const at::Tensor &tensor) {
 }
 
 Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  const at::Tensor &tensor = the_one("allreduce", tensors);
+  const at::Tensor &tensor = the_one("all_reduce", tensors);
   if (tensor.is_sparse()) return sparse(tensors, options);
-  check_output("allreduce", tensor);
+  check_output("all_reduce", "tensor", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, true, parts.finish);
-  struct banyan_call call = summing(BANYAN_ALLREDUCE, "allreduce", filled, filled.numel(), options.reduceOp);
+  struct banyan_call call = summing(BANYAN_ALLREDUCE, "all_reduce", filled, filled.numel(), options.reduceOp);
   std::string name = name_of_bucket(tensor);
   if (!name.empty()) call.name = name.c_str();
+  parts.name = name;
   call.send = call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;
@@ -233,11 +236,11 @@ Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
 }
 
 Made Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
-  const char *name = "allreduce_coalesced";
-  TORCH_CHECK(!tensors.empty(), "banyan: ", name, ": there is no tensor");
+  const char *name = "all_reduce_coalesced";
+  BANYAN_REQUIRE(!tensors.empty(), name, "there is no tensor");
   if (tensors[0].is_sparse()) return sparse(tensors, options);
-  for (const auto &tensor : tensors) check_output(name, tensor);
-  check_alike(name, tensors, tensors[0], false);
+  check_outputs(name, "tensors", tensors);
+  check_alike(name, "tensors", tensors, "tensors[0]", tensors[0], false);
   at::Tensor all = joined(tensors);
   struct banyan_call call = summing(BANYAN_ALLREDUCE, name, all, all.numel(), options.reduceOp);
   call.send = call.recv = all.data_ptr();
@@ -252,10 +255,10 @@ Made Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
   Work::Parts parts;
   at::Tensor filled;
   if (root) {
-    check_output("reduce", tensor);
+    check_output("reduce", "tensor", tensor);
     filled = to_be_filled(tensor, true, parts.finish);
   } else {
-    check_input("reduce", tensor);
+    check_input("reduce", "tensor", tensor);
     filled = in_one_piece(tensor);
   }
   struct banyan_call call = summing(BANYAN_REDUCE, "reduce", filled, filled.numel(), options.reduceOp);
@@ -270,11 +273,11 @@ Made Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
 // ---- blocks
 
 Made Group::allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
-  const Tensors &blocks = the_list("allgather", outputs, getSize());
-  const at::Tensor &input = the_one("allgather", inputs);
-  check_input("allgather", input);
-  for (const auto &block : blocks) check_output("allgather", block);
-  check_alike("allgather", blocks, input);
+  const Tensors &blocks = the_list("all_gather", "tensor_list", outputs, getSize());
+  const at::Tensor &input = the_one("all_gather", inputs);
+  check_input("all_gather", "tensor", input);
+  check_outputs("all_gather", "tensor_list", blocks);
+  check_alike("all_gather", "tensor_list", blocks, "tensor", input);
   at::Tensor all = lying_together(blocks), mine = in_one_piece(input);
   if (overlap(mine, all)) mine = mine.clone();
   struct banyan_call call = moving(BANYAN_ALLGATHER, mine, mine.numel());
@@ -286,11 +289,11 @@ Made Group::allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d
 
 struct banyan_call Group::gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
                                     Work::Parts &parts) const {
-  check_input(name, input);
-  check_output(name, output);
-  check_alike(name, {output}, input, false);
-  TORCH_CHECK(output.numel() == input.numel() * getSize(), "banyan: ", name, ": the output has ", output.numel(),
-              " elements, must have ", getSize(), " times the input's ", input.numel());
+  check_input(name, "input_tensor", input);
+  check_output(name, "output_tensor", output);
+  check_type(name, "output_tensor", output, "input_tensor", input);
+  BANYAN_REQUIRE(output.numel() == input.numel() * getSize(), name, "the output has ", output.numel(),
+                 " elements, must have ", getSize(), " times the input's ", input.numel());
   at::Tensor all = to_be_filled(output, false, parts.finish), mine = in_one_piece(input);
   const char *own = static_cast<const char *>(all.data_ptr()) + static_cast<size_t>(getRank()) * mine.nbytes();
   if (overlap(mine, all) && mine.data_ptr() != own) mine = mine.clone();
@@ -311,18 +314,20 @@ Made Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::A
 
 // Each rank's tensors one after the other, in one call; outputs[r][i] is rank r's i-th.
 Made Group::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
-  const char *name = "allgather_coalesced";
-  TORCH_CHECK(!inputs.empty() && outputs.size() == static_cast<size_t>(getSize()), "banyan: ", name,
-              ": inputs and one list for each of ", getSize(), " ranks are needed");
+  const char *name = "all_gather_coalesced";
+  BANYAN_REQUIRE(!inputs.empty() && outputs.size() == static_cast<size_t>(getSize()), name,
+                 "input_tensor_list and one list of output_tensor_lists for each of ", getSize(), " ranks are needed");
   Tensors flat;
-  for (const auto &input : inputs) check_input(name, input);
-  check_alike(name, inputs, inputs[0], false);
+  check_inputs(name, "input_tensor_list", inputs);
+  check_alike(name, "input_tensor_list", inputs, "input_tensor_list[0]", inputs[0], false);
   for (const auto &list : outputs) {
-    TORCH_CHECK(list.size() == inputs.size(), "banyan: ", name, ": a list of ", list.size(), " outputs for ",
-                inputs.size(), " inputs");
+    BANYAN_REQUIRE(list.size() == inputs.size(), name, "a list of ", list.size(), " outputs for ", inputs.size(),
+                   " inputs");
+    check_outputs(name, "a list of output_tensor_lists", list);
     for (size_t i = 0; i < list.size(); i++) {
-      check_output(name, list[i]);
-      check_alike(name, {list[i]}, inputs[i]);
+      BANYAN_REQUIRE(list[i].scalar_type() == inputs[i].scalar_type() && list[i].numel() == inputs[i].numel(), name,
+                     "output ", i, " is of ", list[i].scalar_type(), ' ', list[i].sizes(), ", where input ", i,
+                     " is of ", inputs[i].scalar_type(), ' ', inputs[i].sizes());
       flat.push_back(list[i]);
     }
   }
@@ -337,21 +342,21 @@ Made Group::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs, 
 
 Made Group::gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
   const at::Tensor &input = the_one("gather", inputs);
-  check_input("gather", input);
+  check_input("gather", "tensor", input);
   at::Tensor mine = in_one_piece(input);
   struct banyan_call call = moving(BANYAN_GATHER, mine, mine.numel());
   Work::Parts parts;
   call.root = static_cast<int>(options.rootRank);
   if (is_root(options.rootRank)) {
-    const Tensors &blocks = the_list("gather", outputs, getSize());
-    for (const auto &block : blocks) check_output("gather", block);
-    check_alike("gather", blocks, input);
+    const Tensors &blocks = the_list("gather", "gather_list", outputs, getSize());
+    check_outputs("gather", "gather_list", blocks);
+    check_alike("gather", "gather_list", blocks, "tensor", input);
     at::Tensor all = lying_together(blocks);
     if (overlap(mine, all)) mine = mine.clone();
     call.recv = all.data_ptr();
     parts = {{all}, blocks, [blocks, all] { split_into(blocks, all); }, nullptr};
   } else {
-    none("gather", outputs.size());
+    none("gather", "gather_list", outputs.size());
   }
   call.send = mine.data_ptr();
   parts.held.push_back(mine);
@@ -360,21 +365,21 @@ Made Group::gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::G
 
 Made Group::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) {
   const at::Tensor &output = the_one("scatter", outputs);
-  check_output("scatter", output);
+  check_output("scatter", "tensor", output);
   Work::Parts parts;
   at::Tensor mine = to_be_filled(output, false, parts.finish);
   struct banyan_call call = moving(BANYAN_SCATTER, mine, mine.numel());
   call.root = static_cast<int>(options.rootRank);
   if (is_root(options.rootRank)) {
-    const Tensors &blocks = the_list("scatter", inputs, getSize());
-    for (const auto &block : blocks) check_input("scatter", block);
-    check_alike("scatter", blocks, output);
+    const Tensors &blocks = the_list("scatter", "scatter_list", inputs, getSize());
+    check_inputs("scatter", "scatter_list", blocks);
+    check_alike("scatter", "scatter_list", blocks, "tensor", output);
     at::Tensor all = joined(blocks);
     if (overlap(mine, all)) all = all.clone();
     call.send = all.data_ptr();
     parts.held.push_back(all);
   } else {
-    none("scatter", inputs.size());
+    none("scatter", "scatter_list", inputs.size());
   }
   call.recv = mine.data_ptr();
   parts.held.push_back(mine);
@@ -383,11 +388,11 @@ Made Group::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::
 }
 
 Made Group::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ReduceScatterOptions &options) {
-  const Tensors &blocks = the_list("reduce_scatter", inputs, getSize());
+  const Tensors &blocks = the_list("reduce_scatter", "input_list", inputs, getSize());
   const at::Tensor &output = the_one("reduce_scatter", outputs);
-  check_output("reduce_scatter", output);
-  for (const auto &block : blocks) check_input("reduce_scatter", block);
-  check_alike("reduce_scatter", blocks, output);
+  check_output("reduce_scatter", "output", output);
+  check_inputs("reduce_scatter", "input_list", blocks);
+  check_alike("reduce_scatter", "input_list", blocks, "output", output);
   Work::Parts parts;
   at::Tensor mine = to_be_filled(output, false, parts.finish), all = joined(blocks);
   if (overlap(mine, all)) all = all.clone();
@@ -402,11 +407,11 @@ Made Group::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const
 
 struct banyan_call Group::scattering(const char *name, const at::Tensor &output, const at::Tensor &input,
                                      const c10d::ReduceOp &op, Work::Parts &parts) const {
-  check_output(name, output);
-  check_input(name, input);
-  check_alike(name, {input}, output, false);
-  TORCH_CHECK(input.numel() == output.numel() * getSize(), "banyan: ", name, ": the input has ", input.numel(),
-              " elements, must have ", getSize(), " times the output's ", output.numel());
+  check_output(name, "output", output);
+  check_input(name, "input", input);
+  check_type(name, "input", input, "output", output);
+  BANYAN_REQUIRE(input.numel() == output.numel() * getSize(), name, "the input has ", input.numel(),
+                 " elements, must have ", getSize(), " times the output's ", output.numel());
   at::Tensor mine = to_be_filled(output, false, parts.finish), all = in_one_piece(input);
   if (overlap(mine, all)) all = all.clone();
   struct banyan_call call = summing(BANYAN_REDUCE_SCATTER, name, mine, mine.numel(), op);
@@ -438,8 +443,8 @@ Made Group::exchange(c10d::OpType type, const char *title, const Tensors &output
     if (tensor.numel()) calls.push_back(call);
   };
   const int n = getSize(), self = getRank();
-  TORCH_CHECK(outputs[self].numel() == inputs[self].numel(), "banyan: alltoall: this rank keeps ", inputs[self].numel(),
-              " elements for itself, but takes ", outputs[self].numel());
+  BANYAN_REQUIRE(outputs[self].numel() == inputs[self].numel(), "all_to_all", "this rank keeps ", inputs[self].numel(),
+                 " elements for itself, but takes ", outputs[self].numel());
   for (int i = 1; i < n; i++) one(BANYAN_RECV, outputs[(self + n - i) % n], (self + n - i) % n);
   for (int i = 1; i < n; i++) one(BANYAN_SEND, inputs[(self + i) % n], (self + i) % n);
   if (inputs[self].nbytes()) std::memcpy(outputs[self].data_ptr(), inputs[self].data_ptr(), inputs[self].nbytes());
@@ -447,42 +452,46 @@ Made Group::exchange(c10d::OpType type, const char *title, const Tensors &output
 }
 
 static Tensors cut(const at::Tensor &tensor, const std::vector<int64_t> &splits, int n) {
-  TORCH_CHECK(splits.empty() || splits.size() == static_cast<size_t>(n), "banyan: alltoall: ", splits.size(),
-              " split sizes for ", n, " ranks");
+  BANYAN_REQUIRE(splits.empty() || splits.size() == static_cast<size_t>(n), "all_to_all_single", splits.size(),
+                 " split sizes for ", n, " ranks");
   if (splits.empty()) return tensor.view({-1}).chunk(n);
   int64_t row = tensor.numel() && tensor.size(0) ? tensor.numel() / tensor.size(0) : 1, at = 0;
   Tensors pieces;
   at::Tensor flat = tensor.view({-1});
   for (int64_t split : splits) {
-    TORCH_CHECK(split >= 0 && at + split * row <= flat.numel(), "banyan: alltoall: the split sizes exceed the tensor");
+    BANYAN_REQUIRE(split >= 0 && at + split * row <= flat.numel(), "all_to_all_single",
+                   "the split sizes exceed the tensor");
     pieces.push_back(flat.narrow(0, at, split * row));
     at += split * row;
   }
-  TORCH_CHECK(at == flat.numel(), "banyan: alltoall: the split sizes do not sum up to the tensor's first dimension");
+  BANYAN_REQUIRE(at == flat.numel(), "all_to_all_single",
+                 "the split sizes do not sum up to the tensor's first dimension");
   return pieces;
 }
 
 Made Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
                           std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options) {
-  const char *name = "alltoall_base", *title = "banyan:all_to_all";
-  check_output(name, output);
-  check_input(name, input);
-  check_alike(name, {input}, output, false);
+  const char *name = "all_to_all_single", *title = "banyan:all_to_all";
+  check_output(name, "output", output);
+  check_input(name, "input", input);
+  check_type(name, "input", input, "output", output);
+  BANYAN_REQUIRE(output.dim() > 0 && input.dim() > 0, name,
+                 "a tensor without dimensions has no rows to divide among ranks");
   Work::Parts parts;
   at::Tensor to = to_be_filled(output, false, parts.finish), from = in_one_piece(input);
   if (overlap(to, from)) from = from.clone();
   parts.held = {to, from};
   parts.outputs = {output};
   if (!output_splits.empty() || !input_splits.empty()) {
-    TORCH_CHECK(!output_splits.empty() || to.size(0) % getSize() == 0, "banyan: alltoall: the output's ", to.size(0),
-                " rows cannot be divided by ", getSize(), " ranks");
-    TORCH_CHECK(!input_splits.empty() || from.size(0) % getSize() == 0, "banyan: alltoall: the input's ", from.size(0),
-                " rows cannot be divided by ", getSize(), " ranks");
+    BANYAN_REQUIRE(!output_splits.empty() || to.size(0) % getSize() == 0, name, "the output's ", to.size(0),
+                   " rows cannot be divided by ", getSize(), " ranks");
+    BANYAN_REQUIRE(!input_splits.empty() || from.size(0) % getSize() == 0, name, "the input's ", from.size(0),
+                   " rows cannot be divided by ", getSize(), " ranks");
     return exchange(c10d::OpType::ALLTOALL_BASE, title, cut(to, output_splits, getSize()),
                     cut(from, input_splits, getSize()), std::move(parts), options.timeout);
   }
-  TORCH_CHECK(to.numel() == from.numel() && to.dim() > 0 && to.size(0) % getSize() == 0, "banyan: ", name,
-              ": input and output must have the same number of elements, and rows that ", getSize(), " divides");
+  BANYAN_REQUIRE(to.numel() == from.numel() && to.size(0) % getSize() == 0, name,
+                 "input and output must have the same number of elements, and rows that ", getSize(), " divides");
   struct banyan_call call = moving(BANYAN_ALLTOALL, to, to.numel() / getSize());
   call.send = from.data_ptr();
   call.recv = to.data_ptr();
@@ -491,18 +500,18 @@ Made Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int
 
 Made Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
   const size_t n = static_cast<size_t>(getSize());
-  TORCH_CHECK(outputs.size() == n && inputs.size() == n, "banyan: alltoall: lists with a tensor for each of ", n,
-              " ranks are needed");
+  BANYAN_REQUIRE(outputs.size() == n && inputs.size() == n, "all_to_all", "lists with a tensor for each of ", n,
+                 " ranks are needed");
   Work::Parts parts;
   Tensors to, from;
+  check_outputs("all_to_all", "output_tensor_list", outputs);
+  check_inputs("all_to_all", "input_tensor_list", inputs);
+  check_alike("all_to_all", "output_tensor_list", outputs, "input_tensor_list[0]", inputs[0], false);
+  check_alike("all_to_all", "input_tensor_list", inputs, "input_tensor_list[0]", inputs[0], false);
   for (size_t r = 0; r < n; r++) {
-    check_output("alltoall", outputs[r]);
-    check_input("alltoall", inputs[r]);
     to.push_back(to_be_filled(outputs[r], false, parts.finish));
     from.push_back(in_one_piece(inputs[r]));
   }
-  check_alike("alltoall", outputs, inputs[0], false);
-  check_alike("alltoall", inputs, inputs[0], false);
   for (auto &piece : from)
     for (const auto &other : to)
       if (overlap(piece, other)) piece = piece.clone();
@@ -514,55 +523,63 @@ Made Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOpti
 
 // ---- pairs
 
-static uint32_t tag_of(int tag) {
-  TORCH_CHECK(tag >= 0, "banyan: the tag ", tag, " is negative");
+static uint32_t tag_of(const char *call, int tag) {
+  BANYAN_REQUIRE(tag >= 0, call, "tag ", tag, " is negative");
   return static_cast<uint32_t>(tag);
+}
+
+Made Group::start_pair(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
+                       Work::Parts parts) {
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts));
+  work->begun({begin(call, c10d::kUnsetTimeout, nullptr)});
+  return work;
 }
 
 Made Group::send(Tensors &tensors, int rank, int tag) {
   const at::Tensor &tensor = the_one("send", tensors);
-  check_input("send", tensor);
+  check_input("send", "tensor", tensor);
   at::Tensor piece = in_one_piece(tensor);
   struct banyan_call call = moving(BANYAN_SEND, piece, piece.numel());
   call.root = rank;
-  call.tag = tag_of(tag);
+  call.tag = tag_of("send", tag);
   call.send = piece.data_ptr();
   Work::Parts parts = {{piece}, {}, nullptr, nullptr};
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::SEND, "banyan:send", tensors, std::move(parts),
-                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout, nullptr)});
+  return start_pair(c10d::OpType::SEND, "banyan:send", tensors, call, std::move(parts));
 }
 
 Made Group::recv(Tensors &tensors, int rank, int tag) {
   const at::Tensor &tensor = the_one("recv", tensors);
-  check_output("recv", tensor);
+  check_output("recv", "tensor", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, false, parts.finish);
   struct banyan_call call = moving(BANYAN_RECV, filled, filled.numel());
   call.root = rank;
-  call.tag = tag_of(tag);
+  call.tag = tag_of("recv", tag);
   call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;
   parts.source = std::make_shared<int>(rank);
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::RECV, "banyan:recv", tensors, std::move(parts),
-                                   std::vector<struct banyan_request *>{begin(call, c10d::kUnsetTimeout, nullptr)});
+  return start_pair(c10d::OpType::RECV, "banyan:recv", tensors, call, std::move(parts));
 }
 
 Made Group::recvAnysource(Tensors &tensors, int tag) {
   const at::Tensor &tensor = the_one("recv", tensors);
-  check_output("recv", tensor);
+  check_output("recv", "tensor", tensor);
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, false, parts.finish);
   struct banyan_call call = moving(BANYAN_RECV, filled, filled.numel());
   struct banyan_request *request = nullptr;
-  call.tag = tag_of(tag);
+  call.tag = tag_of("recv", tag);
   call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;
   parts.source = std::make_shared<int>(-1);
-  check(banyan_recv_any(open().get(), &call, parts.source.get(), &request));
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors,
-                                   std::move(parts), std::vector<struct banyan_request *>{request});
+  int *source = parts.source.get();
+  auto work = c10::make_intrusive<Work>(getRank(), c10d::OpType::RECVANYSOURCE, "banyan:recvAnySource", tensors,
+                                        std::move(parts));
+  check_begun(banyan_recv_any(open().get(), &call, source, &request), "recv");
+  work->begun({request});
+  return work;
 }
 
 Made Group::barrier(const c10d::BarrierOptions &options) {
@@ -578,12 +595,12 @@ void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool /* all: t
 
 #if TORCH_VERSION_MAJOR >= 2
 Made Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  the_one("allreduce", tensors);
+  the_one("all_reduce", tensors);
   return sparse(tensors, options);
 }
 
 Made Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
-  const char *name = "allgather_into_tensor_coalesced";
+  const char *name = "all_gather_into_tensor_coalesced";
   check_pairs(name, outputs, inputs);
   std::vector<struct banyan_call> calls;
   Work::Parts parts;

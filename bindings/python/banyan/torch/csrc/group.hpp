@@ -154,6 +154,8 @@ public:
 private:
   Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
              Work::Parts parts, std::chrono::milliseconds timeout);
+  Made start_pair(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
+                  Work::Parts parts);
   // A call of blocks that lie in one tensor; `parts` gets what it works on.
   struct banyan_call gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
                                Work::Parts &parts) const;

@@ -34,6 +34,7 @@ void Group::reconfigure(const std::string &name, const std::vector<std::string> 
 void Group::adopt(struct banyan_comm *comm) {
   auto next = held(comm);
   number_ = banyan_comm_number(comm);
+  introduce(comm);
   const_cast<int &>(rank_) = banyan_comm_rank(comm);
   const_cast<int &>(size_) = banyan_comm_size(comm);
   {
@@ -94,8 +95,10 @@ Made Group::reconfigure(const c10d::ReconfigureOptions &options) {
   }
   double timeout = options.timeout ? static_cast<double>(options.timeout->count()) / 1000 : TIMEOUT;
   reconfigure(std::to_string(options.uuid), handles, timeout);
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::UNKNOWN, "banyan:reconfigure", Tensors(), Work::Parts(),
-                                   std::vector<struct banyan_request *>());
+  auto work =
+      c10::make_intrusive<Work>(getRank(), c10d::OpType::UNKNOWN, "banyan:reconfigure", Tensors(), Work::Parts());
+  work->begun({});
+  return work;
 }
 #endif
 

@@ -136,9 +136,9 @@ void take(const at::Tensor &tensor, const std::shared_ptr<Tables> &tables, size_
 }
 
 void check_rows(const char *name, const at::Tensor &tensor) {
-  TORCH_CHECK(tensor.is_sparse() && tensor.device().is_cpu(), "banyan: ", name,
-              ": a COO tensor in the host's memory is needed");
-  TORCH_CHECK(tensor.sparse_dim() > 0, "banyan: ", name, ": it has no sparse dimension");
+  BANYAN_REQUIRE(tensor.is_sparse() && tensor.device().is_cpu(), name, "a tensor is of layout ", tensor.layout(),
+                 " on ", tensor.device(), ", where a COO tensor in the host's memory is needed");
+  BANYAN_REQUIRE(tensor.sparse_dim() > 0, name, "a tensor has no sparse dimension");
 }
 
 // Whether the caller waits at once; versions before 2.8 do not tell.
@@ -153,12 +153,12 @@ template <class Options> bool waits(const Options &, long) {
 
 Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options) {
   const bool one = tensors.size() == 1;
-  const char *name = one ? "allreduce of a sparse tensor" : "allreduce of sparse tensors";
+  const char *name = one ? "all_reduce of a sparse tensor" : "all_reduce of sparse tensors";
   for (const auto &tensor : tensors) check_rows(name, tensor);
-  check_alike(name, tensors, tensors[0], false);
+  check_alike(name, "tensors", tensors, "tensors[0]", tensors[0], false);
   Adding how = adding(name, tensors[0]._values(), options.reduceOp);
-  TORCH_CHECK((how.op == BANYAN_SUM || how.op == BANYAN_AVERAGE) && how.scale == 1, "banyan: ", name,
-              " takes the sum or the average");
+  BANYAN_REQUIRE((how.op == BANYAN_SUM || how.op == BANYAN_AVERAGE) && how.scale == 1, name,
+                 "it takes the sum or the average");
   auto tables = std::make_shared<Tables>(tensors.size());
   for (size_t i = 0; i < tensors.size(); i++) fill(*tables, i, tensors[i], how);
   tables->take_memory(static_cast<size_t>(getSize()));
@@ -169,7 +169,7 @@ Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options
   call.out = tables->out.data();
   call.tables = tensors.size();
   call.deadline = options.timeout.count() > 0 ? static_cast<double>(options.timeout.count()) / 1000 : 0;
-  Work::Parts parts = {tensors, tensors, nullptr, nullptr, nullptr};
+  Work::Parts parts = {tensors, tensors, nullptr, nullptr, ""};
   parts.finish = [tensors, tables] {
     tables->count();
     for (size_t i = 0; i < tensors.size(); i++) take(tensors[i], tables, i);
@@ -179,19 +179,21 @@ Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options
   std::vector<struct banyan_request *> requests;
   auto comm = open();
   Origin origin = place_of_call();
-  if (!origin.call) {
+  auto work = c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
+                                        "banyan:all_reduce", tensors, std::move(parts));
+  work->origin = std::move(origin);
+  if (!work->origin.call) {
     struct banyan_submission submission = {};
     submission.sparse = &call;
     submission.n_sparse = 1;
-    check(banyan_submit(comm.get(), origin.name.c_str(), &submission, &requests.emplace_back()));
+    const char *named = work->origin.name.c_str();
+    check_begun(banyan_submit(comm.get(), named, &submission, &requests.emplace_back()), name, named);
   } else if (waits(options, 0)) { // then no thread of the library need be woken
-    parts.run = [comm, call] { check(banyan_sparse_run(comm.get(), &call)); };
+    check_begun(banyan_sparse_run(comm.get(), &call), name);
   } else {
-    check(banyan_sparse_start(comm.get(), &call, &requests.emplace_back()));
+    check_begun(banyan_sparse_start(comm.get(), &call, &requests.emplace_back()), name);
   }
-  auto work = c10::make_intrusive<Work>(getRank(), one ? c10d::OpType::ALLREDUCE : c10d::OpType::ALLREDUCE_COALESCED,
-                                        "banyan:all_reduce", tensors, std::move(parts), std::move(requests));
-  work->origin = std::move(origin);
+  work->begun(std::move(requests));
   return work;
 }
 

@@ -1,8 +1,8 @@
 #include "tensors.hpp"
 
+#include <algorithm>
 #include <cstring>
 
-#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/api/include/torch/version.h>
 
 namespace banyan {
@@ -35,12 +35,12 @@ enum banyan_op op_of(const char *call, const c10d::ReduceOp &op) {
   case c10d::ReduceOp::BAND: return BANYAN_AND;
   case c10d::ReduceOp::BOR: return BANYAN_OR;
   case c10d::ReduceOp::BXOR: return BANYAN_XOR;
-  default: TORCH_CHECK(false, "banyan: ", call, ": there is no such operation");
+  default: refuse(call, "there is no such operation");
   }
 }
 
 enum banyan_op op_of_truth(const char *call, enum banyan_op op) {
-  TORCH_CHECK(op != BANYAN_AVERAGE, "banyan: ", call, ": an average of truth values is not defined");
+  BANYAN_REQUIRE(op != BANYAN_AVERAGE, call, "an average of truth values is not defined");
   if (op == BANYAN_SUM) return BANYAN_OR;
   return op == BANYAN_PRODUCT ? BANYAN_AND : op;
 }
@@ -48,7 +48,7 @@ enum banyan_op op_of_truth(const char *call, enum banyan_op op) {
 double factor(const char *call, const c10d::ReduceOp &op) {
   if (static_cast<c10d::ReduceOp::RedOpType>(op) != c10d::ReduceOp::PREMUL_SUM) return 1;
   auto *supplement = dynamic_cast<c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
-  TORCH_CHECK(supplement, "banyan: ", call, ": PREMUL_SUM without its factor");
+  BANYAN_REQUIRE(supplement, call, "PREMUL_SUM without its factor");
 #if TORCH_VERSION_MAJOR >= 2
   const at::Tensor &tensor = supplement->tensor_factor;
 #else
@@ -69,14 +69,14 @@ Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &
   enum banyan_dtype dtype;
   enum banyan_op kind = op_of(call, op);
   const bool parts = tensor.is_complex() && (kind == BANYAN_SUM || kind == BANYAN_AVERAGE);
-  TORCH_CHECK(
-      known(parts ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type(), &dtype), "banyan: ", call, " (",
-      banyan_op_name(kind), ") of ", tensor.scalar_type(),
+  BANYAN_REQUIRE(
+      known(parts ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type(), &dtype), call, "the operation ",
+      banyan_op_name(kind), " of ", tensor.scalar_type(),
       " is not possible: there are float32, float64, float16, bfloat16, int8, uint8, int32, int64 and bool, and "
       "sum and average of complex numbers; convert the tensor with tensor.to()");
   if (tensor.scalar_type() == at::kBool) kind = op_of_truth(call, kind);
-  TORCH_CHECK(!at::isFloatingType(tensor.scalar_type()) || kind < BANYAN_AND, "banyan: ", call, ": ",
-              banyan_op_name(kind), " is for whole numbers, not for ", tensor.scalar_type());
+  BANYAN_REQUIRE(!at::isFloatingType(tensor.scalar_type()) || kind < BANYAN_AND, call, banyan_op_name(kind),
+                 " is for whole numbers, not for ", tensor.scalar_type());
   return {dtype, parts ? 2u : 1u, kind, factor(call, op)};
 }
 
@@ -92,32 +92,100 @@ struct banyan_call summing(enum banyan_collective collective, const char *name, 
   return call;
 }
 
-static void check_memory(const char *call, const char *argument, const at::Tensor &tensor) {
-  TORCH_CHECK(tensor.defined(), "banyan: ", call, ": ", argument, " is undefined: give a tensor");
-  TORCH_CHECK(tensor.layout() == at::kStrided, "banyan: ", call, ": ", argument, " has the layout ", tensor.layout(),
-              ", where a dense tensor is needed: call it with tensor.to_dense()");
-  TORCH_CHECK(tensor.device().is_cpu(), "banyan: ", call, ": ", argument, " is on ", tensor.device(),
-              "; banyan works in the host's memory: call it with tensor.cpu()");
+namespace {
+
+// A tensor that a call was given: "tensor", or "tensor_list[1]".
+struct Argument {
+  const char *call, *name;
+  const at::Tensor &tensor;
+  int64_t index = -1;
+};
+
+std::ostream &operator<<(std::ostream &out, const Argument &argument) {
+  out << argument.name;
+  return argument.index < 0 ? out : out << '[' << argument.index << ']';
 }
 
-void check_input(const char *call, const at::Tensor &tensor) {
-  check_memory(call, "the input", tensor);
+// The elements lie within the tensor's storage. FSDP and others free the storage of tensors that they do not need.
+bool has_memory(const at::Tensor &tensor) {
+  int64_t last = tensor.storage_offset();
+  for (int64_t d = 0; d < tensor.dim(); d++) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return !tensor.numel() || static_cast<size_t>(last + 1) * tensor.element_size() <= tensor.storage().nbytes();
 }
 
-void check_output(const char *call, const at::Tensor &tensor) {
-  check_memory(call, "the output", tensor);
-  TORCH_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, "banyan: ", call,
-              ": elements of the output share memory (is it expanded?): give a tensor.contiguous()");
+// Whether two elements may have one place. Exact but for interleaved dimensions, which none of PyTorch's functions
+// makes.
+bool overlaps_itself(const at::Tensor &tensor) {
+  std::vector<std::pair<int64_t, int64_t>> dimensions; // stride and size
+  for (int64_t d = 0; d < tensor.dim(); d++)
+    if (tensor.size(d) > 1) dimensions.emplace_back(tensor.stride(d), tensor.size(d));
+  std::sort(dimensions.begin(), dimensions.end());
+  int64_t reach = 0; // the last place of the dimensions so far
+  for (auto [stride, size] : dimensions) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
 }
 
-void check_alike(const char *call, const std::vector<at::Tensor> &tensors, const at::Tensor &like, bool count) {
+void check_memory(const Argument &argument) {
+  const at::Tensor &tensor = argument.tensor;
+  const char *call = argument.call;
+  BANYAN_REQUIRE(tensor.defined(), call, argument, " is undefined: give a tensor");
+  BANYAN_REQUIRE(tensor.device().is_cpu(), call, argument, " is on ", tensor.device(),
+                 "; banyan works in the host's memory: call it with tensor.cpu()");
+  BANYAN_REQUIRE(tensor.layout() == at::kStrided && !tensor.is_nested(), call, argument, " has the layout ",
+                 tensor.is_nested() ? "Nested" : c10::str(tensor.layout()),
+                 ", where a dense tensor is needed: call it with ",
+                 tensor.is_nested() ? "tensor.to_padded_tensor()" : "tensor.to_dense()");
+  BANYAN_REQUIRE(!tensor.is_quantized(), call, argument, " is quantized (", tensor.scalar_type(),
+                 "), and its scale would not be sent: call it with tensor.dequantize() or tensor.int_repr()");
+  BANYAN_REQUIRE(has_memory(tensor), call, argument, " has the shape ", tensor.sizes(), ", but its storage has only ",
+                 tensor.storage().nbytes(), " bytes: was it freed, as FSDP frees parameters between their uses?");
+}
+
+void check_filled(const Argument &argument) {
+  check_memory(argument);
+  BANYAN_REQUIRE(argument.tensor.is_contiguous() || !overlaps_itself(argument.tensor), argument.call, "elements of ",
+                 argument, " share memory (is it expanded?): give a tensor.contiguous()");
+}
+
+void check_type_of(const Argument &argument, const char *other, const at::Tensor &like) {
+  BANYAN_REQUIRE(argument.tensor.scalar_type() == like.scalar_type(), argument.call, argument, " is of ",
+                 argument.tensor.scalar_type(), ", but ", other, " is of ", like.scalar_type(),
+                 ": convert one with tensor.to()");
+}
+
+} // namespace
+
+void check_input(const char *call, const char *argument, const at::Tensor &tensor) {
+  check_memory({call, argument, tensor});
+}
+
+void check_output(const char *call, const char *argument, const at::Tensor &tensor) {
+  check_filled({call, argument, tensor});
+}
+
+void check_inputs(const char *call, const char *argument, const std::vector<at::Tensor> &tensors) {
+  for (size_t i = 0; i < tensors.size(); i++) check_memory({call, argument, tensors[i], static_cast<int64_t>(i)});
+}
+
+void check_outputs(const char *call, const char *argument, const std::vector<at::Tensor> &tensors) {
+  for (size_t i = 0; i < tensors.size(); i++) check_filled({call, argument, tensors[i], static_cast<int64_t>(i)});
+}
+
+void check_type(const char *call, const char *argument, const at::Tensor &tensor, const char *other,
+                const at::Tensor &like) {
+  check_type_of({call, argument, tensor}, other, like);
+}
+
+void check_alike(const char *call, const char *argument, const std::vector<at::Tensor> &tensors, const char *other,
+                 const at::Tensor &like, bool count) {
   for (size_t i = 0; i < tensors.size(); i++) {
-    const at::Tensor &tensor = tensors[i];
-    const std::string which = tensors.size() == 1 ? "a tensor" : "tensor " + std::to_string(i) + " of a list";
-    TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), "banyan: ", call, ": ", which, " is of ",
-                tensor.scalar_type(), ", where ", like.scalar_type(), " is needed: convert it with tensor.to()");
-    TORCH_CHECK(!count || tensor.numel() == like.numel(), "banyan: ", call, ": ", which, " has ", tensor.numel(),
-                " elements, where each one needs ", like.numel());
+    const Argument one = {call, argument, tensors[i], static_cast<int64_t>(i)};
+    check_type_of(one, other, like);
+    BANYAN_REQUIRE(!count || tensors[i].numel() == like.numel(), call, one, " has ", tensors[i].numel(),
+                   " elements, but ", other, " has ", like.numel(), ": give tensors of one size");
   }
 }
 

@@ -10,6 +10,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "errors.hpp"
+
 namespace banyan {
 
 // Elements as Banyan sees them. What is only moved goes as bytes, whatever its type.
@@ -33,11 +35,18 @@ Adding adding(const char *call, const at::Tensor &tensor, const c10d::ReduceOp &
 struct banyan_call summing(enum banyan_collective collective, const char *name, const at::Tensor &one, int64_t count,
                            const c10d::ReduceOp &op);
 
-// Throws unless it is a dense tensor in this machine's memory; an output must not overlap itself either.
-void check_input(const char *call, const at::Tensor &tensor);
-void check_output(const char *call, const at::Tensor &tensor);
-// Throws unless all have the first one's type and, if `count`, so many elements.
-void check_alike(const char *call, const std::vector<at::Tensor> &tensors, const at::Tensor &like, bool count = true);
+// Throw unless it is a dense tensor in this machine's memory; an output must not overlap itself either. `argument` is
+// its name in torch.distributed, of a list where there are several.
+void check_input(const char *call, const char *argument, const at::Tensor &tensor);
+void check_output(const char *call, const char *argument, const at::Tensor &tensor);
+void check_inputs(const char *call, const char *argument, const std::vector<at::Tensor> &tensors);
+void check_outputs(const char *call, const char *argument, const std::vector<at::Tensor> &tensors);
+// Throw unless it has, or all have, the type of `like`, which is the argument `other`, and in lists with `count` as
+// many elements.
+void check_type(const char *call, const char *argument, const at::Tensor &tensor, const char *other,
+                const at::Tensor &like);
+void check_alike(const char *call, const char *argument, const std::vector<at::Tensor> &tensors, const char *other,
+                 const at::Tensor &like, bool count = true);
 
 // The tensor itself where its elements lie in one piece and in order, else a copy.
 at::Tensor in_one_piece(const at::Tensor &tensor);

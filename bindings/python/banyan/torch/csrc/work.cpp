@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include <ATen/core/jit_type.h>
 
@@ -11,21 +12,17 @@
 
 namespace banyan {
 
-Error::Error(enum banyan_status status, const std::string &text)
-    : std::runtime_error(status == BANYAN_ERR_TIMEOUT ? "banyan: timeout : " + text : "banyan: " + text),
-      status(status) {}
+Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts)
+    : c10d::Work(rank, type, title, inputs), title_(title), parts_(std::move(parts)) {}
 
-void check(enum banyan_status status) {
-  if (status != BANYAN_OK) throw Error(status, banyan_error_text());
-}
-
-Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts,
-           std::vector<struct banyan_request *> requests)
-    : c10d::Work(rank, type, title, inputs), parts_(std::move(parts)), requests_(std::move(requests)),
-      left_(requests_.size()) {
-  if (parts_.run) parts_.run();
-  parts_.run = nullptr;
-  if (requests_.empty()) complete();
+// A call that is profiled is given to Banyan, so that its end is noted when it happens, not when somebody looks.
+void Work::begun(std::vector<struct banyan_request *> requests) {
+  requests_ = std::move(requests);
+  left_ = requests_.size();
+  if (requests_.empty()) return complete();
+  if (!recordFunctionEndCallback_) return;
+  state_ = State::given;
+  give();
 }
 
 namespace {
@@ -54,7 +51,7 @@ Work::~Work() {
 
 // ---- the end
 
-// With mutex_ locked, but in the constructor.
+// With mutex_ locked, but in begun().
 void Work::complete() {
   if (!error_ && parts_.finish) {
     try {
@@ -76,11 +73,25 @@ void Work::complete() {
   cv_.notify_all();
 }
 
+// "all_reduce 'ddp bucket 1' of Float [1000]", for example. With mutex_ locked, before complete().
+std::string Work::what() const {
+  const std::vector<at::Tensor> &tensors = parts_.outputs.empty() ? parts_.held : parts_.outputs;
+  std::string text = std::strchr(title_, ':') + 1;
+  if (!parts_.name.empty()) text += " '" + parts_.name + "'";
+  if (!tensors.empty()) text += c10::str(" of ", tensors[0].scalar_type(), ' ', tensors[0].sizes());
+  if (tensors.size() > 1) text += c10::str(", the first of ", tensors.size(), " tensors");
+  return text;
+}
+
+std::exception_ptr Work::error_of(enum banyan_status status, const std::string &text) const {
+  return std::make_exception_ptr(Error(status, text + "; this ended " + here(what())));
+}
+
 // One of the requests has ended. Without mutex_.
 void Work::ended(enum banyan_status status, const std::string &text) {
   {
     std::lock_guard lock(mutex_);
-    if (status != BANYAN_OK && !error_) error_ = std::make_exception_ptr(Error(status, text));
+    if (status != BANYAN_OK && !error_) error_ = error_of(status, text);
     if (--left_) return;
     complete();
   }
@@ -144,7 +155,7 @@ bool Work::isCompleted() {
     }
     request = nullptr;
     left_--;
-    if (status != BANYAN_OK && !error_) error_ = std::make_exception_ptr(Error(status, banyan_error_text()));
+    if (status != BANYAN_OK && !error_) error_ = error_of(status, banyan_error_text());
   }
   if (all) complete();
   if (!all) requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
@@ -202,7 +213,8 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   if (timeout == kNoTimeout)
     cv_.wait(lock, over);
   else if (!cv_.wait_for(lock, timeout, over))
-    throw Error(BANYAN_ERR_TIMEOUT, "waited " + std::to_string(timeout.count()) + " ms for a call that has not ended");
+    throw Error(BANYAN_ERR_TIMEOUT,
+                "waited " + std::to_string(timeout.count()) + " ms for a call that has not ended, " + here(what()));
   lock.unlock();
   rethrow();
   return true;

@@ -8,24 +8,15 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "errors.hpp"
 #include "origin.hpp"
 
 namespace banyan {
-
-// Becomes banyan.Error in Python where it passes pybind11, RuntimeError where the autograd engine carries it.
-struct Error : std::runtime_error {
-  Error(enum banyan_status status, const std::string &text);
-  enum banyan_status status;
-};
-
-// Throws Error with the library's text.
-void check(enum banyan_status status);
 
 class Work : public c10d::Work {
 public:
@@ -35,12 +26,14 @@ public:
     std::vector<at::Tensor> outputs; // for result() and the future
     std::function<void()> finish;
     std::shared_ptr<int> source; // of a recv from any rank: gets the sender
-    std::function<void()> run;   // a call that is over when the constructor returns, beside the requests
+    std::string name;            // of the operation, where it has one, for errors
   };
 
-  // `inputs` are for PyTorch's profiler.
-  Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts,
-       std::vector<struct banyan_request *> requests);
+  // Made before the call begins, for PyTorch's profiler, which gets title and inputs. The title is "banyan:all_reduce",
+  // for example, and lives as long as the program.
+  Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts);
+  // It consists of these calls, which have begun. To be called once, unless the first one could not begin.
+  void begun(std::vector<struct banyan_request *> requests);
   ~Work() override;
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
@@ -61,16 +54,19 @@ private:
 
   static void then(void *argument, enum banyan_status status, const char *text);
   void give();
+  std::string what() const;
+  std::exception_ptr error_of(enum banyan_status status, const std::string &text) const;
   void ended(enum banyan_status status, const std::string &text);
   void complete();
   void answer();
   void complete_future();
   void rethrow();
 
+  const char *const title_;
   State state_ = State::held; // under mutex_, like what follows
   Parts parts_;
   std::vector<struct banyan_request *> requests_;
-  size_t left_;
+  size_t left_ = 0;
   std::exception_ptr error_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   bool answered_ = false;
