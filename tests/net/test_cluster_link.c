@@ -280,16 +280,29 @@ static void receive_job(struct agent *agent, struct peer *peer) {
   by_cluster_message_fini(&message);
 }
 
+/* The next connection that begins with a hello. Each process asks for a statement before, and this agent has no
+ * certificate. */
+static void accept_hello(const struct agent *agent, struct peer *peer, struct by_cluster_message *message) {
+  static const struct by_cluster_message no = {.type = BY_MESSAGE_REFUSED, .why = "this agent has no certificate"};
+  for (;;) {
+    wait_for(agent->listener);
+    *peer = (struct peer){.fd = accept(agent->listener, NULL, NULL)};
+    assert_true(peer->fd >= 0);
+    assert_true(receive(peer, message));
+    if (message->type != BY_MESSAGE_CERTIFY) break;
+    by_cluster_message_fini(message);
+    type(peer, &no);
+    close(peer->fd);
+  }
+  assert_int_equal(message->type, BY_MESSAGE_HELLO);
+}
+
 /* Accepts a rank's connection and receives its hello and, from rank 0, the job. */
 static void accept_one(struct agent *agent) {
   struct by_cluster_message message;
   struct peer *peer = calloc(1, sizeof *peer);
   assert_non_null(peer);
-  wait_for(agent->listener);
-  peer->fd = accept(agent->listener, NULL, NULL);
-  assert_true(peer->fd >= 0);
-  assert_true(receive(peer, &message));
-  assert_int_equal(message.type, BY_MESSAGE_HELLO);
+  accept_hello(agent, peer, &message);
   assert_in_range(message.rank, 0, RANKS - 1);
   assert_int_equal(strlen(message.job), BY_CLUSTER_JOB_ID);
   if (agent->job[0]) assert_string_equal(agent->job, message.job);
@@ -729,12 +742,7 @@ static void rank_re_forms(struct job *job, int rank) {
 
 static void accept_member(struct agent *agent, struct peer *peer, int size, char *id) {
   struct by_cluster_message message;
-  *peer = (struct peer){0};
-  wait_for(agent->listener);
-  peer->fd = accept(agent->listener, NULL, NULL);
-  assert_true(peer->fd >= 0);
-  assert_true(receive(peer, &message));
-  assert_int_equal(message.type, BY_MESSAGE_HELLO);
+  accept_hello(agent, peer, &message);
   snprintf(id, BY_CLUSTER_JOB_ID + 1, "%s", message.job);
   peer->rank = message.rank;
   by_cluster_message_fini(&message);
