@@ -185,7 +185,7 @@ static void take_reply(void *context, uint16_t type, const void *payload, size_t
   client->busy = true;
   if (by_reservation_read_reply(payload, length, &reply) != BANYAN_OK || reply.operation == BY_RESERVATION_OPERATIONS)
     disconnect(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
-                       "(BANYAN_SWITCH_KEY) that the job has?");
+                       "(BANYAN_SWITCH_KEY_FILE) that the job has?");
   else if (reply.operation == BY_RESERVATION_GRANT && (!reply.well || reply.granted.n_below))
     take_grant(client, &reply);
   else
@@ -291,7 +291,7 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client, const 
   if (reservation->keyed && !client->options.key && !by_address_is_loopback(&client->options.address))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "switch %s is on another host and this job has no secret of switches: nothing shows that it is the "
-                   "switch which answers; set BANYAN_SWITCH_KEY to what --secret-file contains there",
+                   "switch which answers; set BANYAN_SWITCH_KEY_FILE to a file with what --secret-file has there",
                    client->name);
   struct entry *entry = find(client, reservation->job);
   if (entry)

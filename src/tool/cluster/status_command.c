@@ -262,8 +262,9 @@ static enum banyan_status read_secret(const char *file, char *out) {
 }
 
 enum banyan_status by_switch_secret(const char *file, char *out, bool *has) {
-  const char *text = getenv("BANYAN_SWITCH_KEY");
+  const char *text = getenv("BANYAN_SWITCH_KEY"), *other = getenv("BANYAN_SWITCH_KEY_FILE");
   *out = '\0';
+  if (!file && other && *other) file = other;
   *has = file || (text && *text);
   if (file) return read_secret(file, out);
   if (!*has) return BANYAN_OK;
@@ -423,7 +424,7 @@ static void print_switch(const json_t *status, const json_t *before) {
 static const struct by_option options[] = {
     BY_FLAG("json", 0, json, "print one JSON value on each line"),
     BY_FLAG("watch", 'w', watch, "repeat every second, with the differences, until interrupted"),
-    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the switch's secret (BANYAN_SWITCH_KEY)"),
+    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the switch's secret (BANYAN_SWITCH_KEY_FILE)"),
     BY_TEXT("manager", 'm', manager, "URL",
             "address of a manager's page: show its jobs, plans, links and\nhosts instead"),
     BY_TEXT("token-file", 0, token_file, "FILE", "file with the token of the manager's page"),
@@ -490,12 +491,12 @@ int by_cli_status(int argc, char **argv) {
   explicit_bzero(secret, sizeof secret);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status && !place.path && !has_key && !by_address_is_loopback(&place.address))
-    status = by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
-        "set BANYAN_SWITCH_KEY. One under a manager has a secret that nobody else knows: run `banyan status` on its "
-        "machine",
-        by_address_print(&place.address, text));
+    status = by_fail(BANYAN_ERR_ARGUMENT,
+                     "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
+                     "set BANYAN_SWITCH_KEY_FILE. One under a manager has a secret that nobody else knows: run `banyan "
+                     "status` on its "
+                     "machine",
+                     by_address_print(&place.address, text));
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
   exit_code = by_command_end(&command, status);
@@ -503,6 +504,6 @@ int by_cli_status(int argc, char **argv) {
   if (!operands.count)
     fprintf(stderr, "For a cluster: `banyan status --manager URL`, and `banyan agent status` for this host.\n");
   else if (!place.path && !has_key && status != BANYAN_ERR_ARGUMENT)
-    fprintf(stderr, "If the switch has a secret: --secret-file FILE, or BANYAN_SWITCH_KEY.\n");
+    fprintf(stderr, "If the switch has a secret: --secret-file FILE, or BANYAN_SWITCH_KEY_FILE.\n");
   return exit_code;
 }

@@ -41,7 +41,7 @@ static const struct by_option options[] = {
     BY_WORDS("control", 0, controls, "WHERE",
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
              "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
-    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY)"),
+    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY_FILE)"),
     BY_FLAG("accept-unauthenticated", 0, accept_unauthenticated,
             "grant cells to jobs with BANYAN_ENCRYPT=off, too, whose\nfragments anybody can forge"),
     BY_TEXT("manager", 'm', manager, "HOST:PORT",
