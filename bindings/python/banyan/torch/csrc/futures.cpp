@@ -22,9 +22,10 @@ py::object run_callback(const std::string &name, const py::function &callback, c
 } // namespace
 
 void define_futures(py::module_ &module) {
-  // Of this module only: a process may open another build of it.
-  py::class_<Work, c10d::Work, c10::intrusive_ptr<Work>>(module, "Work", py::module_local())
-      .def_property_readonly("origin", [](Work &work) { return work.origin.text(); });
+  // Known to PyTorch's module, which returns works to Python, and so to all: a second build of this module finds it.
+  if (!py::detail::get_global_type_info(typeid(Work)))
+    py::class_<Work, c10d::Work, c10::intrusive_ptr<Work>>(module, "Work")
+        .def_property_readonly("origin", [](Work &work) { return work.origin.text(); });
   module.def("share", &share);
   module.def("run_callback", &run_callback);
 }
