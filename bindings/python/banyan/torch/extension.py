@@ -92,6 +92,17 @@ def _check_tools() -> None:
                           f"python3-dev; with another PyTorch: pip install ninja. It was installed compiled for {others}")
 
 
+def _units(work: Path) -> List[str]:
+    """One file for each processor, which include the sources in turn: most of the time goes into PyTorch's headers."""
+    sources = sorted(_SOURCES.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
+    units = []
+    for i in range(min(os.cpu_count() or 1, len(sources))):
+        unit = work / f"unit{i}.cpp"
+        unit.write_text("".join(f'#include "{source}"\n' for source in sources[i::os.cpu_count() or 1]), encoding="utf-8")
+        units.append(str(unit))
+    return units
+
+
 def _report(work: Path, count: int, ended: threading.Event) -> None:
     """Prints how far the compiler is, whenever a file is done."""
     start, before = time.monotonic(), 0
@@ -110,7 +121,7 @@ def _compile(folder: Path, library_path: str) -> None:
     _check_tools()
     print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr, flush=True)
     work = Path(tempfile.mkdtemp(prefix="work.", dir=folder))
-    sources = [str(path) for path in sorted(_SOURCES.glob("*.cpp"))]
+    sources = _units(work)
     ended = threading.Event()
     reporter = threading.Thread(target=_report, args=(work, len(sources), ended), daemon=True)
     reporter.start()

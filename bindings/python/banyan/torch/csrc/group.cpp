@@ -23,10 +23,6 @@ constexpr uint32_t EXCHANGE_TAG = 1u << 31; // no tag of PyTorch's: those are po
 std::mutex groups_lock;
 std::set<Group *> groups;
 
-double seconds(std::chrono::milliseconds timeout) {
-  return timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
-}
-
 struct banyan_call moving(enum banyan_collective collective, const at::Tensor &one, int64_t count) {
   Elements elements = elements_to_move(one);
   struct banyan_call call = {};
@@ -61,6 +57,10 @@ void none(const char *call, const char *argument, size_t n) {
 }
 
 } // namespace
+
+double seconds(std::chrono::milliseconds timeout) {
+  return timeout.count() > 0 ? static_cast<double>(timeout.count()) / 1000 : 0;
+}
 
 // Banyan waits for functions that it has called back, and these may need the interpreter.
 static void destroy(struct banyan_comm *comm) {

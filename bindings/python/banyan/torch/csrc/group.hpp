@@ -34,6 +34,9 @@ using Base = c10d::ProcessGroup;
 using Made = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
+// What a timeout of PyTorch's is to the library. 0: it has none of its own.
+double seconds(std::chrono::milliseconds timeout);
+
 class Group : public Base {
 public:
   // Takes the communicator over. `deadline` is its own, in seconds.

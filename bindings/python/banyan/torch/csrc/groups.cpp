@@ -20,10 +20,6 @@ c10::intrusive_ptr<Group> subset_of(Group &group, const std::vector<int> &ranks,
 }
 
 #ifdef BANYAN_BACKEND_2_13
-static double seconds(std::chrono::milliseconds timeout) {
-  return static_cast<double>(timeout.count()) / 1000;
-}
-
 c10::intrusive_ptr<c10d::Backend::Options> Group::getBackendOptions() {
   auto options = c10::make_intrusive<Options>(getBackendName());
   options->timeout = std::chrono::milliseconds(static_cast<int64_t>(deadline_ * 1000));

@@ -168,7 +168,7 @@ Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options
   call.in = tables->in.data();
   call.out = tables->out.data();
   call.tables = tensors.size();
-  call.deadline = options.timeout.count() > 0 ? static_cast<double>(options.timeout.count()) / 1000 : 0;
+  call.deadline = seconds(options.timeout);
   Work::Parts parts = {tensors, tensors, nullptr, nullptr, ""};
   parts.finish = [tensors, tables] {
     tables->count();
