@@ -2,6 +2,7 @@
 # Tests of `banyan run`: files for the output of each rank, jobs that go on when a rank fails, and dry runs.
 . "$BANYAN_SOURCE/tests/shell.sh"
 cd "$scratch" || exit
+unset OMP_NUM_THREADS # which is set where there is none
 
 # --- a folder: the output as it is, beside what the terminal shows
 wants 0 "$BANYAN" run -n 3 --helpers 1 --output-files logs/today -- sh -c 'printf "a\rb %s" $BANYAN_RANK; echo bad >&2'
