@@ -15,7 +15,8 @@ void by_log_file_set_rank(int rank);
 /* Writes one line, which ends with a newline. */
 void by_log_file_write(const char *line, size_t length);
 
-/* The file's name for a rank, which is >= 0 where the pattern has %r. NULL: done; else what is wrong, a literal. */
-const char *by_log_file_name(const char *pattern, int rank, const char *host, char *out, size_t room);
+/* The file's name for a rank, which is >= 0 where the pattern `from` has %r. NULL: done; else what is wrong, a literal.
+ */
+const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t room);
 
 #endif

@@ -185,7 +185,7 @@ static enum banyan_status check_claim(const struct by_statement *statement, cons
 static enum banyan_status check(const void *bytes, size_t length, const struct by_tls_identity *authority,
                                 const struct by_statement_claim *claim, uint64_t now, struct by_stated *out) {
   struct by_statement statement;
-  struct parts parts;
+  struct parts parts = {0};
   enum banyan_status status = read_parts(bytes, length, &statement, &parts);
   const uint8_t *der = parts.certificate;
   if (status == BANYAN_OK) out->certificate = d2i_X509(NULL, &der, (long)parts.certificate_length);

@@ -341,7 +341,7 @@ static int start(struct by_job *job) {
 }
 
 static int start_or_print(struct by_job *job, const struct run_options *run) {
-  struct by_rank_files files;
+  static struct by_rank_files files; /* the job refers to it */
   struct by_text text = {0};
   by_rank_files_init(&files, run->files);
   if (run->files) job->files = &files;
