@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "text.h"
+
 enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MOST_RANK = 1 << 20, MOST_HOST = 256 };
 
 static atomic_int file = UNOPENED; /* its descriptor, or one of the values above */
@@ -69,15 +71,9 @@ static int open_file(int rank) {
   return UNUSABLE;
 }
 
-static bool needs_rank(void) {
-  for (const char *c = strchr(pattern, '%'); c && c[1]; c = strchr(c + 2, '%'))
-    if (c[1] == 'r') return true;
-  return false;
-}
-
 static void open_once(int rank) {
   int unopened = UNOPENED;
-  if (!pattern || (rank < 0 && needs_rank())) return;
+  if (!pattern || (rank < 0 && by_pattern_uses(pattern, 'r'))) return;
   if (atomic_compare_exchange_strong(&file, &unopened, OPENING)) atomic_store(&file, open_file(rank));
 }
 

@@ -166,6 +166,33 @@ static const struct unit second_units[] = {
     {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}, {NULL, 0},
 };
 
+bool by_pattern_uses(const char *pattern, char letter) {
+  for (const char *c = strchr(pattern, '%'); c && c[1]; c = strchr(c + 2, '%'))
+    if (c[1] == letter) return true;
+  return false;
+}
+
+static const char hex_digits[] = "0123456789abcdef";
+
+void by_print_hex(const void *bytes, size_t n, char *out) {
+  const uint8_t *from = bytes;
+  for (size_t i = 0; i < n; i++) {
+    *out++ = hex_digits[from[i] >> 4];
+    *out++ = hex_digits[from[i] & 15];
+  }
+  *out = '\0';
+}
+
+bool by_parse_hex(const char *text, size_t n, uint8_t *out) {
+  for (size_t i = 0; i < n; i++) {
+    const char *high = memchr(hex_digits, text[2 * i], 16);
+    const char *low = high ? memchr(hex_digits, text[2 * i + 1], 16) : NULL;
+    if (!low) return false;
+    out[i] = (uint8_t)((high - hex_digits) << 4 | (low - hex_digits));
+  }
+  return true;
+}
+
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out) {
   double value, factor;
   const char *unit;

@@ -33,6 +33,14 @@ void by_keep_printable(const char *text, char *out, size_t room);
 /* UTF-8 characters, as a terminal counts most of them. */
 size_t by_columns_of(const char *text);
 
+/* `n` bytes as lower-case hexadecimal digits and a NUL: `out` holds 2n + 1. */
+void by_print_hex(const void *bytes, size_t n, char *out);
+/* From 2n such digits; what follows them is not read. False: the text ends before, or has others. */
+bool by_parse_hex(const char *text, size_t n, uint8_t *out);
+
+/* Whether a pattern of file names has this letter behind a percent sign. "%%r" has no r. */
+bool by_pattern_uses(const char *pattern, char letter);
+
 /* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
 /* The rates and times that Banyan computes with. Beyond them sums lose what matters in them, quotients overflow. */

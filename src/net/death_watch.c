@@ -11,6 +11,7 @@
 #include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
+#include "text.h"
 
 enum { NAME = 16 + 2 * BY_DEATH_ID };
 
@@ -30,7 +31,7 @@ struct by_death_watch {
 
 static void name_of(const uint8_t *id, char *name) {
   int n = snprintf(name, NAME, "banyan-member-");
-  for (int i = 0; i < BY_DEATH_ID; i++) n += snprintf(name + n, 3, "%02x", id[i]);
+  by_print_hex(id, BY_DEATH_ID, name + n);
 }
 
 /* ---- to be watched */

@@ -11,6 +11,7 @@
 
 #include "bytes.h"
 #include "refusal.h"
+#include "text.h"
 
 /* Everything an attacker may send is checked in step() and check_head(); nothing else reads `in`.
  * Labels have a fixed size, so that no two MACs are ever over the same bytes. */
@@ -44,7 +45,7 @@ enum banyan_status by_key_hash(const struct by_key *key, const char *text, struc
 enum banyan_status by_key_random(char *out) {
   uint8_t bytes[(BY_KEY_TEXT - 1) / 2];
   if (RAND_bytes(bytes, sizeof bytes) != 1) return crypto_failed();
-  for (size_t i = 0; i < sizeof bytes; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
+  by_print_hex(bytes, sizeof bytes, out);
   OPENSSL_cleanse(bytes, sizeof bytes);
   return BANYAN_OK;
 }

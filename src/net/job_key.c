@@ -17,15 +17,12 @@
 
 #include "descriptor.h"
 #include "secret_file.h"
+#include "text.h"
 #include "ticket.h"
 
 enum { BYTES = 32, IDENTIFIER = 4, MOST_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
 
 static const char prefix[] = "banyan_key_", digits[] = "0123456789abcdef";
-
-static void print_hex(const uint8_t *bytes, size_t n, char *out) {
-  for (size_t i = 0; i < n; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
-}
 
 enum banyan_status by_key_derive(const char *text, struct by_key *out) {
   bool done = EVP_Digest(text, strlen(text), out->bytes, NULL, EVP_sha256(), NULL) == 1;
@@ -41,7 +38,7 @@ static enum banyan_status identify(const char *key, char *out) {
   int done = EVP_Digest(text, sizeof text, hash, NULL, EVP_sha256(), NULL);
   OPENSSL_cleanse(text, sizeof text);
   if (done != 1) return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
-  print_hex(hash, IDENTIFIER, out);
+  by_print_hex(hash, IDENTIFIER, out);
   return BANYAN_OK;
 }
 
@@ -50,7 +47,7 @@ enum banyan_status by_job_key_create(char *out) {
   if (RAND_bytes(bytes, sizeof bytes) != 1)
     return by_fail(BANYAN_ERR_SYSTEM, "the system has no randomness for the job's key");
   strcpy(out, prefix);
-  print_hex(bytes, sizeof bytes, out + DIGITS_AT);
+  by_print_hex(bytes, sizeof bytes, out + DIGITS_AT);
   OPENSSL_cleanse(bytes, sizeof bytes);
   out[IDENTIFIER_AT - 1] = '_';
   return identify(out + DIGITS_AT, out + IDENTIFIER_AT);
@@ -80,15 +77,6 @@ static enum banyan_status check_one(const char *text) {
 
 /* ---- keys in place of others */
 
-static bool read_hex(const char *text, uint8_t *out) {
-  for (int i = 0; i < BYTES; i++) {
-    const char *high = memchr(digits, text[2 * i], 16), *low = memchr(digits, text[2 * i + 1], 16);
-    if (!high || !low) return false;
-    out[i] = (uint8_t)((high - digits) << 4 | (low - digits));
-  }
-  return true;
-}
-
 /* Of a job whose key has not been changed. Nobody computes a key from it. */
 static enum banyan_status name_job(const char *key, uint8_t *out) {
   static const char label[] = "banyan job";
@@ -108,7 +96,7 @@ static enum banyan_status split(const char *text, struct by_job_key *out) {
   BY_TRY(check_one(out->now));
   if (!text[JOB_AT]) return name_job(out->now, out->job);
   bool whole = strlen(text) > UNTIL_AT && !strncmp(text + JOB_AT, " job ", 5) &&
-               read_hex(text + JOB_AT + 5, out->job) && !strncmp(text + OLD_AT, " old ", 5);
+               by_parse_hex(text + JOB_AT + 5, BYTES, out->job) && !strncmp(text + OLD_AT, " old ", 5);
   if (whole) end = strptime(text + UNTIL_AT, until_format, &until);
   if (!whole || !end || *end)
     return by_fail(BANYAN_ERR_ARGUMENT, "what follows the job's key is damaged: write it by `banyan keys rotate` only");
@@ -131,7 +119,7 @@ static enum banyan_status print(const struct by_job_key *key, char *out) {
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
   strcpy(out, key->now);
   strcpy(out + JOB_AT, " job ");
-  print_hex(key->job, sizeof key->job, out + JOB_AT + 5);
+  by_print_hex(key->job, sizeof key->job, out + JOB_AT + 5);
   int n = snprintf(out + OLD_AT, BY_JOB_KEY_MOST - OLD_AT, " old %s%s", key->old, time);
   return n < BY_JOB_KEY_MOST - OLD_AT ? by_job_key_check(out) : by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
 }

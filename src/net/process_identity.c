@@ -16,6 +16,7 @@
 
 #include "job_key.h"
 #include "log.h"
+#include "text.h"
 
 /* A peer reads no dates, so these only have to be valid: RFC 5280 has such an end for certificates without one. */
 #define BEGIN "20200101000000Z"
@@ -56,7 +57,7 @@ enum banyan_status by_fingerprint_read(struct x509_st *certificate, struct by_fi
 }
 
 void by_fingerprint_print(const struct by_fingerprint *fingerprint, char *out) {
-  for (int i = 0; i < BY_FINGERPRINT_BYTES; i++) sprintf(out + 2 * i, "%02x", fingerprint->bytes[i]);
+  by_print_hex(fingerprint->bytes, BY_FINGERPRINT_BYTES, out);
 }
 
 bool by_fingerprint_parse(const char *text, struct by_fingerprint *out) {

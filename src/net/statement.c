@@ -106,21 +106,10 @@ bool by_statement_same_signer(const void *a, size_t a_length, const void *b, siz
          x.certificate_length == y.certificate_length && !memcmp(x.certificate, y.certificate, x.certificate_length);
 }
 
-void by_statement_print(const uint8_t *bytes, size_t length, char *out) {
-  for (size_t i = 0; i < length; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-  out[2 * length] = 0;
-}
-
 bool by_statement_parse(const char *text, uint8_t *out, size_t *length) {
-  static const char digits[] = "0123456789abcdef";
   size_t n = strlen(text);
   *length = n / 2;
-  if (n % 2 || *length > BY_STATEMENT_MOST || strspn(text, digits) != n) return false;
-  for (size_t i = 0; i < n; i++) {
-    uint8_t value = (uint8_t)(strchr(digits, text[i]) - digits);
-    out[i / 2] = (uint8_t)(i % 2 ? out[i / 2] << 4 | value : value);
-  }
-  return true;
+  return n % 2 == 0 && *length <= BY_STATEMENT_MOST && by_parse_hex(text, *length, out);
 }
 
 static bool is_signed(X509 *certificate, const void *bytes, const struct parts *parts) {

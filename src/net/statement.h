@@ -54,9 +54,8 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
 enum banyan_status by_statement_read(const void *bytes, size_t length, struct by_statement *out) BANYAN_CHECK;
 /* Whether two that can be read have the same certificate. */
 bool by_statement_same_signer(const void *a, size_t a_length, const void *b, size_t b_length);
-/* As hexadecimal digits, for messages of agents. `out` holds BY_STATEMENT_TEXT. */
-void by_statement_print(const uint8_t *bytes, size_t length, char *out);
-/* `out` holds BY_STATEMENT_MOST bytes. False: the text is something else. */
+/* From the hexadecimal digits of messages of agents. `out` holds BY_STATEMENT_MOST bytes. False: the text is something
+ * else. */
 bool by_statement_parse(const char *text, uint8_t *out, size_t *length);
 
 /* Whether all is right at `now`, s since 1970: that an agent of this host has signed it, whose certificate `authority`

@@ -9,6 +9,7 @@
 
 #include "bytes.h"
 #include "refusal.h"
+#include "text.h"
 
 enum { AT_EXPIRY = 0, AT_NUMBER = 8, AT_SUBJECT = 16, SUBJECT = 32, HEX = 2 * (BY_TICKET_HEAD + 32) };
 
@@ -22,15 +23,6 @@ static enum banyan_status crypto_failed(void) {
   return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
 }
 
-static void print_hex(const uint8_t *bytes, size_t n, char *out) {
-  for (size_t i = 0; i < n; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
-}
-
-static void parse_hex(const char *text, size_t n, uint8_t *out) {
-  for (size_t i = 0; i < n; i++)
-    out[i] = (uint8_t)((strchr(digits, text[2 * i]) - digits) << 4 | (strchr(digits, text[2 * i + 1]) - digits));
-}
-
 enum banyan_status by_ticket_key_derive(const char *job_key, char *out) {
   static const char label[] = "banyan helpers and servers";
   struct by_job_key parts;
@@ -41,7 +33,7 @@ enum banyan_status by_ticket_key_derive(const char *job_key, char *out) {
                                    strlen(label), derived.bytes, NULL))
     status = crypto_failed();
   strcpy(out, BY_TICKET_KEY_PREFIX);
-  print_hex(derived.bytes, sizeof derived.bytes, out + strlen(BY_TICKET_KEY_PREFIX));
+  by_print_hex(derived.bytes, sizeof derived.bytes, out + strlen(BY_TICKET_KEY_PREFIX));
   OPENSSL_cleanse(&parts, sizeof parts);
   OPENSSL_cleanse(&key, sizeof key);
   OPENSSL_cleanse(&derived, sizeof derived);
@@ -91,9 +83,9 @@ enum banyan_status by_ticket_issue(const struct by_key *ticket_key, const struct
 
 void by_ticket_print(const struct by_ticket *ticket, char *out) {
   strcpy(out, BY_TICKET_PREFIX);
-  print_hex(ticket->head, sizeof ticket->head, out + strlen(BY_TICKET_PREFIX));
-  print_hex(ticket->secret.bytes, sizeof ticket->secret.bytes,
-            out + strlen(BY_TICKET_PREFIX) + 2 * sizeof ticket->head);
+  by_print_hex(ticket->head, sizeof ticket->head, out + strlen(BY_TICKET_PREFIX));
+  by_print_hex(ticket->secret.bytes, sizeof ticket->secret.bytes,
+               out + strlen(BY_TICKET_PREFIX) + 2 * sizeof ticket->head);
 }
 
 bool by_ticket_is_text(const char *text) {
@@ -105,8 +97,8 @@ enum banyan_status by_ticket_parse(const char *text, struct by_ticket *out) {
   if (!by_ticket_is_text(text) || strspn(at, digits) != HEX || at[HEX])
     return by_fail(BANYAN_ERR_ARGUMENT, "the ticket is damaged: there are %d hexadecimal digits behind \"%s\"", HEX,
                    BY_TICKET_PREFIX);
-  parse_hex(at, BY_TICKET_HEAD, out->head);
-  parse_hex(at + (size_t)2 * BY_TICKET_HEAD, sizeof out->secret.bytes, out->secret.bytes);
+  (void)by_parse_hex(at, BY_TICKET_HEAD, out->head);
+  (void)by_parse_hex(at + (size_t)2 * BY_TICKET_HEAD, sizeof out->secret.bytes, out->secret.bytes);
   return BANYAN_OK;
 }
 

@@ -65,7 +65,7 @@ static enum banyan_status name_file(const char *folder, const struct by_network_
   struct by_key digest = {0};
   char name[2 * NAME_BYTES + 1];
   BY_TRY(identify(key, &digest));
-  for (int i = 0; i < NAME_BYTES; i++) snprintf(name + 2 * i, 3, "%02x", digest.bytes[i]);
+  by_print_hex(digest.bytes, NAME_BYTES, name);
   int length = snprintf(out, room, "%s/" PREFIX "%s.json", folder, name);
   if (length >= 0 && (size_t)length < room) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "the path of the cache, %s, is too long", folder);

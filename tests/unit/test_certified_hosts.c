@@ -66,7 +66,7 @@ static struct by_text make_answer(const struct answer *answer, const struct by_c
   strcpy(statement.job, asked->job);
   strcpy(statement.host, answer->host);
   must(by_statement_sign(answer->signer, &statement, (uint64_t)keys_made, bytes, &length));
-  by_statement_print(bytes, length, text);
+  by_print_hex(bytes, length, text);
   return by_cluster_message_line(&(struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = text});
 }
 

@@ -428,7 +428,7 @@ static enum banyan_status certify(const struct by_agent *agent, const struct by_
   strcpy(statement.job, message->job);
   strcpy(statement.host, options->host);
   BY_TRY(options->calls->certify(options->context, &statement, bytes, &length));
-  by_statement_print(bytes, length, text);
+  by_print_hex(bytes, length, text);
   by_agent_rank_send(agent, rank, &(struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = text});
   return BANYAN_OK;
 }

@@ -161,7 +161,7 @@ void by_own_statement_renew(struct by_own_statement *own, uint64_t now) {
 enum banyan_status by_statement_name_job(const struct by_key *job, char *out) {
   struct by_key name = {{0}};
   enum banyan_status status = by_key_hash(job, "a job in statements of agents", &name);
-  for (int i = 0; i < BY_STATEMENT_JOB / 2; i++) snprintf(out + 2 * i, 3, "%02x", name.bytes[i]);
+  by_print_hex(name.bytes, BY_STATEMENT_JOB / 2, out);
   return status;
 }
 

@@ -13,15 +13,8 @@
 
 /* ---- names */
 
-/* "%%r" has no rank. */
-static bool uses(const char *pattern, char letter) {
-  for (const char *c = strchr(pattern, '%'); c && c[1]; c = strchr(c + 2, '%'))
-    if (c[1] == letter) return true;
-  return false;
-}
-
 static bool is_folder(const char *pattern) {
-  return !uses(pattern, 'r') && !uses(pattern, 'h');
+  return !by_pattern_uses(pattern, 'r') && !by_pattern_uses(pattern, 'h');
 }
 
 /* A host of a lab may be called "a/b", which is no folder. */
@@ -84,7 +77,7 @@ static int by_name(const void *a, const void *b) {
 enum banyan_status by_rank_files_check(const char *pattern, const struct by_launch_hosts *hosts, int ranks,
                                        bool grows) {
   BY_TRY(check_pattern(pattern));
-  if (is_folder(pattern) || uses(pattern, 'r')) return BANYAN_OK;
+  if (is_folder(pattern) || by_pattern_uses(pattern, 'r')) return BANYAN_OK;
   if (grows)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "--output-files \"%.200s\" lacks %%r, without which processes that come later may share a file",
