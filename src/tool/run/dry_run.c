@@ -49,13 +49,9 @@ static bool is_replaced(char *const *item) {
   return false;
 }
 
-static bool is_named(const char *variable, const char *name) {
-  return name_length(variable) == strlen(name) && !strncmp(variable, name, strlen(name));
-}
-
 static bool is_set(char *const *items, const char *name) {
   for (; *items; items++)
-    if (is_named(*items, name)) return true;
+    if (by_variable_value(*items, name)) return true;
   return false;
 }
 
@@ -63,7 +59,7 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
   by_text_add(out, "\nvariables of every process, beside those of its host%s:\n",
               by_hosts_all_local(job->hosts) ? ", which are this command's" : "");
   for (char *const *e = job->environment; *e; e++) {
-    if (is_replaced(e) || is_named(*e, "BANYAN_KEY") || is_named(*e, "BANYAN_SWITCH_KEY")) continue;
+    if (is_replaced(e) || by_variable_value(*e, "BANYAN_KEY") || by_variable_value(*e, "BANYAN_SWITCH_KEY")) continue;
     by_text_add(out, "  ");
     add_variable(out, *e);
     by_text_add(out, "\n");

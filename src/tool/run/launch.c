@@ -498,10 +498,9 @@ static void end_elastic(void *context, int exit_code) {
 }
 
 static const char *find_key(const struct by_job *job) {
-  static const char name[] = "BANYAN_KEY=";
-  for (char *const *e = job->environment; *e; e++)
-    if (!strncmp(*e, name, sizeof name - 1)) return *e + sizeof name - 1;
-  return NULL;
+  const char *key = NULL;
+  for (char *const *e = job->environment; *e && !key; e++) key = by_variable_value(*e, "BANYAN_KEY");
+  return key;
 }
 
 static void begin_elastic(struct launcher *l) {

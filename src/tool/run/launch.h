@@ -92,6 +92,8 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
 /* Nothing where `value` is NULL. */
 void by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value);
 void by_job_environment_fini(struct by_job_environment *environment);
+/* The value in "NAME=value"; NULL: this is another variable. Borrowed. */
+const char *by_variable_value(const char *text, const char *name);
 
 /* A plan named on a command line is checked before any rank is started, so that a mistake is reported once and not by
  * every rank: whether `plan` (NULL: none) can be read, is well-formed, and may be for this number of ranks or of hosts.

@@ -221,9 +221,14 @@ void by_job_environment_set(struct by_job_environment *environment, const char *
   if (value) append_variable(environment, by_cli_print("%s=%s", name, value));
 }
 
-static bool is_variable(const char *text, const char *name) {
+const char *by_variable_value(const char *text, const char *name) {
   size_t length = strlen(name);
-  return !strncmp(text, name, length) && (!text[length] || text[length] == '=');
+  return !strncmp(text, name, length) && text[length] == '=' ? text + length + 1 : NULL;
+}
+
+/* With or without a value. */
+static bool is_variable(const char *text, const char *name) {
+  return !strcmp(text, name) || by_variable_value(text, name);
 }
 
 static void forget_variable(char *text) {

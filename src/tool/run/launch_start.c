@@ -59,13 +59,13 @@ static enum banyan_status issue_ticket(const char *job_key, const struct by_laun
 /* Each helper and server of a host gets a ticket in place of the job's key. */
 static enum banyan_status copy_variable(struct by_job_environment *environment, const char *text, const char *key,
                                         const struct by_launch_host *host) {
-  static const char name[] = "BANYAN_KEY=";
+  const char *given = by_variable_value(text, "BANYAN_KEY");
   char ticket[BY_TICKET_TEXT];
-  if (strncmp(text, name, sizeof name - 1) != 0) {
+  if (!given) {
     by_job_environment_copy(environment, text);
     return BANYAN_OK;
   }
-  if (!key) key = text + sizeof name - 1; /* of a file that may have changed since, or generated */
+  if (!key) key = given; /* of a file that may have changed since, or generated */
   if (!host->beside) by_job_environment_set(environment, "BANYAN_KEY", key);
   enum banyan_status status = BANYAN_OK;
   for (int i = 0; host->beside && i < host->ranks && status == BANYAN_OK; i++) {

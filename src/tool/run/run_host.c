@@ -47,15 +47,11 @@ struct elastic_place {
   int local;
 };
 
-static const char key_name[] = "BANYAN_KEY=", switch_key_name[] = "BANYAN_SWITCH_KEY=";
+static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_KEY";
 static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
 static struct rlimit files;    /* the limit as it was found, which ranks get back */
-
-static bool is_secret(const char *variable, const char *name) {
-  return !strncmp(variable, name, strlen(name));
-}
 
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
  * that start the rank may close what they inherit. */
@@ -73,7 +69,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_SWITCH_KEY");
   unsetenv("BANYAN_SWITCH_KEY_FILE");
   for (char **e = job->environment; *e; e++)
-    if (!is_secret(*e, key_name) && !is_secret(*e, switch_key_name)) putenv(*e);
+    if (!by_variable_value(*e, key_name) && !by_variable_value(*e, switch_key_name)) putenv(*e);
   if (switch_key >= 0) putenv(by_cli_print("BANYAN_SWITCH_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), switch_key));
   if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
   unsetenv("BANYAN_IDENTITY_FILE");
@@ -344,8 +340,8 @@ static enum banyan_status restart(struct host *host, const struct by_launch_fram
 static enum banyan_status keep_keys(const struct by_host_job *job) {
   enum banyan_status status = BANYAN_OK;
   for (char **e = job->environment; *e; e++) {
-    bool of_switches = is_secret(*e, switch_key_name);
-    if (!of_switches && !is_secret(*e, key_name)) continue;
+    bool of_switches = by_variable_value(*e, switch_key_name);
+    if (!of_switches && !by_variable_value(*e, key_name)) continue;
     char *key = strchr(*e, '=') + 1;
     int fd = -1;
     if (status == BANYAN_OK && *key) status = by_job_key_share(key, &fd);
