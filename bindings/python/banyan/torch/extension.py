@@ -95,10 +95,10 @@ def _check_tools() -> None:
 def _units(work: Path) -> List[str]:
     """One file for each processor, which include the sources in turn: most of the time goes into PyTorch's headers."""
     sources = sorted(_SOURCES.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
-    units = []
-    for i in range(min(os.cpu_count() or 1, len(sources))):
+    count, units = min(os.cpu_count() or 1, len(sources)), []
+    for i in range(count):
         unit = work / f"unit{i}.cpp"
-        unit.write_text("".join(f'#include "{source}"\n' for source in sources[i::os.cpu_count() or 1]), encoding="utf-8")
+        unit.write_text("".join(f'#include "{source}"\n' for source in sources[i::count]), encoding="utf-8")
         units.append(str(unit))
     return units
 

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from .extension import load
 from .named import Names
+from .sparse import without_rows
 
 _extension = load()
 
@@ -85,10 +86,7 @@ class GradientReducer:
 
     def _without(self, parameter: torch.Tensor) -> torch.Tensor:
         """What a rank submits for a parameter that its backward pass did not use."""
-        if id(parameter) not in self._sparse:
-            return torch.zeros_like(parameter)
-        rows, values = torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:])
-        return torch.sparse_coo_tensor(rows, values, parameter.shape)
+        return without_rows(parameter) if id(parameter) in self._sparse else torch.zeros_like(parameter)
 
     def synchronize(self) -> None:
         """Blocks until the gradients of all parameters that need one are averages over the ranks. A parameter that this rank

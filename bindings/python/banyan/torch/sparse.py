@@ -10,6 +10,12 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from .membership import backend_of
 
 
+def without_rows(parameter: torch.Tensor) -> torch.Tensor:
+    """A sparse gradient of this parameter that has none."""
+    rows, values = torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:])
+    return torch.sparse_coo_tensor(rows, values, parameter.shape)
+
+
 def _rows_of(parameter: torch.nn.Parameter) -> torch.Tensor:
     """Its sparse gradient. A parameter that this rank's step did not use gets one without rows; so does one whose
     gradient zero_grad() has emptied, which PyTorch makes sparse in all dimensions."""
@@ -18,8 +24,7 @@ def _rows_of(parameter: torch.nn.Parameter) -> torch.Tensor:
         raise TypeError("allreduce_sparse_gradients: the gradient of a parameter is dense; give only parameters of "
                         "embeddings with sparse=True")
     if gradient is None or not gradient._nnz():
-        rows, values = torch.empty(1, 0, dtype=torch.int64), parameter.new_empty(0, *parameter.shape[1:])
-        parameter.grad = torch.sparse_coo_tensor(rows, values, parameter.shape)
+        parameter.grad = without_rows(parameter)
     return parameter.grad
 
 
