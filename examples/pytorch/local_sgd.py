@@ -10,16 +10,14 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import PostLocalSGDState, post_localSGD_hook
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.algorithms.model_averaging.utils import average_parameters
 from torch.distributed.optim import PostLocalSGDOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-import banyan.torch  # registers the backend, and tells torch.distributed what `banyan run` knows
-from common import Progress, add_options, check_replicas
-from transformer import Passages, Transformer, add_model_options
+from common import add_options, check_replicas
+from transformer import Transformer, add_model_options, learn  # which registers the backend
 
 
 def train(options):
@@ -38,18 +36,7 @@ def train(options):
         averager = PeriodicModelAverager(options.period, warmup_steps=options.warmup)
         optimiser = PostLocalSGDOptimizer(optimiser, averager)
 
-    if options.backend == "banyan":
-        banyan.torch.communicator().expect(options.steps)  # for who manages jobs
-    data = Passages(options)
-    progress = Progress(options, "bytes", dist.get_world_size() * options.batch * options.length)
-    for _ in range(options.steps):
-        loss = model(*data.draw())
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        progress.step(loss)
-
+    data, progress = learn(model, optimiser, options)
     if options.period > 1:  # the parameters of sites have differed since the last average
         average_parameters(network.parameters(), dist.group.WORLD)
     with torch.no_grad():

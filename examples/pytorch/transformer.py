@@ -85,10 +85,8 @@ def add_model_options(parser):
     parser.add_argument("--rate", type=float, default=1e-3, help="of learning")
 
 
-def train(options):
-    network = Transformer(options.width, options.layers, options.length)
-    model = shard(network) if options.sharded else DistributedDataParallel(network, gradient_as_bucket_view=True)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=options.rate)
+def learn(model, optimiser, options):
+    """Takes all steps. Returns the passages and the progress."""
     if options.backend == "banyan":
         banyan.torch.communicator().expect(options.steps)  # for who manages jobs
     data = Passages(options)
@@ -100,7 +98,14 @@ def train(options):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         progress.step(loss)
+    return data, progress
 
+
+def train(options):
+    network = Transformer(options.width, options.layers, options.length)
+    model = shard(network) if options.sharded else DistributedDataParallel(network, gradient_as_bucket_view=True)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=options.rate)
+    data, progress = learn(model, optimiser, options)
     with torch.no_grad():
         loss = model(*data.test())
     if dist.get_rank() == 0:
