@@ -83,13 +83,17 @@ def _check_tools() -> None:
         missing.append("PyTorch's headers (Debian: libtorch-dev)")
     if not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
         missing.append("Python's headers (Debian: python3-dev)")
+    try:
+        importlib.import_module("setuptools.command.build_ext")  # which PyTorch's functions that compile import
+    except ImportError:
+        missing.append("package setuptools of Python (Debian: python3-setuptools)")
     if not _headers():
         missing.append("Banyan's headers (BANYAN_INCLUDE says where)")
     if missing:
         others = ", ".join(sorted(path.name for path in _COMPILED.glob("*"))) or "no version"
         raise ImportError(f"banyan.torch has to be compiled once for this PyTorch ({_abi()}), but there is no "
                           + ", no ".join(missing) + "; on Debian: apt-get install g++ ninja-build libtorch-dev pybind11-dev "
-                          f"python3-dev; with another PyTorch: pip install ninja. It was installed compiled for {others}")
+                          f"python3-dev python3-setuptools; with another PyTorch: pip install ninja setuptools. It was installed compiled for {others}")
 
 
 def _units(work: Path) -> List[str]:
@@ -116,9 +120,9 @@ def _report(work: Path, count: int, ended: threading.Event) -> None:
 def _compile(folder: Path, library_path: str) -> None:
     """Compiles it into the folder, where it appears when it is complete. It finds the library by name, since that is loaded
     before it."""
+    _check_tools()
     from torch.utils import cpp_extension
 
-    _check_tools()
     print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr, flush=True)
     work = Path(tempfile.mkdtemp(prefix="work.", dir=folder))
     sources = _units(work)
