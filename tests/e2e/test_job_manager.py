@@ -54,14 +54,15 @@ class Manager:
                 return message
         raise AssertionError(f"no {kind}")
 
-    def receive_in_any_order(self, *kinds):
-        """Returns the cells of the next reservation request, and the user's plan of the next job message."""
-        received = {}
-        while set(received) != set(kinds):
-            message = json.loads(self.file.readline())
-            if message["type"] in kinds:
-                received[message["type"]] = message
-        return received["reserve"]["cells"], received["job"].get("own_plan")
+    def await_state(self, cells, own_plan):
+        """Receives until the last reservation request and the last job message are these. Others may come before,
+        such as a request that was repeated while the plans changed. The socket's timeout ends the wait."""
+        last = {"reserve": {}, "job": {"own_plan": 0}}
+        while (last["reserve"].get("cells"), last["job"].get("own_plan")) != (cells, own_plan):
+            line = self.file.readline()
+            assert line, f"the job has hung up after {last}"
+            message = json.loads(line)
+            last[message["type"]] = message
 
     def hang_up(self):
         self.file.close()
@@ -242,9 +243,9 @@ def test_cells_are_given_back(folder):
     set_plan(folder, "ring")
     revoked = next_of(orders, "revoke")
     assert revoked["job"] == asked["job"], revoked
-    assert manager.receive_in_any_order("reserve", "job") == ([], "ring")
+    manager.await_state([], "ring")
     set_plan(folder, switched)
-    assert manager.receive_in_any_order("reserve", "job") == (reserved, "switched")
+    manager.await_state(reserved, "switched")
     manager.send({"type": "cells", "job": name, "cells": reserved})
     again = next_of(orders, "grant")
     assert again["job"] != asked["job"] and again["slots"] == 512, again  # Trees of another plan have their own number.
@@ -259,7 +260,7 @@ def test_cells_are_given_back(folder):
     assert kept["number"] == 1 and "the user has set plan 'switched'" in kept["why"], kept
     set_plan(folder, "default")
     next_of(orders, "revoke")
-    assert manager.receive_in_any_order("reserve", "job") == ([], None)
+    manager.await_state([], None)
     manager.send({"type": "plan", "job": name, "number": 2, "plan": plan})
     assert manager.receive("switched")["number"] == 2
     (folder / "done").touch()
