@@ -67,20 +67,27 @@ static enum banyan_status read_key(const struct by_control_peer *root, uint32_t 
   return mask_key(root, number, out);
 }
 
+static enum banyan_status read_keys(const struct by_control_peer *root, uint32_t n, struct by_reader *reader,
+                                    struct by_key **out) {
+  struct by_key *keys = *out = calloc(n + 1, sizeof *keys);
+  enum banyan_status status = keys ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
+  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = read_key(root, i + 1, reader, &keys[i]);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  if (keys) explicit_bzero(keys, n * sizeof *keys);
+  free(keys);
+  return status;
+}
+
 enum banyan_status by_link_keys_read(const struct by_control_peers *peers, struct by_connector *connector,
                                      uint32_t before, struct by_reader *reader) {
   const struct by_control_peer *root = by_control_peers_root(peers);
-  struct by_key own;
+  struct by_key own, *keys;
   BY_TRY(read_key(root, 0, reader, &own));
   uint32_t n = by_read_count(reader, sizeof(struct by_key));
-  if (n != before) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 sends %u keys for links to %u helpers", n, before);
-  struct by_key *keys = calloc(n + 1, sizeof *keys);
-  enum banyan_status status = keys ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
-  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = read_key(root, i + 1, reader, &keys[i]);
-  if (status == BANYAN_OK)
-    status = by_connector_take_keys(connector, &own, keys, n);
-  else
-    free(keys);
+  enum banyan_status status = BANYAN_OK;
+  if (n != before) status = by_fail(BANYAN_ERR_PROTOCOL, "rank 0 sends %u keys for links to %u helpers", n, before);
+  if (status == BANYAN_OK) status = read_keys(root, n, reader, &keys);
+  if (status == BANYAN_OK) status = by_connector_take_keys(connector, &own, keys, n);
   explicit_bzero(&own, sizeof own);
   return status;
 }
