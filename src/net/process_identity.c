@@ -179,7 +179,7 @@ static bool set_up(SSL_CTX *context, EVP_PKEY *key) {
   static const char chacha[] = "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
   /* A client without such instructions puts ChaCha20 first, which counts more than the server's order. */
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                   SSL_OP_PRIORITIZE_CHACHA);
+                                   SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CLEANSE_PLAINTEXT);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN);

@@ -221,7 +221,7 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
                                const char *own) {
   SSL_CTX *context = identity->context;
   if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1) return failed(BANYAN_ERR_SYSTEM, "no TLS 1.3");
-  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);

@@ -137,7 +137,8 @@ enum banyan_status by_tls_socket_create(struct by_tls *tls, int fd, struct by_tl
   tls->in = tls->out = NULL; /* the connection frees them */
   SSL_set_bio(tls->ssl, bio, bio);
   SSL_set_read_ahead(tls->ssl, 1);
-  (void)!SSL_free_buffers(tls->ssl); /* so that the next ones have the size that follows */
+  SSL_clear_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT); /* wiping records of data would cost more than it hides */
+  (void)!SSL_free_buffers(tls->ssl);                     /* so that the next ones have the size that follows */
   SSL_set_default_read_buffer_len(tls->ssl, READ_AHEAD);
   *out = secure;
   return BANYAN_OK;
