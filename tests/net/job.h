@@ -88,7 +88,8 @@ void job_set_stage(struct job *job, int rank, int stage);
 /* ---- functions for both */
 
 double job_now(void); /* seconds, by the same clock in all processes */
-/* Returns `usual`, multiplied by BANYAN_TEST_LONGER where that is set. */
+/* Returns `usual`, multiplied by BANYAN_TEST_LONGER where that is set. Of eight and more half under a sanitizer: the
+ * same code runs in each round, several times as long. */
 int job_rounds(int usual);
 /* Returns the seed of round i: i + 1, or counted from BANYAN_TEST_SEED to repeat a failure. */
 uint64_t job_seed(int i);
