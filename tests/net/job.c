@@ -28,8 +28,7 @@ double job_now(void) {
 }
 
 int job_rounds(int usual) {
-  const char *text = getenv("BANYAN_TEST_LONGER");
-  int times = text ? atoi(text) : 1;
+  int times = (int)check_number("BANYAN_TEST_LONGER", 1);
   if (times > 1) return usual * times;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   if (usual >= MANY) return usual / 2;
@@ -38,8 +37,7 @@ int job_rounds(int usual) {
 }
 
 uint64_t job_seed(int i) {
-  const char *text = getenv("BANYAN_TEST_SEED");
-  return (text ? strtoull(text, NULL, 10) : 1) + (uint64_t)i;
+  return check_first_seed() + (uint64_t)i;
 }
 
 void job_doze(struct by_rng *rng, unsigned most) {
