@@ -6,6 +6,7 @@
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "fields.h"
 #include "refusal.h"
@@ -153,10 +154,12 @@ static enum banyan_status check_time(const struct by_statement *statement, uint6
     return by_refuse(BY_REFUSED_EXPIRED, BANYAN_ERR_AUTH,
                      "it was made %llu s in the future: compare the clock of host %s with that of this host",
                      (unsigned long long)(statement->made - now), statement->host);
-  if (statement->expires < now)
+  /* Whatever the agent has written: a statement that somebody keeps is not to be of use for long. */
+  uint64_t expires = MIN(statement->expires, statement->made + BY_STATEMENT_SECONDS);
+  if (expires < now)
     return by_refuse(BY_REFUSED_EXPIRED, BANYAN_ERR_AUTH,
                      "it expired %llu s ago: does the agent of host %s run, and is its clock right, and this host's?",
-                     (unsigned long long)(now - statement->expires), statement->host);
+                     (unsigned long long)(now - expires), statement->host);
   return BANYAN_OK;
 }
 

@@ -59,8 +59,8 @@ bool by_statement_same_signer(const void *a, size_t a_length, const void *b, siz
 bool by_statement_parse(const char *text, uint8_t *out, size_t *length);
 
 /* Whether all is right at `now`, s since 1970: that an agent of this host has signed it, whose certificate `authority`
- * believes, that it is still valid, and that it is the one that was claimed. Refusals are counted. BANYAN_ERR_AUTH,
- * BANYAN_ERR_PROTOCOL. *out is the caller's to by_stated_fini. */
+ * believes, that it is still valid, and for BY_STATEMENT_SECONDS at most, and that it is the one that was claimed.
+ * Refusals are counted. BANYAN_ERR_AUTH, BANYAN_ERR_PROTOCOL. *out is the caller's to by_stated_fini. */
 enum banyan_status by_statement_check(const void *bytes, size_t length, const struct by_tls_identity *authority,
                                       const struct by_statement_claim *claim, uint64_t now,
                                       struct by_stated *out) BANYAN_CHECK;

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+
 #include "check.h"
 #include "refusal.h"
 #include "tls_keys.h"
@@ -107,6 +110,44 @@ static void test_times(void **state) {
           "if this host's clock is right");
 }
 
+/* What an agent that does not keep to the hour signs: the same with another end. */
+static struct shown signed_until(uint64_t expires) {
+  struct shown shown = signed_by(agent, "h1");
+  uint8_t text[BY_STATEMENT_MOST + 32] = "banyan statement 1", *fields = text + 19, *from = NULL;
+  size_t signature_length = BY_STATEMENT_MOST;
+  uint8_t bytes[8];
+  by_put_u64(bytes, now + BY_STATEMENT_SECONDS);
+  from = memmem(shown.bytes, shown.length, bytes, sizeof bytes);
+  assert_non_null(from);
+  by_put_u64(from, expires);
+  size_t certificate = (size_t)(from - shown.bytes) + 8,
+         length = certificate + 4 + by_get_u32(shown.bytes + certificate);
+  memcpy(fields, shown.bytes, length);
+  EVP_PKEY *key = SSL_CTX_get0_privatekey(agent->context);
+  EVP_MD_CTX *context = EVP_MD_CTX_new();
+  const EVP_MD *hash = EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? NULL : EVP_sha256();
+  signature_length -= length + 4;
+  assert_int_equal(EVP_DigestSignInit(context, NULL, hash, NULL, key), 1);
+  assert_int_equal(EVP_DigestSign(context, shown.bytes + length + 4, &signature_length, text, 19 + length), 1);
+  EVP_MD_CTX_free(context);
+  by_put_u32(shown.bytes + length, (uint32_t)signature_length);
+  shown.length = length + 4 + signature_length;
+  return shown;
+}
+
+static void test_long_statements(void **state) {
+  (void)state;
+  static const uint64_t ends[] = {2 * BY_STATEMENT_SECONDS, TEST_DAYS * TEST_DAY, UINT64_MAX - 2000000000};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    struct shown shown = signed_until(now + ends[i]);
+    assert_ok(check_at(&shown, &right, now));
+    assert_ok(check_at(&shown, &right, now + BY_STATEMENT_SECONDS));
+    refused(&shown, &right, now + BY_STATEMENT_SECONDS + 1, BY_REFUSED_EXPIRED, "it expired 1 s ago");
+  }
+  struct shown brief = signed_until(now + 60);
+  refused(&brief, &right, now + 61, BY_REFUSED_EXPIRED, "it expired 1 s ago");
+}
+
 static void test_signers(void **state) {
   (void)state;
   struct shown shown = signed_by(job, "h1");
@@ -160,11 +201,8 @@ static void test_revoked_later(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_believed),
-      cmocka_unit_test(test_other_claims),
-      cmocka_unit_test(test_times),
-      cmocka_unit_test(test_signers),
-      cmocka_unit_test(test_altered),
+      cmocka_unit_test(test_what_is_believed), cmocka_unit_test(test_other_claims), cmocka_unit_test(test_times),
+      cmocka_unit_test(test_long_statements),  cmocka_unit_test(test_signers),      cmocka_unit_test(test_altered),
       cmocka_unit_test(test_revoked_later),
   };
   return cmocka_run_group_tests(tests, make_keys, drop_keys);
