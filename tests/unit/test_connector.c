@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "connection.h"
+#include "refusal.h"
 #include "socket.h"
 
 enum { MANY = 1500 };
@@ -320,9 +321,9 @@ struct flooded {
   uint64_t now;
   struct by_connector *connector;
   struct by_address address;
-  bool left[2];
-  const char *names[2];
-  struct by_member members[2];
+  bool left[4];
+  const char *names[4];
+  struct by_member members[4]; /* helpers behind the ranks */
   int fds[FLOOD];
   uint32_t attached; /* The number of lanes of the link to rank 1, once it has begun. */
 };
@@ -339,9 +340,11 @@ static uint64_t now_of_flooded(void *context) {
 
 static void make_flooded(struct flooded *flooded) {
   struct by_engine_options options = {.processes = 2};
-  *flooded = (struct flooded){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
+  *flooded = (struct flooded){.names = {"rank 0", "rank 1", "helper 2", "helper 3"}, .now = BY_SECOND};
   struct by_job *c = &flooded->job;
-  for (int i = 0; i < 2; i++) flooded->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
+  for (int i = 0; i < 4; i++)
+    flooded->members[i] = (struct by_member){
+        .host = "here", .machine = "this", .local = "", .kind = i < 2 ? BY_MEMBER_RANK : BY_MEMBER_HELPER};
   *c = (struct by_job){.size = 2, .processes = 2, .wake = eventfd(0, EFD_NONBLOCK), .left = flooded->left};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "2", .tos = -1};
   c->names = flooded->names;
@@ -470,6 +473,63 @@ static void test_flood(void **state) {
   free_flooded(&flooded);
 }
 
+/* ---- who connects with which ticket: rank 0 of two ranks, with helpers 2 and 3 */
+
+struct claim {
+  uint32_t holder, from; /* whose ticket it shows, 0: none; who it says it is */
+  const char *text;      /* NULL: it may */
+};
+
+/* A process of the job that plays by the rules of the handshake, and claims this. */
+static void claims(struct flooded *flooded, const struct by_key *links, const struct claim *claim) {
+  uint64_t before = by_refusals(BY_REFUSED_IDENTITY);
+  struct by_job_keys keys;
+  struct proving proving = {.fd = connect_flooded(flooded)};
+  uint8_t head[BY_TICKET_HEAD], byte;
+  by_hello_write(&(struct hello){.from = claim->from, .to = 0, .lanes = LANES}, proving.hello);
+  by_key_ring_get(flooded->job.keys, &keys);
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = PURPOSE_TCP,
+                                         .key = &keys.own,
+                                         .hello = proving.hello,
+                                         .hello_length = sizeof proving.hello};
+  if (claim->holder) {
+    assert_ok(by_links_ticket(&flooded->job, claim->holder, head));
+    assert_ok(by_ticket_prove(links, head, &keys.own));
+    options.ticket = head;
+    options.purpose |= BY_PURPOSE_HELPER;
+  }
+  assert_ok(by_handshake_init(&proving.handshake, &options));
+  send_proving(&proving);
+  run_flooded(flooded);
+  prove(flooded, &proving);
+  assert_int_equal(recv(proving.fd, &byte, 1, MSG_DONTWAIT), claim->text ? 0 : -1);
+  assert_int_equal(by_refusals(BY_REFUSED_IDENTITY), before + (claim->text != NULL));
+  assert_int_equal(flooded->connector->targets[claim->from]->have, claim->text == NULL);
+  if (claim->text) assert_non_null(strstr(banyan_error_text(), claim->text));
+  close(proving.fd);
+}
+
+static void test_tickets(void **state) {
+  (void)state;
+  static const struct claim all[] = {
+      {2, 1, "rank 1 connects with the ticket of a helper or server"},
+      {0, 2, "helper 2 connects without the ticket of a helper or server"},
+      {2, 3, "helper 3 connects with the ticket of another one"},
+      {2, 2, NULL},
+      {3, 3, NULL},
+      {0, 1, NULL},
+  };
+  struct flooded flooded;
+  struct by_key links = {{7}};
+  make_flooded(&flooded);
+  flooded.job.processes = 4;
+  for (int i = 2; i < 4; i++) assert_ok(by_connector_add(flooded.connector));
+  assert_ok(by_connector_take_keys(flooded.connector, &links, NULL, 0));
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) claims(&flooded, &links, &all[i]);
+  free_flooded(&flooded);
+}
+
 /* Prevents this process from opening descriptors for some seconds of the job's clock. */
 static void run_without_descriptors(struct flooded *flooded, int seconds) {
   struct rlimit kept, none;
@@ -565,6 +625,7 @@ int main(void) {
       cmocka_unit_test(test_verdicts),
       cmocka_unit_test(test_connections_that_are_closed),
       cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_tickets),
       cmocka_unit_test(test_no_descriptors),
       cmocka_unit_test(test_hello),
   };
