@@ -95,8 +95,10 @@ static enum banyan_status split(const char *text, struct by_job_key *out) {
   memcpy(out->now, text, strnlen(text, sizeof out->now - 1)); /* which is all zeros */
   BY_TRY(check_one(out->now));
   if (!text[JOB_AT]) return name_job(out->now, out->job);
-  bool whole = strlen(text) > UNTIL_AT && !strncmp(text + JOB_AT, " job ", 5) &&
-               by_parse_hex(text + JOB_AT + 5, BYTES, out->job) && !strncmp(text + OLD_AT, " old ", 5);
+  bool named =
+      strlen(text) >= OLD_AT && !strncmp(text + JOB_AT, " job ", 5) && by_parse_hex(text + JOB_AT + 5, BYTES, out->job);
+  if (named && !text[OLD_AT]) return BANYAN_OK;
+  bool whole = named && strlen(text) > UNTIL_AT && !strncmp(text + OLD_AT, " old ", 5);
   if (whole) end = strptime(text + UNTIL_AT, until_format, &until);
   if (!whole || !end || *end)
     return by_fail(BANYAN_ERR_ARGUMENT, "what follows the job's key is damaged: write it by `banyan keys rotate` only");
@@ -140,6 +142,14 @@ enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t unti
   if (status == BANYAN_OK) status = print(&key, out);
   OPENSSL_cleanse(&key, sizeof key);
   return status;
+}
+
+bool by_job_key_drop_ended(char *text, int64_t now) {
+  struct by_job_key key;
+  bool ended = by_job_key_split(text, &key) == BANYAN_OK && key.old[0] && key.until <= now;
+  OPENSSL_cleanse(&key, sizeof key);
+  if (ended) OPENSSL_cleanse(text + OLD_AT, strlen(text + OLD_AT));
+  return ended;
 }
 
 enum banyan_status by_job_key_check(const char *text) {

@@ -6,8 +6,8 @@
  *
  *   KEY job <64 hexadecimal digits> old KEY until <YYYY-MM-DDThh:mm:ssZ>
  *
- * The old key is accepted until then. What stands behind "job" was derived from the job's first key and stays: by this
- * processes recognise what belongs to the job.
+ * The old key is accepted until then; processes wipe it and what follows it when it has ended. What stands behind "job"
+ * was derived from the job's first key and stays: by this processes recognise what belongs to the job.
  *
  * Only generated keys are accepted: whoever records a handshake can try keys at leisure, so one that a person chose
  * would be found. The identifier is a hash of the key. It reveals typing errors, and names a key where the key must not
@@ -15,12 +15,13 @@
 #ifndef BY_NET_JOB_KEY_H
 #define BY_NET_JOB_KEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "fail.h"
 
-/* With the NUL: a key, and a text of the job's key in either form, or a ticket. */
+/* With the NUL: a key, and a text of the job's key in each form, or a ticket. */
 #define BY_JOB_KEY_TEXT 85
 #define BY_JOB_KEY_MOST 280
 
@@ -46,6 +47,8 @@ enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) BA
  * of `text` is accepted for longer than `now`; processes that have no other one yet would not join any more. `out`
  * holds BY_JOB_KEY_MOST. */
 enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) BANYAN_CHECK;
+/* Wipes the old key in a text of the job's key, if there is one and it has ended. False: nothing was changed. */
+bool by_job_key_drop_ended(char *text, int64_t now);
 /* BANYAN_ERR_ARGUMENT as above. */
 enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
 /* BANYAN_ERR_ARGUMENT: a secret that switches and jobs share is no key of the same form, without one that it replaces;

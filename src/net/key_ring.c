@@ -87,9 +87,11 @@ void by_key_ring_destroy(struct by_key_ring *ring) {
   munmap(ring, sizeof *ring);
 }
 
-static enum banyan_status read_again(struct by_key_ring *ring, char *text, struct by_job_keys *keys) {
+static enum banyan_status read_again(const struct by_key_ring *ring, const uint8_t *ticket, char *text,
+                                     struct by_job_keys *keys) {
   BY_TRY(by_job_key_read(ring->path, text));
-  BY_TRY(by_job_keys_renew(text, ring->helps ? &ring->subject : NULL, ring->keys.ticket, keys));
+  (void)by_job_key_drop_ended(text, time(NULL));
+  BY_TRY(by_job_keys_renew(text, ring->helps ? &ring->subject : NULL, ticket, keys));
   if (CRYPTO_memcmp(&keys->job, &ring->job, sizeof keys->job) == 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH,
                  "key file %s: this key does not take the place of the job's: replace it by `banyan "
@@ -97,31 +99,56 @@ static enum banyan_status read_again(struct by_key_ring *ring, char *text, struc
                  ring->path);
 }
 
-/* A file that changes while it is read is read again next time: its state was taken before. */
+/* Under the lock: what was read of the file. */
+static void take(struct by_key_ring *ring, enum banyan_status status, const char *text,
+                 const struct by_job_keys *keys) {
+  if (status != BANYAN_OK) {
+    by_warn("net", "the job's key stays as it was: %s", banyan_error_text());
+    return;
+  }
+  if (CRYPTO_memcmp(&keys->own, &ring->keys.own, sizeof keys->own) != 0)
+    by_info("net", "the job's key has been replaced by that of %s", ring->path);
+  OPENSSL_cleanse(ring->text, sizeof ring->text);
+  ring->keys = *keys;
+  strcpy(ring->text, text);
+}
+
+/* Without the lock while the file is read, which may take long. One that changes meanwhile is read again next time: its
+ * state was taken before. */
 static void follow(struct by_key_ring *ring) {
   struct by_job_keys keys = {.purpose = 0};
   char text[BY_JOB_KEY_MOST];
+  uint8_t ticket[BY_TICKET_HEAD];
   struct state now = look(ring->path);
-  if (is_same(&now, &ring->seen) || !now.inode) return;
-  ring->seen = now;
-  if (read_again(ring, text, &keys) == BANYAN_OK) {
-    if (strcmp(text, ring->text) != 0) by_info("net", "the job's key has been replaced by that of %s", ring->path);
-    ring->keys = keys;
-    strcpy(ring->text, text);
-  } else
-    by_warn("net", "the job's key stays as it was: %s", banyan_error_text());
+  pthread_mutex_lock(&ring->lock);
+  struct state seen = ring->seen;
+  memcpy(ticket, ring->keys.ticket, sizeof ticket);
+  pthread_mutex_unlock(&ring->lock);
+  if (is_same(&now, &seen) || !now.inode) return;
+  enum banyan_status status = read_again(ring, ticket, text, &keys);
+  pthread_mutex_lock(&ring->lock);
+  if (is_same(&seen, &ring->seen)) { /* else another thread has looked at the same time */
+    ring->seen = now;
+    take(ring, status, text, &keys);
+  }
+  pthread_mutex_unlock(&ring->lock);
   OPENSSL_cleanse(&keys, sizeof keys);
   OPENSSL_cleanse(text, sizeof text);
 }
 
-void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
-  pthread_mutex_lock(&ring->lock);
+/* Looks at the file, forgets an old key that has ended, and returns with the lock. */
+static void lock(struct by_key_ring *ring) {
   if (ring->path[0]) follow(ring);
-  if (ring->keys.until && ring->keys.until <= time(NULL)) {
-    OPENSSL_cleanse(&ring->keys.old_own, sizeof ring->keys.old_own);
-    OPENSSL_cleanse(&ring->keys.old_tickets, sizeof ring->keys.old_tickets);
-    ring->keys.until = 0;
-  }
+  pthread_mutex_lock(&ring->lock);
+  if (!ring->keys.until || ring->keys.until > time(NULL)) return;
+  OPENSSL_cleanse(&ring->keys.old_own, sizeof ring->keys.old_own);
+  OPENSSL_cleanse(&ring->keys.old_tickets, sizeof ring->keys.old_tickets);
+  ring->keys.until = 0;
+  (void)by_job_key_drop_ended(ring->text, time(NULL));
+}
+
+void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
+  lock(ring);
   *out = ring->keys;
   pthread_mutex_unlock(&ring->lock);
 }
@@ -139,8 +166,7 @@ const struct by_key *by_key_ring_job(const struct by_key_ring *ring) {
 }
 
 void by_key_ring_text(struct by_key_ring *ring, char *out) {
-  pthread_mutex_lock(&ring->lock);
-  if (ring->path[0]) follow(ring);
+  lock(ring);
   strcpy(out, ring->text);
   pthread_mutex_unlock(&ring->lock);
 }

@@ -107,5 +107,8 @@ kill -KILL "$(process_of 1)"
 comes came_back 1 1 || fail "rank 1 does not come back with the new key: $(tail -n 5 "$scratch/job.log")"
 has 'the job.s key has been replaced by that of' job.log || fail "no rank has taken the new key"
 ! grep -q 'banyan_key_' "$scratch/job.log" || fail "a key is shown"
+# Nobody keeps the old key that has ended: ranks read another text.
+text=$(cat "$(tr '\0' '\n' <"/proc/$(process_of 1)/environ" | sed -n 's/^BANYAN_KEY_FILE=//p')")
+[[ $text =~ ^banyan_key_[0-9a-f_]+\ job\ [0-9a-f]+$ ]] || fail "the old key is still in memory, or there is none"
 touch "$scratch/steps/go"
 wait "$job" || fail "the job failed: $(tail -n 5 "$scratch/job.log")"

@@ -122,13 +122,41 @@ static void test_replacing(void **state) {
     damaged[i] = damaged[i] == '!' ? '?' : '!';
     assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
     damaged[i] = '\0';
-    if (i != BY_JOB_KEY_TEXT - 1) assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
+    bool whole = i == BY_JOB_KEY_TEXT - 1 || i == BY_JOB_KEY_TEXT + 68; /* a key, and one with what names the job */
+    assert_status(by_job_key_check(damaged), whole ? BANYAN_OK : BANYAN_ERR_ARGUMENT);
   }
   snprintf(damaged, sizeof damaged, "%s ", third);
   assert_status(by_job_key_check(damaged), BANYAN_ERR_ARGUMENT);
   write_file(third, 0600);
   assert_ok(by_job_key_read(path, damaged));
   assert_string_equal(damaged, third);
+}
+
+/* Nothing of the old key stays in the text when it has ended; what names the job does. */
+static void test_old_key_is_wiped(void **state) {
+  (void)state;
+  enum { NOW = 1795000000, HOUR = 3600 };
+  char text[BY_JOB_KEY_MOST] = "", kept[BY_JOB_KEY_MOST];
+  struct by_job_key before, after;
+  assert_ok(by_job_key_rotate(JOB_KEY, NOW, NOW + HOUR, text));
+  assert_ok(by_job_key_split(text, &before));
+  strcpy(kept, text);
+  assert_false(by_job_key_drop_ended(text, NOW + HOUR - 1));
+  assert_string_equal(text, kept);
+  assert_true(by_job_key_drop_ended(text, NOW + HOUR));
+  assert_null(memmem(text, sizeof text, "5a5a", 4));
+  assert_ok(by_job_key_split(text, &after));
+  assert_string_equal(after.now, before.now);
+  assert_string_equal(after.old, "");
+  assert_memory_equal(after.job, before.job, sizeof after.job);
+  assert_false(by_job_key_drop_ended(text, NOW + 2 * HOUR));
+  assert_ok(by_job_key_rotate(text, NOW, NOW + HOUR, kept)); /* it can be replaced as any other */
+  assert_ok(by_job_key_split(kept, &before));
+  assert_string_equal(before.old, after.now);
+  assert_memory_equal(before.job, after.job, sizeof after.job);
+  strcpy(text, JOB_KEY);
+  assert_false(by_job_key_drop_ended(text, NOW + HOUR));
+  assert_string_equal(text, JOB_KEY);
 }
 
 static void test_shared(void **state) {
@@ -180,9 +208,10 @@ static void test_settings(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_generated), cmocka_unit_test(test_others_are_rejected), cmocka_unit_test(test_files),
-      cmocka_unit_test(test_no_files),  cmocka_unit_test(test_replacing),           cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_settings),
+      cmocka_unit_test(test_generated), cmocka_unit_test(test_others_are_rejected),
+      cmocka_unit_test(test_files),     cmocka_unit_test(test_no_files),
+      cmocka_unit_test(test_replacing), cmocka_unit_test(test_old_key_is_wiped),
+      cmocka_unit_test(test_shared),    cmocka_unit_test(test_settings),
   };
   int fd = mkstemp(path);
   if (fd < 0) return 1;

@@ -55,6 +55,45 @@ static void test_replaced_file(void **state) {
   unlink(path);
 }
 
+/* How often a text is in the ring's pages. */
+static int count_in_pages(const struct by_key_ring *ring, const char *text) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  int n = 0;
+  for (const char *at = (const char *)ring, *end = at + page, *found; /* the keys and their text are at its start */
+       (found = memmem(at, (size_t)(end - at), text, strlen(text))); at = found + 1)
+    n++;
+  return n;
+}
+
+/* An old key that ends is wiped with the next use, and nothing else changes. */
+static void test_old_key_is_wiped(void **state) {
+  (void)state;
+  struct by_key_ring *ring;
+  struct by_job_keys keys;
+  char next[BY_JOB_KEY_MOST], text[BY_JOB_KEY_MOST], old[BY_JOB_KEY_TEXT] = JOB_KEY;
+  int64_t until = time(NULL) + 2;
+  assert_ok(by_job_key_rotate(JOB_KEY, until - 2, until, next));
+  write_key_file(path, next);
+  assert_ok(by_key_ring_create(JOB_KEY, path, NULL, &ring));
+  by_key_ring_get(ring, &keys);
+  if (keys.until) assert_int_equal(count_in_pages(ring, old), 1);
+  struct by_key before = keys.own;
+  while (time(NULL) < until) usleep(20000);
+  by_key_ring_get(ring, &keys);
+  assert_int_equal(keys.until, 0);
+  assert_int_equal(count_in_pages(ring, old), 0);
+  assert_memory_equal(&keys.own, &before, sizeof before);
+  by_key_ring_text(ring, text);
+  assert_memory_equal(text, next, BY_JOB_KEY_TEXT - 1);
+  assert_null(strstr(text, old));
+  write_key_file(path, next); /* again, although it has ended */
+  by_key_ring_get(ring, &keys);
+  assert_int_equal(count_in_pages(ring, old), 0);
+  assert_memory_equal(&keys.own, &before, sizeof before);
+  by_key_ring_destroy(ring);
+  unlink(path);
+}
+
 /* The file is replaced between the reading of the key and the ring's beginning. */
 static void test_replaced_before(void **state) {
   (void)state;
@@ -160,9 +199,9 @@ static void test_core_dumps(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_replaced_before),
-                                     cmocka_unit_test(test_helpers), cmocka_unit_test(test_other_files),
-                                     cmocka_unit_test(test_core_dumps)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaced_file),   cmocka_unit_test(test_old_key_is_wiped),
+                                     cmocka_unit_test(test_replaced_before), cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_other_files),     cmocka_unit_test(test_core_dumps)};
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);

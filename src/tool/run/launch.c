@@ -177,9 +177,10 @@ static void send_key(struct launcher *l, struct by_launch_link *link) {
 }
 
 static void look_at_key(struct launcher *l) {
-  if (!by_launch_key_look(&l->key)) return;
+  enum by_launch_key_news news = by_launch_key_look(&l->key);
+  if (news == BY_LAUNCH_KEY_SAME) return;
   for (size_t i = 0; i < l->n_links; i++) send_key(l, &l->links[i]);
-  if (!by_command_is_quiet())
+  if (news == BY_LAUNCH_KEY_REPLACED && !by_command_is_quiet())
     by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
 }
 

@@ -29,6 +29,7 @@ enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) 
   BY_TRY(by_job_key_rotate(key->text, now, now + seconds, next));
   strcpy(key->text, next);
   explicit_bzero(next, sizeof next);
+  key->look_at = by_clock_now(&by_clock_system) + (uint64_t)seconds * BY_SECOND;
   return BANYAN_OK;
 }
 
@@ -37,16 +38,21 @@ void by_launch_key_fini(struct by_launch_key *key) {
   explicit_bzero(key, sizeof *key);
 }
 
-bool by_launch_key_look(struct by_launch_key *key) {
+enum by_launch_key_news by_launch_key_look(struct by_launch_key *key) {
   char text[BY_JOB_KEY_MOST];
   uint64_t now = by_clock_now(&by_clock_system);
-  if (now < key->look_at) return false;
+  if (now < key->look_at) return BY_LAUNCH_KEY_SAME;
   key->look_at = now + look_pause;
-  by_key_ring_text(key->ring, text);
-  bool changed = strcmp(text, key->text) != 0;
+  strcpy(text, key->text);
+  if (key->ring) by_key_ring_text(key->ring, text);
+  int64_t seconds = time(NULL);
+  bool ended = by_job_key_drop_ended(key->text, seconds);
+  (void)by_job_key_drop_ended(text, seconds);
+  bool replaced = strcmp(text, key->text) != 0;
+  if (ended && !key->ring) key->look_at = UINT64_MAX;
   strcpy(key->text, text);
   explicit_bzero(text, sizeof text);
-  return changed;
+  return replaced ? BY_LAUNCH_KEY_REPLACED : ended ? BY_LAUNCH_KEY_OLD_ENDED : BY_LAUNCH_KEY_SAME;
 }
 
 const char *by_launch_key_get(const struct by_launch_key *key) {
