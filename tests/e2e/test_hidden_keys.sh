@@ -114,6 +114,21 @@ comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe server' >/dev/null |
 hidden "servers"
 ends "servers"
 
+# Switches, which have a secret together with the job. Its sums go through one.
+if unshare -n ip tuntap add dev t0 mode tun 2>/dev/null && command -v python3 >/dev/null; then
+  rm -rf "$FOLDER"
+  mkdir "$FOLDER"
+  "$BANYAN" lab "$BANYAN_SOURCE/examples/topologies/adding-1.json" --switches user -x FOLDER -x BANYAN_LOG -x BANYAN_CACHE=off -- \
+    "$scratch/rank" "$BANYAN" bench allreduce -s 256K --iterations 3 --check all >"$scratch/out" 2>"$scratch/err" </dev/null &
+  job=$!
+  comes started 4 || fail "no ranks at a switch: $(cat "$scratch/err")"
+  pgrep -P "$(pgrep -d, -P "$job")" -f ' switch --user' >/dev/null || fail "no switch"
+  for rank in 0 1 2 3; do [ -s "$FOLDER/switch.$rank" ] || fail "rank $rank has no secret of switches"; done
+  hidden "switches"
+  ends "switches"
+  grep -q 'sums over .* as tree ' "$scratch/err" || fail "no sums at the switch"
+fi
+
 # Python closes descriptors that its children do not ask for.
 if command -v python3 >/dev/null; then
   begin -n 2 -- python3 -c 'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))' "$scratch/rank" "${bench[@]}"

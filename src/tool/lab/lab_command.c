@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "commands.h"
+#include "descriptor.h"
 #include "job_key.h"
 #include "lab.h"
 #include "lab_cluster.h"
@@ -133,6 +135,7 @@ struct session {
   struct by_lab *lab;
   struct by_lab_services *services;
   pid_t making_events; /* 0: none */
+  int switch_key;      /* has the secret of the switches; -1: none */
   int exit_code;
 };
 
@@ -258,12 +261,18 @@ static void warn_of_speed(const struct session *s) {
                   command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
-/* A secret that switches and ranks find, too. Jobs that are planned by a manager get the switches' own from it. */
-static enum banyan_status share_switch_key(const struct session *s) {
-  char key[BY_JOB_KEY_TEXT];
+/* A secret that switches and ranks find, too, unless the user has given one. Jobs that are planned by a manager get the
+ * switches' own from it. */
+static enum banyan_status share_switch_key(struct session *s) {
+  char key[BY_JOB_KEY_TEXT], path[64];
   if (s->asked.switches < 0 || (s->asked.clustered && !by_lab_jobs_have_plans(s->jobs))) return BANYAN_OK;
+  if (getenv("BANYAN_SWITCH_KEY") || getenv("BANYAN_SWITCH_KEY_FILE")) return BANYAN_OK;
   BY_TRY(by_job_key_create(key));
-  if (!setenv("BANYAN_SWITCH_KEY", key, 0)) return BANYAN_OK;
+  enum banyan_status status = by_job_key_share(key, &s->switch_key);
+  explicit_bzero(key, sizeof key);
+  BY_TRY(status);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), s->switch_key);
+  if (!setenv("BANYAN_SWITCH_KEY_FILE", path, 1)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
 }
 
@@ -302,6 +311,7 @@ static void end_session(struct session *s) {
   by_lab_cluster_fini(&s->cluster);
   by_lab_folder_remove(&s->folder);
   by_lab_layout_fini(&s->layout);
+  if (s->switch_key >= 0) by_close(s->switch_key);
   by_topology_destroy(s->topology);
 }
 
@@ -310,6 +320,7 @@ int by_cli_lab(int argc, char **argv) {
                                 .jobs = {.usual = by_job_usual(command.name), .per_host = 1},
                                 .switches = -1},
                       .folder = {.keeper = -1},
+                      .switch_key = -1,
                       .cluster = {.listener = -1}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &s.operands);
   if (exit_code >= 0) return exit_code;
