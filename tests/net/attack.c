@@ -11,7 +11,9 @@
  *   --seed N                   draws other random numbers
  *   --recordings FOLDER        what clients have sent, in files ADDRESS:PORT-N, as alter_packets --record writes them
  *   --certificate NAME=FILE    connects with this certificate and key, or with NAME= without one; repeatable
- *   --valid NAME=FILE          the same with one that the manager is to accept: the test of the test */
+ *   --valid NAME=FILE          the same with one that the manager is to accept: the test of the test
+ *   --statement NAME=FILE      joins with the job's key and a statement that is signed with this agent's certificate;
+ *                              with =FILE, of an agent that is believed, with right statements about others */
 #include "attack.h"
 
 #include <dirent.h>
@@ -29,6 +31,7 @@
 
 #include "clock.h"
 #include "job_key.h"
+#include "own_statement.h"
 
 enum {
   TARGETS = 64,
@@ -190,6 +193,18 @@ static void add_certificate(char *text, bool valid) {
   certificate->context = make_client(text, *path ? path : NULL);
 }
 
+static void add_signer(char *text) {
+  struct signer *signer = &attacker.signers[attacker.n_signers];
+  char *path = strchr(text, '=');
+  if (!path || attacker.n_signers == CERTIFICATES) exit(2);
+  *path++ = 0;
+  attacker.n_signers++;
+  snprintf(signer->name, sizeof signer->name, "%s", text);
+  signer->identity.context = make_client(text, path);
+  if (by_tls_subject_read(SSL_CTX_get0_certificate(signer->identity.context), &signer->identity.subject) != BANYAN_OK)
+    exit(2);
+}
+
 static void read_key(const char *path) {
   char text[BY_JOB_KEY_MOST], foreign[BY_JOB_KEY_TEXT];
   struct by_job_keys keys, other;
@@ -197,7 +212,8 @@ static void read_key(const char *path) {
       by_job_keys_derive(text, &(struct by_ticket_subject){BY_TICKET_HELPER, "attacker"}, &attacker.helper) !=
           BANYAN_OK ||
       by_job_key_create(foreign) != BANYAN_OK || by_job_keys_derive(text, NULL, &keys) != BANYAN_OK ||
-      by_job_keys_derive(foreign, NULL, &other) != BANYAN_OK) {
+      by_job_keys_derive(foreign, NULL, &other) != BANYAN_OK ||
+      by_statement_name_job(&keys.job, attacker.job) != BANYAN_OK) {
     fprintf(stderr, "attack: %s\n", banyan_error_text());
     exit(2);
   }
@@ -226,11 +242,10 @@ static int report(void) {
 }
 
 static void parse(int argc, char **argv) {
-  static const struct option options[] = {{"key", 1, NULL, 'k'},        {"ranks", 1, NULL, 'r'},
-                                          {"count", 1, NULL, 'n'},      {"rate", 1, NULL, 't'},
-                                          {"recordings", 1, NULL, 'o'}, {"certificate", 1, NULL, 'c'},
-                                          {"valid", 1, NULL, 'v'},      {"seed", 1, NULL, 's'},
-                                          {"only", 1, NULL, 'l'},       {NULL, 0, NULL, 0}};
+  static const struct option options[] = {
+      {"key", 1, NULL, 'k'},        {"ranks", 1, NULL, 'r'},       {"count", 1, NULL, 'n'}, {"rate", 1, NULL, 't'},
+      {"recordings", 1, NULL, 'o'}, {"certificate", 1, NULL, 'c'}, {"valid", 1, NULL, 'v'}, {"seed", 1, NULL, 's'},
+      {"only", 1, NULL, 'l'},       {"statement", 1, NULL, 'm'},   {NULL, 0, NULL, 0}};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
     if (option == 'k') read_key(optarg);
     if (option == 'r') attacker.ranks = (uint32_t)strtoul(optarg, NULL, 10);
@@ -239,6 +254,7 @@ static void parse(int argc, char **argv) {
     if (option == 's') seed = strtoull(optarg, NULL, 10);
     if (option == 'l') only = optarg;
     if (option == 'o') read_recordings(optarg);
+    if (option == 'm') add_signer(optarg);
     if (option == 'c' || option == 'v') add_certificate(optarg, option == 'v');
     if (option == '?') exit(2);
   }

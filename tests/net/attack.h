@@ -9,6 +9,7 @@
 #include "handshake.h"
 #include "process_identity.h"
 #include "rng.h"
+#include "statement.h"
 
 enum outcome {
   WAS_REFUSED,  /* the connection was ended, or the peer has said no */
@@ -34,14 +35,22 @@ struct certificate {
   bool valid; /* it is one that the cluster's manager is to accept: WAS_GENUINE is expected */
 };
 
+/* An agent's certificate and key, with which statements about processes are signed. */
+struct signer {
+  char name[NAME]; /* of the kind of attack; "": of those with a good agent's */
+  struct by_tls_identity identity;
+};
+
 struct attacker {
   struct by_key key, foreign; /* of the job; of another one */
   struct by_job_keys helper;  /* with a ticket of the job */
   struct by_process_identity *identity;
   uint32_t ranks;
   struct recording recordings[RECORDINGS];
-  unsigned n_recordings, n_certificates;
+  unsigned n_recordings, n_certificates, n_signers;
   struct certificate certificates[CERTIFICATES];
+  struct signer signers[CERTIFICATES];
+  char job[BY_STATEMENT_JOB + 1]; /* in statements */
 };
 
 struct attempt {

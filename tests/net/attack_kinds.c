@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -15,7 +16,7 @@
 #include "member_message.h"
 #include "opening.h"
 
-enum { FLOOD = 256 << 10, ROOM = 16384, HELLO_ROOM = 4096, PLAIN_RECORD = 5, FLIPPED_MOST = 1800 };
+enum { FLOOD = 256 << 10, ROOM = 16384, HELLO_ROOM = 2 * BY_STATEMENT_MOST, PLAIN_RECORD = 5, FLIPPED_MOST = 1800 };
 
 static uint64_t dice(struct attempt *attempt, uint64_t n) {
   return by_rng_below(&attempt->rng, n);
@@ -94,6 +95,33 @@ static void write_join(struct attempt *attempt, struct by_writer *writer, bool h
   join.member.fingerprint = *by_process_identity_fingerprint(attempt->attacker->identity);
   if (!helper && dice(attempt, 2)) fill(attempt, join.member.fingerprint.bytes, BY_FINGERPRINT_BYTES);
   by_join_write(writer, &join);
+}
+
+enum statement_variant { OWN, OF_ANOTHER_PROCESS, OF_ANOTHER_HOST, OF_ANOTHER_JOB };
+
+/* A process that has the job's key and comes as a rank, on the host of an agent, with what that states about it, or
+ * about another process. */
+static bool write_certified(struct attempt *attempt, const struct signer *signer, enum statement_variant variant,
+                            struct by_writer *writer) {
+  uint8_t bytes[BY_STATEMENT_MOST];
+  struct by_statement statement = {.process = *by_process_identity_fingerprint(attempt->attacker->identity)};
+  struct by_join join = {.rank = 0, /* which is never free, and said to be taken */
+                         .size = attempt->attacker->ranks,
+                         .member = {.host = variant == OF_ANOTHER_HOST ? "b" : signer->identity.subject.name,
+                                    .machine = "another",
+                                    .local = "",
+                                    .handle = "",
+                                    .fingerprint = statement.process},
+                         .statement = bytes};
+  strcpy(statement.job, attempt->attacker->job);
+  strcpy(statement.host, signer->identity.subject.name);
+  if (variant == OF_ANOTHER_PROCESS) fill(attempt, statement.process.bytes, BY_FINGERPRINT_BYTES);
+  if (variant == OF_ANOTHER_JOB) statement.job[0] = statement.job[0] == '0' ? '1' : '0';
+  if (by_statement_sign(&signer->identity, &statement, (uint64_t)time(NULL), bytes, &join.statement_length) !=
+      BANYAN_OK)
+    return false;
+  by_join_write(writer, &join);
+  return true;
 }
 
 static void write_link(struct attempt *attempt, struct by_writer *writer) {
@@ -179,14 +207,22 @@ static bool send_output(const struct attempt *attempt, struct by_opening *openin
   return true;
 }
 
+/* What the peer says first; "": it ends the connection. False: it says something else than no. */
+static bool read_refusal(const uint8_t *frame, size_t length, struct by_text_message *out) {
+  return frame[4] == REFUSED && !frame[5] && by_text_message_read(frame + 6, length - 6, out) == BANYAN_OK;
+}
+
 /* After the handshake: whether the peer says no, or ends the connection. */
-static enum outcome judge(const struct attempt *attempt, struct by_tls *tls) {
+static enum outcome judge(const struct attempt *attempt, struct by_tls *tls, struct by_text_message *refusal) {
   uint8_t bytes[ROOM], text[ROOM];
   size_t have = 0, n = 0;
+  *refusal = (struct by_text_message){.text = ""};
   for (;;) {
     if (tls && by_tls_read(tls, text + have, sizeof text - have, &n) != BANYAN_OK) return WAS_REFUSED;
     have += n;
-    if (have >= 6) return by_get_u32(text) < HELLO_ROOM && text[4] == REFUSED && !text[5] ? WAS_REFUSED : WAS_ACCEPTED;
+    size_t length = have >= 6 ? 6 + (size_t)by_get_u32(text) : sizeof text;
+    if (have >= 6 && length > sizeof text) return WAS_ACCEPTED;
+    if (have >= length) return read_refusal(text, length, refusal) ? WAS_REFUSED : WAS_ACCEPTED;
     ssize_t came = recv(attempt->fd, bytes, sizeof bytes, 0);
     if (came <= 0) return came == 0 || errno == ECONNRESET ? WAS_REFUSED : WAS_ACCEPTED;
     if (tls && by_tls_feed(tls, bytes, (size_t)came) != BANYAN_OK) return WAS_REFUSED;
@@ -240,8 +276,9 @@ static enum outcome open_as(struct attempt *attempt, unsigned variant) {
   if (outcome == WAS_ACCEPTED && variant == FLIPPED && !flip.done) {
     outcome = WAS_GENUINE;
   } else if (outcome == WAS_ACCEPTED && variant >= WRONG_RANK) {
+    struct by_text_message refusal;
     struct by_tls *tls = by_opening_take_tls(&opening);
-    outcome = variant == FLIPPED ? read_on(attempt, tls) : judge(attempt, tls);
+    outcome = variant == FLIPPED ? read_on(attempt, tls) : judge(attempt, tls, &refusal);
     by_tls_destroy(tls);
     if (outcome == WAS_ACCEPTED && variant == FLIPPED)
       fprintf(stderr, "nobody noticed bit %u of byte %u of what the client %s\n", (unsigned)(flip.bit % 8),
@@ -251,6 +288,49 @@ static enum outcome open_as(struct attempt *attempt, unsigned variant) {
   }
   by_opening_fini(&opening);
   return outcome;
+}
+
+/* Joins with a statement. Rank 0 looks at it before anything else, so it must say what is wrong with it, and with a
+ * right one that there is such a rank already. Others end the connection. */
+static enum outcome join_certified(struct attempt *attempt, const struct signer *signer,
+                                   enum statement_variant variant) {
+  uint8_t hello[HELLO_ROOM];
+  struct by_writer writer;
+  struct by_opening opening;
+  struct flip none = {.done = true};
+  struct by_text_message refusal = {.text = ""};
+  bool wrong = *signer->name || variant != OWN;
+  by_writer_init(&writer, hello, sizeof hello);
+  if (!write_certified(attempt, signer, variant, &writer)) return NOT_MADE;
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = PURPOSE_CONTROL,
+                                         .key = &attempt->attacker->key,
+                                         .hello = hello,
+                                         .hello_length = writer.length,
+                                         .encryption = BY_ENCRYPT_ALWAYS,
+                                         .identity = attempt->attacker->identity};
+  by_opening_init(&opening, &options);
+  enum outcome outcome = by_opening_start(&opening, -1) == BANYAN_OK ? shake_hands(attempt, &opening, &none) : NOT_MADE;
+  if (outcome == WAS_ACCEPTED) {
+    struct by_tls *tls = by_opening_take_tls(&opening);
+    outcome = judge(attempt, tls, &refusal);
+    by_tls_destroy(tls);
+  }
+  by_opening_fini(&opening);
+  if (!refusal.text[0]) return outcome;
+  if (!strstr(refusal.text, "the statement about the peer's process")) return wrong ? WAS_ACCEPTED : WAS_GENUINE;
+  if (!wrong) fprintf(stderr, "a right statement is refused: %s\n", refusal.text);
+  return wrong ? WAS_REFUSED : WAS_ACCEPTED;
+}
+
+static enum outcome with_signer(struct attempt *attempt, unsigned signer) {
+  return join_certified(attempt, &attempt->attacker->signers[signer], OWN);
+}
+
+/* The certificate's statements about others, in turn. */
+static enum outcome borrowed(struct attempt *attempt, unsigned signer) {
+  static const enum statement_variant variants[] = {OF_ANOTHER_PROCESS, OF_ANOTHER_HOST, OF_ANOTHER_JOB};
+  return join_certified(attempt, &attempt->attacker->signers[signer], variants[dice(attempt, 3)]);
 }
 
 /* A part of what would be a good beginning. */
@@ -360,5 +440,10 @@ unsigned list_kinds(const struct attacker *attacker, struct kind *out, unsigned 
     if (kinds[i].run != replayed || attacker->n_recordings) out[n++] = kinds[i];
   for (unsigned i = 0; i < attacker->n_certificates && n < most; i++)
     out[n++] = (struct kind){attacker->certificates[i].name, with_certificate, i, attacker->certificates[i].valid};
+  for (unsigned i = 0; i < attacker->n_signers && n < most; i++) {
+    bool good = !attacker->signers[i].name[0];
+    out[n++] = (struct kind){good ? "a right statement" : attacker->signers[i].name, with_signer, i, good};
+    if (good && n < most) out[n++] = (struct kind){"a borrowed statement", borrowed, i, false};
+  }
   return n;
 }

@@ -4,10 +4,11 @@
 # have sent. Fragments to and from the switch are forged and replayed, too. Nothing is accepted, sums are right, and neither
 # memory nor logs grow with the number of attacks.
 # BANYAN_ATTACKS=N makes N attacks, BANYAN_ATTACK_RATE=N a second. With BANYAN_ATTACK_PHASES=N attacks come in so many
-# parts, with as much quiet time between them, and the medians of sums during both are printed.
+# parts, with as much quiet time between them, and the medians of sums during both are printed. With BANYAN_ATTACK_FLOOD=N
+# the manager and the switch get N connections of one kind at 1,500 a second, for each of four kinds.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/net/attacked_lab.sh"
-attacks=${BANYAN_ATTACKS:-600} rate=${BANYAN_ATTACK_RATE:-150} phases=${BANYAN_ATTACK_PHASES:-1}
+attacks=${BANYAN_ATTACKS:-600} rate=${BANYAN_ATTACK_RATE:-150} phases=${BANYAN_ATTACK_PHASES:-1} flood=${BANYAN_ATTACK_FLOOD:-0}
 
 # Certificates of every kind: of another authority, revoked, expired, for another role, and a good one.
 make_keys
@@ -60,16 +61,26 @@ memory() {
     done
   done
 }
+# growth: prints by how many KiB the process has grown most that has grown most since $scratch/memory.before.
+growth() {
+  memory >"$scratch/memory.now"
+  awk 'NR == FNR { before[$3] = $4; next } $4 - before[$3] > most { most = $4 - before[$3] } END { print most + 0 }' \
+    "$scratch/memory.before" "$scratch/memory.now"
+}
 log_lines() { cat "$scratch"/{err,manager,switch,agent.*} | wc -lc; }
 
-attack() { # NUMBER SEED
-  on x "$BANYAN_BUILD/tests/net/attack" --key "$scratch/job.key" --ranks 3 --count "$1" --rate "$rate" --seed "$2" \
+attack() { # NUMBER RATE SEED ADDRESS:PORT... [OPTION...]
+  on x "$BANYAN_BUILD/tests/net/attack" --key "$scratch/job.key" --ranks 3 --count "$1" --rate "$2" --seed "$3" \
     --recordings "$scratch/recorded" --certificate "no certificate=" --certificate "tls 1.2=" \
     --certificate "another authority's certificate=$scratch/other/agent-attacker.pem" \
     --certificate "a revoked certificate=$scratch/agent-lost.pem" --certificate "an expired certificate=$scratch/old.pem" \
     --certificate "a certificate of a client=$BANYAN_KEYS/client-attacker.pem" \
     --certificate "a certificate of another host=$BANYAN_KEYS/agent-attacker.pem" \
-    --valid "a valid certificate=$BANYAN_KEYS/agent-attacker.pem" "${ports[@]}"
+    --valid "a valid certificate=$BANYAN_KEYS/agent-attacker.pem" \
+    --statement "a revoked agent's statement=$scratch/agent-lost.pem" --statement "an expired agent's statement=$scratch/old.pem" \
+    --statement "another authority's statement=$scratch/other/agent-attacker.pem" \
+    --statement "a client's statement=$BANYAN_KEYS/client-attacker.pem" --statement "=$BANYAN_KEYS/agent-attacker.pem" \
+    "${@:4}"
 }
 
 fragments() { # NUMBER [OPTION]: a tenth of the attacks each, by f
@@ -85,7 +96,7 @@ for ((phase = 1; phase <= phases; phase++)); do
   from=$EPOCHREALTIME
   { fragments $((attacks / phases / 10)) && fragments $((attacks / phases / 10)) --replay; } >"$scratch/forged.$phase" &
   forger=$!
-  attack $((attacks / phases)) $((${BANYAN_TEST_SEED:-1} + phase)) >"$scratch/report.$phase" || failed=$?
+  attack $((attacks / phases)) "$rate" $((${BANYAN_TEST_SEED:-1} + phase)) "${ports[@]}" >"$scratch/report.$phase" || failed=$?
   wait "$forger" || fail "no fragments were forged"
   seconds=$((attacks / phases / rate))
   echo "attacked $from $(awk "BEGIN { printf \"%.3f\", $from + $seconds }")" >>"$scratch/phases"
@@ -97,6 +108,20 @@ for ((phase = 1; phase <= phases; phase++)); do
   sleep "$seconds"
   echo "quiet $from $EPOCHREALTIME" >>"$scratch/phases"
   wait "$forger"
+done
+for kind in half-open garbage "oversized record" "TLS, and no proof of the key"; do
+  [ "$flood" -gt 0 ] || continue
+  attack "$flood" 1500 "${BANYAN_TEST_SEED:-1}" "${address[m]}:7650" 10.8.0.1:7613 --only "$kind" >"$scratch/flood" &
+  flooding=$!
+  most=0
+  while kill -0 "$flooding" 2>/dev/null; do
+    now=$(growth)
+    [ "$now" -le "$most" ] || most=$now
+    sleep 0.2
+  done
+  wait "$flooding" || fail "flood of $kind: $(cat "$scratch/flood")"
+  echo "flood of $kind: $(tail -n 1 "$scratch/flood"); $((most / 1024)) MiB more at most"
+  sanitized || [ "$most" -lt $((64 * 1024)) ] || fail "a process took $((most / 1024)) MiB more"
 done
 memory >"$scratch/memory.after"
 read -r lines bytes < <(log_lines)
