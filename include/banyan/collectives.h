@@ -56,6 +56,11 @@ struct banyan_call {
 
 /* Starts a call and waits until it has ended. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call);
+/* Like banyan_run. While the calling thread waits it calls `poll` again and again, about every millisecond or more
+ * often, to drive another library whose operations other ranks may wait for. A call that ends at once may never call
+ * it. `poll` must not use this job's communicators. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct banyan_call *call,
+                                                              void (*poll)(void *argument), void *argument);
 /* Starts a call, which progresses in the background. The caller owns *out and releases it through a wait, or a test
  * that reports the end. Does not block. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call,

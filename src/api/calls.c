@@ -34,20 +34,35 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   return BANYAN_OK;
 }
 
-enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call) {
+/* `poll` may be NULL. */
+static inline enum banyan_status run(struct banyan_comm *comm, const struct banyan_call *call,
+                                     void (*poll)(void *argument), void *argument) {
   BY_TRY(check(comm, call));
   struct by_context *context = comm->context;
   struct by_call *running = NULL;
   by_context_lock(context);
   enum banyan_status status = begin(comm, call, &running);
   if (status == BANYAN_OK) {
-    by_progress_wait_call(&context->progress, running);
+    if (poll)
+      by_progress_wait_call_polling(&context->progress, running, poll, argument);
+    else
+      by_progress_wait_call(&context->progress, running);
     status = by_call_result(running);
     by_call_release(running);
     if (context->memory.doomed) by_memory_sweep(context);
   }
   by_context_unlock(context);
   return status;
+}
+
+enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call) {
+  return run(comm, call, NULL, NULL);
+}
+
+enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct banyan_call *call,
+                                      void (*poll)(void *argument), void *argument) {
+  if (!poll) return by_fail(BANYAN_ERR_ARGUMENT, "the function to call while waiting is NULL");
+  return run(comm, call, poll, argument);
 }
 
 enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call, struct banyan_request **out) {

@@ -72,6 +72,43 @@ static void test_mixed(void **state) {
   }
 }
 
+/* ---- calls that poll */
+
+static int polled[2]; /* a pipe from the rank that polls to the one that waits for it */
+
+static void write_once(void *argument) {
+  int *times = argument;
+  if (!(*times)++) must_hold(write(polled[1], "p", 1) == 1);
+}
+
+/* Rank 1 makes its call when rank 0 has polled. */
+static void poll_until_all_call(struct job *job, int rank) {
+  (void)job;
+  struct banyan_comm *comm = job_join();
+  float value = 1;
+  int times = 0;
+  char byte;
+  struct banyan_call call = {.collective = BANYAN_ALLREDUCE, .send = &value, .recv = &value, .count = 1};
+  must_hold(banyan_run_polling(comm, &call, NULL, NULL) == BANYAN_ERR_ARGUMENT);
+  if (rank == 1) must_hold(read(polled[0], &byte, 1) == 1);
+  if (rank == 0)
+    must(banyan_run_polling(comm, &call, write_once, &times));
+  else
+    must(banyan_run(comm, &call));
+  must_hold(value == 2 && (rank == 1 || times > 0));
+  banyan_comm_destroy(comm);
+}
+
+static void test_polling(void **state) {
+  for (int tcp = 0; tcp < 2; tcp++) {
+    struct job job = {.n = 2, .run = poll_until_all_call, .transport = tcp ? "tcp" : NULL};
+    must_hold(pipe(polled) == 0);
+    job_run(&job);
+    close(polled[0]);
+    close(polled[1]);
+  }
+}
+
 /* The callback runs before destroy returns, though rank 1 never makes the call. */
 static void destroy_pending(struct job *job, int rank) {
   (void)job;
@@ -373,9 +410,9 @@ static void test_tcp(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_mixed), cmocka_unit_test(test_destroyed), cmocka_unit_test(test_death),
-      cmocka_unit_test(test_any),   cmocka_unit_test(test_deadline),  cmocka_unit_test(test_shm),
-      cmocka_unit_test(test_tcp),
+      cmocka_unit_test(test_mixed), cmocka_unit_test(test_polling), cmocka_unit_test(test_destroyed),
+      cmocka_unit_test(test_death), cmocka_unit_test(test_any),     cmocka_unit_test(test_deadline),
+      cmocka_unit_test(test_shm),   cmocka_unit_test(test_tcp),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,9 @@ enum {
   KEEN = 64,
   LAST_LOOKS = 16,
   SLEEP_MS = 100,
-  QUIET_MS = 50
+  QUIET_MS = 50,
+  POLLS = 16, /* rounds from one poll to the next */
+  POLL_MS = 1
 };
 
 /* A hint to the processor that this loop waits. */
@@ -145,9 +147,21 @@ void by_progress_changed(struct by_progress *progress) {
   if (progress->idlers) pthread_cond_broadcast(&progress->job->changed);
 }
 
-/* Inlined, with the check whether it is over, since small calls are a few rounds. */
+/* What a thread does while it waits, beside progress. */
+struct poller {
+  void (*poll)(void *argument);
+  void *argument;
+};
+
+static void poll_once(struct by_progress *progress, const struct poller *poller) {
+  pthread_mutex_unlock(&progress->job->lock);
+  poller->poll(poller->argument);
+  pthread_mutex_lock(&progress->job->lock);
+}
+
+/* Inlined, with the check whether it is over, since small calls are a few rounds. `poller` may be NULL. */
 __attribute__((always_inline)) static inline void drive(struct by_progress *progress, bool (*over)(void *argument),
-                                                        void *argument) {
+                                                        void *argument, const struct poller *poller) {
   struct spinner spinner = {.most = progress->spin};
   uint64_t ended = ended_so_far(progress);
   if (progress->state == BY_PROGRESS_LISTENS)
@@ -158,9 +172,10 @@ __attribute__((always_inline)) static inline void drive(struct by_progress *prog
     bool tired = spin(progress, &spinner);
     if (ended_so_far(progress) != ended) by_progress_changed(progress);
     ended = ended_so_far(progress);
+    if (poller && (tired || spinner.looks % POLLS == 0) && !over(argument)) poll_once(progress, poller);
     if (!tired || over(argument)) continue;
     progress->user_sleeps = true;
-    sleep_until_event(progress, SLEEP_MS);
+    sleep_until_event(progress, poller ? POLL_MS : SLEEP_MS);
     progress->user_sleeps = false;
     by_engine_sleeping(progress->job->engine, false);
     spinner.since = 0;
@@ -170,19 +185,30 @@ __attribute__((always_inline)) static inline void drive(struct by_progress *prog
   if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) by_progress_kick(progress);
 }
 
+/* While another thread drives. */
+static void poll_and_sleep(struct by_progress *progress, const struct poller *poller) {
+  static const struct timespec pause = {.tv_nsec = POLL_MS * (long)BY_MILLISECOND / 4};
+  pthread_mutex_unlock(&progress->job->lock);
+  poller->poll(poller->argument);
+  nanosleep(&pause, NULL);
+  pthread_mutex_lock(&progress->job->lock);
+}
+
 __attribute__((always_inline)) static inline void wait_until(struct by_progress *progress, bool (*over)(void *argument),
-                                                             void *argument) {
+                                                             void *argument, const struct poller *poller) {
   if (progress->user_sleeps) by_job_wake(progress->job); /* it has to send what this thread's call brought */
   while (!over(argument)) {
-    if (progress->driver == BY_DRIVER_USER)
-      by_progress_idle(progress);
+    if (progress->driver != BY_DRIVER_USER)
+      drive(progress, over, argument, poller);
+    else if (poller)
+      poll_and_sleep(progress, poller);
     else
-      drive(progress, over, argument);
+      by_progress_idle(progress);
   }
 }
 
 void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument) {
-  wait_until(progress, over, argument);
+  wait_until(progress, over, argument, NULL);
 }
 
 static bool call_ended(void *call) {
@@ -190,7 +216,13 @@ static bool call_ended(void *call) {
 }
 
 void by_progress_wait_call(struct by_progress *progress, struct by_call *call) {
-  wait_until(progress, call_ended, call);
+  wait_until(progress, call_ended, call, NULL);
+}
+
+void by_progress_wait_call_polling(struct by_progress *progress, struct by_call *call, void (*poll)(void *argument),
+                                   void *argument) {
+  struct poller poller = {.poll = poll, .argument = argument};
+  wait_until(progress, call_ended, call, &poller);
 }
 
 /* ---- the progress thread */

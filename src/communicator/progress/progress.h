@@ -96,6 +96,9 @@ static inline void by_progress_count_ended(struct by_progress *progress) {
 void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument);
 /* Like it, until the call has ended. */
 void by_progress_wait_call(struct by_progress *progress, struct by_call *call);
+/* Like it; meanwhile this thread calls `poll` without the lock, at least about every millisecond. */
+void by_progress_wait_call_polling(struct by_progress *progress, struct by_call *call, void (*poll)(void *argument),
+                                   void *argument);
 /* Waits, without driving, until by_progress_changed. */
 void by_progress_idle(struct by_progress *progress);
 void by_progress_changed(struct by_progress *progress);
