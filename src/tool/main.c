@@ -64,6 +64,7 @@ static const struct subcommand {
   const char *help; /* one line; NULL: not listed */
 } subcommands[] = {
     {"run", by_cli_run, "start the ranks of a job, here or on several hosts"},
+    {"mpirun", SERVICE(by_cli_mpirun, "start an MPI program whose collective calls Banyan makes")},
     {"plan", by_cli_plan, "check, draw and print plans and schedules"},
     {"topo", by_cli_topo, "check, draw and convert topologies"},
     {"simulate", by_cli_simulate, "predict how long an AllReduce takes on a topology"},

@@ -14,6 +14,7 @@
 #include "fail.h"
 
 int by_cli_run(int argc, char **argv);
+int by_cli_mpirun(int argc, char **argv);
 int by_cli_plan(int argc, char **argv);
 int by_cli_lab(int argc, char **argv);
 int by_cli_helper(int argc, char **argv);

@@ -1,0 +1,210 @@
+#include "groups.h"
+
+#include "meeting.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct group {
+  struct group *next;
+  struct banyan_comm *comm; /* NULL: none could be created, or it has been destroyed at the end */
+};
+
+static struct {
+  struct banyan_comm *world; /* NULL: MPI makes all calls */
+  MPI_Group world_group;
+  MPI_Comm self; /* private copy of MPI_COMM_SELF, by which MPI makes progress */
+  int attribute; /* of communicators: their struct group */
+  int at_end;    /* of MPI_COMM_SELF: its deletion is the first that MPI_Finalize does */
+  pthread_mutex_t lock;
+  struct group *groups; /* under lock, as the next one */
+  uint32_t number;      /* of the next communicator of which this process is the first rank */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A month: MPI has no deadlines, and ranks may compute for long before they come to a call. Banyan finds dead processes
+ * by other means. */
+#define DEADLINE (30 * 86400.0)
+
+/* ---- the end */
+
+static int destroy_all(MPI_Comm comm, int keyval, void *value, void *extra) {
+  if (!state.world) return MPI_SUCCESS;
+  mpi.Barrier(MPI_COMM_WORLD); /* so that no rank still waits for what this one has to send */
+  pthread_mutex_lock(&state.lock);
+  for (struct group *group = state.groups; group; group = group->next) {
+    banyan_comm_destroy(group->comm);
+    group->comm = NULL;
+  }
+  pthread_mutex_unlock(&state.lock);
+  banyan_comm_destroy(state.world);
+  state.world = NULL;
+  PMPI_Group_free(&state.world_group);
+  PMPI_Comm_free(&state.self);
+  return MPI_SUCCESS;
+}
+
+/* When an MPI communicator is freed. */
+static int destroy_group(MPI_Comm comm, int keyval, void *value, void *extra) {
+  struct group *group = value, **place = &state.groups;
+  pthread_mutex_lock(&state.lock);
+  while (*place && *place != group) place = &(*place)->next;
+  if (*place) *place = group->next;
+  pthread_mutex_unlock(&state.lock);
+  banyan_comm_destroy(group->comm);
+  free(group);
+  return MPI_SUCCESS;
+}
+
+/* ---- the beginning */
+
+static bool all_agree(MPI_Comm comm, bool yes) {
+  int mine = yes, all = 0;
+  return mpi.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all;
+}
+
+static bool is_one_host(int size) {
+  MPI_Comm local;
+  int n = 0;
+  if (PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local) != MPI_SUCCESS) return false;
+  PMPI_Comm_size(local, &n);
+  PMPI_Comm_free(&local);
+  return n == size;
+}
+
+static enum banyan_status create_world(int rank, int size, const struct meeting *meeting) {
+  struct banyan_options options = {.size_of_struct = sizeof options,
+                                   .rank_plus_1 = rank + 1,
+                                   .size = size,
+                                   .root = meeting->root,
+                                   .key = meeting->key[0] ? meeting->key : NULL,
+                                   .deadline = getenv("BANYAN_DEADLINE") ? 0 : DEADLINE};
+  return banyan_comm_create(&options, &state.world);
+}
+
+/* What later calls of MPI need here. */
+static bool prepare(void) {
+  return PMPI_Comm_group(MPI_COMM_WORLD, &state.world_group) == MPI_SUCCESS &&
+         PMPI_Comm_dup(MPI_COMM_SELF, &state.self) == MPI_SUCCESS &&
+         PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_group, &state.attribute, NULL) == MPI_SUCCESS &&
+         PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_all, &state.at_end, NULL) == MPI_SUCCESS &&
+         PMPI_Comm_set_attr(MPI_COMM_SELF, state.at_end, NULL) == MPI_SUCCESS;
+}
+
+void groups_join(void) {
+  struct meeting meeting = {.root = ""};
+  int rank, size;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size < 2) return;
+  bool one_host = is_one_host(size);
+  if (rank == 0) meeting_choose(one_host, &meeting);
+  if (mpi.Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return;
+  bool met = meeting.root[0] && create_world(rank, size, &meeting) == BANYAN_OK;
+  if (!met)
+    fprintf(stderr, "banyan: rank %d: collective calls are left to MPI: %s\n", rank,
+            meeting.root[0] ? banyan_error_text() : "rank 0 has no address, or no randomness for a key");
+  explicit_bzero(&meeting, sizeof meeting);
+  if (all_agree(MPI_COMM_WORLD, met && prepare())) return;
+  banyan_comm_destroy(state.world);
+  state.world = NULL;
+}
+
+/* ---- communicators */
+
+/* This communicator's ranks as ranks of MPI_COMM_WORLD. False: some are not in it. */
+static bool translate(MPI_Comm comm, int n, int *own, int *out) {
+  MPI_Group group;
+  if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS) return false;
+  for (int i = 0; i < n; i++) own[i] = i;
+  bool known = PMPI_Group_translate_ranks(group, n, own, state.world_group, out) == MPI_SUCCESS;
+  for (int i = 0; known && i < n; i++) known = out[i] != MPI_UNDEFINED;
+  PMPI_Group_free(&group);
+  return known;
+}
+
+static struct banyan_comm *create_subset(MPI_Comm comm, int n, const int *ranks) {
+  struct banyan_comm *subset = NULL;
+  uint32_t number = 0;
+  int rank;
+  PMPI_Comm_rank(comm, &rank);
+  if (rank == 0) {
+    pthread_mutex_lock(&state.lock);
+    number = state.number++;
+    pthread_mutex_unlock(&state.lock);
+  }
+  if (mpi.Bcast(&number, 1, MPI_UINT32_T, 0, comm) != MPI_SUCCESS) return NULL;
+  enum banyan_status status = banyan_comm_subset(state.world, ranks, n, number, &subset);
+  if (all_agree(comm, status == BANYAN_OK)) return subset;
+  banyan_comm_destroy(subset);
+  return NULL;
+}
+
+/* NULL: none can be created. Whether it is tried depends on what all ranks know alike. */
+static struct banyan_comm *create(MPI_Comm comm) {
+  int between = 1, n = 0;
+  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between) return NULL;
+  if (PMPI_Comm_size(comm, &n) != MPI_SUCCESS || n < 2) return NULL;
+  int *ranks = malloc(2 * (size_t)n * sizeof *ranks);
+  bool known = ranks && translate(comm, n, ranks, ranks + n);
+  struct banyan_comm *subset = NULL;
+  if (all_agree(comm, known)) subset = create_subset(comm, n, ranks + n);
+  free(ranks);
+  return subset;
+}
+
+struct banyan_comm *group_of(MPI_Comm comm) {
+  struct group *group;
+  int found = 0;
+  if (!state.world || comm == MPI_COMM_WORLD) return state.world;
+  if (comm == MPI_COMM_NULL || comm == MPI_COMM_SELF) return NULL;
+  if (PMPI_Comm_get_attr(comm, state.attribute, &group, &found) != MPI_SUCCESS) return NULL;
+  if (found) return group->comm;
+  group = calloc(1, sizeof *group);
+  if (!group) abort(); /* a rank that goes another way than the others would wait for ever */
+  group->comm = create(comm);
+  pthread_mutex_lock(&state.lock);
+  group->next = state.groups;
+  state.groups = group;
+  pthread_mutex_unlock(&state.lock);
+  PMPI_Comm_set_attr(comm, state.attribute, group);
+  return group->comm;
+}
+
+/* ---- calls */
+
+static void progress(void *unused) {
+  int found;
+  PMPI_Iprobe(MPI_ANY_SOURCE, 0, state.self, &found, MPI_STATUS_IGNORE);
+}
+
+/* A code of MPI for an error. After the job has failed, all calls end with one and the same. */
+static int code_of(int error_class, const char *text) {
+  static char latest[MPI_MAX_ERROR_STRING];
+  static int latest_class, code;
+  char shown[MPI_MAX_ERROR_STRING];
+  snprintf(shown, sizeof shown, "banyan: %s", text);
+  pthread_mutex_lock(&state.lock);
+  if (latest_class != error_class || strcmp(latest, shown) != 0) {
+    latest_class = error_class;
+    strcpy(latest, shown);
+    if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) code = error_class;
+    if (code != error_class) PMPI_Add_error_string(code, shown);
+  }
+  int result = code;
+  pthread_mutex_unlock(&state.lock);
+  return result;
+}
+
+int group_fail(MPI_Comm comm, int error_class, const char *text) {
+  int code = code_of(error_class, text);
+  PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
+int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call) {
+  enum banyan_status status = banyan_run_polling(group, call, progress, NULL);
+  if (status == BANYAN_OK) return MPI_SUCCESS;
+  return group_fail(comm, status == BANYAN_ERR_ARGUMENT ? MPI_ERR_ARG : MPI_ERR_OTHER, banyan_error_text());
+}

@@ -1,0 +1,27 @@
+/* Banyan's communicators of MPI's. That of MPI_COMM_WORLD is created in MPI_Init. That of another one is created in the
+ * first collective call for which it is needed, which all its ranks make alike; an attribute of the MPI communicator
+ * holds it, whose deletion destroys it. All are destroyed when MPI_Finalize begins. Where the processes of
+ * MPI_COMM_WORLD could not all join Banyan's job, or are only one, none exists.
+ *
+ * One thread at a time uses an MPI communicator for collective calls, as MPI requires; otherwise any threads. */
+#ifndef BY_MPI_GROUPS_H
+#define BY_MPI_GROUPS_H
+
+#include "mpi_library.h"
+
+#include <banyan/banyan.h>
+
+/* Called once MPI is initialised, by all ranks of MPI_COMM_WORLD. What goes wrong is reported on standard error. */
+void groups_join(void);
+
+/* The communicator to be used for a call; NULL: MPI has to make it. All ranks get the same answer. Blocks in the first
+ * call of each MPI communicator. */
+struct banyan_comm *group_of(MPI_Comm comm);
+
+/* Runs the call and makes MPI progress meanwhile, since other ranks may wait for messages that this one has started to
+ * send. MPI's error code; an error has been given to the error handler of `comm`. */
+int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call);
+/* Hands an error to the error handler, and returns its code. */
+int group_fail(MPI_Comm comm, int error_class, const char *text);
+
+#endif

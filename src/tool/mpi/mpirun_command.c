@@ -1,0 +1,196 @@
+/* `banyan mpirun`: starts a program with mpirun, and with the library that makes its collective calls with Banyan. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "elf_abi.h"
+#include "launch.h"
+#include "process.h"
+
+struct mpirun_options {
+  int abi; /* place among the choices; -1: by the program */
+  const char *mpirun;
+};
+
+#define VALUES struct mpirun_options
+
+static const struct by_option mpirun_options[] = {
+    BY_CHOICE("abi", 0, abi, "openmpi|mpich",
+              "the MPI library of the program; default: the one that it\nis linked with, or mpirun's"),
+    BY_TEXT("mpirun", 0, mpirun, "PROGRAM", "the mpirun to start; default: that of the MPI library"),
+    {.name = NULL},
+};
+
+static const struct by_command mpirun_command = {
+    .name = "banyan mpirun",
+    .usage = "[--abi openmpi|mpich] [--mpirun PROGRAM] ARGUMENTS OF MPIRUN...",
+    .about = "Starts an MPI program as mpirun does, and makes its collective calls with Banyan:\n"
+             "`banyan mpirun -n 4 ./program`. What follows Banyan's own options is given to mpirun\n"
+             "as it is. The program need not be compiled again: the ranks, and only they, load a\n"
+             "library (LD_PRELOAD) that takes the place of MPI's functions. There is one for\n"
+             "programs of Open MPI and one for those of MPICH, on all hosts at the same place.\n"
+             "\n"
+             "Which one is needed is read from the program. If that is a script or an\n"
+             "interpreter, as with mpi4py, it is the one of `mpirun`, or that of --abi.\n"
+             "\n"
+             "Variables of Banyan are set as others are: `-x BANYAN_PLAN=ring` with Open MPI,\n"
+             "`-genv BANYAN_PLAN ring` with MPICH.\n"
+             "\n"
+             "Returns what mpirun returns; 1 if it could not be started.",
+    .options = mpirun_options,
+};
+
+static const struct {
+  const char *name;
+  const char *launchers[3]; /* the first that is there is started */
+} abis[] = {
+    [BY_MPI_OPENMPI] = {"Open MPI", {"mpirun.openmpi", "mpirun"}},
+    [BY_MPI_MPICH] = {"MPICH", {"mpirun.mpich", "mpirun"}},
+};
+
+static bool is_program(const char *path) {
+  struct stat about;
+  return !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, X_OK);
+}
+
+/* The file that a command's name stands for; false: there is none. */
+static bool find_program(const char *name, char *out, size_t room) {
+  const char *path = getenv("PATH");
+  if (!*name) return false;
+  if (strchr(name, '/')) return (size_t)snprintf(out, room, "%s", name) < room && is_program(out);
+  while (path && *path) {
+    size_t length = strcspn(path, ":");
+    if ((size_t)snprintf(out, room, "%.*s/%s", (int)length, path, name) < room && is_program(out)) return true;
+    path += length + (path[length] == ':');
+  }
+  return false;
+}
+
+/* mpirun has many options with values, so any word may be the program's: the first that is one of MPI counts. */
+static enum by_mpi_abi abi_of_program(char *const *words) {
+  char path[BY_PROGRAM_PATH];
+  enum by_mpi_abi abi = BY_MPI_NONE;
+  for (; *words && abi == BY_MPI_NONE; words++)
+    if (**words != '-' && find_program(*words, path, sizeof path)) abi = by_program_abi(path);
+  return abi;
+}
+
+static enum by_mpi_abi abi_of_launcher(const char *launcher) {
+  char line[256];
+  enum by_mpi_abi abi = BY_MPI_NONE;
+  char *command = by_cli_print("'%s' --version 2>/dev/null", launcher);
+  FILE *printed = strchr(launcher, '\'') ? NULL : popen(command, "re");
+  free(command);
+  while (printed && abi == BY_MPI_NONE && fgets(line, sizeof line, printed))
+    abi = strstr(line, "Open MPI") || strstr(line, "OpenRTE") ? BY_MPI_OPENMPI
+          : strstr(line, "HYDRA") || strstr(line, "MPICH")    ? BY_MPI_MPICH
+                                                              : BY_MPI_NONE;
+  if (printed) pclose(printed);
+  return abi;
+}
+
+/* In the folder of the build, or where it is installed. */
+static bool find_library(enum by_mpi_abi abi, char *out) {
+  static const char *const places[] = {"bindings/mpi", "../" BY_LIBRARIES "/banyan"};
+  const char *name = abi == BY_MPI_OPENMPI ? "openmpi" : "mpich";
+  char self[BY_PROGRAM_PATH], *end;
+  if (!by_program_path(self) || !(end = strrchr(self, '/'))) return false;
+  *end = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    char *path = by_cli_print("%s/%s/libbanyan-%s.so", self, places[i], name);
+    bool found = realpath(path, out) != NULL;
+    free(path);
+    if (found) return true;
+  }
+  return false;
+}
+
+/* Which mpirun is started, and for which MPI library. 0: both are known; else the exit code. */
+static int choose(const struct mpirun_options *options, char *const *words, enum by_mpi_abi *abi, char *launcher) {
+  const char *const usual[] = {"mpirun", NULL}, *const given[] = {options->mpirun, NULL};
+  *abi = options->abi >= 0 ? (enum by_mpi_abi)(options->abi + 1) : abi_of_program(words);
+  const char *const *names = options->mpirun ? given : *abi == BY_MPI_NONE ? usual : abis[*abi].launchers;
+  while (*names && !find_program(*names, launcher, BY_PROGRAM_PATH)) names++;
+  if (!*names)
+    return by_command_end(&mpirun_command,
+                          by_fail(BANYAN_ERR_SYSTEM, "%s is not there: install %s, or name it with --mpirun",
+                                  options->mpirun ? options->mpirun : "mpirun",
+                                  *abi == BY_MPI_NONE ? "Open MPI or MPICH" : abis[*abi].name));
+  enum by_mpi_abi of_launcher = abi_of_launcher(launcher);
+  if (*abi == BY_MPI_NONE) *abi = of_launcher;
+  if (*abi == BY_MPI_NONE)
+    return by_command_end(&mpirun_command, by_fail(BANYAN_ERR_UNSUPPORTED,
+                                                   "%s is neither of Open MPI nor of MPICH; use --abi", launcher));
+  if (of_launcher != BY_MPI_NONE && of_launcher != *abi)
+    return by_command_end(&mpirun_command, by_fail(BANYAN_ERR_UNSUPPORTED,
+                                                   "the program is one of %s, and %s is of %s; choose with --mpirun",
+                                                   abis[*abi].name, launcher, abis[of_launcher].name));
+  return 0;
+}
+
+/* The options of Banyan come first: how many words they are, argv[0] included. */
+static int own_words(int argc, char **argv) {
+  int n = 1;
+  while (n < argc) {
+    const char *word = argv[n];
+    bool takes_value = !strcmp(word, "--abi") || !strcmp(word, "--mpirun");
+    if (!takes_value && strncmp(word, "--abi=", 6) != 0 && strncmp(word, "--mpirun=", 9) != 0 &&
+        strcmp(word, "--help") != 0 && strcmp(word, "--version") != 0 && strcmp(word, "--quiet") != 0 &&
+        strcmp(word, "--verbose") != 0)
+      break;
+    n += 1 + takes_value;
+  }
+  return n < argc ? n : argc;
+}
+
+/* The command line to start, which the caller frees: mpirun, told to give the ranks LD_PRELOAD, and the words of the
+ * user. */
+static char **command_line(enum by_mpi_abi abi, char *launcher, const char *library, int n, char *const *words) {
+  char **out = by_cli_zeroed((size_t)n + 5, sizeof *out);
+  const char *others = getenv("LD_PRELOAD");
+  char *preload = others && *others ? by_cli_print("%s:%s", library, others) : by_cli_print("%s", library);
+  int at = 0;
+  out[at++] = launcher;
+  if (abi == BY_MPI_OPENMPI) {
+    out[at++] = by_cli_print("-x");
+    out[at++] = by_cli_print("LD_PRELOAD=%s", preload);
+    free(preload);
+  } else {
+    out[at++] = by_cli_print("-genv");
+    out[at++] = by_cli_print("LD_PRELOAD");
+    out[at++] = preload;
+  }
+  memcpy(out + at, words, (size_t)n * sizeof *out);
+  return out;
+}
+
+/* The options of Banyan alone; they end with NULL. */
+static int parse_own(int own, char **argv, struct mpirun_options *options) {
+  char **words = by_cli_zeroed((size_t)own + 1, sizeof *words);
+  memcpy(words, argv, (size_t)own * sizeof *words);
+  int exit_code = by_options_parse(&mpirun_command, own, words, options, NULL);
+  free(words);
+  return exit_code;
+}
+
+int by_cli_mpirun(int argc, char **argv) {
+  struct mpirun_options options = {.abi = -1};
+  enum by_mpi_abi abi;
+  char launcher[BY_PROGRAM_PATH], library[BY_PROGRAM_PATH];
+  int own = own_words(argc, argv), exit_code = parse_own(own, argv, &options);
+  if (exit_code >= 0) return exit_code;
+  if (own == argc) return by_options_misuse(&mpirun_command, "mpirun's arguments are missing, such as -n 4 ./program");
+  if ((exit_code = choose(&options, argv + own, &abi, launcher))) return exit_code;
+  if (!find_library(abi, library))
+    return by_command_end(&mpirun_command,
+                          by_fail(BANYAN_ERR_UNSUPPORTED,
+                                  "Banyan was built without %s, so it has no library for it; install what programs of "
+                                  "%s are compiled with, and build Banyan again",
+                                  abis[abi].name, abis[abi].name));
+  execv(launcher, command_line(abi, launcher, library, argc - own, argv + own));
+  return by_command_end(&mpirun_command, by_fail_errno(BANYAN_ERR_SYSTEM, errno, "starting %s", launcher));
+}

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Tests `banyan mpirun`: results of programs of both MPI libraries, that Banyan made the calls, which library is chosen,
+# and mistakes.
+. "$BANYAN_SOURCE/tests/shell.sh"
+. "$BANYAN_SOURCE/tests/mpi/common.sh"
+
+for abi in openmpi mpich; do
+  has_abi $abi || continue
+  program=COLLECTIVES_${abi^^}
+  for bytes in 8 8000 300000; do
+    BANYAN_TIMELINE=$scratch/timeline wants 0 timeout 100 "$BANYAN" mpirun -n 4 "${!program}" $bytes
+    shows '^[0-9]+ checks passed' out
+    for call in allreduce reduce broadcast reduce_scatter allgather alltoall barrier; do
+      shows "\"$call" timeline
+    done
+    rm "$scratch/timeline"
+  done
+  # Without the library the same program has the same results.
+  wants 0 timeout 100 "mpirun.$abi" -n 2 "${!program}" 800
+  # Rank 0 cannot be reached: all ranks leave the calls to MPI.
+  BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 800
+  shows '^banyan: rank [01]: collective calls are left to MPI: ' err
+  # An interpreter is none of MPI's programs: its library is that of --abi.
+  wants 0 "$BANYAN" mpirun --abi $abi -n 2 sh -c "echo \$LD_PRELOAD"
+  shows "^/.*/libbanyan-$abi.so$" out
+  LD_PRELOAD=libm.so.6 wants 0 "$BANYAN" mpirun --abi=$abi -n 1 sh -c "echo \$LD_PRELOAD"
+  shows "^/.*/libbanyan-$abi.so:libm.so.6$" out
+done
+
+wants 2 "$BANYAN" mpirun
+shows 'arguments are missing' err
+wants 2 "$BANYAN" mpirun --abi lam -n 2 true
+shows '"lam" is not one of openmpi\|mpich' err
+wants 1 "$BANYAN" mpirun --mpirun "$scratch/none" -n 2 true
+shows "$scratch/none is not there" err
+wants 1 "$BANYAN" mpirun --mpirun true -n 2 true
+shows 'neither of Open MPI nor of MPICH; use --abi' err
+if has_abi openmpi && has_abi mpich; then
+  wants 1 "$BANYAN" mpirun --mpirun mpirun.mpich -n 2 "$COLLECTIVES_OPENMPI"
+  shows 'the program is one of Open MPI, and .* of MPICH; choose with --mpirun' err
+fi
