@@ -179,32 +179,31 @@ static void progress(void *unused) {
   PMPI_Iprobe(MPI_ANY_SOURCE, 0, state.self, &found, MPI_STATUS_IGNORE);
 }
 
-/* A code of MPI for an error. After the job has failed, all calls end with one and the same. */
-static int code_of(int error_class, const char *text) {
+/* A code of MPI for an error, of a class of its own: MPICH forgets the text of codes of its own classes. After the job
+ * has failed, all calls end with the same text, and so with the same code. */
+static int code_of(const char *text) {
   static char latest[MPI_MAX_ERROR_STRING];
-  static int latest_class, code;
+  static int class, code;
   char shown[MPI_MAX_ERROR_STRING];
   snprintf(shown, sizeof shown, "banyan: %s", text);
   pthread_mutex_lock(&state.lock);
-  if (latest_class != error_class || strcmp(latest, shown) != 0) {
-    latest_class = error_class;
+  bool known = class || PMPI_Add_error_class(&class) == MPI_SUCCESS;
+  if (known && strcmp(latest, shown) != 0 && PMPI_Add_error_code(class, &code) == MPI_SUCCESS) {
+    PMPI_Add_error_string(code, shown);
     strcpy(latest, shown);
-    if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) code = error_class;
-    if (code != error_class) PMPI_Add_error_string(code, shown);
   }
-  int result = code;
+  int result = code ? code : MPI_ERR_OTHER;
   pthread_mutex_unlock(&state.lock);
   return result;
 }
 
-int group_fail(MPI_Comm comm, int error_class, const char *text) {
-  int code = code_of(error_class, text);
+int group_fail(MPI_Comm comm, const char *text) {
+  int code = code_of(text);
   PMPI_Comm_call_errhandler(comm, code);
   return code;
 }
 
 int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call) {
-  enum banyan_status status = banyan_run_polling(group, call, progress, NULL);
-  if (status == BANYAN_OK) return MPI_SUCCESS;
-  return group_fail(comm, status == BANYAN_ERR_ARGUMENT ? MPI_ERR_ARG : MPI_ERR_OTHER, banyan_error_text());
+  if (banyan_run_polling(group, call, progress, NULL) == BANYAN_OK) return MPI_SUCCESS;
+  return group_fail(comm, banyan_error_text());
 }

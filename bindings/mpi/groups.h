@@ -22,6 +22,6 @@ struct banyan_comm *group_of(MPI_Comm comm);
  * send. MPI's error code; an error has been given to the error handler of `comm`. */
 int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call);
 /* Hands an error to the error handler, and returns its code. */
-int group_fail(MPI_Comm comm, int error_class, const char *text);
+int group_fail(MPI_Comm comm, const char *text);
 
 #endif

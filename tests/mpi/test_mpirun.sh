@@ -7,7 +7,7 @@
 for abi in openmpi mpich; do
   has_abi $abi || continue
   program=COLLECTIVES_${abi^^}
-  for bytes in 8 8000 300000; do
+  for bytes in 8 8000 100000; do
     BANYAN_TIMELINE=$scratch/timeline wants 0 timeout 100 "$BANYAN" mpirun -n 4 "${!program}" $bytes
     shows '^[0-9]+ checks passed' out
     for call in allreduce reduce broadcast reduce_scatter allgather alltoall barrier; do
