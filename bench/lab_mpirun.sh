@@ -1,6 +1,7 @@
 #!/bin/bash
 # lab_mpirun.sh MEET ARGUMENTS...: runs Open MPI's mpirun under `banyan lab`, one process on each host. The host of
-# rank 0 runs mpirun. What it would start through ssh on another host is written into the directory MEET, where the
+# rank 0 runs mpirun, or BENCH_MPIRUN in its place, with a rank on each host; with BENCH_RANKS=N on the first and the
+# N - 1 last hosts. What it would start through ssh on another host is written into the directory MEET, where the
 # lab's process on that host waits for it.
 set -euo pipefail
 
@@ -36,8 +37,10 @@ export BENCH_MEET=$1 TMPDIR=$1
 shift
 if [ "$BANYAN_RANK" != 0 ]; then wait_for_command; fi
 trap 'touch "$BENCH_MEET/over"' EXIT
-hosts=$(awk '/^10\.77\./ { printf "%s%s:1", sep, $2; sep = "," }' /etc/hosts)
-mpirun.openmpi --allow-run-as-root --bind-to none -H "$hosts" -n "$BANYAN_SIZE" \
+ranks=${BENCH_RANKS:-$BANYAN_SIZE}
+hosts=$(awk -v n="$ranks" '/^10\.77\./ { host[k++] = $2 }
+  END { printf "%s:1", host[0]; for (i = k - n + 1; i < k; i++) printf ",%s:1", host[i] }' /etc/hosts)
+${BENCH_MPIRUN:-mpirun.openmpi} --allow-run-as-root --bind-to none -H "$hosts" -n "$ranks" \
   --leave-session-attached --mca plm_rsh_agent "$here/lab_mpirun.sh --agent" --mca plm_rsh_no_tree_spawn 1 \
   --mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include "$subnet" --mca oob_tcp_if_include "$subnet" \
   --mca mpi_yield_when_idle 1 "$@"

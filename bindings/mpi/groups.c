@@ -141,17 +141,17 @@ static struct banyan_comm *create_subset(MPI_Comm comm, int n, const int *ranks)
   return NULL;
 }
 
-/* NULL: none can be created. Whether it is tried depends on what all ranks know alike. */
-static struct banyan_comm *create(MPI_Comm comm) {
+/* Whether all ranks have created the communicator, or know that none can be; what all ranks know alike decides what is
+ * tried. False: some rank is out of memory. */
+static bool create(MPI_Comm comm, struct group *group) {
   int between = 1, n = 0;
-  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between) return NULL;
-  if (PMPI_Comm_size(comm, &n) != MPI_SUCCESS || n < 2) return NULL;
+  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between) return group != NULL;
+  if (PMPI_Comm_size(comm, &n) != MPI_SUCCESS || n < 2) return group != NULL;
   int *ranks = malloc(2 * (size_t)n * sizeof *ranks);
-  bool known = ranks && translate(comm, n, ranks, ranks + n);
-  struct banyan_comm *subset = NULL;
-  if (all_agree(comm, known)) subset = create_subset(comm, n, ranks + n);
+  bool ready = all_agree(comm, group && ranks);
+  if (ready && all_agree(comm, translate(comm, n, ranks, ranks + n))) group->comm = create_subset(comm, n, ranks + n);
   free(ranks);
-  return subset;
+  return ready;
 }
 
 struct banyan_comm *group_of(MPI_Comm comm) {
@@ -162,8 +162,10 @@ struct banyan_comm *group_of(MPI_Comm comm) {
   if (PMPI_Comm_get_attr(comm, state.attribute, &group, &found) != MPI_SUCCESS) return NULL;
   if (found) return group->comm;
   group = calloc(1, sizeof *group);
-  if (!group) abort(); /* a rank that goes another way than the others would wait for ever */
-  group->comm = create(comm);
+  if (!create(comm, group)) {
+    free(group);
+    return NULL;
+  }
   pthread_mutex_lock(&state.lock);
   group->next = state.groups;
   state.groups = group;
@@ -197,7 +199,7 @@ static int code_of(const char *text) {
   return result;
 }
 
-int group_fail(MPI_Comm comm, const char *text) {
+static int fail(MPI_Comm comm, const char *text) {
   int code = code_of(text);
   PMPI_Comm_call_errhandler(comm, code);
   return code;
@@ -205,5 +207,11 @@ int group_fail(MPI_Comm comm, const char *text) {
 
 int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call) {
   if (banyan_run_polling(group, call, progress, NULL) == BANYAN_OK) return MPI_SUCCESS;
-  return group_fail(comm, banyan_error_text());
+  return fail(comm, banyan_error_text());
+}
+
+int group_give_up(struct banyan_comm *group, MPI_Comm comm) {
+  static const char reason[] = "an MPI rank is out of memory for a copy of its data";
+  banyan_comm_abort(group, reason);
+  return fail(comm, reason);
 }

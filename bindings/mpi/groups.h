@@ -17,11 +17,16 @@ void groups_join(void);
 /* The communicator to be used for a call; NULL: MPI has to make it. All ranks get the same answer. Blocks in the first
  * call of each MPI communicator. */
 struct banyan_comm *group_of(MPI_Comm comm);
+/* The same for a call of so many bytes: without any, there is nothing to do for Banyan. */
+static inline struct banyan_comm *group_for(MPI_Comm comm, size_t bytes) {
+  return bytes ? group_of(comm) : NULL;
+}
 
 /* Runs the call and makes MPI progress meanwhile, since other ranks may wait for messages that this one has started to
  * send. MPI's error code; an error has been given to the error handler of `comm`. */
 int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call);
-/* Hands an error to the error handler, and returns its code. */
-int group_fail(MPI_Comm comm, const char *text);
+/* The same in place of a call that this rank has no memory for. It ends the job on all ranks: they have decided to make
+ * the call with Banyan, and would wait. */
+int group_give_up(struct banyan_comm *group, MPI_Comm comm);
 
 #endif

@@ -22,6 +22,8 @@ struct mpi_library {
 
 extern struct mpi_library mpi;
 
+/* Before each function that takes the place of MPI's, and behind it. */
+#define BY_MPI_PUBLIC __attribute__((visibility("default")))
 #ifdef OPEN_MPI
 #define BY_MPI_ALSO_PMPI(name)                                                                                         \
   extern __typeof__(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name), visibility("default")));

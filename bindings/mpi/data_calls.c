@@ -1,0 +1,164 @@
+/* The functions that move data: MPI_Bcast, MPI_Allgather, MPI_Allgatherv and MPI_Alltoall. Ranks may use different
+ * types for the same data, so only the number of bytes decides whether Banyan makes the call; where data does not lie
+ * in the program's buffer as it is sent, it is copied. */
+#include "groups.h"
+#include "types.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* The data of a buffer as Banyan sends and receives it: where it lies, or in a copy. */
+struct bytes {
+  void *data;
+  void *copy;  /* NULL: none was necessary */
+  bool failed; /* no copy could be made */
+};
+
+static struct bytes bytes_at(const void *data) {
+  return (struct bytes){.data = (void *)data};
+}
+
+static struct bytes bytes_of_copy(size_t bytes) {
+  void *copy = malloc(bytes + !bytes);
+  return (struct bytes){.data = copy, .copy = copy, .failed = !copy};
+}
+
+static struct bytes packed(const void *buffer, int count, MPI_Datatype type, size_t bytes) {
+  struct bytes out = bytes_of_copy(bytes);
+  if (!out.failed && bytes) out.failed = data_pack(buffer, count, type, out.copy, bytes) != MPI_SUCCESS;
+  return out;
+}
+
+static struct bytes bytes_to_send(const void *buffer, int count, MPI_Datatype type, size_t bytes) {
+  return is_contiguous(type) ? bytes_at(buffer) : packed(buffer, count, type, bytes);
+}
+
+static struct bytes room_for(void *buffer, bool as_sent, size_t bytes) {
+  return as_sent ? bytes_at(buffer) : bytes_of_copy(bytes);
+}
+
+/* A rank without copies ends the job: the others have decided to make the call with Banyan. */
+static int run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call, const struct bytes *sent,
+               const struct bytes *received) {
+  return sent->failed || received->failed ? group_give_up(group, comm) : group_run(group, comm, call);
+}
+
+/* PMPI_Pack counts in int. */
+static struct banyan_comm *group_for_data(MPI_Comm comm, size_t bytes) {
+  return bytes <= INT_MAX ? group_for(comm, bytes) : NULL;
+}
+
+BY_MPI_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  size_t bytes;
+  struct banyan_comm *group = data_bytes(count, type, &bytes) ? group_for_data(comm, bytes) : NULL;
+  if (!group || root < 0 || root >= banyan_comm_size(group)) return mpi.Bcast(buffer, count, type, root, comm);
+  bool is_root = banyan_comm_rank(group) == root;
+  struct bytes data =
+      is_root ? bytes_to_send(buffer, count, type, bytes) : room_for(buffer, is_contiguous(type), bytes);
+  struct banyan_call call = {
+      .collective = BANYAN_BROADCAST, .dtype = BANYAN_UINT8, .root = root, .recv = data.data, .count = bytes};
+  int status = run(group, comm, &call, &data, &data);
+  if (status == MPI_SUCCESS && !is_root && data.copy) status = data_unpack(data.copy, bytes, buffer, count, type);
+  free(data.copy);
+  return status;
+}
+BY_MPI_ALSO_PMPI(Bcast)
+
+/* One block for each rank into a receive buffer, of `bytes` bytes each. */
+static int unpack_blocks(const char *from, size_t bytes, int n, void *recv, int count, MPI_Datatype type) {
+  int status = MPI_SUCCESS;
+  for (int i = 0; i < n && status == MPI_SUCCESS; i++, from += bytes)
+    status = data_unpack(from, bytes, element_at(recv, (MPI_Aint)i * count, type), count, type);
+  return status;
+}
+
+BY_MPI_PUBLIC int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int recv_count,
+                                MPI_Datatype recv_type, MPI_Comm comm) {
+  size_t bytes;
+  struct banyan_comm *group = data_bytes(recv_count, recv_type, &bytes) ? group_for_data(comm, bytes) : NULL;
+  if (!group) return mpi.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+  int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
+  struct bytes all = room_for(recv, is_contiguous(recv_type), bytes * (size_t)n);
+  struct bytes own = send != MPI_IN_PLACE ? bytes_to_send(send, send_count, send_type, bytes)
+                                          : bytes_to_send(element_at(recv, (MPI_Aint)rank * recv_count, recv_type),
+                                                          recv_count, recv_type, bytes);
+  struct banyan_call call = {
+      .collective = BANYAN_ALLGATHER, .dtype = BANYAN_UINT8, .send = own.data, .recv = all.data, .count = bytes};
+  int status = run(group, comm, &call, &own, &all);
+  if (status == MPI_SUCCESS && all.copy) status = unpack_blocks(all.copy, bytes, n, recv, recv_count, recv_type);
+  free(own.copy);
+  free(all.copy);
+  return status;
+}
+BY_MPI_ALSO_PMPI(Allgather)
+
+/* The bytes of all blocks together. False: MPI has to make the call. */
+static bool sum_of_blocks(const int *counts, MPI_Datatype type, MPI_Comm comm, size_t *sum) {
+  int n = 0;
+  size_t bytes;
+  *sum = 0;
+  if (!counts || comm == MPI_COMM_NULL || PMPI_Comm_size(comm, &n) != MPI_SUCCESS) return false;
+  for (int i = 0; i < n; *sum += bytes, i++)
+    if (!data_bytes(counts[i], type, &bytes) || bytes > INT_MAX) return false;
+  return true;
+}
+
+/* Whether the blocks of a receive buffer follow each other as they are sent. */
+static bool are_adjacent(const int *counts, const int *places, int n, MPI_Datatype type) {
+  if (!is_contiguous(type)) return false;
+  for (int i = 0, next = 0; i < n; next += counts[i++])
+    if (counts[i] && places[i] != next) return false;
+  return true;
+}
+
+BY_MPI_PUBLIC int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
+                                 const int *counts, const int *places, MPI_Datatype recv_type, MPI_Comm comm) {
+  size_t sum;
+  struct banyan_comm *group = places && sum_of_blocks(counts, recv_type, comm, &sum) ? group_for(comm, sum) : NULL;
+  if (!group) return mpi.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
+  int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
+  size_t *blocks = malloc((size_t)n * sizeof *blocks);
+  if (!blocks) return group_give_up(group, comm);
+  for (int i = 0; i < n; i++) (void)data_bytes(counts[i], recv_type, &blocks[i]);
+  struct bytes all = room_for(recv, are_adjacent(counts, places, n, recv_type), sum);
+  struct bytes own = send != MPI_IN_PLACE ? bytes_to_send(send, send_count, send_type, blocks[rank])
+                                          : bytes_to_send(element_at(recv, places[rank], recv_type), counts[rank],
+                                                          recv_type, blocks[rank]);
+  struct banyan_call call = {.collective = BANYAN_ALLGATHER,
+                             .dtype = BANYAN_UINT8,
+                             .send = own.data,
+                             .recv = all.data,
+                             .count = blocks[rank],
+                             .counts = blocks};
+  int status = run(group, comm, &call, &own, &all);
+  const char *from = all.copy;
+  for (int i = 0; i < n && from && status == MPI_SUCCESS; from += blocks[i++])
+    status = data_unpack(from, blocks[i], element_at(recv, places[i], recv_type), counts[i], recv_type);
+  free(own.copy);
+  free(all.copy);
+  free(blocks);
+  return status;
+}
+BY_MPI_ALSO_PMPI(Allgatherv)
+
+BY_MPI_PUBLIC int MPI_Alltoall(const void *send, int send_count, MPI_Datatype send_type, void *recv, int recv_count,
+                               MPI_Datatype recv_type, MPI_Comm comm) {
+  size_t bytes, all = 0;
+  int n = 0;
+  bool known = data_bytes(recv_count, recv_type, &bytes) && comm != MPI_COMM_NULL &&
+               PMPI_Comm_size(comm, &n) == MPI_SUCCESS && !__builtin_mul_overflow(bytes, (size_t)n, &all);
+  struct banyan_comm *group = known ? group_for_data(comm, all) : NULL;
+  if (!group) return mpi.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+  struct bytes received = room_for(recv, is_contiguous(recv_type), all);
+  /* In place, what is received must not take the place of what is yet to be sent. */
+  struct bytes sent = send != MPI_IN_PLACE ? bytes_to_send(send, send_count * n, send_type, all)
+                                           : packed(recv, recv_count * n, recv_type, all);
+  struct banyan_call call = {
+      .collective = BANYAN_ALLTOALL, .dtype = BANYAN_UINT8, .send = sent.data, .recv = received.data, .count = bytes};
+  int status = run(group, comm, &call, &sent, &received);
+  if (status == MPI_SUCCESS && received.copy) status = data_unpack(received.copy, all, recv, recv_count * n, recv_type);
+  free(sent.copy);
+  free(received.copy);
+  return status;
+}
+BY_MPI_ALSO_PMPI(Alltoall)
