@@ -155,17 +155,23 @@ struct banyan_request *Group::begin(struct banyan_call call, std::chrono::millis
 }
 
 Made Group::start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
-                  Work::Parts parts, std::chrono::milliseconds timeout) {
+                  Work::Parts &&parts, Waiting waiting) {
   Origin origin = place_of_call();
   auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts));
   work->origin = std::move(origin);
-  work->begun({begin(call, timeout, &work->origin)});
+  if (waiting.at_once && work->origin.call) { // then no thread of the library need be woken
+    struct banyan_call awaited = call;
+    awaited.deadline = seconds(waiting.timeout);
+    work->has_run(banyan_run(open().get(), &awaited));
+  } else {
+    work->begun({begin(call, waiting.timeout, &work->origin)});
+  }
   return work;
 }
 
 // If one cannot start, those before it go on, and keep their memory until they have ended.
 Made Group::start_all(c10d::OpType type, const char *title, const Tensors &inputs,
-                      const std::vector<struct banyan_call> &calls, Work::Parts parts,
+                      const std::vector<struct banyan_call> &calls, Work::Parts &&parts,
                       std::chrono::milliseconds timeout) {
   std::vector<struct banyan_request *> requests;
   std::exception_ptr error;
@@ -203,7 +209,7 @@ Made Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
   call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;
-  return start(c10d::OpType::BROADCAST, "banyan:broadcast", tensors, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::BROADCAST, "banyan:broadcast", tensors, call, std::move(parts), options);
 }
 
 // DistributedDataParallel reduces its buckets in their order, from hooks of the backward pass, and each as one flat
@@ -232,7 +238,7 @@ Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   call.send = call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;
-  return start(c10d::OpType::ALLREDUCE, "banyan:all_reduce", tensors, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::ALLREDUCE, "banyan:all_reduce", tensors, call, std::move(parts), options);
 }
 
 Made Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
@@ -245,8 +251,7 @@ Made Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalesced
   struct banyan_call call = summing(BANYAN_ALLREDUCE, name, all, all.numel(), options.reduceOp);
   call.send = call.recv = all.data_ptr();
   Work::Parts parts = {{all}, tensors, [tensors, all] { split_into(tensors, all); }, nullptr};
-  return start(c10d::OpType::ALLREDUCE_COALESCED, "banyan:all_reduce", tensors, call, std::move(parts),
-               options.timeout);
+  return start(c10d::OpType::ALLREDUCE_COALESCED, "banyan:all_reduce", tensors, call, std::move(parts), options);
 }
 
 Made Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
@@ -267,7 +272,7 @@ Made Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
   call.recv = root ? filled.data_ptr() : nullptr;
   parts.held = {filled};
   parts.outputs = tensors;
-  return start(c10d::OpType::REDUCE, "banyan:reduce", tensors, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::REDUCE, "banyan:reduce", tensors, call, std::move(parts), options);
 }
 
 // ---- blocks
@@ -284,7 +289,7 @@ Made Group::allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d
   call.send = mine.data_ptr();
   call.recv = all.data_ptr();
   Work::Parts parts = {{mine, all}, blocks, [blocks, all] { split_into(blocks, all); }, nullptr};
-  return start(c10d::OpType::ALLGATHER, "banyan:all_gather", inputs, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::ALLGATHER, "banyan:all_gather", inputs, call, std::move(parts), options);
 }
 
 struct banyan_call Group::gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
@@ -308,8 +313,7 @@ struct banyan_call Group::gathering(const char *name, const at::Tensor &output, 
 Made Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
   Work::Parts parts;
   struct banyan_call call = gathering("all_gather_into_tensor", output, input, parts);
-  return start(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, call, std::move(parts),
-               options.timeout);
+  return start(c10d::OpType::_ALLGATHER_BASE, "banyan:_all_gather_base", {input}, call, std::move(parts), options);
 }
 
 // Each rank's tensors one after the other, in one call; outputs[r][i] is rank r's i-th.
@@ -337,7 +341,7 @@ Made Group::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs, 
   call.send = mine.data_ptr();
   call.recv = all.data_ptr();
   Work::Parts parts = {{mine, all}, flat, [flat, all] { split_into(flat, all); }, nullptr};
-  return start(c10d::OpType::ALLGATHER_COALESCED, "banyan:all_gather", inputs, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::ALLGATHER_COALESCED, "banyan:all_gather", inputs, call, std::move(parts), options);
 }
 
 Made Group::gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
@@ -360,7 +364,7 @@ Made Group::gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::G
   }
   call.send = mine.data_ptr();
   parts.held.push_back(mine);
-  return start(c10d::OpType::GATHER, "banyan:gather", inputs, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::GATHER, "banyan:gather", inputs, call, std::move(parts), options);
 }
 
 Made Group::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) {
@@ -384,7 +388,7 @@ Made Group::scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::
   call.recv = mine.data_ptr();
   parts.held.push_back(mine);
   parts.outputs = outputs;
-  return start(c10d::OpType::SCATTER, "banyan:scatter", root_of(inputs), call, std::move(parts), options.timeout);
+  return start(c10d::OpType::SCATTER, "banyan:scatter", root_of(inputs), call, std::move(parts), options);
 }
 
 Made Group::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ReduceScatterOptions &options) {
@@ -401,8 +405,7 @@ Made Group::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const
   call.recv = mine.data_ptr();
   parts.held = {mine, all};
   parts.outputs = outputs;
-  return start(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", inputs[0], call, std::move(parts),
-               options.timeout);
+  return start(c10d::OpType::REDUCE_SCATTER, "banyan:reduce_scatter", inputs[0], call, std::move(parts), options);
 }
 
 struct banyan_call Group::scattering(const char *name, const at::Tensor &output, const at::Tensor &input,
@@ -426,14 +429,14 @@ Made Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c1
   Work::Parts parts;
   struct banyan_call call = scattering("reduce_scatter_tensor", output, input, options.reduceOp, parts);
   return start(c10d::OpType::_REDUCE_SCATTER_BASE, "banyan:_reduce_scatter_base", {input}, call, std::move(parts),
-               options.timeout);
+               options);
 }
 
 // ---- each with each
 
 // Blocks may differ in size, which only the two ranks of a pair know: a send and a recv for each.
 Made Group::exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs,
-                     Work::Parts parts, std::chrono::milliseconds timeout) {
+                     Work::Parts &&parts, std::chrono::milliseconds timeout) {
   std::vector<struct banyan_call> calls;
   auto one = [&](enum banyan_collective collective, const at::Tensor &tensor, int rank) {
     struct banyan_call call = moving(collective, tensor, tensor.numel());
@@ -495,7 +498,7 @@ Made Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int
   struct banyan_call call = moving(BANYAN_ALLTOALL, to, to.numel() / getSize());
   call.send = from.data_ptr();
   call.recv = to.data_ptr();
-  return start(c10d::OpType::ALLTOALL_BASE, title, {input}, call, std::move(parts), options.timeout);
+  return start(c10d::OpType::ALLTOALL_BASE, title, {input}, call, std::move(parts), options);
 }
 
 Made Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
@@ -529,7 +532,7 @@ static uint32_t tag_of(const char *call, int tag) {
 }
 
 Made Group::start_pair(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
-                       Work::Parts parts) {
+                       Work::Parts &&parts) {
   auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, std::move(parts));
   work->begun({begin(call, c10d::kUnsetTimeout, nullptr)});
   return work;
@@ -586,7 +589,7 @@ Made Group::barrier(const c10d::BarrierOptions &options) {
   struct banyan_call call = {};
   call.collective = BANYAN_BARRIER;
   call.dtype = BANYAN_UINT8;
-  return start(c10d::OpType::BARRIER, "banyan:barrier", {}, call, {}, options.timeout);
+  return start(c10d::OpType::BARRIER, "banyan:barrier", {}, call, {}, options);
 }
 
 void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool /* all: the error names all of them anyway */) {

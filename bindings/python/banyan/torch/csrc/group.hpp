@@ -37,6 +37,21 @@ using Tensors = std::vector<at::Tensor>;
 // What a timeout of PyTorch's is to the library. 0: it has none of its own.
 double seconds(std::chrono::milliseconds timeout);
 
+// What the options of a call say about waiting for it. Versions before 2.8 do not say whether the caller waits at once.
+struct Waiting {
+  std::chrono::milliseconds timeout;
+  bool at_once;
+  template <class Options> Waiting(const Options &options) : timeout(options.timeout), at_once(said(options, 0)) {}
+
+private:
+  template <class Options> static auto said(const Options &options, int) -> decltype(!options.asyncOp) {
+    return !options.asyncOp;
+  }
+  template <class Options> static bool said(const Options &, long) {
+    return false;
+  }
+};
+
 class Group : public Base {
 public:
   // Takes the communicator over. `deadline` is its own, in seconds.
@@ -156,9 +171,9 @@ public:
 
 private:
   Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
-             Work::Parts parts, std::chrono::milliseconds timeout);
+             Work::Parts &&parts, Waiting waiting);
   Made start_pair(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
-                  Work::Parts parts);
+                  Work::Parts &&parts);
   // A call of blocks that lie in one tensor; `parts` gets what it works on.
   struct banyan_call gathering(const char *name, const at::Tensor &output, const at::Tensor &input,
                                Work::Parts &parts) const;
@@ -166,7 +181,7 @@ private:
                                 const c10d::ReduceOp &op, Work::Parts &parts) const;
   // Several calls as one work.
   Made start_all(c10d::OpType type, const char *title, const Tensors &inputs,
-                 const std::vector<struct banyan_call> &calls, Work::Parts parts, std::chrono::milliseconds timeout);
+                 const std::vector<struct banyan_call> &calls, Work::Parts &&parts, std::chrono::milliseconds timeout);
   // The communicator for a call; throws where there is none.
   std::shared_ptr<struct banyan_comm> open() const;
   // Counts a call that begins, or names it where a callback makes it.
@@ -174,8 +189,8 @@ private:
   struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout, const Origin *origin);
   // COO tensors, which go in one exchange.
   Made sparse(const Tensors &tensors, const c10d::AllreduceOptions &options);
-  Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
-                std::chrono::milliseconds timeout);
+  Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs,
+                Work::Parts &&parts, std::chrono::milliseconds timeout);
   std::string name_of_bucket(const at::Tensor &tensor);
   bool is_root(int64_t root) const {
     return root == getRank();

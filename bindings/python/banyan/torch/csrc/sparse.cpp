@@ -141,14 +141,6 @@ void check_rows(const char *name, const at::Tensor &tensor) {
   BANYAN_REQUIRE(tensor.sparse_dim() > 0, name, "a tensor has no sparse dimension");
 }
 
-// Whether the caller waits at once; versions before 2.8 do not tell.
-template <class Options> auto waits(const Options &options, int) -> decltype(!options.asyncOp) {
-  return !options.asyncOp;
-}
-template <class Options> bool waits(const Options &, long) {
-  return false;
-}
-
 } // namespace
 
 Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options) {
@@ -188,7 +180,7 @@ Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options
     submission.n_sparse = 1;
     const char *named = work->origin.name.c_str();
     check_begun(banyan_submit(comm.get(), named, &submission, &requests.emplace_back()), name, named);
-  } else if (waits(options, 0)) { // then no thread of the library need be woken
+  } else if (Waiting(options).at_once) { // then no thread of the library need be woken
     check_begun(banyan_sparse_run(comm.get(), &call), name);
   } else {
     check_begun(banyan_sparse_start(comm.get(), &call, &requests.emplace_back()), name);

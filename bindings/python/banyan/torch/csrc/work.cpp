@@ -12,7 +12,7 @@
 
 namespace banyan {
 
-Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts)
+Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts &&parts)
     : c10d::Work(rank, type, title, inputs), title_(title), parts_(std::move(parts)) {}
 
 // A call that is profiled is given to Banyan, so that its end is noted when it happens, not when somebody looks.
@@ -23,6 +23,11 @@ void Work::begun(std::vector<struct banyan_request *> requests) {
   if (!recordFunctionEndCallback_) return;
   state_ = State::given;
   give();
+}
+
+void Work::has_run(enum banyan_status status) {
+  if (status != BANYAN_OK) error_ = error_of(status, banyan_error_text());
+  complete();
 }
 
 namespace {
@@ -88,7 +93,7 @@ std::exception_ptr Work::error_of(enum banyan_status status, const std::string &
 }
 
 // One of the requests has ended. Without mutex_.
-void Work::ended(enum banyan_status status, const std::string &text) {
+void Work::ended(enum banyan_status status, const char *text) {
   {
     std::lock_guard lock(mutex_);
     if (status != BANYAN_OK && !error_) error_ = error_of(status, text);
@@ -195,7 +200,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   if (state_ == State::held && timeout == kNoTimeout) {
     state_ = State::waited;
-    std::vector<struct banyan_request *> requests = requests_;
+    std::vector<struct banyan_request *> requests = std::move(requests_);
     lock.unlock();
     for (auto *request : requests) {
       enum banyan_status status = banyan_wait(request);

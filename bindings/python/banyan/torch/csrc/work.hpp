@@ -31,9 +31,11 @@ public:
 
   // Made before the call begins, for PyTorch's profiler, which gets title and inputs. The title is "banyan:all_reduce",
   // for example, and lives as long as the program.
-  Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts);
+  Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts &&parts);
   // It consists of these calls, which have begun. To be called once, unless the first one could not begin.
   void begun(std::vector<struct banyan_request *> requests);
+  // Instead: it consists of one call, which this thread has run and which has ended so.
+  void has_run(enum banyan_status status);
   ~Work() override;
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
@@ -56,7 +58,7 @@ private:
   void give();
   std::string what() const;
   std::exception_ptr error_of(enum banyan_status status, const std::string &text) const;
-  void ended(enum banyan_status status, const std::string &text);
+  void ended(enum banyan_status status, const char *text);
   void complete();
   void answer();
   void complete_future();
