@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-packages install install-python uninstall wheel deb clean
+.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel deb clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -50,6 +50,11 @@ test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.
 	@scripts/install-deps build pytorch demo
 	@scripts/build $(BUILD)
 	@PYTHON=$(PYTHON) scripts/test-pytorch $(BUILD) $(PYTORCH)
+
+test-integrations: ## test under schedulers and with programs that are installed here, as root (apt-get install slurmd slurmctld munge ...; 2 minutes)
+	@scripts/install-deps build
+	@scripts/build $(BUILD)
+	@scripts/test-integrations $(BUILD)
 
 lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy
 	@scripts/install-deps build demo lint
