@@ -28,6 +28,7 @@
 #include "clock.h"
 #include "descriptor.h"
 #include "fail.h"
+#include "send_queue.h"
 #include "socket.h"
 #include "tls_socket.h"
 
@@ -53,6 +54,7 @@ struct tcp {
   double copying;  /* picoseconds a byte that send() took lately */
   uint32_t mapped; /* frames since it was last timed: one in TIME_EVERY is copied to see */
   struct by_pace pace;
+  struct by_send_queue queue;
   size_t frame_most; /* on a fast link */
   int unsent_most;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
   /* receiving */
@@ -241,6 +243,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
     append_small(tcp, frame, HEADER);
     return BY_LANE_SENT;
   }
+  by_send_queue_look(&tcp->queue, tcp->fd, HEADER + (size_t)frame->size);
   bool timed = frame->size >= TIME_FROM;
   uint64_t before = timed ? by_clock_now(&by_clock_system) : 0;
   size_t sent = 0, all = HEADER + (size_t)frame->size;
@@ -308,6 +311,7 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
     return tcp_send(lane, frame, payload);
   }
   size_t sent = 0;
+  by_send_queue_look(&tcp->queue, tcp->fd, HEADER + (size_t)frame->size);
   if (!push_frame(tcp, frame, NULL, 0, MSG_MORE, &sent)) return BY_LANE_FULL;
   append_small(tcp, (const char *)frame + sent, HEADER - sent);
   struct iovec part = {(void *)(uintptr_t)payload, frame->size};
@@ -418,15 +422,17 @@ static uint32_t silence(const struct tcp_info *info) {
   return data ? info->tcpi_last_data_recv : info->tcpi_last_ack_recv;
 }
 
-/* A kernel that reports less knows nothing of the time in which it was busy (4.10 is the first that does). */
+/* A kernel that reports less knows nothing of the time in which it was busy (4.10 is the first that does). A buffer
+ * that was limited holds more than the network takes at once, so it is the network that one waits for. */
 static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
+  bool limited = tcp_of(lane)->queue.state == BY_SEND_QUEUE_LIMITED;
   int fd = tcp_of(lane)->fd;
   struct tcp_info info = {0};
   socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_sndbuf_limited) + sizeof(uint64_t);
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
   *out = (struct by_meter){.bytes = info.tcpi_bytes_acked,
                            .busy = info.tcpi_busy_time,
-                           .held = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
+                           .held = info.tcpi_rwnd_limited + (limited ? 0 : info.tcpi_sndbuf_limited),
                            .rate = info.tcpi_delivery_rate,
                            .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
                            .trip = info.tcpi_min_rtt != UINT32_MAX ? info.tcpi_min_rtt : info.tcpi_rtt,

@@ -1,0 +1,73 @@
+#include "send_queue.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+enum {
+  EVERY = 1 << 20,   /* bytes from one look to the next */
+  NEAR = 1000,       /* microseconds there and back, at most; */
+  LONG = 4000,       /* and so many, at least, with the queue */
+  LASTS = 5000,      /* microseconds: what is carried in that may wait */
+  LEAST = 384 << 10, /* bytes of a limit */
+  FASTEST = 1250,    /* bytes in a microsecond, 10 Gbit/s, for which the limit is to be enough in any case */
+  TRIPS = 2,         /* of that */
+  MUCH_LONGER = 4
+};
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72
+#endif
+enum { SEND_BUFFER_LOCKED = 1 };
+
+size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_queue_seen *seen) {
+  if (queue->state == BY_SEND_QUEUE_LEFT) return 0;
+  bool near = seen->least_trip <= NEAR;
+  if (queue->state == BY_SEND_QUEUE_LIMITED) {
+    if (near && seen->trip / MUCH_LONGER < queue->lasts) return 0;
+    queue->state = BY_SEND_QUEUE_LEFT;
+    return BY_SEND_QUEUE_MOST;
+  }
+  if (!near || seen->trip < LONG || !seen->flying) return 0;
+  uint64_t limit = seen->flying * LASTS / seen->trip, enough = (uint64_t)FASTEST * TRIPS * seen->least_trip;
+  if (limit < enough) limit = enough;
+  if (limit < LEAST) limit = LEAST;
+  if (limit >= seen->flying || limit >= BY_SEND_QUEUE_MOST) return 0;
+  queue->state = BY_SEND_QUEUE_LIMITED;
+  queue->lasts = (uint32_t)(limit * seen->trip / seen->flying);
+  return limit;
+}
+
+/* It is this code alone that may limit the buffer: one that the user has set stays, and kernels before 5.15 do not
+ * tell.
+ */
+static bool is_tuned(int fd) {
+  unsigned locked = SEND_BUFFER_LOCKED;
+  socklen_t length = sizeof locked;
+  return getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &length) == 0 && !(locked & SEND_BUFFER_LOCKED);
+}
+
+/* The kernel counts what it needs for a segment, half as much again as its data, and doubles what it is given. */
+static void set_buffer(int fd, size_t data) {
+  int bytes = (int)(data / 4 * 3);
+  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes) {
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info;
+  queue->unseen += bytes;
+  if (queue->unseen < EVERY || queue->state == BY_SEND_QUEUE_LEFT) return;
+  queue->unseen = 0;
+  bool told = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+              length >= offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt;
+  if (!told || (queue->state == BY_SEND_QUEUE_OPEN && !is_tuned(fd))) {
+    queue->state = BY_SEND_QUEUE_LEFT;
+    return;
+  }
+  size_t limit = by_send_queue_judge(
+      queue, &(struct by_send_queue_seen){.least_trip = info.tcpi_min_rtt,
+                                          .trip = info.tcpi_rtt,
+                                          .flying = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss});
+  if (limit) set_buffer(fd, limit);
+}
