@@ -1,6 +1,6 @@
-/* The functions of the MPI library that this library stands before. All others are called by their PMPI names. The
- * Fortran bindings of Open MPI call PMPI functions, and not MPI functions: there, the former are replaced too, and so
- * these pointers, which are set when this library is loaded, are the only way to the originals. */
+/* The functions of the MPI library that this library stands before. All others are called by their PMPI names.
+ * Fortran's bindings call MPI functions or PMPI functions, as it happens, so both names are replaced, and these
+ * pointers, which are set when this library is loaded, are the only way to the originals. */
 #ifndef BY_MPI_LIBRARY_H
 #define BY_MPI_LIBRARY_H
 
@@ -24,11 +24,7 @@ extern struct mpi_library mpi;
 
 /* Before each function that takes the place of MPI's, and behind it. */
 #define BY_MPI_PUBLIC __attribute__((visibility("default")))
-#ifdef OPEN_MPI
 #define BY_MPI_ALSO_PMPI(name)                                                                                         \
   extern __typeof__(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name), visibility("default")));
-#else
-#define BY_MPI_ALSO_PMPI(name)
-#endif
 
 #endif

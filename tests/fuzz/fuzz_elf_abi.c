@@ -1,4 +1,5 @@
-/* What `banyan mpirun` reads of programs. A library that is found must be named in the file. */
+/* What `banyan mpirun` reads of programs, and of the beginnings of these. A library that is found must be named there.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,12 +7,16 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+static void try_first(const unsigned char *data, size_t size) {
   unsigned char *copy = malloc(size + !size); /* so that a byte behind its end is noticed */
-  if (!copy) return 0;
+  if (!copy) return;
   if (size) memcpy(copy, data, size);
-  enum by_mpi_abi abi = by_elf_abi(copy, size);
-  if (abi != BY_MPI_NONE && !memmem(copy, size, "libmpi", 6)) abort();
+  if (by_elf_abi(copy, size) != BY_MPI_NONE && !memmem(copy, size, "libmpi", 6)) abort();
   free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+  enum { CUTS = 400 };
+  for (size_t cut = 0; cut <= size && cut < CUTS; cut++) try_first(data, size - cut);
   return 0;
 }
