@@ -32,7 +32,8 @@ BY_MPI_ALSO_PMPI(Init_thread)
 
 BY_MPI_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   struct banyan_call call = {.collective = BANYAN_ALLREDUCE, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group = reduction_of(count, type, op, &call) ? group_for(comm, call_bytes(&call)) : NULL;
+  struct banyan_comm *group =
+      reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
   return group ? group_run(group, comm, &call) : mpi.Allreduce(send, recv, count, type, op, comm);
 }
 BY_MPI_ALSO_PMPI(Allreduce)
@@ -41,7 +42,8 @@ BY_MPI_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Dataty
                              MPI_Comm comm) {
   struct banyan_call call = {
       .collective = BANYAN_REDUCE, .root = root, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group = reduction_of(count, type, op, &call) ? group_for(comm, call_bytes(&call)) : NULL;
+  struct banyan_comm *group =
+      reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
   if (!group || root < 0 || root >= banyan_comm_size(group)) return mpi.Reduce(send, recv, count, type, op, root, comm);
   if (banyan_comm_rank(group) != root) call.recv = NULL;
   return group_run(group, comm, &call);
@@ -52,16 +54,18 @@ BY_MPI_PUBLIC int MPI_Reduce_scatter_block(const void *send, void *recv, int cou
                                            MPI_Comm comm) {
   struct banyan_call call = {
       .collective = BANYAN_REDUCE_SCATTER, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group = reduction_of(count, type, op, &call) ? group_for(comm, call_bytes(&call)) : NULL;
+  struct banyan_comm *group = reduction_of(count, type, op, &call)
+                                  ? group_for(comm, call.collective, call_bytes(&call) * (size_t)ranks_of(comm))
+                                  : NULL;
   return group ? group_run(group, comm, &call) : mpi.Reduce_scatter_block(send, recv, count, type, op, comm);
 }
 BY_MPI_ALSO_PMPI(Reduce_scatter_block)
 
 /* Sets the number of elements of all blocks together. False: MPI has to make the call. */
 static bool sum_of_blocks(const int *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm, struct banyan_call *call) {
-  int n = 0;
+  int n = ranks_of(comm);
   size_t sum = 0;
-  if (!counts || comm == MPI_COMM_NULL || PMPI_Comm_size(comm, &n) != MPI_SUCCESS) return false;
+  if (!counts) return false;
   for (int i = 0; i < n; sum += call->count, i++)
     if (!reduction_of(counts[i], type, op, call)) return false;
   call->count = sum;
@@ -72,7 +76,8 @@ BY_MPI_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int *co
                                      MPI_Comm comm) {
   struct banyan_call call = {
       .collective = BANYAN_REDUCE_SCATTER, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group = sum_of_blocks(counts, type, op, comm, &call) ? group_for(comm, call_bytes(&call)) : NULL;
+  struct banyan_comm *group =
+      sum_of_blocks(counts, type, op, comm, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
   if (!group) return mpi.Reduce_scatter(send, recv, counts, type, op, comm);
   int n = banyan_comm_size(group);
   size_t *blocks = malloc((size_t)n * sizeof *blocks);
@@ -88,7 +93,7 @@ BY_MPI_ALSO_PMPI(Reduce_scatter)
 
 BY_MPI_PUBLIC int MPI_Barrier(MPI_Comm comm) {
   struct banyan_call call = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8};
-  struct banyan_comm *group = group_of(comm);
+  struct banyan_comm *group = group_for(comm, call.collective, 0);
   return group ? group_run(group, comm, &call) : mpi.Barrier(comm);
 }
 BY_MPI_ALSO_PMPI(Barrier)

@@ -44,13 +44,14 @@ static int run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_cal
 }
 
 /* PMPI_Pack counts in int. */
-static struct banyan_comm *group_for_data(MPI_Comm comm, size_t bytes) {
-  return bytes <= INT_MAX ? group_for(comm, bytes) : NULL;
+static struct banyan_comm *group_for_blocks(MPI_Comm comm, enum banyan_collective collective, size_t bytes, int n) {
+  return bytes <= INT_MAX ? group_for(comm, collective, bytes * (size_t)n) : NULL;
 }
 
 BY_MPI_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
   size_t bytes;
-  struct banyan_comm *group = data_bytes(count, type, &bytes) ? group_for_data(comm, bytes) : NULL;
+  struct banyan_comm *group =
+      data_bytes(count, type, &bytes) ? group_for_blocks(comm, BANYAN_BROADCAST, bytes, 1) : NULL;
   if (!group || root < 0 || root >= banyan_comm_size(group)) return mpi.Bcast(buffer, count, type, root, comm);
   bool is_root = banyan_comm_rank(group) == root;
   struct bytes data =
@@ -75,7 +76,9 @@ static int unpack_blocks(const char *from, size_t bytes, int n, void *recv, int 
 BY_MPI_PUBLIC int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int recv_count,
                                 MPI_Datatype recv_type, MPI_Comm comm) {
   size_t bytes;
-  struct banyan_comm *group = data_bytes(recv_count, recv_type, &bytes) ? group_for_data(comm, bytes) : NULL;
+  struct banyan_comm *group = data_bytes(recv_count, recv_type, &bytes)
+                                  ? group_for_blocks(comm, BANYAN_ALLGATHER, bytes, ranks_of(comm))
+                                  : NULL;
   if (!group) return mpi.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
   int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
   struct bytes all = room_for(recv, is_contiguous(recv_type), bytes * (size_t)n);
@@ -94,10 +97,10 @@ BY_MPI_ALSO_PMPI(Allgather)
 
 /* The bytes of all blocks together. False: MPI has to make the call. */
 static bool sum_of_blocks(const int *counts, MPI_Datatype type, MPI_Comm comm, size_t *sum) {
-  int n = 0;
+  int n = ranks_of(comm);
   size_t bytes;
   *sum = 0;
-  if (!counts || comm == MPI_COMM_NULL || PMPI_Comm_size(comm, &n) != MPI_SUCCESS) return false;
+  if (!counts) return false;
   for (int i = 0; i < n; *sum += bytes, i++)
     if (!data_bytes(counts[i], type, &bytes) || bytes > INT_MAX) return false;
   return true;
@@ -114,7 +117,8 @@ static bool are_adjacent(const int *counts, const int *places, int n, MPI_Dataty
 BY_MPI_PUBLIC int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
                                  const int *counts, const int *places, MPI_Datatype recv_type, MPI_Comm comm) {
   size_t sum;
-  struct banyan_comm *group = places && sum_of_blocks(counts, recv_type, comm, &sum) ? group_for(comm, sum) : NULL;
+  struct banyan_comm *group =
+      places && sum_of_blocks(counts, recv_type, comm, &sum) ? group_for(comm, BANYAN_ALLGATHER, sum) : NULL;
   if (!group) return mpi.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
   int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
   size_t *blocks = malloc((size_t)n * sizeof *blocks);
@@ -144,10 +148,9 @@ BY_MPI_ALSO_PMPI(Allgatherv)
 BY_MPI_PUBLIC int MPI_Alltoall(const void *send, int send_count, MPI_Datatype send_type, void *recv, int recv_count,
                                MPI_Datatype recv_type, MPI_Comm comm) {
   size_t bytes, all = 0;
-  int n = 0;
-  bool known = data_bytes(recv_count, recv_type, &bytes) && comm != MPI_COMM_NULL &&
-               PMPI_Comm_size(comm, &n) == MPI_SUCCESS && !__builtin_mul_overflow(bytes, (size_t)n, &all);
-  struct banyan_comm *group = known ? group_for_data(comm, all) : NULL;
+  int n = ranks_of(comm);
+  bool known = data_bytes(recv_count, recv_type, &bytes) && !__builtin_mul_overflow(bytes, (size_t)n, &all);
+  struct banyan_comm *group = known ? group_for_blocks(comm, BANYAN_ALLTOALL, all, 1) : NULL;
   if (!group) return mpi.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
   struct bytes received = room_for(recv, is_contiguous(recv_type), all);
   /* In place, what is received must not take the place of what is yet to be sent. */

@@ -14,13 +14,12 @@
 /* Called once MPI is initialised, by all ranks of MPI_COMM_WORLD. What goes wrong is reported on standard error. */
 void groups_join(void);
 
-/* The communicator to be used for a call; NULL: MPI has to make it. All ranks get the same answer. Blocks in the first
- * call of each MPI communicator. */
-struct banyan_comm *group_of(MPI_Comm comm);
-/* The same for a call of so many bytes: without any, there is nothing to do for Banyan. */
-static inline struct banyan_comm *group_for(MPI_Comm comm, size_t bytes) {
-  return bytes ? group_of(comm) : NULL;
-}
+/* The communicator to be used for a call whose whole buffer has so many bytes, where that holds one block of each rank
+ * for collectives with blocks; NULL: MPI has to make it, because it cannot be made with Banyan or is faster with MPI.
+ * All ranks get the same answer. Blocks in the first call for which an MPI communicator needs one of Banyan's. */
+struct banyan_comm *group_for(MPI_Comm comm, enum banyan_collective collective, size_t bytes);
+/* The number of ranks; 0: the communicator is none. */
+int ranks_of(MPI_Comm comm);
 
 /* Runs the call and makes MPI progress meanwhile, since other ranks may wait for messages that this one has started to
  * send. MPI's error code; an error has been given to the error handler of `comm`. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COUNT = 1000 }; /* enough for Banyan */
+
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \
@@ -42,19 +44,19 @@ static void check_wrong(void) {
 /* Banyan reports what it finds itself before it begins, and goes on. */
 static void check_overlap(void) {
   char text[MPI_MAX_ERROR_STRING];
-  double value[4] = {1}, sum[4];
-  int length, code = MPI_Allreduce(value, value + 1, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  static double value[COUNT + 1], sum[COUNT];
+  int length, code = MPI_Allreduce(value, value + 1, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   CHECK(code != MPI_SUCCESS && handled == 1);
   MPI_Error_string(code, text, &length);
   CHECK(strstr(text, "banyan: ") && strstr(text, "overlap"));
-  CHECK(MPI_Allreduce(value, sum, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+  CHECK(MPI_Allreduce(value, sum, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
   CHECK(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS && handled == 1);
 }
 
 static void check_mismatch(int rank) {
   char text[MPI_MAX_ERROR_STRING];
-  float values[2] = {1, 1};
-  int length, code = MPI_Allreduce(MPI_IN_PLACE, values, 1 + (rank == 1), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  static float values[COUNT + 1];
+  int length, code = MPI_Allreduce(MPI_IN_PLACE, values, COUNT + (rank == 1), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   CHECK(code != MPI_SUCCESS && handled == 1 && class_of(code) > MPI_ERR_LASTCODE);
   MPI_Error_string(code, text, &length);
   CHECK(strstr(text, "banyan: ") && strstr(text, "allreduce"));

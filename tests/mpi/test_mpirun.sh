@@ -10,10 +10,12 @@ for abi in openmpi mpich; do
   for bytes in 8 8000 100000; do
     BANYAN_TIMELINE=$scratch/timeline wants 0 timeout 100 "$BANYAN" mpirun -n 4 "${!program}" $bytes
     shows '^[0-9]+ checks passed' out
+    # Small calls are left to MPI.
+    [ $bytes -gt 8 ] || continue
     for call in allreduce reduce broadcast reduce_scatter allgather alltoall barrier; do
       shows "\"$call" timeline
     done
-    rm "$scratch/timeline"
+    rm -f "$scratch/timeline"
   done
   # Without the library the same program has the same results.
   wants 0 timeout 100 "mpirun.$abi" -n 2 "${!program}" 800
