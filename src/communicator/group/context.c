@@ -181,7 +181,9 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
     way.source = by_member_source(&context->job.members[context->job.rank], &way.server);
   if (way.has_aggregator) way.process = message->vias[0].aggregator;
   if (way.has_aggregator) way.aggregator = message->vias[0].address;
-  return by_udp_fabric_create(context->udp, &way, &config, &by_clock_system, out);
+  enum banyan_status status = by_udp_fabric_create(context->udp, &way, &config, &by_clock_system, out);
+  explicit_bzero(config.secret, sizeof config.secret);
+  return status;
 }
 
 enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_message *message) {

@@ -58,6 +58,7 @@ static enum banyan_status choose(const struct by_settings *s, char *out, size_t 
   BY_TRY(by_process_identity_of_root(&identity));
   by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
   snprintf(out, room, "%s#%s %s", places, fingerprint, key);
+  explicit_bzero(key, sizeof key);
   return BANYAN_OK;
 }
 
@@ -120,11 +121,13 @@ static enum banyan_status get(const struct library *l, const pmix_proc_t *root, 
   if (l->get(root, "banyan.meet", &info, 1, &got) != PMIX_SUCCESS || !got || got->type != PMIX_STRING)
     return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
   bool whole = sscanf(got->data.string, "%383s %84s", meet, key) == 2;
+  explicit_bzero(got->data.string, strlen(got->data.string));
   free(got->data.string);
   free(got);
   if (!whole) return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
   snprintf(s->root_text, sizeof s->root_text, "%s", meet);
   snprintf(s->key_text, sizeof s->key_text, "%s", key);
+  explicit_bzero(key, sizeof key);
   s->root = s->root_text;
   s->key = s->key_text;
   return BANYAN_OK;

@@ -175,6 +175,7 @@ enum banyan_status by_switches_choose_numbers(const struct by_switches *switches
   tree->ends.job = random.job;
   tree->ends.key = random.key;
   memcpy(tree->ends.secret, random.secret, sizeof tree->ends.secret);
+  explicit_bzero(&random, sizeof random);
   return BANYAN_OK;
 }
 

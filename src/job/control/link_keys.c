@@ -46,8 +46,10 @@ enum banyan_status by_link_keys_write(const struct by_control_peers *peers, cons
   const struct by_job *job = peers->job;
   uint32_t n = process > job->size ? process - job->size : 0;
   struct by_key key = *links, own;
-  if (process >= job->size) BY_TRY(derive_key(job, links, process, &key));
-  BY_TRY(write_key(to, 0, &key, writer));
+  enum banyan_status first = process >= job->size ? derive_key(job, links, process, &key) : BANYAN_OK;
+  if (first == BANYAN_OK) first = write_key(to, 0, &key, writer);
+  explicit_bzero(&key, sizeof key);
+  BY_TRY(first);
   by_write_u32(writer, n);
   for (uint32_t i = 0; i < n; i++) {
     BY_TRY(derive_key(job, links, job->size + i, &own));
