@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "comm.h"
+#include "control.h"
+#include "control_messages.h"
 #include "json_doc.h"
 #include "membership.h"
 #include "opening.h"
@@ -52,12 +54,28 @@ static void add_encryption(struct by_text *text, const struct by_context *contex
               by_encryption_of(context->job.settings.encrypt) != BY_ENCRYPT_OFF);
 }
 
+/* At rank 0: what helpers and servers, which have no metrics, have sent to it. */
+static void add_refusals_of_helpers(struct by_text *text, struct by_context *context) {
+  by_context_lock(context);
+  for (uint32_t p = context->job.size; p < context->job.processes; p++) {
+    const struct by_refusals_message *of = by_control_get_refusals(context->control, p);
+    for (int r = 0; of && r < BY_REFUSAL_REASONS; r++) {
+      by_text_add(text, "banyan_refused_connections_total{process=");
+      by_json_add_string(text, by_job_name(&context->job, p));
+      by_text_add(text, ",reason=\"%s\"} %llu\n", by_refusal_name((enum by_refusal)r),
+                  (unsigned long long)of->counts[r]);
+    }
+  }
+  by_context_unlock(context);
+}
+
 /* By this process, whichever of its groups they were for. */
-static void add_refusals(struct by_text *text, const struct by_context *context) {
+static void add_refusals(struct by_text *text, struct by_context *context) {
   by_text_add(text, "# TYPE banyan_refused_connections_total counter\n");
   for (int r = 0; r < BY_REFUSAL_REASONS; r++)
     by_text_add(text, "banyan_refused_connections_total{rank=\"%u\",reason=\"%s\"} %llu\n", context->job.rank,
                 by_refusal_name((enum by_refusal)r), (unsigned long long)by_refusals((enum by_refusal)r));
+  if (context->control) add_refusals_of_helpers(text, context);
 }
 
 /* Fragments of trees through switches that this rank has dropped. */

@@ -1,6 +1,6 @@
 /* Messages on control connections of a job with helpers. The first byte selects the kind: a hello; a text such as that
  * of LOST; a PLAN in its wire format; a PLAN that is composed of numbers and the plan's JSON after them; a TREE; plan
- * switch messages; a TIMELINE; a TREE_ASK; a TREE_REPORT; PATHS; or NETWORK.
+ * switch messages; a TIMELINE; a TREE_ASK; a TREE_REPORT; PATHS; NETWORK; or REFUSALS.
  *
  * A message that can be read has the same content after it is written and read again. A TREE makes a worker or a
  * server. A PLAN goes to a helper's engine, which then loses helpers. */
@@ -25,7 +25,21 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, PLAN_SWITCHES, TIMELINE, TREE_ASK, TREE_REPORT, PATHS, NETWORK, KINDS };
+enum {
+  HELLO,
+  TEXT,
+  PLAN,
+  MADE_PLAN,
+  TREE,
+  PLAN_SWITCHES,
+  TIMELINE,
+  TREE_ASK,
+  TREE_REPORT,
+  PATHS,
+  NETWORK,
+  REFUSALS,
+  KINDS
+};
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -51,6 +65,16 @@ static void read_text(const uint8_t *data, size_t size) {
   assert(message.status != BANYAN_OK && memchr(message.text, 0, sizeof message.text));
   by_writer_init(&writer, bytes, sizeof bytes);
   by_text_message_write(&writer, message.status, message.process, message.text);
+  assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
+}
+
+static void read_refusals(const uint8_t *data, size_t size) {
+  struct by_refusals_message message;
+  struct by_writer writer;
+  uint8_t bytes[BY_REFUSALS_BYTES];
+  if (by_refusals_message_read(data, size, &message) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_refusals_message_write(&writer, &message);
   assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
 }
 
@@ -294,8 +318,8 @@ static void read_network(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {
-      read_hello,    read_text,     set_plan,         make_plan,  read_tree,   read_plan_switches,
-      read_timeline, read_tree_ask, read_tree_report, read_paths, read_network};
+      read_hello,    read_text,     set_plan,         make_plan,  read_tree,    read_plan_switches,
+      read_timeline, read_tree_ask, read_tree_report, read_paths, read_network, read_refusals};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

@@ -275,6 +275,64 @@ static void test_gone_since(void **state) {
   fini(&job);
 }
 
+/* ---- what helpers have refused ---- */
+
+static void send_refusals(struct job *job, uint64_t keys, size_t length) {
+  struct by_refusals_message message = {.counts = {[BY_REFUSED_KEY] = keys, [BY_REFUSED_EVICTED] = 7}};
+  uint8_t bytes[BY_REFUSALS_BYTES];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_refusals_message_write(&writer, &message);
+  assert_int_equal(writer.length, BY_REFUSALS_BYTES);
+  by_control_refusals_handle(&job->control.refusals, &(struct by_received){job->helper, REFUSALS, bytes, length});
+}
+
+/* The last counts that can be read are kept, and of a helper only. */
+static void test_refusals_of_helpers(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  assert_null(by_control_get_refusals(&job.control, 1));
+  send_refusals(&job, 3, BY_REFUSALS_BYTES);
+  send_refusals(&job, 5, BY_REFUSALS_BYTES);
+  send_refusals(&job, 9, BY_REFUSALS_BYTES - 1);
+  assert_int_equal(by_control_get_refusals(&job.control, 1)->counts[BY_REFUSED_KEY], 5);
+  assert_int_equal(by_control_get_refusals(&job.control, 1)->counts[BY_REFUSED_EVICTED], 7);
+  job.helper->rank = 0; /* a rank counts for itself */
+  send_refusals(&job, 1, BY_REFUSALS_BYTES);
+  job.helper->rank = 1;
+  assert_null(by_control_get_refusals(&job.control, 0));
+  assert_null(by_control_get_refusals(&job.control, 1000));
+  fini(&job);
+}
+
+/* A helper sends its counts when they have changed, and only then. */
+static void test_refusals_are_sent(void **state) {
+  struct job job;
+  uint8_t bytes[2 * BY_REFUSALS_BYTES];
+  (void)state;
+  init(&job);
+  job.context.job.role.kind = BY_MEMBER_HELPER;
+  job.context.job.rank = 1;
+  job.helper->rank = 0; /* the peer is rank 0 now */
+  by_control_refusals_fini(&job.control.refusals);
+  by_control_refusals_init(&job.control.refusals, &job.control.peers);
+  by_refusal_count(BY_REFUSED_KEY);
+  run_to(&job, 6);
+  assert_int_equal(read(job.peer, bytes, sizeof bytes), 6 + BY_REFUSALS_BYTES);
+  assert_int_equal(bytes[4], REFUSALS);
+  struct by_refusals_message message;
+  assert_ok(by_refusals_message_read(bytes + 6, BY_REFUSALS_BYTES, &message));
+  assert_int_equal(message.counts[BY_REFUSED_KEY], by_refusals(BY_REFUSED_KEY));
+  run_to(&job, 30);
+  assert_int_equal(read(job.peer, bytes, sizeof bytes), -1);
+  by_refusal_count(BY_REFUSED_LATE);
+  run_to(&job, 36);
+  assert_int_equal(read(job.peer, bytes, sizeof bytes), 6 + BY_REFUSALS_BYTES);
+  job.helper->rank = 1;
+  fini(&job);
+}
+
 /* ---- in-network trees at rank 0 ---- */
 
 static const char tree_plan[] =
@@ -361,9 +419,10 @@ static void test_numbers_of_trees(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_two_of_a_rank),   cmocka_unit_test(test_message_comes_late),
-      cmocka_unit_test(test_answers),         cmocka_unit_test(test_silent),
-      cmocka_unit_test(test_gone_since),      cmocka_unit_test(test_answer_for_trees_that_are_gone),
+      cmocka_unit_test(test_two_of_a_rank),     cmocka_unit_test(test_message_comes_late),
+      cmocka_unit_test(test_answers),           cmocka_unit_test(test_silent),
+      cmocka_unit_test(test_gone_since),        cmocka_unit_test(test_refusals_of_helpers),
+      cmocka_unit_test(test_refusals_are_sent), cmocka_unit_test(test_answer_for_trees_that_are_gone),
       cmocka_unit_test(test_numbers_of_trees)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,7 @@ static const struct rule {
     [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
     [NETWORK] = {by_notices_handle_network, PART(notices), FROM_ROOT, ONCE_STARTED},
     [STATEMENT] = {by_control_trust_handle, PART(trust), FROM_ALL, ONCE_STARTED},
+    [REFUSALS] = {by_control_refusals_handle, PART(refusals), TO_ROOT, ONCE_STARTED},
     [FOLLOW] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
 };
 
@@ -195,6 +196,7 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
   by_control_paths_init(&control->paths, peers, &control->events);
+  by_control_refusals_init(&control->refusals, peers);
   by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
   if (status == BANYAN_OK) status = trusts;
   return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
@@ -204,6 +206,7 @@ void by_control_object_fini(struct by_control *control) {
   by_notices_send_left(&control->notices);
   by_control_peers_close(&control->peers);
   by_trees_fini(&control->trees);
+  by_control_refusals_fini(&control->refusals);
   by_control_paths_fini(&control->paths);
   by_helpers_fini(&control->helpers);
   by_own_trees_fini(&control->own_trees);
@@ -257,6 +260,11 @@ void by_control_destroy(struct by_control *control) {
 enum banyan_status by_control_check(const struct by_control *control) {
   const struct by_deaths *deaths = &control->deaths;
   return deaths->status == BANYAN_OK ? BANYAN_OK : by_fail(deaths->status, "%s", deaths->text);
+}
+
+const struct by_refusals_message *by_control_get_refusals(const struct by_control *control, uint32_t process) {
+  const struct by_control_refusals *refusals = &control->refusals;
+  return process < refusals->room ? refusals->received[process] : NULL;
 }
 
 /* ---- for other threads */

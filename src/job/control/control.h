@@ -14,6 +14,7 @@
 #include "plan_switch_message.h"
 #include "timeline.h"
 
+struct by_refusals_message;
 struct by_control;
 struct by_plan_want;
 struct by_cluster_cells;
@@ -81,6 +82,9 @@ BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_join_opt
 /* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
  * has found nothing wrong itself, which would be the better reason. */
 BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
+/* Rank 0: which connections this helper or server has refused, as it has sent last; NULL: nothing has come. Under the
+ * job's lock. */
+const struct by_refusals_message *by_control_get_refusals(const struct by_control *control, uint32_t process);
 /* Any thread: this rank's engine failed; notifies the others. */
 void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
 /* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;

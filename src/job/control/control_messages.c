@@ -59,6 +59,24 @@ enum banyan_status by_text_message_read(const void *bytes, size_t length, struct
   return by_reader_check(&reader, "a control message");
 }
 
+/* ---- refusals */
+
+void by_refusals_message_write(struct by_writer *writer, const struct by_refusals_message *message) {
+  by_write_u32(writer, BY_REFUSAL_REASONS);
+  for (int r = 0; r < BY_REFUSAL_REASONS; r++) by_write_u64(writer, message->counts[r]);
+}
+
+enum banyan_status by_refusals_message_read(const void *bytes, size_t length, struct by_refusals_message *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  uint32_t n = by_read_u32(&reader);
+  if (n != BY_REFUSAL_REASONS)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a list of refusals has %u reasons, of which there are %d", n,
+                   BY_REFUSAL_REASONS);
+  for (uint32_t r = 0; r < n; r++) out->counts[r] = by_read_u64(&reader);
+  return by_reader_check(&reader, "a list of refusals");
+}
+
 /* ---- plans */
 
 static void write_list(struct by_writer *writer, const uint32_t *list, uint32_t n) {

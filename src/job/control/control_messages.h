@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "fragment.h"
 #include "member.h"
+#include "refusal.h"
 
 enum { BY_MESSAGE_TEXT = 1024 /* all that by_fail keeps */ };
 
@@ -45,6 +46,18 @@ struct by_text_message {
 
 void by_text_message_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text);
 BANYAN_CHECK enum banyan_status by_text_message_read(const void *bytes, size_t length, struct by_text_message *out);
+
+enum { BY_REFUSALS_BYTES = 4 + 8 * BY_REFUSAL_REASONS };
+
+/* REFUSALS: how many connections a helper or server has refused so far, by reason. */
+struct by_refusals_message {
+  uint64_t counts[BY_REFUSAL_REASONS];
+};
+
+/* BY_REFUSALS_BYTES. */
+void by_refusals_message_write(struct by_writer *writer, const struct by_refusals_message *message);
+BANYAN_CHECK enum banyan_status by_refusals_message_read(const void *bytes, size_t length,
+                                                         struct by_refusals_message *out);
 
 /* PLAN: a communicator's plan, for helpers. */
 struct by_plan_message {

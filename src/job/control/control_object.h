@@ -5,6 +5,7 @@
 
 #include "control_helpers.h"
 #include "control_paths.h"
+#include "control_refusals.h"
 #include "control_trees.h"
 #include "control_trust.h"
 
@@ -21,6 +22,7 @@ struct by_control {
   struct by_own_trees own_trees;
   struct by_helpers helpers;
   struct by_control_paths paths;
+  struct by_control_refusals refusals;
   struct by_trees trees;
 };
 

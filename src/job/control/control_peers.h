@@ -42,7 +42,8 @@ enum message {
   PATHS = 21,       /* What connections show of the network: see path_message.h. */
   NETWORK = 22,     /* Rank 0's to its successors: what it knows of the network. */
   FOLLOW = 23,      /* Rank 0's to helpers: where the next membership meets. */
-  STATEMENT = 24    /* What its host's agent states about the sender, once more: see statement.h. */
+  STATEMENT = 24,   /* What its host's agent states about the sender, once more: see statement.h. */
+  REFUSALS = 25     /* A helper's or server's, to rank 0: how many connections it has refused. */
 };
 
 /* What goes on at a connection. control_peers.c alone changes it, from one to the next:

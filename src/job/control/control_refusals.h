@@ -1,0 +1,21 @@
+/* Connections that helpers and servers have refused: these have no metrics of their own, so rank 0 has them. They send
+ * what they have counted where that has changed. On the loop's thread. */
+#ifndef BY_JOB_CONTROL_CONTROL_REFUSALS_H
+#define BY_JOB_CONTROL_CONTROL_REFUSALS_H
+
+#include "control_peers.h"
+
+struct by_control_refusals {
+  struct by_control_peers *peers;
+  struct by_timer due;                   /* of a helper or server */
+  struct by_refusals_message sent;       /* the last that was */
+  struct by_refusals_message **received; /* rank 0's, by process; NULL: it has sent nothing. Under the job's lock */
+  uint32_t room;
+};
+
+void by_control_refusals_init(struct by_control_refusals *refusals, struct by_control_peers *peers);
+void by_control_refusals_fini(struct by_control_refusals *refusals);
+/* REFUSALS. */
+void by_control_refusals_handle(void *argument, const struct by_received *received);
+
+#endif
