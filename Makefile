@@ -103,7 +103,7 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@CC=clang scripts/build build-fuzz -Dfuzzing=true -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
-soak: ## kill 1000 members of elastic groups; attack a job's ports 10,000 times; repeat the tests for SOAK_SECONDS (3600), with other random numbers, and those of the commands under ThreadSanitizer; as root also kill a cluster's services for 10 minutes
+soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000 groups; attack a job's ports 10,000 times; repeat the tests for SOAK_SECONDS (3600), with other random numbers, and those of the commands under ThreadSanitizer; as root also kill a cluster's services for 10 minutes
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) tests/net/sum_calls tests/net/test_job_recovery_soak >/dev/null

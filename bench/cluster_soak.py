@@ -16,6 +16,7 @@ import threading
 import time
 
 from cluster_lab import Lab, children_of, hosts_of, note, sums, wait_until
+from process_uses import uses
 
 TOPOLOGY = os.environ.get("SOAK_TOPOLOGY") or "clos:racks=4,hosts=2,nic=100m,oversub=2,adds=all,helpers=4"
 SWITCHES = os.environ.get("SWITCHES") or "user"
@@ -28,17 +29,6 @@ ROLES = ("switch", "server", "helper", "agent", "manager")
 PAUSE = 0.5  # seconds more than it slept after which this program counts as having stood still, with all others
 ENOUGH = 60  # seconds in which something of each role is killed
 AWAY = 0.1, {"switch": 3.0, "agent": 3.0, "manager": 10.0}  # seconds until it is started again, at least and at most
-
-
-def uses(pid):
-    """Returns the number of descriptors and the private memory in KiB, or None if the process has ended."""
-    try:
-        files = len(os.listdir(f"/proc/{pid}/fd"))
-        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            fields = dict(line.split(":", 1) for line in file)
-        return files, int(fields["RssAnon"].split()[0])
-    except (OSError, KeyError):
-        return None
 
 
 class Soak:

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests torchrun --nnodes 2 over two "machines" with equal host names, which therefore seem to be one: over IPv4, under
-# a name that means IPv6, and where the first machine has a further interface, found first, that leads nowhere.
+# Tests torchrun --nnodes 2 over two "machines" with equal host names, which therefore seem to be one: under a name that
+# means IPv6, and over IPv4 where the first machine has a further interface, found first, that leads nowhere.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/machines.sh"
 [ "${BANYAN_SANITIZED:-none}" = none ] || skip "a sanitizer wants to be loaded before Python"
@@ -25,7 +25,7 @@ END2
 job() { # ONE TWO MASTER_ADDR WHAT
   local r=0 m
   for m in "$1" "$2"; do
-    on "$m" timeout 300 /usr/bin/python3 -m torch.distributed.run --redirects 1 --tee 1 --nnodes 2 --node_rank $r \
+    on "$m" timeout 300 /usr/bin/python3 -m torch.distributed.run --redirects 1 --tee 1 --monitor_interval 0.2 --nnodes 2 --node_rank $r \
       --nproc_per_node 1 --master_addr "$3" --master_port 29507 "$scratch/train.py" >"$scratch/$r.out" 2>"$scratch/$r.err" &
     pids[r]=$!
     r=$((r + 1))
@@ -47,7 +47,6 @@ pair() { # ONE TWO: the same name twice
 }
 
 pair a b
-job a b 10.9.9.1 "one interface, IPv4"
 job a b first6 "one interface, IPv6"
 
 machine void void
