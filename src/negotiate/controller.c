@@ -124,7 +124,8 @@ static void complete(struct by_controller *c, struct by_variant *variant) {
   by_write_subject(writer, variant->named->name, &variant->operation);
 }
 
-void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
+void by_controller_conflict(struct by_controller *c, struct by_named *named,
+                            const struct by_refused_operation *refusal) {
   if (named->conflicts) return;
   named->conflicts = true;
   by_write_refusal(by_list_entry(&c->lists[by_is_root(c) ? BY_LIST_REFUSED : BY_LIST_CONFLICTS]), refusal);
@@ -142,7 +143,7 @@ static uint32_t find_witness(const struct by_controller *c, const struct by_vari
 
 /* If ranks have submitted different operations under this name, it is reported upward, or refused. */
 static void compare(struct by_controller *c, struct by_named *named) {
-  struct by_refusal refusal = {.name = named->name};
+  struct by_refused_operation refusal = {.name = named->name};
   uint32_t n = 0;
   for (const struct by_variant *variant = named->variants; variant && n < 2; variant = variant->next) {
     refusal.ranks[n] = find_witness(c, variant);
@@ -313,7 +314,7 @@ static void renew(struct by_controller *c) {
 /* --- submitting --- */
 
 static enum banyan_status owed_refusal(struct by_named *named) {
-  const struct by_refusal *refusal = &named->refusal;
+  const struct by_refused_operation *refusal = &named->refusal;
   char text[2][BY_OPERATION_TEXT];
   named->owed--;
   return by_fail(BANYAN_ERR_MISMATCH,

@@ -52,7 +52,7 @@ struct by_operation {
 };
 
 /* Two ranks that have submitted different operations under one name. */
-struct by_refusal {
+struct by_refused_operation {
   const char *name;
   uint32_t ranks[2];
   struct by_operation operations[2];
@@ -92,7 +92,7 @@ struct by_controller_config {
   /* At the root: whether a comes before b among what starts as one. NULL: as they would start one by one. */
   bool (*before)(const void *a_cookie, const void *b_cookie);
   /* This one ends without having started. */
-  void (*refused)(void *context, void *cookie, const struct by_refusal *refusal);
+  void (*refused)(void *context, void *cookie, const struct by_refused_operation *refusal);
   /* A note of the root's: with regard to starts, in the same place on all ranks. May be NULL. */
   void (*noted)(void *context, uint32_t note);
   /* This controller is in another place now, see by_controller_place. May be NULL. */

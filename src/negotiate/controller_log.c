@@ -19,7 +19,7 @@ static bool is_stale(const struct by_named *named, uint64_t seen) {
 }
 
 static void read_refusal(const struct by_controller *c, struct by_reader *reader, struct by_subject *subject,
-                         struct by_refusal *out) {
+                         struct by_refused_operation *out) {
   by_read_refusal(reader, subject, out);
   if (out->ranks[0] >= c->config.ranks || out->ranks[1] >= c->config.ranks) reader->failed = true;
 }
@@ -54,7 +54,7 @@ static void read_bits(struct by_controller *c, uint32_t child, struct by_reader 
  */
 static void read_up(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   struct by_subject subject;
-  struct by_refusal refusal;
+  struct by_refused_operation refusal;
   struct by_stall lacking;
   read_bits(c, child, reader, apply);
   for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) {
@@ -133,7 +133,7 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
 static bool check_down(struct by_controller *c, const void *message, size_t bytes, bool *refuses) {
   struct by_reader reader;
   struct by_subject subject;
-  struct by_refusal refusal;
+  struct by_refused_operation refusal;
   by_reader_init(&reader, message, bytes);
   if (by_read_u8(&reader) != BY_NEGOTIATION_DOWN || by_read_u64(&reader) != c->place + 1) return false;
   check_groups(c, &reader);
@@ -236,7 +236,7 @@ static void unnote(struct by_controller *c, struct by_variant *variant) {
     *by_bits_of(c, row, variant->bit / 64) &= ~(1ull << (variant->bit % 64));
 }
 
-static void refuse(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
+static void refuse(struct by_controller *c, struct by_named *named, const struct by_refused_operation *refusal) {
   struct by_variant *here = NULL;
   named->refused_at = c->refusal = c->place;
   named->conflicts = false;
@@ -258,7 +258,7 @@ static void refuse(struct by_controller *c, struct by_named *named, const struct
 
 static enum banyan_status apply_refusals(struct by_controller *c, struct by_reader *reader) {
   struct by_subject subject;
-  struct by_refusal refusal;
+  struct by_refused_operation refusal;
   for (uint32_t n = by_read_u32(reader); n; n--) {
     by_read_refusal(reader, &subject, &refusal);
     struct by_variant *variant = by_operations_get(&c->operations, refusal.name, &refusal.operations[0]);

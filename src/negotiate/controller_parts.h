@@ -42,7 +42,7 @@ struct by_named {
   uint64_t refused_at; /* place in the log; 0: never */
   bool conflicts;      /* the conflict has been reported upward, or is about to be refused */
   uint32_t owed;       /* refusals that came before this rank submitted */
-  struct by_refusal refusal;
+  struct by_refused_operation refusal;
   UT_hash_handle hh;
   char name[];
 };
@@ -168,7 +168,8 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank);
 BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, struct by_variant *variant, uint32_t row,
                                                    uint32_t witness);
 /* Ranks have submitted different operations under this name: it is reported upward, or refused. */
-void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
+void by_controller_conflict(struct by_controller *c, struct by_named *named,
+                            const struct by_refused_operation *refusal);
 
 /* A group of so many bytes is under way. */
 void by_controller_charge(struct by_controller *c, uint64_t bytes);

@@ -53,7 +53,7 @@ void by_write_subject(struct by_writer *writer, const char *name, const struct b
   write_operation(writer, operation);
 }
 
-void by_write_refusal(struct by_writer *writer, const struct by_refusal *refusal) {
+void by_write_refusal(struct by_writer *writer, const struct by_refused_operation *refusal) {
   by_write_string(writer, refusal->name);
   for (int i = 0; i < 2; i++) {
     by_write_u32(writer, refusal->ranks[i]);
@@ -99,7 +99,7 @@ void by_read_subject(struct by_reader *reader, struct by_subject *out) {
   read_operation(reader, &out->operation);
 }
 
-void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out) {
+void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refused_operation *out) {
   read_name(reader, subject->name);
   out->name = subject->name;
   for (int i = 0; i < 2; i++) {

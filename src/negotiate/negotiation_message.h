@@ -44,13 +44,13 @@ struct by_writer *by_list_entry(struct by_list_writer *list);
 void by_list_add(struct by_list_writer *to, const struct by_list_writer *list);
 
 void by_write_subject(struct by_writer *writer, const char *name, const struct by_operation *operation);
-void by_write_refusal(struct by_writer *writer, const struct by_refusal *refusal);
+void by_write_refusal(struct by_writer *writer, const struct by_refused_operation *refusal);
 void by_write_stall(struct by_writer *writer, const struct by_stall *stall);
 
 /* Any of these may fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);
 /* The name lies in `subject`. */
-void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out);
+void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refused_operation *out);
 void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out);
 
 /* Whether the name of an operation is one. */

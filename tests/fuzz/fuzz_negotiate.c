@@ -44,7 +44,7 @@ static void started(void *context, void *const *cookies, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) end(cookies[i]);
 }
 
-static void refused(void *context, void *cookie, const struct by_refusal *refusal) {
+static void refused(void *context, void *cookie, const struct by_refused_operation *refusal) {
   (void)context;
   assert(refusal->ranks[0] < RANKS && refusal->ranks[1] < RANKS);
   end(cookie);

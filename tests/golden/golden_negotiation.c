@@ -52,7 +52,7 @@ static void on_start(void *context, void *const *cookies, uint32_t n) {
   job.groups[rank_of(context)]++;
 }
 
-static void on_refused(void *context, void *cookie, const struct by_refusal *refusal) {
+static void on_refused(void *context, void *cookie, const struct by_refused_operation *refusal) {
   (void)cookie;
   assert_string_equal(refusal->name, "loss");
   job.refused[rank_of(context)]++;

@@ -47,7 +47,7 @@ static void on_noted(void *context, uint32_t note) {
   member->log[member->n_log++] = NOTED | note;
 }
 
-static void on_refused(void *context, void *cookie, const struct by_refusal *refusal) {
+static void on_refused(void *context, void *cookie, const struct by_refused_operation *refusal) {
   struct member *member = context;
   uint8_t *state = cookie;
   assert_int_equal(*state, WAITS);

@@ -84,7 +84,7 @@ static void on_send(void *argument, uint32_t to, const void *message, size_t byt
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
-static void on_refused(void *argument, void *cookie, const struct by_refusal *refusal) {
+static void on_refused(void *argument, void *cookie, const struct by_refused_operation *refusal) {
   const struct by_submitter *owner = argument;
   char what[2][BY_OPERATION_TEXT], text[BY_REPORT_TEXT];
   snprintf(text, sizeof text, "operation \"%s\": %s has submitted %s, %s %s: all ranks must submit the same",
