@@ -156,6 +156,9 @@ def train(given, folder):
     trace = folder / "trace"
     environment = {**cluster.environment(), "BANYAN_AGENT": str(cluster.socket), "OMP_NUM_THREADS": "1",
                    "BANYAN_HOST": "h0", "BANYAN_TRANSPORT": "tcp", "BANYAN_ENCRYPT": "always"}
+    library = Path(given.banyan).resolve().parent / "libbanyan.so.0"
+    if library.exists():  # a build, which need not be installed
+        environment |= {"PYTHONPATH": str(ROOT / "bindings" / "python"), "BANYAN_LIBRARY": str(library)}
     with open(folder / "job.log", "wb") as log:
         job = subprocess.Popen(
             [given.banyan, "run", f"-n{given.ranks}", "-x", f"BANYAN_KEY_FILE={folder / 'job.key'}", "--min=1",
