@@ -20,19 +20,23 @@ enum {
 #endif
 enum { SEND_BUFFER_LOCKED = 1 };
 
+/* What 10 Gbit/s need over this way. */
+static uint64_t enough_for(const struct by_send_queue_seen *seen) {
+  return (uint64_t)FASTEST * TRIPS * seen->least_trip;
+}
+
 size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_queue_seen *seen) {
   if (queue->state == BY_SEND_QUEUE_LEFT) return 0;
   bool near = seen->least_trip <= NEAR;
   if (queue->state == BY_SEND_QUEUE_LIMITED) {
-    if (near && seen->trip / MUCH_LONGER < queue->lasts) return 0;
-    queue->state = BY_SEND_QUEUE_LEFT;
-    return BY_SEND_QUEUE_MOST;
+    if (!near || seen->trip / MUCH_LONGER >= queue->lasts) queue->state = BY_SEND_QUEUE_LEFT;
+    return 0;
   }
   if (!near || seen->trip < LONG || !seen->flying) return 0;
-  uint64_t limit = seen->flying * LASTS / seen->trip, enough = (uint64_t)FASTEST * TRIPS * seen->least_trip;
-  if (limit < enough) limit = enough;
+  uint64_t limit = seen->flying * LASTS / seen->trip;
+  if (limit < enough_for(seen)) limit = enough_for(seen);
   if (limit < LEAST) limit = LEAST;
-  if (limit >= seen->flying || limit >= BY_SEND_QUEUE_MOST) return 0;
+  if (limit >= seen->flying) return 0;
   queue->state = BY_SEND_QUEUE_LIMITED;
   queue->lasts = (uint32_t)(limit * seen->trip / seen->flying);
   return limit;
@@ -47,10 +51,22 @@ static bool is_tuned(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &length) == 0 && !(locked & SEND_BUFFER_LOCKED);
 }
 
-/* The kernel counts what it needs for a segment, half as much again as its data, and doubles what it is given. */
-static void set_buffer(int fd, size_t data) {
-  int bytes = (int)(data / 4 * 3);
-  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+/* The kernel counts what it needs for a segment, half as much again as its data, and doubles what it is given, which is
+ * at most net.core.wmem_max. False: that is less than may be necessary later. */
+static bool limit_buffer(int fd, size_t data, uint64_t enough) {
+  int bytes = (int)(data / 4 * 3), given = 0;
+  socklen_t length = sizeof given;
+  return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) == 0 &&
+         getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &given, &length) == 0 && (uint64_t)given / 3 * 2 >= enough;
+}
+
+/* The kernel lets it grow again. */
+static void leave_buffer(int fd) {
+  unsigned locked = 0;
+  socklen_t length = sizeof locked;
+  if (getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &length)) return;
+  locked &= ~(unsigned)SEND_BUFFER_LOCKED;
+  (void)setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, sizeof locked);
 }
 
 void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes) {
@@ -65,9 +81,10 @@ void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes) {
     queue->state = BY_SEND_QUEUE_LEFT;
     return;
   }
-  size_t limit = by_send_queue_judge(
-      queue, &(struct by_send_queue_seen){.least_trip = info.tcpi_min_rtt,
-                                          .trip = info.tcpi_rtt,
-                                          .flying = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss});
-  if (limit) set_buffer(fd, limit);
+  struct by_send_queue_seen seen = {.least_trip = info.tcpi_min_rtt,
+                                    .trip = info.tcpi_rtt,
+                                    .flying = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss};
+  size_t limit = by_send_queue_judge(queue, &seen);
+  if (limit && !limit_buffer(fd, limit, enough_for(&seen))) queue->state = BY_SEND_QUEUE_LEFT;
+  if (queue->state == BY_SEND_QUEUE_LEFT) leave_buffer(fd);
 }

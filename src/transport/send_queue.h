@@ -30,9 +30,8 @@ struct by_send_queue_seen {
   uint64_t flying;           /* bytes on their way */
 };
 
-enum { BY_SEND_QUEUE_MOST = 4 << 20 }; /* as large as a send buffer is made again */
-
-/* Returns the bytes of data that the buffer is to hold from now on; 0: as many as before. */
+/* Returns the bytes of data that the buffer is to hold from now on; 0: as many as before, or, where the state is LEFT,
+ * as many as the kernel likes. */
 size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_queue_seen *seen);
 /* `bytes` are sent over a socket now: now and then looks at it, and limits its buffer. */
 void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes);

@@ -5,8 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "check.h"
 #include "socket.h"
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72
+#endif
 
 enum { GIGABIT = 125 /* bytes a microsecond */, AUTOTUNED = 2 << 20 };
 
@@ -65,7 +70,7 @@ static void test_given_up(void **state) {
   for (size_t i = 0; i < sizeof useless / sizeof *useless; i++) {
     struct by_send_queue queue = {0};
     assert_true(judge(&queue, seen(50, GIGABIT, AUTOTUNED)) > 0);
-    assert_int_equal(judge(&queue, useless[i]), BY_SEND_QUEUE_MOST);
+    assert_int_equal(judge(&queue, useless[i]), 0);
     assert_int_equal(queue.state, BY_SEND_QUEUE_LEFT);
     assert_int_equal(judge(&queue, seen(50, GIGABIT, AUTOTUNED)), 0);
   }
@@ -96,9 +101,34 @@ static void test_sockets(void **state) {
   close(fds[0]);
 }
 
+/* A buffer that was limited grows again as the kernel likes when that is given up. */
+static void test_left_to_the_kernel(void **state) {
+  (void)state;
+  struct by_send_queue queue = {.state = BY_SEND_QUEUE_LIMITED}; /* which explains no round trip at all */
+  struct by_address at, bound;
+  int listener, fd, bytes = 100000;
+  unsigned locked = 0;
+  socklen_t length = sizeof locked;
+  bool done = false;
+  assert_ok(by_address_parse("127.0.0.1:0", &at));
+  assert_ok(by_socket_listen(&at, (struct by_port_range){0, 0}, &listener, &bound));
+  assert_ok(by_socket_connect_start(&bound, &fd));
+  while (!done) assert_ok(by_socket_connect_finish(fd, &bound, &done));
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+  if (getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &length) == 0) {
+    assert_int_equal(locked & 1, 1);
+    by_send_queue_look(&queue, fd, 64 << 20);
+    assert_int_equal(queue.state, BY_SEND_QUEUE_LEFT);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &length), 0);
+    assert_int_equal(locked & 1, 0);
+  }
+  close(fd);
+  close(listener);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_long_queue), cmocka_unit_test(test_others),
-                                     cmocka_unit_test(test_enough_for_a_fast_link), cmocka_unit_test(test_given_up),
-                                     cmocka_unit_test(test_sockets)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_long_queue), cmocka_unit_test(test_others),  cmocka_unit_test(test_enough_for_a_fast_link),
+      cmocka_unit_test(test_given_up),   cmocka_unit_test(test_sockets), cmocka_unit_test(test_left_to_the_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
