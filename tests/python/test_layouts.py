@@ -16,10 +16,10 @@ import ranks
 ranks.need()
 
 import banyan  # noqa: E402
-from banyan import buffers, calls, errors, library, sparse  # noqa: E402
+from banyan import buffers, calls, dlpack, errors, library, sparse  # noqa: E402
 
 LAYOUTS = json.loads(subprocess.run([os.environ["BANYAN_LAYOUTS"]], check=True, capture_output=True, text=True).stdout)
-OF_PYTHON = {buffers._View}  # This is CPython's Py_buffer.
+OF_PYTHON = {buffers._View, dlpack._Tensor, dlpack._Versioned}  # These are CPython's and DLPack's.
 
 ERRORS = {"ERR_ARGUMENT": errors.RequestError, "ERR_UNSUPPORTED": errors.RequestError,
           "ERR_NO_MEMORY": errors.RequestError, "ERR_SYSTEM": errors.RequestError, "ERR_PARSE": errors.RequestError,

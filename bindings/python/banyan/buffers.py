@@ -4,7 +4,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Dict, NamedTuple, Optional
 
+from . import dlpack
 from .errors import RequestError
+from .jax_arrays import is_array as is_of_jax
 
 # Python's names for an element's type, by the library's number, with their sizes.
 DTYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int8": 4, "uint8": 5, "int32": 6, "int64": 7}
@@ -61,17 +63,36 @@ def _of_array(array: Any, interface: Dict[str, Any], dtype: Optional[str], write
         raise RequestError(f"{what}: the array is read-only")
     if interface.get("strides") is not None and not array.flags.c_contiguous:
         raise RequestError(f"{what}: the array does not lie in one piece: give numpy.ascontiguousarray() of it")
-    return _typed(address, array.nbytes, _INTERFACE.get(interface["typestr"]), dtype, array, what)
+    found = _INTERFACE.get(interface["typestr"])
+    if found is None and array.dtype.name == "bfloat16":  # of the package ml_dtypes
+        found = DTYPES["bfloat16"]
+    return _typed(address, array.nbytes, found, dtype, array, what)
+
+
+def _of_tensor(tensor: Any, dtype: Optional[str], write: bool, what: str) -> Memory:
+    if is_of_jax(tensor):
+        if write:
+            raise RequestError(f"{what}: an array of JAX is read-only: receive into a NumPy array instead")
+        if not hasattr(tensor, "block_until_ready"):
+            raise RequestError(f"{what}: within jax.jit an array has no elements yet: make the call outside of it")
+        tensor.block_until_ready()
+    found = dlpack.read(tensor, what)
+    if found.readonly and write:
+        raise RequestError(f"{what}: the tensor is read-only")
+    return _typed(found.address, found.size, found.dtype, dtype, found.capsule, what)
 
 
 def memory(buffer: Any, dtype: Optional[str] = None, write: bool = False, what: str = "buffer") -> Memory:
-    """The memory of a NumPy array, or of anything else with the buffer protocol (bytearray, array, mmap, ctypes).
+    """The memory of a NumPy array, of a tensor that is exported through DLPack, as those of PyTorch and JAX are, or of
+    anything else with the buffer protocol (bytearray, array, mmap, ctypes).
 
     `dtype` says what the elements are where the object does not, as with bfloat16 in an array of uint16.
     """
     interface = getattr(buffer, "__array_interface__", None)
     if interface is not None and hasattr(buffer, "flags"):
         return _of_array(buffer, interface, dtype, write, what)
+    if hasattr(buffer, "__dlpack__"):
+        return _of_tensor(buffer, dtype, write, what)
     view = _View()
     try:
         _get(buffer, view, _C_CONTIGUOUS | _FORMAT | (_WRITABLE if write else 0))

@@ -10,7 +10,7 @@ from ctypes import byref, c_char_p, c_int, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .buffers import memory
-from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, op_number
+from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, Finish, op_number
 from .errors import RequestError
 from .library import Call, Counters, Options, PlanInfo, Submission, check, lib
 from .request import Request
@@ -79,9 +79,9 @@ class Named(_Started):
         check(lib.banyan_submit(self._comm.handle, self._name, byref(submission), byref(handle)))
         return Request(handle, result, keep, finish)
 
-    def _make(self, call: Call, result: Any, keep: Any) -> Request:
+    def _make(self, call: Call, result: Any, keep: Any, finish: Finish = None) -> Request:
         submission = Submission(ctypes.sizeof(Submission), ctypes.pointer(call), 1, None, 0, self._priority)
-        return self._submit(submission, result, (call, keep))
+        return self._submit(submission, result, (call, keep), finish)
 
     def _make_sparse(self, exchange: Union[Exchange, Tables]) -> Request:
         submission = Submission(ctypes.sizeof(Submission), None, 0, ctypes.pointer(exchange.call), 1, self._priority)
@@ -134,14 +134,14 @@ class Together:
 class Starter(_Started):
     """Communicator.start: the calls of a communicator, which go on by themselves."""
 
-    def _make(self, call: Call, result: Any, keep: Any) -> Request:
+    def _make(self, call: Call, result: Any, keep: Any, finish: Finish = None) -> Request:
         handle = c_void_p()
         check(lib.banyan_start(self._comm.handle, byref(call), byref(handle)))
-        return Request(handle, result, keep)
+        return Request(handle, result, keep, finish)
 
     def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> Request:
         """Receives the first message with this tag from any rank; wait() returns the sender's rank."""
-        to = memory(buffer, dtype, True, "recv_any")
+        to = memory(buffer, dtype, True, "recv_any(buffer)")
         call = Call(collective=RECV, dtype=to.dtype, recv=to.address, count=to.n, tag=tag, deadline=deadline)
         handle, source = c_void_p(), c_int(-1)
         check(lib.banyan_recv_any(self._comm.handle, byref(call), byref(source), byref(handle)))
@@ -209,11 +209,11 @@ class Communicator(Calls[Any]):
             raise RequestError("a process that was made by fork() cannot use its parent's communicator")
         return self._handle
 
-    def _make(self, call: Call, result: Any, keep: Any) -> Any:
+    def _make(self, call: Call, result: Any, keep: Any, finish: Finish = None) -> Any:
         status = lib.banyan_run(self._handle or self.handle, byref(call))
         if status:
             check(status)
-        return result
+        return finish() if finish else result
 
     def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> int:
         """Receives the first message with this tag from any rank; returns the sender's rank."""
