@@ -7,8 +7,10 @@
 for abi in openmpi mpich; do
   has_abi $abi || continue
   program=COLLECTIVES_${abi^^}
-  for bytes in 8 8000 100000; do
-    BANYAN_TIMELINE=$scratch/timeline wants 0 timeout 100 "$BANYAN" mpirun -n 4 "${!program}" $bytes
+  # Ranks of MPICH wait without yielding: with more of them than cores, that takes long.
+  if [ $abi = openmpi ]; then ranks=4; else ranks=2; fi
+  for bytes in 8 20000; do
+    BANYAN_TIMELINE=$scratch/timeline wants 0 timeout 100 "$BANYAN" mpirun -n $ranks "${!program}" $bytes
     shows '^[0-9]+ checks passed' out
     # Small calls are left to MPI.
     [ $bytes -gt 8 ] || continue
@@ -17,10 +19,8 @@ for abi in openmpi mpich; do
     done
     rm -f "$scratch/timeline"
   done
-  # Without the library the same program has the same results.
-  wants 0 timeout 100 "mpirun.$abi" -n 2 "${!program}" 800
   # Rank 0 cannot be reached: all ranks leave the calls to MPI.
-  BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 800
+  BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
   shows '^banyan: rank [01]: collective calls are left to MPI: ' err
   # An interpreter is none of MPI's programs: its library is that of --abi.
   wants 0 "$BANYAN" mpirun --abi $abi -n 2 sh -c "echo \$LD_PRELOAD"
