@@ -19,6 +19,10 @@ for abi in openmpi mpich; do
     done
     rm -f "$scratch/timeline"
   done
+  program=THREADS_${abi^^}
+  wants 0 timeout 60 "$BANYAN" mpirun -n 2 "${!program}"
+  shows ' are right' out
+  program=COLLECTIVES_${abi^^}
   # Rank 0 cannot be reached: all ranks leave the calls to MPI.
   BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
   shows '^banyan: rank [01]: collective calls are left to MPI: ' err
