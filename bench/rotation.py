@@ -137,7 +137,11 @@ def drive(given, cluster, job, trace):
     while job.poll() is None and len(replaced) < given.times:
         replaced.append(time.monotonic())
         cluster.replace(len(replaced) - 1)
-        wait_for("new keys", lambda: min(cluster.taken()) >= len(replaced), 30)
+        wait_for("new keys", lambda: job.poll() is not None or min(cluster.taken()) >= len(replaced), 30,
+                 lambda: f"{cluster.log('job')}\ntaken by manager, agent and job: {cluster.taken()}")
+        if min(cluster.taken()) < len(replaced):  # the training has ended meanwhile
+            replaced.pop()
+            break
         if given.join:
             time.sleep(max(0, replaced[-1] + OVERLAP + 1 - time.monotonic()))
             members = sorted({e[4] for e in events(trace) if e[1] == "change" and lives(e[4])})
@@ -183,7 +187,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--every", type=float, default=4, help="seconds from one replacement to the next")
-    parser.add_argument("--epochs", type=int, default=160)
+    parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--batch", type=int, default=2400, help="images in a step")
     parser.add_argument("--join", action="store_true", help="kill a process after each, which joins with the new key")
     given = parser.parse_args()
