@@ -39,6 +39,7 @@ struct world_job {
   uint64_t released;    /* the plan whose cells it has last reported as returned; 0: none */
   uint64_t iterations, sent, input;
   uint64_t expected; /* expected number of iterations, as the job reports it */
+  double ends_in;    /* seconds until its end, as it reports */
   double iteration_time;
   const char *own_plan; /* NULL: its user set none */
   const char *own_trees;
@@ -211,6 +212,7 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
                                                       .ranks = &ranks[j],
                                                       .iterations = job->iterations,
                                                       .expected = r == 0 ? job->expected : 0,
+                                                      .ends_in = r == 0 ? job->ends_in : 0,
                                                       .iteration_time = job->iteration_time,
                                                       .sent = job->sent / job->n,
                                                       .input = job->input,

@@ -108,7 +108,8 @@ def start_job(folder, manager, keys, iterations, *options, switch_port=1, transp
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"{local_name()}:{manager.port}", "BANYAN_KEYS": str(keys),
            "BANYAN_JOB": "sums", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
-           "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456", **more}
+           "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456",
+           "BANYAN_END_TIME": str(int(time.time()) + 5000), **more}
     command = command or [BANYAN, "bench", "-s", "256K", "--iterations", str(iterations), "--check", "off"]
     run = [BANYAN, "run", "-n", str(RANKS), "--transport", transport, *options, "--", *command]
     started.append(subprocess.Popen(run, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
@@ -147,6 +148,7 @@ def test_class_and_end(folder):
     report = manager.receive("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
     assert report["expected"] == 123456, report
+    assert 4000 < report["ends_in"] <= 5000, report
     manager.send({"type": "classes", "jobs": [{"job": name, "class": 2}]})
     wait_for(log, "sends in class 2 from now on", RANKS)
     before = manager.connection.getpeercert()["serialNumber"]

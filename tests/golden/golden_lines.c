@@ -119,6 +119,7 @@ static void test_reports(void **state) {
                                                  .sizes = sizes,
                                                  .iterations = 7,
                                                  .expected = 500,
+                                                 .ends_in = 3600,
                                                  .iteration_time = 0.25,
                                                  .sent = INT64_MAX,
                                                  .input = 4096,

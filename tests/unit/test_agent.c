@@ -252,6 +252,35 @@ static void test_length(void **state) {
   drop_all();
 }
 
+/* Rank 0 reports when the job ends at the latest, and the agent what is left until then. */
+static void test_limit(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1);
+  const char *line =
+      "{\"type\":\"report\",\"jobs\":[{\"job\":\"" JOB_A "\",\"ranks\":[%u],\"iterations\":3,\"ends_in\":%s,"
+      "\"iteration_time\":0.5,\"sent\":1,\"input\":1,\"calls\":3,\"sizes\":[]}]}";
+  char text[300];
+  snprintf(text, sizeof text, line, 1, "7");
+  assert_true(type(b, text));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"), "\"calls\":3");
+  assert_int_equal(count_with(&world.manager, "\"ends_in\""), 0);
+  snprintf(text, sizeof text, line, 0, "1e300");
+  assert_true(type(a, text));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"), "\"ends_in\":99999999");
+  snprintf(text, sizeof text, line, 0, "600");
+  assert_true(type(a, text));
+  pass(10 * WORLD_INTERVAL);
+  const char *left = strstr(last_with(&world.manager, "report"), "\"ends_in\":");
+  assert_non_null(left);
+  double seconds = strtod(left + strlen("\"ends_in\":"), NULL);
+  assert_true(seconds > 500 && seconds <= 600 - 9 * WORLD_INTERVAL);
+  drop_all();
+}
+
 static void test_classes_by_manager(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -734,18 +763,32 @@ static void test_meeting_ends(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* Many warnings are expected. */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone), cmocka_unit_test(test_order_alone),
-                                     cmocka_unit_test(test_refusals),      cmocka_unit_test(test_status),
-                                     cmocka_unit_test(test_statements),    cmocka_unit_test(test_rank_again),
-                                     cmocka_unit_test(test_reports_all),   cmocka_unit_test(test_reports),
-                                     cmocka_unit_test(test_length),        cmocka_unit_test(test_classes_by_manager),
-                                     cmocka_unit_test(test_plans),         cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_connecting),    cmocka_unit_test(test_bad_managers),
-                                     cmocka_unit_test(test_full_link),     cmocka_unit_test(test_use),
-                                     cmocka_unit_test(test_paths),         cmocka_unit_test(test_interfaces_change),
-                                     cmocka_unit_test(test_neighbours),    cmocka_unit_test(test_again),
-                                     cmocka_unit_test(test_helpers),       cmocka_unit_test(test_servers),
-                                     cmocka_unit_test(test_offers),        cmocka_unit_test(test_meeting),
-                                     cmocka_unit_test(test_meeting_ends),  cmocka_unit_test(test_refused_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
+                                     cmocka_unit_test(test_order_alone),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_status),
+                                     cmocka_unit_test(test_statements),
+                                     cmocka_unit_test(test_rank_again),
+                                     cmocka_unit_test(test_reports_all),
+                                     cmocka_unit_test(test_reports),
+                                     cmocka_unit_test(test_length),
+                                     cmocka_unit_test(test_limit),
+                                     cmocka_unit_test(test_classes_by_manager),
+                                     cmocka_unit_test(test_plans),
+                                     cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_connecting),
+                                     cmocka_unit_test(test_bad_managers),
+                                     cmocka_unit_test(test_full_link),
+                                     cmocka_unit_test(test_use),
+                                     cmocka_unit_test(test_paths),
+                                     cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_neighbours),
+                                     cmocka_unit_test(test_again),
+                                     cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_servers),
+                                     cmocka_unit_test(test_offers),
+                                     cmocka_unit_test(test_meeting),
+                                     cmocka_unit_test(test_meeting_ends),
+                                     cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,7 @@ static void test_report(void **state) {
                                                 .sizes = sizes,
                                                 .iterations = 7,
                                                 .expected = 500,
+                                                .ends_in = 86400.5,
                                                 .iteration_time = 0.25,
                                                 .sent = INT64_MAX,
                                                 .input = 4096,
@@ -197,6 +198,7 @@ static void test_report(void **state) {
   assert_int_equal(out.jobs[0].ranks[1], 3);
   assert_int_equal(out.jobs[0].sent, INT64_MAX);
   assert_int_equal(out.jobs[0].expected, 500);
+  assert_true(out.jobs[0].ends_in == 86400.5);
   assert_int_equal(out.jobs[0].n_paths, 2);
   assert_string_equal(out.jobs[0].paths[1].to, "c");
   const struct by_cluster_path *path = &out.jobs[0].paths[0];
@@ -326,6 +328,7 @@ static void test_mistakes(void **state) {
       {REPORT "\"expected\":-1}]}", "jobs[0].expected"},
       {REPORT "\"expected\":9223372036854775808}]}", "too big"},
       {REPORT "\"expected\":\"500\"}]}", "jobs[0].expected"},
+      {REPORT "\"ends_in\":-1}]}", "jobs[0].ends_in"},
       {REPORT "\"paths\":{}}]}", "jobs[0].paths"},
       {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
       {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},

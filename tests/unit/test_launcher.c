@@ -5,11 +5,30 @@
 #include "settings.h"
 
 static const char *const variables[] = {
-    "BANYAN_RANK",          "BANYAN_SIZE",          "BANYAN_ROOT",   "BANYAN_KEY",
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",      "PMI_SIZE",
-    "PMIX_NAMESPACE",       "SLURM_PROCID",         "SLURM_NTASKS",  "SLURM_STEP_NODELIST",
-    "SLURM_JOB_NODELIST",   "SLURM_JOB_ID",         "SLURM_STEP_ID", "RANK",
-    "WORLD_SIZE",           "TORCHELASTIC_RUN_ID",  "MASTER_ADDR",   "MASTER_PORT",
+    "BANYAN_RANK",
+    "BANYAN_SIZE",
+    "BANYAN_ROOT",
+    "BANYAN_KEY",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_NAMESPACE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NODELIST",
+    "SLURM_JOB_NODELIST",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_JOB_END_TIME",
+    "RANK",
+    "WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "BANYAN_END_TIME",
+    "LOCAL_WORLD_SIZE",
+    "BANYAN_KEY_FILE",
 };
 
 static int clear_environment(void **state) {
@@ -155,6 +174,32 @@ static void test_slurm_job_without_step(void **state) {
   assert_memory_equal(s.root, "batch1:", 7);
 }
 
+/* Also where `banyan run` or another launcher runs within the job. */
+static void test_slurm_end(void **state) {
+  struct by_settings s;
+  (void)state;
+  set_slurm("1234", "0");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.end_time, 0);
+  set("SLURM_JOB_END_TIME", "1800000000");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.end_time, 1800000000);
+  set("BANYAN_RANK", "1");
+  set("BANYAN_SIZE", "2");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.end_time, 1800000000);
+  set("BANYAN_END_TIME", "1700000000");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.end_time, 1700000000);
+  unsetenv("BANYAN_END_TIME");
+  set("SLURM_JOB_END_TIME", "");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.end_time, 0);
+  set("SLURM_JOB_END_TIME", "2026-11-27T13:00:00");
+  assert_status(by_settings_read(&s), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), "SLURM_JOB_END_TIME"));
+}
+
 static void test_slurm_keeps_what_is_set(void **state) {
   (void)state;
   struct by_settings s;
@@ -288,6 +333,7 @@ int main(void) {
       WITH_CLEAN_ENVIRONMENT(test_bad_place),
       WITH_CLEAN_ENVIRONMENT(test_slurm),
       WITH_CLEAN_ENVIRONMENT(test_slurm_job_without_step),
+      WITH_CLEAN_ENVIRONMENT(test_slurm_end),
       WITH_CLEAN_ENVIRONMENT(test_slurm_keeps_what_is_set),
       WITH_CLEAN_ENVIRONMENT(test_slurm_bad_list),
       WITH_CLEAN_ENVIRONMENT(test_torchrun),

@@ -111,10 +111,11 @@ static void shows_jobs_links_and_hosts(void **state) {
   json_decref(manager);
 }
 
-static void check_left(double expected, const json_t *left, const char *wanted) {
+static void check_left(double expected, const json_t *left, const json_t *limit, const char *wanted) {
   json_t *manager = example(), *job = json_array_get(json_object_get(manager, "jobs"), 0);
   json_object_set_new(job, "expected", json_real(expected));
   json_object_set_new(job, "seconds_left", json_deep_copy(left));
+  json_object_set_new(job, "ends_in", json_deep_copy(limit));
   char *text = print(manager, 0, 0);
   check_shown(text, wanted);
   free(text);
@@ -133,10 +134,13 @@ static void shows_how_long_jobs_go_on(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     json_t *left = json_real(cases[i].left);
-    check_left(cases[i].expected, left, cases[i].wanted);
+    check_left(cases[i].expected, left, json_null(), cases[i].wanted);
     json_decref(left);
   }
-  check_left(500, json_null(), "  12 of 500        -  ");
+  check_left(500, json_null(), json_null(), "  12 of 500        -  ");
+  json_t *limit = json_real(5400);
+  check_left(0, json_null(), limit, "          12  < 1 h 30 min  ");
+  json_decref(limit);
 }
 
 static void check_certificates(const double days[3], const char *wanted) {

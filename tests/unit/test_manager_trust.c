@@ -124,6 +124,47 @@ static void test_length(void **state) {
   world_end(&world);
 }
 
+static void check_limit(double seconds) {
+  json_t *all = get_state();
+  const json_t *ends_in = json_object_get(job_of(all, 0), "ends_in");
+  if (seconds < 0)
+    assert_true(json_is_null(ends_in));
+  else
+    assert_float_equal(json_number_value(ends_in), seconds, 1e-3);
+  json_decref(all);
+}
+
+/* The time until the end passes here, also if nothing more is reported. A job that goes on after its end is one of
+ * which nothing is known. */
+static void test_limit(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->iterations = 20;
+  job->iteration_time = 0.5;
+  world_report_job(&world, job);
+  check_limit(-1);
+  job->ends_in = 100;
+  world_report_job(&world, job);
+  check_limit(100);
+  check_length(0, 0, 0);
+  report_length(job, 1000);
+  check_length(0, 1000, 100);
+  report_length(job, 60);
+  check_length(0, 60, 20);
+  double began = world.now;
+  job->expected = 0;
+  job->ends_in = 0;
+  while (world.now < began + 50) pass_and_plan(1, 0);
+  check_limit(began + 100 - world.now);
+  while (world.now < began + 170) pass_and_plan(1, 0);
+  check_limit(-1);
+  job->ends_in = 100;
+  world_report_job(&world, job);
+  check_limit(-1);
+  world_end(&world);
+}
+
 /* A job that makes more iterations than it reported counts as a job that has reported no length. */
 static void test_longer_than_announced(void **state) {
   (void)state;
@@ -291,6 +332,7 @@ int main(void) {
       cmocka_unit_test(test_certificates_of_jobs),
       cmocka_unit_test(test_silent_agent_gives_way),
       cmocka_unit_test(test_length),
+      cmocka_unit_test(test_limit),
       cmocka_unit_test(test_longer_than_announced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

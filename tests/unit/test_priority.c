@@ -1,3 +1,4 @@
+#include <math.h>
 /* The order of jobs from numbers alone, and the classes that concurrent jobs get under a manager. */
 #include <string.h>
 
@@ -53,14 +54,14 @@ static void test_places(void **state) {
   const struct by_job_length announced = {.expected = 60}, silent = {0}, soon = {.expected = 21},
                              past = {.expected = 15};
   (void)state;
-  struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent),
-                           b = by_priority_find(&rules, 1, 20, 1000, &announced);
+  struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
+                           b = by_priority_find(&rules, 1, 20, 1000, &announced, INFINITY);
   assert_int_equal(a.queue, 3);
   assert_int_equal(b.queue, 4); /* There are 40 iterations of 50 bytes left. */
   assert_float_equal(b.left, 2000, 1e-6);
   assert_true(by_priority_compare(&a, &b) < 0);
-  struct by_priority_place c = by_priority_find(&rules, 1, 20, 1000, &soon),
-                           d = by_priority_find(&rules, 1, 20, 60, &silent);
+  struct by_priority_place c = by_priority_find(&rules, 1, 20, 1000, &soon, INFINITY),
+                           d = by_priority_find(&rules, 1, 20, 60, &silent, INFINITY);
   assert_int_equal(c.queue, 1);
   /* In the same queue, the job that reports its length goes first. */
   assert_true(by_priority_compare(&c, &d) < 0 && by_priority_compare(&d, &c) > 0);
@@ -68,9 +69,28 @@ static void test_places(void **state) {
   assert_true(by_priority_are_equals(&rules, &d, &d));
   assert_false(by_priority_are_equals(&in_order, &d, &d));
   assert_false(by_priority_are_equals(&rules, &c, &d));
-  assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past).queue, 1); /* The job ends at any moment. */
-  assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &announced).left, 500, 1e-6);
-  assert_int_equal(by_priority_find(&rules, 1, 5, 1000, &soon).queue, 0);
+  assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past, INFINITY).queue, 1); /* The job ends at any moment. */
+  assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &announced, INFINITY).left, 500, 1e-6);
+  assert_int_equal(by_priority_find(&rules, 1, 5, 1000, &soon, INFINITY).queue, 0);
+}
+
+/* There is only time for some more iterations of 50 bytes each. */
+static void test_places_with_limits(void **state) {
+  const struct by_priority_rules rules = {.iterations = 10, .threshold = 100, .equal = true};
+  const struct by_job_length announced = {.expected = 60}, silent = {0};
+  (void)state;
+  struct by_priority_place sent = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
+                           soon = by_priority_find(&rules, 1, 20, 1000, &silent, 1.5),
+                           late = by_priority_find(&rules, 1, 20, 1000, &silent, 1e9);
+  assert_int_equal(soon.queue, 1);
+  assert_true(isinf(soon.left)); /* That it may be less is no reason to be before others of this queue. */
+  assert_int_equal(late.queue, sent.queue);
+  assert_true(isinf(late.left));
+  assert_float_equal(by_priority_find(&rules, 1, 20, 1000, &announced, 10).left, 500, 1e-6);
+  assert_float_equal(by_priority_find(&rules, 1, 20, 1000, &announced, 100).left, 2000, 1e-6);
+  assert_int_equal(by_priority_find(&rules, 1, 20, 1000, &silent, 0).queue, 1);
+  assert_int_equal(by_priority_find(&rules, 1, 0, 1000, &silent, 0).queue,
+                   3); /* What an iteration sends is not known. */
 }
 
 static void test_order_parses(void **state) {
@@ -120,6 +140,33 @@ static void test_fewer(void **state) {
   assert_true(by_job_length_update(&length, 300, 290));
   assert_int_equal(by_job_length_left(&length, 290), 10);
   assert_false(length.doubted);
+}
+
+static void test_limit(void **state) {
+  struct by_job_length length = {0}, announced = {0};
+  (void)state;
+  assert_true(isinf(by_job_length_most(&length, 0.5, 1000)));
+  assert_false(by_job_length_limit(&length, 0, 1000));
+  assert_float_equal(length.ends, 0, 0);
+  assert_false(by_job_length_limit(&length, 600, 1000));
+  assert_float_equal(by_job_length_most(&length, 0.5, 1100), 1000, 1e-6);
+  assert_true(isinf(by_job_length_most(&length, 0, 1100)));
+  assert_false(by_job_length_limit(&length, 700, 1100)); /* Of two ends the first one counts. */
+  assert_false(by_job_length_limit(&length, 0, 1100));
+  assert_float_equal(length.ends, 1600, 0);
+  assert_false(by_job_length_limit(&length, 400, 1100));
+  assert_float_equal(length.ends, 1500, 0);
+  assert_float_equal(by_job_length_most(&length, 0.5, 1510), 0, 0);
+  assert_false(by_job_length_limit(&length, 0, 1559));
+  assert_true(by_job_length_limit(&length, 0, 1561)); /* It should have been ended a minute ago. */
+  assert_true(length.doubted);
+  assert_false(by_job_length_limit(&length, 600, 1562));
+  assert_true(isinf(by_job_length_most(&length, 0.5, 1563)));
+  /* Doubt of one is doubt of both. */
+  assert_true(by_job_length_update(&announced, 500, 20));
+  assert_false(by_job_length_limit(&announced, 600, 1000));
+  assert_true(by_job_length_update(&announced, 501, 21));
+  assert_float_equal(announced.ends, 0, 0);
 }
 
 static void check_doubted(struct by_job_length *length) {
@@ -341,7 +388,7 @@ static bool meet(const struct world_job *a, const struct world_job *b) {
 
 static struct by_priority_place place_of(const struct world_job *job) {
   const struct by_job_length length = {.expected = job->expected};
-  return by_priority_find(&world.options.rules, job->n, job->iterations, job->sent, &length);
+  return by_priority_find(&world.options.rules, job->n, job->iterations, job->sent, &length, INFINITY);
 }
 
 static uint32_t queue_of(const struct world_job *job) {
@@ -397,10 +444,12 @@ int main(void) {
       cmocka_unit_test(test_thresholds),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_places),
+      cmocka_unit_test(test_places_with_limits),
       cmocka_unit_test(test_order_parses),
       cmocka_unit_test(test_marks),
       cmocka_unit_test(test_not_given),
       cmocka_unit_test(test_left),
+      cmocka_unit_test(test_limit),
       cmocka_unit_test(test_fewer),
       cmocka_unit_test(test_more),
       cmocka_unit_test(test_past),

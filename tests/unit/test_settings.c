@@ -80,6 +80,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_WAYS", "ring,tree"},   {"BANYAN_TREE_PENALTY", "0.05"},
       {"BANYAN_STEPS", "8"},          {"BANYAN_TREES", "3"},
       {"BANYAN_REPLACE_PLAN", "1"},   {"BANYAN_PLANNER", "trees=8"},
+      {"BANYAN_CLASS", "2"},          {"BANYAN_END_TIME", "1800000000"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
   struct by_settings s;
@@ -87,6 +88,8 @@ static void test_every_variable(void **state) {
   assert_int_equal(s.rank, 3);
   assert_int_equal(s.size, 8);
   assert_string_equal(s.root, "alpha:5000");
+  assert_int_equal(s.class_, 2);
+  assert_int_equal(s.end_time, 1800000000);
   assert_string_equal(s.key, "secret");
   assert_string_equal(s.host, "beta");
   assert_string_equal(s.transport, "tcp");

@@ -21,11 +21,13 @@ static const char state_text[] =
     "{\"name\":\"b\",\"connected\":false,\"helping\":[],\"interfaces\":[]}],"
     "\"links\":[{\"from\":\"a\",\"to\":\"s\",\"capacity\":1e9,\"ours\":4e8,\"others\":1e8}],"
     "\"jobs\":[{\"id\":\"j1\",\"name\":\"train\",\"size\":4,\"hosts\":[\"a\",\"b\"],\"state\":\"running\",\"class\":2,"
-    "\"iterations\":12345678901,\"expected\":20000000000,\"seconds_left\":90,\"iteration_time\":0.25,\"sent\":1e12,"
+    "\"iterations\":12345678901,\"expected\":20000000000,\"seconds_left\":90,\"ends_in\":600,\"iteration_time\":0.25,"
+    "\"sent\":1e12,"
     "\"input_rate\":3e8,\"since\":0,"
     "\"plan\":{\"number\":3,\"throughput\":9e8,\"made\":0,\"plan\":{}},\"history\":[]},"
     "{\"id\":\"j2\",\"name\":\"gone\",\"state\":\"left\",\"plan\":null},"
-    "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"expected\":null,\"seconds_left\":null,\"plan\":null}],"
+    "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"expected\":null,\"seconds_left\":null,\"ends_in\":null,"
+    "\"plan\":null}],"
     "\"certificates\":[{\"role\":\"manager\",\"name\":\"m0\",\"expires\":950401}],\"revoked\":2,"
     "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"plan_switches\":2,\"kept\":1}}";
 
@@ -196,6 +198,7 @@ static void prints_metrics_that_can_be_read(void **state) {
       "\nbanyan_job_iterations_total{job=\"j1\",name=\"train\"} 12345678901",
       "\nbanyan_job_iterations_expected{job=\"j1\",name=\"train\"} 20000000000",
       "\nbanyan_job_left_seconds{job=\"j1\",name=\"train\"} 90",
+      "\nbanyan_job_limit_seconds{job=\"j1\",name=\"train\"} 600",
       "\nbanyan_job_iteration_seconds{job=\"j1\",name=\"train\"} 0.25",
       "\nbanyan_job_plan_number{job=\"j1\",name=\"train\"} 3",
   };
@@ -210,9 +213,9 @@ static void prints_metrics_that_can_be_read(void **state) {
   assert_null(strstr(metrics, "left_seconds{job=\"j3\""));
   char copy[65536];
   strcpy(copy, metrics);
-  /* There are 1 version, 6 counters, 3 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2
-   * of a job with an announced length, 2 of a plan, and 2 of certificates. */
-  assert_int_equal(count_samples(copy), 1 + 6 + 6 + 5 + 3 + 4 + 12 + 2 + 2 + 2);
+  /* There are 1 version, 6 counters, 3 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 3
+   * of a job with an announced length and end, 2 of a plan, and 2 of certificates. */
+  assert_int_equal(count_samples(copy), 1 + 6 + 6 + 5 + 3 + 4 + 12 + 3 + 2 + 2);
 }
 
 static void refuses_half_a_certificate(void **state) {

@@ -154,11 +154,11 @@ static void start_again(struct by_agent *agent, const char *line, uint64_t now) 
 
 /* Jobs that have no class by the manager and are past their first iterations, in order; and how many steps that are, as
  * equals go together. */
-static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, uint32_t *steps) {
+static uint32_t put_in_order(struct by_agent *agent, uint64_t now, struct by_agent_job **out, uint32_t *steps) {
   uint32_t n = 0;
   for (struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry)) {
     if (job->managed) continue;
-    by_agent_job_find_place(agent, job);
+    by_agent_job_find_place(agent, job, now);
     if (!job->place.queue) continue;
     uint32_t at = n++;
     for (; at > 0 && by_priority_compare(&job->place, &out[at - 1]->place) < 0; at--) out[at] = out[at - 1];
@@ -171,11 +171,11 @@ static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, 
 }
 
 /* Where the manager has not determined it, the host decides by what it sees. All jobs meet, on its link. */
-static void set_classes(struct by_agent *agent) {
+static void set_classes(struct by_agent *agent, uint64_t now) {
   struct by_agent_job **order = calloc((size_t)agent->ranks.n_jobs + 1, sizeof(struct by_agent_job *));
   uint32_t steps, lowest = 0, above = 0;
   if (!order) return; /* they keep those that they have */
-  uint32_t n = put_in_order(agent, order, &steps);
+  uint32_t n = put_in_order(agent, now, order, &steps);
   for (uint32_t i = 0; i < n; i++) {
     if (i == 0 || !by_priority_are_equals(&agent->options.rules, &order[i - 1]->place, &order[i]->place))
       steps--, above = lowest;
@@ -193,7 +193,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
   if (!by_agent_session_take_due(agent, now)) return;
   by_agent_reports_count(agent, now);
   if (agent->reports.renew) by_agent_session_renew(agent, now);
-  set_classes(agent);
+  set_classes(agent, now);
   by_agent_jobs_send(agent, false, now);
   by_agent_meetings_send(agent, false, now);
   by_agent_reports_send(agent, now);

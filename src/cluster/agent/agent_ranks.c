@@ -7,7 +7,10 @@
 #include "clock.h"
 #include "statement.h"
 
-enum { MOST_KEPT = 64 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
+enum {
+  MOST_KEPT = 64 << 20, /* bytes of all jobs' lines; a quarter of that of one user */
+  LATEST = 1000000000   /* s until the end of a job: no clock reaches more */
+};
 
 static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
 
@@ -188,13 +191,17 @@ static void leave_job(struct by_agent *agent, struct by_agent_job *job) {
   if (--job->ranks == 0) drop_job(agent, job);
 }
 
-/* One that has not stated how long it is never goes back up: ranks that leave take what they have sent with them. */
-void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job) {
+/* One of which it is not known how long it is never goes back up: ranks that leave take what they have sent with them.
+ */
+void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
   uint32_t before = job->place.queue;
+  double seconds = by_clock_to_seconds(now);
+  by_job_length_limit(&job->length, usage.ends ? by_clock_to_seconds(usage.ends) - seconds : 0, seconds);
   by_job_length_update(&job->length, usage.expected, usage.iterations);
-  job->place = by_priority_find(&agent->options.rules, 1, usage.iterations, usage.sent, &job->length);
-  if (!job->length.expected && job->place.queue < before) job->place.queue = before;
+  double most = by_job_length_most(&job->length, usage.iteration_time, seconds);
+  job->place = by_priority_find(&agent->options.rules, 1, usage.iterations, usage.sent, &job->length, most);
+  if (!job->length.expected && isinf(most) && job->place.queue < before) job->place.queue = before;
 }
 
 /* ---- what a rank's connections showed of the network */
@@ -375,12 +382,14 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s reports more or less than itself", rank->rank,
                    rank->job->id);
   bool first = rank->usage.calls == 0 && job->calls > 0;
-  rank->usage = (struct by_agent_usage){.iterations = job->iterations,
-                                        .expected = rank->rank == 0 ? job->expected : 0,
-                                        .calls = job->calls,
-                                        .sent = job->sent,
-                                        .input = job->input,
-                                        .iteration_time = job->iteration_time};
+  rank->usage = (struct by_agent_usage){
+      .iterations = job->iterations,
+      .expected = rank->rank == 0 ? job->expected : 0,
+      .ends = rank->rank == 0 && job->ends_in > 0 ? now + by_clock_from_seconds(fmin(job->ends_in, LATEST)) : 0,
+      .calls = job->calls,
+      .sent = job->sent,
+      .input = job->input,
+      .iteration_time = job->iteration_time};
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->usage.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(rank, interval, now);
   bool news = take_paths(rank, job, interval, now);

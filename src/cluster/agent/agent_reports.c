@@ -66,6 +66,7 @@ struct by_agent_usage by_agent_usage_merge(const struct by_agent *agent, const s
     all.sent = MIN(all.sent + MIN(usage->sent, INT64_MAX), INT64_MAX); /* the most that a message holds */
     all.iterations = MAX(all.iterations, usage->iterations);
     if (usage->expected) all.expected = usage->expected;
+    if (usage->ends) all.ends = usage->ends;
     all.calls = MAX(all.calls, usage->calls);
     all.input = MAX(all.input, usage->input);
     all.iteration_time = fmax(all.iteration_time, usage->iteration_time);
@@ -177,8 +178,8 @@ static uint32_t list_ranks(const struct by_agent *agent, const struct by_agent_j
   return n;
 }
 
-static enum banyan_status describe(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *ranks,
-                                   struct by_arena *arena, struct by_cluster_job *out) {
+static enum banyan_status describe(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                                   uint32_t *ranks, struct by_arena *arena, struct by_cluster_job *out) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
   struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
   if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
@@ -189,6 +190,7 @@ static enum banyan_status describe(const struct by_agent *agent, const struct by
                                  .sizes = sizes,
                                  .iterations = usage.iterations,
                                  .expected = usage.expected,
+                                 .ends_in = usage.ends > now ? by_clock_to_seconds(usage.ends - now) : 0,
                                  .iteration_time = usage.iteration_time,
                                  .calls = usage.calls,
                                  .sent = usage.sent,
@@ -206,7 +208,7 @@ enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   for (const struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry), jobs++) {
-    BY_TRY(describe(agent, job, ranks, arena, jobs));
+    BY_TRY(describe(agent, job, now, ranks, arena, jobs));
     BY_TRY(list_paths(agent, job, now, paths_left / jobs_left--, arena, jobs));
     paths_left -= jobs->n_paths;
     ranks += jobs->n_ranks;

@@ -110,6 +110,7 @@ struct by_agent_job {
 struct by_agent_usage {
   uint64_t iterations, calls, sent, input;
   uint64_t expected; /* iterations in all, as rank 0 states; 0: not known */
+  uint64_t ends;     /* when its launcher ends it at the latest, as rank 0 states; 0: not known */
   double iteration_time;
   uint64_t sizes[BY_CLUSTER_SIZES]; /* calls, by log2 of their bytes */
 };
@@ -165,7 +166,7 @@ struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char
 /* Sends what was not sent of all jobs; in a new session all lines are sent again. */
 void by_agent_jobs_send(struct by_agent *agent, bool all, uint64_t now);
 /* Finds its place in the order by what its ranks have done. */
-void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job);
+void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job, uint64_t now);
 /* Its ranks are notified if it had another class. */
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed);
 

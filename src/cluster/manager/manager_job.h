@@ -237,7 +237,7 @@ struct by_manager_job {
   uint64_t iterations, sent, input;
   bool has_calls;
   uint64_t calls[BY_PLAN_CALLS]; /* of rank 0's host, by log2 of their bytes */
-  struct by_job_length length;   /* iterations in all, as it states */
+  struct by_job_length length;   /* as it states */
   double iteration_time;
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */

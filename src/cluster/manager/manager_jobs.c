@@ -255,14 +255,18 @@ static void add_up(struct by_manager_job *job, uint64_t before, const struct by_
 }
 
 /* As rank 0 states it, which the agent of its host passes on. */
-static void update_length(struct by_manager *m, struct by_manager_job *job, uint64_t message) {
-  if (!by_job_length_update(&job->length, message, job->iterations)) return;
+static void update_length(struct by_manager *m, struct by_manager_job *job, uint64_t expected, double ends_in) {
+  bool late = by_job_length_limit(&job->length, ends_in, m->now);
+  if (!by_job_length_update(&job->length, expected, job->iterations) && !late) return;
   if (job->length.doubted)
-    by_info("manager",
-            "job %s (%s) has made more iterations than it expected, or expects more by now: its length "
-            "counts as unknown",
-            job->id, job->name);
+    by_info("manager", "job %s (%s) %s: its length counts as unknown", job->id, job->name,
+            late ? "goes on after its end" : "has made more iterations than it expected, or expects more by now");
   by_job_keep(m, job);
+}
+
+static struct by_priority_place find_place(const struct by_manager *m, const struct by_manager_job *job) {
+  return by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length,
+                          by_job_length_most(&job->length, job->iteration_time, m->now));
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
@@ -279,7 +283,10 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   part->sent = message->sent;
   by_seen_report(m, job, h, message);
   job->seen = m->now;
-  update_length(m, job, h == job->of_rank[0] ? message->expected : 0);
+  if (h == job->of_rank[0])
+    update_length(m, job, message->expected, message->ends_in);
+  else
+    update_length(m, job, 0, 0);
   for (uint32_t i = 0; i < message->n_sizes && h == job->of_rank[0]; i++) {
     job->calls[message->sizes[i].log2] = message->sizes[i].calls;
     job->has_calls |= message->sizes[i].calls > 0;
@@ -331,7 +338,8 @@ void by_jobs_tick(struct by_manager *m) {
     }
     rate(m, job);
     struct by_priority_place before = job->place;
-    job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
+    update_length(m, job, 0, 0);
+    job->place = find_place(m, job);
     if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
     by_plans_end_silent(m, job);
     by_plans_miss_switches(m, job);
@@ -382,7 +390,7 @@ enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager
   job->notified = row->of_job.class_;
   by_order_restore(job, row->of_job.class_);
   by_plans_restore_job(job, row->of_job.numbers, row->of_job.own_plan);
-  job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
+  job->place = find_place(m, job);
   if (row->of_job.left) set_state(job, BY_JOB_LEFT);
   if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
   job->gone_at = m->now;

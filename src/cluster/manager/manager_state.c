@@ -140,17 +140,22 @@ static void add_event(const struct by_manager_event *event, struct by_text *text
 }
 
 /* How long it goes on, as far as that is known. */
-static void add_length(const struct by_manager_job *job, struct by_text *text) {
-  if (!job->length.expected) {
-    add(text, ",\"expected\":null,\"seconds_left\":null");
-    return;
-  }
-  by_json_put_count(text, "expected", job->length.expected);
-  if (job->iteration_time > 0 && !by_job_has_left(job))
+static void add_length(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
+  const struct by_job_length *length = &job->length;
+  double limit = length->ends && !by_job_has_left(job) ? fmax(0, length->ends - m->now) : INFINITY;
+  if (length->expected)
+    by_json_put_count(text, "expected", length->expected);
+  else
+    add(text, ",\"expected\":null");
+  if (length->expected && job->iteration_time > 0 && !by_job_has_left(job))
     by_json_put_real(text, "seconds_left",
-                     (double)by_job_length_left(&job->length, job->iterations) * job->iteration_time);
+                     fmin(limit, (double)by_job_length_left(length, job->iterations) * job->iteration_time));
   else
     add(text, ",\"seconds_left\":null");
+  if (isfinite(limit))
+    by_json_put_real(text, "ends_in", limit);
+  else
+    add(text, ",\"ends_in\":null");
 }
 
 static void add_job(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
@@ -170,7 +175,7 @@ static void add_job(const struct by_manager *m, const struct by_manager_job *job
   by_json_put_count(text, "class", job->order.class_);
   by_json_put_count(text, "queue", job->place.queue);
   by_json_put_count(text, "iterations", job->iterations);
-  add_length(job, text);
+  add_length(m, job, text);
   by_json_put_string(text, "why", job->notes.trouble);
   by_json_put_string(text, "own_plan", job->plans.own);
   by_json_put_real(text, "iteration_time", job->iteration_time);

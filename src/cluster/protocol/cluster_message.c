@@ -95,6 +95,7 @@ static const struct field report_job[] = {
     FIELD(ranks, LIST, .list = &ranks),
     FIELD(iterations, UINT64),
     FIELD(expected, UINT64, .presence = IF_SET),
+    FIELD(ends_in, REAL, .presence = IF_SET),
     FIELD(iteration_time, REAL),
     FIELD(sent, UINT64),
     FIELD(input, UINT64),

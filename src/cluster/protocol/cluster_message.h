@@ -119,6 +119,7 @@ struct by_cluster_job {
   const struct by_cluster_path *paths;
   uint64_t iterations, calls;
   uint64_t expected;    /* iterations that it will make in all, as its rank 0 states; 0: it does not */
+  double ends_in;       /* s until its launcher ends it at the latest, as its rank 0 states; 0: it does not */
   uint64_t sent, input; /* bytes: that those ranks sent; of one rank's calls */
   double iteration_time;
 };

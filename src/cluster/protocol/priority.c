@@ -30,12 +30,14 @@ uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t itera
 }
 
 struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
-                                          uint64_t bytes, const struct by_job_length *length) {
-  if (!length->expected || !iterations)
-    return (struct by_priority_place){by_priority_queue(rules, iterations, bytes), INFINITY};
-  double left = (double)bytes / (double)iterations * (double)by_job_length_left(length, iterations);
-  uint64_t whole = left < (double)INT64_MAX ? (uint64_t)left : INT64_MAX;
-  return (struct by_priority_place){by_priority_queue(rules, iterations, whole), left / hosts};
+                                          uint64_t bytes, const struct by_job_length *length, double most) {
+  uint32_t queue = by_priority_queue(rules, iterations, bytes);
+  double left = length->expected ? fmin((double)by_job_length_left(length, iterations), most) : most;
+  if (isinf(left) || !iterations) return (struct by_priority_place){queue, INFINITY};
+  left *= (double)bytes / (double)iterations;
+  uint32_t by_left = by_priority_queue(rules, iterations, left < (double)INT64_MAX ? (uint64_t)left : INT64_MAX);
+  if (length->expected) return (struct by_priority_place){by_left, left / hosts};
+  return (struct by_priority_place){MIN(queue, by_left), INFINITY};
 }
 
 int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b) {
@@ -66,7 +68,7 @@ int by_priority_socket(uint32_t class_) {
 
 /* ---- how long a job is */
 
-enum { ODD = 2, PART = 64 };
+enum { ODD = 2, PART = 64, LATE = 60 /* s */ };
 
 bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_t iterations) {
   struct by_job_length before = *length;
@@ -75,10 +77,22 @@ bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_
   if (stated) length->expected = stated;
   uint64_t expected = length->expected;
   if (expected && iterations > expected && iterations - expected > ODD + expected / PART) length->doubted = true;
-  if (length->doubted) length->expected = 0;
+  if (length->doubted) length->expected = 0, length->ends = 0;
   return length->doubted || length->expected != before.expected;
 }
 
 uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterations) {
   return length->expected > iterations ? length->expected - iterations : 0;
+}
+
+bool by_job_length_limit(struct by_job_length *length, double seconds, double now) {
+  if (length->doubted) return false;
+  if (seconds > 0 && (!length->ends || now + seconds < length->ends)) length->ends = now + seconds;
+  if (!length->ends || now <= length->ends + LATE) return false;
+  *length = (struct by_job_length){.doubted = true};
+  return true;
+}
+
+double by_job_length_most(const struct by_job_length *length, double iteration_time, double now) {
+  return length->ends && iteration_time > 0 ? fmax(0, length->ends - now) / iteration_time : INFINITY;
 }

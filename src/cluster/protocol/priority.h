@@ -14,12 +14,14 @@
 
 #include "fail.h"
 
-/* How many iterations a job is to make as it states, and whether that is still
- * believed. A job that has little left goes before others, so this counts
- * until it turns out to have been too small: a larger one later, or more
- * iterations than that, ends it for good. A value without I/O. */
+/* How many iterations a job is to make as it states, when its launcher ends it
+ * at the latest, and whether that is still believed. A job that has little left
+ * goes before others, so this counts until it turns out to have been too small:
+ * a larger number later, more iterations than that, or the job going on after
+ * its end, ends it for good. A value without I/O or a clock. */
 struct by_job_length {
   uint64_t expected; /* iterations in all; 0: not stated, or not believed any more */
+  double ends;       /* at the latest, by the caller's clock in seconds; 0: not stated, or not believed any more */
   bool doubted;      /* what the job stated was too small: what it states no longer counts */
 };
 
@@ -28,6 +30,11 @@ struct by_job_length {
 bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_t iterations);
 /* Iterations left; 0: none, or it is not known, as `expected` shows. */
 uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterations);
+/* It is to end within so many seconds, 0: that is not stated; of several ends the first one counts. A minute after it
+ * the job is doubted, as what ends jobs also takes a while. True: it is from now on. */
+bool by_job_length_limit(struct by_job_length *length, double seconds, double now);
+/* So many iterations, each of so many seconds, are possible until then; INFINITY: that is not known. */
+double by_job_length_most(const struct by_job_length *length, double iteration_time, double now);
 
 enum {
   BY_PRIORITY_CLASSES = 4, /* 0 is the highest */
@@ -54,9 +61,10 @@ BANYAN_CHECK enum banyan_status by_priority_parse_order(const char *text, bool *
  * A job whose iterations cannot be told apart is first up to the threshold. */
 uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes);
 /* The same of one on so many hosts that may have stated how many iterations there will be: by what those that are left
- * will send. */
+ * will send. If there is only time for `most`, that is what is left at most: it can lower the queue, and without a
+ * number of iterations says nothing about which of two jobs has less left. */
 struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
-                                          uint64_t bytes, const struct by_job_length *length);
+                                          uint64_t bytes, const struct by_job_length *length, double most);
 /* < 0: a goes before b; > 0: behind it; 0: as equals, or by which came first. */
 int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b);
 bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_place *a,

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent_client_state.h"
 #include "key_ring.h"
@@ -167,6 +168,13 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
   return changed;
 }
 
+/* As rank 0 states it; 0: it is not known, or over. */
+static double ends_in(const struct by_job *job) {
+  time_t now = time(NULL);
+  uint64_t end = job->settings.end_time;
+  return job->rank == 0 && end > (uint64_t)now ? (double)(end - (uint64_t)now) : 0;
+}
+
 static void send_report(struct by_agent_client *link, const struct report *report) {
   struct by_cluster_job job = {.job = link->id,
                                .n_ranks = 1,
@@ -177,6 +185,7 @@ static void send_report(struct by_agent_client *link, const struct report *repor
                                .paths = link->paths.list.paths,
                                .iterations = report->observed.iterations,
                                .expected = report->expected,
+                               .ends_in = ends_in(link->job),
                                .iteration_time = report->observed.iteration_time,
                                .calls = report->observed.calls,
                                .sent = report->sent,

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,5 +109,13 @@ enum banyan_status by_launcher_read(struct by_settings *s) {
     s->source = launchers[i].name;
     return launchers[i].read(s);
   }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_launcher_read_end(struct by_settings *s) {
+  long end = 0;
+  if (is_set("SLURM_JOB_END_TIME"))
+    BY_TRY(by_parse_int("SLURM_JOB_END_TIME", getenv("SLURM_JOB_END_TIME"), 0, LONG_MAX, &end));
+  s->end_time = (uint64_t)end;
   return BANYAN_OK;
 }

@@ -114,6 +114,8 @@ static const struct setting table[] = {
     {"BANYAN_JOB", TEXT, AT(job), NULL, "the job's name for people; default: the program's"},
     {"BANYAN_ITERATIONS", COUNT, AT(iterations), "0",
      "number of iterations that the job will make in all, for agent and manager; 0: unknown"},
+    {"BANYAN_END_TIME", COUNT, AT(end_time), NULL,
+     "when the job ends at the latest, in seconds since 1970, for agent and manager; default: SLURM_JOB_END_TIME"},
     {"BANYAN_ACCEPT_HELPERS", NUMBER, AT(accept_helpers), "1",
      "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
     {"BANYAN_WAYS", TEXT, AT(ways), NULL,
@@ -354,6 +356,7 @@ enum banyan_status by_settings_read(struct by_settings *out) {
     if (text) BY_TRY(parse(setting, text, (char *)out + setting->offset));
   }
   if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
+  if (!out->end_time) BY_TRY(by_launcher_read_end(out));
   BY_TRY(by_policy_read(BY_POLICY_FILE, &out->policy));
   BY_TRY(read_switch_key(out));
   return by_settings_check(out);

@@ -61,6 +61,7 @@ struct by_settings {
   const char *keys;          /* folder; NULL: the usual one */
   const char *job;           /* its name for people; NULL: the program's */
   uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
+  uint64_t end_time;         /* when its launcher ends it at the latest, s since 1970; 0: not known */
   long accept_helpers;       /* 1: agents may start some */
   const char *ways;          /* that a manager's plans may use, plan_ways.h; NULL, or 0: as the manager has it */
   const char *tree_penalty;  /* a number, 0 to 1 */
@@ -116,6 +117,8 @@ BANYAN_CHECK enum banyan_status by_choose_check(const char *list, enum banyan_st
 /* Fills rank and size, and root and key where they are not set and can be
  * known, from the variables of Open MPI, MPICH, Slurm or torchrun. */
 BANYAN_CHECK enum banyan_status by_launcher_read(struct by_settings *settings);
+/* When the job ends at the latest, as Slurm says, whichever launcher started this process within its job. */
+BANYAN_CHECK enum banyan_status by_launcher_read_end(struct by_settings *settings);
 /* Meets through PMIx, if this process was started under it and libpmix is
  * there: rank 0 chooses a port and a key, the others learn them. Not being
  * under PMIx is no error, nor is nothing being unknown: nothing changes. Blocks

@@ -177,6 +177,17 @@ static size_t count_helpers(const json_t *plan) {
   return n;
 }
 
+/* By its iterations, else the most that its launcher leaves it. */
+static void add_left(const json_t *job, struct by_columns *table) {
+  char text[32];
+  if (json_is_number(json_object_get(job, "seconds_left")))
+    by_columns_add(table, "%s", span(by_json_number(job, "seconds_left"), text));
+  else if (json_is_number(json_object_get(job, "ends_in")))
+    by_columns_add(table, "< %s", span(by_json_number(job, "ends_in"), text));
+  else
+    by_columns_add(table, "-");
+}
+
 static void add_job(const json_t *job, struct by_columns *table) {
   const json_t *plan = json_object_get(job, "plan");
   char text[32], expected[32] = "";
@@ -187,9 +198,7 @@ static void add_job(const json_t *job, struct by_columns *table) {
   by_columns_add(table, "%.0f", by_json_number(job, "class"));
   by_columns_add(table, "%.0f", by_json_number(job, "size"));
   by_columns_add(table, "%.0f%s", by_json_number(job, "iterations"), expected);
-  by_columns_add(table, "%s",
-                 json_is_number(json_object_get(job, "seconds_left")) ? span(by_json_number(job, "seconds_left"), text)
-                                                                      : "-");
+  add_left(job, table);
   double iteration = by_json_number(job, "iteration_time");
   by_columns_add(table, "%s", iteration > 0 ? by_print_seconds(iteration, text) : "-");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, by_json_number(job, "sent")), text));

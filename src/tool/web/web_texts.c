@@ -90,6 +90,7 @@ static const struct family {
     {JOBS, KNOWN, "iterations", "job_iterations_total", "counter", "Iterations that it has made."},
     {JOBS, KNOWN, "expected", "job_iterations_expected", "gauge", "Iterations that it has announced to make in all."},
     {JOBS, KNOWN, "seconds_left", "job_left_seconds", "gauge", "Time until it has made them."},
+    {JOBS, KNOWN, "ends_in", "job_limit_seconds", "gauge", "Time until its launcher ends it at the latest."},
     {JOBS, KNOWN, "iteration_time", "job_iteration_seconds", "gauge", "Time of an iteration."},
     {JOBS, KNOWN, "sent", "job_sent_bytes_total", "counter", "Bytes that its ranks have sent."},
     {JOBS, KNOWN, "input_rate", "job_input_bits_per_second", "gauge", "Input that it sums, of one rank."},

@@ -61,7 +61,10 @@ function changeState(node, job) {
 
 // "320 of 500", where the job says how many it will make.
 const iterationsText = (job) => (job.expected > 0 ? `${count(job.iterations)} of ${count(job.expected)}` : count(job.iterations));
-const leftText = (job) => (typeof job.seconds_left === "number" ? `, about ${age(job.seconds_left)} left` : "");
+const leftText = (job) => {
+  if (typeof job.seconds_left === "number") return `, about ${age(job.seconds_left)} left`;
+  return typeof job.ends_in === "number" ? `, at most ${age(job.ends_in)} left` : "";
+};
 
 const jobName = {name: "Job", value: (j) => j.name, make: nameButton, change: changeName};
 const jobState = {name: "State", value: (j) => stateRank[j.state] ?? 4, make: () => element("span"), change: changeState};
