@@ -140,7 +140,8 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe 
     experiment.most_block = MAX(experiment.most_block, probes[k].block);
     least_block = MIN(least_block, probes[k].block);
   }
-  if (links && experiment.one_way) experiment.first = MAX(LINK_FIRST_BYTES / least_block, LINK_FIRST);
+  if (links && experiment.one_way)
+    experiment.first = MIN(MAX(LINK_FIRST_BYTES / least_block, LINK_FIRST), BY_MEASURE_DEPTH);
   BY_TRY(by_measure_run(m, &experiment));
   take(m, probes, n, links);
   return BANYAN_OK;
