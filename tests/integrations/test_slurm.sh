@@ -29,7 +29,12 @@ first_sums 'srun --mpi=pmix' srun -N 2 -n 4 --mpi=pmix "$hello"
 "$BANYAN" keys job "$scratch/job.key"
 BANYAN_KEY_FILE=$scratch/job.key first_sums 'srun with a key file' srun -N 2 -n 4 "$hello"
 wants 1 srun -N 2 -n 4 "$hello"
-shows 'no key' err
+shows 'this job has 4 ranks but no key: start it with `srun --mpi=pmix`, or' err
+
+# PMIx brings rank 0's address and fingerprint also to ranks that have a key; with a broken file they do not meet.
+BANYAN_KEY_FILE=$scratch/job.key BANYAN_LOG=info wants 0 srun -N 2 -n 4 --mpi=pmix "$hello"
+shows 'met through PMIx at 10\.7\.0\.[12]:[0-9]+#[0-9a-f]+' err
+BANYAN_KEY_FILE=$scratch/slurm.conf wants 1 srun -N 2 -n 4 --mpi=pmix "$hello"
 
 # --- batch scripts of the examples: each job loses its second node while it runs
 

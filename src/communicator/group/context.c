@@ -486,11 +486,10 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
                    "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key or a ticket",
                    kind, kind);
   if (!has_key)
-    return by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "this job has %u ranks but no key: start it with `banyan run`, or generate one with `banyan keys job "
-        "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
-        job->size);
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no key: start it with `%s`, or generate one with `banyan keys job "
+                   "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
+                   job->size, strcmp(settings->source, "Slurm") ? "banyan run" : "srun --mpi=pmix");
   if (!settings->root)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",

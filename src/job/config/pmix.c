@@ -174,14 +174,16 @@ static enum banyan_status meet(const struct by_settings *s) {
   return BANYAN_OK;
 }
 
+/* What a launcher's variables suggest is no place that somebody set: PMIx has rank 0's fingerprint with it. */
 enum banyan_status by_pmix_read(struct by_settings *s) {
-  if ((s->root && s->key) || !getenv("PMIX_NAMESPACE") || s->size < 2) return BANYAN_OK;
+  bool has_place = s->root && s->root != s->root_text, has_key = s->key || s->key_file;
+  if ((has_place && has_key) || !getenv("PMIX_NAMESPACE") || s->size < 2) return BANYAN_OK;
   pthread_mutex_lock(&once);
   enum banyan_status status = meet(s);
   pthread_mutex_unlock(&once);
   if (status != BANYAN_OK || !has_met) return status;
-  if (!s->root) s->root = met.root;
-  if (s->key) return BANYAN_OK;
+  if (!has_place) s->root = met.root;
+  if (has_key) return BANYAN_OK;
   memcpy(s->key_text, met.key_text, sizeof s->key_text);
   s->key = s->key_text;
   return BANYAN_OK;
