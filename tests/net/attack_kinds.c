@@ -224,6 +224,7 @@ static enum outcome judge(const struct attempt *attempt, struct by_tls *tls, str
     if (have >= 6 && length > sizeof text) return WAS_ACCEPTED;
     if (have >= length) return read_refusal(text, length, refusal) ? WAS_REFUSED : WAS_ACCEPTED;
     ssize_t came = recv(attempt->fd, bytes, sizeof bytes, 0);
+    if (came < 0 && errno == EAGAIN) return STILL_OPEN; /* it may be held up */
     if (came <= 0) return came == 0 || errno == ECONNRESET ? WAS_REFUSED : WAS_ACCEPTED;
     if (tls && by_tls_feed(tls, bytes, (size_t)came) != BANYAN_OK) return WAS_REFUSED;
     if (tls) continue;
