@@ -10,6 +10,8 @@ import functools
 import importlib
 import logging
 import os
+import secrets
+import socket
 import time
 import warnings
 from datetime import timedelta
@@ -66,7 +68,22 @@ class Folder:
             time.sleep(0.01)
 
 
+_LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 _log = logging.getLogger("banyan")
+
+
+def free_port() -> int:
+    """A port for rank 0 to listen at."""
+    draw = secrets.SystemRandom()
+    for _ in range(1000):
+        port = draw.randrange(_LOWEST, _HIGHEST)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        return port
+    raise RuntimeError(f"banyan: no port from {_LOWEST} to {_HIGHEST} is free")
 
 
 @functools.lru_cache(maxsize=None)

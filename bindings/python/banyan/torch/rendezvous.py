@@ -4,7 +4,6 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import secrets
 import socket
 import struct
 from typing import Any, Iterator, List, Optional, Tuple
@@ -13,9 +12,8 @@ import torch.distributed as dist
 
 from .. import job_key
 from ..library import root_fingerprint
-from ..rendezvous import key_of
+from ..rendezvous import free_port, key_of
 
-_LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 _MOST_ADDRESSES = 8
 _SIOCGIFADDR = 0x8915
 
@@ -48,19 +46,6 @@ def _network(rank: int) -> str:
             return f"{file.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
     except OSError:
         return f"rank {rank}"
-
-
-def _free_port() -> int:
-    draw = secrets.SystemRandom()
-    for _ in range(1000):
-        port = draw.randrange(_LOWEST, _HIGHEST)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        return port
-    raise RuntimeError(f"banyan: no port from {_LOWEST} to {_HIGHEST} is free")
 
 
 def _towards(host: str) -> Iterator[str]:
@@ -106,7 +91,7 @@ def _own_addresses() -> List[str]:
 
 
 def _places(alone: bool) -> str:
-    port = _free_port()
+    port = free_port()
     hosts = ["127.0.0.1"] if alone else _own_addresses()
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts)
 

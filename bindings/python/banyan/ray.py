@@ -1,0 +1,88 @@
+"""Communicators of Ray's actors, and Ray Train over Banyan.
+
+    banyan.ray.join(actors)                  # in the driver; then in methods of the actors:
+    banyan.ray.communicator().allreduce(gradient)
+
+    TorchTrainer(train, torch_config=banyan.ray.TorchConfig(), scaling_config=ScalingConfig(num_workers=2))
+
+docs/ray.md says more.
+"""
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Sequence, Type
+
+import ray
+from ray.train import torch as ray_torch
+
+from . import job_key
+from .comm import Communicator
+from .errors import RequestError
+from .library import root_fingerprint
+from .rendezvous import free_port
+
+_comm: Optional[Communicator] = None
+
+
+def _leave() -> None:
+    global _comm
+    comm, _comm = _comm, None
+    if comm is not None:
+        comm.close()
+
+
+def _place(_: Any) -> str:
+    """Where the actor that will be rank 0 listens, and its fingerprint."""
+    _leave()  # A process has another fingerprint with its next job.
+    address = ray.util.get_node_ip_address()
+    host = f"[{address}]" if ":" in address else address
+    return f"{host}:{free_port()}#{root_fingerprint()}"
+
+
+def _join(_: Any, options: Dict[str, Any]) -> None:
+    global _comm
+    _leave()
+    _comm = Communicator(**options)
+
+
+def join(actors: Sequence[Any], timeout: float = 120, **options: Any) -> None:
+    """Makes a communicator in each of these actors, of which the i-th becomes rank i; called by their driver. `options` are
+    those of banyan.Communicator, such as plan= or deadline=. An actor that has a communicator already leaves that one, so
+    the remaining actors of a job that has failed may join anew, with others."""
+    if not actors:
+        raise RequestError("join: there must be at least one actor")
+    place = ray.get(actors[0].__ray_call__.remote(_place), timeout=timeout)
+    all_ = {"size": len(actors), "root": place, "key": job_key.new(), **options}
+    ray.get([actor.__ray_call__.remote(_join, {**all_, "rank": rank}) for rank, actor in enumerate(actors)],
+            timeout=timeout)
+
+
+def communicator() -> Communicator:
+    """In an actor: the communicator that join() made."""
+    if _comm is None:
+        raise RequestError("this process has no communicator: call banyan.ray.join(actors) in the driver first")
+    return _comm
+
+
+def _register() -> None:
+    importlib.import_module("banyan.torch")
+
+
+class _Backend:
+    """Makes banyan known to the workers' torch.distributed before Ray's own backend creates the group."""
+
+    def on_start(self, worker_group: Any, backend_config: Any) -> None:
+        worker_group.execute(_register)
+        super().on_start(worker_group, backend_config)  # type: ignore[misc]
+
+
+@dataclass
+class TorchConfig(ray_torch.TorchConfig):  # type: ignore[misc]
+    """Ray Train's TorchConfig with Banyan as the backend of torch.distributed."""
+
+    backend: Optional[str] = "banyan"
+
+    @property
+    def backend_cls(self) -> Type[Any]:
+        return type("BanyanBackend", (_Backend, super().backend_cls), {})
