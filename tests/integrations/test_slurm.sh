@@ -6,7 +6,7 @@
 cluster_up 3 2 # one node to spare
 export PATH=$BANYAN_BUILD:$PATH BANYAN_SILENCE=2 # seconds until a host that answers nothing counts as lost
 ln -s "$BANYAN_SOURCE/examples" "$scratch/examples"
-cd "$scratch"
+cd "$scratch" || exit
 hello=$BANYAN_BUILD/examples/hello
 
 # --- srun: ranks, the meeting point and the key from Slurm, with PMIx and without

@@ -191,8 +191,7 @@ static void leave_job(struct by_agent *agent, struct by_agent_job *job) {
   if (--job->ranks == 0) drop_job(agent, job);
 }
 
-/* One of which it is not known how long it is never goes back up: ranks that leave take what they have sent with them.
- */
+/* One of which it is not known how long it is never goes back up: ranks that leave take what they sent with them. */
 void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
   uint32_t before = job->place.queue;
