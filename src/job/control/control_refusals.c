@@ -10,7 +10,7 @@ enum { LOOK_S = 5 };
 static void look(void *argument) {
   struct by_control_refusals *refusals = argument;
   const struct by_control_peer *root = by_control_peers_root(refusals->peers);
-  struct by_refusals_message now;
+  struct by_refusals_message now = {0};
   uint8_t bytes[BY_REFUSALS_BYTES];
   struct by_writer writer;
   by_loop_set_delay(refusals->peers->job->loop, &refusals->due, LOOK_S * BY_SECOND);
