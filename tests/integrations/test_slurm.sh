@@ -13,9 +13,9 @@ hello=$BANYAN_BUILD/examples/hello
 
 # first_sums WHAT COMMAND...: prints how long five jobs took, of two nodes and four ranks, from before srun until it has ended.
 first_sums() {
-  local i begin what=$1 times=()
+  local begin what=$1 times=()
   shift
-  for i in 1 2 3 4 5; do
+  for _ in 1 2 3 4 5; do
     comes nodes_are idle 3
     begin=$(date +%s%N)
     wants 0 "$@"
