@@ -54,6 +54,7 @@ struct by_lane {
   size_t left;    /* payload bytes of the current frame neither taken nor read */
   uint64_t sent;  /* bytes given to the network so far; 0 for a lane that uses none */
   uint64_t wakes; /* sent to the peer so far */
+  uint64_t rate;  /* bytes per second that the network carried of late; 0: not known, or it uses none */
   bool far;       /* writing memory that the peer has read is slow: better past the cache */
   int poll_fd;    /* epoll it for readability (edge-triggered IN | OUT) before sleeping; -1: none */
 };

@@ -73,10 +73,12 @@ void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes) {
   struct tcp_info info = {0};
   socklen_t length = sizeof info;
   queue->unseen += bytes;
-  if (queue->unseen < EVERY || queue->state == BY_SEND_QUEUE_LEFT) return;
+  if (queue->unseen < EVERY) return;
   queue->unseen = 0;
   bool told = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-              length >= offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt;
+              length >= offsetof(struct tcp_info, tcpi_delivery_rate) + sizeof info.tcpi_delivery_rate;
+  if (told && info.tcpi_delivery_rate && !info.tcpi_delivery_rate_app_limited) queue->rate = info.tcpi_delivery_rate;
+  if (queue->state == BY_SEND_QUEUE_LEFT) return;
   if (!told || (queue->state == BY_SEND_QUEUE_OPEN && !is_tuned(fd))) {
     queue->state = BY_SEND_QUEUE_LEFT;
     return;

@@ -22,6 +22,7 @@ struct by_send_queue {
   enum by_send_queue_state state;
   size_t unseen;  /* bytes that were sent since it was looked at */
   uint32_t lasts; /* microseconds that the limit was to last */
+  uint64_t rate;  /* bytes per second that were delivered, when it was looked at last; 0: not known */
 };
 
 /* What the kernel knows of a connection. */
@@ -33,7 +34,7 @@ struct by_send_queue_seen {
 /* Returns the bytes of data that the buffer is to hold from now on; 0: as many as before, or, where the state is LEFT,
  * as many as the kernel likes. */
 size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_queue_seen *seen);
-/* `bytes` are sent over a socket now: now and then looks at it, and limits its buffer. */
+/* `bytes` are sent over a socket now: now and then looks at it, notes its rate and limits its buffer. */
 void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes);
 
 #endif

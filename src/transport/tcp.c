@@ -236,6 +236,11 @@ static bool takes(struct tcp *tcp) {
   return only_held || tcp_flush(&tcp->lane);
 }
 
+static void look_at_queue(struct tcp *tcp, size_t bytes) {
+  by_send_queue_look(&tcp->queue, tcp->fd, bytes);
+  tcp->lane.rate = tcp->queue.rate;
+}
+
 static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct tcp *tcp = tcp_of(lane);
   if (!takes(tcp)) return BY_LANE_FULL;
@@ -243,7 +248,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
     append_small(tcp, frame, HEADER);
     return BY_LANE_SENT;
   }
-  by_send_queue_look(&tcp->queue, tcp->fd, HEADER + (size_t)frame->size);
+  look_at_queue(tcp, HEADER + (size_t)frame->size);
   bool timed = frame->size >= TIME_FROM;
   uint64_t before = timed ? by_clock_now(&by_clock_system) : 0;
   size_t sent = 0, all = HEADER + (size_t)frame->size;
@@ -311,7 +316,7 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
     return tcp_send(lane, frame, payload);
   }
   size_t sent = 0;
-  by_send_queue_look(&tcp->queue, tcp->fd, HEADER + (size_t)frame->size);
+  look_at_queue(tcp, HEADER + (size_t)frame->size);
   if (!push_frame(tcp, frame, NULL, 0, MSG_MORE, &sent)) return BY_LANE_FULL;
   append_small(tcp, (const char *)frame + sent, HEADER - sent);
   struct iovec part = {(void *)(uintptr_t)payload, frame->size};

@@ -97,11 +97,21 @@ struct by_link {
   struct by_end ends[BY_LANES];
 };
 
-/* Has the link flushed soon. */
+/* Unsigned: one whose rate is not known counts as fast. */
+static inline bool by_link_is_slower(const struct by_link *a, const struct by_link *b) {
+  return a->lane && b->lane && a->lane->rate - 1 < b->lane->rate - 1;
+}
+
+/* Has the link flushed soon: the slowest one first. What it gets late ends last, and what others get before it fills
+ * queues that they share. */
 static inline void by_link_touch(struct by_link *link) {
+  const struct by_link *first = STAILQ_FIRST(&link->transfer->dirty);
   if (link->dirty) return;
   link->dirty = true;
-  STAILQ_INSERT_TAIL(&link->transfer->dirty, link, dirty_next);
+  if (first && by_link_is_slower(link, first))
+    STAILQ_INSERT_HEAD(&link->transfer->dirty, link, dirty_next);
+  else
+    STAILQ_INSERT_TAIL(&link->transfer->dirty, link, dirty_next);
 }
 
 /* ---- transfer_link.c: its life, and its in-network trees */
