@@ -13,18 +13,18 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from ctypes import (CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p, cast, create_string_buffer,
+from ctypes import (CFUNCTYPE, POINTER, byref, c_int, c_int32, c_size_t, c_void_p, cast, create_string_buffer,
                     memmove)
 from typing import Any, Callable, Dict, Iterator, List
 
 import lightgbm
 
+from .buffers import DTYPES
 from .calls import ALLGATHER, RECV, SEND
 from .comm import Communicator
-from .errors import RequestError
 from .library import Call, check, lib
 
-UINT8 = 5
+UINT8 = DTYPES["uint8"]
 DEADLINE = 7200.0  # seconds: a rank may compute for long before it comes to a call; the dead are found without it
 # type_size and array_size are in bytes; the reducer adds what is at the first address to what is at the second.
 _REDUCER = CFUNCTYPE(None, c_void_p, c_void_p, c_int, c_int32)
@@ -98,13 +98,6 @@ class _Functions:
         check(lib.banyan_run(self.comm.handle, byref(call)))
 
 
-def _check(status: int) -> None:
-    if status:
-        library = lightgbm.basic._LIB
-        library.LGBM_GetLastError.restype = c_char_p
-        raise RequestError(f"LightGBM: {library.LGBM_GetLastError().decode()}")
-
-
 @contextmanager
 def network(comm: Communicator) -> Iterator[Dict[str, Any]]:
     """Within the block, LightGBM communicates over `comm` in this thread: make the Dataset and train there, on all ranks
@@ -114,8 +107,9 @@ def network(comm: Communicator) -> Iterator[Dict[str, Any]]:
         return
     functions = _Functions(comm)
     reduce_scatter, allgather = (cast(pointer, c_void_p) for pointer in functions.pointers)
-    _check(lightgbm.basic._LIB.LGBM_NetworkInitWithFunctions(c_int(comm.size), c_int(comm.rank), reduce_scatter, allgather))
+    library, check_lightgbm = lightgbm.basic._LIB, lightgbm.basic._safe_call
+    check_lightgbm(library.LGBM_NetworkInitWithFunctions(c_int(comm.size), c_int(comm.rank), reduce_scatter, allgather))
     try:
         yield {"tree_learner": "data", "num_machines": comm.size}
     finally:
-        _check(lightgbm.basic._LIB.LGBM_NetworkFree())
+        check_lightgbm(library.LGBM_NetworkFree())
