@@ -1,7 +1,8 @@
 /* attack --key FILE --ranks N [OPTION...] ADDRESS:PORT...
  *
  * Attacks the ports of processes of a running job, each in every way that attack_kinds.c knows, and prints a table of
- * what became of that. It ends with 1 if an attack was accepted, and with 2 if it could not do its work.
+ * what became of that. It ends with 1 if an attack was accepted or its connection kept, and with 2 if it could not do
+ * its work.
  *
  *   --key FILE                 the job's key, for attacks by those who have it
  *   --ranks N                  of the job
@@ -37,10 +38,8 @@ enum {
   TARGETS = 64,
   KINDS = 32,
   THREADS = 12,
-  WAITING = 4096,      /* connections that the peer is to end */
-  ENDED_WITHIN_S = 10, /* it has 5 s for a handshake, and stalls while this machine is busy */
-  TRY_S = 3,
-  ENOUGH = 24 /* attempts, of which some must be genuine where a kind has such */
+  WAITING = 4096, /* connections that the peer is to end */
+  ENOUGH = 24     /* attempts, of which some must be genuine where a kind has such */
 };
 
 struct waiting {
@@ -110,9 +109,9 @@ static unsigned look_at_waiting(void) {
     if (one->fd < 0) continue;
     double age = by_clock_to_seconds(now() - one->since);
     bool ended = has_ended(one->fd);
-    if (ended || age > ENDED_WITHIN_S) {
+    if (ended || age > KEPT_S) {
       if (age > longest) longest = age;
-      finish(one->kind, ended ? WAS_REFUSED : WAS_ACCEPTED, one->fd);
+      finish(one->kind, ended ? WAS_REFUSED : WAS_KEPT, one->fd);
       one->fd = -1;
     } else {
       left++;
@@ -129,6 +128,11 @@ static void make_attack(unsigned n) {
   enum outcome outcome = attempt.fd < 0 ? NOT_MADE : kinds[kind].run(&attempt, kinds[kind].variant);
   pthread_mutex_lock(&lock);
   made[kind]++;
+  if (outcome == WAS_ACCEPTED || outcome == WAS_KEPT) {
+    char to[BY_ADDRESS_TEXT];
+    fprintf(stderr, "%s at %s, number %u, was %s\n", kinds[kind].name, by_address_print(attempt.to, to), n,
+            outcome == WAS_ACCEPTED ? "accepted" : "not ended");
+  }
   if (outcome == STILL_OPEN)
     leave_open(kind, attempt.fd);
   else
@@ -222,23 +226,25 @@ static void read_key(const char *path) {
 }
 
 static int report(void) {
-  unsigned long all = 0, accepted = 0, unreached = 0, lacking = 0;
+  unsigned long all = 0, accepted = 0, kept = 0, unreached = 0, lacking = 0;
   printf("%-32s %8s %8s %8s %8s\n", "attack", "made", "refused", "accepted", "not made");
   for (unsigned k = 0; k < n_kinds; k++) {
     const unsigned long *of = counts[k];
     printf("%-32s %8lu %8lu %8lu %8lu", kinds[k].name, made[k] - of[WAS_GENUINE], of[WAS_REFUSED], of[WAS_ACCEPTED],
            of[NOT_MADE]);
+    if (of[WAS_KEPT]) printf("  and %lu not ended in %d s", of[WAS_KEPT], KEPT_S);
     if (of[WAS_GENUINE]) printf("  and %lu genuine ones, accepted", of[WAS_GENUINE]);
     printf("\n");
     if (kinds[k].genuine && made[k] >= ENOUGH && !of[WAS_GENUINE]) lacking++;
     all += made[k] - of[WAS_GENUINE];
     accepted += of[WAS_ACCEPTED];
+    kept += of[WAS_KEPT];
     unreached += of[NOT_MADE];
   }
   printf("%lu attacks, %lu accepted, %lu not made; a connection was kept for %.1f s at most\n", all, accepted,
          unreached, longest);
   if (lacking) printf("nothing genuine was accepted either: is this the right key, and are these the right ports?\n");
-  return accepted || lacking || unreached > all / 5;
+  return accepted || kept || lacking || unreached > all / 5;
 }
 
 static void parse(int argc, char **argv) {

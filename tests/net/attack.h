@@ -13,11 +13,15 @@
 
 enum outcome {
   WAS_REFUSED,  /* the connection was ended, or the peer has said no */
-  STILL_OPEN,   /* not yet: the peer has so many seconds to end the connection */
-  WAS_ACCEPTED, /* the peer takes this end for what it is not, or goes on in spite of what was altered */
+  STILL_OPEN,   /* not yet: the peer is to end the connection */
+  WAS_ACCEPTED, /* the peer's answer shows that it takes this end for what it is not, or overlooks what was altered */
+  WAS_KEPT,     /* the peer has not ended it for so long that it never will */
   WAS_GENUINE,  /* nothing was wrong after all, and the peer has accepted it */
   NOT_MADE      /* there was no connection, or nothing to be altered */
 };
+
+/* A peer has 5 s for a handshake, from when it looks. It may be held up, as this program may: it is given a minute. */
+enum { TRY_S = 3, TRIES = 20, KEPT_S = TRY_S * TRIES };
 
 enum { CERTIFICATES = 8, RECORDINGS = 64, RECORDED = 1 << 16, NAME = 64 };
 

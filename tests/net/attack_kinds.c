@@ -16,7 +16,13 @@
 #include "member_message.h"
 #include "opening.h"
 
-enum { FLOOD = 256 << 10, ROOM = 16384, HELLO_ROOM = 2 * BY_STATEMENT_MOST, PLAIN_RECORD = 5, FLIPPED_MOST = 1800 };
+enum {
+  FLOOD = 256 << 10,
+  ROOM = 16384,
+  HELLO_ROOM = 2 * BY_STATEMENT_MOST,
+  PLAIN_RECORD = 5,
+  FLIPPED_MOST = 1800 /* bytes, in one of which a bit is flipped */
+};
 
 static uint64_t dice(struct attempt *attempt, uint64_t n) {
   return by_rng_below(&attempt->rng, n);
@@ -24,6 +30,17 @@ static uint64_t dice(struct attempt *attempt, uint64_t n) {
 
 static void fill(struct attempt *attempt, uint8_t *bytes, size_t n) {
   for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)by_rng_next(&attempt->rng);
+}
+
+/* As recv, where an answer shows what the peer makes of the attack. It may be held up, so silence shows nothing. */
+static ssize_t receive(const struct attempt *attempt, void *to, size_t room) {
+  ssize_t n = recv(attempt->fd, to, room, 0);
+  for (int tried = 1; n < 0 && errno == EAGAIN && tried < TRIES; tried++) n = recv(attempt->fd, to, room, 0);
+  return n;
+}
+
+static enum outcome without_answer(ssize_t came) {
+  return came < 0 && errno == EAGAIN ? WAS_KEPT : WAS_REFUSED;
 }
 
 /* What the peer does not take is of no interest. */
@@ -193,6 +210,13 @@ static void pass(struct flip *flip, bool sent, uint8_t *bytes, size_t n) {
   flip->done = true;
 }
 
+/* Whether an end went on in spite of the altered bit. To be asked when a whole record has just been decrypted: this end
+ * has decrypted what it has taken from `in`, and the server proves its key only when it has read all that is sent. */
+static bool was_overlooked(const struct flip *flip, const struct by_tls *tls) {
+  if (!flip->done || !tls || flip->sent) return flip->done;
+  return flip->bit / 8 < flip->passed[false] - BIO_ctrl_pending(tls->in);
+}
+
 /* Sends what there is. False: the connection broke. */
 static bool send_output(const struct attempt *attempt, struct by_opening *opening, struct flip *flip) {
   uint8_t copy[ROOM];
@@ -223,9 +247,8 @@ static enum outcome judge(const struct attempt *attempt, struct by_tls *tls, str
     size_t length = have >= 6 ? 6 + (size_t)by_get_u32(text) : sizeof text;
     if (have >= 6 && length > sizeof text) return WAS_ACCEPTED;
     if (have >= length) return read_refusal(text, length, refusal) ? WAS_REFUSED : WAS_ACCEPTED;
-    ssize_t came = recv(attempt->fd, bytes, sizeof bytes, 0);
-    if (came < 0 && errno == EAGAIN) return STILL_OPEN; /* it may be held up */
-    if (came <= 0) return came == 0 || errno == ECONNRESET ? WAS_REFUSED : WAS_ACCEPTED;
+    ssize_t came = receive(attempt, bytes, sizeof bytes);
+    if (came <= 0) return without_answer(came);
     if (tls && by_tls_feed(tls, bytes, (size_t)came) != BANYAN_OK) return WAS_REFUSED;
     if (tls) continue;
     n = (size_t)came < sizeof text - have ? (size_t)came : sizeof text - have;
@@ -233,18 +256,20 @@ static enum outcome judge(const struct attempt *attempt, struct by_tls *tls, str
   }
 }
 
-/* What was altered may follow the handshake: then TLS gives none of it. */
-static enum outcome read_on(const struct attempt *attempt, struct by_tls *tls) {
-  uint8_t bytes[ROOM];
-  size_t n;
-  ssize_t came = 0;
-  do {
-    if (came > 0 && by_tls_feed(tls, bytes, (size_t)came) != BANYAN_OK) return WAS_REFUSED;
-    do
-      if (by_tls_read(tls, bytes, sizeof bytes, &n) != BANYAN_OK) return WAS_REFUSED;
-    while (n);
-  } while ((came = recv(attempt->fd, bytes, sizeof bytes, 0)) > 0);
-  return BIO_pending(tls->in) ? WAS_REFUSED : WAS_ACCEPTED; /* part of a record, for whose rest it waits in vain */
+/* What was altered may follow the handshake: then TLS gives none of it, or waits for the rest of a record in vain. */
+static enum outcome read_on(const struct attempt *attempt, struct by_tls *tls, struct flip *flip) {
+  uint8_t bytes[ROOM], text[ROOM];
+  for (;;) {
+    size_t n = 1;
+    while (n && tls->state == BY_TLS_OPEN) {
+      if (by_tls_read(tls, text, sizeof text, &n) != BANYAN_OK) return WAS_REFUSED;
+      if ((n || tls->state == BY_TLS_CLOSED) && was_overlooked(flip, tls)) return WAS_ACCEPTED;
+    }
+    ssize_t came = receive(attempt, bytes, sizeof bytes);
+    if (came <= 0) return without_answer(came);
+    pass(flip, false, bytes, (size_t)came);
+    if (by_tls_feed(tls, bytes, (size_t)came) != BANYAN_OK) return WAS_REFUSED;
+  }
 }
 
 static enum outcome shake_hands(struct attempt *attempt, struct by_opening *opening, struct flip *flip) {
@@ -254,8 +279,8 @@ static enum outcome shake_hands(struct attempt *attempt, struct by_opening *open
     size_t used;
     going = send_output(attempt, opening, flip);
     if (!going || by_opening_done(opening)) break;
-    ssize_t n = recv(attempt->fd, bytes, sizeof bytes, 0);
-    if (n < 0 && errno == EAGAIN) return STILL_OPEN;
+    ssize_t n = receive(attempt, bytes, sizeof bytes);
+    if (n < 0 && errno == EAGAIN) return WAS_KEPT;
     if (n > 0) pass(flip, false, bytes, (size_t)n);
     going = n > 0 && by_opening_feed(opening, bytes, (size_t)n, &used) == BANYAN_OK;
   }
@@ -274,19 +299,22 @@ static enum outcome open_as(struct attempt *attempt, unsigned variant) {
     return NOT_MADE;
   }
   enum outcome outcome = shake_hands(attempt, &opening, &flip);
-  if (outcome == WAS_ACCEPTED && variant == FLIPPED && !flip.done) {
-    outcome = WAS_GENUINE;
-  } else if (outcome == WAS_ACCEPTED && variant >= WRONG_RANK) {
+  bool done = outcome == WAS_ACCEPTED;
+  if (outcome == WAS_ACCEPTED && variant >= WRONG_RANK) {
     struct by_text_message refusal;
+    bool overlooked = was_overlooked(&flip, opening.tls);
     struct by_tls *tls = by_opening_take_tls(&opening);
-    outcome = variant == FLIPPED ? read_on(attempt, tls) : judge(attempt, tls, &refusal);
+    if (variant != FLIPPED)
+      outcome = judge(attempt, tls, &refusal);
+    else if (!overlooked)
+      outcome = read_on(attempt, tls, &flip);
     by_tls_destroy(tls);
-    if (outcome == WAS_ACCEPTED && variant == FLIPPED)
-      fprintf(stderr, "nobody noticed bit %u of byte %u of what the client %s\n", (unsigned)(flip.bit % 8),
-              (unsigned)(flip.bit / 8), flip.sent ? "sent" : "received");
-  } else if (!flip.done) {
-    outcome = NOT_MADE; /* another reason than an altered bit */
   }
+  if (variant == FLIPPED && outcome == WAS_ACCEPTED)
+    fprintf(stderr, "nobody noticed bit %u of byte %u of what the client %s\n", (unsigned)(flip.bit % 8),
+            (unsigned)(flip.bit / 8), flip.sent ? "sent" : "received");
+  /* The bit is behind all that has passed. NOT_MADE: the connection ended for another reason. */
+  if (!flip.done && outcome != WAS_KEPT) outcome = done ? WAS_GENUINE : NOT_MADE;
   by_opening_fini(&opening);
   return outcome;
 }
@@ -402,19 +430,26 @@ static enum outcome with_certificate(struct attempt *attempt, unsigned variant) 
   char answer[ROOM], hello[256];
   snprintf(hello, sizeof hello, "{\"type\":\"hello\",\"version\":3,\"host\":\"%s\",\"interfaces\":[]}\n",
            strstr(certificate->name, "of another host") ? "a" : "attacker");
-  enum outcome outcome = STILL_OPEN;
   SSL *ssl = SSL_new(certificate->context);
   if (!ssl) return NOT_MADE;
   SSL_set_fd(ssl, attempt->fd);
-  int n = SSL_connect(ssl);
+  int error, n, tried = 0;
+  do {
+    n = SSL_connect(ssl);
+    error = SSL_get_error(ssl, n);
+  } while (n != 1 && error == SSL_ERROR_WANT_READ && ++tried < TRIES);
   if (n == 1) n = SSL_write(ssl, hello, (int)strlen(hello));
-  if (n > 0) n = SSL_read(ssl, answer, sizeof answer - 1);
-  if (n <= 0) {
-    int error = SSL_get_error(ssl, n);
-    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) outcome = WAS_REFUSED;
-  } else {
+  bool sent = n > 0;
+  while (sent && tried < TRIES) {
+    n = SSL_read(ssl, answer, sizeof answer - 1);
+    error = SSL_get_error(ssl, n);
+    if (n > 0 || error != SSL_ERROR_WANT_READ) break;
+    tried++;
+  }
+  enum outcome outcome = tried < TRIES ? WAS_REFUSED : WAS_KEPT;
+  if (sent && n > 0) {
     answer[n] = 0;
-    outcome = strstr(answer, "\"welcome\"") ? (certificate->valid ? WAS_GENUINE : WAS_ACCEPTED) : WAS_REFUSED;
+    if (strstr(answer, "\"welcome\"")) outcome = certificate->valid ? WAS_GENUINE : WAS_ACCEPTED;
   }
   SSL_free(ssl);
   ERR_clear_error();
