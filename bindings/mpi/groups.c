@@ -1,11 +1,15 @@
 #include "groups.h"
 
-#include "meeting.h"
-
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What all ranks join with: rank 0 chooses and broadcasts it. */
+struct meeting {
+  char root[BANYAN_ROOT_TEXT]; /* "": rank 0 failed */
+  char key[BANYAN_KEY_TEXT];   /* "": each process has one in its environment */
+};
 
 struct group {
   struct group *next;
@@ -73,6 +77,17 @@ static bool is_one_host(int size) {
   return n == size;
 }
 
+/* BANYAN_ROOT, BANYAN_KEY and BANYAN_KEY_FILE take precedence. */
+static void choose(bool one_host, struct meeting *out) {
+  const char *given = getenv("BANYAN_ROOT");
+  bool has_key = getenv("BANYAN_KEY") || getenv("BANYAN_KEY_FILE"), chosen = true;
+  if (given && *given)
+    snprintf(out->root, sizeof out->root, "%s", given);
+  else
+    chosen = banyan_root_choose(one_host, out->root) == BANYAN_OK;
+  if (!chosen || (!has_key && banyan_key_create(out->key) != BANYAN_OK)) *out = (struct meeting){.root = ""};
+}
+
 static enum banyan_status create_world(int rank, int size, const struct meeting *meeting) {
   struct banyan_options options = {.size_of_struct = sizeof options,
                                    .rank_plus_1 = rank + 1,
@@ -99,12 +114,12 @@ void groups_join(void) {
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size < 2) return;
   bool one_host = is_one_host(size);
-  if (rank == 0) meeting_choose(one_host, &meeting);
+  if (rank == 0) choose(one_host, &meeting);
   if (mpi.Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return;
   bool met = meeting.root[0] && create_world(rank, size, &meeting) == BANYAN_OK;
   if (!met)
     fprintf(stderr, "banyan: rank %d: collective calls are left to MPI: %s\n", rank,
-            meeting.root[0] ? banyan_error_text() : "rank 0 has no address, or no randomness for a key");
+            meeting.root[0] || rank == 0 ? banyan_error_text() : "rank 0 could not choose where to meet");
   explicit_bzero(&meeting, sizeof meeting);
   if (all_agree(MPI_COMM_WORLD, met && prepare())) return;
   banyan_comm_destroy(state.world);

@@ -52,6 +52,18 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banya
  */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_root_fingerprint(char *out);
 
+/* For programs that start ranks themselves, and can send a text from rank 0 to the others: rank 0 chooses where it will
+ * listen, and a key, and all ranks give them as `root` and `key` to banyan_comm_create. `out` of banyan_root_choose
+ * holds BANYAN_ROOT_TEXT bytes: the addresses of this host (those of BANYAN_IFACE; only loopback with `one_host`,
+ * for jobs within a host), a port (one of BANYAN_PORTS), which is held for this process until the next call, and the
+ * fingerprint as above. `out` of banyan_key_create holds BANYAN_KEY_TEXT bytes: a random key as `banyan keys job` makes
+ * it. Whoever knows it can join the job, so it must not be sent where others can read it. Neither blocks; any thread.
+ */
+#define BANYAN_ROOT_TEXT 384
+#define BANYAN_KEY_TEXT 85
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_root_choose(bool one_host, char *out);
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_key_create(char *out);
+
 /* Ranks with the same colour >= 0 form a new communicator, in which they are ordered by key and then by rank. A rank
  * with a negative colour takes part in the call and gets *out = NULL. Collective over `comm`; blocks. A rank that
  * cannot create its communicator ends the job. In a job that planned from a topology, or has a plan of a

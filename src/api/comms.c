@@ -6,6 +6,8 @@
 
 #include <banyan/interrupted.h>
 
+#include "handshake.h"
+#include "job_key.h"
 #include "plan_switch.h"
 #include "process_identity.h"
 #include "request.h"
@@ -40,9 +42,25 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
 
 enum banyan_status banyan_root_fingerprint(char *out) {
   struct by_process_identity *identity;
+  by_crypto_init();
   BY_TRY(by_process_identity_of_root(&identity));
   by_fingerprint_print(by_process_identity_fingerprint(identity), out);
   return BANYAN_OK;
+}
+
+enum banyan_status banyan_root_choose(bool one_host, char *out) {
+  struct by_settings settings;
+  by_crypto_init();
+  enum banyan_status status = by_settings_read(&settings);
+  if (status == BANYAN_OK) status = by_root_choose(&settings, one_host, out);
+  explicit_bzero(&settings, sizeof settings); /* it may hold secrets */
+  return status;
+}
+
+enum banyan_status banyan_key_create(char *out) {
+  _Static_assert(BANYAN_KEY_TEXT == BY_JOB_KEY_TEXT, "callers have as much room");
+  by_crypto_init();
+  return by_job_key_create(out);
 }
 
 /* ---- split: all ranks exchange their colours and keys */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -28,6 +29,7 @@
 #include "process_identity.h"
 #include "refusal.h"
 #include "settings.h"
+#include "socket.h"
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
 
@@ -286,6 +288,46 @@ static void test_root_is_another_process(void **state) {
   free(log);
   job_signal(&job, 0, SIGKILL);
   job_end(&job, false);
+}
+
+static struct chosen { char root[BANYAN_ROOT_TEXT], key[BANYAN_KEY_TEXT]; } * chosen; /* shared with the ranks */
+
+/* Rank 0 has nothing but what it chooses, and tells the others through shared memory. */
+static void rank_is_told(struct job *job, int rank) {
+  struct by_address bound;
+  char former[BANYAN_ROOT_TEXT];
+  int fd;
+  unsetenv("BANYAN_ROOT");
+  unsetenv("BANYAN_KEY");
+  setenv("BANYAN_ENCRYPT", "always", 1);
+  if (rank == 0) {
+    must(banyan_root_choose(true, former));
+    must(banyan_root_choose(true, chosen->root));
+    must_hold(!strncmp(former, "127.0.0.1:", 10) && strcmp(former, chosen->root) != 0);
+    int port = atoi(chosen->root + 10); /* it is held, so another process gets the next one, if that is free */
+    must(by_socket_hold((struct by_port_range){port, port + 20}, &fd, &bound));
+    must_hold(by_address_port(&bound) > port);
+    by_close(fd);
+    must(banyan_key_create(chosen->key));
+    job_set_stage(job, 0, 2);
+  }
+  while (job->reports[0].stage < 2) usleep(1000);
+  struct banyan_options options = {.size_of_struct = sizeof options, .root = chosen->root, .key = chosen->key};
+  struct banyan_comm *world = NULL;
+  must(banyan_comm_create(&options, &world));
+  must(banyan_barrier(world));
+  banyan_comm_destroy(world);
+}
+
+static void test_root_is_chosen(void **state) {
+  (void)state;
+  chosen = mmap(NULL, sizeof *chosen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(chosen != MAP_FAILED);
+  struct job job = {.n = 3, .run = rank_is_told};
+  job_start(&job);
+  job_end(&job, true);
+  assert_int_equal(job_count_log(&job, "fingerprint"), 0);
+  munmap(chosen, sizeof *chosen);
 }
 
 static void rank_has_own_settings(struct job *job, int rank) {
@@ -747,6 +789,7 @@ int main(void) {
       cmocka_unit_test(test_key_differs_and_an_address_is_dead),
       cmocka_unit_test(test_root_is_known),
       cmocka_unit_test(test_root_is_another_process),
+      cmocka_unit_test(test_root_is_chosen),
       cmocka_unit_test(test_settings_differ),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),

@@ -77,7 +77,7 @@ def run(size, function, *arguments, expected=None):
     """Runs function(*arguments) on this many ranks and waits. Fails unless all exit with 0, or as `expected`
     requires."""
     context = multiprocessing.get_context("fork")
-    root, key = f"127.0.0.1:{free_port()}", importlib.import_module("banyan.job_key").new()
+    root, key = f"127.0.0.1:{free_port()}", importlib.import_module("banyan.library").key_create()
     ranks = [context.Process(target=_rank, args=(function, r, size, root, key, arguments)) for r in range(size)]
     for process in ranks:
         process.start()

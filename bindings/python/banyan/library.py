@@ -83,6 +83,7 @@ class StateReport(ctypes.Structure):
 
 # name: result, arguments. c_int stands for enum banyan_status where check() is to look at it.
 _STATUS = c_int
+_ROOT_TEXT, _KEY_TEXT = 384, 85  # BANYAN_ROOT_TEXT and BANYAN_KEY_TEXT
 _FUNCTIONS = {
     "banyan_error_text": (c_char_p, []),
     "banyan_version": (c_char_p, []),
@@ -137,6 +138,8 @@ _FUNCTIONS = {
     "banyan_state_restore": (_STATUS, [c_void_p]),
     "banyan_state_sync": (_STATUS, [c_void_p, c_void_p, POINTER(StateSyncOptions), POINTER(StateReport)]),
     "banyan_root_fingerprint": (_STATUS, [c_char_p]),
+    "banyan_root_choose": (_STATUS, [c_bool, c_char_p]),
+    "banyan_key_create": (_STATUS, [c_char_p]),
     "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
     "banyan_start": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
     "banyan_recv_any": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_int), POINTER(c_void_p)]),
@@ -234,6 +237,21 @@ def root_fingerprint() -> str:
     """This process's own as rank 0: behind a # in the address of rank 0 it lets ranks on other hosts know it."""
     out = ctypes.create_string_buffer(65)
     check(lib.banyan_root_fingerprint(out))
+    return out.value.decode()
+
+
+def root_choose(one_host: bool = False) -> str:
+    """Addresses, a port and the fingerprint of this process as rank 0: what all ranks take as `root`. With `one_host` the
+    address is that of loopback."""
+    out = ctypes.create_string_buffer(_ROOT_TEXT)
+    check(lib.banyan_root_choose(one_host, out))
+    return out.value.decode()
+
+
+def key_create() -> str:
+    """A random key for a new job, as `banyan keys job` makes it."""
+    out = ctypes.create_string_buffer(_KEY_TEXT)
+    check(lib.banyan_key_create(out))
     return out.value.decode()
 
 

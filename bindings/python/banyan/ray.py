@@ -16,11 +16,9 @@ from typing import Any, Dict, Optional, Sequence, Type
 import ray
 from ray.train import torch as ray_torch
 
-from . import job_key
 from .comm import Communicator
 from .errors import RequestError
-from .library import root_fingerprint
-from .rendezvous import free_port
+from .library import key_create, root_choose
 
 _comm: Optional[Communicator] = None
 
@@ -35,9 +33,7 @@ def _leave() -> None:
 def _place(_: Any) -> str:
     """Where the actor that will be rank 0 listens, and its fingerprint."""
     _leave()  # A process has another fingerprint with its next job.
-    address = ray.util.get_node_ip_address()
-    host = f"[{address}]" if ":" in address else address
-    return f"{host}:{free_port()}#{root_fingerprint()}"
+    return root_choose()
 
 
 def _join(_: Any, options: Dict[str, Any]) -> None:
@@ -53,7 +49,7 @@ def join(actors: Sequence[Any], timeout: float = 120, **options: Any) -> None:
     if not actors:
         raise RequestError("join: there must be at least one actor")
     place = ray.get(actors[0].__ray_call__.remote(_place), timeout=timeout)
-    all_ = {"size": len(actors), "root": place, "key": job_key.new(), **options}
+    all_ = {"size": len(actors), "root": place, "key": key_create(), **options}
     ray.get([actor.__ray_call__.remote(_join, {**all_, "rank": rank}) for rank, actor in enumerate(actors)],
             timeout=timeout)
 

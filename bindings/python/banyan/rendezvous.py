@@ -10,18 +10,15 @@ import functools
 import importlib
 import logging
 import os
-import secrets
-import socket
 import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator, List, Optional, Tuple, Union
 
-from . import job_key
 from .comm import Communicator
 from .errors import Aborted, RequestError
-from .library import root_fingerprint
+from .library import key_create, root_fingerprint
 from .member import Member
 
 
@@ -68,22 +65,12 @@ class Folder:
             time.sleep(0.01)
 
 
-_LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 _log = logging.getLogger("banyan")
 
 
-def free_port() -> int:
-    """A port for rank 0 to listen at."""
-    draw = secrets.SystemRandom()
-    for _ in range(1000):
-        port = draw.randrange(_LOWEST, _HIGHEST)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        return port
-    raise RuntimeError(f"banyan: no port from {_LOWEST} to {_HIGHEST} is free")
+def has_key() -> bool:
+    """Whether the environment has a key, or names a file with one."""
+    return bool(os.environ.get("BANYAN_KEY_FILE") or os.environ.get("BANYAN_KEY"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -106,7 +93,7 @@ def of_torchrun(timeout: float) -> Tuple[Optional[str], Optional[str]]:
     env = os.environ
     if "TORCHELASTIC_RUN_ID" not in env or "BANYAN_RANK" in env or env.get("WORLD_SIZE", "1") == "1":
         return None, None
-    if job_key.in_environment():
+    if has_key():
         return None, None
     store, deadline = store_of_torchrun(timeout), timedelta(seconds=timeout)
     return env.get("BANYAN_ROOT") or _root_of(store, deadline), key_of(store, deadline)
@@ -124,11 +111,11 @@ def _root_of(store: Any, timeout: timedelta) -> str:
 
 def key_of(store: Any, timeout: timedelta) -> Optional[str]:
     """The key of a job: one that the store has from whichever process came first. None: the environment has one."""
-    if job_key.in_environment():
+    if has_key():
         return None
     if store.add("banyan/key/drawn", 1) == 1:
         _warn_of_store()
-        store.set("banyan/key", job_key.new())
+        store.set("banyan/key", key_create())
     store.wait(["banyan/key"], timeout)
     return str(store.get("banyan/key").decode())
 

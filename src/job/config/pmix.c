@@ -12,14 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptor.h"
-#include "interface.h"
 #include "job_key.h"
 #include "log.h"
-#include "process_identity.h"
-#include "socket.h"
-
-enum { PLACES = 256 /* bytes */ };
 
 struct library {
   void *handle;
@@ -45,19 +39,12 @@ static bool load(struct library *l) {
   return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
 }
 
-/* Rank 0's meeting point: all its usable addresses, and a port that is free now; and its fingerprint. */
+/* Rank 0's meeting point and the job's key. */
 static enum banyan_status choose(const struct by_settings *s, char *out, size_t room) {
-  struct by_address bound = {0};
-  int fd = -1;
-  struct by_process_identity *identity;
-  char key[BY_JOB_KEY_TEXT], places[PLACES], fingerprint[BY_FINGERPRINT_TEXT];
-  BY_TRY(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &bound));
-  by_close(fd);
-  BY_TRY(by_interface_offer(s->iface, by_address_port(&bound), places, sizeof places));
+  char root[BANYAN_ROOT_TEXT], key[BY_JOB_KEY_TEXT];
+  BY_TRY(by_root_choose(s, false, root));
   BY_TRY(by_job_key_create(key));
-  BY_TRY(by_process_identity_of_root(&identity));
-  by_fingerprint_print(by_process_identity_fingerprint(identity), fingerprint);
-  snprintf(out, room, "%s#%s %s", places, fingerprint, key);
+  snprintf(out, room, "%s %s", root, key);
   explicit_bzero(key, sizeof key);
   return BANYAN_OK;
 }
@@ -167,7 +154,7 @@ static enum banyan_status meet(const struct by_settings *s) {
   }
   if (library.init(&self, NULL, 0) != PMIX_SUCCESS) return BANYAN_OK;
   if (atexit(leave) != 0) by_warn("communicator", "PMIx cannot be left in order at exit");
-  met = (struct by_settings){.iface = s->iface, .join_deadline = s->join_deadline};
+  met = (struct by_settings){.iface = s->iface, .ports = s->ports, .join_deadline = s->join_deadline};
   BY_TRY(exchange(&library, &met, &self));
   by_info("communicator", "met through PMIx at %s", met.root);
   has_met = true;

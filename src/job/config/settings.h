@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <banyan/comm.h>
+
 #include "fail.h"
 #include "policy.h"
 #include "text.h"
@@ -50,7 +52,8 @@ struct by_settings {
   double silence;                    /* seconds, BY_SILENCE_LEAST .. _MOST */
   long helpers, servers;             /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;            /* seconds from when all ranks have joined */
-  char root_text[384], key_text[288], switch_key_text[288]; /* where a launcher's values had to be put together */
+  char root_text[BANYAN_ROOT_TEXT], key_text[288],
+      switch_key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
   uint64_t fusion;           /* bytes; 0: none */
   double stall, stall_abort; /* seconds; 0: never */
@@ -124,6 +127,8 @@ BANYAN_CHECK enum banyan_status by_launcher_read_end(struct by_settings *setting
  * under PMIx is no error, nor is nothing being unknown: nothing changes. Blocks
  * until all ranks came, or the join deadline passes. */
 BANYAN_CHECK enum banyan_status by_pmix_read(struct by_settings *settings);
+/* For rank 0 of a new job: a value of BANYAN_ROOT, see banyan_root_choose. `out` holds BANYAN_ROOT_TEXT. */
+BANYAN_CHECK enum banyan_status by_root_choose(const struct by_settings *settings, bool one_host, char *out);
 /* The key of a job whose ranks all run on this host, where it has none: rank 0 generates it. The others wait for it,
  * until the join deadline passes. */
 BANYAN_CHECK enum banyan_status by_local_key_find(struct by_settings *settings);

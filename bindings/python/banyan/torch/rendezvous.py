@@ -1,21 +1,13 @@
 """Where the ranks of a process group meet: its store tells all ranks the address and secret that rank 0 chose."""
 from __future__ import annotations
 
-import fcntl
-import itertools
 import os
-import socket
-import struct
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import torch.distributed as dist
 
-from .. import job_key
-from ..library import root_fingerprint
-from ..rendezvous import free_port, key_of
-
-_MOST_ADDRESSES = 8
-_SIOCGIFADDR = 0x8915
+from ..library import root_choose
+from ..rendezvous import has_key, key_of
 
 
 def of_launcher(rank: int, size: int) -> bool:
@@ -23,7 +15,7 @@ def of_launcher(rank: int, size: int) -> bool:
     meant for the group."""
     env = os.environ
     return (env.get("BANYAN_RANK") == str(rank) and env.get("BANYAN_SIZE") == str(size) and bool(env.get("BANYAN_ROOT"))
-            and job_key.in_environment())
+            and has_key())
 
 
 def set_environment() -> None:
@@ -48,54 +40,6 @@ def _network(rank: int) -> str:
         return f"rank {rank}"
 
 
-def _towards(host: str) -> Iterator[str]:
-    """This host's own addresses on the way to another one."""
-    try:
-        ways = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
-    except OSError:
-        return  # it is not known here
-    for family, kind, _, _, to in ways:
-        try:
-            with socket.socket(family, kind) as probe:
-                probe.connect(to)
-                yield str(probe.getsockname()[0])
-        except OSError:
-            pass
-
-
-def _of_interfaces() -> Iterator[str]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            try:
-                answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-            except OSError:
-                continue  # it has none
-            yield socket.inet_ntoa(answer[20:24])
-    try:
-        with open("/proc/net/if_inet6", encoding="ascii") as file:
-            for line in file:
-                yield socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))
-    except OSError:
-        pass  # this kernel has no IPv6
-
-
-def _own_addresses() -> List[str]:
-    """Addresses of this host that the others may reach, the likeliest first: those by which it reaches MASTER_ADDR (which
-    may be its own), those by which it reaches far networks, all others."""
-    master = os.environ.get("MASTER_ADDR", "")
-    found: List[str] = []
-    for address in itertools.chain(_towards(master) if master else (), _towards("192.0.2.1"), _of_interfaces()):
-        if address not in found and not address.startswith(("127.", "::1", "fe80:")):
-            found.append(address)
-    return found[:_MOST_ADDRESSES] or [socket.gethostname()]
-
-
-def _places(alone: bool) -> str:
-    port = free_port()
-    hosts = ["127.0.0.1"] if alone else _own_addresses()
-    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts)
-
-
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[str]]:
     """Addresses and fingerprint of rank 0, and the job's key, by the store of the group. The key is None where the
     environment has one. Blocks until rank 0 has published them. torchrun's store outlives workers that it starts again,
@@ -106,6 +50,6 @@ def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[
         keys = [f"{place}/network/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
-        store.set(f"{place}/root", f"{_places(alone)}#{root_fingerprint()}")
+        store.set(f"{place}/root", root_choose(alone))
     store.wait([f"{place}/root"], timeout)
     return store.get(f"{place}/root").decode(), key_of(dist.PrefixStore(place, store), timeout)
