@@ -44,8 +44,10 @@ BY_MPI_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Dataty
       .collective = BANYAN_REDUCE, .root = root, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
   struct banyan_comm *group =
       reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
-  if (!group || root < 0 || root >= banyan_comm_size(group)) return mpi.Reduce(send, recv, count, type, op, root, comm);
-  if (banyan_comm_rank(group) != root) call.recv = NULL;
+  bool is_root = group && banyan_comm_rank(group) == root;
+  if (!group || root < 0 || root >= banyan_comm_size(group) || (send == MPI_IN_PLACE && !is_root))
+    return mpi.Reduce(send, recv, count, type, op, root, comm);
+  if (!is_root) call.recv = NULL;
   return group_run(group, comm, &call);
 }
 BY_MPI_ALSO_PMPI(Reduce)
@@ -81,7 +83,7 @@ BY_MPI_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int *co
   if (!group) return mpi.Reduce_scatter(send, recv, counts, type, op, comm);
   int n = banyan_comm_size(group);
   size_t *blocks = malloc((size_t)n * sizeof *blocks);
-  if (!blocks) return group_give_up(group, comm);
+  if (!blocks) return group_give_up(group, comm, BY_MPI_NO_MEMORY);
   struct banyan_call block = {0};
   for (int i = 0; i < n; i++) blocks[i] = reduction_of(counts[i], type, op, &block) ? block.count : 0;
   call.counts = blocks;

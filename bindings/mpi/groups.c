@@ -19,7 +19,6 @@ struct group {
 static struct {
   struct banyan_comm *world; /* NULL: MPI makes all calls */
   MPI_Group world_group;
-  MPI_Comm self; /* private copy of MPI_COMM_SELF, by which MPI makes progress */
   int attribute; /* of communicators: their struct group */
   int at_end;    /* of MPI_COMM_SELF: its deletion is the first that MPI_Finalize does */
   pthread_mutex_t lock;
@@ -45,7 +44,7 @@ static int destroy_all(MPI_Comm comm, int keyval, void *value, void *extra) {
   banyan_comm_destroy(state.world);
   state.world = NULL;
   PMPI_Group_free(&state.world_group);
-  PMPI_Comm_free(&state.self);
+  PMPI_Comm_free(&mpi.self);
   return MPI_SUCCESS;
 }
 
@@ -101,7 +100,8 @@ static enum banyan_status create_world(int rank, int size, const struct meeting 
 /* What later calls of MPI need here. */
 static bool prepare(void) {
   return PMPI_Comm_group(MPI_COMM_WORLD, &state.world_group) == MPI_SUCCESS &&
-         PMPI_Comm_dup(MPI_COMM_SELF, &state.self) == MPI_SUCCESS &&
+         PMPI_Comm_dup(MPI_COMM_SELF, &mpi.self) == MPI_SUCCESS &&
+         PMPI_Comm_set_errhandler(mpi.self, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
          PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_group, &state.attribute, NULL) == MPI_SUCCESS &&
          PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_all, &state.at_end, NULL) == MPI_SUCCESS &&
          PMPI_Comm_set_attr(MPI_COMM_SELF, state.at_end, NULL) == MPI_SUCCESS;
@@ -210,15 +210,16 @@ struct banyan_comm *group_for(MPI_Comm comm, enum banyan_collective collective, 
 }
 
 int ranks_of(MPI_Comm comm) {
-  int n = 0;
-  return comm != MPI_COMM_NULL && PMPI_Comm_size(comm, &n) == MPI_SUCCESS ? n : 0;
+  int n = 0, between = 1;
+  if (comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS || between) return 0;
+  return PMPI_Comm_size(comm, &n) == MPI_SUCCESS ? n : 0;
 }
 
 /* ---- calls */
 
 static void progress(void *unused) {
   int found;
-  PMPI_Iprobe(MPI_ANY_SOURCE, 0, state.self, &found, MPI_STATUS_IGNORE);
+  PMPI_Iprobe(MPI_ANY_SOURCE, 0, mpi.self, &found, MPI_STATUS_IGNORE);
 }
 
 /* A code of MPI for an error, of a class of its own: MPICH forgets the text of codes of its own classes. After the job
@@ -250,8 +251,7 @@ int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call
   return fail(comm, banyan_error_text());
 }
 
-int group_give_up(struct banyan_comm *group, MPI_Comm comm) {
-  static const char reason[] = "an MPI rank is out of memory for a copy of its data";
+int group_give_up(struct banyan_comm *group, MPI_Comm comm, const char *reason) {
   banyan_comm_abort(group, reason);
   return fail(comm, reason);
 }

@@ -18,14 +18,15 @@ void groups_join(void);
  * for collectives with blocks; NULL: MPI has to make it, because it cannot be made with Banyan or is faster with MPI.
  * All ranks get the same answer. Blocks in the first call for which an MPI communicator needs one of Banyan's. */
 struct banyan_comm *group_for(MPI_Comm comm, enum banyan_collective collective, size_t bytes);
-/* The number of ranks; 0: the communicator is none. */
+/* The number of ranks; 0: the communicator is none, or between two groups. */
 int ranks_of(MPI_Comm comm);
 
 /* Runs the call and makes MPI progress meanwhile, since other ranks may wait for messages that this one has started to
  * send. MPI's error code; an error has been given to the error handler of `comm`. */
 int group_run(struct banyan_comm *group, MPI_Comm comm, const struct banyan_call *call);
-/* The same in place of a call that this rank has no memory for. It ends the job on all ranks: they have decided to make
- * the call with Banyan, and would wait. */
-int group_give_up(struct banyan_comm *group, MPI_Comm comm);
+/* The same in place of a call that this rank cannot make, for this reason. It ends the job on all ranks: they have
+ * decided to make the call with Banyan, and would wait. */
+int group_give_up(struct banyan_comm *group, MPI_Comm comm, const char *reason);
+#define BY_MPI_NO_MEMORY "an MPI rank is out of memory for a copy of its data"
 
 #endif

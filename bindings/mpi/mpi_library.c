@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct mpi_library mpi;
+struct mpi_library mpi = {.self = MPI_COMM_NULL};
 
 static void *find(const char *name) {
   void *function = dlsym(RTLD_NEXT, name);

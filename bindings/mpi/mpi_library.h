@@ -18,6 +18,7 @@ struct mpi_library {
   __typeof__(MPI_Reduce_scatter_block) *Reduce_scatter_block;
   __typeof__(MPI_Alltoall) *Alltoall;
   __typeof__(MPI_Barrier) *Barrier;
+  MPI_Comm self; /* private copy of MPI_COMM_SELF, which returns errors; MPI_COMM_NULL: MPI makes all calls */
 };
 
 extern struct mpi_library mpi;

@@ -113,6 +113,14 @@ bool data_bytes(int count, MPI_Datatype type, size_t *out) {
   return !__builtin_mul_overflow((size_t)count, (size_t)size, out);
 }
 
+/* No function tells, so nothing is packed. */
+bool is_committed(MPI_Datatype type) {
+  char none = 0;
+  int position = 0;
+  return find(type) || mpi.self == MPI_COMM_NULL ||
+         PMPI_Pack(&none, 0, type, &none, 0, &position, mpi.self) == MPI_SUCCESS;
+}
+
 /* A derived type without gaps may have its parts in another order, so only predefined ones are looked at. */
 bool is_contiguous(MPI_Datatype type) {
   int integers, addresses, inner, combiner, size;
@@ -129,12 +137,12 @@ void *element_at(const void *buffer, MPI_Aint index, MPI_Datatype type) {
   return (char *)buffer + index * extent;
 }
 
-int data_pack(const void *buffer, int count, MPI_Datatype type, void *packed, size_t bytes) {
+int data_pack(const void *buffer, int count, MPI_Datatype type, void *packed, size_t bytes, MPI_Comm comm) {
   int position = 0;
-  return PMPI_Pack(buffer, count, type, packed, (int)bytes, &position, MPI_COMM_SELF);
+  return PMPI_Pack(buffer, count, type, packed, (int)bytes, &position, comm);
 }
 
-int data_unpack(const void *packed, size_t bytes, void *buffer, int count, MPI_Datatype type) {
+int data_unpack(const void *packed, size_t bytes, void *buffer, int count, MPI_Datatype type, MPI_Comm comm) {
   int position = 0;
-  return PMPI_Unpack(packed, (int)bytes, &position, buffer, count, type, MPI_COMM_SELF);
+  return PMPI_Unpack(packed, (int)bytes, &position, buffer, count, type, mpi.self);
 }

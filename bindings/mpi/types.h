@@ -19,13 +19,16 @@ size_t call_bytes(const struct banyan_call *call);
 /* Bytes of the data of `count` elements, which MPI requires to be the same for sender and receiver, whatever types they
  * use. False: the arguments are wrong. */
 bool data_bytes(int count, MPI_Datatype type, size_t *out);
+/* Whether the type may be used for communication; not of MPI_DATATYPE_NULL. */
+bool is_committed(MPI_Datatype type);
 /* Whether these bytes lie in a buffer as they are sent. */
 bool is_contiguous(MPI_Datatype type);
 
 /* The position of element `index` of a buffer. */
 void *element_at(const void *buffer, MPI_Aint index, MPI_Datatype type);
-/* Copies the data of `count` elements from a buffer into `bytes` bytes, and back. MPI's error code. */
-int data_pack(const void *buffer, int count, MPI_Datatype type, void *packed, size_t bytes);
-int data_unpack(const void *packed, size_t bytes, void *buffer, int count, MPI_Datatype type);
+/* Copies the data of `count` elements from a buffer into `bytes` bytes, and back. MPI's error code; the error handler
+ * of `comm` has been called. */
+int data_pack(const void *buffer, int count, MPI_Datatype type, void *packed, size_t bytes, MPI_Comm comm);
+int data_unpack(const void *packed, size_t bytes, void *buffer, int count, MPI_Datatype type, MPI_Comm comm);
 
 #endif

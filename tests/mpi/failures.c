@@ -1,6 +1,6 @@
-/* failures wrong|overlap|mismatch|fatal: makes calls with wrong arguments, or such that differ between ranks, and
- * checks what the error handler of the communicator gets. "fatal" leaves the handler as it is, which ends the program.
- */
+/* failures wrong|wrong-data|overlap|sizes|mismatch|fatal: makes calls with wrong arguments, or such that differ between
+ * ranks, and checks what the error handler of the communicator gets. "fatal" leaves the handler as it is, which ends the
+ * program. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -41,6 +41,32 @@ static void check_wrong(void) {
   CHECK(handled == 6);
 }
 
+/* Calls that Banyan would make, but for arguments that it does not need. */
+static void check_wrong_data(void) {
+  static double sent[COUNT], received[4 * COUNT];
+  MPI_Datatype raw; /* not committed */
+  MPI_Type_contiguous(COUNT, MPI_DOUBLE, &raw);
+  CHECK(class_of(MPI_Bcast(sent, 1, raw, 0, MPI_COMM_WORLD)) == MPI_ERR_TYPE);
+  CHECK(class_of(MPI_Allgather(sent, 1, raw, received, COUNT, MPI_DOUBLE, MPI_COMM_WORLD)) == MPI_ERR_TYPE);
+  CHECK(class_of(MPI_Allgather(sent, COUNT, MPI_DATATYPE_NULL, received, COUNT, MPI_DOUBLE, MPI_COMM_WORLD)) ==
+        MPI_ERR_TYPE);
+  CHECK(class_of(MPI_Allgather(sent, -1, MPI_DOUBLE, received, COUNT, MPI_DOUBLE, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+  CHECK(class_of(MPI_Alltoall(sent, -1, MPI_DOUBLE, received, COUNT, MPI_DOUBLE, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+  CHECK(handled == 5);
+  MPI_Type_free(&raw);
+}
+
+/* A rank that would send other bytes than MPI requires ends the job with the reason. */
+static void check_sizes(int rank) {
+  static double sent[COUNT], received[4 * COUNT];
+  char text[MPI_MAX_ERROR_STRING];
+  int length,
+      code = MPI_Allgather(sent, rank ? COUNT : COUNT - 1, MPI_DOUBLE, received, COUNT, MPI_DOUBLE, MPI_COMM_WORLD);
+  CHECK(code != MPI_SUCCESS && handled == 1);
+  MPI_Error_string(code, text, &length);
+  CHECK(strstr(text, "banyan: ") && strstr(text, "another number of bytes"));
+}
+
 /* Banyan reports what it finds itself before it begins, and goes on. */
 static void check_overlap(void) {
   char text[MPI_MAX_ERROR_STRING];
@@ -73,6 +99,10 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "fatal") != 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   if (!strcmp(argv[1], "wrong"))
     check_wrong();
+  else if (!strcmp(argv[1], "wrong-data"))
+    check_wrong_data();
+  else if (!strcmp(argv[1], "sizes"))
+    check_sizes(rank);
   else if (!strcmp(argv[1], "overlap"))
     check_overlap();
   else
