@@ -33,6 +33,11 @@ for abi in openmpi mpich; do
   shows "^/.*/libbanyan-$abi.so:libm.so.6$" out
 done
 
+# Short options that its help lists are Banyan's, too.
+wants 0 "$BANYAN" mpirun -h
+shows '^usage: banyan mpirun' out
+wants 2 "$BANYAN" mpirun -q
+shows 'arguments are missing' err
 wants 2 "$BANYAN" mpirun
 shows 'arguments are missing' err
 wants 2 "$BANYAN" mpirun --abi lam -n 2 true
@@ -44,4 +49,6 @@ shows 'neither of Open MPI nor of MPICH; use --abi' err
 if has_abi openmpi && has_abi mpich; then
   wants 1 "$BANYAN" mpirun --mpirun mpirun.mpich -n 2 "$COLLECTIVES_OPENMPI"
   shows 'the program is one of Open MPI, and .* of MPICH; choose with --mpirun' err
+  wants 1 "$BANYAN" mpirun --abi mpich -n 2 "$COLLECTIVES_OPENMPI"
+  shows 'the program is one of Open MPI; leave out --abi' err
 fi

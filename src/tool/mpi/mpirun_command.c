@@ -112,7 +112,13 @@ static bool find_library(enum by_mpi_abi abi, char *out) {
 /* Which mpirun is started, and for which MPI library. 0: both are known; else the exit code. */
 static int choose(const struct mpirun_options *options, char *const *words, enum by_mpi_abi *abi, char *launcher) {
   const char *const usual[] = {"mpirun", NULL}, *const given[] = {options->mpirun, NULL};
-  *abi = options->abi >= 0 ? (enum by_mpi_abi)(options->abi + 1) : abi_of_program(words);
+  enum by_mpi_abi of_program = abi_of_program(words);
+  *abi = options->abi >= 0 ? (enum by_mpi_abi)(options->abi + 1) : of_program;
+  if (of_program != BY_MPI_NONE && of_program != *abi)
+    return by_command_end(&mpirun_command, by_fail(BANYAN_ERR_UNSUPPORTED,
+                                                   "the program is one of %s; leave out --abi, which is for scripts "
+                                                   "and interpreters",
+                                                   abis[of_program].name));
   const char *const *names = options->mpirun ? given : *abi == BY_MPI_NONE ? usual : abis[*abi].launchers;
   while (*names && !find_program(*names, launcher, BY_PROGRAM_PATH)) names++;
   if (!*names)
@@ -134,14 +140,14 @@ static int choose(const struct mpirun_options *options, char *const *words, enum
 
 /* The options of Banyan come first: how many words they are, argv[0] included. */
 static int own_words(int argc, char **argv) {
+  static const char *const flags[] = {"--help", "-h", "--version", "--quiet", "-q", "--verbose", "-v", "-vv"};
   int n = 1;
   while (n < argc) {
     const char *word = argv[n];
     bool takes_value = !strcmp(word, "--abi") || !strcmp(word, "--mpirun");
-    if (!takes_value && strncmp(word, "--abi=", 6) != 0 && strncmp(word, "--mpirun=", 9) != 0 &&
-        strcmp(word, "--help") != 0 && strcmp(word, "--version") != 0 && strcmp(word, "--quiet") != 0 &&
-        strcmp(word, "--verbose") != 0)
-      break;
+    bool is_own = takes_value || !strncmp(word, "--abi=", 6) || !strncmp(word, "--mpirun=", 9);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) is_own = is_own || !strcmp(word, flags[i]);
+    if (!is_own) break;
     n += 1 + takes_value;
   }
   return n < argc ? n : argc;
