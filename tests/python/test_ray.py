@@ -3,6 +3,8 @@
 import json
 import os
 import secrets
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -93,6 +95,13 @@ class Ray(unittest.TestCase):
         assert [result[2] for result in ray.get([a.train.remote(50) for a in actors], timeout=60)] == [2, 2]
         for each in actors:
             ray.kill(each)
+
+    def test_without_train(self):
+        """Actors need neither Ray Train nor the packages that it needs."""
+        program = ("import sys; sys.modules['ray.train'] = None\n"
+                   "import banyan.ray; print(banyan.ray.join.__name__, hasattr(banyan.ray, 'Config')); banyan.ray.TorchConfig")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert done.stdout == "join False\n" and "ModuleNotFoundError" in done.stderr, done
 
     def test_train(self):
         """Ray Train's TorchTrainer with two workers and DDP."""

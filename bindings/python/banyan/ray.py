@@ -9,12 +9,9 @@ docs/ray.md says more.
 """
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass
-from typing import Any, Dict, Optional, Sequence, Type
+from typing import Any, Dict, Optional, Sequence
 
 import ray
-from ray.train import torch as ray_torch
 
 from .comm import Communicator
 from .errors import RequestError
@@ -61,24 +58,8 @@ def communicator() -> Communicator:
     return _comm
 
 
-def _register() -> None:
-    importlib.import_module("banyan.torch")
-
-
-class _Backend:
-    """Makes banyan known to the workers' torch.distributed before Ray's own backend creates the group."""
-
-    def on_start(self, worker_group: Any, backend_config: Any) -> None:
-        worker_group.execute(_register)
-        super().on_start(worker_group, backend_config)  # type: ignore[misc]
-
-
-@dataclass
-class TorchConfig(ray_torch.TorchConfig):  # type: ignore[misc]
-    """Ray Train's TorchConfig with Banyan as the backend of torch.distributed."""
-
-    backend: Optional[str] = "banyan"
-
-    @property
-    def backend_cls(self) -> Type[Any]:
-        return type("BanyanBackend", (_Backend, super().backend_cls), {})
+def __getattr__(name: str) -> Any:
+    if name != "TorchConfig":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .ray_train import TorchConfig  # which needs what `pip install ray[train]` installs, and PyTorch
+    return TorchConfig
