@@ -123,6 +123,14 @@ class Extension(unittest.TestCase):
         for text in ("ImportError: banyan.torch has to be compiled", "no c++", "no ninja", "apt-get install g++"):
             self.assertIn(text, done.stderr)
 
+    def test_without_place(self):
+        """A folder that cannot be made, as in a home folder that is read-only."""
+        (self.folder / "file").touch()
+        with mock.patch.dict(os.environ, {"BANYAN_TORCH_CACHE": str(self.folder / "file" / "cache")}), \
+                mock.patch.object(extension, "_COMPILED", self.folder), \
+                self.assertRaisesRegex(ImportError, "file/cache.*set BANYAN_TORCH_CACHE to another"):
+            extension.load()
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=2))

@@ -333,7 +333,8 @@ def refused():
             ("read-only", lambda: comm.allreduce(numpy.broadcast_to(numpy.float32(1), 1))),
             ("no operation", lambda: comm.allreduce(good, op="plus")),
             ("differ", lambda: comm.allreduce(good, numpy.ones(4, numpy.float32))),
-            ("bytes-like", lambda: comm.allreduce(3)),
+            ("allreduce(send): it is of type int: give an array", lambda: comm.allreduce(3)),
+            ("allgather(recv): it is missing: give an array", lambda: comm.allgather(good)),
             ("not defined for f32", lambda: comm.allreduce(good, op="and")),
             ("no rank 9", lambda: comm.broadcast(good, root=9)),
             ("needed", lambda: comm.allgather(good, good)),
@@ -530,7 +531,8 @@ class Package(unittest.TestCase):
     def test_remedy(self):
         """What is missing is named, whatever else could not be loaded."""
         for reason, named in (("libssl.so.3: cannot open shared object file", "libssl3"),
-                              ("libc.so.6: version `GLIBC_2.38' not found", "newer glibc"), ("no such file", "BANYAN_LIBRARY")):
+                              ("libc.so.6: version `GLIBC_2.38' not found", "newer glibc"), ("no such file", "make wheel"),
+                              ("no such file", "BANYAN_LIBRARY")):
             self.assertIn(named, library._remedy(["another", reason]))
 
     def test_alone(self):

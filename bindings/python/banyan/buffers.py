@@ -96,7 +96,10 @@ def memory(buffer: Any, dtype: Optional[str] = None, write: bool = False, what: 
     view = _View()
     try:
         _get(buffer, view, _C_CONTIGUOUS | _FORMAT | (_WRITABLE if write else 0))
-    except (TypeError, BufferError, ValueError) as error:
+    except TypeError:
+        raise RequestError(f"{what}: {'it is missing' if buffer is None else f'it is of type {type(buffer).__name__}'}: give "
+                           "an array of NumPy, a tensor or a buffer such as a bytearray") from None
+    except (BufferError, ValueError) as error:
         raise RequestError(f"{what}: {error}") from None
     found = _FORMATS.get((view.format or b"B").decode().lstrip("@=<"))
     if found is not None and SIZES[found] != view.itemsize:

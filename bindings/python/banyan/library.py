@@ -201,7 +201,8 @@ def _remedy(reasons: list[str]) -> str:
                 "24.04) or openssl-libs (Fedora, RHEL 9)")
     if any("GLIBC" in reason for reason in reasons):
         return "it was built for a newer glibc: build the package from its sources here (docs/install.md)"
-    return "`pip install banyan-allreduce`, `sudo make install` in Banyan's sources, or set BANYAN_LIBRARY to its path"
+    return ("run `sudo make install` in Banyan's sources, install the wheel that `make wheel` makes there, which contains it, "
+            "or set BANYAN_LIBRARY to its path")
 
 
 def _load() -> ctypes.CDLL:

@@ -172,10 +172,15 @@ def load() -> ModuleType:
         return installed
     library_path = library.path()
     folder = _folder(library_path)
-    folder.mkdir(parents=True, exist_ok=True)
     made = folder / f"{_NAME}.so"
     if not made.exists():
-        with open(folder / "lock", "w", encoding="utf-8") as lock:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = open(folder / "lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        except OSError as error:
+            raise ImportError(f"banyan.torch has to be compiled once for this PyTorch, and its folder cannot be written: {error}; "
+                              "set BANYAN_TORCH_CACHE to another one") from error
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
                 _compile(folder, library_path)
