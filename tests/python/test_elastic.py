@@ -347,6 +347,39 @@ class Elastic(unittest.TestCase):
             self.assertEqual(store.get("a/b"), b"text")
             with self.assertRaisesRegex(banyan.RequestError, "has no c after 0.1 s"):
                 store.wait(["a/b", "c"], timedelta(seconds=0.1))
+            self.assertEqual((Path(folder) / "new").stat().st_mode & 0o777, 0o700)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+    def test_file_store(self):
+        """All users can read PyTorch's FileStore, and so find no key there."""
+        dist = importlib.import_module("torch.distributed")
+        before, no_key = os.umask(0o022), {name: os.environ[name] for name in os.environ if not name.startswith("BANYAN_KEY")}
+        self.addCleanup(os.umask, before)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, no_key, clear=True):
+            stores = [dist.PrefixStore("a", dist.PrefixStore("b", dist.FileStore(f"{folder}/store", 2))) for _ in range(2)]
+            keys = {banyan.rendezvous.key_of(store, timedelta(seconds=10)) for store in stores}
+            self.assertEqual(len(keys), 1)
+            key = keys.pop()
+            self.assertRegex(key, "^banyan_key_[0-9a-f]{64}_[0-9a-f]{8}$")
+            holders = [path for path in Path(folder).iterdir() if key[11:75].encode() in path.read_bytes()]
+            self.assertEqual([path.stat().st_mode & 0o777 for path in holders], [0o600])
+            holders[0].chmod(0o644)
+            with self.assertRaisesRegex(banyan.RequestError, "others may read or change this key"):
+                banyan.rendezvous.key_of(stores[0], timedelta(seconds=10))
+
+    def test_folder_of_others(self):
+        """The key of the job is in the folder: whoever may write to it could put another there."""
+        with tempfile.TemporaryDirectory() as folder:
+            for mode in 0o777, 0o1777, 0o770:
+                os.chmod(folder, mode)
+                with self.assertRaisesRegex(banyan.RequestError, "others may write to this folder"):
+                    banyan.elastic.Folder(folder)
+            os.chmod(folder, 0o755)
+            banyan.elastic.Folder(folder)
+            if os.geteuid() == 0:
+                os.chown(folder, 65534, 65534)
+                with self.assertRaisesRegex(banyan.RequestError, "user 65534"):
+                    banyan.elastic.Folder(folder)
 
     def test_wrong_arguments(self):
         with self.assertRaisesRegex(banyan.RequestError, "the state is a dict"):

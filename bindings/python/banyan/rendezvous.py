@@ -10,6 +10,7 @@ import functools
 import importlib
 import logging
 import os
+import secrets
 import time
 import warnings
 from datetime import timedelta
@@ -24,11 +25,15 @@ from .member import Member
 
 class Folder:
     """A store in a folder that all processes see: the functions of torch.distributed's stores that are needed here.
-    It has to be new for each job."""
+    It has to be new for each job, and nobody but its user may write to it."""
 
     def __init__(self, path: Union[str, Path]) -> None:
         self._path = Path(path)
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = self._path.stat()
+        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022:
+            raise RequestError(f"{self._path}: others may write to this folder (mode {status.st_mode & 0o777:03o}, user "
+                               f"{status.st_uid}), and so give the job their key: use a folder of mode 700")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -109,15 +114,45 @@ def _root_of(store: Any, timeout: timedelta) -> str:
     return str(store.get("banyan/root").decode())
 
 
+def _path_of(store: Any) -> Optional[str]:
+    """Of torch.distributed's FileStore, below any PrefixStore: a file that other users can read as a rule. None: it is
+    another store."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return store.path if type(store).__name__ == "FileStore" else None
+
+
+def _write_key(place: str) -> None:
+    """A new key into a new file that only this user can read."""
+    with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{key_create()}\n")
+
+
+def _read_key(place: str) -> str:
+    with open(place, encoding="ascii") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o077:
+            raise RequestError(f"{place}: others may read or change this key (mode {status.st_mode & 0o777:03o}, user "
+                               f"{status.st_uid})")
+        return file.read().strip()
+
+
 def key_of(store: Any, timeout: timedelta) -> Optional[str]:
-    """The key of a job: one that the store has from whichever process came first. None: the environment has one."""
+    """The key of a job: one that the store has from whichever process came first. A FileStore has the name of a file with
+    it. None: the environment has one."""
     if has_key():
         return None
+    path = _path_of(store)
     if store.add("banyan/key/drawn", 1) == 1:
-        _warn_of_store()
-        store.set("banyan/key", key_create())
+        if path:
+            place = f"{path}.key-{secrets.token_hex(8)}"
+            _write_key(place)
+        else:
+            _warn_of_store()
+        store.set("banyan/key", place if path else key_create())
     store.wait(["banyan/key"], timeout)
-    return str(store.get("banyan/key").decode())
+    text = str(store.get("banyan/key").decode())
+    return _read_key(text) if path else text
 
 
 class OfStore:
