@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,9 @@
 #include "connector.h"
 #include "context_events.h"
 #include "control_messages.h"
+#include "credentials.h"
 #include "descriptor.h"
-#include "dialer.h"
 #include "formation.h"
-#include "job_key.h"
 #include "job_network.h"
 #include "key_ring.h"
 #include "ledger.h"
@@ -30,13 +28,7 @@
 #include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum {
-  AWAITED = 64,
-  GOODBYE_MS = 5000,
-  RETIRING_MS = 1000,
-  SPREAD_WINDOW = 4 << 20,
-  TIMEOUT_MS = 5000 /* with silent servers */
-};
+enum { AWAITED = 64, GOODBYE_MS = 5000, RETIRING_MS = 1000, SPREAD_WINDOW = 4 << 20 };
 
 /* ---- what the engine asks */
 
@@ -127,80 +119,6 @@ static void attach_lanes(void *argument, uint32_t process, struct by_lane *const
     (void)by_engine_goodbye(context->job.engine);
   by_context_unlock(context);
   by_job_wake(&context->job);
-}
-
-/* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
-static enum banyan_status open_udp(struct by_context *context) {
-  struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
-  if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
-  BY_TRY(by_udp_create(ports, &context->udp));
-  if (by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
-  enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
-  by_udp_destroy(context->udp);
-  context->udp = NULL;
-  return status;
-}
-
-enum banyan_status by_context_open_udp(void *argument, uint32_t *port) {
-  struct by_context *context = argument;
-  by_context_lock(context);
-  enum banyan_status status = BANYAN_OK;
-  if (!context->udp) status = open_udp(context);
-  if (status == BANYAN_OK) *port = (uint32_t)by_udp_port(context->udp);
-  by_context_unlock(context);
-  return status;
-}
-
-void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed) {
-  struct by_udp_counters counters = {0};
-  by_context_lock(context);
-  if (context->udp) by_udp_count(context->udp, &counters);
-  by_context_unlock(context);
-  *forged = counters.forged;
-  *replayed = counters.replayed;
-}
-
-static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
-                                      struct by_fabric **out) {
-  struct by_worker_config config = {.job = message->job,
-                                    .key = message->key,
-                                    .rank = message->worker,
-                                    .groups = message->groups,
-                                    .slots = message->slots,
-                                    .lines = message->lines,
-                                    .exact = message->exact,
-                                    .keyed = message->keyed,
-                                    .hops = message->ways[0].hops,
-                                    .timeout = TIMEOUT_MS * BY_MILLISECOND};
-  if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
-  memcpy(config.secret, message->secret, sizeof config.secret);
-  memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
-  memcpy(config.below, message->below, sizeof config.below);
-  struct by_udp_way way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
-  if (config.hops && !way.has_aggregator)
-    way.source = by_member_source(&context->job.members[context->job.rank], &way.server);
-  if (way.has_aggregator) way.process = message->vias[0].aggregator;
-  if (way.has_aggregator) way.aggregator = message->vias[0].address;
-  enum banyan_status status = by_udp_fabric_create(context->udp, &way, &config, &by_clock_system, out);
-  explicit_bzero(config.secret, sizeof config.secret);
-  return status;
-}
-
-enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_message *message) {
-  struct by_context *context = argument;
-  struct by_fabric *fabric = NULL;
-  by_context_lock(context);
-  enum banyan_status status = make_fabric(context, message, &fabric);
-  if (status == BANYAN_OK) {
-    by_info("communicator", "sums over %u %s with %s, as tree %u, %u fragments of %u bytes at once",
-            message->ways[0].hops, message->n_vias ? "aggregator" : "switches",
-            by_context_name(context, message->server), message->job, message->slots, message->lines * BY_FRAGMENT_LINE);
-    status = by_engine_attach_fabric(context->job.engine, message->server, message->version, fabric);
-    by_progress_kick(&context->progress);
-  }
-  by_context_unlock(context);
-  by_job_wake(&context->job);
-  return status;
 }
 
 /* ---- making one */
@@ -325,57 +243,11 @@ static void forget_joining(const struct by_context *context) {
   by_descriptors_unlock();
 }
 
-static bool is_of_root(const struct by_job *job, const struct by_process_identity *identity) {
-  struct by_fingerprint fingerprint;
-  return job->settings.root && by_dialer_fingerprint(job->settings.root, &fingerprint) &&
-         by_fingerprint_equal(&fingerprint, by_process_identity_fingerprint(identity));
-}
-
-static enum banyan_status derive_identity(const char *path, struct by_process_identity **out) {
-  char secret[BY_JOB_KEY_MOST];
-  enum banyan_status status = by_job_key_read(path, secret);
-  if (status == BANYAN_OK) status = by_process_identity_derive(secret, out);
-  explicit_bzero(secret, sizeof secret);
-  return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "BANYAN_IDENTITY_FILE");
-}
-
-/* Rank 0 of a job has the one by which others know it, if the program or its launcher told them. */
-static enum banyan_status make_identity(struct by_job *job) {
-  struct by_process_identity *of_root;
-  if (job->rank != 0) return by_process_identity_create(&job->identity);
-  BY_TRY(by_process_identity_of_root(&of_root));
-  if (!is_of_root(job, of_root) && job->settings.identity_file)
-    return derive_identity(job->settings.identity_file, &job->identity);
-  job->identity = by_process_identity_hold(of_root);
-  return BANYAN_OK;
-}
-
-/* A member of groups that change has one for all of them, and so has what helps them. */
-static enum banyan_status take_identity(struct by_job *job) {
-  if (job->role.formation)
-    job->identity = by_process_identity_hold(job->role.formation->identity);
-  else if (job->role.identity && by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
-    job->identity = by_process_identity_hold(job->role.identity);
-  else if (by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF)
-    return make_identity(job);
-  return BANYAN_OK;
-}
-
-/* It listens there all the same: processes of this host do not ask who it is. */
-static void warn_of_identity(const struct by_job *job) {
-  struct by_fingerprint fingerprint;
-  if (job->rank == 0 && job->size > 1 && job->identity && !job->role.formation && job->settings.root &&
-      by_dialer_fingerprint(job->settings.root, &fingerprint) && !is_of_root(job, job->identity))
-    by_warn("communicator", "the fingerprint in BANYAN_ROOT is not that of this process, which is rank 0: processes on "
-                            "other hosts will refuse it");
-}
-
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
   self->kind = context->job.role.kind;
   self->udp_port = (uint32_t)context->job.role.udp_port;
   BY_TRY(by_member_describe(&context->job.settings, &context->job.arena, self));
-  BY_TRY(take_identity(&context->job));
-  warn_of_identity(&context->job);
+  BY_TRY(by_job_take_identity(&context->job));
   if (context->job.identity) self->fingerprint = *by_process_identity_fingerprint(context->job.identity);
   if (!context->job.role.formation) return BANYAN_OK;
   self->handle = keep(context, context->job.role.formation->handle);
@@ -458,66 +330,10 @@ static enum banyan_status join_control(struct by_context *context, const struct 
 
 static enum banyan_status connect_to_others(struct by_context *context, const struct by_control_events *events,
                                             struct by_member *self) {
-  if (context->job.servers) BY_TRY(open_udp(context));
-  if (context->udp) self->udp_port = (uint32_t)by_udp_port(context->udp);
+  if (context->job.servers) BY_TRY(by_context_open_udp(context, &self->udp_port));
   BY_TRY(by_connector_create(&context->job, self, &(struct by_connector_events){attach_lanes, ask_rank_0, context},
                              &context->connector));
   return join_control(context, events, self);
-}
-
-/* A member of groups that change has them already. */
-static enum banyan_status take_keys(struct by_job *job, const struct by_member *self) {
-  struct by_settings *settings = &job->settings;
-  const char *kind = by_member_kind_name(job->role.kind);
-  bool is_rank = job->role.kind == BY_MEMBER_RANK;
-  if (job->role.formation) {
-    job->keys = by_key_ring_hold(job->role.formation->keys);
-    return BANYAN_OK;
-  }
-  enum banyan_status found = by_settings_find_key(settings);
-  if (found != BANYAN_OK && !job->role.ticket) return found;
-  /* Who has the job's key needs no ticket of another's, which ends, and can read the handles of members. */
-  bool own = found == BANYAN_OK && settings->key && *settings->key && !by_ticket_is_text(settings->key);
-  const char *ticket = own ? NULL : job->role.ticket;
-  bool has_key = ticket || (settings->key && *settings->key);
-  if (!is_rank && (!has_key || !settings->root))
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
-                   "job's rank 0, and BANYAN_KEY_FILE to a file with the job's key or a ticket",
-                   kind, kind);
-  if (!has_key)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "this job has %u ranks but no key: start it with `%s`, or generate one with `banyan keys job "
-                   "FILE`, and set BANYAN_KEY_FILE=FILE on all ranks",
-                   job->size, strcmp(settings->source, "Slurm") ? "banyan run" : "srun --mpi=pmix");
-  if (!settings->root)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
-                   job->size);
-  if (job->rank == 0 && is_rank) by_settings_warn_of_key(settings);
-  struct by_ticket_subject subject = {(uint8_t)job->role.kind, self->host};
-  enum banyan_status status =
-      by_key_ring_create(ticket ? ticket : settings->key, settings->key_file, is_rank ? NULL : &subject, &job->keys);
-  by_settings_wipe_key(settings);
-  return status;
-}
-
-/* A member of groups that change has one for all of them. */
-static enum banyan_status take_statement(struct by_job *job, const struct by_member *self) {
-  bool is_rank = job->role.kind == BY_MEMBER_RANK;
-  if (job->role.formation) {
-    job->statement = by_own_statement_hold(job->role.formation->statement);
-    return BANYAN_OK;
-  }
-  if (!job->identity) return BANYAN_OK;
-  return by_own_statement_create(
-      &(struct by_own_statement_options){.agent = by_settings_agent(&job->settings),
-                                         .keys = job->settings.keys,
-                                         .host = self->host,
-                                         .process = by_process_identity_fingerprint(job->identity),
-                                         .job = is_rank ? by_key_ring_job(job->keys) : NULL,
-                                         .required = job->settings.policy.certified},
-      &job->statement);
 }
 
 static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
@@ -529,8 +345,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     context->job.members[0] = self;
     return name_members(context);
   }
-  BY_TRY(take_keys(&context->job, &self));
-  BY_TRY(take_statement(&context->job, &self));
+  BY_TRY(by_job_take_keys(&context->job, &self));
   BY_TRY(connect_to_others(context, events, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
