@@ -4,11 +4,12 @@
 # have sent. Fragments to and from the switch are forged and replayed, too. Nothing is accepted, sums are right, and neither
 # memory nor logs grow with the number of attacks.
 # BANYAN_ATTACKS=N makes N attacks, BANYAN_ATTACK_RATE=N a second. With BANYAN_ATTACK_PHASES=N attacks come in so many
-# parts, with as much quiet time between them, and the medians of sums during both are printed. With BANYAN_ATTACK_FLOOD=N
+# parts, with as much quiet time between them, and the medians of sums during both are printed. With BANYAN_ATTACK_STOPS=N
+# one process after the other is stopped meanwhile, for up to N s: beyond 4, a server counts as lost. With BANYAN_ATTACK_FLOOD=N
 # the manager and the switch get N connections of one kind at 1,500 a second, for each of four kinds.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/net/attacked_lab.sh"
-attacks=${BANYAN_ATTACKS:-600} rate=${BANYAN_ATTACK_RATE:-150} phases=${BANYAN_ATTACK_PHASES:-1} flood=${BANYAN_ATTACK_FLOOD:-0}
+attacks=${BANYAN_ATTACKS:-600} rate=${BANYAN_ATTACK_RATE:-150} phases=${BANYAN_ATTACK_PHASES:-1} flood=${BANYAN_ATTACK_FLOOD:-0} stops=${BANYAN_ATTACK_STOPS:-0}
 
 # Certificates of every kind: of another authority, revoked, expired, for another role, and a good one.
 make_keys
@@ -69,6 +70,20 @@ growth() {
 }
 log_lines() { cat "$scratch"/{err,manager,switch,agent.*} | wc -lc; }
 
+stop_some() { # until there is a file $scratch/attacked
+  local pid n=0
+  RANDOM=${BANYAN_TEST_SEED:-1}
+  while [ ! -e "$scratch/attacked" ]; do
+    pid=$(memory | awk '{ print $3 }' | shuf -n 1 --random-source=<(yes "$RANDOM"))
+    kill -STOP "$pid"
+    sleep $((RANDOM % stops)).$((RANDOM % 10))
+    kill -CONT "$pid"
+    n=$((n + 1))
+    sleep 0.3
+  done
+  echo "$n times a process was stopped for up to $stops s"
+}
+
 attack() { # NUMBER RATE SEED ADDRESS:PORT... [OPTION...]
   on x "$BANYAN_BUILD/tests/net/attack" --key "$scratch/job.key" --ranks 3 --count "$1" --rate "$2" --seed "$3" \
     --recordings "$scratch/recorded" --certificate "no certificate=" --certificate "tls 1.2=" \
@@ -92,6 +107,8 @@ memory >"$scratch/memory.before"
 read -r lines_before bytes_before < <(log_lines)
 : >"$scratch/phases"
 failed=0
+[ "$stops" = 0 ] || stop_some >"$scratch/stops" &
+stopper=$!
 for ((phase = 1; phase <= phases; phase++)); do
   from=$EPOCHREALTIME
   { fragments $((attacks / phases / 10)) && fragments $((attacks / phases / 10)) --replay; } >"$scratch/forged.$phase" &
@@ -109,6 +126,9 @@ for ((phase = 1; phase <= phases; phase++)); do
   echo "quiet $from $EPOCHREALTIME" >>"$scratch/phases"
   wait "$forger"
 done
+touch "$scratch/attacked"
+wait "$stopper" || fail "a process that was to be stopped has ended"
+[ "$stops" = 0 ] || cat "$scratch/stops"
 for kind in half-open garbage "oversized record" "TLS, and no proof of the key"; do
   [ "$flood" -gt 0 ] || continue
   attack "$flood" 1500 "${BANYAN_TEST_SEED:-1}" "${address[m]}:7650" 10.8.0.1:7613 --only "$kind" >"$scratch/flood" &
