@@ -90,8 +90,11 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
   if (!error) return BANYAN_OK;
   by_address_print_host(&at, text);
   if (error == EADDRINUSE && ports.low != ports.high)
-    return by_fail(BANYAN_ERR_SYSTEM, "cannot listen on %s: all ports from %d to %d are in use", text, ports.low,
-                   ports.high);
+    return by_fail(BANYAN_ERR_SYSTEM, "cannot listen on %s: all ports from %d to %d are in use: choose a larger range",
+                   text, ports.low, ports.high);
+  if (error == EADDRINUSE)
+    return by_fail(BANYAN_ERR_SYSTEM, "cannot listen on %s port %d: %s: choose another, or end what listens there",
+                   text, by_address_port(&at), strerror(error));
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot listen on %s port %d", text, by_address_port(&at));
 }
 

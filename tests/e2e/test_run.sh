@@ -67,6 +67,9 @@ wants 2 "$BANYAN" run -H localhost:65000,127.0.0.1:65000 -- true
 shows 'more than 65536 slots' err
 wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
 shows '21000-21001 has 2 ports, but host .* needs 3' err
+# One port for two ranks.
+wants 1 env BANYAN_PORTS=21000 "$BANYAN" run -n 2 --transport tcp -- "$hello"
+shows 'BANYAN_PORTS: cannot listen on .* port 21000: Address already in use: choose another' err
 
 # --- several hosts that are all this machine
 wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
@@ -129,7 +132,7 @@ for hosts in localhost:3 localhost:2,127.0.0.1:2; do
   [ "$(cat "$scratch/out" "$scratch/err" | wc -l)" -eq 1 ] || fail "a missing command is reported more than once"
 done
 wants 126 "$BANYAN" run -n 1 -- "$scratch"
-shows "cannot run $scratch: Permission denied$" err
+shows "cannot run $scratch: Permission denied: it is a folder; name a program$" err
 wants 124 "$BANYAN" run -n 2 --timeout 0.3 -- sleep "$odd"
 shows 'not done after 0.3 s' err
 # A process that ignores SIGTERM is killed.

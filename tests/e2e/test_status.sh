@@ -23,7 +23,7 @@ shows '^  r1h1 +no agent ' out
 wants 0 status --token-file "$scratch/token" --ca-file "$keys/ca.crt" --json
 shows '^\{"time":.*"hosts":\[\{"name":"r0h0"' out
 wants 1 status --token-file "$scratch/token"
-shows 'is not trusted' err
+shows 'is not trusted: .*; is it the page.s address' err
 wants 1 status --token-file "$scratch/token" --ca-file "$scratch/others/ca.crt"
 shows 'is not trusted' err
 wants 1 status --ca-file "$keys/ca.crt"

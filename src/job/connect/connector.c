@@ -102,11 +102,9 @@ enum banyan_status by_member_listen(const struct by_settings *settings, struct b
                                     int *listener) {
   struct by_port_range ports = {0, 0};
   struct by_address bound;
-  if (settings->ports) {
-    enum banyan_status status = by_port_range_parse(settings->ports, &ports);
-    if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_PORTS");
-  }
-  BY_TRY(by_socket_listen(NULL, ports, listener, &bound));
+  enum banyan_status status = settings->ports ? by_port_range_parse(settings->ports, &ports) : BANYAN_OK;
+  if (status == BANYAN_OK) status = by_socket_listen(NULL, ports, listener, &bound);
+  if (status != BANYAN_OK) return settings->ports ? by_fail_within(status, "BANYAN_PORTS") : status;
   self->addresses = BY_ARENA_ARRAY(arena, struct by_address, BY_MEMBER_ADDRESSES);
   if (!self->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for addresses");
   int port = by_address_port(&bound);

@@ -120,11 +120,11 @@ static enum banyan_status judge(struct client *client, CURLcode code) {
   if (code == CURLE_OPERATION_TIMEDOUT)
     return by_fail(BANYAN_ERR_TIMEOUT, "the manager at %s does not answer: %s", client->url, why);
   if (code == CURLE_PEER_FAILED_VERIFICATION)
-    return by_fail(
-        BANYAN_ERR_AUTH,
-        "the manager at %s is not trusted: %s; --ca-file names the authority that signed its certificate, and the "
-        "address must be one of those it was made for",
-        client->url, why);
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the manager at %s is not trusted: %s; is it the page's address, as the manager's --http has it? "
+                   "--ca-file names the "
+                   "authority that signed its certificate, and the address must be one of those it was made for",
+                   client->url, why);
   if (code == CURLE_SSL_CONNECT_ERROR)
     return by_fail(
         BANYAN_ERR_CONNECT,

@@ -86,8 +86,9 @@ static void set_environment(const struct by_host_job *job, int index, const stru
 /* What else there is to say of a command that cannot be run. */
 static const char *hint_for(const char *command, int reason) {
   struct stat about;
-  bool is_file = reason == EACCES && stat(command, &about) == 0 && S_ISREG(about.st_mode);
-  if (is_file && access(command, X_OK))
+  bool is_there = reason == EACCES && stat(command, &about) == 0;
+  if (is_there && S_ISDIR(about.st_mode)) return ": it is a folder; name a program";
+  if (is_there && S_ISREG(about.st_mode) && access(command, X_OK))
     return ": it is not executable; chmod +x it, or name what runs it, as in: python3 FILE";
   return reason == ENOENT && !strchr(command, '/') ? ": it is in no folder of PATH" : "";
 }
