@@ -83,6 +83,7 @@ class Launchers(unittest.TestCase):
             if "address already in use" not in done.stderr.lower():
                 break  # Otherwise another process took the port just now.
         self.check(done, 2)
+        self.assertIn("\nbanyan: whoever can read the store", "\n" + done.stderr)
 
     def test_stores(self):
         for method in (f"tcp://127.0.0.1:{ranks.free_port()}", f"file://{self.folder}/store"):

@@ -80,8 +80,8 @@ def has_key() -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _warn_of_store() -> None:
-    _log.warning("the job's key is in its store: whoever can read the store can join the job; BANYAN_KEY_FILE names a file "
-                 "with a key instead")
+    _log.warning("banyan: whoever can read the store in which processes of this job meet can join it, since the job's key is "
+                 "there; BANYAN_KEY_FILE names a file with a key instead")
 
 
 @functools.lru_cache(maxsize=None)
