@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 
+#include "control_newcomers.h"
 #include "descriptor.h"
 #include "formation.h"
-#include "key_ring.h"
 #include "link_keys.h"
 #include "log.h"
-#include "refusal.h"
 #include "socket.h"
 
 enum {
@@ -25,28 +22,15 @@ enum {
   REPORT_EVERY_MS = 15000,
   MOST_NAMED = 32,     /* ranks that an error lists, */
   TRIED_MOST = 800,    /* and bytes of what was tried */
-  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting, or to leave that came again */
   NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
   ROOT_MS = 500,       /* for rank 0 to send who is missing */
   LAST_MS = 20,        /* for its last messages, */
   LATE_MS = 5000       /* and for those that do not know yet that lists differ */
 };
 
-/* ---- rank 0 */
-
 static const double followed_within = 1; /* s: helpers of a membership come to the next one */
 
-static void refuse(struct by_control_peer *peer, enum by_refusal reason, const char *text) {
-  by_refusal_count(reason);
-  by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, text);
-}
-
-/* The job cannot start, because two processes claim the same place, or one is missing: all are notified. */
-static void refuse_all(struct by_control_meeting *meeting, enum banyan_status status, const char *text) {
-  for (struct by_control_peer *peer = meeting->peers->all; peer; peer = peer->next)
-    by_control_peer_send_text(peer, REFUSED, status, 0, text);
-  by_deaths_give_up(meeting->deaths, status, text);
-}
+/* ---- rank 0 */
 
 static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, job->size);
@@ -90,272 +74,6 @@ void by_meeting_welcome(struct by_control_meeting *meeting) {
   meeting->done = meeting->deaths->status == BANYAN_OK;
 }
 
-/* It may have timed out while this process was held up, and come again since. */
-static bool has_closed(const struct by_control_peer *peer) {
-  char byte;
-  ssize_t n = recv(by_stream_get_fd(peer->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
-/* Its LEAVING, or the end of its connection, may come later than another connection that was made since:
- * packets get lost. */
-static bool may_have_left(struct by_control_peer *before) {
-  uint64_t now = by_loop_now(before->peers->job->loop);
-  if (!before->claimed_at) before->claimed_at = now;
-  return before->state == BY_PEER_LEAVING || has_closed(before) ||
-         now - before->claimed_at < ABSENCE_MS * BY_MILLISECOND;
-}
-
-/* A process that has left, or died, comes for the next job at this address: its rank 0 will listen here when this one
- * is over. One that has timed out may be back before its end is noticed. */
-static bool comes_too_early(const struct by_control_meeting *meeting, uint32_t rank) {
-  if (rank == 0 || rank >= meeting->peers->job->size) return false;
-  struct by_control_peer *before = meeting->peers->of_process[rank];
-  return before ? may_have_left(before) : meeting->done;
-}
-
-/* Rank 0 knows another number of ranks, or has a process of this rank already. `text` holds TEXT_MOST bytes. */
-static bool is_out_of_place(const struct by_control_meeting *meeting, uint32_t rank, uint32_t size, const char *host,
-                            char *text) {
-  uint32_t own = meeting->peers->job->size;
-  if (size != own) {
-    snprintf(text, TEXT_MOST,
-             "a rank on host %s was started with %u ranks, rank 0 with %u: start all with the same number", host, size,
-             own);
-    return true;
-  }
-  if (rank > 0 && rank < size && !meeting->peers->of_process[rank]) return false;
-  snprintf(text, TEXT_MOST, "rank %u was started twice%s%s: give every process a rank of its own", rank,
-           rank < size && rank ? ", the second time on host " : " (or out of range) on host ", host);
-  return true;
-}
-
-static void print_plan(const char *name, uint32_t version, char *text, size_t room) {
-  if (version)
-    snprintf(text, room, "plan '%.64s' (version %08x)", name, version);
-  else
-    snprintf(text, room, "no plan");
-}
-
-/* It was given another plan than rank 0. */
-static bool has_another_plan(const struct by_control_meeting *meeting, const struct by_join *hello, char *text) {
-  char theirs[128], ours[128];
-  uint32_t version = meeting->given_version;
-  bool read = hello->plan_version != BY_PLAN_UNREADABLE && version != BY_PLAN_UNREADABLE;
-  if (!read || hello->plan_version == version) return false;
-  print_plan(hello->plan, hello->plan_version, theirs, sizeof theirs);
-  print_plan(meeting->given_plan, version, ours, sizeof ours);
-  snprintf(text, TEXT_MOST,
-           "plans differ between ranks: rank %u (host %.64s) was given %s, rank 0 (host %.64s) %s; give all ranks the "
-           "same plan (--plan, BANYAN_PLAN)",
-           hello->rank, hello->member.host, theirs, meeting->peers->job->members[0].host, ours);
-  return true;
-}
-
-static void rank_joins(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
-  struct by_job *job = meeting->peers->job;
-  uint32_t rank = hello->rank;
-  char text[TEXT_MOST];
-  if (is_out_of_place(meeting, rank, hello->size, hello->member.host, text)) {
-    if (meeting->done)
-      refuse(peer, BY_REFUSED_IDENTITY, text);
-    else
-      refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
-    return;
-  }
-  if (!meeting->done && has_another_plan(meeting, hello, text)) {
-    refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
-    return;
-  }
-  by_control_peer_join(peer, rank);
-  job->members[rank] = hello->member;
-  meeting->waits_for_helpers = ++meeting->joined == job->size;
-}
-
-/* ---- rank 0: helpers and servers */
-
-/* Whether rank 0 waits for no more of this kind. */
-static bool has_enough(const struct by_control_meeting *meeting, enum by_member_kind kind) {
-  const struct by_job *job = meeting->peers->job;
-  uint32_t most = job->servers, n = 0;
-  if (kind == BY_MEMBER_HELPER) most = job->places - job->size - job->servers;
-  for (uint32_t i = 0; i < meeting->helpers; i++) n += job->members[job->size + i].kind == kind;
-  return n == most;
-}
-
-static void helper_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
-                         const struct by_member *member) {
-  struct by_job *job = meeting->peers->job;
-  uint32_t place = job->size + meeting->helpers;
-  if (meeting->done) {
-    meeting->events.newcomer(meeting->events.context, peer, member);
-  } else if (has_enough(meeting, member->kind)) {
-    by_stream_refuse(peer->stream); /* it comes again, and joins when the job has begun */
-  } else {
-    by_control_peer_join(peer, place);
-    job->members[place] = *member;
-    meeting->helpers++;
-    if (meeting->waits_for_helpers && place + 1 == job->places) by_meeting_welcome(meeting);
-  }
-}
-
-/* The last one takes its place. */
-static void helper_left(struct by_control_meeting *meeting, uint32_t process) {
-  struct by_job *job = meeting->peers->job;
-  uint32_t last = job->size + --meeting->helpers;
-  by_control_peers_move(meeting->peers, last, process);
-  job->members[process] = job->members[last];
-}
-
-/* ---- rank 0: hellos */
-
-/* Of those that form a membership of the same name, from the same list or another one. */
-static void inform(struct by_control_meeting *meeting, const struct by_join *hello) {
-  const struct by_job *job = meeting->peers->job;
-  struct by_handle handle;
-  struct by_arena scratch;
-  by_arena_init(&scratch);
-  bool known = by_handle_parse(by_key_ring_job(job->keys), hello->member.handle, &scratch, &handle) == BANYAN_OK;
-  for (uint32_t r = 0; known && meeting->informed && r < job->size; r++)
-    meeting->informed[r] |= by_fingerprint_equal(&handle.fingerprint, &job->role.formation->handles[r].fingerprint);
-  by_arena_fini(&scratch);
-}
-
-static void inform_all(struct by_control_meeting *meeting, const char *text) {
-  const struct by_job *job = meeting->peers->job;
-  meeting->informed = BY_ARENA_ARRAY(&meeting->peers->job->arena, bool, job->size);
-  for (uint32_t r = 0; meeting->informed && r < job->size; r++)
-    meeting->informed[r] = !r || meeting->peers->of_process[r];
-  refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
-}
-
-/* Others of the list may come later than the first one that differs, and would wait for an answer in vain. */
-static bool have_all_been_informed(const struct by_control_meeting *meeting) {
-  uint32_t r = 0;
-  while (meeting->informed && r < meeting->peers->job->size && meeting->informed[r]) r++;
-  return !meeting->informed || r == meeting->peers->job->size;
-}
-
-/* It forms another membership: it comes again, perhaps after this one is formed. Under the same name it never will. */
-static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
-                                const struct by_join *hello) {
-  const struct by_formation *formation = meeting->peers->job->role.formation;
-  char text[TEXT_MOST];
-  if (meeting->done || !formation || hello->name != formation->name) {
-    by_stream_refuse(peer->stream);
-    return;
-  }
-  snprintf(text, sizeof text,
-           "a process of host %s forms this membership, of the same name, from another list of %u handles than rank 0 "
-           "on host %s, which has %u, or by another BANYAN_QUORUM: give all the same handles in the same order",
-           hello->member.host, hello->size, meeting->peers->job->members[0].host, formation->membership->n);
-  by_control_peer_refuse(peer, BANYAN_ERR_MISMATCH, text);
-  inform_all(meeting, text);
-  inform(meeting, hello);
-}
-
-static void joins(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
-  if (hello->member.kind != BY_MEMBER_RANK)
-    helper_joins(meeting, peer, &hello->member);
-  else if (hello->membership != meeting->peers->job->membership)
-    rank_of_other_joins(meeting, peer, hello);
-  else if (comes_too_early(meeting, hello->rank))
-    by_stream_refuse(peer->stream);
-  else
-    rank_joins(meeting, peer, hello);
-}
-
-/* The start has failed already: this one is notified, too, unless it comes for another membership. */
-static void comes_too_late(struct by_control_meeting *meeting, struct by_control_peer *peer,
-                           const struct by_join *hello) {
-  const struct by_job *job = meeting->peers->job;
-  bool differs = meeting->informed && hello->name == job->role.formation->name;
-  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != job->membership && !differs)
-    by_stream_refuse(peer->stream);
-  else
-    by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
-  if (differs) inform(meeting, hello);
-}
-
-/* Over TLS: it claims another identity than it has proved, or the place of another member. */
-static bool is_impostor(const struct by_control_meeting *meeting, const struct by_control_peer *peer,
-                        const struct by_join *hello) {
-  const struct by_fingerprint *proved = by_stream_get_fingerprint(peer->stream);
-  const struct by_formation *formation = meeting->peers->job->role.formation;
-  if (!proved) return false;
-  if (!by_fingerprint_equal(proved, &hello->member.fingerprint)) return true;
-  bool listed = formation && hello->member.kind == BY_MEMBER_RANK &&
-                hello->membership == meeting->peers->job->membership && hello->rank < formation->membership->n;
-  return listed && !by_fingerprint_equal(proved, &formation->membership->members[hello->rank].fingerprint);
-}
-
-_Static_assert((int)BY_TICKET_HELPER == BY_MEMBER_HELPER && (int)BY_TICKET_SERVER == BY_MEMBER_SERVER, "kinds");
-
-struct by_used_ticket {
-  uint8_t head[BY_TICKET_HEAD];
-  struct by_fingerprint user;
-};
-
-/* The first process that comes with a ticket is the one that it is for. What a server joins with for each of its trees
- * is one process. Without encryption processes have no identities. */
-static enum banyan_status use_ticket(struct by_control_meeting *meeting, const uint8_t *head,
-                                     const struct by_fingerprint *user) {
-  for (uint32_t i = 0; i < meeting->n_used; i++) {
-    if (memcmp(meeting->used[i].head, head, BY_TICKET_HEAD) != 0) continue;
-    if (by_fingerprint_equal(&meeting->used[i].user, user)) return BANYAN_OK;
-    return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
-                     "a ticket with which another process has come: each needs its own");
-  }
-  if (!BY_ARRAY_GROW(&meeting->used, &meeting->used_room, meeting->n_used + 1))
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a ticket");
-  struct by_used_ticket *used = &meeting->used[meeting->n_used++];
-  memcpy(used->head, head, BY_TICKET_HEAD);
-  used->user = *user;
-  return BANYAN_OK;
-}
-
-/* The agent of its host is not believed. A membership does not wait for it: the others agree on the next one. */
-static void refuse_host(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
-  const struct by_job *job = meeting->peers->job;
-  char text[TEXT_MOST];
-  snprintf(text, sizeof text, "%s", banyan_error_text());
-  by_control_peer_refuse(peer, BANYAN_ERR_AUTH, text);
-  if (!meeting->done && job->role.formation && hello->membership == job->membership)
-    refuse_all(meeting, BANYAN_ERR_CONNECT, text);
-}
-
-static enum banyan_status check_ticket(struct by_control_meeting *meeting, const struct by_control_peer *peer,
-                                       const struct by_member *member) {
-  struct by_ticket_subject subject = {(uint8_t)member->kind, member->host};
-  BY_TRY(by_ticket_check(peer->ticket, &subject, (uint64_t)time(NULL)));
-  return use_ticket(meeting, peer->ticket, &member->fingerprint);
-}
-
-/* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
-static void handle_hello(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps,
-                         const void *bytes, size_t length) {
-  struct by_arena scratch;
-  struct by_join hello;
-  by_arena_init(&scratch);
-  bool over = meeting->done || meeting->deaths->status != BANYAN_OK;
-  if (by_join_read(bytes, length, over ? &scratch : &meeting->peers->job->arena, &hello) != BANYAN_OK)
-    refuse(peer, BY_REFUSED_PROTOCOL, "a malformed hello");
-  else if (is_impostor(meeting, peer, &hello))
-    refuse(peer, BY_REFUSED_IDENTITY, "a process that comes as another one: its key is not the one that it names");
-  else if (by_control_trust_check(meeting->trust, peer, &hello, helps) != BANYAN_OK)
-    refuse_host(meeting, peer, &hello);
-  else if (meeting->deaths->status != BANYAN_OK)
-    comes_too_late(meeting, peer, &hello);
-  else if (helps != (hello.member.kind != BY_MEMBER_RANK))
-    refuse(peer, BY_REFUSED_IDENTITY,
-           helps ? "a rank with the ticket of a helper or server" : "a helper or server without a ticket");
-  else if (helps && check_ticket(meeting, peer, &hello.member) != BANYAN_OK)
-    by_control_peer_refuse(peer, BANYAN_ERR_AUTH, banyan_error_text());
-  else
-    joins(meeting, peer, &hello);
-  by_arena_fini(&scratch);
-}
-
 /* Others: rank 0 has answered. */
 static enum banyan_status check_root(struct by_control_meeting *meeting, struct by_control_peer *peer,
                                      const void *bytes, size_t length) {
@@ -378,11 +96,11 @@ void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_pee
   else if (!root)
     by_dialer_keep(meeting->dialer);
   else if ((purpose & ~BY_PURPOSE_HELPER) != PURPOSE_CONTROL)
-    refuse(peer, BY_REFUSED_PURPOSE, "not a rendezvous connection");
-  else if (has_closed(peer))
+    by_newcomer_refuse(peer, BY_REFUSED_PURPOSE, "not a rendezvous connection");
+  else if (by_newcomer_has_closed(peer))
     by_stream_refuse(peer->stream);
   else
-    handle_hello(meeting, peer, purpose & BY_PURPOSE_HELPER, hello, length);
+    by_newcomer_joins(meeting, peer, purpose & BY_PURPOSE_HELPER, hello, length);
 }
 
 static void accepted(void *context, int fd) {
@@ -399,7 +117,7 @@ static void exhausted(void *argument) {
   snprintf(text, sizeof text, "rank 0 (host %s) takes no connections: %s", meeting->peers->job->members[0].host,
            banyan_error_text());
   by_connector_stop_listening(meeting->connector);
-  refuse_all(meeting, BANYAN_ERR_SYSTEM, text);
+  by_newcomers_refuse_all(meeting, BANYAN_ERR_SYSTEM, text);
 }
 
 /* The port of a process that forms memberships stays open from one to the next. */
@@ -467,7 +185,7 @@ static void others_too_late(struct by_control_meeting *meeting) {
   describe_missing(meeting, when, &all);
   (void)by_fail(BANYAN_ERR_TIMEOUT, "%s", by_text_get(&all)); /* which shortens it to what a message holds */
   snprintf(text, sizeof text, "%s", banyan_error_text());
-  refuse_all(meeting, BANYAN_ERR_TIMEOUT, text);
+  by_newcomers_refuse_all(meeting, BANYAN_ERR_TIMEOUT, text);
   by_text_fini(&all);
   const struct by_job *job = meeting->peers->job;
   const struct by_formation *formation = job->role.formation;
@@ -575,7 +293,7 @@ static void rank_left(struct by_control_meeting *meeting, uint32_t rank, const c
   meeting->absent = rank;
   snprintf(meeting->absent_text, sizeof meeting->absent_text, "rank %u (host %s) left while the job was starting: %s",
            rank, meeting->peers->job->members[rank].host, reason);
-  by_loop_set_delay(meeting->peers->job->loop, &meeting->absence, ABSENCE_MS * BY_MILLISECOND);
+  by_loop_set_delay(meeting->peers->job->loop, &meeting->absence, BY_ABSENCE_MS * BY_MILLISECOND);
 }
 
 static void absence_over(void *argument) {
@@ -583,7 +301,7 @@ static void absence_over(void *argument) {
   char text[TEXT_MOST];
   if (meeting->done || meeting->peers->of_process[meeting->absent]) return;
   snprintf(text, sizeof text, "%s", meeting->absent_text);
-  refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
+  by_newcomers_refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
 }
 
 /* A process that is not this job's rank 0 answers, and no other will. */
@@ -601,7 +319,7 @@ void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer
                       const char *reason) {
   bool root = meeting->peers->job->rank == 0;
   if (root && by_control_peers_is_helper(meeting->peers, peer->rank)) /* another one may come */
-    helper_left(meeting, (uint32_t)peer->rank);
+    by_newcomer_left(meeting, (uint32_t)peer->rank);
   else if (root && peer->rank > 0)
     rank_left(meeting, (uint32_t)peer->rank, reason);
   else if (root)
@@ -662,7 +380,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   if (meeting->done) return BANYAN_OK;
   bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
   uint64_t late = by_loop_now(job->loop) + LATE_MS * BY_MILLISECOND;
-  while (!have_all_been_informed(meeting) && by_loop_now(job->loop) < late)
+  while (!by_newcomers_informed(meeting) && by_loop_now(job->loop) < late)
     (void)!by_loop_run_once(job->loop, 10 * BY_MILLISECOND);
   uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : LAST_MS) * BY_MILLISECOND;
   while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
