@@ -1,6 +1,7 @@
 #include "groups.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,12 +108,32 @@ static bool prepare(void) {
          PMPI_Comm_set_attr(MPI_COMM_SELF, state.at_end, NULL) == MPI_SUCCESS;
 }
 
+/* Ranks that have not loaded this library would never come to the calls of groups_join, and mistake them for those of
+ * the program. MPI_Ibarrier is like none of theirs; where it does not end, the user has to know why. */
+static void await_ranks(int rank) {
+  enum { LONG = 10 /* seconds */ };
+  MPI_Request request;
+  int ended = 0;
+  double start = PMPI_Wtime();
+  bool reported = rank != 0;
+  if (PMPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
+  while (PMPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && !ended) {
+    if (!reported && PMPI_Wtime() - start > LONG) {
+      fprintf(stderr, "banyan: rank 0 still waits for ranks that have not loaded Banyan's library; it must be at the "
+                      "same place on all hosts, and in LD_PRELOAD of all ranks\n");
+      reported = true;
+    }
+    sched_yield();
+  }
+}
+
 void groups_join(void) {
   struct meeting meeting = {.root = ""};
   int rank, size;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size < 2) return;
+  await_ranks(rank);
   bool one_host = is_one_host(size);
   if (rank == 0) choose(one_host, &meeting);
   if (mpi.Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return;

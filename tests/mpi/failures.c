@@ -1,6 +1,6 @@
 /* failures wrong|wrong-data|overlap|sizes|mismatch|fatal: makes calls with wrong arguments, or such that differ between
- * ranks, and checks what the error handler of the communicator gets. "fatal" leaves the handler as it is, which ends the
- * program. */
+ * ranks, and checks what the error handler of the communicator gets. "fatal" leaves the handler as it is, which ends
+ * the program. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>

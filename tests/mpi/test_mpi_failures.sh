@@ -4,6 +4,13 @@
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/mpi/common.sh"
 
+# A rank without Banyan's library: the others would wait without a word.
+if has_abi openmpi; then
+  timeout 30 "$BANYAN" mpirun -n 1 "$FAILURES_OPENMPI" overlap : -n 1 env -u LD_PRELOAD "$FAILURES_OPENMPI" overlap \
+    >"$scratch/without" 2>&1 &
+  without=$!
+fi
+
 for abi in openmpi mpich; do
   has_abi $abi || continue
   program=FAILURES_${abi^^}
@@ -22,3 +29,13 @@ for abi in openmpi mpich; do
   done
   shows 'banyan: call 0 differs between ranks' out
 done
+
+if has_abi openmpi; then
+  for _ in {1..250}; do
+    if has "rank 0 still waits for ranks that have not loaded Banyan's library" without; then break; fi
+    sleep 0.1
+  done
+  kill $without
+  wait $without || true
+  shows "rank 0 still waits for ranks that have not loaded Banyan's library" without
+fi

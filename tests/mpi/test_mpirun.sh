@@ -6,7 +6,7 @@
 
 for abi in openmpi mpich; do
   has_abi $abi || continue
-  program=COLLECTIVES_${abi^^}
+  program=COLLECTIVES_${abi^^} recorder=RECORDER_${abi^^}
   # Ranks of MPICH wait without yielding: with more of them than cores, that takes long.
   if [ $abi = openmpi ]; then ranks=4; else ranks=2; fi
   for bytes in 8 20000; do
@@ -30,7 +30,13 @@ for abi in openmpi mpich; do
   wants 0 "$BANYAN" mpirun --abi $abi -n 2 sh -c "echo \$LD_PRELOAD"
   shows "^/.*/libbanyan-$abi.so$" out
   LD_PRELOAD=libm.so.6 wants 0 "$BANYAN" mpirun --abi=$abi -n 1 sh -c "echo \$LD_PRELOAD"
-  shows "^/.*/libbanyan-$abi.so:libm.so.6$" out
+  shows "^libm.so.6:/.*/libbanyan-$abi.so$" out
+  LD_PRELOAD=${!recorder} wants 0 timeout 60 "$BANYAN" mpirun -n 2 "${!program}" 80
+  shows '^[0-9]+ checks passed' out
+  shows '^[1-9][0-9]* calls of MPI_Allreduce' out
+  # Several programs in one job.
+  wants 0 timeout 60 "$BANYAN" mpirun -n 1 "${!program}" 80 : -n 1 "${!program}" 80
+  shows '^[0-9]+ checks passed' out
 done
 
 # Short options that its help lists are Banyan's, too.
@@ -46,7 +52,11 @@ wants 1 "$BANYAN" mpirun --mpirun "$scratch/none" -n 2 true
 shows "$scratch/none is not there" err
 wants 1 "$BANYAN" mpirun --mpirun true -n 2 true
 shows 'neither of Open MPI nor of MPICH; use --abi' err
+wants 2 "$BANYAN" mpirun -n 2 -x LD_PRELOAD=libm.so.6 true
+shows "mpirun's LD_PRELOAD would take the place of Banyan's" err
 if has_abi openmpi && has_abi mpich; then
+  wants 1 "$BANYAN" mpirun --abi mpich -n 1 sh -c "exec $COLLECTIVES_OPENMPI"
+  shows 'this program is one of Open MPI, not of MPICH; use `banyan mpirun --abi openmpi`' err
   wants 1 "$BANYAN" mpirun --mpirun mpirun.mpich -n 2 "$COLLECTIVES_OPENMPI"
   shows 'the program is one of Open MPI, and .* of MPICH; choose with --mpirun' err
   wants 1 "$BANYAN" mpirun --abi mpich -n 2 "$COLLECTIVES_OPENMPI"

@@ -153,25 +153,43 @@ static int own_words(int argc, char **argv) {
   return n < argc ? n : argc;
 }
 
-/* The command line to start, which the caller frees: mpirun, told to give the ranks LD_PRELOAD, and the words of the
- * user. */
-static char **command_line(enum by_mpi_abi abi, char *launcher, const char *library, int n, char *const *words) {
-  char **out = by_cli_zeroed((size_t)n + 5, sizeof *out);
+/* The value of LD_PRELOAD. Libraries of the user come first: those that record calls of MPI stand before MPI_Allreduce
+ * and call PMPI_Allreduce, which is Banyan's, too. */
+static char *preload_of(const char *library) {
   const char *others = getenv("LD_PRELOAD");
-  char *preload = others && *others ? by_cli_print("%s:%s", library, others) : by_cli_print("%s", library);
+  return others && *others ? by_cli_print("%s:%s", others, library) : by_cli_print("%s", library);
+}
+
+/* The command line to start: mpirun, told to give the ranks LD_PRELOAD, and the words of the user. Open MPI has to be
+ * told for each program, which ":" separates. */
+static char **command_line(enum by_mpi_abi abi, char *launcher, const char *library, int n, char *const *words) {
+  char **out = by_cli_zeroed(3 * (size_t)n + 5, sizeof *out), *preload = preload_of(library);
+  char *variable = by_cli_print("LD_PRELOAD=%s", preload);
   int at = 0;
   out[at++] = launcher;
-  if (abi == BY_MPI_OPENMPI) {
-    out[at++] = by_cli_print("-x");
-    out[at++] = by_cli_print("LD_PRELOAD=%s", preload);
-    free(preload);
-  } else {
-    out[at++] = by_cli_print("-genv");
-    out[at++] = by_cli_print("LD_PRELOAD");
+  if (abi == BY_MPI_MPICH) {
+    out[at++] = (char *)"-genv";
+    out[at++] = (char *)"LD_PRELOAD";
     out[at++] = preload;
   }
-  memcpy(out + at, words, (size_t)n * sizeof *out);
+  for (int i = 0; i < n; i++) {
+    if (abi == BY_MPI_OPENMPI && (i == 0 || !strcmp(words[i - 1], ":"))) {
+      out[at++] = (char *)"-x";
+      out[at++] = variable;
+    }
+    out[at++] = words[i];
+  }
   return out;
+}
+
+/* Whether the user sets LD_PRELOAD by an option of mpirun, in place of Banyan. */
+static bool sets_preload(int n, char *const *words) {
+  static const char *const options[] = {"-x", "-env", "-genv"};
+  for (int i = 1; i < n; i++)
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++)
+      if (!strcmp(words[i - 1], options[o]) && !strncmp(words[i], "LD_PRELOAD", 10) && strchr("=", words[i][10]))
+        return true;
+  return false;
 }
 
 /* The options of Banyan alone; they end with NULL. */
@@ -190,6 +208,10 @@ int by_cli_mpirun(int argc, char **argv) {
   int own = own_words(argc, argv), exit_code = parse_own(own, argv, &options);
   if (exit_code >= 0) return exit_code;
   if (own == argc) return by_options_misuse(&mpirun_command, "mpirun's arguments are missing, such as -n 4 ./program");
+  if (sets_preload(argc - own, argv + own))
+    return by_options_misuse(&mpirun_command,
+                             "mpirun's LD_PRELOAD would take the place of Banyan's; set it before, as in "
+                             "LD_PRELOAD=libother.so banyan mpirun ...");
   if ((exit_code = choose(&options, argv + own, &abi, launcher))) return exit_code;
   if (!find_library(abi, library))
     return by_command_end(&mpirun_command,
