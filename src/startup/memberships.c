@@ -81,8 +81,10 @@ static enum banyan_status begin(struct banyan_member *member, const struct banya
   BY_TRY(by_context_settings(&member->options, &settings));
   BY_TRY(by_settings_find_key(&settings));
   if (!settings.key || !*settings.key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a member needs the job's key: set BANYAN_KEY_FILE to a file with it in all "
-                                        "processes that may form a group, as `banyan run` does");
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "a member needs the job's key: start it with `banyan run`, or generate one with "
+                   "`banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes that may "
+                   "form a group");
   enum banyan_status status = by_quorum_rule_parse(settings.quorum, &member->rule);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_QUORUM");
   status = by_key_ring_create(settings.key, settings.key_file, NULL, &member->keys);

@@ -51,6 +51,8 @@ wants 2 "$BANYAN" run --slurm -- true
 shows 'no Slurm allocation' err
 wants 2 env SLURM_JOB_NODELIST='n[1-' SLURM_TASKS_PER_NODE=1 "$BANYAN" run --slurm -- true
 shows 'is no list of nodes' err
+wants 1 "$sum" 30
+shows "needs the job's key: start it with .banyan run., or generate one" err
 
 wants 2 "$BANYAN" run -n 3 --min 2 --port-range 21000-21010 -- true
 shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 12: 4 for each of its processes' err
