@@ -567,6 +567,12 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
 }
 
 static enum banyan_status take_plan(struct by_plan *plan, const struct by_place *document, json_t *root) {
+  const struct by_place place = {.above = document, .field = "format"};
+  const char *format = json_string_value(json_object_get(root, "format"));
+  if (format && !strncmp(format, "banyan-topology ", strlen("banyan-topology ")))
+    return by_doc_fail(
+        &place, "is \"%.64s\", so this is a topology and no plan: give it to `banyan plan` or `banyan run --topology`",
+        format);
   struct reader reader = {.plan = plan, .vertex_of = json_object()};
   enum banyan_status status = reader.vertex_of ? by_doc_fields(document, root, document_fields) : by_plan_no_memory();
   if (status == BANYAN_OK) status = take_head(plan, document, root);

@@ -297,6 +297,8 @@ static void test_errors(void **state) {
       {"[]", "p.json: must be an object, is an array", 0},
       {"{}", "p.json: the field \"format\" is missing", 0},
       {"{\"format\": \"banyan-plan 2\"}", "p.json: format: is \"banyan-plan 2\"", 0},
+      {"{\"format\": \"banyan-topology 1\", \"nodes\": []}",
+       "p.json: format: is \"banyan-topology 1\", so this is a topology", 0},
       {HEAD "\"rank\": 3}", "unknown field \"rank\"; did you mean \"ranks\"?", 0},
       {HEAD "\"zzzzzzz\": 3}", "unknown field \"zzzzzzz\"; there are format, name", 0},
       {HEAD "\"trees\": []}", "p.json: the field \"ranks\" is missing", 0},

@@ -418,7 +418,7 @@ static void test_errors_of_json(void **state) {
       {"[]", "t.json: must be an object, is an array", 0},
       {"{}", "t.json: the field \"format\" is missing", 0},
       {"{\"format\": \"banyan-topology 2\"}", "t.json: format: is \"banyan-topology 2\", this version reads", 0},
-      {"{\"format\": \"banyan-plan 1\"}", "t.json: format: is \"banyan-plan 1\"", 0},
+      {"{\"format\": \"banyan-plan 1\", \"ranks\": 2}", "t.json: format: is \"banyan-plan 1\", so this is a plan", 0},
       {HEAD "\"node\": []}", "t.json: unknown field \"node\"; did you mean \"nodes\"?", 0},
       {HEAD "\"links\": []}", "t.json: the field \"nodes\" is missing", 0},
       {HEAD "\"nodes\": []}", "t.json: the field \"links\" is missing", 0},

@@ -206,7 +206,12 @@ static enum banyan_status take_document(struct by_topology_builder *builder, con
                                         const json_t *root) {
   const struct by_place place = {.above = document, .field = "format"};
   json_t *format;
-  const char *text;
+  const char *text = json_string_value(json_object_get(root, "format"));
+  if (text && !strncmp(text, "banyan-plan ", strlen("banyan-plan ")))
+    return by_doc_fail(
+        &place,
+        "is \"%.64s\", so this is a plan and no topology: give it to `banyan plan --file` or `banyan run --plan`",
+        text);
   BY_TRY(by_doc_fields(document, root, document_fields));
   BY_TRY(by_doc_need(document, root, "format", &format));
   BY_TRY(by_doc_string(&place, format, &text));
