@@ -137,12 +137,30 @@ void *element_at(const void *buffer, MPI_Aint index, MPI_Datatype type) {
   return (char *)buffer + index * extent;
 }
 
+/* MPI_Pack and MPI_Unpack of MPICH 4.0 do not take MPI_BOTTOM, which is NULL. So they get another address, and a type,
+ * which the caller frees, of the same data seen from there. */
+static int seen_from(const char *address, int count, MPI_Datatype type, MPI_Datatype *out) {
+  MPI_Aint place = -(MPI_Aint)address;
+  int status = PMPI_Type_create_hindexed(1, &count, &place, type, out);
+  return status == MPI_SUCCESS ? PMPI_Type_commit(out) : status;
+}
+
 int data_pack(const void *buffer, int count, MPI_Datatype type, void *packed, size_t bytes, MPI_Comm comm) {
   int position = 0;
-  return PMPI_Pack(buffer, count, type, packed, (int)bytes, &position, comm);
+  if (buffer != MPI_BOTTOM) return PMPI_Pack(buffer, count, type, packed, (int)bytes, &position, comm);
+  int status = seen_from(packed, count, type, &type);
+  if (status != MPI_SUCCESS) return status;
+  status = PMPI_Pack(packed, 1, type, packed, (int)bytes, &position, comm);
+  PMPI_Type_free(&type);
+  return status;
 }
 
 int data_unpack(const void *packed, size_t bytes, void *buffer, int count, MPI_Datatype type, MPI_Comm comm) {
   int position = 0;
-  return PMPI_Unpack(packed, (int)bytes, &position, buffer, count, type, mpi.self);
+  if (buffer != MPI_BOTTOM) return PMPI_Unpack(packed, (int)bytes, &position, buffer, count, type, comm);
+  int status = seen_from(packed, count, type, &type);
+  if (status != MPI_SUCCESS) return status;
+  status = PMPI_Unpack(packed, (int)bytes, &position, (void *)packed, 1, type, comm);
+  PMPI_Type_free(&type);
+  return status;
 }

@@ -8,9 +8,15 @@ program sums
   implicit none
   integer, parameter :: n = 5000
   integer :: rank, ranks, ierror, i, whole(n)
-  double precision :: values(n), totals(n)
+  double precision, target :: values(n), totals(n)
   complex :: waves(n)
   real, allocatable :: blocks(:)
+  integer(kind=MPI_ADDRESS_KIND) :: address(1)
+#ifdef F08
+  type(MPI_Datatype) :: absolute
+#else
+  integer :: absolute
+#endif
 
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
@@ -43,6 +49,16 @@ program sums
   blocks(rank * n + 1 : (rank + 1) * n) = rank
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, blocks, n, MPI_REAL, MPI_COMM_WORLD, ierror)
   call check(all(blocks == [((real(i), ierror = 1, n), i = 0, ranks - 1)]), 'allgather in place')
+
+  values = -1
+  if (rank == 0) values = [(i, i = 1, n)]
+  call MPI_Get_address(values, address(1), ierror)
+  call MPI_Type_create_hindexed(1, [n], address, MPI_DOUBLE_PRECISION, absolute, ierror)
+  call MPI_Type_commit(absolute, ierror)
+  call MPI_Bcast(MPI_BOTTOM, 1, absolute, 0, MPI_COMM_WORLD, ierror)
+  call MPI_Get_address(values, address(1), ierror) ! so that the compiler knows that they changed
+  call check(all(values == [(i, i = 1, n)]), 'bcast of absolute addresses')
+  call MPI_Type_free(absolute, ierror)
 
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   if (rank == 0) print '(a)', 'all sums are right'
