@@ -123,8 +123,8 @@ static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
   if (opening->encrypts && first == by_handshake_first_byte()) {
     add_refusal(opening);
     return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
-                     "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
-                     "set there?");
+                     "the peer does not encrypt this connection, and this process requires it: set the same "
+                     "BANYAN_ENCRYPT in all processes of the job");
   }
   return begin_handshake(opening);
 }
@@ -133,8 +133,8 @@ static enum banyan_status check_first_of_server(const uint8_t first) {
   if (first == TLS_RECORD || first == TLS_ALERT) return BANYAN_OK;
   if (first == by_handshake_first_byte())
     return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
-                     "the peer does not encrypt, as is necessary between hosts: is BANYAN_ENCRYPT=off "
-                     "set there?");
+                     "the peer does not encrypt this connection, and this process requires it: set the same "
+                     "BANYAN_ENCRYPT in all processes of the job");
   return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
                    "the peer does not answer in TLS: check that the address and port are this job's");
 }

@@ -155,7 +155,9 @@ static void test_downgrade(void **state) {
   begin_both(BY_ENCRYPT_OFF, BY_ENCRYPT_ALWAYS);
   expect_refusal(BANYAN_ERR_PROTOCOL, "accepts only encrypted", BANYAN_ERR_PROTOCOL, "BANYAN_ENCRYPT=off");
   begin_both(BY_ENCRYPT_ALWAYS, BY_ENCRYPT_OFF);
-  expect_refusal(BANYAN_ERR_PROTOCOL, "does not encrypt", BANYAN_ERR_PROTOCOL, "BANYAN_ENCRYPT=off is set here");
+  expect_refusal(BANYAN_ERR_PROTOCOL,
+                 "does not encrypt this connection, and this process requires it: set the same BANYAN_ENCRYPT",
+                 BANYAN_ERR_PROTOCOL, "BANYAN_ENCRYPT=off is set here");
 }
 
 static void test_wrong_key(void **state) {
