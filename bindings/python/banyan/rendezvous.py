@@ -101,7 +101,8 @@ def of_torchrun(timeout: float) -> Tuple[Optional[str], Optional[str]]:
     if has_key():
         return None, None
     store, deadline = store_of_torchrun(timeout), timedelta(seconds=timeout)
-    return env.get("BANYAN_ROOT") or _root_of(store, deadline), key_of(store, deadline)
+    one_host = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"]
+    return env.get("BANYAN_ROOT") or _root_of(store, deadline), key_of(store, deadline, one_host)
 
 
 def _root_of(store: Any, timeout: timedelta) -> str:
@@ -122,10 +123,19 @@ def _path_of(store: Any) -> Optional[str]:
     return store.path if type(store).__name__ == "FileStore" else None
 
 
-def _write_key(place: str) -> None:
-    """A new key into a new file that only this user can read."""
-    with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+def _write_key(path: Optional[str]) -> str:
+    """A new key, which only this user can read: in a new file beside `path`, or in memory until this process ends. Returns
+    where."""
+    if path:
+        place = f"{path}.key-{secrets.token_hex(8)}"
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    else:
+        descriptor = os.memfd_create("banyan-key")
+        os.fchmod(descriptor, 0o400)
+        place = f"/proc/{os.getpid()}/fd/{descriptor}"
+    with open(descriptor, "w", encoding="ascii", closefd=bool(path)) as file:
         file.write(f"{key_create()}\n")
+    return place
 
 
 def _read_key(place: str) -> str:
@@ -137,22 +147,19 @@ def _read_key(place: str) -> str:
         return file.read().strip()
 
 
-def key_of(store: Any, timeout: timedelta) -> Optional[str]:
+def key_of(store: Any, timeout: timedelta, one_host: bool = False) -> Optional[str]:
     """The key of a job: one that the store has from whichever process came first. A FileStore has the name of a file with
-    it. None: the environment has one."""
+    it, and where all processes are known to have one /proc, any store that of memory. None: the environment has one."""
     if has_key():
         return None
-    path = _path_of(store)
     if store.add("banyan/key/drawn", 1) == 1:
-        if path:
-            place = f"{path}.key-{secrets.token_hex(8)}"
-            _write_key(place)
-        else:
+        path = _path_of(store)
+        if not path and not one_host and not isinstance(store, Folder):
             _warn_of_store()
-        store.set("banyan/key", place if path else key_create())
+        store.set("banyan/key", _write_key(path) if path or one_host else key_create())
     store.wait(["banyan/key"], timeout)
     text = str(store.get("banyan/key").decode())
-    return _read_key(text) if path else text
+    return _read_key(text) if text.startswith("/") else text
 
 
 class OfStore:

@@ -30,12 +30,14 @@ def set_environment() -> None:
     env.setdefault("MASTER_PORT", str(int(port) + 1 if int(port) < 65535 else int(port) - 1))
 
 
-def _network(rank: int) -> str:
-    """What all processes with one loopback have in common: the kernel they run on and its network namespace, not the host's
-    name, which containers may share. Where the system does not tell, nobody has it in common with this rank."""
+def _host(rank: int) -> str:
+    """What all processes with one loopback, one /proc and one user have in common: the kernel they run on and its
+    namespaces, not the host's name, which containers may share. Where the system does not tell, nobody has it in common
+    with this rank."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return f"{file.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
+            namespaces = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in ("net", "pid")]
+            return " ".join([file.read().strip(), *namespaces, str(os.geteuid())])
     except OSError:
         return f"rank {rank}"
 
@@ -45,11 +47,13 @@ def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[
     environment has one. Blocks until rank 0 has published them. torchrun's store outlives workers that it starts again,
     which must not find what was there before."""
     place = f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    store.set(f"{place}/network/{rank}", _network(rank))
+    of_key = dist.PrefixStore(place, store)
+    store.set(f"{place}/host/{rank}", _host(rank))
     if rank == 0:
-        keys = [f"{place}/network/{other}" for other in range(size)]
+        keys = [f"{place}/host/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
+        key_of(of_key, timeout, alone)
         store.set(f"{place}/root", root_choose(alone))
     store.wait([f"{place}/root"], timeout)
-    return store.get(f"{place}/root").decode(), key_of(dist.PrefixStore(place, store), timeout)
+    return store.get(f"{place}/root").decode(), key_of(of_key, timeout)
