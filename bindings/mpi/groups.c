@@ -127,6 +127,21 @@ static void await_ranks(int rank) {
   }
 }
 
+/* Whether all ranks have joined. If not, those that know another reason than the first of them print it: often all have
+ * the same one. */
+static bool have_all_joined(int rank, int size, bool joined, const char *reason) {
+  char own[512] = "", text[512];
+  int mine = joined ? size : rank, first = 0;
+  if (mpi.Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS) return false;
+  if (first == size) return true;
+  snprintf(own, sizeof own, "%s", joined ? "" : reason);
+  memcpy(text, own, sizeof text);
+  mpi.Bcast(text, sizeof text, MPI_CHAR, first, MPI_COMM_WORLD);
+  if (rank == first || (!joined && strcmp(own, text) != 0))
+    fprintf(stderr, "banyan: rank %d: collective calls are left to MPI: %s\n", rank, own);
+  return false;
+}
+
 void groups_join(void) {
   struct meeting meeting = {.root = ""};
   int rank, size;
@@ -138,11 +153,11 @@ void groups_join(void) {
   if (rank == 0) choose(one_host, &meeting);
   if (mpi.Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return;
   bool met = meeting.root[0] && create_world(rank, size, &meeting) == BANYAN_OK;
-  if (!met)
-    fprintf(stderr, "banyan: rank %d: collective calls are left to MPI: %s\n", rank,
-            meeting.root[0] || rank == 0 ? banyan_error_text() : "rank 0 could not choose where to meet");
+  const char *reason = met                            ? "MPI refuses what Banyan needs"
+                       : meeting.root[0] || rank == 0 ? banyan_error_text()
+                                                      : "rank 0 could not choose where to meet";
   explicit_bzero(&meeting, sizeof meeting);
-  if (all_agree(MPI_COMM_WORLD, met && prepare())) return;
+  if (have_all_joined(rank, size, met && prepare(), reason)) return;
   banyan_comm_destroy(state.world);
   state.world = NULL;
 }

@@ -26,6 +26,9 @@ for abi in openmpi mpich; do
   # Rank 0 cannot be reached: all ranks leave the calls to MPI.
   BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
   shows '^banyan: rank [01]: collective calls are left to MPI: ' err
+  # A reason that all ranks have is printed once.
+  BANYAN_PLAN=none wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
+  [ "$(grep -c 'are left to MPI: there is no built-in plan "none"' "$scratch/err")" = 1 ] || fail "there is not one reason"
   # An interpreter is none of MPI's programs: its library is that of --abi.
   wants 0 "$BANYAN" mpirun --abi $abi -n 2 sh -c "echo \$LD_PRELOAD"
   shows "^/.*/libbanyan-$abi.so$" out
