@@ -20,8 +20,9 @@ struct group {
 static struct {
   struct banyan_comm *world; /* NULL: MPI makes all calls */
   MPI_Group world_group;
-  int attribute; /* of communicators: their struct group */
-  int at_end;    /* of MPI_COMM_SELF: its deletion is the first that MPI_Finalize does */
+  MPI_Request never; /* a receive on mpi.self that nothing matches, by which MPI makes progress */
+  int attribute;     /* of communicators: their struct group */
+  int at_end;        /* of MPI_COMM_SELF: its deletion is the first that MPI_Finalize does */
   pthread_mutex_t lock;
   struct group *groups; /* under lock, as the next one */
   uint32_t number;      /* of the next communicator of which this process is the first rank */
@@ -45,6 +46,8 @@ static int destroy_all(MPI_Comm comm, int keyval, void *value, void *extra) {
   banyan_comm_destroy(state.world);
   state.world = NULL;
   PMPI_Group_free(&state.world_group);
+  PMPI_Cancel(&state.never);
+  PMPI_Request_free(&state.never);
   PMPI_Comm_free(&mpi.self);
   return MPI_SUCCESS;
 }
@@ -103,6 +106,7 @@ static bool prepare(void) {
   return PMPI_Comm_group(MPI_COMM_WORLD, &state.world_group) == MPI_SUCCESS &&
          PMPI_Comm_dup(MPI_COMM_SELF, &mpi.self) == MPI_SUCCESS &&
          PMPI_Comm_set_errhandler(mpi.self, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
+         PMPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, mpi.self, &state.never) == MPI_SUCCESS &&
          PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_group, &state.attribute, NULL) == MPI_SUCCESS &&
          PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, destroy_all, &state.at_end, NULL) == MPI_SUCCESS &&
          PMPI_Comm_set_attr(MPI_COMM_SELF, state.at_end, NULL) == MPI_SUCCESS;
@@ -253,9 +257,10 @@ int ranks_of(MPI_Comm comm) {
 
 /* ---- calls */
 
+/* MPI_Iprobe of MPICH makes progress with messages, but not with non-blocking collective calls. */
 static void progress(void *unused) {
-  int found;
-  PMPI_Iprobe(MPI_ANY_SOURCE, 0, mpi.self, &found, MPI_STATUS_IGNORE);
+  int ended;
+  PMPI_Request_get_status(state.never, &ended, MPI_STATUS_IGNORE);
 }
 
 /* A code of MPI for an error, of a class of its own: MPICH forgets the text of codes of its own classes. After the job

@@ -238,6 +238,15 @@ static void check_progress(const struct world *world) {
     CHECK(large[LARGE - 1] == LARGE - 1);
   }
   for (int i = 0; i < SUMMED; i++) CHECK(sums[i] == 2 * i + 1);
+
+  /* So must a non-blocking collective call of several rounds, which rank 1 waits for first. */
+  MPI_Request request;
+  for (int i = 0; i < LARGE; i++) large[i] = world->rank;
+  MPI_Iallreduce(MPI_IN_PLACE, large, LARGE, MPI_DOUBLE, MPI_SUM, pair, &request);
+  if (world->rank == 1) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Allreduce(MPI_IN_PLACE, sums, SUMMED, MPI_DOUBLE, MPI_SUM, pair);
+  if (world->rank == 0) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(large[0] == 1 && large[LARGE - 1] == 1);
   MPI_Comm_free(&pair);
   free(large);
   free(sums);
