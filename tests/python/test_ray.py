@@ -80,6 +80,8 @@ class Ray(unittest.TestCase):
         actors = [actor.remote(seed) for seed in range(2)]
         with self.assertRaisesRegex(banyan.RequestError, "call banyan.ray.join"):
             ray.get(actors[0].train.remote(1), timeout=60)
+        with self.assertRaisesRegex(banyan.RequestError, "an actor is given twice"):
+            banyan.ray.join([actors[0], *actors])
         banyan.ray.join(actors)
         (one, *who), (other, *whom) = ray.get([a.train.remote(50) for a in actors], timeout=60)
         assert who[:2] == [0, 2] and whom[:2] == [1, 2] and who[2] != whom[2], (who, whom)

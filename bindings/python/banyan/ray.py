@@ -45,6 +45,8 @@ def join(actors: Sequence[Any], timeout: float = 120, **options: Any) -> None:
     the remaining actors of a job that has failed may join anew, with others."""
     if not actors:
         raise RequestError("join: there must be at least one actor")
+    if len(set(actors)) < len(actors):
+        raise RequestError("join: an actor is given twice: each one becomes one rank")
     place = ray.get(actors[0].__ray_call__.remote(_place), timeout=timeout)
     all_ = {"size": len(actors), "root": place, "key": key_create(), **options}
     ray.get([actor.__ray_call__.remote(_join, {**all_, "rank": rank}) for rank, actor in enumerate(actors)],
