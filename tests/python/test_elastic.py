@@ -367,6 +367,20 @@ class Elastic(unittest.TestCase):
             with self.assertRaisesRegex(banyan.RequestError, "others may read or change this key"):
                 banyan.rendezvous.key_of(stores[0], timedelta(seconds=10))
 
+    def test_key_in_memory(self):
+        """A process that makes one job after another keeps one descriptor."""
+        no_key = {name: os.environ[name] for name in os.environ if not name.startswith("BANYAN_KEY")}
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, no_key, clear=True):
+            keys, counts = set(), set()
+            for number in range(3):
+                store = banyan.elastic.Folder(f"{folder}/{number}")
+                first, second = (banyan.rendezvous.key_of(store, timedelta(seconds=10), True) for _ in range(2))
+                self.assertEqual(first, second)
+                self.assertTrue(store.get("banyan/key").startswith(b"/proc/"))
+                keys.add(first)
+                counts.add(len(os.listdir("/proc/self/fd")))
+            self.assertEqual((len(keys), len(counts)), (3, 1))
+
     def test_folder_of_others(self):
         """The key of the job is in the folder: whoever may write to it could put another there."""
         with tempfile.TemporaryDirectory() as folder:

@@ -71,6 +71,7 @@ class Folder:
 
 
 _log = logging.getLogger("banyan")
+_memory: Optional[int] = None  # the descriptor of the last key in memory
 
 
 def has_key() -> bool:
@@ -124,8 +125,9 @@ def _path_of(store: Any) -> Optional[str]:
 
 
 def _write_key(path: Optional[str]) -> str:
-    """A new key, which only this user can read: in a new file beside `path`, or in memory until this process ends. Returns
-    where."""
+    """A new key, which only this user can read: in a new file beside `path`, or in memory until this process ends or makes
+    another one, for its next job. Returns where."""
+    global _memory
     if path:
         place = f"{path}.key-{secrets.token_hex(8)}"
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -133,6 +135,9 @@ def _write_key(path: Optional[str]) -> str:
         descriptor = os.memfd_create("banyan-key")
         os.fchmod(descriptor, 0o400)
         place = f"/proc/{os.getpid()}/fd/{descriptor}"
+        if _memory is not None:
+            os.close(_memory)
+        _memory = descriptor
     with open(descriptor, "w", encoding="ascii", closefd=bool(path)) as file:
         file.write(f"{key_create()}\n")
     return place
