@@ -32,7 +32,7 @@ ERRORS = {"ERR_ARGUMENT": errors.RequestError, "ERR_UNSUPPORTED": errors.Request
 def modules():
     """Returns the modules of the package, except those that need PyTorch, Ray or LightGBM."""
     for module in pkgutil.iter_modules(banyan.__path__, "banyan."):
-        if not module.ispkg and not module.name.endswith(("__main__", ".ray", ".lightgbm")):
+        if not module.ispkg and not module.name.endswith(("__main__", ".ray", ".ray_train", ".lightgbm")):
             yield importlib.import_module(module.name)
 
 
