@@ -44,7 +44,7 @@ test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asa
 	@scripts/run-tests build-asan --timeout-multiplier 4
 
 test-tsan: build-tsan ## those of the library with threads under ThreadSanitizer, in build-tsan/ (make soak: those of the commands, too)
-	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite unit --no-suite e2e
+	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite e2e
 
 test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.14.1: another one), in build/pytorch-VERSION
 	@scripts/install-deps build pytorch demo
