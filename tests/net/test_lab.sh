@@ -197,7 +197,7 @@ shows 'job a: "s" is not a host' err
 wants 2 "$BANYAN" lab "$scratch/star.json" --job 'a: true' --job 'a: true'
 shows 'two jobs are called "a"' err
 wants 4 "$BANYAN" lab "$scratch/star.json" --job 'sums hosts=d,a ranks=2: banyan bench -s 64K --iterations 2 --check all' \
-  --job 'short hosts=b until=0.5s: echo "$BANYAN_JOB $BANYAN_SIZE" && exec sleep 1000' --job 'late from=0.2s hosts=b,c: exit 4' \
+  --job 'short hosts=b until=3s: echo "$BANYAN_JOB $BANYAN_SIZE" && exec sleep 1000' --job 'late from=0.2s hosts=b,c: exit 4' \
   --job 'last from=0.6s: echo $(hostname) ends'
 shows '^\[sums d:0\] # allreduce, f32, sum; 4 ranks on 2 hosts' out
 shows '^\[short b\] short 1$' out
