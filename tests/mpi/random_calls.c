@@ -295,7 +295,7 @@ static void reduce_step(MPI_Comm comm, int call, uint64_t source) {
   MPI_Comm_size(comm, &n);
   size_t extent = (size_t)extent_of(r.type);
   int blocks = call == 2 || call == 3 ? n : 1;
-  int count = draw_count((int)extent, blocks), counts[64], total = count * blocks, first = 0;
+  int count = draw_count((int)extent, blocks), counts[64], total = count * blocks;
   int root = (int)draw(&shared, (unsigned)n);
   bool in_place = draw(&shared, 3) == 0;
   if (call == 2) { /* unequal */
@@ -304,7 +304,6 @@ static void reduce_step(MPI_Comm comm, int call, uint64_t source) {
       int less = (int)draw(&shared, (unsigned)counts[i] + 1);
       if (draw(&shared, 3)) counts[i] -= less, counts[i + 1] += less;
     }
-    for (int i = 0; i < rank; i++) first += counts[i];
   }
   if (call == 3) count = total / n;
 #ifdef MPICH_VERSION
