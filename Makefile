@@ -40,11 +40,11 @@ build-tsan: # of ThreadSanitizer
 	@scripts/install-deps build test demo
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
 
-test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asan/
-	@scripts/run-tests build-asan --timeout-multiplier 4
+test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asan/ (WITHOUT="e2e ...": without these suites)
+	@scripts/run-tests build-asan --timeout-multiplier 4 $(addprefix --no-suite ,$(WITHOUT))
 
-test-tsan: build-tsan ## those of the library with threads under ThreadSanitizer, in build-tsan/ (make soak: those of the commands, too)
-	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite e2e
+test-tsan: build-tsan ## those with threads under ThreadSanitizer, in build-tsan/ (WITHOUT="e2e ...": without these suites)
+	@scripts/run-tests build-tsan --timeout-multiplier 6 $(addprefix --no-suite ,$(WITHOUT))
 
 test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.14.1: another one), in build/pytorch-VERSION
 	@scripts/install-deps build pytorch demo
@@ -103,7 +103,7 @@ fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@CC=clang scripts/build build-fuzz -Dfuzzing=true -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
-soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000 groups; attack a job's ports 10,000 times; repeat the tests for SOAK_SECONDS (3600), with other random numbers, and those of the commands under ThreadSanitizer; as root also kill a cluster's services for 10 minutes
+soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000 groups; attack a job's ports 10,000 times; repeat the tests for SOAK_SECONDS (3600), with other random numbers, and those of the commands under the sanitizers; as root also kill a cluster's services for 10 minutes
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) tests/net/sum_calls tests/net/test_job_recovery_soak >/dev/null
@@ -111,7 +111,7 @@ soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000
 	@if [ "$$(id -u)" = 0 ]; then ninja -C $(BUILD) tests/net/attack tests/net/alter_packets tests/net/forge_fragments tests/net/sum_elastic tests/net/sum_until >/dev/null && \
 	  scripts/soak-attacks $(BUILD); fi
 	@scripts/soak $(BUILD) $(SOAK_SECONDS)
-	@$(MAKE) build-tsan && scripts/run-tests build-tsan --timeout-multiplier 6 --suite e2e
+	@$(MAKE) test-asan test-tsan WITHOUT="unit golden prop sim fuzz net"
 	@if [ "$$(id -u)" = 0 ]; then PARTS=soak BANYAN=$(BUILD)/banyan bench/cluster.sh; else \
 	  echo "soak: the cluster's part needs root's rights, and is left out" >&2; fi
 

@@ -72,12 +72,12 @@ static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
 
 static void test_random_calls(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= check_seeds(1000); seed++) one_seed(seed, 9, 6000);
+  for (uint64_t seed = 1; seed <= check_seeds(400); seed++) one_seed(seed, 9, 6000);
 }
 
 static void test_many_ranks(void **state) {
   (void)state;
-  for (uint64_t seed = 100001; seed <= 100000 + check_seeds(1000) / 50; seed++) one_seed(seed, 33, 20000);
+  for (uint64_t seed = 100001; seed <= 100000 + check_seeds(400) / 20; seed++) one_seed(seed, 33, 20000);
 }
 
 /* Tries every plan family and every collective, with rank counts around powers of two. */
@@ -160,7 +160,7 @@ static void test_chunk(void **state) {
 /* A rank dies at any moment. All others end with an error that names it, and none hangs. */
 static void test_deaths(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= check_seeds(1000); seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(400); seed++) {
     struct by_sim_options net;
     struct by_engine_options engine;
     world_options(seed, &net, &engine);
