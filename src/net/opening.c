@@ -112,6 +112,12 @@ static void add_refusal(struct by_opening *opening) {
 }
 
 /* A server sees by the first byte what the client wants. */
+static enum banyan_status refuse_plain(void) {
+  return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
+                   "the peer does not encrypt this connection, and this process requires it: set the same "
+                   "BANYAN_ENCRYPT in all processes of the job");
+}
+
 static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
   if (first == TLS_RECORD && opening->may_encrypt) return begin_tls(opening);
   if (first == TLS_RECORD) {
@@ -122,19 +128,14 @@ static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
   }
   if (opening->encrypts && first == by_handshake_first_byte()) {
     add_refusal(opening);
-    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
-                     "the peer does not encrypt this connection, and this process requires it: set the same "
-                     "BANYAN_ENCRYPT in all processes of the job");
+    return refuse_plain();
   }
   return begin_handshake(opening);
 }
 
 static enum banyan_status check_first_of_server(const uint8_t first) {
   if (first == TLS_RECORD || first == TLS_ALERT) return BANYAN_OK;
-  if (first == by_handshake_first_byte())
-    return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
-                     "the peer does not encrypt this connection, and this process requires it: set the same "
-                     "BANYAN_ENCRYPT in all processes of the job");
+  if (first == by_handshake_first_byte()) return refuse_plain();
   return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
                    "the peer does not answer in TLS: check that the address and port are this job's");
 }
