@@ -567,6 +567,8 @@ static void rank_runs(struct job *job, int rank) {
   struct by_rng own;
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 1); /* a death ends calls, no join */
   enum banyan_status status = BANYAN_OK;
   for (int step = 0; status == BANYAN_OK && step < (int)NEVER; step++) {
     if (step == death->step && rank == death->victim) {
