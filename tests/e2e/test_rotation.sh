@@ -92,7 +92,7 @@ cp -p "$scratch/first" "$scratch/ticket"
 echo "banyan_ticket_$(printf '0%.0s' {1..160})" >"$scratch/ticket"
 wants 1 "$BANYAN" keys rotate "$scratch/ticket"
 shows "this is the ticket of a helper or server" err
-rm -f "$scratch"/steps/*
+rm -f "$scratch"/steps/* "$scratch/job.log"
 start job env BANYAN_TEST_TOUCH="$scratch/steps" BANYAN_LOG=net:info "$BANYAN" run -x BANYAN_TEST_TOUCH -x BANYAN_LOG \
   -n 3 --restarts 5 -- "$sum" 30
 job=$last
