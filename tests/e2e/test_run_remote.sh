@@ -73,6 +73,8 @@ shows '^banyan run: host refused: could not be reached.*exit code 255' err
 left 0
 wants 1 "$BANYAN" run --ssh "$ssh" -H a:2 --remote "$scratch/no banyan's here" -- sleep "$odd"
 shows '^banyan run: host a: banyan could not be started there.*--remote' err
+wants 1 "$BANYAN" run --ssh "$ssh" -H a:2 --remote true -- sleep "$odd"
+shows '^banyan run: host a: the command there ended without an answer.*--remote' err
 wants 1 "$BANYAN" run --ssh "$scratch/no-ssh -v" -H a:2 -- sleep "$odd"
 shows 'cannot run .*/no-ssh: No such file' err
 shows '^banyan run: host a: could not be reached; see the messages above' err

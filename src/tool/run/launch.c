@@ -262,6 +262,7 @@ static const char *lost_text(const struct by_launch_link *link, int status) {
   int code = by_wait_exit_code(status);
   if (code == 126 || code == 127)
     return "banyan could not be started there: install it, or give its path (--remote PATH)";
+  if (code == 0) return "the command there ended without an answer and may not be banyan; check --remote and --ssh";
   return "could not be reached; see the messages above";
 }
 
