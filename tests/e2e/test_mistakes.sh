@@ -102,3 +102,11 @@ wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=5 -- \
   sh -c '[ $BANYAN_RANK = 1 ] || exec "$0" bench -s 8' "$BANYAN"
 shows '2 of 3 ranks joined within 5 s; missing: 1; they must reach 127\.0\.0\.1:[0-9]+$' err
 shows '^banyan run: ended before that, with exit code 0: rank 1$' err
+
+# Two processes are rank 0: the second one finds the port of the first.
+"$BANYAN" keys job "$scratch/key" >"$scratch/out"
+python3 -c 'import socket, time; s = socket.create_server(("", 0)); print(s.getsockname()[1], flush=True); time.sleep(60)' >"$scratch/port" &
+comes test -s "$scratch/port"
+wants 1 env BANYAN_KEY_FILE="$scratch/key" BANYAN_RANK=0 BANYAN_SIZE=2 BANYAN_ROOT="127.0.0.1:$(cat "$scratch/port")" "$BANYAN" bench -s 8
+kill $!
+shows 'rank 0, which only one process may be, listens at BANYAN_ROOT \(127\.0\.0\.1:[0-9]+\): cannot listen .*in use' err

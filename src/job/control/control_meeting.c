@@ -129,7 +129,10 @@ static enum banyan_status listen_at_root(const struct by_job *job, int *listener
     return *listener < 0 ? by_fail_errno(BANYAN_ERR_SYSTEM, errno, "duplicating a descriptor") : BANYAN_OK;
   }
   BY_TRY(by_dialer_check(job->settings.root, &port));
-  return by_socket_listen(NULL, (struct by_port_range){port, port}, listener, &bound);
+  enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, listener, &bound);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  return by_fail_within(status, "rank 0, which only one process may be, listens at BANYAN_ROOT (%s)",
+                        job->settings.root);
 }
 
 static enum banyan_status open_root(struct by_control_meeting *meeting, const struct by_member *self) {
