@@ -94,9 +94,9 @@ static bool read_table(const struct table *t, uint32_t *order) {
     }
   }
   if (last == NONE) return false;
-  for (uint32_t i = t->m; i-- > 0;) {
+  for (uint32_t i = t->m; i > 0 && last != NONE; i--) {
     uint32_t before = best_before(t, set, last, &length);
-    order[i + 1] = last;
+    order[i] = last;
     set &= ~(1u << last);
     last = before;
   }
