@@ -59,10 +59,9 @@ static void test_grids(void **state) {
 /* These are wider than a REDUCE can fold: 64, 100 and 256 ranks. */
 static void test_large(void **state) {
   (void)state;
-  for (int i = 0; i < N_FAMILIES; i++) {
-    check_builtin(families[i], 64);
-    check_builtin(families[i], 100);
-  }
+  for (int i = 0; i < N_FAMILIES; i++) check_builtin(families[i], 64);
+  if (CHECK_FEWER) return;
+  for (int i = 0; i < N_FAMILIES; i++) check_builtin(families[i], 100);
   check_builtin("ring2d:16x16", 256);
   const char *const some[] = {"star", "double-tree", "halving", "doubling", "exchange:16"};
   for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) check_builtin(some[i], 256);
