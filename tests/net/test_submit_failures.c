@@ -40,6 +40,12 @@ static void wait_for_stage(const struct job *job, int rank, int stage) {
     must_hold(job_now() < until);
 }
 
+/* Waits until all ranks are here. */
+static void meet(struct job *job, int rank, int stage) {
+  job_set_stage(job, rank, stage);
+  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, stage);
+}
+
 /* ---- different operations under one name */
 
 static void rank_differs(struct job *job, int rank) {
@@ -430,15 +436,12 @@ static bool all_is_quiet(struct banyan_comm *world) {
 static void rank_idles(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   for (int i = 0; i < 5; i++) must(submit_and_wait(world, "gradient", 10));
-  job_set_stage(job, rank, 1);
-  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 1);
+  meet(job, rank, 1);
   usleep(200000);
   for (int tries = 0; !all_is_quiet(world); tries++) must_hold(tries < 20);
-  job_set_stage(job, rank, 2);
-  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 2); /* no rank wakes those that still wait */
+  meet(job, rank, 2); /* no rank wakes those that still wait */
   must(submit_and_wait(world, "gradient", 10));
-  job_set_stage(job, rank, 3);
-  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 3);
+  meet(job, rank, 3);
   banyan_comm_destroy(world);
 }
 
@@ -567,8 +570,7 @@ static void rank_runs(struct job *job, int rank) {
   struct by_rng own;
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   struct banyan_comm *world = job_join();
-  job_set_stage(job, rank, 1);
-  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 1); /* a death ends calls, no join */
+  meet(job, rank, 1); /* a death ends calls, no join */
   enum banyan_status status = BANYAN_OK;
   for (int step = 0; status == BANYAN_OK && step < (int)NEVER; step++) {
     if (step == death->step && rank == death->victim) {
