@@ -40,36 +40,40 @@ static bool parse_level(const char *text, size_t length, int *out) {
   return false;
 }
 
-static bool refuse(const char *entry, size_t length, const char *why) {
-  dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG is not used: log level \"%.*s\": %s\n",
-          (int)(length > 64 ? 64 : length), entry, why);
+/* Where what is wrong with BANYAN_LOG is written. */
+struct reason {
+  char text[192];
+};
+
+static bool refuse(struct reason *reason, const char *entry, size_t length, const char *why) {
+  snprintf(reason->text, sizeof reason->text, "log level \"%.*s\": %s", (int)(length > 64 ? 64 : length), entry, why);
   return false;
 }
 
 /* One entry of the list: "level" or "module:level". */
-static bool parse_entry(struct config *out, const char *text, size_t length) {
+static bool parse_entry(struct config *out, const char *text, size_t length, struct reason *reason) {
   const char *colon = memchr(text, ':', length);
   const char *level = colon ? colon + 1 : text;
   int value;
   if (!parse_level(level, length - (size_t)(level - text), &value))
-    return refuse(text, length, "write error, warn, info, debug or module:level, with commas");
+    return refuse(reason, text, length, "write error, warn, info, debug or module:level, with commas");
   if (!colon) {
     out->all = value;
     return true;
   }
   size_t name = (size_t)(colon - text);
-  if (name == 0 || name >= MOST_NAME) return refuse(text, length, "bad module name");
-  if (out->rules == MOST_RULES) return refuse(text, length, "too many modules");
+  if (name == 0 || name >= MOST_NAME) return refuse(reason, text, length, "bad module name");
+  if (out->rules == MOST_RULES) return refuse(reason, text, length, "too many modules");
   struct rule *rule = &out->rule[out->rules++];
   memcpy(rule->module, text, name);
   rule->level = value;
   return true;
 }
 
-static bool parse_list(struct config *out, const char *text) {
+static bool parse_list(struct config *out, const char *text, struct reason *reason) {
   while (*text) {
     size_t length = strcspn(text, ",");
-    if (length && !parse_entry(out, text, length)) return false;
+    if (length && !parse_entry(out, text, length, reason)) return false;
     text += length;
     if (*text == ',') text++;
   }
@@ -79,11 +83,22 @@ static bool parse_list(struct config *out, const char *text) {
   return true;
 }
 
+enum banyan_status by_log_check(const char *list) {
+  struct config unused = {0};
+  struct reason reason;
+  return parse_list(&unused, list, &reason) ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_LOG: %s", reason.text);
+}
+
 /* Leaves the thread's error text alone: it may be what is to be logged. */
 static void read_environment(void) {
   struct config read = config;
+  struct reason reason;
   const char *text = getenv("BANYAN_LOG");
-  if (text && parse_list(&read, text)) config = read;
+  if (!text) return;
+  if (parse_list(&read, text, &reason))
+    config = read;
+  else
+    dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG is not used: %s\n", reason.text);
 }
 
 bool by_log_wanted(enum by_log_level level, const char *module) {

@@ -1,5 +1,6 @@
 /* The one way to log. Lines go to standard error, or to a file (log_file.h), as
  *   banyan[rank 2] net: text
+ * without the rank where the process has none.
  * BANYAN_LOG, read once, sets the level, in all or by module: "warn,plan:debug".
  * Any thread. The library never prints to standard output. */
 #ifndef BY_BASE_LOG_H
@@ -16,6 +17,8 @@ enum by_log_level { BY_LOG_ERROR, BY_LOG_WARN, BY_LOG_INFO, BY_LOG_DEBUG };
 /* `module` is a literal such as "net". */
 void by_log(enum by_log_level level, const char *module, const char *format, ...) BY_PRINTF(3, 4);
 bool by_log_wanted(enum by_log_level level, const char *module);
+/* Whether BANYAN_LOG may have this value. */
+BANYAN_CHECK enum banyan_status by_log_check(const char *list);
 /* Shown in every line; -1: none. */
 void by_log_set_rank(int rank);
 

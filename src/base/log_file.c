@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MOST_RANK = 1 << 20, MOST_HOS
 
 static atomic_int file = UNOPENED; /* its descriptor, or one of the values above */
 static atomic_bool reported;       /* that it cannot be written */
+static atomic_bool has_times;      /* on standard error */
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
 static const char *pattern; /* NULL: there is none; not changed after it was read */
 
@@ -118,18 +120,40 @@ static size_t add_time(char *out, size_t room) {
   return length + (size_t)snprintf(out + length, room - length, ".%03dZ ", (int)(now.tv_nsec / 1000000));
 }
 
-void by_log_file_write(const char *line, size_t length) {
+/* systemd names the device and the file of its journal's stream. */
+static bool is_journal(int fd) {
+  const char *stream = getenv("JOURNAL_STREAM");
+  unsigned long long device, file_number;
+  struct stat about;
+  return stream && sscanf(stream, "%llu:%llu", &device, &file_number) == 2 && fstat(fd, &about) == 0 &&
+         about.st_dev == device && about.st_ino == file_number;
+}
+
+void by_log_file_add_times(void) {
+  atomic_store(&has_times, !is_journal(STDERR_FILENO));
+}
+
+void by_log_file_print_time(char out[BY_LOG_TIME]) {
+  out[atomic_load(&has_times) ? add_time(out, BY_LOG_TIME) : 0] = '\0';
+}
+
+static bool put_with_time(int fd, const char *line, size_t length) {
   char stamped[4096];
+  size_t stamp = add_time(stamped, BY_LOG_TIME);
+  if (stamp + length > sizeof stamped) return put(fd, line, length);
+  memcpy(stamped + stamp, line, length);
+  return put(fd, stamped, stamp + length);
+}
+
+void by_log_file_write(const char *line, size_t length) {
   pthread_once(&environment_read, read_environment);
   int fd = atomic_load(&file);
-  size_t stamp = fd >= 0 ? add_time(stamped, sizeof stamped) : 0;
-  if (fd >= 0 && stamp + length <= sizeof stamped) {
-    memcpy(stamped + stamp, line, length);
-    if (put(fd, stamped, stamp + length)) return;
+  if (fd >= 0) {
+    if (put_with_time(fd, line, length)) return;
     int reason = errno;
     if (!atomic_exchange(&reported, true))
       dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG_FILE cannot be written: %s; standard error has what is missing\n",
               strerror(reason));
   }
-  (void)put(STDERR_FILENO, line, length);
+  (void)(atomic_load(&has_times) ? put_with_time : put)(STDERR_FILENO, line, length);
 }

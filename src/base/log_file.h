@@ -1,4 +1,5 @@
 /* Where lines of the log go: to standard error, or to the file that BANYAN_LOG_FILE names, with the time before each.
+ * Lines on standard error have it in services only.
  * The name is a pattern: %r is the rank, %h the host, %p the process and %% a percent sign. Lines are appended, each by
  * one write, so that processes may share a file. A file that cannot be opened or written is reported once, and lines go
  * to standard error then; so do those that come before the rank is known, where the name needs it.
@@ -10,8 +11,15 @@
 
 #include <stddef.h>
 
+enum { BY_LOG_TIME = 32 };
+
 /* The rank in the file's name, unless BANYAN_RANK has set it, or the file is open. */
 void by_log_file_set_rank(int rank);
+/* From now on lines on standard error begin with the time, too, unless the journal of systemd receives them, which adds
+ * it itself. */
+void by_log_file_add_times(void);
+/* The time as it stands before a line on standard error, with a space; empty unless times are added. */
+void by_log_file_print_time(char out[BY_LOG_TIME]);
 /* Writes one line, which ends with a newline. */
 void by_log_file_write(const char *line, size_t length);
 

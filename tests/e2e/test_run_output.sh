@@ -63,6 +63,16 @@ shows '\[rank 1\] net: link' err
 wants 0 "$BANYAN" run -n 1 -x BANYAN_LOGFILE=x -- "$hello"
 shows 'did you mean BANYAN_LOG_FILE\?' err
 
+# --- a level that is none is reported once, whoever would log
+for level in foo info,foo; do
+  wants 0 env BANYAN_LOG=$level "$BANYAN" run -v -n 3 --transport tcp -- "$hello"
+  [ "$(grep -c 'log level "foo"' err)" = 1 ] || fail "a level that is none is not reported once: $(cat err)"
+  shows '^banyan run: BANYAN_LOG: log level "foo": write .*; it is not used$' err
+  shows '\[rank 1\] net: link' err # -v counts all the same
+done
+wants 2 "$BANYAN" run -n 1 -x BANYAN_LOG=foo -- true
+shows '^banyan run: -x: BANYAN_LOG: log level "foo": write error' err
+
 # --- jobs that go on
 wants 3 "$BANYAN" run -n 3 -k --report-time 0 -- sh -c '[ $BANYAN_RANK != 1 ] || exit 3; sleep 0.3; echo done; [ $BANYAN_RANK != 2 ] || kill -9 $$'
 [ "$(grep -c 'done$' out)" = 2 ] || fail "the other ranks did not go on"

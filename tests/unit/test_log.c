@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +126,7 @@ static void check_refused(const char *environment) {
   char warnings[400];
   assert_int_equal(levels_with(environment, "plan", warnings, sizeof warnings), UP_TO_WARN); /* This is the default. */
   assert_non_null(strstr(warnings, "BANYAN_LOG is not used: log level"));
+  assert_int_equal(by_log_check(environment), BANYAN_ERR_ARGUMENT);
 }
 
 static void test_bad_settings_are_not_used(void **state) {
@@ -230,6 +232,40 @@ static void test_lines_go_to_a_file(void **state) {
   const char *at = logged.file;
   assert_string_equal(next_line(&at), "banyan net: second");
   assert_string_equal(logged.error, "banyan net: first\n");
+}
+
+/* The journal of systemd adds times itself: it is told by the numbers of the file that standard error is. */
+static int log_as_a_service(bool to_journal) {
+  struct stat about;
+  char stream[64], time[BY_LOG_TIME];
+  if (fstat(STDERR_FILENO, &about)) return 99;
+  snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)about.st_dev,
+           (unsigned long long)about.st_ino + !to_journal);
+  setenv("JOURNAL_STREAM", stream, 1);
+  by_log_file_add_times();
+  by_warn("net", "first");
+  by_log_file_print_time(time);
+  dprintf(STDERR_FILENO, "%sbanyan: second\n", time);
+  return 0;
+}
+
+static void check_times(const char *how, bool has_times) {
+  char text[200];
+  const char *at = text;
+  assert_int_equal(levels_with("warn", how, text, sizeof text), 0);
+  if (!has_times) {
+    assert_string_equal(text, "banyan net: first\nbanyan: second\n");
+    return;
+  }
+  assert_string_equal(next_line(&at), "banyan net: first");
+  assert_string_equal(next_line(&at), "banyan: second");
+  assert_string_equal(at, "");
+}
+
+static void test_services_log_the_time(void **state) {
+  (void)state;
+  check_times("--service", true);
+  check_times("--service-of-systemd", false);
 }
 
 static void check_only_reported(const char *pattern, const char *expected) {
@@ -369,6 +405,7 @@ static void test_a_flood_is_a_few_lines_and_a_count(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--lines") == 0) return log_lines();
+  if (argc > 1 && strncmp(argv[1], "--service", 9) == 0) return log_as_a_service(argv[1][9]);
   if (argc > 1) return print_levels(argv[1]);
   unsetenv("BANYAN_LOG");
   unsetenv("BANYAN_LOG_FILE");
@@ -385,6 +422,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_a_flood_is_a_few_lines_and_a_count),
       cmocka_unit_test(test_names_of_files),
       cmocka_unit_test(test_lines_go_to_a_file),
+      cmocka_unit_test(test_services_log_the_time),
       cmocka_unit_test(test_unusable_files_are_reported_once),
   };
   return cmocka_run_group_tests_name("log", tests, NULL, NULL);

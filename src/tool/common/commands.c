@@ -8,6 +8,8 @@
 
 #include <banyan/status.h>
 
+#include "log.h"
+#include "log_file.h"
 #include "process.h"
 #include "text.h"
 
@@ -44,13 +46,14 @@ bool by_command_is_quiet(void) {
 }
 
 void by_command_note(const char *format, ...) {
-  char text[4096];
+  char text[4096], time[BY_LOG_TIME];
   va_list args;
   if (is_quiet) return;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  fprintf(stderr, "%s\n", text); /* in one piece, since the lines of several processes may meet */
+  by_log_file_print_time(time);
+  fprintf(stderr, "%s%s\n", time, text); /* in one piece, since the lines of several processes may meet */
 }
 
 int by_options_misuse(const struct by_command *command, const char *format, ...) {
@@ -234,6 +237,11 @@ static int use_common(const struct by_command *command, const struct common *com
   if (common->quiet && common->verbose)
     return by_options_misuse(command, "--quiet and --verbose exclude each other: give one");
   is_quiet = common->quiet;
+  if (before && by_log_check(before) != BANYAN_OK) {
+    fprintf(stderr, "%s: %s; it is not used\n", command->name, banyan_error_text());
+    unsetenv("BANYAN_LOG"); /* otherwise every process that this one starts would report it */
+    before = NULL;
+  }
   if (!common->quiet && !common->verbose) return -1;
   char *value = by_cli_print("%s%s%s", before ? before : "", before && *before ? "," : "", level);
   setenv("BANYAN_LOG", value, true);

@@ -11,6 +11,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "log_file.h"
+
 static _Noreturn void end_without_memory(void) {
   static const char text[] = "banyan: out of memory\n";
   (void)!write(STDERR_FILENO, text, sizeof text - 1);
@@ -128,6 +130,7 @@ static enum banyan_status watch_hangup(struct by_watch **out) {
 enum banyan_status by_service_run(const struct by_service *service, void *context) {
   struct rlimit files;
   struct by_watch *hangup = NULL;
+  by_log_file_add_times();
   by_allow_files(&files);
   running.service = service;
   running.context = context;

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "fragment.h"
+#include "log_file.h"
 #include "process.h"
 #include "serve.h"
 #include "settings.h"
@@ -55,6 +56,7 @@ int by_cli_helper(int argc, char **argv) {
   struct join_options asked = {.transport = -1};
   int exit_code = by_options_parse(&helper_command, argc, argv, &asked, NULL);
   if (exit_code >= 0) return exit_code;
+  if (asked.root) by_log_file_add_times();
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
   return by_command_end(&helper_command, by_helper_run(&given, by_stop_on_signals(), asked.root ? print_joined : NULL));
 }
@@ -107,6 +109,7 @@ int by_cli_server(int argc, char **argv) {
   struct join_options asked = {.trees = 1, .port = BY_FRAGMENT_PORT};
   int exit_code = by_options_parse(&server_command, argc, argv, &asked, NULL);
   if (exit_code >= 0) return exit_code;
+  if (asked.root) by_log_file_add_times();
   struct by_serve_options given = {.joining = {.root = asked.root, .host = asked.name},
                                    .trees = (unsigned)asked.trees,
                                    .udp_port = (int)asked.port,

@@ -12,6 +12,7 @@
 #include "handshake.h"
 #include "interface.h"
 #include "launch.h"
+#include "log.h"
 #include "plan.h"
 #include "process.h"
 #include "text.h"
@@ -296,6 +297,8 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
   if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
     return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
                    text);
+  const char *levels = by_variable_value(text, "BANYAN_LOG");
+  if (levels && by_log_check(levels) != BANYAN_OK) return by_fail_within(BANYAN_ERR_ARGUMENT, "-x");
   if (is_variable(text, "BANYAN_KEY_FILE")) return add_key(environment, text);
   if (is_variable(text, "BANYAN_SWITCH_KEY_FILE")) {
     const char *file;

@@ -77,7 +77,8 @@ bool by_preemption_ended(struct by_preemption *p, pid_t pid, int status, uint64_
   bool announced = status == 0;
   if (announced) read_reason(p->output, reason, room);
   if (WIFEXITED(status) && WEXITSTATUS(status) >= 126 && !p->reported) {
-    fprintf(stderr, "the preemption command cannot be run (exit code %d): %s\n", WEXITSTATUS(status), p->command);
+    fprintf(stderr, "banyan run: the preemption command cannot be run (exit code %d): %s\n", WEXITSTATUS(status),
+            p->command);
     p->reported = true;
   }
   by_cli_close(&p->output);

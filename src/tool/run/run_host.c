@@ -388,7 +388,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   host->started = true;
   const char *directory = host->job.directory;
   if (*directory && chdir(directory))
-    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
+    fprintf(stderr, "banyan run: cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
   for (int i = 0; i < host->job.ranks; i++, host->live++)
     BY_TRY(start_rank(&host->job, i, &host->elastic, &host->ranks[i], &host->exit_code));
   return BANYAN_OK;
