@@ -17,6 +17,30 @@ wants 0 "$BANYAN" run -n 2 -o none --output-files logs/today/ -- sh -c 'echo $BA
 [ ! -s out ] && [ ! -s err ] || fail "-o none shows something"
 [ "$(cat logs/today/rank-1.out)" = 2 ] && [ ! -s logs/today/rank-1.err ] || fail "a file was not replaced"
 
+# --- what a program printed before it crashed is not lost, and is no other for it
+unset PYTHONUNBUFFERED _STDBUF_O
+seq -f 'line %g' 5 >five
+python='import os; [print("line", i) for i in range(1, 6)]; os.kill(os.getpid(), 9)'
+keeps_lines() { # keeps_lines COMMAND...: what it prints is shown, and is in a file
+  wants 137 "$BANYAN" run -n 1 -o rank0 --output-files crash -- "$@"
+  cmp five out && cmp five crash/rank-0.out || fail "lines are lost that $1 printed"
+}
+keeps_lines "$CRASH" lines
+keeps_lines python3 -c "$python"
+wants 137 "$BANYAN" run -H localhost,127.0.0.1 -k -- sh -c 'echo bad >&2; "$CRASH" lines; kill -9 $$'
+for rank in 0 1; do
+  [ "$(grep -c "^\\[$rank\\] line .$" out)" = 5 ] && shows "^\\[$rank\\] bad$" err || fail "lines of rank $rank are lost"
+done
+{ head -c $((10 << 20)) /dev/urandom; echo; } >bytes
+wants 137 "$BANYAN" run -n 1 -o rank0 --output-files crash -- "$CRASH" bytes bytes
+cmp bytes out && cmp bytes crash/rank-0.out || fail "bytes are changed"
+# What the user has set stays, and the other libraries come first.
+variables='$_STDBUF_O,$PYTHONUNBUFFERED,$LD_PRELOAD,$ASAN_OPTIONS'
+wants 0 "$BANYAN" run -n 1 -o raw -x LD_PRELOAD=libm.so.6 -x ASAN_OPTIONS=a=1 -- sh -c "echo $variables"
+shows '^L,1,libm.so.6:/.*/libstdbuf.so,verify_asan_link_order=0:a=1$' out
+wants 0 "$BANYAN" run -n 1 -o raw -x LD_PRELOAD= -x ASAN_OPTIONS= -x PYTHONUNBUFFERED= -x _STDBUF_O=9 -- sh -c "echo $variables"
+shows '^9,,,$' out
+
 # --- patterns
 wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 --output-files 'by/%h/100%%-%r' -- sh -c 'echo $BANYAN_HOST'
 [ "$(cat by/127.0.0.1/100%-1.out)" = 127.0.0.1 ] || fail "the pattern was not followed"

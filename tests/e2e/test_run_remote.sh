@@ -90,6 +90,9 @@ shows '^\[0\] fine$' out
 # Much output travels through frames.
 wants 0 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c 'seq 1 50000'
 awk '{if ($2 != ++n[$1]) exit 1} END {if (NR != 200000) exit 1}' "$scratch/out" || fail "lines"
+# So does what a rank printed before it crashed, line by line.
+wants 137 "$BANYAN" run --ssh "$ssh" -H a:1 -- "$CRASH" lines
+[ "$(grep -c '^\[0\] line .$' "$scratch/out")" = 5 ] || fail "lines are lost"
 # An address of this machine is here, also where its interface carries nothing just now.
 if unshare -rn ip link add one type veth peer name two 2>/dev/null; then
   wants 0 unshare -rn sh -c 'ip link set lo up && ip link add one type veth peer name two &&

@@ -8,6 +8,7 @@
 #include "elastic_job.h"
 #include "launch_link.h"
 #include "launch_start.h"
+#include "line_output.h"
 #include "process.h"
 #include "rank_environment.h"
 #include "rank_files.h"
@@ -70,6 +71,7 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
               job->key_file ? job->key_file : "", job->beside ? "; of a ticket in helpers and servers" : "");
   if (is_set(job->environment, "BANYAN_SWITCH_KEY"))
     by_text_add(out, "  BANYAN_SWITCH_KEY_FILE=(a descriptor of the switches' secret)\n");
+  by_text_add(out, "  %s=(so that output is printed line by line)\n", BY_LINE_OUTPUT_VARIABLES);
 }
 
 static void add_process(const struct by_job *job, const struct by_launch_host *host, int index, struct by_text *out) {

@@ -24,6 +24,7 @@
 #include "interface.h"
 #include "job_key.h"
 #include "launch_io.h"
+#include "line_output.h"
 #include "log.h"
 #include "preemption.h"
 #include "process.h"
@@ -79,6 +80,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   bool has_threads = getenv("OMP_NUM_THREADS");
   by_rank_environment_add(&place, has_threads, &own);
   for (size_t i = 0; i < own.count; i++) putenv(own.items[i]);
+  by_line_output_set();
   if (index == 0 && by_rank_environment_limits(&place, has_threads))
     by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
