@@ -210,6 +210,7 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
         "this process left the membership \"%s\" for \"%s\": use the communicator of that, and make groups of it anew",
         before->job.formed->name, context->job.formed->name);
     by_context_retire(before, text);
+    by_timeline_inherit(context->timeline, before->timeline);
     by_carried_take(&member->carried, before);
     by_context_keep_lanes(context, before);
     enum banyan_status kept = by_interrupted_keep(&member->interrupted, before, &member->self.fingerprint);

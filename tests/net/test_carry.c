@@ -199,6 +199,32 @@ static int count_events(const json_t *root, const char *kind, const char *name) 
   return n;
 }
 
+/* Process 0 was lost, which another one has written; each process has a title of its own, and every membership a short
+ * one. */
+static void check_titles(const json_t *root) {
+  const char *titles[3] = {NULL};
+  int losses = 0;
+  size_t i, n = 0;
+  int64_t tracks[3] = {0};
+  json_t *event;
+  json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+    const char *name = json_string_value(json_object_get(event, "name"));
+    int64_t track = json_integer_value(json_object_get(event, "pid"));
+    losses += strncmp(name, "rank 0 (host ", 13) == 0 && strstr(name, ") is gone: ") && track == tracks[0];
+    if (strcmp(name, "process_name") != 0) continue;
+    size_t at = 0;
+    while (at < n && tracks[at] != track) at++;
+    assert_true(at < 3);
+    n = at == n ? n + 1 : n;
+    tracks[at] = track;
+    titles[at] = json_string_value(json_object_get(json_object_get(event, "args"), "name"));
+  }
+  assert_int_equal(losses, 1);
+  assert_non_null(strstr(titles[0], "), membership 1"));
+  assert_non_null(strstr(titles[1], "), membership 2"));
+  assert_non_null(strstr(titles[2], "), membership 3"));
+}
+
 static void test_timeline(void **state) {
   char path[64] = "/tmp/banyan-carry-XXXXXX";
   int file = mkstemp(path);
@@ -220,6 +246,7 @@ static void test_timeline(void **state) {
     assert_int_equal(count_events(root, "i", name), 1);
   }
   assert_int_equal(count_events(root, "M", "process_name"), 3 + 2 + 1);
+  check_titles(root);
   json_t *others = json_object_get(root, "otherData");
   assert_non_null(json_object_get(others, "2: 1"));
   assert_non_null(json_object_get(others, "3: 0"));

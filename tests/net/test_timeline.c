@@ -44,7 +44,7 @@ struct span {
 
 struct seen {
   struct span spans[RANKS][2 * CALLS]; /* by rank and call; begin 0: none */
-  int calls[RANKS];
+  int calls[RANKS], losses[RANKS];
 };
 
 static uint32_t id_of(const json_t *event) {
@@ -66,7 +66,7 @@ static void check_nesting(const json_t *events) {
     const char *kind = json_string_value(json_object_get(event, "ph"));
     const char *name = json_string_value(json_object_get(event, "name"));
     size_t process = (size_t)json_integer_value(json_object_get(event, "pid"));
-    if (*kind == 'M') continue;
+    if (strchr("Mi", *kind)) continue;
     uint32_t id = id_of(event);
     double at = json_number_value(json_object_get(event, "ts"));
     assert_true(process < RANKS && id < 4096 && at > 0);
@@ -85,16 +85,32 @@ static void check_nesting(const json_t *events) {
   }
 }
 
+static bool is_allreduce(const char *title) {
+  return strncmp(title, "allreduce", strlen("allreduce")) == 0;
+}
+
+/* Who was lost is told on its track. */
+static void note_loss(struct seen *seen, const json_t *event, size_t process) {
+  char expected[64];
+  snprintf(expected, sizeof expected, "rank %zu (host ", process);
+  const char *title = json_string_value(json_object_get(event, "name"));
+  assert_memory_equal(title, expected, strlen(expected));
+  assert_non_null(strstr(title, ") is gone: "));
+  seen->losses[process]++;
+}
+
 static void note_begin(struct seen *seen, int64_t calls[RANKS][4096], const json_t *event, size_t process) {
   const json_t *args = json_object_get(event, "args"), *call = json_object_get(args, "call");
   if (!call) return;
   size_t number = (size_t)json_integer_value(call);
-  if (strcmp(json_string_value(json_object_get(event, "name")), "allreduce") != 0) return;
+  const char *title = json_string_value(json_object_get(event, "name"));
+  if (!is_allreduce(title)) return;
   assert_true(number < sizeof seen->spans[0] / sizeof *seen->spans[0]);
   struct span *span = &seen->spans[process][number];
   assert_true(span->begin == 0);
   span->begin = json_number_value(json_object_get(event, "ts"));
   span->failed = json_object_get(args, "failed") != NULL;
+  assert_string_equal(title, span->failed ? "allreduce (failed: peer dead)" : "allreduce");
   calls[process][id_of(event)] = (int64_t)number + 1;
   seen->calls[process]++;
 }
@@ -115,7 +131,8 @@ static void read_file(const char *path, struct seen *seen) {
     const char *kind = json_string_value(json_object_get(event, "ph"));
     const char *name = json_string_value(json_object_get(event, "name"));
     if (*kind == 'b') note_begin(seen, calls, event, process);
-    if (*kind == 'e' && strcmp(name, "allreduce") == 0)
+    if (*kind == 'i') note_loss(seen, event, process);
+    if (*kind == 'e' && is_allreduce(name))
       seen->spans[process][calls[process][id_of(event)] - 1].end = json_number_value(json_object_get(event, "ts"));
   }
   for (int r = 0; r < RANKS; r++) {
@@ -333,6 +350,7 @@ static void test_one_dies(void **state) {
       bool there = victim != 0 && r != victim; /* without rank 0 no rank writes later records */
       assert_true(seen.calls[r] >= PART);
       if (there) assert_true(seen.spans[r][PART].failed);
+      assert_int_equal(seen.losses[r], victim != 0 && r == victim);
     }
     remove_paths(&paths);
   }

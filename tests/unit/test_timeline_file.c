@@ -143,7 +143,8 @@ static void test_continue(void **state) {
     file = continue_file();
     by_timeline_file_name(file, 1, 0, "rank 0");
     by_timeline_file_name(file, 2, 1, "rank 1");
-    by_timeline_file_membership(file, i ? "third" : "\"second\"", 5000, 2, (const uint32_t[]){1, 2});
+    by_timeline_file_membership(file, i ? "membership third" : "membership \"second\"", i ? "third" : "second", 5000, 2,
+                                (const uint32_t[]){1, 2});
     put(file, 1, 3, "sum", true);
     by_timeline_file_flush(file);
     assert_int_equal(count(path, "i", i ? "membership third" : "membership \"second\""), 1);
@@ -177,29 +178,70 @@ static void test_continue_nothing(void **state) {
   }
 }
 
-/* A disk that fills up during a write leaves the previous content. */
-static void test_disk_full(void **state) {
+static void test_titles(void **state) {
   (void)state;
   struct by_timeline_file *file = open_file(1 << 20);
-  put(file, 0, 1, "sum", true);
-  put(file, 0, 2, "open", false);
-  by_timeline_file_flush(file);
-  struct stat seen;
+  struct by_trace_record failed = record(1, "sum", true);
+  failed.status = BANYAN_ERR_PEER_DEAD;
+  by_timeline_file_record(file, 0, &failed);
+  put(file, 0, 2, "sum", true);
+  by_timeline_file_event(file, 1, 2000, "rank 1 is \"gone\"");
+  assert_ok(by_timeline_file_close(file));
+  assert_int_equal(count(path, "b", "sum (failed: peer dead)"), 1);
+  assert_int_equal(count(path, "e", "sum (failed: peer dead)"), 1);
+  assert_int_equal(count(path, "b", "sum"), 1);
+  assert_int_equal(count(path, "i", "rank 1 is \"gone\""), 1);
+}
+
+/* No file can have more bytes. Returns the limit before. */
+static struct rlimit limit_files(size_t bytes) {
   struct rlimit before, limit;
-  assert_int_equal(stat(path, &seen), 0);
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
   limit = before;
-  limit.rlim_cur = (rlim_t)seen.st_size + 100;
+  limit.rlim_cur = bytes;
   signal(SIGXFSZ, SIG_IGN);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-  put(file, 0, 3, "sum", true);
+  return before;
+}
+
+static size_t size_of_file(void) {
+  struct stat seen;
+  assert_int_equal(stat(path, &seen), 0);
+  return (size_t)seen.st_size;
+}
+
+/* The disk has room for so many bytes more. What fits stays, and is JSON. Returns how many of 60 new sums that are. */
+static int fill_disk(size_t more, bool begins) {
+  struct by_timeline_file *file;
+  assert_ok(by_timeline_file_open(path, 1 << 20, false, &file));
+  by_timeline_file_name(file, 0, 0, "rank 0");
+  put(file, 0, 1, "sum", true);
+  put(file, 0, 2, "open", false);
+  if (!begins) by_timeline_file_flush(file);
+  size_t bytes = size_of_file() + more;
+  struct rlimit before = limit_files(bytes);
+  for (uint64_t id = 3; id < 63; id++) put(file, 0, id, "sum", true);
+  by_timeline_file_end(file, "0", 0, 0, (struct by_trace_totals[BY_TRACE_STATES]){{0}});
   by_timeline_file_flush(file);
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-  assert_int_equal(count(path, "e", "sum"), 1);
-  assert_int_equal(count(path, "b", "open"), 1);
+  put(file, 0, 63, "sum", true);
   assert_int_equal(by_timeline_file_close(file), BANYAN_ERR_SYSTEM);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   assert_non_null(strstr(banyan_error_text(), path));
-  assert_int_equal(count(path, "e", "sum"), 1);
+  assert_true(size_of_file() <= bytes);
+  return count(path, "e", "sum") - !begins;
+}
+
+static void test_disk_full(void **state) {
+  (void)state;
+  int last = 0;
+  for (size_t more = 0; more < 20000; more += more < 600 ? 13 : 731) {
+    int kept = fill_disk(more, false);
+    assert_in_range(kept, last, 60);
+    last = kept;
+  }
+  assert_in_range(last, 25, 59);
+  assert_in_range(fill_disk(20000, true), 25, 59);
+  assert_int_equal(fill_disk(0, true), 0);
 }
 
 int main(void) {
@@ -209,6 +251,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_too_large, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_continue, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_continue_nothing, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_titles, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(test_disk_full, make_folder, remove_folder)};
   return cmocka_run_group_tests_name("timeline_file", tests, NULL, NULL);
 }

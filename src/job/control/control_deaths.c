@@ -33,16 +33,21 @@ static void fail_here(struct by_deaths *deaths, enum banyan_status status, uint3
   if (deaths->timeline) by_timeline_hurry(deaths->timeline);
 }
 
+static void note_failure(struct by_deaths *deaths, uint32_t process, const char *text) {
+  if (!deaths->spread && deaths->timeline) by_timeline_note_loss(deaths->timeline, process, text);
+  deaths->spread = true;
+}
+
 void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   if (deaths->spread) return;
-  deaths->spread = true;
+  note_failure(deaths, process, text);
   by_control_peers_send_text(deaths->peers, FAILED, status, process, text);
   deaths->events.failed(deaths->events.context);
 }
 
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   if (by_control_peers_is_root(deaths->peers)) by_deaths_spread(deaths, status, process, text);
-  deaths->spread = true;
+  note_failure(deaths, process, text);
   fail_here(deaths, status, process, text);
 }
 
@@ -74,6 +79,7 @@ void by_deaths_lose(struct by_deaths *deaths, uint32_t process, const char *text
            process - job->size, job->members[process].host, text);
   by_error("communicator", "%s; what went through it goes among ranks from here on%s", reason,
            job->members[process].kind == BY_MEMBER_SERVER ? ", or if it was an aggregator, to its parent server" : "");
+  if (deaths->timeline) by_timeline_note_loss(deaths->timeline, process, reason);
   by_control_peers_send_text(peers, LOST, BANYAN_ERR_PEER_DEAD, process, reason);
   deaths->events.lost(deaths->events.context, process, reason);
 }

@@ -1,6 +1,7 @@
 #include "membership.h"
 
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,12 @@ uint32_t by_membership_find(const struct by_membership *membership, const struct
       low = middle + 1;
   }
   return BY_NO_MEMBER;
+}
+
+void by_membership_print(const struct by_membership *membership, char out[BY_MEMBERSHIP_TITLE]) {
+  char number[16];
+  snprintf(number, sizeof number, "%u", membership->generation + 1);
+  snprintf(out, BY_MEMBERSHIP_TITLE, "membership %s", membership->generation ? number : membership->name);
 }
 
 bool by_membership_equal(const struct by_membership *a, const struct by_membership *b) {

@@ -10,7 +10,8 @@
 #include "quorum.h"
 
 enum {
-  BY_MEMBERSHIP_NAME = 255,   /* most bytes of a name, UTF-8 without control characters */
+  BY_MEMBERSHIP_NAME = 255, /* most bytes of a name, UTF-8 without control characters */
+  BY_MEMBERSHIP_TITLE = BY_MEMBERSHIP_NAME + 16,
   BY_MEMBERSHIP_MOST = 65536, /* members, and processes that were excluded without proof of their death */
   BY_USED_NAMES_MOST = 65536
 };
@@ -43,6 +44,8 @@ struct by_membership {
 BANYAN_CHECK enum banyan_status by_membership_create(const struct by_membership *from, struct by_membership **out);
 /* NULL is allowed. */
 void by_membership_destroy(struct by_membership *membership);
+/* A title for people: "membership 3" where Banyan has chosen the name, which is long; else "membership NAME". */
+void by_membership_print(const struct by_membership *membership, char out[BY_MEMBERSHIP_TITLE]);
 /* The rank of a member, or of one that was excluded; BY_NO_MEMBER if it is neither. Cost: log(n). */
 uint32_t by_membership_find(const struct by_membership *membership, const struct by_fingerprint *fingerprint);
 /* In all but the order of those that were excluded. */

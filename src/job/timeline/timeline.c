@@ -30,8 +30,16 @@ enum {
   HURRY_MS = 10, /* in which the calls of a job that has failed end */
   REEL_BYTES = 64 << 10,
   RECORD_MOST = 512,
-  MESSAGE_MOST = 256
+  MESSAGE_MOST = 256,
+  TITLE = BY_MEMBERSHIP_TITLE + BY_MEMBER_STRING + 64
 };
+/* A process that was lost. */
+struct loss {
+  uint64_t at; /* ns; 0: none */
+  uint32_t process, track;
+  char text[512];
+};
+
 static const uint64_t MOST_BYTES = 1 << 30;
 
 enum phase {
@@ -52,13 +60,16 @@ struct by_timeline {
   /* others */
   struct by_clock_point points[2];
   uint32_t point, pings, looks;
-  uint64_t error;  /* ns that the times sent so far may be off */
-  uint64_t unsent; /* records that have ended and were lost because they could not be sent */
+  uint64_t error;   /* ns that the times sent so far may be off */
+  uint64_t unsent;  /* records that have ended and were lost because they could not be sent */
+  struct loss loss; /* the last one */
   /* rank 0 */
   struct by_timeline_file *file;
   uint32_t *tracks;          /* by process: its number in the file */
   uint32_t patience;         /* ms in which others have to send their records */
   bool continues;            /* the file is of memberships before */
+  struct loss inherited;     /* of the membership before, to be written by this one */
+  bool begun;                /* the loop's thread has the file */
   bool *notified;            /* by process: all of it has come */
   enum banyan_status status; /* of the file */
   char text[512];
@@ -108,6 +119,17 @@ static uint64_t write_own(struct by_timeline *timeline, bool at_end) {
   return reel.missing;
 }
 
+/* A member has the same track in each membership. */
+static uint32_t track_of(const struct by_job *job, uint32_t process) {
+  if (!job->formed || process >= job->size) return process;
+  return by_get_u32(job->formed->members[process].fingerprint.bytes) & INT32_MAX;
+}
+
+static void write_loss(struct by_timeline *timeline, const struct loss *loss) {
+  if (!timeline->file || !loss->at) return;
+  by_timeline_file_event(timeline->file, loss->track, loss->at, loss->text);
+}
+
 /* A job's ranks are known by their numbers; members of several memberships by what they are in each. */
 static void end_process(struct by_timeline *timeline, uint32_t process, uint64_t missing, uint64_t error,
                         const struct by_trace_totals totals[BY_TRACE_STATES]) {
@@ -129,6 +151,7 @@ static void finish(struct by_timeline *timeline) {
   timeline->status = by_timeline_file_close(timeline->file);
   if (timeline->status != BANYAN_OK) snprintf(timeline->text, sizeof timeline->text, "%s", banyan_error_text());
   timeline->file = NULL;
+  timeline->begun = false;
   atomic_store(&timeline->phase, IDLE);
 }
 
@@ -172,6 +195,8 @@ static void notify_all(const struct by_timeline *timeline, enum by_timeline_kind
 static void begin_here(void *context) {
   struct by_timeline *timeline = context;
   memset(timeline->notified, 0, timeline->job->founders * sizeof *timeline->notified);
+  timeline->begun = true;
+  write_loss(timeline, &timeline->loss); /* of the moment before */
   notify_all(timeline, BY_TIMELINE_ON);
   by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
@@ -381,6 +406,23 @@ static void tick(void *context) {
   by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
+void by_timeline_note_loss(struct by_timeline *timeline, uint32_t process, const char *text) {
+  struct by_job *job = timeline->job;
+  uint32_t shown = process < job->founders ? process : 0; /* others have no track */
+  struct loss loss = {.at = by_clock_now(&by_clock_system), .process = process, .track = track_of(job, shown)};
+  snprintf(loss.text, sizeof loss.text, "%s", text);
+  by_job_lock(job);
+  timeline->loss = loss;
+  by_job_unlock(job);
+  if (timeline->begun) write_loss(timeline, &loss);
+}
+
+void by_timeline_inherit(struct by_timeline *timeline, const struct by_timeline *before) {
+  by_job_lock(before->job);
+  if (before->loss.at && before->loss.process == 0) timeline->inherited = before->loss;
+  by_job_unlock(before->job);
+}
+
 void by_timeline_hurry(struct by_timeline *timeline) {
   if (by_timer_is_set(&timeline->tick))
     by_loop_set_delay(timeline->job->loop, &timeline->tick, HURRY_MS * BY_MILLISECOND);
@@ -388,21 +430,27 @@ void by_timeline_hurry(struct by_timeline *timeline) {
 
 /* --- beginning and ending, in any thread --- */
 
-/* A member has the same track in each membership. */
-static uint32_t track_of(const struct by_job *job, uint32_t process) {
-  if (!job->formed || process >= job->size) return process;
-  return by_get_u32(job->formed->members[process].fingerprint.bytes) & INT32_MAX;
+/* The same rank may be another process in each membership. */
+static void print_title(const struct by_job *job, uint32_t process, char out[TITLE]) {
+  char membership[BY_MEMBERSHIP_TITLE] = "";
+  if (job->formed) by_membership_print(job->formed, membership);
+  snprintf(out, TITLE, "%s%s%s", by_job_name(job, process), *membership ? ", " : "", membership);
 }
 
 static void name_processes(struct by_timeline *timeline) {
   const struct by_job *job = timeline->job;
+  char title[TITLE];
+  write_loss(timeline, &timeline->inherited);
+  timeline->inherited.at = 0;
   for (uint32_t p = 0; p < job->founders; p++) {
     timeline->tracks[p] = track_of(job, p);
-    by_timeline_file_name(timeline->file, timeline->tracks[p], p, by_job_name(job, p));
+    print_title(job, p, title);
+    by_timeline_file_name(timeline->file, timeline->tracks[p], p, title);
   }
-  if (job->formed)
-    by_timeline_file_membership(timeline->file, job->formed->name, by_clock_now(&by_clock_system), job->size,
-                                timeline->tracks);
+  if (!job->formed) return;
+  by_membership_print(job->formed, title);
+  by_timeline_file_membership(timeline->file, title, job->formed->name, by_clock_now(&by_clock_system), job->size,
+                              timeline->tracks);
 }
 
 /* Where another group of the same processes goes on with the file, this one has a file of its own. */

@@ -51,7 +51,11 @@ void by_timeline_leave(struct by_timeline *timeline, bool hurries);
 void by_timeline_handle(struct by_timeline *timeline, uint32_t process, const void *payload, size_t length);
 /* A connection has ended, or its process leaves: it is not waited for any more. */
 void by_timeline_lost(struct by_timeline *timeline);
+/* The job has failed because of this process, or goes on without it, as the text tells. */
+void by_timeline_note_loss(struct by_timeline *timeline, uint32_t process, const char *text);
 /* The job has failed: records are written and sent soon, for the program may end without leaving the job. */
 void by_timeline_hurry(struct by_timeline *timeline);
+/* If rank 0 of the membership before was lost, nobody has written this: rank 0 of this one does. */
+void by_timeline_inherit(struct by_timeline *timeline, const struct by_timeline *before);
 
 #endif

@@ -146,29 +146,43 @@ enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, 
 
 /* --- writing */
 
-static bool write_at(struct by_timeline_file *file, const char *bytes, size_t length, uint64_t at) {
-  while (length) {
-    ssize_t n = pwrite(file->fd, bytes, length, (off_t)at);
+/* Behind what is committed. Returns how many bytes were written. */
+static size_t write_text(struct by_timeline_file *file, const struct by_text *text) {
+  size_t done = 0;
+  while (done < text->length) {
+    ssize_t n = pwrite(file->fd, text->data + done, text->length - done, (off_t)(file->committed + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       fail_with(file, n < 0 ? errno : EIO);
-      return false;
+      break;
     }
-    bytes += n;
-    length -= (size_t)n;
-    at += (uint64_t)n;
+    done += (size_t)n;
   }
-  return true;
+  return done;
 }
 
 static void add_record(struct by_text *text, uint32_t process, const struct by_trace_record *record);
 
-/* Blanks at the end cover what was there before, until the file is cut. */
-static void add_end(const struct by_timeline_file *file, struct by_text *text) {
+static void add_open_records(const struct by_timeline_file *file, struct by_text *text) {
   for (size_t i = 0; i < file->n_open; i++) add_record(text, file->open[i].process, &file->open[i].record);
-  by_text_add(text, "%s%s}}\n", other, by_text_get(&file->ended));
-  uint64_t end = file->committed + text->length;
+}
+
+static void add_end(struct by_text *text, const char *ended) {
+  by_text_add(text, "%s%s}}\n", other, ended);
+}
+
+/* Blanks cover what was there before, until the file is cut. Returns the length without them. */
+static size_t add_blanks(const struct by_timeline_file *file, struct by_text *text) {
+  size_t length = text->length;
+  uint64_t end = file->committed + length;
   if (end < file->size) by_text_add(text, "%*s", (int)(file->size - end), "");
+  return length;
+}
+
+/* The file ends behind so many bytes after what is committed. */
+static void cut_file(struct by_timeline_file *file, size_t written, size_t length) {
+  file->size = file->committed + written;
+  if (ftruncate(file->fd, (off_t)(file->committed + length)) == 0) file->size = file->committed + length;
 }
 
 /* The file has grown too large: it gets another name, and an empty one takes its place. */
@@ -190,22 +204,56 @@ static void rotate(struct by_timeline_file *file) {
   by_timeline_file_flush(file);
 }
 
+/* How many of these bytes are whole events, of which there is room for so many bytes. */
+static size_t length_of_events(const struct by_timeline_file *file, const char *events, size_t room) {
+  size_t first = file->committed ? 0 : sizeof head - 1, at = room;
+  while (at > first && memcmp(events + at, ",\n", 2) != 0) at--;
+  return at;
+}
+
+/* The disk has become full, and holds so many bytes behind what is committed. As many of the new events stay as fit,
+ * but none that has not ended; what is known of processes is left out if it does not fit either. */
+static void keep_what_fits(struct by_timeline_file *file, size_t fresh, size_t bytes) {
+  const char *const ended[] = {by_text_get(&file->ended), ""};
+  const char *events = by_text_get(&file->fresh);
+  for (size_t i = 0; i < sizeof ended / sizeof *ended; i++) {
+    struct by_text text, end;
+    by_text_init(&text);
+    by_text_init(&end);
+    add_end(&end, ended[i]);
+    size_t kept = bytes > end.length ? length_of_events(file, events, MIN(fresh, bytes - end.length)) : 0;
+    by_text_add_bytes(&text, events, kept);
+    by_text_add_bytes(&text, by_text_get(&end), end.length);
+    size_t length = add_blanks(file, &text);
+    bool fits = length <= bytes && (file->committed || kept >= sizeof head - 1) && !text.failed;
+    if (fits && write_text(file, &text) == text.length) {
+      cut_file(file, text.length, length);
+      file->committed += kept;
+    }
+    by_text_fini(&text);
+    by_text_fini(&end);
+    if (fits) return;
+  }
+}
+
 void by_timeline_file_flush(struct by_timeline_file *file) {
   struct by_text *text = &file->fresh;
   size_t fresh = text->length;
   if (file->error) return;
-  add_end(file, text);
+  add_open_records(file, text);
+  add_end(text, by_text_get(&file->ended));
+  size_t length = add_blanks(file, text);
   if (text->failed || file->ended.failed) {
     fail_with(file, ENOMEM);
     return;
   }
-  bool written = write_at(file, by_text_get(text), text->length, file->committed);
-  if (written) file->committed += fresh;
-  size_t end = text->length - fresh;
-  if (!written && !write_at(file, by_text_get(text) + fresh, end, file->committed)) return; /* as it was before */
-  file->size = file->committed + end;
-  while (end && by_text_get(text)[fresh + end - 1] == ' ') end--;
-  if (ftruncate(file->fd, (off_t)(file->committed + end)) == 0) file->size = file->committed + end;
+  size_t written = write_text(file, text);
+  if (written == text->length) {
+    cut_file(file, text->length, length);
+    file->committed += fresh;
+  } else {
+    keep_what_fits(file, fresh, MAX(written, file->size - file->committed));
+  }
   by_text_fini(text);
   by_text_init(text);
   if (!file->error && file->committed > file->most_bytes + file->names.length) rotate(file);
@@ -246,19 +294,27 @@ void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, uint
   add_name(file, before);
 }
 
-void by_timeline_file_membership(struct by_timeline_file *file, const char *name, uint64_t at, uint32_t n,
-                                 const uint32_t *ranks) {
-  struct by_text *text = &file->fresh;
+/* What follows its title. */
+static void begin_instant(struct by_text *text, uint32_t process, uint64_t at, const char *title) {
   by_text_add(
       text,
       ",\n{\"ph\": \"i\", \"s\": \"g\", \"cat\": \"banyan\", \"pid\": %u, \"tid\": 0, \"ts\": %llu.%03u, \"name\": ",
-      ranks[0], (unsigned long long)(at / 1000), (unsigned)(at % 1000));
-  struct by_text label;
-  by_text_init(&label);
-  by_text_add(&label, "membership %s", name);
-  by_json_add_string(text, by_text_get(&label));
-  by_text_fini(&label);
-  by_text_add(text, ", \"args\": {\"ranks\": [");
+      process, (unsigned long long)(at / 1000), (unsigned)(at % 1000));
+  by_json_add_string(text, title);
+}
+
+void by_timeline_file_event(struct by_timeline_file *file, uint32_t process, uint64_t at, const char *title) {
+  begin_instant(&file->fresh, process, at, title);
+  by_text_add(&file->fresh, "}");
+}
+
+void by_timeline_file_membership(struct by_timeline_file *file, const char *title, const char *name, uint64_t at,
+                                 uint32_t n, const uint32_t *ranks) {
+  struct by_text *text = &file->fresh;
+  begin_instant(text, ranks[0], at, title);
+  by_text_add(text, ", \"args\": {\"membership\": ");
+  by_json_add_string(text, name);
+  by_text_add(text, ", \"ranks\": [");
   for (uint32_t r = 0; r < n; r++) by_text_add(text, "%s%u", r ? ", " : "", ranks[r]);
   by_text_add(text, "]}}");
 }
@@ -276,15 +332,21 @@ static void add_event(struct by_text *text, char kind, uint32_t process, uint64_
   by_text_add(text, "\"%s\"}", name);
 }
 
-static const char *name_of(const struct by_trace_record *record) {
-  if (*record->name) return record->name;
-  return record->collective < BANYAN_COLLECTIVES ? banyan_collective_name((enum banyan_collective)record->collective)
-                                                 : "call";
+/* The title of a span: calls that failed are seen at a glance. */
+static void add_title(struct by_text *text, const struct by_trace_record *record) {
+  bool known = record->collective < BANYAN_COLLECTIVES;
+  const char *name = *record->name ? record->name
+                     : known       ? banyan_collective_name((enum banyan_collective)record->collective)
+                                   : "call";
+  char title[BY_TRACE_NAME + 64];
+  snprintf(title, sizeof title, record->status ? "%s (failed: %s)" : "%s", name,
+           banyan_status_name((enum banyan_status)record->status));
+  by_json_add_string(text, title);
 }
 
 static void begin_whole(struct by_text *text, uint32_t process, const struct by_trace_record *record, uint64_t at) {
   begin_event(text, 'b', process, record->id, at);
-  by_json_add_string(text, name_of(record));
+  add_title(text, record);
   by_text_add(text, ", \"args\": {\"bytes\": %llu", (unsigned long long)record->bytes);
   if (record->has_call)
     by_text_add(text, ", \"call\": %u, \"communicator\": %u, \"adding_us\": %.3f", record->call, record->team,
@@ -322,7 +384,7 @@ static void add_record(struct by_text *text, uint32_t process, const struct by_t
     state = next;
   }
   begin_event(text, 'e', process, record->id, record->at[state]);
-  by_json_add_string(text, name_of(record));
+  add_title(text, record);
   by_text_add(text, "}");
 }
 

@@ -15,9 +15,12 @@ struct by_timeline_file;
  * BANYAN_ERR_NO_MEMORY. BANYAN_ERR_ARGUMENT: another process is writing it. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, bool continues,
                                                       struct by_timeline_file **out);
-/* The job goes on as this membership, in which the n processes of these numbers are the ranks from 0 on. */
-void by_timeline_file_membership(struct by_timeline_file *file, const char *name, uint64_t at, uint32_t n,
-                                 const uint32_t *ranks);
+/* Something happened to this process, which this title tells. */
+void by_timeline_file_event(struct by_timeline_file *file, uint32_t process, uint64_t at, const char *title);
+/* The same for all: the job goes on as the membership of this name, in which the n processes of these numbers are the
+ * ranks from 0 on. */
+void by_timeline_file_membership(struct by_timeline_file *file, const char *title, const char *name, uint64_t at,
+                                 uint32_t n, const uint32_t *ranks);
 /* The track of a process, and where it stands among the others. */
 void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, uint32_t place, const char *name);
 /* A record that has not ended stands at the end of the file until it comes again. */
