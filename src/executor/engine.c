@@ -346,6 +346,11 @@ void by_control_message_free(struct by_engine *engine, struct by_control_message
   by_control_messages_free(by_engine_transfer(engine), message);
 }
 
+const uint32_t *by_engine_get_destroyed(const struct by_engine *engine, uint32_t *n) {
+  *n = engine->recovery.runner.n_gone;
+  return engine->recovery.runner.gone;
+}
+
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
   by_transfer_set_mark(by_engine_transfer(engine), mark);
 }

@@ -110,7 +110,9 @@ void by_engine_probe(struct by_engine *engine, uint32_t process, uint64_t bytes)
 /* Control messages come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet
  * do not hold them up. */
 void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process);
-/* Sends a copy, in order with other control messages to this process; `team` is any number. BANYAN_ERR_NO_MEMORY. */
+/* Sends a copy, in order with other control messages to this process; `team` is any number. BANYAN_ERR_NO_MEMORY: also
+ * where the process does not take BY_CONTROL_MESSAGES_KEPT. One that sends more than that before it is freed is at
+ * fault. */
 BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team,
                                                 const void *bytes, size_t n);
 /* Whether one has come. */
@@ -118,6 +120,8 @@ bool by_engine_has_control_messages(const struct by_engine *engine);
 /* The next one that has come, which is the caller's; NULL: none. */
 struct by_control_message *by_engine_read(struct by_engine *engine);
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message);
+/* The numbers of the *n teams that were destroyed here and not made again, until the next change of teams. */
+const uint32_t *by_engine_get_destroyed(const struct by_engine *engine, uint32_t *n);
 
 /* A team is a communicator: its own ranks (processes[rank]), plan and call
  * numbers. `id` is the same on all its members and unused so far. The team

@@ -6,7 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BY_CONTROL_MESSAGE_BYTES = 16 << 20 };
+enum {
+  BY_CONTROL_MESSAGE_BYTES = 16 << 20,
+  /* The most that a process keeps of what another one has sent, and of what another one has not taken. */
+  BY_CONTROL_MESSAGES_KEPT = BY_CONTROL_MESSAGE_BYTES + (4 << 20)
+};
 
 struct by_control_message {
   struct by_control_message *next;

@@ -1,5 +1,6 @@
 /* The test plays a peer and sends single frames. If the peer breaks the protocol, the engine must end with
  * BANYAN_ERR_PROTOCOL and must not touch memory outside its buffers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,10 +207,52 @@ static void test_uses_part(void **state) {
   assert_true(in_parts > 5);
 }
 
+static bool suspect(void *context, uint32_t process, const char *text) {
+  char *suspicion = context;
+  assert_int_equal(process, 1);
+  snprintf(suspicion, 200, "%s", text);
+  return true;
+}
+
+/* The peer is a helper. Whatever it sends that it must not send costs the job the helper, and not the job. */
+static void test_frames_of_helper(void **state) {
+  static const struct by_frame wrong[] = {
+      {.type = BY_FRAME_TYPES},
+      {.type = BY_FRAME_CONTROL, .size = 8, .count = 8},
+      {.type = BY_FRAME_CONTROL, .size = 8, .count = 7},
+  };
+  static const char payload[8] = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    char suspicion[200] = "";
+    struct rank rank = {0};
+    struct by_lane *lane;
+    assert_ok(by_sim_create(&(struct by_sim_options){.delay = BY_MICROSECOND}, &rank.sim));
+    assert_ok(by_sim_link(rank.sim, &lane, &rank.peer));
+    struct by_engine_options options = {
+        .processes = 2, .ranks = 1, .clock = by_sim_clock(rank.sim), .suspects = suspect, .context = suspicion};
+    assert_ok(by_engine_create(&options, &rank.engine));
+    by_engine_attach(rank.engine, 1, &lane, 1);
+    by_engine_expect_control_messages(rank.engine, 1);
+    send_frame(&rank, wrong[i], payload);
+    run(&rank);
+    assert_ok(by_engine_status(rank.engine));
+    assert_non_null(strstr(suspicion, "it sent "));
+    assert_null(by_engine_read(rank.engine));
+    by_engine_lost(rank.engine, 1);
+    run(&rank);
+    assert_true(by_engine_has_lost(rank.engine, 1));
+    by_engine_destroy(rank.engine);
+    rank.peer->ops->destroy(rank.peer);
+    by_sim_destroy(rank.sim);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_honest_offer), cmocka_unit_test(test_unreadable_offer), cmocka_unit_test(test_shrunk_offer),
-      cmocka_unit_test(test_early_done),   cmocka_unit_test(test_uses_part),
+      cmocka_unit_test(test_honest_offer), cmocka_unit_test(test_unreadable_offer),
+      cmocka_unit_test(test_shrunk_offer), cmocka_unit_test(test_early_done),
+      cmocka_unit_test(test_uses_part),    cmocka_unit_test(test_frames_of_helper),
   };
   return cmocka_run_group_tests_name("frames from a peer", tests, NULL, NULL);
 }

@@ -551,12 +551,16 @@ static bool advance_locked(struct by_context *context) {
   return moved;
 }
 
-static void end_burst(struct burst *burst) {
+static void settle(struct burst *burst) {
   for (uint32_t still = 0; still < 100; still++) {
     bool moved = by_sim_step(burst->world.sim);
     for (uint32_t r = 0; r < 2; r++) moved |= advance_locked(&burst->contexts[r]);
     if (moved) still = 0;
   }
+}
+
+static void end_burst(struct burst *burst) {
+  settle(burst);
   for (uint32_t r = 0; r < 2; r++)
     for (uint32_t k = 0; k < BURST; k++) {
       bool done = false;
@@ -685,12 +689,79 @@ static void test_wakes_once(void **state) {
   free_burst(burst);
 }
 
+/* Messages for a communicator that rank 0 has not made wait for it, however many they are. */
+static void test_early_messages(void **state) {
+  (void)state;
+  enum { EARLY = 5000, LATER = FIRST_ID + 1 };
+  struct burst *burst = calloc(1, sizeof *burst);
+  struct banyan_request **requests = calloc(2 * (size_t)EARLY, sizeof *requests);
+  struct banyan_comm *comms[2];
+  int32_t *values = calloc(2 * (size_t)EARLY, sizeof *values);
+  assert_true(burst && requests && values);
+  begin_burst(burst);
+  for (uint32_t r = 2; r-- > 0;) {
+    by_context_lock(&burst->contexts[r]);
+    assert_ok(by_comm_open(&burst->contexts[r], LATER, r, 2, (uint32_t[]){0, 1}, &comms[r]));
+    by_context_unlock(&burst->contexts[r]);
+    for (uint32_t k = 0; k < EARLY; k++) {
+      int32_t *value = &values[r * EARLY + k];
+      char name[16];
+      snprintf(name, sizeof name, "%u", k);
+      *value = (int32_t)k;
+      assert_ok(
+          banyan_submit_allreduce(comms[r], name, value, value, 1, BANYAN_INT32, BANYAN_SUM, &requests[r * EARLY + k]));
+      for (uint32_t p = 2; r && p-- > 0;) advance_locked(&burst->contexts[p]);
+      by_sim_step(burst->world.sim);
+    }
+  }
+  settle(burst);
+  for (uint32_t i = 0; i < 2 * EARLY; i++) {
+    bool done = false;
+    assert_ok(banyan_test(requests[i], &done));
+    assert_true(done);
+    assert_int_equal(values[i], 2 * (i % EARLY));
+  }
+  free(requests);
+  free(values);
+  free_burst(burst);
+}
+
+/* Rank 1 sends long messages for a communicator that rank 0 never makes. They are not kept without a limit: the job
+ * ends, and the error names rank 1. */
+static void test_messages_for_nobody(void **state) {
+  (void)state;
+  enum { BYTES = 1 << 20, MESSAGES = 2 * BY_CONTROL_MESSAGES_KEPT / BYTES };
+  struct burst *burst = calloc(1, sizeof *burst);
+  char *bytes = calloc(1, BYTES);
+  uint32_t sent = 0;
+  assert_true(burst && bytes);
+  begin_burst(burst);
+  struct by_engine *engine = burst->world.nodes[0].engine;
+  for (; sent < MESSAGES && by_engine_status(engine) == BANYAN_OK; sent++) {
+    assert_ok(by_engine_write(burst->world.nodes[1].engine, 0, 4711, bytes, BYTES));
+    for (uint32_t still = 0; still < 10; still++) {
+      bool moved = by_sim_step(burst->world.sim);
+      for (uint32_t p = 2; p-- > 0;) moved |= advance_locked(&burst->contexts[p]);
+      if (moved && by_engine_status(engine) == BANYAN_OK) still = 0;
+    }
+  }
+  assert_true(sent < MESSAGES);
+  assert_status(by_engine_status(engine), BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(by_engine_error(engine), "rank 1 sent more control messages"));
+  while (burst->contexts[0].submitting.messages) {
+    struct by_control_message *message = burst->contexts[0].submitting.messages;
+    burst->contexts[0].submitting.messages = message->next;
+    by_control_message_free(engine, message);
+  }
+  free(bytes);
+  free_burst(burst);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_any_order),
-      cmocka_unit_test(test_bursts),
-      cmocka_unit_test(test_together),
-      cmocka_unit_test(test_wakes_once),
+      cmocka_unit_test(test_any_order),      cmocka_unit_test(test_bursts),
+      cmocka_unit_test(test_together),       cmocka_unit_test(test_wakes_once),
+      cmocka_unit_test(test_early_messages), cmocka_unit_test(test_messages_for_nobody),
   };
   if (by_tracer_start(&tracer) != BANYAN_OK) return 1;
   int failed = cmocka_run_group_tests_name("submitter", tests, NULL, NULL);

@@ -39,11 +39,10 @@ struct by_given_requests {
 
 /* submitter.c: what is submitted to the communicators of a context. */
 struct by_submitting {
-  uint32_t submitters;                 /* communicators that have one */
-  uint32_t open;                       /* operations that have not ended */
-  uint64_t ended_seen;                 /* calls that had ended and moves of sparse ones, as last seen */
-  struct by_control_message *messages; /* for communicators that are not made yet */
-  uint32_t n_messages;
+  uint32_t submitters;                          /* communicators that have one */
+  uint32_t open;                                /* operations that have not ended */
+  uint64_t ended_seen;                          /* calls that had ended and moves of sparse ones, as last seen */
+  struct by_control_message *messages, *newest; /* for communicators that are not made yet, oldest first */
 };
 
 /* sparse.c: communicators that have made sparse calls so far, calls and tasks that had ended when they were last looked

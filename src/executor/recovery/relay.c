@@ -159,8 +159,7 @@ static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
     struct by_team *team = by_team_of(&recovery->runner, stored->frame.team);
     if (team) call = by_relay_find(team, &stored->frame);
     if (!call && by_relay_take(recovery, link, &stored->frame, &call, &keep) != BANYAN_OK) {
-      by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
-      return false;
+      return by_deliver_broken(link, banyan_error_text());
     }
     if (keep) continue;
     struct by_frame frame = stored->frame; /* forgetting gives the stored one back */

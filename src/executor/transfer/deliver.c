@@ -7,9 +7,15 @@
 
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
 enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
+enum { PART_BYTES = 64 };          /* of a message, on average, where parts overtake each other */
 
 bool by_deliver_broken(struct by_link *link, const char *what) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  if (by_transfer_is_relay(link->transfer, link->process)) { /* calls go on without a helper that is lost */
+    for (uint32_t i = 0; i < link->n_ends; i++)
+      (void)by_lane_fail(link->ends[i].lane, BANYAN_ERR_PROTOCOL, "it sent %s", what);
+    return false;
+  }
   snprintf(text, sizeof text, "%s sent %s; are all ranks using the same version?",
            by_transfer_name(link->transfer, link->process, name), what);
   by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, text);
@@ -128,6 +134,8 @@ static void note_placed(struct by_in *in, uint64_t at, size_t n) {
   if (at == in->arrived) {
     transfer->ops->arrived(in, n);
     catch_up(in);
+  } else if (in->ahead.n > in->length / PART_BYTES + BY_LANES) {
+    (void)by_deliver_broken(in->link, "a message in too many parts");
   } else if (!by_byte_ranges_add(&in->ahead, at, at + n)) {
     by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");
   }

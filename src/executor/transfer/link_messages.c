@@ -17,10 +17,20 @@ static struct by_control_message *take_spare(struct by_transfer *transfer, size_
   return NULL;
 }
 
+static size_t room_for(size_t bytes) {
+  size_t room = LEAST_ROOM;
+  while (room < bytes) room *= 2;
+  return room;
+}
+
+/* What a message counts for where many are kept. */
+static size_t weight_of(size_t bytes) {
+  return sizeof(struct by_control_message) + room_for(bytes);
+}
+
 static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t team, size_t bytes) {
   struct by_control_message *message = take_spare(transfer, bytes);
-  size_t room = message ? message->room : LEAST_ROOM;
-  while (room < bytes) room *= 2;
+  size_t room = message ? message->room : room_for(bytes);
   if (!message) {
     message = malloc(sizeof *message + room);
     if (!message) return NULL;
@@ -39,9 +49,15 @@ enum banyan_status by_control_messages_write(struct by_link *link, uint32_t team
   if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a control message of %zu bytes; there must be 1 to %d", n,
                    BY_CONTROL_MESSAGE_BYTES);
+  if (weight_of(n) > BY_CONTROL_MESSAGES_KEPT - link->messages_waiting) {
+    char name[BY_NAME_BYTES];
+    return by_fail(BANYAN_ERR_NO_MEMORY, "%s has not taken %zu bytes of control messages: is it stopped?",
+                   by_transfer_name(link->transfer, link->process, name), link->messages_waiting);
+  }
   struct by_control_message *message = make(link->transfer, link->process, team, n);
   if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control message of %zu bytes", n);
   memcpy(message->data, bytes, n);
+  link->messages_waiting += weight_of(n);
   *link->messages_end = message;
   link->messages_end = &message->next;
   by_control_messages_expect(link);
@@ -57,7 +73,8 @@ struct by_control_message *by_control_messages_read(struct by_transfer *transfer
   return message;
 }
 
-void by_control_messages_free(struct by_transfer *transfer, struct by_control_message *message) {
+/* Keeps its memory for another one. */
+static void give_back(struct by_transfer *transfer, struct by_control_message *message) {
   if (message->room > MOST_ROOM || transfer->n_spare_messages == MOST_SPARE) {
     free(message);
     return;
@@ -65,6 +82,11 @@ void by_control_messages_free(struct by_transfer *transfer, struct by_control_me
   message->next = transfer->spare_messages;
   transfer->spare_messages = message;
   transfer->n_spare_messages++;
+}
+
+void by_control_messages_free(struct by_transfer *transfer, struct by_control_message *message) {
+  transfer->links[message->process]->messages_kept -= weight_of(message->bytes);
+  give_back(transfer, message);
 }
 
 bool by_control_messages_send(struct by_link *link) {
@@ -81,7 +103,8 @@ bool by_control_messages_send(struct by_link *link) {
     if (message->done < message->bytes) continue;
     link->messages = message->next;
     if (!link->messages) link->messages_end = &link->messages;
-    by_control_messages_free(link->transfer, message);
+    link->messages_waiting -= weight_of(message->bytes);
+    give_back(link->transfer, message);
   }
   return true;
 }
@@ -94,8 +117,16 @@ const char *by_control_messages_begin(struct by_link *link, const struct by_fram
   if (message ? frame->offset != message->done || frame->count != message->bytes || frame->team != message->team
               : frame->offset != 0)
     return "a part of a control message that does not follow the one before it";
-  if (!message) link->arriving = make(link->transfer, link->process, frame->team, frame->count);
-  return link->arriving ? NULL : "a control message for which there is no memory";
+  if (message) return NULL;
+  const struct by_transfer *transfer = link->transfer;
+  if (by_transfer_is_relay(transfer, transfer->options.self) || by_transfer_is_relay(transfer, link->process))
+    return "a control message, which helpers neither send nor take";
+  if (weight_of(frame->count) > BY_CONTROL_MESSAGES_KEPT - link->messages_kept)
+    return "more control messages than are kept: does it use communicators that are not made here?";
+  link->arriving = make(link->transfer, link->process, frame->team, frame->count);
+  if (!link->arriving) return "a control message for which there is no memory";
+  link->messages_kept += weight_of(frame->count);
+  return NULL;
 }
 
 bool by_control_messages_receive(struct by_end *end) {

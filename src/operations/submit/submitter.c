@@ -11,13 +11,16 @@
 #include "text.h"
 
 enum {
-  MOST_KEPT = 4096,
   MESSAGE_SECONDS = 5, /* for the root's message about late ranks */
   MOST_ROUNDS = 16     /* of the engine, after which messages are answered although more and more come */
 };
 
+static uint32_t submitted_number(uint32_t id) {
+  return by_comm_number(id, BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
+}
+
 static uint32_t number_of(const struct banyan_comm *comm) {
-  return by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
+  return submitted_number(by_team_id(comm->team));
 }
 
 /* ---- texts about stalls */
@@ -304,19 +307,26 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
     by_submitter_fail(owner, status, "negotiating");
 }
 
-/* A control message for a communicator that is not made here yet waits for it. */
+static bool is_over(const struct by_context *context, uint32_t number) {
+  uint32_t n;
+  const uint32_t *ids = by_engine_get_destroyed(context->job.engine, &n);
+  while (n && submitted_number(ids[n - 1]) != number) n--;
+  return n;
+}
+
+/* A control message for a communicator that is not made here yet waits for it. The engine ends a sender of too many. */
 static void keep(struct by_context *context, struct by_control_message *message) {
   struct by_submitting *submitting = &context->submitting;
-  struct by_control_message *oldest = submitting->messages, **end = &submitting->messages;
-  if (oldest && submitting->n_messages == MOST_KEPT) {
-    submitting->messages = oldest->next;
-    submitting->n_messages--;
-    by_control_message_free(context->job.engine, oldest);
+  if (is_over(context, message->team)) {
+    by_control_message_free(context->job.engine, message);
+    return;
   }
-  while (*end) end = &(*end)->next;
   message->next = NULL;
-  *end = message;
-  submitting->n_messages++;
+  if (submitting->messages)
+    submitting->newest->next = message;
+  else
+    submitting->messages = message;
+  submitting->newest = message;
 }
 
 static void deliver(struct by_context *context, struct by_control_message *message) {
@@ -338,7 +348,6 @@ static void deliver(struct by_context *context, struct by_control_message *messa
 void by_submitters_deliver_kept(struct by_context *context) {
   struct by_control_message *messages = context->submitting.messages;
   context->submitting.messages = NULL;
-  context->submitting.n_messages = 0;
   while (messages) {
     struct by_control_message *next = messages->next;
     deliver(context, messages);
