@@ -18,6 +18,7 @@ enum {
   MORE_EVERY = 64 << 10,
   PROBE_BYTES = 64 << 10,
   MOST_COMPARED = 16,
+  MOST_NOTICES = 1 << 14, /* of a peer that takes none */
   FRAME_BYTES = sizeof(struct by_frame)
 };
 
@@ -121,8 +122,9 @@ static bool send_notices(struct by_link *link) {
   return true;
 }
 
-/* False: there is no memory for it. */
+/* False: there is no memory for it, or the peer has not taken many. */
 static bool keep_notice(struct by_link *link, struct by_frame frame) {
+  if (link->n_notices == MOST_NOTICES) return false;
   if (!BY_ARRAY_GROW(&link->notices, &link->notices_room, link->n_notices + 1)) return false;
   link->notices[link->n_notices++] = frame;
   by_link_touch(link);

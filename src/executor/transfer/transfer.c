@@ -163,6 +163,7 @@ struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t
   struct by_stored *stored = TAILQ_FIRST(&transfer->spare[class_]);
   if (stored) {
     TAILQ_REMOVE(&transfer->spare[class_], stored, next);
+    transfer->spare_bytes -= (size_t)256 << class_;
     return stored;
   }
   transfer->counters.allocations++;
@@ -170,5 +171,12 @@ struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t
 }
 
 void by_transfer_give_stored(struct by_transfer *transfer, struct by_stored *stored) {
-  TAILQ_INSERT_HEAD(&transfer->spare[spare_class(stored->frame.size)], stored, next);
+  uint32_t class_ = spare_class(stored->frame.size);
+  size_t bytes = (size_t)256 << class_;
+  if (transfer->spare_bytes + bytes > transfer->options.link_credit) {
+    free(stored);
+    return;
+  }
+  transfer->spare_bytes += bytes;
+  TAILQ_INSERT_HEAD(&transfer->spare[class_], stored, next);
 }

@@ -96,7 +96,8 @@ struct by_transfer {
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
   uint32_t n_blocks;
-  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* stored frames' memory for the next ones, by size */
+  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* stored frames' memory for the next ones, by size, */
+  size_t spare_bytes;                                  /* up to the credit of a link */
   struct by_control_message *messages, **messages_end; /* that have come */
   struct by_control_message *spare_messages;           /* to be used again */
   uint32_t n_spare_messages;
