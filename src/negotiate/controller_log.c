@@ -97,6 +97,11 @@ static enum banyan_status from_child(struct by_controller *c, uint32_t child, co
     return malformed(c, c->up_children[child], "that is malformed");
   c->twice = false;
   read_up(c, child, &checked, true);
+  if (c->failed && c->operations.n >= BY_OPERATIONS_MOST)
+    return by_fail(BANYAN_ERR_NO_MEMORY,
+                   "rank %u, or one below it in the control tree, has submitted more names of "
+                   "operations than the %d that are kept",
+                   c->up_children[child], BY_OPERATIONS_MOST);
   return c->twice ? malformed(c, c->up_children[child], "that submits something twice") : BANYAN_OK;
 }
 

@@ -120,7 +120,6 @@ struct by_controller {
   uint64_t began;                      /* the place in the log from which on it is used */
   struct by_controller_tree next_tree; /* at the root, to come; up NULL: none */
   struct by_early *early;              /* messages whose place this controller has not reached */
-  size_t early_bytes;
 
   /* The table. Bits: see by_bits_of. */
   struct by_variant **table;

@@ -131,6 +131,9 @@ static struct by_question *make_question(const struct by_controller *c, const st
 void by_controller_ask(struct by_controller *c, const struct by_subject *subject) {
   struct by_question **place = find_question(c, subject->name, &subject->operation);
   if (*place) return; /* the answer to that will do */
+  uint32_t n = 0;
+  for (const struct by_question *question = c->questions; question; question = question->next) n++;
+  if (n == BY_QUESTIONS_MOST) return; /* the root asks no more than that at once */
   struct by_question *question = make_question(c, subject);
   if (!question) {
     c->failed = true;

@@ -6,8 +6,8 @@
 #include "arena.h"
 #include "controller_parts.h"
 
-/* Children may submit much before this controller has read what they have read. */
-enum { MOST_EARLY_BYTES = 64 << 20 };
+/* A child may submit much before this controller has read what it has read. */
+enum { MOST_EARLY_BYTES = 16 << 20 };
 
 /* ---- the message: see negotiation_message.h */
 
@@ -168,17 +168,18 @@ enum by_when by_controller_when(const struct by_controller *c, const void *messa
 }
 
 enum banyan_status by_controller_keep(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
-  struct by_early **end = &c->early, *early = NULL;
-  if (bytes <= MOST_EARLY_BYTES - c->early_bytes) early = malloc(sizeof *early + bytes);
+  struct by_early **end = &c->early;
+  size_t kept = sizeof **end + bytes;
+  for (; *end; end = &(*end)->next)
+    if ((*end)->from == from) kept += sizeof **end + (*end)->bytes;
+  struct by_early *early = kept <= MOST_EARLY_BYTES ? malloc(sizeof *early + bytes) : NULL;
   if (!early)
     return by_fail(BANYAN_ERR_NO_MEMORY,
-                   "out of memory for control messages of another control tree, or more than %d bytes",
-                   MOST_EARLY_BYTES);
+                   "out of memory for control messages of rank %u for another control tree, or more than %d bytes",
+                   from, MOST_EARLY_BYTES);
   *early = (struct by_early){.from = from, .bytes = bytes};
   memcpy(early->data, message, bytes);
-  while (*end) end = &(*end)->next;
   *end = early;
-  c->early_bytes += bytes;
   return BANYAN_OK;
 }
 
@@ -188,7 +189,6 @@ struct by_early *by_controller_find_kept(struct by_controller *c, uint32_t *from
   struct by_early *early = *place;
   if (!early) return NULL;
   *place = early->next;
-  c->early_bytes -= early->bytes;
   *from = early->from;
   *message = early->data;
   *bytes = early->bytes;
