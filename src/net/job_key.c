@@ -200,6 +200,12 @@ enum banyan_status by_job_key_read(const char *path, char *out) {
   return status == BANYAN_OK ? status : by_fail_within(status, "key file %s", path);
 }
 
+enum banyan_status by_switch_secret_read(const char *path, char *out) {
+  enum banyan_status status = by_job_key_read(path, out);
+  /* the reason is about the key of a job */
+  return status == BANYAN_OK || status == BANYAN_ERR_ARGUMENT ? by_switch_secret_check(path, out) : status;
+}
+
 enum banyan_status by_job_key_share(const char *text, int *fd) {
   size_t length = strlen(text);
   *fd = BY_DESCRIPTOR(memfd_create("banyan-key", MFD_CLOEXEC | MFD_ALLOW_SEALING));

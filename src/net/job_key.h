@@ -61,6 +61,9 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
 /* The same of a file, which this user or root must own and nobody else may read (BANYAN_ERR_AUTH). Does not block. */
 enum banyan_status by_job_key_read(const char *path, char *out) BANYAN_CHECK;
 
+/* The same of a file with a secret of switches. */
+enum banyan_status by_switch_secret_read(const char *path, char *out) BANYAN_CHECK;
+
 /* Keeps a key for other processes in memory of the kernel: BANYAN_KEY_FILE names the descriptor as /proc/PID/fd/N. Only
  * this user can open it, nobody can change it, and it vanishes with the last process that has it. */
 enum banyan_status by_job_key_share(const char *text, int *fd) BANYAN_CHECK;

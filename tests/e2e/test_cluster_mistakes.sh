@@ -55,6 +55,12 @@ refused 2 'this secret of switches was not generated.*`banyan keys job FILE`' \
   switch --user lo --manager 127.0.0.1:1 --secret-file "$scratch/secret"
 BANYAN_SWITCH_KEY=word refused 2 'BANYAN_SWITCH_KEY: this secret of switches was not generated' switch --user lo --manager 127.0.0.1:1
 
+# So is a job that is to use switches. Its ranks get a descriptor, and could not say what is wrong.
+BANYAN_SWITCH_KEY=word refused 2 '^banyan run: BANYAN_SWITCH_KEY: this secret of switches was not generated' run -n 2 -- true
+BANYAN_SWITCH_KEY_FILE=$scratch/secret refused 2 'BANYAN_SWITCH_KEY_FILE: .*/secret: this secret of switches was not generated' run -n 2 -- true
+refused 2 '_FILE: .*/secret: this secret of switches' run -n 2 -x "BANYAN_SWITCH_KEY_FILE=$scratch/secret" -- true
+BANYAN_SWITCH_KEY_FILE=$scratch/secret refused 2 ': .*/secret: this secret of switches' bench -n 1
+
 # The page is requested in the wrong way.
 "$BANYAN" manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file "$scratch/token" 2>"$scratch/manager.log" &
 manager=$!

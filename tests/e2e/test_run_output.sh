@@ -122,11 +122,13 @@ wants 127 "$BANYAN" run -n 2 -- no-such-command
 shows 'cannot run no-such-command: No such file or directory: it is in no folder of PATH$' err
 
 # --- dry runs
-export BANYAN_SWITCH_KEY=geheim SITE_TOKEN=geheim BANYAN_PLAN=star
+wants 0 "$BANYAN" keys job switches.key
+BANYAN_SWITCH_KEY=$(grep -v '^#' switches.key)
+export BANYAN_SWITCH_KEY SITE_TOKEN=geheim BANYAN_PLAN=star
 wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run --output-files 'x/%r' -p ring -x SITE_TOKEN \
   -x "WORDS=two words" --ssh 'ssh -p 23' --remote "/opt/it's" -- touch started "an argument"
 [ ! -e started ] && [ ! -e x ] || fail "a dry run did something"
-! grep -q geheim out || fail "a dry run shows a secret"
+! grep -qe geheim -e "$BANYAN_SWITCH_KEY" out || fail "a dry run shows a secret"
 shows '^nothing is started: a dry run of 3 ranks on 2 hosts, and 1 process beside them$' out
 for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
   '  BANYAN_KEY_FILE=\(a descriptor .*\)' 'host localhost, this machine' "  command: touch started 'an argument'" \

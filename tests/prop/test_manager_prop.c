@@ -1,8 +1,10 @@
 /* Random days of a cluster: jobs start and end, agents vanish and return, others use links, and the manager is killed
  * at any moment and started again with its file. After each day, the invariants are checked. */
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -589,6 +591,31 @@ static void test_forgotten(void **state) {
   remove_file();
 }
 
+/* Pages of the file were overwritten or are missing: the error says what to do. */
+static void test_damaged_files(void **state) {
+  struct stat about;
+  char bytes[4096];
+  (void)state;
+  for (int cut = 0; cut < 2; cut++) {
+    remove_file();
+    assert_ok(by_manager_store_open(path, &store));
+    by_manager_store_close(store);
+    assert_int_equal(stat(path, &about), 0);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    memset(bytes, 0x5a, sizeof bytes);
+    for (off_t at = 100; !cut && at < about.st_size; at += (off_t)sizeof bytes)
+      assert_true(pwrite(fd, bytes, sizeof bytes, at) == (ssize_t)sizeof bytes);
+    if (cut) assert_int_equal(ftruncate(fd, 5000), 0);
+    close(fd);
+    assert_true(by_manager_store_open(path, &store) != BANYAN_OK);
+    assert_non_null(strstr(banyan_error_text(), path));
+    assert_non_null(strstr(banyan_error_text(), " is damaged: "));
+    assert_non_null(strstr(banyan_error_text(), "move the file away"));
+  }
+  remove_file();
+}
+
 static void test_other_files(void **state) {
   struct by_manager_store *second;
   (void)state;
@@ -610,11 +637,11 @@ static void test_other_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_days),           cmocka_unit_test(test_killed),   cmocka_unit_test(test_history),
-      cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_cells),    cmocka_unit_test(test_older_files),
-      cmocka_unit_test(test_older_requests), cmocka_unit_test(test_owner),    cmocka_unit_test(test_forgotten),
-      cmocka_unit_test(test_other_files),    cmocka_unit_test(test_topology), cmocka_unit_test(test_length),
-      cmocka_unit_test(test_users_plan)};
+      cmocka_unit_test(test_days),           cmocka_unit_test(test_killed),       cmocka_unit_test(test_history),
+      cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_cells),        cmocka_unit_test(test_older_files),
+      cmocka_unit_test(test_older_requests), cmocka_unit_test(test_owner),        cmocka_unit_test(test_forgotten),
+      cmocka_unit_test(test_other_files),    cmocka_unit_test(test_topology),     cmocka_unit_test(test_length),
+      cmocka_unit_test(test_users_plan),     cmocka_unit_test(test_damaged_files)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

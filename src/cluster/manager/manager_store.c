@@ -115,7 +115,13 @@ struct by_manager_store {
 };
 
 static enum banyan_status fail(const struct by_manager_store *store, enum banyan_status status) {
-  return by_fail(status, "the manager's state in %s: %s", store->path, sqlite3_errmsg(store->db));
+  int code = sqlite3_errcode(store->db) & 0xff;
+  bool is_damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+  return by_fail(status, "the manager's state in %s%s: %s%s", store->path, is_damaged ? " is damaged" : "",
+                 sqlite3_errmsg(store->db),
+                 is_damaged ? ". Restore a copy, or move the file away: the manager then begins with an empty one, and "
+                              "agents report the jobs that run again"
+                            : "");
 }
 
 static enum banyan_status run(const struct by_manager_store *store, const char *sql) {

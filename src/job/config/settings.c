@@ -304,7 +304,7 @@ static enum banyan_status read_switch_key(struct by_settings *s) {
     return by_fail(
         BANYAN_ERR_ARGUMENT,
         "BANYAN_SWITCH_KEY and BANYAN_SWITCH_KEY_FILE are both set: unset BANYAN_SWITCH_KEY to use the file");
-  BY_TRY(by_job_key_read(s->switch_key_file, s->switch_key_text));
+  BY_TRY(by_switch_secret_read(s->switch_key_file, s->switch_key_text));
   s->switch_key = s->switch_key_text;
   return BANYAN_OK;
 }

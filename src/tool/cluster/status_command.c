@@ -255,18 +255,12 @@ enum banyan_status by_switch_place_parse(const char *text, struct by_status_plac
   return by_address_resolve(with_port, &out->address, 1, &n);
 }
 
-static enum banyan_status read_secret(const char *file, char *out) {
-  enum banyan_status status = by_job_key_read(file, out);
-  /* the reason is about the key of a job */
-  return status == BANYAN_OK || status == BANYAN_ERR_ARGUMENT ? by_switch_secret_check(file, out) : status;
-}
-
 enum banyan_status by_switch_secret(const char *file, char *out, bool *has) {
   const char *text = getenv("BANYAN_SWITCH_KEY"), *other = getenv("BANYAN_SWITCH_KEY_FILE");
   *out = '\0';
   if (!file && other && *other) file = other;
   *has = file || (text && *text);
-  if (file) return read_secret(file, out);
+  if (file) return by_switch_secret_read(file, out);
   if (!*has) return BANYAN_OK;
   BY_TRY(by_switch_secret_check("BANYAN_SWITCH_KEY", text));
   strcpy(out, text);

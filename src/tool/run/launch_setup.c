@@ -251,13 +251,14 @@ static void set_secret(struct by_job_environment *environment, const char *name,
 /* Hosts get what is in the file, and pass it on to ranks without showing it. `text`: the file's variable, with or
  * without "=VALUE". *file: its name, NULL if there is none, or it is empty. */
 static enum banyan_status add_secret(struct by_job_environment *environment, const char *name, const char *text,
-                                     const char **file) {
+                                     enum banyan_status (*read)(const char *path, char *out), const char **file) {
   char secret[BY_JOB_KEY_MOST];
   const char *value = strchr(text, '=');
   value = value ? value + 1 : getenv(text);
   *file = value && *value ? value : NULL;
   if (!*file) return BANYAN_OK;
-  BY_TRY(by_job_key_read(value, secret));
+  enum banyan_status status = read(value, secret);
+  if (status != BANYAN_OK) return by_fail_within(status, "%s_FILE", name);
   set_secret(environment, name, secret);
   explicit_bzero(secret, sizeof secret);
   return BANYAN_OK;
@@ -265,11 +266,17 @@ static enum banyan_status add_secret(struct by_job_environment *environment, con
 
 static enum banyan_status add_key(struct by_job_environment *environment, const char *text) {
   const char *file;
-  BY_TRY(add_secret(environment, "BANYAN_KEY", text, &file));
+  BY_TRY(add_secret(environment, "BANYAN_KEY", text, by_job_key_read, &file));
   if (!file) return BANYAN_OK;
   free(environment->key_file);
   environment->key_file = by_cli_print("%s", file);
   return BANYAN_OK;
+}
+
+static enum banyan_status add_switch_key(struct by_job_environment *environment, const char *text) {
+  const char *file, *given = getenv("BANYAN_SWITCH_KEY");
+  if (given) BY_TRY(by_switch_secret_check("BANYAN_SWITCH_KEY", given));
+  return add_secret(environment, "BANYAN_SWITCH_KEY", text, by_switch_secret_read, &file);
 }
 
 static bool is_added_otherwise(const char *text) {
@@ -281,11 +288,10 @@ static bool is_added_otherwise(const char *text) {
 
 enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
   char key[BY_JOB_KEY_TEXT];
-  const char *file;
   *environment = (struct by_job_environment){0};
   for (char **e = environ; *e; e++)
     if (!strncmp(*e, "BANYAN_", 7) && !is_added_otherwise(*e)) by_job_environment_copy(environment, *e);
-  BY_TRY(add_secret(environment, "BANYAN_SWITCH_KEY", "BANYAN_SWITCH_KEY_FILE", &file));
+  BY_TRY(add_switch_key(environment, "BANYAN_SWITCH_KEY_FILE"));
   BY_TRY(by_job_key_create(key));
   set_secret(environment, "BANYAN_KEY", key);
   explicit_bzero(key, sizeof key);
@@ -300,10 +306,7 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
   const char *levels = by_variable_value(text, "BANYAN_LOG");
   if (levels && by_log_check(levels) != BANYAN_OK) return by_fail_within(BANYAN_ERR_ARGUMENT, "-x");
   if (is_variable(text, "BANYAN_KEY_FILE")) return add_key(environment, text);
-  if (is_variable(text, "BANYAN_SWITCH_KEY_FILE")) {
-    const char *file;
-    return add_secret(environment, "BANYAN_SWITCH_KEY", text, &file);
-  }
+  if (is_variable(text, "BANYAN_SWITCH_KEY_FILE")) return add_switch_key(environment, text);
   if ((is_variable(text, "BANYAN_KEY") || is_variable(text, "BANYAN_SWITCH_KEY")) && text[name])
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "-x %.*s=...: everybody on this host sees command lines; put the key in a file, and give -x "
