@@ -190,6 +190,52 @@ alive 2
 kill -INT "$job"
 ends 130
 left 0
+# So does the time of --grace, whichever signal it was, also what has left the ranks' process groups.
+for signal in 1 2 15; do
+  start "$BANYAN" run -n 2 --grace 0.3 -- sh -c "trap '' HUP INT TERM; setsid sleep $odd & sleep $odd; sleep $odd"
+  alive 4
+  kill -$signal "$job"
+  ends $((128 + signal))
+  shows '^banyan run: 2 ranks did not end within 0.3 s \(--grace\): killing them$' err
+  shows "^banyan run: ended by signal $signal " err
+  left 0
+done
+# A rank that is stopped, and a host whose banyan run-host is.
+for which in rank host; do
+  start "$BANYAN" run -n 1 --grace 0.3 -- sleep "$odd"
+  alive 1
+  case $which in
+  rank) kill -STOP "$(pgrep -f "^sleep $odd")" ;;
+  host) kill -STOP "$(pgrep -P "$job")" ;;
+  esac
+  kill -TERM "$job"
+  ends 143
+  left 0
+done
+# A reader that does not read.
+mkfifo "$scratch/fifo"
+exec 9<>"$scratch/fifo"
+"$BANYAN" run -n 2 --grace 0.3 -- sh -c "trap '' TERM; yes & sleep $odd" >&9 2>"$scratch/err" </dev/null &
+job=$!
+alive 2
+kill -TERM "$job"
+ends 143
+exec 9>&-
+left 0
+# timeout(1) sends its signal to its child and to its process group: that is one request.
+start timeout 100 "$BANYAN" run -n 1 -- sh -c "trap 'sleep 0.5; echo saved; exit 0' TERM; echo ready; sleep $odd & wait"
+is_ready() { has ready out; }
+comes is_ready || fail "the rank is not ready"
+kill -TERM "$job"
+wait "$job" || true
+shows 'saved$' out
+left 0
+# nohup
+start nohup "$BANYAN" run -n 1 -- sleep "$odd"
+alive 1
+kill -HUP "$job"
+kill -TERM "$job"
+ends 143
 
 # --- nothing is left over
 family="sleep $odd & setsid sleep $odd & (setsid sh -c 'sleep $odd; true' &) ; sleep $odd"

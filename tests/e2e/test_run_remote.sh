@@ -66,6 +66,19 @@ wants 137 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c "[ \$BANYAN_RANK = 3 ] 
 shows '^banyan run: rank 3 on host b: killed by signal 9 \(Killed\)$' err
 left 0
 
+# Ranks that ignore signals end when they have had their time, and on hosts that do not answer any more.
+for frozen in 0 1; do
+  "$BANYAN" run --ssh "$ssh" -H a:1,b:1 --grace 0.3 -- sh -c "trap '' HUP INT TERM; sleep $odd; sleep $odd" >"$scratch/out" 2>"$scratch/err" &
+  job=$!
+  left 2
+  [ $frozen = 0 ] || kill -STOP $(pgrep -P "$job")
+  kill -HUP "$job"
+  got=0
+  wait "$job" || got=$?
+  [ $got = 129 ] && shows '2 ranks did not end within 0.3 s' err || fail "ended with $got"
+  left 0
+done
+
 # Unusable hosts are named, and nothing is left over.
 wants 1 "$BANYAN" run --ssh "$ssh" -H a:2,refused:2 -- sleep "$odd"
 shows '^\[refused\] ssh: connect to host refused: Connection refused$' err

@@ -56,10 +56,18 @@ bool by_pin_process(int which) {
   return false;
 }
 
+/* By nohup, or by a shell for what it starts in the background: blocked, it would be received. */
+static bool is_ignored(int signal_number) {
+  struct sigaction action;
+  bool may_be = signal_number == SIGHUP || signal_number == SIGINT || signal_number == SIGQUIT;
+  return may_be && !sigaction(signal_number, NULL, &action) && action.sa_handler == SIG_IGN;
+}
+
 int by_signal_descriptor(const int *signals) {
   sigset_t set;
   sigemptyset(&set);
-  for (; *signals; signals++) sigaddset(&set, *signals);
+  for (; *signals; signals++)
+    if (!is_ignored(*signals)) sigaddset(&set, *signals);
   sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -29,7 +29,7 @@ void by_cli_close(int *fd);
 bool by_pin_process(int which);
 
 /* Blocks these signals, which end with 0, and returns a non-blocking descriptor that reports them. From then on SIGPIPE
- * is ignored. */
+ * is ignored. SIGHUP, SIGINT and SIGQUIT stay ignored if they are. */
 int by_signal_descriptor(const int *signals);
 /* In a child, before it becomes another program: no signal is blocked, and SIGPIPE kills. */
 void by_restore_signals(void);

@@ -177,6 +177,7 @@ static _Noreturn void supervise(const struct by_lab_services *services, const st
     report(k, banyan_error_text());
     _exit(1);
   }
+  signal(SIGHUP, SIG_DFL); /* nohup lets it be ignored, but here it is a command */
   k->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});
   start_program(k);
   for (;;) {

@@ -25,16 +25,17 @@ enum {
   EXIT_TIMEOUT = 124,
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
-  KILL_SECONDS = 5,
+  KILL_SECONDS = 2,   /* for hosts to say that all are killed */
   BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
-  WAIT_SECONDS = 3    /* for run-host and ssh to end, all together */
+  REPEAT_MILLISECONDS = 100,
+  WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
 };
 
 enum launch_state {
   STARTING, /* hosts are being reached */
   RUNNING,
   REPORTING, /* a rank has failed; the others may report this and end by themselves */
-  ENDING,    /* SIGTERM is out, SIGKILL follows */
+  ENDING,    /* SIGTERM or the signal that we got is out, SIGKILL follows */
   KILLED,    /* what does not end now is given up */
 };
 
@@ -53,9 +54,11 @@ struct launcher {
   uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
   uint64_t timeout;  /* until then it is waited for what lost hosts leave here, one after the other; 0: none is lost */
   int signals;
-  int forwarded;  /* the last signal we passed on that ends programs; 0: none */
-  int interrupts; /* Ctrl-C so far */
-  int exit_code;  /* of the first failure */
+  int forwarded;     /* the last signal we passed on that ends programs; 0: none */
+  int requests;      /* to end the job, by signals */
+  uint64_t request;  /* when the last one came */
+  uint64_t patience; /* until then the reader of our output may hold up the end; UINT64_MAX: nobody asked us to end */
+  int exit_code;     /* of the first failure */
   int reports;
   int early[MOST_REPORTS],
       n_early;   /* ranks that ended well before the first failure; all, of which the first are kept */
@@ -77,7 +80,7 @@ static void enter(struct launcher *l, enum launch_state state) {
   l->state = state;
   const double seconds[] = {[REPORTING] = l->job->report, [ENDING] = l->job->grace, [KILLED] = KILL_SECONDS};
   l->deadline = state == RUNNING ? UINT64_MAX : from_now(seconds[state]);
-  if (state == ENDING) broadcast_signal(l, SIGTERM);
+  if (state == ENDING) broadcast_signal(l, l->requests ? l->forwarded : SIGTERM);
   if (state == KILLED) broadcast_signal(l, SIGKILL);
 }
 
@@ -303,39 +306,64 @@ static bool all_ready(const struct launcher *l) {
   return l->root.length > 0 || (l->elastic && l->links[0].from_fd < 0);
 }
 
+/* Hosts that have not started when the job ends do not start any more. */
 static int live(const struct launcher *l, bool beside) {
   int sum = 0;
   for (size_t i = 0; i < l->n_links && !l->given_up; i++)
-    if ((l->links[i].host->beside != 0) == beside) sum += l->links[i].live;
+    if ((l->links[i].host->beside != 0) == beside && (l->links[i].started || l->state <= RUNNING))
+      sum += l->links[i].live;
   return sum;
 }
 
-static void take_signal(struct launcher *l, int signal_number) {
-  if (signal_number == SIGTSTP) {
-    broadcast_signal(l, SIGSTOP);
-    for (size_t i = 0; i < l->n_links; i++) by_pipe_flush(&l->links[i].to);
-    raise(SIGSTOP);
-    broadcast_signal(l, SIGCONT);
-    return;
-  }
-  if (signal_number == SIGINT && ++l->interrupts > 1) {
-    if (!l->exit_code) l->exit_code = 128 + SIGINT;
+static void stop_and_continue(struct launcher *l) {
+  broadcast_signal(l, SIGSTOP);
+  for (size_t i = 0; i < l->n_links; i++) by_pipe_flush(&l->links[i].to);
+  raise(SIGSTOP);
+  broadcast_signal(l, SIGCONT);
+}
+
+/* The ranks get the first signal, and the time that they have after SIGTERM. The second signal kills them, the third
+ * one gives up hosts that do not answer. timeout(1) sends a signal twice at once, which is one request. */
+static void request_end(struct launcher *l, int signal_number) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  bool again = l->requests > 0;
+  if (again && now - l->request < REPEAT_MILLISECONDS * BY_MILLISECOND) return;
+  l->requests++;
+  l->request = now;
+  l->patience = again ? now : from_now(l->job->grace);
+  if (again || l->state == STARTING || (is_supervised(l) && !live(l, false))) note_failure(l, 128 + signal_number);
+  if (!again) l->forwarded = signal_number;
+  if (l->state == STARTING || (again && l->state == KILLED))
+    l->given_up = true;
+  else if (again)
     enter(l, KILLED);
-    return;
-  }
-  if (is_supervised(l) && l->state == RUNNING && (signal_number == SIGUSR1 || signal_number == SIGUSR2)) {
-    if (signal_number == SIGUSR1)
-      by_elastic_leave_all(l->elastic, "SIGUSR1");
-    else
-      broadcast_signal(l, SIGUSR2);
-    return;
-  }
-  if (is_supervised(l) && !live(l, false)) l->exit_code = 128 + signal_number; /* nobody else ends by it */
-  l->forwarded = signal_number;
-  if (l->state == STARTING)
-    fail_job(l, 128 + signal_number, ENDING);
+  else if (l->state < ENDING)
+    enter(l, ENDING);
   else
     broadcast_signal(l, signal_number);
+}
+
+static void take_signal(struct launcher *l, int signal_number) {
+  if (signal_number == SIGTSTP)
+    stop_and_continue(l);
+  else if (l->state == STARTING || (signal_number != SIGUSR1 && signal_number != SIGUSR2))
+    request_end(l, signal_number);
+  else if (is_supervised(l) && l->state == RUNNING && signal_number == SIGUSR1)
+    by_elastic_leave_all(l->elastic, "SIGUSR1");
+  else {
+    if (!is_supervised(l)) l->forwarded = signal_number;
+    broadcast_signal(l, signal_number);
+  }
+}
+
+/* What has not ended within the grace period. Where the reader of our output holds it up, we do not know. */
+static void kill_rest(struct launcher *l) {
+  int left = by_output_full(&l->output) || l->quiet ? 0 : live(l, false);
+  if (l->requests) note_failure(l, 128 + l->forwarded);
+  if (left)
+    by_output_print(&l->output, "%s: %d rank%s not end within %g s (--grace): killing %s", l->job->title, left,
+                    left == 1 ? " did" : "s did", l->job->grace, left == 1 ? "it" : "them");
+  enter(l, KILLED);
 }
 
 /* A job whose processes may come and go does without hosts that do not answer. */
@@ -366,7 +394,7 @@ static void pass_deadline(struct launcher *l) {
   } else if (l->state == REPORTING)
     enter(l, ENDING);
   else if (l->state == ENDING)
-    enter(l, KILLED);
+    kill_rest(l);
   else
     l->given_up = true; /* a host that cannot be reached any more */
 }
@@ -384,7 +412,7 @@ static void check_output(struct launcher *l) {
 
 static size_t fill_polled(struct launcher *l) {
   struct pollfd *p = l->polled;
-  bool full = by_output_full(&l->output);
+  bool full = by_output_full(&l->output) && l->state < KILLED; /* killed ranks add little */
   *p++ = (struct pollfd){.fd = l->signals, .events = POLLIN};
   for (int i = 0; i < 2; i++)
     *p++ = (struct pollfd){.fd = by_pipe_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
@@ -518,8 +546,15 @@ static void finish(struct launcher *l) {
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
     by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
   for (size_t i = 0; i < l->n_links; i++) by_launch_link_shut(&l->links[i]);
-  l->deadline = l->job_end = UINT64_MAX;
-  while (by_output_waiting(&l->output) && l->interrupts < 2) serve(l);
+  l->job_end = UINT64_MAX;
+  l->deadline = l->patience;
+  int requests = l->requests;
+  for (bool waits = true; waits && by_output_waiting(&l->output) && l->requests == requests;) {
+    size_t before = by_output_waiting(&l->output);
+    serve(l);
+    waits = by_clock_now(&by_clock_system) < l->patience || by_output_waiting(&l->output) < before;
+  }
+  if (by_output_waiting(&l->output) && l->forwarded) note_failure(l, 128 + l->forwarded);
 }
 
 static void fini(struct launcher *l) {
@@ -540,7 +575,11 @@ struct by_job by_job_usual(const char *title) {
 
 int by_launch(const struct by_job *job) {
   const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, BY_SIGNAL_ROTATE, 0};
-  struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX, .elastic_next = UINT64_MAX};
+  struct launcher l = {.job = job,
+                       .deadline = from_now(job->start),
+                       .job_end = UINT64_MAX,
+                       .elastic_next = UINT64_MAX,
+                       .patience = UINT64_MAX};
   struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);

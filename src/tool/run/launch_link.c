@@ -145,6 +145,7 @@ void by_launch_link_shut(struct by_launch_link *link) {
   link->to.closed = true;
   bool unheard = !link->ready || link->live; /* ssh may wait for a network that is not there */
   if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
+  if (link->pid) kill(link->pid, SIGCONT); /* a stopped one cannot end its processes */
 }
 
 void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length) {

@@ -112,6 +112,6 @@ bool by_output_full(const struct by_output *output) {
   return by_pipe_waiting(&output->to[0]) > MOST_WAITING || by_pipe_waiting(&output->to[1]) > MOST_WAITING;
 }
 
-bool by_output_waiting(const struct by_output *output) {
-  return by_pipe_waiting(&output->to[0]) || by_pipe_waiting(&output->to[1]);
+size_t by_output_waiting(const struct by_output *output) {
+  return by_pipe_waiting(&output->to[0]) + by_pipe_waiting(&output->to[1]);
 }

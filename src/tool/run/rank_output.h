@@ -38,7 +38,7 @@ void by_output_end(struct by_output *output, int rank);
 void by_output_print(struct by_output *output, const char *format, ...) BY_PRINTF(2, 3);
 /* Whether nothing more should be read until something is written. */
 bool by_output_full(const struct by_output *output);
-/* Whether something waits to be written. */
-bool by_output_waiting(const struct by_output *output);
+/* How many bytes wait to be written. */
+size_t by_output_waiting(const struct by_output *output);
 
 #endif

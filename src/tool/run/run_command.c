@@ -72,7 +72,8 @@ static const struct by_option options[] = {
     BY_SECONDS("report-time", 0, job.report, "TIME",
                "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
                "default 1 s"),
-    BY_SECONDS("grace", 0, job.grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_SECONDS("grace", 0, job.grace, "TIME",
+               "time between SIGTERM, or a signal that is passed on, and SIGKILL;\ndefault 5 s"),
     BY_SECONDS("start-timeout", 0, job.start, "TIME", "time within which every host must answer; default 60 s"),
     BY_INT("min", 0, least, "N", 1, BY_MOST_RANKS,
            "processes may come and go: the job goes on while there are at\nleast N; default: all that are started"),
@@ -119,12 +120,12 @@ static const struct by_command command = {
     .name = "banyan run",
     .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
     .about = "Starts the ranks of a job on this machine, or on several hosts through ssh. It\n"
-             "shows their output line by line and passes signals on to them. When one rank\n"
-             "fails, it terminates all, after a moment in which the others may report the\n"
-             "failure. A second Ctrl-C kills them at once. The standard input of ranks is\n"
-             "empty. C, C++ and Python print line by line unless _STDBUF_O and PYTHONUNBUFFERED\n"
-             "are set. Where several ranks share a host, they get OMP_NUM_THREADS=1 unless it is\n"
-             "set.\n"
+             "shows their output line by line. When one rank fails, it terminates all, after a\n"
+             "moment in which the others may report the failure. Ctrl-C and other signals that\n"
+             "end programs are passed on to the ranks, which get SIGKILL after --grace, or at\n"
+             "once with a second signal. The standard input of ranks is empty. C, C++ and Python\n"
+             "print line by line unless _STDBUF_O and PYTHONUNBUFFERED are set. Where several\n"
+             "ranks share a host, they get OMP_NUM_THREADS=1 unless it is set.\n"
              "\n"
              "With --min, --max or --restarts, processes may come and go, in programs that use\n"
              "banyan_member_start or Python's banyan.elastic. Those that die are started again,\n"
