@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log_file.h"
+#include "log_limit.h"
 
-enum { MOST_RULES = 32, MOST_NAME = 24, MOST_LINE = 2048 };
+enum { MOST_RULES = 32, MOST_NAME = 24, MOST_LINE = 2048, TRIES = 10000 };
 
 struct rule {
   char module[MOST_NAME];
@@ -113,25 +116,71 @@ void by_log_set_rank(int rank) {
   atomic_store(&line_rank, rank);
 }
 
+static void write_line(const char *module, const char *text) {
+  char line[MOST_LINE];
+  int rank = atomic_load(&line_rank);
+  int head = rank < 0 ? snprintf(line, 128, "banyan %.40s: ", module)
+                      : snprintf(line, 128, "banyan[rank %d] %.40s: ", rank, module);
+  size_t length = (size_t)head, room = sizeof line - length - 1;
+  int n = snprintf(line + length, room, "%s", text);
+  if (n >= (int)room) memcpy(line + length + room - 4, "...", 3);
+  if (n > 0) length += (size_t)n < room ? (size_t)n : room - 1;
+  /* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
+  line[length++] = '\n';
+  by_log_file_write(line, length);
+}
+
+/* --- what others can provoke --- */
+
+static struct by_log_limit limit;
+static atomic_flag limit_used = ATOMIC_FLAG_INIT;
+
+/* False: another thread holds it for long, or held it when this process was forked. */
+static bool lock_limit(void) {
+  for (int i = 0; i < TRIES; i++) {
+    if (!atomic_flag_test_and_set(&limit_used)) return true;
+    (void)sched_yield();
+  }
+  return false;
+}
+
+static void write_counts(double now) {
+  struct by_log_kind kind;
+  char text[BY_LOG_LAST + 80];
+  while (lock_limit()) {
+    bool any = by_log_limit_next(&limit, now, &kind);
+    atomic_flag_clear(&limit_used);
+    if (!any) return;
+    snprintf(text, sizeof text, "%llu more lines like this one were left out: %s", (unsigned long long)kind.omitted,
+             kind.last);
+    write_line(kind.module, text);
+  }
+}
+
+void by_log_flush(void) {
+  int kept = errno;
+  write_counts(INFINITY);
+  errno = kept;
+}
+
 void by_log(enum by_log_level level, const char *module, const char *format, ...) {
   int kept = errno;
   if (by_log_wanted(level, module)) {
-    char line[MOST_LINE];
-    int rank = atomic_load(&line_rank);
-    int head = rank < 0 ? snprintf(line, 128, "banyan %.40s: ", module)
-                        : snprintf(line, 128, "banyan[rank %d] %.40s: ", rank, module);
-    size_t length = (size_t)head, room = sizeof line - length - 1;
+    char text[MOST_LINE];
+    double now = by_clock_to_seconds(by_clock_now(&by_clock_system));
+    bool taken = true;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(line + length, room, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (n >= (int)room) memcpy(line + length + room - 4, "...", 3);
-    if (n > 0) length += (size_t)n < room ? (size_t)n : room - 1;
-    /* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
-    for (size_t i = 0; i < length; i++)
-      if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
-    line[length++] = '\n';
-    by_log_file_write(line, length);
+    write_counts(now);
+    if (level <= BY_LOG_WARN && lock_limit()) {
+      taken = by_log_limit_take(&limit, module, format, text, now);
+      atomic_flag_clear(&limit_used);
+    }
+    if (taken) write_line(module, text);
   }
   errno = kept;
 }

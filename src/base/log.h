@@ -14,8 +14,11 @@
 
 enum by_log_level { BY_LOG_ERROR, BY_LOG_WARN, BY_LOG_INFO, BY_LOG_DEBUG };
 
-/* `module` is a literal such as "net". */
+/* `module` is a literal such as "net". Of warnings and errors of one kind, which has the same `format`, a few are
+ * logged in a minute, since others may provoke them; a later line says how many were left out, see log_limit.h. */
 void by_log(enum by_log_level level, const char *module, const char *format, ...) BY_PRINTF(3, 4);
+/* Says how many lines were left out so far: where a process ends a part of its work. */
+void by_log_flush(void);
 bool by_log_wanted(enum by_log_level level, const char *module);
 /* Whether BANYAN_LOG may have this value. */
 BANYAN_CHECK enum banyan_status by_log_check(const char *list);

@@ -1,6 +1,7 @@
 /* Tests of logging: levels, lines, and texts that repeat. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "check.h"
 #include "log.h"
 #include "log_file.h"
+#include "log_limit.h"
 
 /* --- log --- */
 
@@ -286,6 +288,7 @@ static void test_unusable_files_are_reported_once(void **state) {
   check_only_reported(".", "Is a directory");
 }
 
+/* All lines are of one kind: each is logged or counted, whichever thread wrote it. */
 static void *chatter(void *argument) {
   for (int i = 0; i < 500; i++) by_warn("net", "thread %d says hello", *(int *)argument);
   return NULL;
@@ -293,10 +296,10 @@ static void *chatter(void *argument) {
 
 static void test_threads_do_not_mix_lines(void **state) {
   (void)state;
-  enum { THREADS = 4, ROOM = 1 << 17 };
+  enum { THREADS = 4, ROOM = 1 << 17, LINES = 500 * THREADS };
   static char text[ROOM];
   pthread_t thread[THREADS];
-  int number[THREADS], seen[THREADS] = {0};
+  int number[THREADS], seen = 0, counted = 0;
   struct catcher catcher;
   catch_begin(&catcher);
   for (int i = 0; i < THREADS; i++) {
@@ -304,16 +307,67 @@ static void test_threads_do_not_mix_lines(void **state) {
     assert_int_equal(pthread_create(&thread[i], NULL, chatter, &number[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+  by_log_flush();
   catch_end(&catcher, text, sizeof text);
   char *rest = text, *line;
   while ((line = strsep(&rest, "\n")) && *line) {
     int writer = -1, end = 0;
-    sscanf(line, "banyan net: thread %d says hello%n", &writer, &end);
+    if (!counted && sscanf(line, "banyan net: %d more lines like this one were left out: ", &counted) == 1)
+      line = strstr(line, "thread") - strlen("banyan net: ");
+    else
+      seen++;
+    sscanf(strstr(line, "thread"), "thread %d says hello%n", &writer, &end);
     assert_in_range(writer, 0, THREADS - 1);
-    assert_int_equal(end, strlen(line));
-    seen[writer]++;
+    assert_int_equal(end, strlen(strstr(line, "thread")));
   }
-  for (int i = 0; i < THREADS; i++) assert_int_equal(seen[i], 500);
+  assert_true(seen >= BY_LOG_KIND_LINES && counted > 0);
+  assert_int_equal(seen + counted, LINES);
+}
+
+/* --- lines that others can provoke --- */
+
+static unsigned take_lines(struct by_log_limit *limit, const char *format, unsigned n, double now) {
+  unsigned taken = 0;
+  for (unsigned i = 0; i < n; i++) {
+    char line[32];
+    snprintf(line, sizeof line, "line %u", i);
+    taken += by_log_limit_take(limit, "net", format, line, now + i * 1e-6);
+  }
+  return taken;
+}
+
+static void test_a_kind_has_few_lines_a_minute(void **state) {
+  (void)state;
+  struct by_log_limit limit = {0};
+  struct by_log_kind kind;
+  assert_int_equal(take_lines(&limit, "%s: malformed", 20000, 1), BY_LOG_KIND_LINES);
+  assert_int_equal(take_lines(&limit, "%s: unknown", 5, 2), 5);
+  assert_false(by_log_limit_next(&limit, 60, &kind));
+  assert_true(by_log_limit_next(&limit, 61, &kind));
+  assert_int_equal(kind.omitted, 20000 - BY_LOG_KIND_LINES);
+  assert_string_equal(kind.module, "net");
+  assert_string_equal(kind.last, "line 19999");
+  assert_false(by_log_limit_next(&limit, INFINITY, &kind));
+  assert_int_equal(take_lines(&limit, "%s: malformed", 21, 61), BY_LOG_KIND_LINES);
+  assert_true(by_log_limit_next(&limit, INFINITY, &kind));
+  assert_int_equal(kind.omitted, 1);
+}
+
+/* More kinds than are kept: none is limited by another one's lines. */
+static void test_kinds_are_limited_apart(void **state) {
+  (void)state;
+  struct by_log_limit limit = {0};
+  struct by_log_kind kind;
+  char formats[3 * BY_LOG_KINDS][8];
+  for (int i = 0; i < 3 * BY_LOG_KINDS; i++) {
+    snprintf(formats[i], sizeof formats[i], "%d", i);
+    assert_int_equal(take_lines(&limit, formats[i], BY_LOG_KIND_LINES + 1, 1 + i), BY_LOG_KIND_LINES);
+  }
+  for (int i = 0; i < BY_LOG_KINDS; i++) {
+    assert_true(by_log_limit_next(&limit, INFINITY, &kind));
+    assert_int_equal(kind.omitted, 1);
+  }
+  assert_false(by_log_limit_next(&limit, INFINITY, &kind));
 }
 
 /* --- repeats --- */
@@ -415,6 +469,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_bad_settings_are_not_used),
       cmocka_unit_test(test_lines),
       cmocka_unit_test(test_threads_do_not_mix_lines),
+      cmocka_unit_test(test_a_kind_has_few_lines_a_minute),
+      cmocka_unit_test(test_kinds_are_limited_apart),
       cmocka_unit_test(test_once_a_minute),
       cmocka_unit_test(test_another_place_or_text_is_new),
       cmocka_unit_test(test_only_the_first_bytes_of_a_place_count),

@@ -293,6 +293,7 @@ void by_agent_ranks_fini(struct by_agent *agent) {
   while (!TAILQ_EMPTY(&ranks->jobs)) drop_job(agent, TAILQ_FIRST(&ranks->jobs));
   for (struct by_agent_user *user; (user = LIST_FIRST(&ranks->users)); free(user)) LIST_REMOVE(user, entry);
   by_repeats_flush(&ranks->rejections, "agent", INFINITY);
+  by_log_flush();
 }
 
 /* One that connects again is the same rank: its old connection may not have been seen to close. */

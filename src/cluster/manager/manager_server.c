@@ -486,6 +486,7 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_loop_cancel_timer(&server->tick);
   by_acceptor_destroy(server->acceptor);
   by_repeats_flush(&server->rejected, "manager", INFINITY);
+  by_log_flush();
   by_plan_threads_destroy(server->threads);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!TAILQ_EMPTY(&server->connections)) end_connection(TAILQ_FIRST(&server->connections));

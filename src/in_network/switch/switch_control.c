@@ -288,6 +288,7 @@ void by_switch_control_destroy(struct by_switch_control *control) {
     if (control->listeners[i].path[0]) unlink(control->listeners[i].path);
   }
   by_repeats_flush(&control->rejected, "switch", INFINITY);
+  by_log_flush();
   by_reservations_destroy(control->reservations);
   by_process_identity_destroy(control->identity);
   explicit_bzero(&control->key, sizeof control->key);

@@ -272,6 +272,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
   by_loop_cancel_timer(&peers->silence);
   by_repeats_flush(&peers->rejected, "control", INFINITY);
   by_repeats_flush(&peers->refused, "control", INFINITY);
+  by_log_flush();
   free(peers->of_process);
   free(peers->states);
 }
