@@ -180,6 +180,7 @@ void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->job.rank),
            reason && *reason ? reason : "no reason was given");
   by_job_fail(&context->job, BANYAN_ERR_ABORTED, context->job.rank, text);
+  by_context_settle(context);
 }
 
 int banyan_comm_rank(const struct banyan_comm *comm) {

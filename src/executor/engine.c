@@ -6,7 +6,7 @@
 #include "engine_parts.h"
 #include "work.h"
 
-enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4 };
+enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4, SETTLE_MS = 500 };
 
 /* ---- life */
 
@@ -38,6 +38,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
                                          .tracer = own->tracer,
                                          .keeps_lanes = own->keeps_lanes};
   enum banyan_status status = by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, own->processes);
+  engine->culprit = UINT32_MAX;
   by_runner_init(&engine->recovery.runner, own->chunk);
   engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), own->self);
   engine->recovery.relay_memory = own->relay_memory;
@@ -89,8 +90,44 @@ void by_engine_lost(struct by_engine *engine, uint32_t process) {
 
 /* ---- failing */
 
+static void end_calls(struct by_engine *engine) {
+  const struct by_runner *runner = &engine->recovery.runner;
+  engine->settled_by = 0;
+  while (!LIST_EMPTY(&runner->running)) by_call_end(LIST_FIRST(&runner->running), runner->transfer.status);
+}
+
+void by_engine_failed(struct by_engine *engine, uint32_t process) {
+  const struct by_engine_options *options = &engine->options;
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  engine->culprit = process;
+  if (options->failed && transfer->status != BANYAN_ERR_CLOSED &&
+      options->failed(options->context, transfer->status, process, transfer->error))
+    engine->settled_by = by_clock_now(&options->clock) + SETTLE_MS * BY_MILLISECOND;
+  else
+    end_calls(engine);
+}
+
 void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
   by_transfer_fail(by_engine_transfer(engine), status, process, text);
+  if (status == BANYAN_ERR_CLOSED) end_calls(engine); /* the owner does not wait for others */
+}
+
+void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_transfer *transfer = by_engine_transfer(engine);
+  by_transfer_fail(transfer, status, process, text);
+  if (!engine->settled_by) return;
+  transfer->status = status;
+  engine->culprit = process;
+  snprintf(transfer->error, sizeof transfer->error, "%s", text);
+  end_calls(engine);
+}
+
+bool by_engine_is_open(const struct by_engine *engine) {
+  return engine->settled_by != 0;
+}
+
+uint32_t by_engine_culprit(const struct by_engine *engine) {
+  return engine->culprit;
 }
 
 void by_engine_explain(struct by_engine *engine, const char *text) {
@@ -100,7 +137,7 @@ void by_engine_explain(struct by_engine *engine, const char *text) {
 }
 
 enum banyan_status by_engine_status(const struct by_engine *engine) {
-  return by_engine_transfer(engine)->status;
+  return engine->settled_by ? BANYAN_OK : by_engine_transfer(engine)->status;
 }
 
 const char *by_engine_error(const struct by_engine *engine) {
@@ -212,6 +249,7 @@ bool by_engine_progress(struct by_engine *engine) {
   struct by_runner *runner = &recovery->runner;
   struct by_transfer *transfer = &runner->transfer;
   transfer->moved = transfer->yields = false;
+  if (engine->settled_by) return false;
   if (!LIST_EMPTY(&transfer->closing) && transfer->status == BANYAN_OK) by_links_close(transfer);
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
@@ -288,7 +326,7 @@ bool by_engine_has_to_send(const struct by_engine *engine) {
 
 uint64_t by_engine_deadline(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
-  uint64_t first = UINT64_MAX;
+  uint64_t first = engine->settled_by ? engine->settled_by : UINT64_MAX;
   const struct by_link_tree *tree;
   LIST_FOREACH(tree, &transfer->trees, in_transfer) {
     const struct by_fabric *fabric = tree->fabric;
@@ -491,8 +529,12 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
 
 void by_engine_check_deadlines(struct by_engine *engine) {
   const struct by_call *late = LIST_FIRST(&engine->recovery.runner.running);
-  if (!late) return;
+  if (!late && !engine->settled_by) return;
   uint64_t now = by_clock_now(&engine->options.clock);
+  if (engine->settled_by) {
+    if (now >= engine->settled_by) end_calls(engine);
+    return;
+  }
   if (engine->never) look_for_left(engine);
   ask_if_still(engine, now);
   while (late && (!late->deadline || now < late->deadline)) late = LIST_NEXT(late, next);

@@ -41,8 +41,9 @@ struct by_engine_options {
   void (*connect)(void *context, uint32_t process);
   /* Name of a process in errors, such as "rank 2 (host a)"; may be NULL. */
   const char *(*name)(void *context, uint32_t process);
-  /* Called once, when the engine fails by itself. */
-  void (*failed)(void *context, enum banyan_status status, uint32_t process, const char *text);
+  /* Called once, when the engine fails. True: the owner agrees on the reason with others and then calls
+   * by_engine_settle; calls end then, or after half a second with the engine's own reason. */
+  bool (*failed)(void *context, enum banyan_status status, uint32_t process, const char *text);
   /* Called when a peer's lane ended though its calls have not. True: the answer will be a by_engine_fail later;
    * false or NULL: the engine fails at once. */
   bool (*suspects)(void *context, uint32_t process, const char *text);
@@ -223,8 +224,16 @@ bool by_engine_goodbye(struct by_engine *engine);
 /* Ends every pending and later call with this status and text. Only the first
  * failure counts. `process` is the culprit or UINT32_MAX. */
 void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text);
+/* All know this reason: it replaces the engine's own, unless calls have ended with that already. Fails the engine if it
+ * has not failed. */
+void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text);
+/* Whether the engine has failed and waits for by_engine_settle. Until then nothing moves, and calls are accepted. */
+bool by_engine_is_open(const struct by_engine *engine);
+/* The process that failed the engine; UINT32_MAX: none is known. */
+uint32_t by_engine_culprit(const struct by_engine *engine);
 /* Of an engine that has failed: later calls say this, too. */
 void by_engine_explain(struct by_engine *engine, const char *text);
+/* BANYAN_OK while the reason of a failure is not settled. */
 enum banyan_status by_engine_status(const struct by_engine *engine);
 const char *by_engine_error(const struct by_engine *engine);
 void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out);

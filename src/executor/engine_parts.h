@@ -12,9 +12,11 @@ struct by_engine {
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
   uint64_t still_since;                   /* when that was first seen */
   uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
-  struct by_fallbacks {                   /* start.c: reasons not to use a plan's in-network trees that were logged */
-    uint32_t collectives;                 /* bits by number */
-    uint64_t types;                       /* bits by BANYAN_OPS * dtype + op */
+  uint32_t culprit;                       /* The process that failed the engine; UINT32_MAX: none is known. */
+  uint64_t settled_by;  /* The engine has failed, and its owner agrees on the reason until then; 0: nothing is open. */
+  struct by_fallbacks { /* start.c: reasons not to use a plan's in-network trees that were logged */
+    uint32_t collectives; /* bits by number */
+    uint64_t types;       /* bits by BANYAN_OPS * dtype + op */
   } fallbacks;
 };
 
@@ -25,6 +27,9 @@ static inline struct by_engine *by_engine_of(const struct by_transfer *transfer)
 static inline struct by_transfer *by_engine_transfer(const struct by_engine *engine) {
   return (struct by_transfer *)(uintptr_t)&engine->recovery.runner.transfer;
 }
+
+/* engine.c: the engine has failed. Calls end at once unless its owner agrees on the reason first. */
+void by_engine_failed(struct by_engine *engine, uint32_t process);
 
 /* route.c: whose messages frames are, and what becomes of messages. */
 extern const struct by_transfer_ops by_engine_ops;

@@ -134,11 +134,7 @@ static void idle(struct by_exchange *exchange) {
 }
 
 static void failed(struct by_transfer *transfer, uint32_t process) {
-  const struct by_engine_options *options = &by_engine_of(transfer)->options;
-  const struct by_runner *runner = by_runner_of(transfer);
-  while (!LIST_EMPTY(&runner->running)) by_call_end(LIST_FIRST(&runner->running), transfer->status);
-  if (options->failed && transfer->status != BANYAN_ERR_CLOSED)
-    options->failed(options->context, transfer->status, process, transfer->error);
+  by_engine_failed(by_engine_of(transfer), process);
 }
 
 const struct by_transfer_ops by_engine_ops = {.find = find,

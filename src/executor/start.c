@@ -212,7 +212,8 @@ enum banyan_status by_engine_start(struct by_team *team, const struct banyan_cal
   uint64_t kind = 0;
   uint32_t *number = &team->next_call;
   struct by_call *call = NULL;
-  if (transfer->status != BANYAN_OK) return by_fail(transfer->status, "%s", transfer->error);
+  if (transfer->status != BANYAN_OK && !by_engine_is_open(by_engine_of(transfer)))
+    return by_fail(transfer->status, "%s", transfer->error);
   BY_TRY(look_up(team, user, &program, &kind));
   if (by_collective(user->collective)->pair)
     BY_TRY(by_team_pair_number(team, user, &number));

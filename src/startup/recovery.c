@@ -57,10 +57,12 @@ static void suspect_lost(const struct banyan_member *member) {
   struct by_context *context = member->current;
   if (!context) return;
   by_context_lock(context);
-  uint32_t lost = context->lost;
-  bool ended = by_engine_status(context->job.engine) == BANYAN_ERR_PEER_DEAD;
+  uint32_t lost = by_engine_culprit(context->job.engine);
+  enum banyan_status status = by_engine_status(context->job.engine);
   by_context_unlock(context);
-  if (lost >= context->job.size) return;
+  bool ended = status == BANYAN_ERR_PEER_DEAD;
+  bool silent = ended || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT;
+  if (!silent || lost >= context->job.size || lost == context->job.rank) return;
   const struct by_fingerprint *fingerprint = &context->job.formed->members[lost].fingerprint;
   if (ended)
     by_member_service_probe(member->service, fingerprint);

@@ -61,12 +61,13 @@ static void connect_nodes(void *context, uint32_t process) {
 }
 
 /* Stands for the control connections: all ranks learn of the failure. */
-static void notify_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
+static bool notify_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
   struct node *node = context;
   char copy[512];
   snprintf(copy, sizeof copy, "%s", text);
   for (uint32_t r = 0; r < node->world->n; r++)
     if (!node->world->nodes[r].dead) by_engine_fail(node->world->nodes[r].engine, status, process, copy);
+  return false;
 }
 
 /* Stands for rank 0's notice: all ranks learn of the death some time later, from outside of the engine. */

@@ -38,16 +38,9 @@ static void engine_connect(void *argument, uint32_t process) {
   by_connector_want(context->connector, process);
 }
 
-/* Whether this rank is why the group's calls have failed. */
-static bool is_culprit(const struct by_job *job, enum banyan_status status, uint32_t process) {
-  bool silent = status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT;
-  return silent && process < job->size && process != job->rank;
-}
-
-static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
-  struct by_context *context = argument;
-  if (is_culprit(&context->job, status, process)) context->lost = process;
-  if (context->control && !context->is_interrupted) by_control_failed(context->control, status, process, text);
+static bool engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
+  const struct by_context *context = argument;
+  return context->control && !context->is_interrupted && by_control_failed(context->control, status, process, text);
 }
 
 static bool engine_suspects(void *argument, uint32_t process, const char *text) {
@@ -434,7 +427,6 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   pthread_mutex_init(&context->job.lock, NULL);
   pthread_cond_init(&context->job.changed, NULL);
   context->job.class_ = -1;
-  context->lost = UINT32_MAX;
   context->given.end = &context->given.first;
   context->planning = events->planning;
   if (role) context->job.role = *role;
@@ -547,7 +539,22 @@ enum banyan_status by_context_fail(struct by_context *context, enum banyan_statu
   char text[600];
   snprintf(text, sizeof text, "%s %s: %.400s", by_context_name(context, context->job.rank), what, banyan_error_text());
   by_job_fail(&context->job, status, context->job.rank, text);
-  return by_fail(status, "%s", text);
+  by_context_settle(context);
+  by_context_lock(context);
+  enum banyan_status agreed = by_context_status(context);
+  by_context_unlock(context);
+  return agreed == BANYAN_OK ? by_fail(status, "%s", text) : agreed;
+}
+
+void by_context_settle(struct by_context *context) {
+  bool open = context->state != BY_CONTEXT_JOINS; /* before, its thread does not run */
+  while (open) {
+    by_context_lock(context);
+    by_engine_check_deadlines(context->job.engine);
+    open = by_engine_is_open(context->job.engine);
+    by_context_unlock(context);
+    if (open) usleep(100);
+  }
 }
 
 enum banyan_status by_copy_versioned(const char *name, const void *from, size_t given, void *to, size_t bytes) {

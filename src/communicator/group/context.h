@@ -86,7 +86,6 @@ struct by_context {
   struct by_job job;
   struct by_progress progress;
   enum by_context_state state;
-  uint32_t lost;                  /* the rank that failed the job; UINT32_MAX: none is known. Under lock */
   bool is_interrupted;            /* by_context_interrupt: others are not notified of the failure; */
   uint64_t moved;                 /* and what had moved when it last looked */
   struct by_context *next_joined; /* another job of this process, or NULL */
@@ -152,6 +151,8 @@ BANYAN_CHECK enum banyan_status by_context_check_process(const struct by_context
 /* Ends the job on all ranks, because this one cannot do `what`, for the reason in the thread's error text; returns
  * `status` with the whole text. Takes the lock. */
 enum banyan_status by_context_fail(struct by_context *context, enum banyan_status status, const char *what);
+/* This process has failed the job: blocks until the others know, for half a second at most. Takes the lock. */
+void by_context_settle(struct by_context *context);
 /* Copies a struct of a program that was built against an earlier version and so knows only its first `given` bytes (0:
  * all); members that it lacks are 0. BANYAN_ERR_UNSUPPORTED: the program was built for a later version. */
 BANYAN_CHECK enum banyan_status by_copy_versioned(const char *name, const void *from, size_t given, void *to,

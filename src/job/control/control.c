@@ -270,13 +270,15 @@ const struct by_refusals_message *by_control_get_refusals(const struct by_contro
 /* ---- for other threads */
 
 static void handle_failure(const struct by_report *report) {
-  by_deaths_spread(report->context, report->status, report->process, report->text);
+  by_deaths_report(report->context, report->status, report->process, report->text);
 }
 
-void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+bool by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+  const struct by_control_peers *peers = &control->peers;
   struct by_report report = {
       .handle = handle_failure, .context = &control->deaths, .status = status, .process = process};
-  (void)by_control_peers_post(&control->peers, &report, NULL, text);
+  bool posted = by_control_peers_post(peers, &report, NULL, text);
+  return posted && !by_control_peers_is_helper(peers, peers->job->rank) && !atomic_load(&peers->leaving);
 }
 
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text) {

@@ -85,8 +85,9 @@ BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *contro
 /* Rank 0: which connections this helper or server has refused, as it has sent last; NULL: nothing has come. Under the
  * job's lock. */
 const struct by_refusals_message *by_control_get_refusals(const struct by_control *control, uint32_t process);
-/* Any thread: this rank's engine failed; notifies the others. */
-void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
+/* Any thread: this rank's engine failed. Notifies the others; True: by_job_settle follows once they all have the same
+ * reason, unless they cannot be reached. */
+bool by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
 /* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
  * if it sends nothing for half a second, this rank decides alone. False: that could not be asked for. */
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);

@@ -15,45 +15,76 @@ struct suspicion {
 
 /* ---- the job's failure */
 
-void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text) {
-  if (deaths->status != BANYAN_OK) return;
+static void keep_reason(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   deaths->status = status;
+  deaths->process = process;
   snprintf(deaths->text, sizeof deaths->text, "%s", text);
 }
 
-static void fail_here(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text) {
+  if (deaths->status == BANYAN_OK) keep_reason(deaths, status, UINT32_MAX, text);
+}
+
+static void note_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  if (!deaths->spread && deaths->timeline) by_timeline_note_loss(deaths->timeline, process, text);
+  deaths->spread = true;
+  keep_reason(deaths, status, process, text);
+}
+
+/* All ranks have the same reason from here on. Without an engine the failure came with the message that all have
+ * joined, and joining ends with it. */
+static void settle(struct by_deaths *deaths) {
   struct by_job *job = deaths->peers->job;
-  if (atomic_load(&deaths->peers->leaving)) return;
-  if (!job->engine) { /* it came with the message that all have joined */
-    deaths->status = status;
-    snprintf(deaths->text, sizeof deaths->text, "%s", text);
-    return;
-  }
-  by_job_fail(job, status, process, text);
+  deaths->settled = true;
+  by_loop_cancel_timer(&deaths->delivery);
+  if (atomic_load(&deaths->peers->leaving) || !job->engine) return;
+  by_job_settle(job, deaths->status, deaths->process, deaths->text);
   if (deaths->timeline) by_timeline_hurry(deaths->timeline);
 }
 
-static void note_failure(struct by_deaths *deaths, uint32_t process, const char *text) {
-  if (!deaths->spread && deaths->timeline) by_timeline_note_loss(deaths->timeline, process, text);
-  deaths->spread = true;
+/* Rank 0's program may exit as soon as its calls end, which would lose what has not reached the other hosts. */
+static void check_delivery(void *context) {
+  struct by_deaths *deaths = context;
+  struct by_loop *loop = deaths->peers->job->loop;
+  bool waits = false;
+  for (const struct by_control_peer *peer = deaths->peers->all; peer; peer = peer->next)
+    waits |= by_control_peer_stays(peer) && !by_control_peer_has_all(peer);
+  if (waits && by_loop_now(loop) < deaths->delivered_by)
+    by_loop_set_delay(loop, &deaths->delivery, BY_MILLISECOND);
+  else
+    settle(deaths);
 }
 
-void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+/* Rank 0 sends the job's failure to all others, others send it to rank 0; once. */
+static void spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   if (deaths->spread) return;
-  note_failure(deaths, process, text);
+  note_failure(deaths, status, process, text);
   by_control_peers_send_text(deaths->peers, FAILED, status, process, text);
+  deaths->delivered_by = by_loop_now(deaths->peers->job->loop) + GRACE_MS * BY_MILLISECOND;
   deaths->events.failed(deaths->events.context);
 }
 
-void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
-  if (by_control_peers_is_root(deaths->peers)) by_deaths_spread(deaths, status, process, text);
-  note_failure(deaths, process, text);
-  fail_here(deaths, status, process, text);
+void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  spread(deaths, status, process, text);
+  if (by_control_peers_is_root(deaths->peers))
+    check_delivery(deaths);
+  else
+    settle(deaths);
 }
 
-void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
-  by_deaths_spread(deaths, status, process, text);
-  fail_here(deaths, status, process, text);
+void by_deaths_report(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  const struct by_control_peers *peers = deaths->peers;
+  const struct by_control_peer *root = by_control_peers_is_root(peers) ? NULL : by_control_peers_root(peers);
+  bool answers = root && by_control_peer_stays(root) && !deaths->spread;
+  if (answers)
+    spread(deaths, status, process, text);
+  else
+    by_deaths_fail(deaths, status, process, text);
+}
+
+void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  if (!by_control_peers_is_root(deaths->peers) && !deaths->settled) note_failure(deaths, status, process, text);
+  by_deaths_fail(deaths, status, process, text);
 }
 
 void by_deaths_disconnected(struct by_deaths *deaths, uint32_t process, const char *reason) {
@@ -102,14 +133,17 @@ static void give_grace(struct by_deaths *deaths) {
   by_loop_set_delay(deaths->peers->job->loop, &deaths->grace, grace * BY_MILLISECOND);
 }
 
-/* A rank that decides alone has asked rank 0 in vain: a stopped rank 0 is why others give up and end. */
+/* A rank that decides alone has asked rank 0 in vain: that rank 0 is stopped, or has left, is why others give up and
+ * end. */
 static void decide(struct by_deaths *deaths, const struct suspicion *suspicion) {
   const struct by_control_peers *peers = deaths->peers;
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%s", suspicion->text);
-  if (!by_control_peers_is_root(peers) && suspicion->process != 0 && !atomic_load(&peers->deaf))
-    snprintf(text, sizeof text, "%.380s. Nor does rank 0 (host %.64s) answer: is it stopped?", suspicion->text,
-             peers->job->members[0].host);
+  if (!by_control_peers_is_root(peers) && suspicion->process != 0)
+    snprintf(text, sizeof text,
+             atomic_load(&peers->deaf) ? "%.380s, after rank 0 (host %.64s) left the job"
+                                       : "%.380s. Nor does rank 0 (host %.64s) answer: is it stopped?",
+             suspicion->text, peers->job->members[0].host);
   by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, suspicion->process, text);
 }
 
@@ -180,9 +214,11 @@ void by_deaths_init(struct by_deaths *deaths, struct by_control_peers *peers, st
   *deaths = (struct by_deaths){.peers = peers, .timeline = timeline, .events = *events};
   STAILQ_INIT(&deaths->suspicions);
   by_timer_init(&deaths->grace, grace_over, deaths);
+  by_timer_init(&deaths->delivery, check_delivery, deaths);
 }
 
 void by_deaths_fini(struct by_deaths *deaths) {
   by_loop_cancel_timer(&deaths->grace);
+  by_loop_cancel_timer(&deaths->delivery);
   while (!STAILQ_EMPTY(&deaths->suspicions)) drop_first(deaths);
 }

@@ -21,9 +21,13 @@ struct by_deaths {
   struct by_control_peers *peers;
   struct by_timeline *timeline;
   struct by_death_events events;
-  enum banyan_status status;           /* the job has failed before there was an engine to fail: */
-  char text[TEXT_MOST];                /* why */
-  bool spread;                         /* the others know of the job's failure */
+  enum banyan_status status; /* The job has failed, */
+  uint32_t process;          /* by this process's fault, */
+  char text[TEXT_MOST];      /* for this reason. */
+  bool spread;               /* The others have been sent that. */
+  bool settled;              /* All have the same reason. */
+  struct by_timer delivery;  /* Rank 0: until they have it. */
+  uint64_t delivered_by;
   STAILQ_HEAD(, suspicion) suspicions; /* oldest first: the grace is for that one */
   struct by_timer grace;
 };
@@ -34,8 +38,9 @@ void by_deaths_fini(struct by_deaths *deaths);
 
 /* There will be no job; the first reason counts. */
 void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text);
-/* Rank 0 sends the job's failure to all others, others send it to rank 0; once. */
-void by_deaths_spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
+/* This process's engine has failed. Rank 0 sends the reason to all others; others send it to rank 0, which answers with
+ * the first one that it has. */
+void by_deaths_report(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
 /* This fails the job, here and, from rank 0, everywhere. */
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
 /* The same, by a verdict of this rank's own: it goes to rank 0. */

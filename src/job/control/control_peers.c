@@ -1,9 +1,11 @@
 #include "control_peers.h"
 
+#include <linux/sockios.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "descriptor.h"
@@ -291,6 +293,15 @@ enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, 
   enum banyan_status status = by_stream_send(peer->stream, (uint16_t)type, bytes, length);
   if (status == BANYAN_OK) watch(peer);
   return status;
+}
+
+/* This kernel delivers what peers on this machine have not read, whatever becomes of this process. */
+bool by_control_peer_has_all(const struct by_control_peer *peer) {
+  const struct by_job *job = peer->peers->job;
+  bool here = !strcmp(job->members[peer->rank].machine, job->members[job->rank].machine);
+  int left = 0;
+  if (by_stream_queued(peer->stream)) return false;
+  return here || ioctl(by_stream_get_fd(peer->stream), SIOCOUTQ, &left) || !left;
 }
 
 bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {

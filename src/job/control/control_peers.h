@@ -176,6 +176,8 @@ static inline bool by_control_peer_stays(const struct by_control_peer *peer) {
 /* A message that may be missed; see by_stream_send. */
 BANYAN_CHECK enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, enum message type,
                                                          const void *bytes, size_t length);
+/* Whether all that was sent to the peer is in the hands of its host's kernel. */
+bool by_control_peer_has_all(const struct by_control_peer *peer);
 /* A message that must not be missed: where there is no room for it, that peer is given up. False: it is. */
 bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length);
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why);

@@ -39,6 +39,12 @@ void by_job_fail(struct by_job *job, enum banyan_status status, uint32_t process
   by_job_changed(job);
 }
 
+void by_job_settle(struct by_job *job, enum banyan_status status, uint32_t process, const char *text) {
+  by_job_lock(job);
+  by_engine_settle(job->engine, status, process, text);
+  by_job_changed(job);
+}
+
 /* ---- members */
 
 /* The names that there are for so many processes are loaded after these; gcc subscripts an atomic pointer without an
