@@ -67,6 +67,12 @@ enum banyan_status by_doc_need(const struct by_place *place, const json_t *objec
   return *out ? BANYAN_OK : by_doc_fail(place, "the field \"%s\" is missing", field);
 }
 
+enum banyan_status by_doc_need_like(const struct by_place *place, const json_t *object, const char *field,
+                                    const char *example, json_t **out) {
+  *out = json_object_get(object, field);
+  return *out ? BANYAN_OK : by_doc_fail(place, "the field \"%s\" is missing: write \"%s\": %s", field, field, example);
+}
+
 enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least, size_t most) {
   if (!json_is_array(value)) return by_doc_fail(place, "must be an array, is %s", type_name(value));
   size_t n = json_array_size(value);

@@ -42,6 +42,9 @@ BANYAN_CHECK enum banyan_status by_doc_fields(const struct by_place *place, cons
 /* A member that must be there; borrowed. */
 BANYAN_CHECK enum banyan_status by_doc_need(const struct by_place *place, const json_t *object, const char *field,
                                             json_t **out);
+/* The same of a document that people write: the error shows a value that they may write. */
+BANYAN_CHECK enum banyan_status by_doc_need_like(const struct by_place *place, const json_t *object, const char *field,
+                                                 const char *example, json_t **out);
 BANYAN_CHECK enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least,
                                              size_t most);
 /* Borrowed. */

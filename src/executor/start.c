@@ -13,6 +13,8 @@ static enum banyan_status check_kinds(const struct by_team *team, const struct b
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective number %d", (int)call->collective);
   if (!banyan_dtype_size(call->dtype))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no dtype number %d", name, (int)call->dtype);
+  if (by_collective(call->collective)->adds && (unsigned)call->op >= BANYAN_OPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no operation number %d", name, (int)call->op);
   if (by_collective(call->collective)->adds && !by_kernel_reduce(call->dtype, call->op))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: %s is not defined for %s", name, banyan_op_name(call->op),
                    banyan_dtype_name(call->dtype));

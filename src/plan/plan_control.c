@@ -217,9 +217,9 @@ static enum banyan_status read_tree(struct by_plan *plan, const struct by_place 
   json_t *map, *value;
   const char *key;
   if (!parent) return by_plan_no_memory();
-  BY_TRY(by_doc_need(around, control, "root", &value));
+  BY_TRY(by_doc_need_like(around, control, "root", "\"0\"", &value));
   BY_TRY(read_rank(plan, &place, value, vertex_of, &root));
-  BY_TRY(by_doc_need(around, control, "parent", &map));
+  BY_TRY(by_doc_need_like(around, control, "parent", "{\"1\": \"0\", ...}", &map));
   place.field = "parent";
   if (!json_is_object(map)) return by_doc_fields(&place, map, "");
   if (json_object_size(map) != plan->n_ranks - 1)
@@ -257,12 +257,12 @@ enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_pl
   const char *name;
   uint64_t fan_out;
   BY_TRY(by_doc_fields(&place, control, "use, fan_out, root, parent, ring"));
-  BY_TRY(by_doc_need(&place, control, "use", &value));
+  BY_TRY(by_doc_need_like(&place, control, "use", "\"tree\"", &value));
   BY_TRY(by_doc_string(&use, value, &name));
   if (strcmp(name, "tree") != 0 && strcmp(name, "ring") != 0)
     return by_doc_fail(&use, "is \"%.64s\", must be tree or ring", name);
   plan->control.use_ring = strcmp(name, "ring") == 0;
-  BY_TRY(by_doc_need(&place, control, "fan_out", &value));
+  BY_TRY(by_doc_need_like(&place, control, "fan_out", "2", &value));
   BY_TRY(
       by_doc_int(&(struct by_place){.above = &place, .field = "fan_out"}, value, 1, BY_PLAN_MOST_VERTICES, &fan_out));
   plan->control.fan_out = (uint32_t)fan_out;

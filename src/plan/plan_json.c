@@ -131,8 +131,8 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   const json_t *order = json_object_get(part->object, "order");
   json_t *root = NULL, *up = NULL;
   if (kind != BY_GROUP_EXCHANGE) {
-    BY_TRY(by_doc_need(part->place, part->object, "root", &root));
-    BY_TRY(by_doc_need(part->place, part->object, "up", &up));
+    BY_TRY(by_doc_need_like(part->place, part->object, "root", "\"0\"", &root));
+    BY_TRY(by_doc_need_like(part->place, part->object, "up", "{\"1\": \"0\", ...}", &up));
   }
   if (order) BY_TRY(by_doc_array(&order_place, order, 1, plan->n_vertices));
   bool named = kind == BY_GROUP_TREE && !json_is_array(up); /* by the members of "up" */
@@ -287,7 +287,7 @@ static enum banyan_status take_numbers(const struct part *part) {
   json_t *share;
   const json_t *rate = json_object_get(part->object, "rate"), *height = json_object_get(part->object, "height");
   uint64_t ignored;
-  BY_TRY(by_doc_need(part->place, part->object, "share", &share));
+  BY_TRY(by_doc_need_like(part->place, part->object, "share", "0.5", &share));
   BY_TRY(by_doc_real(&place, share, &part->group->share));
   place.field = "rate";
   if (rate) BY_TRY(by_doc_rate(&place, rate, &part->group->rate));
@@ -343,11 +343,11 @@ static enum banyan_status take_member(const struct by_place *place, const json_t
   json_t *field;
   uint64_t rank = UINT32_MAX;
   BY_TRY(by_doc_fields(place, value, "kind, rank"));
-  BY_TRY(by_doc_need(place, value, "kind", &field));
+  BY_TRY(by_doc_need_like(place, value, "kind", "\"rank\"", &field));
   BY_TRY(take_vertex_kind(&here, field, &out->kind));
   here.field = "rank";
   if (out->kind == BY_VERTEX_RANK) {
-    BY_TRY(by_doc_need(place, value, "rank", &field));
+    BY_TRY(by_doc_need_like(place, value, "rank", "0", &field));
     BY_TRY(by_doc_int(&here, field, 0, BY_PLAN_MOST_VERTICES - 1, &rank));
   } else if (json_object_get(value, "rank")) {
     return by_doc_fail(&here, "only a vertex of kind rank has one");
@@ -411,7 +411,7 @@ static enum banyan_status take_plan_vertices(struct reader *reader, const struct
   uint64_t n = named;
   if (ranks)
     BY_TRY(by_doc_int(&(struct by_place){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MOST_VERTICES, &n));
-  if (n < 1) return by_doc_fail(document, "the field \"ranks\" is missing");
+  if (n < 1) return by_doc_fail(document, "the field \"ranks\" is missing: write \"ranks\": 4");
   if (n + others > BY_PLAN_MOST_VERTICES) return by_doc_fail(&place, "more than %d in all", BY_PLAN_MOST_VERTICES);
   BY_TRY(by_plan_add_vertices(reader->plan, (uint32_t)n, others));
   return fill_vertices(reader, &place, members);
@@ -423,7 +423,7 @@ static enum banyan_status take_trees(struct reader *reader, const struct by_plac
                                      struct by_class *class_) {
   struct by_place place = {.above = around, .field = "trees"};
   json_t *trees;
-  BY_TRY(by_doc_need(around, object, "trees", &trees));
+  BY_TRY(by_doc_need_like(around, object, "trees", "[...]", &trees));
   BY_TRY(by_doc_array(&place, trees, 1, BY_PLAN_MOST_GROUPS));
   BY_TRY(by_plan_add_groups(reader->plan, class_, (uint32_t)json_array_size(trees)));
   for (uint32_t i = 0; i < class_->n_groups; i++) {
@@ -440,7 +440,7 @@ static enum banyan_status take_class(struct reader *reader, const struct by_plac
   json_t *up_to = json_object_get(value, "up_to");
   if (last && up_to) return by_doc_fail(&here, "the last class takes all larger buffers and has no limit");
   if (!last) {
-    BY_TRY(by_doc_need(place, value, "up_to", &up_to));
+    BY_TRY(by_doc_need_like(place, value, "up_to", "\"16K\"", &up_to));
     BY_TRY(by_doc_bytes(&here, up_to, INT64_MAX, &class_->up_to));
   }
   return take_trees(reader, place, value, class_);
@@ -458,7 +458,7 @@ static enum banyan_status find_collective(const struct by_place *place, const ch
 static enum banyan_status take_collectives(const struct by_place *place, const json_t *object, uint32_t *out) {
   struct by_place here = {.above = place, .field = "for"};
   json_t *names;
-  BY_TRY(by_doc_need(place, object, "for", &names));
+  BY_TRY(by_doc_need_like(place, object, "for", "[\"broadcast\"]", &names));
   BY_TRY(by_doc_array(&here, names, 1, BANYAN_COLLECTIVES));
   for (size_t i = 0; i < json_array_size(names); i++) {
     struct by_place item = {.above = &here, .index = i};
@@ -523,7 +523,7 @@ static enum banyan_status take_rates(const struct by_place *document, const json
     json_t *bound;
     BY_TRY(find_collective(&here, key, &collective));
     BY_TRY(by_doc_fields(&here, value, "throughput, bound"));
-    BY_TRY(by_doc_need(&here, value, "bound", &bound));
+    BY_TRY(by_doc_need_like(&here, value, "bound", "\"10g\"", &bound));
     BY_TRY(by_doc_rate(&field, bound, &rates[collective].bound));
     const json_t *throughput = json_object_get(value, "throughput");
     field.field = "throughput";
@@ -545,7 +545,7 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
                {"bound", &plan->facts.bound, by_doc_rate},
                {"ratio", &plan->facts.ratio, by_doc_real},
                {"seconds", &plan->facts.seconds, by_doc_real}};
-  BY_TRY(by_doc_need(document, root, "format", &format));
+  BY_TRY(by_doc_need_like(document, root, "format", "\"banyan-plan 1\"", &format));
   BY_TRY(by_doc_string(&place, format, &text));
   if (strcmp(text, "banyan-plan 1") != 0)
     return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-plan 1\"", text);

@@ -80,7 +80,7 @@ refuses 2 'neither like 2x4 nor like 4,2' --hosts 2x
 refuses 2 'neither like 2x4 nor like 4,2' --hosts 4,,2
 refuses 2 'at least one on each' --hosts 4,0
 refuses 2 'gives 3 ranks, --hosts 4' --hosts 2x2 -n 3
-refuses 2 'both' --builtin ring --file x
+refuses 2 'more than one of TOPOLOGY, --builtin and --file' --builtin ring --file x
 refuses 2 'there is no rank 4' --builtin ring -n 4 --schedule 4
 refuses 2 'there is no rank 9' --builtin ring -n 4 --schedule 1 --root 9
 refuses 1 'cannot open plan' --file "$scratch/nothing.json"

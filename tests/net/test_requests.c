@@ -72,6 +72,38 @@ static void test_mixed(void **state) {
   }
 }
 
+/* ---- calls that are none */
+
+static void call_wrongly(struct job *job, int rank) {
+  static const struct {
+    struct banyan_call call;
+    const char *error;
+  } wrong[] = {
+      {{.collective = (enum banyan_collective)99}, "there is no collective number 99"},
+      {{.collective = BANYAN_ALLREDUCE, .dtype = (enum banyan_dtype)99}, "allreduce: there is no dtype number 99"},
+      {{.collective = BANYAN_ALLREDUCE, .op = (enum banyan_op)99}, "allreduce: there is no operation number 99"},
+      {{.collective = BANYAN_ALLREDUCE, .op = BANYAN_AND}, "allreduce: and is not defined for f32"},
+  };
+  struct banyan_comm *comm = job_join();
+  float value = 1;
+  (void)job;
+  (void)rank;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct banyan_call call = wrong[i].call;
+    call.send = call.recv = &value;
+    call.count = 1;
+    must_hold(banyan_run(comm, &call) != BANYAN_OK);
+    must_hold(strstr(banyan_error_text(), wrong[i].error));
+  }
+  banyan_comm_destroy(comm);
+}
+
+static void test_wrong(void **state) {
+  struct job job = {.n = 2, .run = call_wrongly};
+  (void)state;
+  job_run(&job);
+}
+
 /* ---- calls that poll */
 
 static int polled[2]; /* a pipe from the rank that polls to the one that waits for it */
@@ -410,9 +442,9 @@ static void test_tcp(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_mixed), cmocka_unit_test(test_polling), cmocka_unit_test(test_destroyed),
-      cmocka_unit_test(test_death), cmocka_unit_test(test_any),     cmocka_unit_test(test_deadline),
-      cmocka_unit_test(test_shm),   cmocka_unit_test(test_tcp),
+      cmocka_unit_test(test_mixed),     cmocka_unit_test(test_wrong), cmocka_unit_test(test_polling),
+      cmocka_unit_test(test_destroyed), cmocka_unit_test(test_death), cmocka_unit_test(test_any),
+      cmocka_unit_test(test_deadline),  cmocka_unit_test(test_shm),   cmocka_unit_test(test_tcp),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,7 +184,7 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
                                struct by_plan **out) {
   struct by_plan *plan;
   if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "TOPOLOGY, --builtin and --file cannot both be given: name one");
+    return by_fail(BANYAN_ERR_ARGUMENT, "more than one of TOPOLOGY, --builtin and --file is given: name one");
   if (asked->request.svg.dark && !asked->request.svg.path)
     return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
   struct by_plan_request request = asked->request;

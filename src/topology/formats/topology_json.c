@@ -54,7 +54,7 @@ static enum banyan_status take_directions(const struct by_place *place, const js
   for (int i = 0; i < 2; i++) {
     json_t *member = json_object_get(value, names[i]);
     if (!member && !both) continue;
-    BY_TRY(by_doc_need(place, value, names[i], &member));
+    BY_TRY(by_doc_need_like(place, value, names[i], "\"10g\"", &member));
     BY_TRY(take(&(struct by_place){.above = place, .field = names[i]}, member, out[i]));
   }
   return BANYAN_OK;
@@ -65,7 +65,7 @@ static enum banyan_status take_capacities(const struct by_place *place, const js
                                           bool needed, struct by_capacity *first, struct by_capacity *second) {
   const struct by_place here = {.above = place, .field = "capacity"}, use = {.above = place, .field = "used"};
   json_t *capacity = json_object_get(object, "capacity"), *used = json_object_get(object, "used");
-  if (needed) BY_TRY(by_doc_need(place, object, "capacity", &capacity));
+  if (needed) BY_TRY(by_doc_need_like(place, object, "capacity", "\"10g\"", &capacity));
   if (capacity)
     BY_TRY(
         take_directions(&here, capacity, names, needed, take_positive_rate, (double *[]){&first->all, &second->all}));
@@ -130,7 +130,7 @@ static enum banyan_status take_node(struct by_topology_builder *builder, const s
   uint32_t at = 0;
   if (json_is_string(value)) return add_node(builder, place, json_string_value(value), BY_NODE_HOST, &at);
   BY_TRY(by_doc_fields(place, value, node_fields));
-  BY_TRY(by_doc_need(place, value, "name", &name));
+  BY_TRY(by_doc_need_like(place, value, "name", "\"h0\"", &name));
   BY_TRY(by_doc_string(&of_name, name, &text));
   BY_TRY(take_kind(place, value, &kind));
   BY_TRY(add_node(builder, &of_name, text, kind, &at));
@@ -144,7 +144,7 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
   const struct by_place here = {.above = place, .field = field};
   json_t *value;
   const char *name;
-  BY_TRY(by_doc_need(place, object, field, &value));
+  BY_TRY(by_doc_need_like(place, object, field, "\"h0\"", &value));
   BY_TRY(by_doc_string(&here, value, &name));
   *out = by_topology_builder_find(builder, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
@@ -195,7 +195,7 @@ static enum banyan_status take_array(struct by_topology_builder *builder, const 
                                      const json_t *root, const char *field, size_t most, take_element *take) {
   const struct by_place place = {.above = document, .field = field};
   json_t *array;
-  BY_TRY(by_doc_need(document, root, field, &array));
+  BY_TRY(by_doc_need_like(document, root, field, "[...]", &array));
   BY_TRY(by_doc_array(&place, array, 0, most));
   for (size_t i = 0; i < json_array_size(array); i++)
     BY_TRY(take(builder, &(struct by_place){.above = &place, .index = i}, json_array_get(array, i)));
@@ -213,7 +213,7 @@ static enum banyan_status take_document(struct by_topology_builder *builder, con
         "is \"%.64s\", so this is a plan and no topology: give it to `banyan plan --file` or `banyan run --plan`",
         text);
   BY_TRY(by_doc_fields(document, root, document_fields));
-  BY_TRY(by_doc_need(document, root, "format", &format));
+  BY_TRY(by_doc_need_like(document, root, "format", "\"banyan-topology 1\"", &format));
   BY_TRY(by_doc_string(&place, format, &text));
   if (strcmp(text, "banyan-topology 1") != 0)
     return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-topology 1\"", text);

@@ -270,7 +270,7 @@ const char *by_xml_attribute(const xmlNode *element, const char *name) {
 
 enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element, const char *name, const char **out) {
   *out = by_xml_attribute(element, name);
-  return *out ? BANYAN_OK : by_xml_fail(xml, element, "the attribute %s is missing", name);
+  return *out ? BANYAN_OK : by_xml_fail(xml, element, "the attribute %s is missing: write %s=\"...\"", name, name);
 }
 
 /* Comments may stand between. */
