@@ -221,24 +221,29 @@ static const char *op_name(const struct by_bench_case *c) {
   return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
 }
 
-/* `plan`: in use now; in print_result for buffers of the case's size, after it was timed. */
-static void print_head(const struct bench *b, const struct banyan_plan_info *plan) {
-  char rate[32];
+static void print_head(const struct bench *b) {
   if (b->json) return;
   printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n",
          by_bench_collective_name(&b->c), banyan_dtype_name(b->c.dtype), op_name(&b->c), b->c.ranks, b->hosts,
          b->hosts == 1 ? "" : "s", b->transport, b->congestion, b->registered ? ", registered" : "",
          b->c.in_place ? ", in place" : "");
+  fflush(stdout);
+}
+
+static void print_plan(const struct banyan_plan_info *plan) {
+  char rate[32];
   printf("# plan %s (%s%s)", plan->name, banyan_plan_source_name(plan->source),
          *plan->part ? ", by size, see the last column" : "");
   if (plan->throughput > 0) printf(", expected to carry %s", by_print_rate(plan->throughput, rate));
   if (plan->bound > 0) printf(", bound %s", by_print_rate(plan->bound, rate));
   printf("\n");
+}
+
+static void print_columns(const struct bench *b) {
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
          "algbw", "busbw", "algbw", "busbw", "wrong", b->counters ? "   frames   sleeps    wakes  allocs" : "");
   printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
          "GB/s", "", b->counters ? "  /call    /call    /call" : "");
-  fflush(stdout);
 }
 
 static void print_json(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
@@ -261,12 +266,16 @@ static void print_json(const struct bench *b, const struct banyan_plan_info *pla
   json_decref(object);
 }
 
-static void print_result(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r) {
+/* `plan`: in use for buffers of the case's size, after it was timed; `before`: that of the result before, or NULL. */
+static void print_result(const struct bench *b, const struct banyan_plan_info *before,
+                         const struct banyan_plan_info *plan, const struct result *r) {
   double algbw = r->median > 0 ? 8 * (double)b->c.bytes / r->median : 0;
   double busbw = algbw * by_bench_bus_factor(&b->c);
   if (b->json) {
     print_json(b, plan, r, algbw, busbw);
   } else {
+    if (!before || before->version != plan->version) print_plan(plan);
+    if (!before) print_columns(b);
     printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
            r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
     if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
@@ -375,15 +384,15 @@ static void arrange_scheduling(const struct bench *b, const struct by_settings *
 static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
-  struct banyan_plan_info plan;
-  BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, 0, &plan));
-  if (!b->c.rank) print_head(b, &plan);
+  struct banyan_plan_info plans[2], *plan;
+  if (!b->c.rank) print_head(b);
   for (size_t i = 0; i < n; i++) {
     struct result result;
     by_bench_resize(&b->c, b->sizes.bytes[i]);
     BY_TRY(measure(b, &result));
-    BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, b->c.bytes, &plan));
-    if (!b->c.rank) print_result(b, &plan, &result);
+    plan = &plans[i % 2];
+    BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, b->c.bytes, plan));
+    if (!b->c.rank) print_result(b, i ? &plans[(i + 1) % 2] : NULL, plan, &result);
     *wrong += result.wrong;
   }
   return BANYAN_OK;
