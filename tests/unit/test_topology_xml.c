@@ -108,7 +108,7 @@ static void test_generic(void **state) {
   struct by_topology *topology = parsed(
       GRAPH("<node id=\"a\"/><node id=\"b\"/><node id=\"sw\"><data key=\"k\">switch</data></node><edge source=\"a\" "
             "target=\"sw\"><data key=\"c\">10g</data><data key=\"d\">20us</data><data key=\"l\">0.01</data></edge>"
-            "<edge source=\"sw\" target=\"b\"><data key=\"c\">200 mbit/s</data><data key=\"d\">0.002</data></edge>"));
+            "<edge source=\"sw\" target=\"b\"><data key=\"c\">200 mbit/s</data><data key=\"d\">2</data></edge>"));
   assert_true(topology->nodes[2].kind == BY_NODE_SWITCH && !topology->nodes[2].takes_part);
   assert_true(topology->links[0].capacity[BY_AB].all == 1e10 && topology->links[0].loss == 0.01);
   assert_true(fabs(topology->links[0].delay - 20e-6) < 1e-12 && topology->links[1].delay == 0.002);
@@ -166,11 +166,11 @@ static void test_refusals(void **state) {
        "t.graphml:4: <edge source=\"a\" target=\"b\">: its capacity: \"-5\" is not a rate"},
       {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"c\">0</data></edge>"), "must be more than 0"},
       {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"c\">1e-300</data></edge>"),
-       "its capacity: \"1e-300\" is 1e-300 bit/s, must be 1 to 1e+18 bit/s"},
-      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"d\">1e8</data></edge>"), "its delay is 1e+08 s"},
+       "its capacity is 1e-294 bit/s, must be 1 to 1e+18 bit/s"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"d\">1e8</data></edge>"), "delay is 100000 s"},
       {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"c\">1e999</data></edge>"), "is not a rate"},
       {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"d\">soon</data></edge>"), "its delay: \"soon\""},
-      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"l\">-0.5</data></edge>"), "must be 0 to 1"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"l\">-0.5</data></edge>"), "\"-0.5\" is not a share"},
       {GRAPH("<node id=\"a\"><data key=\"la\">91</data></node>"), "its latitude is 91, must be -90 to 90"},
       {GRAPH("<node id=\"a\"><data key=\"lo\">west</data></node>"), "its longitude: \"west\" is not a number"},
       {GRAPH("<node id=\"a\"><data key=\"k\">cat</data></node>"), "its kind is \"cat\", must be host or switch"},
@@ -565,7 +565,6 @@ static void test_refusals_of_nccl(void **state) {
       {SYSTEM(CPU("0", GPU("a", "0", "x", ""))), "rank is \"x\", must be a whole number"},
       {SYSTEM(CPU("0", GPU("a", "0", "0", "")) CPU("0", "")), "two nodes are named \"cpu0\""},
       {SYSTEM(CPU("0", GPU("a", "0", "0", NVLINK("b", "-1", "0x068000")))), "count is -1, must be 1 to 1024"},
-      {SYSTEM(CPU("0", GPU("a", "0", "0", NVLINK("a", "1", "0x03")))), "leads from a device to itself"},
       {SYSTEM(CPU("0", GPU("a", "0", "0", "<c2c count=\"1\"/>"))), "count is 1 and bw 0"},
       {SYSTEM("<cpu numaid=\"0\"><pci busid=\"1\" class=\"0x03\" link_width=\"-4\"/></cpu>"), "link_width is -4"},
       {SYSTEM(CPU("0", GPU("a", "0", "0", "") NIC("b", "n", "0", "99999999999999999999"))), "must be a whole number"},

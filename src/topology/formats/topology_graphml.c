@@ -1,19 +1,20 @@
 /* A graph is drafted first: whether labels are unique, the median speed and the other direction of a directed edge are
  * only known when all of it has been seen. */
 #define HASH_NONFATAL_OOM 1
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <uthash.h>
 
+#include "graphml_keys.h"
 #include "log.h"
 #include "order.h"
 #include "text.h"
 #include "topology_formats.h"
 #include "topology_reader.h"
-
-enum { MOST_KEYS = 64 };
 
 struct graphml_node {
   const xmlNode *element;
@@ -27,13 +28,8 @@ struct graphml_edge {
   const xmlNode *element;
   uint32_t a, b;
   double rate[2], delay, loss; /* NAN: not known */
-  bool directed, done;         /* done: another one has it as its way back */
-};
-
-struct graphml_key {
-  const char *id;
-  int meaning, owners;
-  const char *fallback; /* NULL: none */
+  const char *rate_without_unit, *delay_without_unit;
+  bool directed, done; /* done: another one has it as its way back */
 };
 
 struct graphml {
@@ -42,8 +38,7 @@ struct graphml {
   double default_rate, default_delay;
   const xmlNode *element;
   const char *name; /* NULL: none */
-  struct graphml_key keys[MOST_KEYS];
-  size_t n_keys;
+  struct by_graphml_keys keys;
   struct graphml_node *nodes;
   uint32_t n_nodes;
   struct graphml_node *by_id; /* all of them, hashed */
@@ -58,6 +53,52 @@ enum { MOST_LABEL = 160, MOST_ID = 80 };
 static const double METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_PI / 180;
 
 /* --- what is missing --- */
+
+static const char *shown_edge(const struct graphml *graph, const struct graphml_edge *edge, char *out, size_t room) {
+  snprintf(out, room, "%.*s-%.*s", MOST_ID, graph->nodes[edge->a].label, MOST_ID, graph->nodes[edge->b].label);
+  return out;
+}
+
+/* Nobody's links carry 10 Tbit/s each, and few are slower than a Mbit/s: numbers without a unit are in Mbit/s unless
+ * some are that large. */
+static enum banyan_status assume_rates(struct graphml *graph) {
+  const double large = 1e7;
+  const struct graphml_edge *example = NULL;
+  double most = 0;
+  char shown[2 * MOST_ID + 2], text[32];
+  for (uint32_t i = 0; i < graph->n_edges; i++) {
+    const struct graphml_edge *edge = &graph->edges[i];
+    if (edge->rate_without_unit && !example) example = edge;
+    if (edge->rate_without_unit) most = fmax(most, edge->rate[0]);
+  }
+  for (uint32_t i = 0; i < graph->n_edges; i++) {
+    struct graphml_edge *edge = &graph->edges[i];
+    if (edge->rate_without_unit && most < large) edge->rate[0] = edge->rate[1] = edge->rate[0] * 1e6;
+    if (!isnan(edge->rate[0]) && by_check_rate(edge->rate[0]) != BANYAN_OK)
+      return by_xml_fail(&graph->xml, edge->element, "its capacity %s", banyan_error_text());
+  }
+  if (example)
+    by_warn("topology", "%s: %s has no unit; %s are assumed: %s is %s", graph->xml.source, example->rate_without_unit,
+            most < large ? "Mbit/s" : "bit/s", shown_edge(graph, example, shown, sizeof shown),
+            by_print_rate(example->rate[0], text));
+  return BANYAN_OK;
+}
+
+static enum banyan_status assume_units(struct graphml *graph) {
+  const struct graphml_edge *example = NULL;
+  char shown[2 * MOST_ID + 2], text[32];
+  BY_TRY(assume_rates(graph));
+  for (uint32_t i = 0; i < graph->n_edges; i++) {
+    struct graphml_edge *edge = &graph->edges[i];
+    if (!edge->delay_without_unit) continue;
+    edge->delay *= 1e-3;
+    if (!example) example = edge;
+  }
+  if (example)
+    by_warn("topology", "%s: %s has no unit; ms are assumed: %s has %s", graph->xml.source, example->delay_without_unit,
+            shown_edge(graph, example, shown, sizeof shown), by_print_seconds(example->delay, text));
+  return BANYAN_OK;
+}
 
 /* `otherwise` where there are none. Sorts. */
 static void fill_rates(struct graphml *graph, double *values) {
@@ -179,72 +220,6 @@ static enum banyan_status add_all(struct graphml *graph, struct by_topology_buil
   return BANYAN_OK;
 }
 
-/* --- keys: which <data> means what --- */
-
-enum meaning { LABEL, LATITUDE, LONGITUDE, X, Y, KIND, GROUP, SPEED, CAPACITY, DELAY, LOSS, N_MEANINGS };
-enum owner { OF_GRAPH = 1, OF_NODE = 2, OF_EDGE = 4 };
-
-static const struct {
-  const char *name;
-  enum meaning meaning;
-  int owners;
-} known_keys[] = {
-    {"label", LABEL, OF_GRAPH | OF_NODE},
-    {"name", LABEL, OF_GRAPH | OF_NODE},
-    {"latitude", LATITUDE, OF_NODE},
-    {"longitude", LONGITUDE, OF_NODE},
-    {"x", X, OF_NODE},
-    {"y", Y, OF_NODE},
-    {"kind", KIND, OF_NODE},
-    {"group", GROUP, OF_NODE},
-    {"linkspeedraw", SPEED, OF_EDGE},
-    {"capacity", CAPACITY, OF_EDGE},
-    {"delay", DELAY, OF_EDGE},
-    {"loss", LOSS, OF_EDGE},
-};
-
-static int owners_of(const char *text) {
-  if (!text || strcmp(text, "all") == 0) return OF_GRAPH | OF_NODE | OF_EDGE;
-  if (strcmp(text, "graph") == 0) return OF_GRAPH;
-  return strcmp(text, "node") == 0 ? OF_NODE : strcmp(text, "edge") == 0 ? OF_EDGE : 0;
-}
-
-static enum banyan_status take_key(struct graphml *graph, const xmlNode *element) {
-  const char *name = by_xml_attribute(element, "attr.name"), *id;
-  if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
-  BY_TRY(by_xml_need(&graph->xml, element, "id", &id));
-  int owners = owners_of(by_xml_attribute(element, "for"));
-  for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++) {
-    if (strcasecmp(name, known_keys[i].name) != 0 || !(owners & known_keys[i].owners)) continue;
-    if (graph->n_keys == MOST_KEYS) return by_xml_fail(&graph->xml, element, "more than %d such keys", MOST_KEYS);
-    struct graphml_key *key = &graph->keys[graph->n_keys++];
-    *key = (struct graphml_key){.id = id, .meaning = known_keys[i].meaning, .owners = owners & known_keys[i].owners};
-    const xmlNode *fallback = by_xml_find(element->children, "default");
-    for (; fallback; fallback = by_xml_find(fallback->next, "default"))
-      if (!(key->fallback = by_xml_text(&graph->arena, fallback))) return by_topology_no_memory();
-    return BANYAN_OK;
-  }
-  return BANYAN_OK;
-}
-
-/* What an element's <data>, or else its keys' defaults, give for each meaning; NULL: nothing. */
-static enum banyan_status take_data(struct graphml *graph, const xmlNode *element, enum owner owner,
-                                    const char *values[N_MEANINGS]) {
-  for (size_t i = 0; i < N_MEANINGS; i++) values[i] = NULL;
-  for (size_t i = 0; i < graph->n_keys; i++)
-    if (graph->keys[i].owners & owner) values[graph->keys[i].meaning] = graph->keys[i].fallback;
-  for (const xmlNode *data = by_xml_find(element->children, "data"); data; data = by_xml_find(data->next, "data")) {
-    const char *id = by_xml_attribute(data, "key");
-    size_t i = 0;
-    while (id && i < graph->n_keys && (strcmp(graph->keys[i].id, id) != 0 || !(graph->keys[i].owners & owner))) i++;
-    if (!id || i == graph->n_keys) continue;
-    const char *text = by_xml_text(&graph->arena, data);
-    if (!text) return by_topology_no_memory();
-    if (*text) values[graph->keys[i].meaning] = text;
-  }
-  return BANYAN_OK;
-}
-
 /* --- nodes --- */
 
 static enum banyan_status take_number(struct graphml *graph, const xmlNode *element, const char *what, const char *text,
@@ -258,21 +233,22 @@ static enum banyan_status take_number(struct graphml *graph, const xmlNode *elem
 }
 
 static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
-  const char *values[N_MEANINGS];
+  struct by_graphml_data data;
   *out = (struct graphml_node){.element = element};
   const xmlNode *inner = by_xml_find(element->children, "graph");
   if (inner) return by_xml_fail(&graph->xml, inner, "a graph inside a node is not read");
   BY_TRY(by_xml_need(&graph->xml, element, "id", &out->id));
-  BY_TRY(take_data(graph, element, OF_NODE, values));
-  out->label = values[LABEL] ? values[LABEL] : out->id;
-  out->group = values[GROUP] ? values[GROUP] : "";
-  out->is_switch = values[KIND] && strcmp(values[KIND], "switch") == 0;
-  if (values[KIND] && !out->is_switch && strcmp(values[KIND], "host") != 0)
-    return by_xml_fail(&graph->xml, element, "its kind is \"%.40s\", must be host or switch", values[KIND]);
-  BY_TRY(take_number(graph, element, "latitude", values[LATITUDE], 90, &out->latitude));
-  BY_TRY(take_number(graph, element, "longitude", values[LONGITUDE], 360, &out->longitude));
-  BY_TRY(take_number(graph, element, "x", values[X], 1e300, &out->x));
-  BY_TRY(take_number(graph, element, "y", values[Y], 1e300, &out->y));
+  BY_TRY(by_graphml_take_data(&graph->keys, element, BY_GRAPHML_NODE, &data));
+  out->label = data.values[BY_GRAPHML_LABEL].text ? data.values[BY_GRAPHML_LABEL].text : out->id;
+  out->group = data.values[BY_GRAPHML_GROUP].text ? data.values[BY_GRAPHML_GROUP].text : "";
+  out->is_switch = data.values[BY_GRAPHML_KIND].text && strcmp(data.values[BY_GRAPHML_KIND].text, "switch") == 0;
+  if (data.values[BY_GRAPHML_KIND].text && !out->is_switch && strcmp(data.values[BY_GRAPHML_KIND].text, "host") != 0)
+    return by_xml_fail(&graph->xml, element, "its kind is \"%.40s\", must be host or switch",
+                       data.values[BY_GRAPHML_KIND].text);
+  BY_TRY(take_number(graph, element, "latitude", data.values[BY_GRAPHML_LATITUDE].text, 90, &out->latitude));
+  BY_TRY(take_number(graph, element, "longitude", data.values[BY_GRAPHML_LONGITUDE].text, 360, &out->longitude));
+  BY_TRY(take_number(graph, element, "x", data.values[BY_GRAPHML_X].text, 1e300, &out->x));
+  BY_TRY(take_number(graph, element, "y", data.values[BY_GRAPHML_Y].text, 1e300, &out->y));
   if (isnan(out->latitude) || isnan(out->longitude)) out->latitude = out->longitude = NAN;
   if (!isnan(out->latitude)) {
     out->x = out->longitude;
@@ -313,25 +289,35 @@ static enum banyan_status take_end(struct graphml *graph, const xmlNode *element
   return BANYAN_OK;
 }
 
+/* What an edge can carry, by the key that says most clearly what it means. */
+static enum banyan_status take_rate(struct graphml *graph, const xmlNode *element, const struct by_graphml_data *data,
+                                    struct graphml_edge *out) {
+  static const enum by_graphml_meaning order[] = {BY_GRAPHML_CAPACITY, BY_GRAPHML_SPEED, BY_GRAPHML_BANDWIDTH};
+  size_t i = 0;
+  while (i < 2 && !data->values[order[i]].text) i++;
+  const char *text = data->values[order[i]].text;
+  BY_TRY(
+      by_graphml_quantity(&graph->keys, element, data, order[i], "capacity", &out->rate[0], &out->rate_without_unit));
+  if (text && !(out->rate[0] > 0))
+    return by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", text);
+  out->rate[1] = out->rate[0];
+  return BANYAN_OK;
+}
+
 static enum banyan_status take_edge(struct graphml *graph, const xmlNode *element, bool directed,
                                     struct graphml_edge *out) {
-  const char *values[N_MEANINGS], *own = by_xml_attribute(element, "directed");
-  *out = (struct graphml_edge){
-      .element = element, .directed = own ? strcmp(own, "true") == 0 : directed, .rate = {NAN, NAN}, .delay = NAN};
+  const char *own = by_xml_attribute(element, "directed"), *unused;
+  struct by_graphml_data data;
+  *out = (struct graphml_edge){.element = element, .directed = own ? strcmp(own, "true") == 0 : directed};
   BY_TRY(take_end(graph, element, "source", &out->a));
   BY_TRY(take_end(graph, element, "target", &out->b));
-  BY_TRY(take_data(graph, element, OF_EDGE, values));
-  const char *rate = values[CAPACITY] ? values[CAPACITY] : values[SPEED];
-  if (rate && by_parse_rate(rate, &out->rate[0]) != BANYAN_OK)
-    return by_xml_fail(&graph->xml, element, "its capacity: %s", banyan_error_text());
-  if (rate && !(out->rate[0] > 0))
-    return by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", rate);
-  out->rate[1] = out->rate[0];
-  if (values[DELAY] && by_parse_seconds(values[DELAY], &out->delay) != BANYAN_OK)
-    return by_xml_fail(&graph->xml, element, "its delay: %s", banyan_error_text());
-  BY_TRY(take_number(graph, element, "loss", values[LOSS], 1, &out->loss));
+  BY_TRY(by_graphml_take_data(&graph->keys, element, BY_GRAPHML_EDGE, &data));
+  BY_TRY(take_rate(graph, element, &data, out));
+  BY_TRY(by_graphml_quantity(&graph->keys, element, &data, BY_GRAPHML_DELAY, "delay", &out->delay,
+                             &out->delay_without_unit));
+  BY_TRY(by_graphml_quantity(&graph->keys, element, &data, BY_GRAPHML_LOSS, "loss", &out->loss, &unused));
   if (isnan(out->loss)) out->loss = 0;
-  return out->loss >= 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
+  return out->loss <= 1 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
 }
 
 /* --- the whole --- */
@@ -366,23 +352,25 @@ static enum banyan_status take_edges(struct graphml *graph) {
 }
 
 static enum banyan_status read_graph(struct graphml *graph, struct by_topology **out) {
-  const char *values[N_MEANINGS];
+  struct by_graphml_data data;
   for (const xmlNode *child = by_xml_find(graph->xml.root->children, NULL); child;
        child = by_xml_find(child->next, NULL)) {
-    if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
+    if (by_xml_is(child, "key")) BY_TRY(by_graphml_take_key(&graph->keys, child));
     if (!by_xml_is(child, "graph")) continue;
     if (graph->element) return by_xml_fail(&graph->xml, child, "a second graph; a topology is one");
     graph->element = child;
   }
   if (!graph->element) return by_xml_fail(&graph->xml, graph->xml.root, "holds no <graph>");
-  BY_TRY(take_data(graph, graph->element, OF_GRAPH, values));
-  graph->name = values[LABEL];
+  BY_TRY(by_graphml_take_data(&graph->keys, graph->element, BY_GRAPHML_GRAPH, &data));
+  graph->name = data.values[BY_GRAPHML_LABEL].text;
+  memcpy(graph->keys.units, data.units, sizeof data.units);
   BY_TRY(take_nodes(graph));
   BY_TRY(take_edges(graph));
   if (graph->n_loops)
     by_warn("topology", "%s: %u edges lead from a node to itself and are left out", graph->xml.source, graph->n_loops);
   double *scratch = BY_ARENA_ARRAY(&graph->arena, double, graph->n_edges);
   if (!scratch) return by_topology_no_memory();
+  BY_TRY(assume_units(graph));
   fill_rates(graph, scratch);
   fill_delays(graph, scratch);
   BY_TRY(pair_directions(graph));
@@ -403,6 +391,7 @@ enum banyan_status by_topology_parse_graphml(const char *source, const char *tex
   if (given.values[1]) BY_TRY(by_parse_seconds(given.values[1], &graph.default_delay));
   BY_TRY(by_xml_parse(&graph.xml, source, text, length, "graphml", "GraphML"));
   by_arena_init(&graph.arena);
+  graph.keys = (struct by_graphml_keys){.xml = &graph.xml, .arena = &graph.arena};
   enum banyan_status status = read_graph(&graph, out);
   HASH_CLEAR(by_id, graph.by_id);
   by_arena_fini(&graph.arena);

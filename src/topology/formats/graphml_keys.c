@@ -1,0 +1,187 @@
+/* The keys that are known, and the units that their names, attributes and descriptions declare. */
+#include "graphml_keys.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+struct by_graphml_known {
+  const char *name; /* In lower case, without what may separate words. */
+  enum by_graphml_meaning meaning;
+  int owners;
+  enum by_quantity quantity; /* A unit may follow the name, as in "capacity_mbps" and "delay [ms]". */
+  double unit;               /* What the name implies; 0: nothing. */
+};
+
+/* Units of a name that an edge or the graph declares beside the value, such as "LinkSpeedUnits", are keys, too. */
+#define UNIT_OF(name, quantity)                                                                                        \
+  {name "units", BY_GRAPHML_UNIT, BY_GRAPHML_GRAPH | BY_GRAPHML_EDGE, quantity, 1}, {                                  \
+    name "unit", BY_GRAPHML_UNIT, BY_GRAPHML_GRAPH | BY_GRAPHML_EDGE, quantity, 1                                      \
+  }
+
+static const struct by_graphml_known known_keys[] = {
+    {"label", BY_GRAPHML_LABEL, BY_GRAPHML_GRAPH | BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"name", BY_GRAPHML_LABEL, BY_GRAPHML_GRAPH | BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"latitude", BY_GRAPHML_LATITUDE, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"longitude", BY_GRAPHML_LONGITUDE, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"x", BY_GRAPHML_X, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"y", BY_GRAPHML_Y, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"kind", BY_GRAPHML_KIND, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    {"group", BY_GRAPHML_GROUP, BY_GRAPHML_NODE, BY_QUANTITY_NONE, 0},
+    UNIT_OF("", BY_QUANTITY_NONE),
+    UNIT_OF("linkspeed", BY_QUANTITY_RATE),
+    UNIT_OF("capacity", BY_QUANTITY_RATE),
+    UNIT_OF("bandwidth", BY_QUANTITY_RATE),
+    UNIT_OF("delay", BY_QUANTITY_TIME),
+    UNIT_OF("latency", BY_QUANTITY_TIME),
+    {"linkspeedraw", BY_GRAPHML_SPEED, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 1},
+    {"capacity", BY_GRAPHML_CAPACITY, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
+    {"bandwidth", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
+    {"linkspeed", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
+    {"speed", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
+    {"delay", BY_GRAPHML_DELAY, BY_GRAPHML_EDGE, BY_QUANTITY_TIME, 0},
+    {"latency", BY_GRAPHML_DELAY, BY_GRAPHML_EDGE, BY_QUANTITY_TIME, 0},
+    {"loss", BY_GRAPHML_LOSS, BY_GRAPHML_EDGE, BY_QUANTITY_SHARE, 0},
+    {"packetloss", BY_GRAPHML_LOSS, BY_GRAPHML_EDGE, BY_QUANTITY_SHARE, 0},
+};
+
+static int owners_of(const char *text) {
+  if (!text || strcmp(text, "all") == 0) return BY_GRAPHML_GRAPH | BY_GRAPHML_NODE | BY_GRAPHML_EDGE;
+  if (strcmp(text, "graph") == 0) return BY_GRAPHML_GRAPH;
+  return strcmp(text, "node") == 0 ? BY_GRAPHML_NODE : strcmp(text, "edge") == 0 ? BY_GRAPHML_EDGE : 0;
+}
+
+/* What follows the known name in a key's name; NULL: it is another name. */
+static const char *skip_name(const char *name, const char *known) {
+  for (; *known; name++) {
+    if (tolower((unsigned char)*name) == *known)
+      known++;
+    else if (!*name || !strchr("_- ", *name))
+      return NULL;
+  }
+  return name;
+}
+
+static const struct by_graphml_known *find_known(const char *name, int owners, double *unit) {
+  for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++) {
+    const struct by_graphml_known *known = &known_keys[i];
+    const char *rest = owners & known->owners ? skip_name(name, known->name) : NULL;
+    if (!rest) continue;
+    *unit = known->unit;
+    if (!*rest) return known;
+    if (known->unit || known->quantity == BY_QUANTITY_NONE) continue;
+    *unit = strlen(rest) > 1 ? by_unit_factor(known->quantity, rest) : 0; /* "delays" has no unit. */
+    if (*unit > 0) return known;
+  }
+  return NULL;
+}
+
+static enum banyan_status fail_unit(struct by_graphml_keys *keys, const xmlNode *element, const char *unit) {
+  return by_xml_fail(keys->xml, element, "the unit \"%.40s\" is not known here; there are such as Mbit/s, Gbps, ms",
+                     unit);
+}
+
+/* A unit may stand in the key's name, in an attribute of it and in its description. */
+static enum banyan_status take_key_unit(struct by_graphml_keys *keys, const xmlNode *element,
+                                        struct by_graphml_key *key) {
+  static const char *const names[] = {"unit", "units", "attr.unit", "attr.units"};
+  enum by_quantity quantity = key->known->quantity;
+  if (quantity == BY_QUANTITY_NONE || key->known->unit > 0) return BANYAN_OK;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = by_xml_attribute(element, names[i]);
+    double unit = text ? by_unit_factor(quantity, text) : 0;
+    if (text && !(unit > 0)) return fail_unit(keys, element, text);
+    if (text && key->unit > 0 && key->unit != unit)
+      return by_xml_fail(keys->xml, element, "its name and its unit \"%.40s\" contradict each other", text);
+    if (text) key->unit = unit;
+  }
+  const xmlNode *about = by_xml_find(element->children, "desc");
+  const char *sentence = about && !(key->unit > 0) ? by_xml_text(keys->arena, about) : "";
+  if (!sentence) return by_topology_no_memory();
+  if (*sentence) key->unit = by_unit_factor_within(quantity, sentence);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_graphml_take_key(struct by_graphml_keys *keys, const xmlNode *element) {
+  const char *name = by_xml_attribute(element, "attr.name"), *id;
+  double unit;
+  if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
+  BY_TRY(by_xml_need(keys->xml, element, "id", &id));
+  int owners = owners_of(by_xml_attribute(element, "for"));
+  const struct by_graphml_known *known = find_known(name, owners, &unit);
+  if (!known) return BANYAN_OK;
+  if (keys->n == BY_GRAPHML_MOST_KEYS)
+    return by_xml_fail(keys->xml, element, "more than %d such keys", BY_GRAPHML_MOST_KEYS);
+  struct by_graphml_key *key = &keys->all[keys->n++];
+  *key =
+      (struct by_graphml_key){.known = known, .id = id, .name = name, .owners = owners & known->owners, .unit = unit};
+  BY_TRY(take_key_unit(keys, element, key));
+  const xmlNode *fallback = by_xml_find(element->children, "default");
+  for (; fallback; fallback = by_xml_find(fallback->next, "default"))
+    if (!(key->fallback = by_xml_text(keys->arena, fallback))) return by_topology_no_memory();
+  return BANYAN_OK;
+}
+
+/* A unit that is declared for a whole element is one of this quantity, or of any (BY_QUANTITY_NONE) that has it. */
+static void declare_unit(struct by_graphml_data *data, enum by_quantity quantity, const char *text) {
+  for (enum by_quantity q = BY_QUANTITY_RATE; q < BY_QUANTITIES; q++) {
+    double unit = by_unit_factor(q, text);
+    if (unit > 0 && (quantity == q || quantity == BY_QUANTITY_NONE)) data->units[q] = unit;
+    if (!(unit > 0) && quantity == q) data->units[q] = -1;
+  }
+}
+
+static void keep_datum(struct by_graphml_data *data, const struct by_graphml_key *key, const char *text) {
+  data->values[key->known->meaning] = (struct by_graphml_datum){.text = text, .key = key};
+  if (key->known->meaning == BY_GRAPHML_UNIT) declare_unit(data, key->known->quantity, text);
+}
+
+enum banyan_status by_graphml_take_data(struct by_graphml_keys *keys, const xmlNode *element,
+                                        enum by_graphml_owner owner, struct by_graphml_data *data) {
+  const char *unit = by_xml_attribute(element, "unit"), *units = by_xml_attribute(element, "units");
+  *data = (struct by_graphml_data){0};
+  if (unit || units) declare_unit(data, BY_QUANTITY_NONE, unit ? unit : units);
+  for (size_t i = 0; i < keys->n; i++)
+    if (keys->all[i].owners & owner && keys->all[i].fallback) keep_datum(data, &keys->all[i], keys->all[i].fallback);
+  for (const xmlNode *child = by_xml_find(element->children, "data"); child; child = by_xml_find(child->next, "data")) {
+    const char *id = by_xml_attribute(child, "key");
+    size_t i = 0;
+    while (id && i < keys->n && (strcmp(keys->all[i].id, id) != 0 || !(keys->all[i].owners & owner))) i++;
+    if (!id || i == keys->n) continue;
+    const char *text = by_xml_text(keys->arena, child);
+    if (!text) return by_topology_no_memory();
+    if (!*text) continue;
+    const struct by_graphml_known *known = keys->all[i].known;
+    keep_datum(data, &keys->all[i], text);
+    if (!(unit = by_xml_attribute(child, "unit")) || known->quantity == BY_QUANTITY_NONE) continue;
+    data->values[known->meaning].unit = by_unit_factor(known->quantity, unit);
+    if (!(data->values[known->meaning].unit > 0)) return fail_unit(keys, child, unit);
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_graphml_quantity(struct by_graphml_keys *keys, const xmlNode *element,
+                                       const struct by_graphml_data *data, enum by_graphml_meaning meaning,
+                                       const char *what, double *out, const char **name) {
+  const struct by_graphml_datum *datum = &data->values[meaning];
+  *out = NAN;
+  *name = NULL;
+  if (!datum->text) return BANYAN_OK;
+  enum by_quantity quantity = datum->key->known->quantity;
+  double units[5] = {0, datum->unit, data->units[quantity], datum->key->unit, keys->units[quantity]};
+  if (datum->key->known->unit > 0) units[1] = datum->key->known->unit;
+  if (by_unit_parse(quantity, datum->text, out, &units[0]) != BANYAN_OK)
+    return by_xml_fail(keys->xml, element, "its %s: %s", what, banyan_error_text());
+  size_t i = 0;
+  while (i < 5 && units[i] == 0) i++;
+  if (i < 5 && units[i] < 0)
+    return by_xml_fail(keys->xml, element,
+                       "the unit declared for its %s is not known here; there are such as Mbit/s, "
+                       "Gbps, ms",
+                       what);
+  if (i < 5)
+    *out *= units[i];
+  else
+    *name = datum->key->name;
+  return BANYAN_OK;
+}
