@@ -14,7 +14,7 @@
 /* Makes one neighbour in the format of `lldpcli -f json0 show neighbors details`, without members that are not
  * read. */
 #define CHASSIS(name, bridge)                                                                                          \
-  "\"chassis\": [{\"id\": [{\"type\": \"mac\", \"value\": \"00:11:22:33:44:55\"}], \"name\": [{\"value\": \"" name     \
+  "\"chassis\": [{\"id\": [{\"type\": \"local\", \"value\": \"" name "\"}], \"name\": [{\"value\": \"" name            \
   "\"}], \"descr\": [{\"value\": \"Linux\"}], \"mgmt-ip\": [{\"value\": \"10.0.0.1\"}], \"capability\": [{\"type\": "  \
   "\"Bridge\", \"enabled\": " bridge "}, {\"type\": \"Router\", \"enabled\": false}, {\"type\": \"Station\", "         \
   "\"enabled\": true}]}]"
@@ -106,7 +106,7 @@ static void test_short_names_of_files(void **state) {
   struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 1);
-  assert_string_equal(topology->nodes[0].name, "n2.x.org");
+  assert_string_equal(topology->nodes[0].name, "n1.x.org");
   by_topology_destroy(topology);
 }
 
