@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "text.h"
 #include "topology_reader.h"
 
@@ -19,16 +20,24 @@ enum { MOST_PATH = 4096, MOST_FILES = 16384 };
 /* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links that carry so much each way
  * between nodes numbered 0 to n - 1 (no latency: 0), and anywhere behind the first line `nic v capacity_Gbit_per_s`
  * for what all links of a node together may carry, each way. All nodes are hosts that take part, named by their
- * number. Empty lines and what follows a "#" mean nothing. No options. */
+ * number. Empty lines and what follows a "#" mean nothing. A file in which every link is there in both directions lists
+ * directions: each two lines are one link. No options. */
 enum { MOST_LINE = 512, MOST_WORDS = 4 };
 static const double gigabit = 1e9, millisecond = 1e-3;
+
+struct line {
+  uint32_t u, v;
+  double capacity, delay;
+};
 
 struct reader {
   struct by_lines lines;
   char copy[MOST_LINE + 1]; /* of the line, cut into words */
   const char *words[MOST_WORDS];
   int n_words; /* MOST_WORDS + 1: there are more */
-  long nodes, links, read;
+  long nodes, links;
+  struct line *drafts;
+  uint32_t read, room; /* How many drafts there are. */
   struct by_topology_builder builder;
 };
 
@@ -105,8 +114,68 @@ static enum banyan_status take_link(struct reader *r) {
   if (u == v) return bad(r, "leads from node %ld to itself", u);
   BY_TRY(take_capacity(r, r->words[2], &capacity));
   if (r->n_words == 4) BY_TRY(take_number(r, "the latency", r->words[3], &latency));
-  if (++r->read > r->links) return bad(r, "is one link more than the %ld that the first line announces", r->links);
-  return by_topology_builder_add_link(&r->builder, (uint32_t)u, (uint32_t)v, capacity, latency * millisecond, NULL);
+  if (r->read == r->links) return bad(r, "is one link more than the %ld that the first line announces", r->links);
+  if (!BY_ARRAY_GROW(&r->drafts, &r->room, r->read + 1)) return by_topology_no_memory();
+  r->drafts[r->read++] = (struct line){(uint32_t)u, (uint32_t)v, capacity, latency * millisecond};
+  return BANYAN_OK;
+}
+
+/* By their ends, then direction, then as in the file. */
+static int compare_lines(const void *a, const void *b) {
+  const struct line *first = *(const struct line *const *)a, *second = *(const struct line *const *)b;
+  int order = by_order_ends(first->u, first->v, second->u, second->v);
+  if (!order) order = BY_ORDER(first->u, second->u);
+  return order ? order : BY_ORDER(first, second);
+}
+
+/* Pairs the i-th line from u to v with the i-th from v to u. *n_both is how many links are there in both directions.
+ * True if all are. */
+static bool pair_lines(const struct line **sorted, uint32_t n, const struct line **back, uint32_t *n_both) {
+  bool all = n > 0;
+  *n_both = 0;
+  for (uint32_t from = 0, to; from < n; from = to) {
+    uint32_t forth = 0;
+    for (to = from; to < n; to++) {
+      if (by_order_ends(sorted[to]->u, sorted[to]->v, sorted[from]->u, sorted[from]->v) != 0) break;
+      forth += sorted[to]->u == sorted[from]->u;
+    }
+    uint32_t pairs = MIN(forth, to - from - forth);
+    for (uint32_t i = from; i < from + pairs; i++) back[i] = sorted[i + forth];
+    all = all && to - from == 2 * pairs;
+    *n_both += pairs;
+  }
+  return all;
+}
+
+static enum banyan_status add_line(struct reader *r, const struct line *line, const struct line *back) {
+  struct by_link *link;
+  BY_TRY(by_topology_builder_add_link(&r->builder, line->u, line->v, line->capacity,
+                                      back ? (line->delay + back->delay) / 2 : line->delay, &link));
+  if (back) link->capacity[BY_BA].all = back->capacity;
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_lines(struct reader *r) {
+  struct by_arena *arena = &r->builder.arena;
+  const struct line **sorted = BY_ARENA_ARRAY(arena, const struct line *, r->read);
+  const struct line **back = BY_ARENA_ARRAY(arena, const struct line *, r->read);
+  uint32_t n_both;
+  if (arena->failed) return by_topology_no_memory();
+  for (uint32_t i = 0; i < r->read; i++) sorted[i] = &r->drafts[i];
+  qsort(sorted, r->read, sizeof *sorted, compare_lines);
+  bool directed = pair_lines(sorted, r->read, back, &n_both);
+  for (uint32_t i = 0; directed && i < r->read; i++)
+    if (back[i]) BY_TRY(add_line(r, sorted[i], back[i]));
+  for (uint32_t i = 0; !directed && i < r->read; i++) BY_TRY(add_line(r, &r->drafts[i], NULL));
+  if (directed)
+    by_warn("topology", "%s: every link is there in both directions: each two lines are taken as one link, %u in all",
+            r->lines.source, n_both);
+  else if (n_both)
+    by_warn("topology",
+            "%s: %u links are there in both directions, but not all: every line is taken as a link of its "
+            "own, which carries its capacity each way",
+            r->lines.source, n_both);
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_all(struct reader *r) {
@@ -116,7 +185,7 @@ static enum banyan_status take_all(struct reader *r) {
     if (!r->n_words) break;
     BY_TRY(strcmp(r->words[0], "nic") == 0 ? take_nic(r) : take_link(r));
   }
-  return r->read == r->links ? BANYAN_OK : bad(r, "ends after %ld of %ld links", r->read, r->links);
+  return r->read == r->links ? add_lines(r) : bad(r, "ends after %u of %ld links", r->read, r->links);
 }
 
 static enum banyan_status parse_edges(const char *source, const char *text, size_t length, const char *options,
@@ -124,7 +193,9 @@ static enum banyan_status parse_edges(const char *source, const char *text, size
   struct reader reader = {.lines = {.source = source, .at = text, .end = text + length}};
   if (*options) return by_options_none(options);
   BY_TRY(by_topology_builder_init(&reader.builder, ""));
-  return by_topology_builder_end(&reader.builder, take_all(&reader), source, out);
+  enum banyan_status status = by_topology_builder_end(&reader.builder, take_all(&reader), source, out);
+  free(reader.drafts);
+  return status;
 }
 
 /* --- which format it is --- */
