@@ -112,6 +112,13 @@ struct gpu {
   long rank;                    /* -1: none */
 };
 
+/* A device that NVLinks of GPUs lead to. */
+struct target {
+  const struct gpu *gpu; /* the first of these */
+  const char *bus;
+  bool shared; /* there are more */
+};
+
 struct lane {
   uint32_t from, to;
   double rate;
@@ -132,7 +139,8 @@ struct nccl {
   struct gpu *gpus;
   struct device *devices; /* sorted by host and bus once all are there */
   struct lane *lanes;
-  uint32_t n_cpus, n_gpus, n_devices, n_lanes, n_unknown;
+  struct target *targets; /* sorted by host and bus */
+  uint32_t n_cpus, n_gpus, n_devices, n_lanes, n_targets, n_unknown;
   bool some_gpus, some_ranks; /* there are <gpu> elements; they have ranks */
   uint32_t nvswitch, network; /* UINT32_MAX: none */
 };
@@ -228,10 +236,16 @@ static enum banyan_status find_all(struct nccl *nccl) {
   return nccl->n_cpus ? BANYAN_OK : by_xml_fail(&nccl->xml, nccl->xml.root, "holds no <cpu>");
 }
 
+/* NVML writes the domain of a bus id with eight digits, Linux with four. */
+static const char *skip_zeros(const char *bus) {
+  size_t zeros = strspn(bus, "0");
+  return strcspn(bus, ":") > zeros ? bus + zeros : bus + zeros - (zeros > 0);
+}
+
 static int compare_devices(const void *a, const void *b) {
   const struct device *first = a, *second = b;
   if (first->host != second->host) return first->host < second->host ? -1 : 1;
-  return strcasecmp(first->bus, second->bus);
+  return strcasecmp(skip_zeros(first->bus), skip_zeros(second->bus));
 }
 
 static const struct device *find_device(const struct nccl *nccl, uint32_t host, const char *bus) {
@@ -263,8 +277,18 @@ static enum banyan_status add_gpu(struct nccl *nccl, const struct gpu *gpu, uint
   return BANYAN_OK;
 }
 
+static enum banyan_status fail_without_gpus(const struct nccl *nccl) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < nccl->n_devices; i++) n += !by_xml_attribute(nccl->devices[i].element, "class");
+  if (n == 0) return by_xml_fail(&nccl->xml, nccl->xml.root, "holds no GPU");
+  return by_xml_fail(&nccl->xml, nccl->xml.root,
+                     "holds no GPU that can be told: there is no <gpu>, and %u of %u <pci> have no class; write "
+                     "class=\"0x030200\" for those that are GPUs",
+                     n, nccl->n_devices);
+}
+
 static enum banyan_status add_gpus(struct nccl *nccl) {
-  if (nccl->n_gpus == 0) return by_xml_fail(&nccl->xml, nccl->xml.root, "holds no GPU");
+  if (nccl->n_gpus == 0) return fail_without_gpus(nccl);
   if (nccl->some_ranks) qsort(nccl->gpus, nccl->n_gpus, sizeof *nccl->gpus, compare_gpus);
   for (uint32_t i = 0; i < nccl->n_gpus; i++) {
     const struct gpu *gpu = &nccl->gpus[i];
@@ -375,18 +399,59 @@ static enum banyan_status keep_lane(struct nccl *nccl, const xmlNode *element, u
   return BANYAN_OK;
 }
 
+static int compare_targets(const void *a, const void *b) {
+  const struct target *first = a, *second = b;
+  if (first->gpu->host != second->gpu->host) return first->gpu->host < second->gpu->host ? -1 : 1;
+  return strcasecmp(skip_zeros(first->bus), skip_zeros(second->bus));
+}
+
+/* What links lead to, and whether several GPUs have such links. */
+static void list_targets(struct nccl *nccl) {
+  for (uint32_t i = 0; i < nccl->n_gpus; i++) {
+    const xmlNode *link = nccl->gpus[i].element ? nccl->gpus[i].element->children : NULL;
+    for (link = by_xml_find(link, "nvlink"); link; link = by_xml_find(link->next, "nvlink")) {
+      const char *bus = by_xml_attribute(link, "target");
+      if (bus) nccl->targets[nccl->n_targets++] = (struct target){.gpu = &nccl->gpus[i], .bus = bus};
+    }
+  }
+  qsort(nccl->targets, nccl->n_targets, sizeof *nccl->targets, compare_targets);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < nccl->n_targets; i++) {
+    const struct target *target = &nccl->targets[i];
+    if (kept && compare_targets(&nccl->targets[kept - 1], target) == 0)
+      nccl->targets[kept - 1].shared |= nccl->targets[kept - 1].gpu != target->gpu;
+    else
+      nccl->targets[kept++] = *target;
+  }
+  nccl->n_targets = kept;
+}
+
+/* Virtual machines show an NVSwitch as the GPU itself; others as a device of another class, or one that is not in the
+ * file, to which several GPUs are linked. */
+static bool is_nvswitch(const struct nccl *nccl, const struct gpu *gpu, const char *bus, const char *class,
+                        const struct device *device) {
+  if (device) return device->element == gpu->pci || has_class(device->element, "0x0680");
+  if ((class && *class) || !bus) return class && strcasecmp(class, "0x068000") == 0;
+  struct target wanted = {.gpu = gpu, .bus = bus}, *found = NULL;
+  if (nccl->n_targets) found = bsearch(&wanted, nccl->targets, nccl->n_targets, sizeof wanted, compare_targets);
+  return found && found->shared;
+}
+
 /* All NVSwitches of a system are one, which is how they serve: each GPU has links to all of them. *to is UINT32_MAX
  * where the target is not in the file. */
 static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, uint32_t *to) {
   const char *target = by_xml_attribute(nvlink, "target"), *class = by_xml_attribute(nvlink, "tclass");
   const struct device *device = target ? find_device(nccl, gpu->host, target) : NULL;
-  *to = device && device->is_gpu ? node_of(device->element) : UINT32_MAX;
-  if (*to != UINT32_MAX || !class) return BANYAN_OK;
-  if (strcasecmp(class, "0x068001") == 0) *to = nccl->cpus[gpu->cpu].node;
-  if (strcasecmp(class, "0x068000") != 0) return BANYAN_OK;
-  if (nccl->nvswitch == UINT32_MAX)
-    BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
-  *to = nccl->nvswitch;
+  *to = UINT32_MAX;
+  if (is_nvswitch(nccl, gpu, target, class, device)) {
+    if (nccl->nvswitch == UINT32_MAX)
+      BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
+    *to = nccl->nvswitch;
+  } else if (device && device->is_gpu) {
+    *to = node_of(device->element);
+  } else if (class && strcasecmp(class, "0x068001") == 0) {
+    *to = nccl->cpus[gpu->cpu].node;
+  }
   return BANYAN_OK;
 }
 
@@ -476,6 +541,7 @@ static enum banyan_status read_system(struct nccl *nccl) {
   nccl->gpus = BY_ARENA_ARRAY(&nccl->arena, struct gpu, n);
   nccl->devices = BY_ARENA_ARRAY(&nccl->arena, struct device, n);
   nccl->lanes = BY_ARENA_ARRAY(&nccl->arena, struct lane, n);
+  nccl->targets = BY_ARENA_ARRAY(&nccl->arena, struct target, n);
   if (nccl->arena.failed) return by_topology_no_memory();
   BY_TRY(find_all(nccl));
   qsort(nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
@@ -484,6 +550,7 @@ static enum banyan_status read_system(struct nccl *nccl) {
       return by_xml_fail(&nccl->xml, nccl->devices[i].element, "two devices have that busid");
   BY_TRY(add_gpus(nccl));
   BY_TRY(add_cpus(nccl));
+  list_targets(nccl);
   for (uint32_t i = 0; i < nccl->n_gpus; i++) BY_TRY(add_lanes_of(nccl, &nccl->gpus[i]));
   for (uint32_t i = 0; i < nccl->n_devices; i++) BY_TRY(add_pci_links(nccl, &nccl->devices[i]));
   if (nccl->n_unknown)
