@@ -14,7 +14,8 @@ struct by_recovery {
   LIST_HEAD(, by_call) due; /* calls with all steps done that have parts, are parts, or are relayed */
   bool relays;              /* this is a helper */
   bool retry;               /* frames that were kept may have a call now */
-  size_t relay_bytes;       /* scratch of relayed calls under way, */
+  uint32_t n_relays;        /* relayed calls under way, */
+  size_t relay_bytes;       /* their scratch, */
   size_t relay_memory;      /* and how much that may be */
 };
 

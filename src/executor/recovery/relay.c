@@ -13,7 +13,7 @@
 #include "collective.h"
 #include "deliver.h"
 
-enum { PAST = 1024 };
+enum { PAST = 1024, MOST_RELAYS = 4096 };
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
   for (struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
@@ -42,6 +42,7 @@ static void ended(struct by_call *call) {
   if (!team->recovery.relayed_past) team->recovery.relayed_past = calloc(PAST, sizeof *team->recovery.relayed_past);
   if (team->recovery.relayed_past) team->recovery.relayed_past[past_slot(descriptor)] = key_of(descriptor);
   recovery->relay_bytes -= call->scratch_bytes;
+  recovery->n_relays--;
   recovery->retry = true;
   helped_of(call)->users--;
 }
@@ -102,6 +103,7 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
   call->ops = &ops;
   LIST_INSERT_HEAD(&team->recovery.relays, call, listed);
   by_recovery_of(team)->relay_bytes += call->scratch_bytes;
+  by_recovery_of(team)->n_relays++;
   helped->users++;
   *out = call;
   by_call_begin(call, NULL);
@@ -112,6 +114,7 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
 static bool has_room(const struct by_team *team, const struct by_frame *frame) {
   const struct by_recovery *recovery = by_recovery_of(team);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
+  if (recovery->n_relays == MOST_RELAYS) return false;
   if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
   free_idle(team->runner);
   for (const struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))

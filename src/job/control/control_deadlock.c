@@ -16,7 +16,8 @@ enum {
   MOST_SILENT = 16,
   WAY_BYTES = 200,
   BEGINNING = 256, /* of an error's text */
-  MOST_CULPRITS = 4
+  MOST_CULPRITS = 4,
+  MOST_ANSWER = 8 << 20 /* bytes */
 };
 
 struct team {
@@ -146,12 +147,12 @@ bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, co
   if (round->ranks[rank].state != SILENT) return round->awaited == 0;
   round->ranks[rank].state = ANSWERED;
   round->awaited--;
-  round->ranks[rank].answer = malloc(length + 1);
-  if (!round->ranks[rank].answer) return round->awaited == 0;
-  memcpy(round->ranks[rank].answer, answer, length);
-  by_reader_init(&reader, round->ranks[rank].answer, length);
+  bool well = length <= MOST_ANSWER;
+  round->ranks[rank].answer = well ? malloc(length + 1) : NULL;
+  if (well && !round->ranks[rank].answer) return round->awaited == 0;
+  if (well) memcpy(round->ranks[rank].answer, answer, length);
+  by_reader_init(&reader, round->ranks[rank].answer, well ? length : 0);
   uint32_t n = by_read_count(&reader, 28);
-  bool well = true;
   for (uint32_t i = 0; i < n && well; i++) well = read_team(round, &reader, rank);
   if (well) well = read_apart(round, &reader, rank);
   if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(round->job, rank));

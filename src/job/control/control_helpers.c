@@ -11,6 +11,7 @@
 
 enum {
   LOOK_MS = 5,
+  MOST_DELAYED = 4 * MOST_FRAME, /* bytes */
   NUMBER_BYTES = 4,
   ROOT_MOST = 2048,
   FOLLOW_MOST = ROOT_MOST + 1 + BY_TICKET_HEAD + sizeof(struct by_key)
@@ -179,6 +180,7 @@ static void delayed_due(void *argument) {
   for (struct by_delayed_message *message; job->engine && (message = STAILQ_FIRST(&helpers->delayed));) {
     STAILQ_REMOVE_HEAD(&helpers->delayed, entry);
     handle(helpers, &message->received);
+    helpers->delayed_bytes -= sizeof *message + message->received.length;
     free(message);
   }
   if (!STAILQ_EMPTY(&helpers->delayed)) by_loop_set_delay(job->loop, &helpers->delayed_due, LOOK_MS * BY_MILLISECOND);
@@ -190,6 +192,10 @@ void by_helpers_handle(void *argument, const struct by_received *received) {
     handle(helpers, received);
     return;
   }
+  if (helpers->delayed_bytes + received->length > MOST_DELAYED) {
+    by_deaths_fail(helpers->deaths, BANYAN_ERR_PROTOCOL, 0, "rank 0 sent more about helpers than is kept");
+    return;
+  }
   struct by_delayed_message *message = malloc(sizeof *message + received->length);
   if (!message) {
     by_error("control", "out of memory for what rank 0 sends about helpers");
@@ -198,6 +204,7 @@ void by_helpers_handle(void *argument, const struct by_received *received) {
   memcpy(message->bytes, received->payload, received->length);
   message->received =
       (struct by_received){.type = received->type, .payload = message->bytes, .length = received->length};
+  helpers->delayed_bytes += sizeof *message + received->length;
   STAILQ_INSERT_TAIL(&helpers->delayed, message, entry);
   if (!by_timer_is_set(&helpers->delayed_due)) delayed_due(helpers);
 }

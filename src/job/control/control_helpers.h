@@ -18,6 +18,7 @@ struct by_helpers {
   const struct by_notices *notices;
   struct by_own_trees *trees;
   STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
+  size_t delayed_bytes;
   struct by_timer delayed_due;
   STAILQ_HEAD(, by_newcomer) newcomers; /* rank 0: those that come; the first one is being made known, */
   struct by_timer known_late;           /* which takes long */

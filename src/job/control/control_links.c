@@ -4,7 +4,7 @@
 
 #include "log.h"
 
-enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
+enum { LOOK_MS = 5, NUMBER_BYTES = 4, MOST_WANTED = 4096 };
 
 void by_control_send_plan_switch(const struct by_control_peer *peer, const struct by_plan_switch_message *message) {
   size_t room = message->length + 4 * message->n_processes + BY_PLAN_SWITCH_FIXED_BYTES;
@@ -127,7 +127,16 @@ static void drop_older(struct by_wanted_links *links, const struct by_plan_switc
   }
 }
 
+/* Rank 0 asks for those of one plan switch of each communicator. */
+static bool has_room(const struct by_wanted_links *links) {
+  const struct by_wanted *wanted;
+  uint32_t n = 0;
+  LIST_FOREACH(wanted, &links->wanted, entry) n++;
+  return n < MOST_WANTED;
+}
+
 static bool knows_all(const struct by_job *job, const struct by_plan_switch_message *message) {
+  if (message->n_processes > job->processes) return false;
   for (size_t i = 0; i < message->n_processes; i++) {
     uint32_t process = by_plan_switch_message_process(message, i);
     if (process >= job->processes || process == job->rank) return false;
@@ -150,10 +159,10 @@ void by_wanted_links_handle(struct by_wanted_links *links, const struct by_contr
   if (message->kind != BY_PLAN_SWITCH_LINK && message->kind != BY_PLAN_SWITCH_DROP) return; /* sent to all members */
   drop_older(links, message);
   if (message->kind == BY_PLAN_SWITCH_DROP) return;
-  if (knows_all(links->peers->job, message))
+  if (has_room(links) && knows_all(links->peers->job, message))
     want(links, message);
   else
-    by_warn("control", "%s wants links to processes that are not known here; ignored",
+    by_warn("control", "%s wants too many links, or links to processes that are not known here; ignored",
             by_stream_get_name(peer->stream));
 }
 

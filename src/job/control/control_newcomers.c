@@ -10,6 +10,8 @@
 #include "key_ring.h"
 #include "log.h"
 
+enum { JOINS_OF_TICKET = 256 };
+
 void by_newcomer_refuse(struct by_control_peer *peer, enum by_refusal reason, const char *text) {
   by_refusal_count(reason);
   by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, text);
@@ -114,13 +116,30 @@ static bool has_enough(const struct by_control_meeting *meeting, enum by_member_
   return n == most;
 }
 
+struct by_used_ticket {
+  uint8_t head[BY_TICKET_HEAD];
+  struct by_fingerprint user;
+  uint32_t joins; /* how often it has joined with it */
+};
+
+/* All members keep a place for each time that a process joins. A server joins once for each tree, and may come again.
+ */
+static bool joins_too_often(struct by_control_meeting *meeting, const struct by_control_peer *peer) {
+  uint32_t i = 0;
+  while (i < meeting->n_used && memcmp(meeting->used[i].head, peer->ticket, BY_TICKET_HEAD) != 0) i++;
+  return i < meeting->n_used && meeting->used[i].joins++ >= JOINS_OF_TICKET;
+}
+
 static void helper_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
                          const struct by_member *member) {
   struct by_job *job = meeting->peers->job;
   uint32_t place = job->size + meeting->helpers;
-  if (meeting->done) {
+  bool waits = !meeting->done && has_enough(meeting, member->kind);
+  if (!waits && joins_too_often(meeting, peer)) {
+    by_control_peer_refuse(peer, BANYAN_ERR_AUTH, "a ticket with which its process has joined too often");
+  } else if (meeting->done) {
     meeting->events.newcomer(meeting->events.context, peer, member);
-  } else if (has_enough(meeting, member->kind)) {
+  } else if (waits) {
     by_stream_refuse(peer->stream); /* it comes again, and joins when the job has begun */
   } else {
     by_control_peer_join(peer, place);
@@ -221,11 +240,6 @@ static bool is_impostor(const struct by_control_meeting *meeting, const struct b
 
 _Static_assert((int)BY_TICKET_HELPER == BY_MEMBER_HELPER && (int)BY_TICKET_SERVER == BY_MEMBER_SERVER, "kinds");
 
-struct by_used_ticket {
-  uint8_t head[BY_TICKET_HEAD];
-  struct by_fingerprint user;
-};
-
 /* The first process that comes with a ticket is the one that it is for. What a server joins with for each of its trees
  * is one process. Without encryption processes have no identities. */
 static enum banyan_status use_ticket(struct by_control_meeting *meeting, const uint8_t *head,
@@ -239,8 +253,8 @@ static enum banyan_status use_ticket(struct by_control_meeting *meeting, const u
   if (!BY_ARRAY_GROW(&meeting->used, &meeting->used_room, meeting->n_used + 1))
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a ticket");
   struct by_used_ticket *used = &meeting->used[meeting->n_used++];
+  *used = (struct by_used_ticket){.user = *user};
   memcpy(used->head, head, BY_TICKET_HEAD);
-  used->user = *user;
   return BANYAN_OK;
 }
 

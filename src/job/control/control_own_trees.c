@@ -5,7 +5,7 @@
 
 #include "log.h"
 
-enum { LOOK_MS = 10, NO_TEAM = -1 };
+enum { LOOK_MS = 10, NO_TEAM = -1, MOST_VERSIONS = 1024 };
 
 /* The trees of one plan here. They come into use by a plan that a team is given, and get out of use by the next one. */
 struct by_own_version {
@@ -60,11 +60,13 @@ static struct by_own_version *find(const struct by_own_trees *own, uint32_t vers
 
 static struct by_own_version *get(struct by_own_trees *own, uint32_t version) {
   struct by_own_version *at = find(own, version);
+  uint32_t n = 0;
   if (at) return at;
-  at = calloc(1, sizeof *at);
+  LIST_FOREACH(at, &own->versions, entry) n++;
+  at = n < MOST_VERSIONS ? calloc(1, sizeof *at) : NULL;
   if (!at) {
     by_engine_fail(own->peers->job->engine, BANYAN_ERR_NO_MEMORY, own->peers->job->rank,
-                   "out of memory for in-network trees");
+                   "out of memory for in-network trees, or rank 0 names too many versions of them");
     return NULL;
   }
   *at = (struct by_own_version){.version = version, .team = NO_TEAM};
