@@ -102,6 +102,14 @@ wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=5 -- \
   sh -c '[ $BANYAN_RANK = 1 ] || exec "$0" bench -s 8' "$BANYAN"
 shows '2 of 3 ranks joined within 5 s; missing: 1; they must reach 127\.0\.0\.1:[0-9]+$' err
 shows '^banyan run: ended before that, with exit code 0: rank 1$' err
+# So is one that ends well while the others call it, whether it had left or not, also where it is a child of the rank.
+unset BANYAN_JOINED_FILE
+wants 1 "$BANYAN" run -n 3 -- "$LEAVE" leave
+shows '^banyan run: ended before that, with exit code 0: rank 2$' err
+wants 1 "$BANYAN" run -n 3 --report-time 10 -- sh -c '"$LEAVE" stay || exit 1; sleep 0.5'
+shows '^banyan run: rank 2: exit code 0 without having left the job$' err
+wants 0 "$BANYAN" run -n 1 -- "$LEAVE" stay
+[ ! -s "$scratch/err" ] || fail "a job that has not failed is reported"
 
 # Two processes are rank 0: the second one finds the port of the first.
 "$BANYAN" keys job "$scratch/key" >"$scratch/out"

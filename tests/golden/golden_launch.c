@@ -88,6 +88,7 @@ static void test_frames(void **state) {
   frame("STDOUT", BY_LAUNCH_STDOUT, 0x01020304, "a line\n", 7);
   frame("STDERR", BY_LAUNCH_STDERR, 3, "\0\xff", 2);
   frame("ENDED", BY_LAUNCH_ENDED, 3, "256", 3);
+  frame("ENDED, had not left", BY_LAUNCH_ENDED, 3, "0" BY_HAD_JOINED, 8);
   frame("ERROR", BY_LAUNCH_ERROR, 127, "no such program", 15);
   frame("ELASTIC", BY_LAUNCH_ELASTIC, 2, "test -e gone", 12);
   frame("RESTART", BY_LAUNCH_RESTART, 3, "1", 1);

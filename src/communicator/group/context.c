@@ -23,6 +23,7 @@
 #include "opening.h"
 #include "own_statement.h"
 #include "plans.h"
+#include "presence.h"
 #include "settings.h"
 #include "timeline.h"
 #include "udp.h"
@@ -348,6 +349,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
 static void destroy(struct by_context *context) {
   atomic_store(&context->ends, true);
   forget_joining(context);
+  if (context->state != BY_CONTEXT_JOINS) by_presence_leave();
   if (context->state != BY_CONTEXT_JOINS && context->job.size > 1) {
     by_loop_stop(context->job.loop);
     pthread_join(context->thread, NULL);
@@ -408,6 +410,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
   by_context_lock(context); /* the control thread may be at it */
   set_state(context, BY_CONTEXT_RUNS);
+  by_presence_join();
   by_context_unlock(context);
   if (context->job.size == 1 || !is_rank) return BANYAN_OK;
   struct by_agent_options agent = {

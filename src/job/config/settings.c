@@ -13,6 +13,7 @@
 #include "job_key.h"
 #include "log.h"
 #include "plan_ways.h"
+#include "presence.h"
 #include "priority.h"
 #include "socket.h"
 #include "text.h"
@@ -389,7 +390,8 @@ void by_settings_wipe_key(struct by_settings *s) {
 
 /* Variables that others read: the log, and programs that choose a device. */
 static const char *const known_elsewhere[] = {"BANYAN_LOG",        "BANYAN_LOG_FILE", "BANYAN_LOCAL_RANK",
-                                              "BANYAN_LOCAL_SIZE", "BANYAN_LAUNCHER", "BANYAN_MEMBERS"};
+                                              "BANYAN_LOCAL_SIZE", "BANYAN_LAUNCHER", "BANYAN_MEMBERS",
+                                              BY_PRESENCE_VARIABLE};
 enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = sizeof "BANYAN_" - 1 };
 
 const char *by_settings_suggest(const char *variable) {

@@ -9,6 +9,7 @@
 #include "launch_link.h"
 #include "launch_start.h"
 #include "line_output.h"
+#include "presence.h"
 #include "process.h"
 #include "rank_environment.h"
 #include "rank_files.h"
@@ -71,6 +72,7 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
               job->key_file ? job->key_file : "", job->beside ? "; of a ticket in helpers and servers" : "");
   if (is_set(job->environment, "BANYAN_SWITCH_KEY"))
     by_text_add(out, "  BANYAN_SWITCH_KEY_FILE=(a descriptor of the switches' secret)\n");
+  by_text_add(out, "  " BY_PRESENCE_VARIABLE "=(memory of the host in which ranks note that they have joined)\n");
   by_text_add(out, "  %s=(so that output is printed line by line)\n", BY_LINE_OUTPUT_VARIABLES);
 }
 

@@ -39,6 +39,11 @@ enum launch_state {
   KILLED,    /* what does not end now is given up */
 };
 
+/* How many, and the first of them. */
+struct some_ranks {
+  int n, first[MOST_REPORTS];
+};
+
 struct launcher {
   const struct by_job *job;
   struct by_launch_link *links;
@@ -60,10 +65,10 @@ struct launcher {
   uint64_t patience; /* until then the reader of our output may hold up the end; UINT64_MAX: nobody asked us to end */
   int exit_code;     /* of the first failure */
   int reports;
-  int early[MOST_REPORTS],
-      n_early;   /* ranks that ended well before the first failure; all, of which the first are kept */
-  bool given_up; /* no rank is waited for any more: what still lives ends when the links are closed */
-  bool quiet;    /* our output is no longer read */
+  struct some_ranks early;  /* that have ended with exit code 0 before the first failure */
+  struct some_ranks stayed; /* the same, also after it, but without having left the job */
+  bool given_up;            /* no rank is waited for any more: what still lives ends when the links are closed */
+  bool quiet;               /* our output is no longer read */
 };
 
 static uint64_t from_now(double seconds) {
@@ -142,18 +147,30 @@ static void report_rank(struct launcher *l, const struct by_launch_link *link, i
                   link->host->name, by_print_wait_status(status, text, sizeof text));
 }
 
-/* Those that others may have waited for. */
-static void report_early(struct launcher *l) {
-  struct by_text list = {0};
-  if (!l->n_early || l->quiet) return;
-  for (int i = 0; i < MIN(l->n_early, MOST_REPORTS); i++) by_text_add(&list, "%s%d", i ? ", " : "", l->early[i]);
-  by_output_print(&l->output, "%s: ended before that, with exit code 0: rank%s %s%s", l->job->title,
-                  l->n_early == 1 ? "" : "s", by_text_get(&list), l->n_early > MOST_REPORTS ? ", ..." : "");
-  by_text_fini(&list);
-  l->n_early = 0;
+static void add_rank(struct some_ranks *ranks, int rank) {
+  if (ranks->n < MOST_REPORTS) ranks->first[ranks->n] = rank;
+  ranks->n++;
 }
 
-static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank, int status) {
+/* Once. */
+static void report_some(struct launcher *l, struct some_ranks *ranks, const char *before, const char *after) {
+  struct by_text list = {0};
+  if (!ranks->n || l->quiet) return;
+  for (int i = 0; i < MIN(ranks->n, MOST_REPORTS); i++) by_text_add(&list, "%s%d", i ? ", " : "", ranks->first[i]);
+  by_output_print(&l->output, "%s: %srank%s %s%s%s", l->job->title, before, ranks->n == 1 ? "" : "s",
+                  by_text_get(&list), ranks->n > MOST_REPORTS ? ", ..." : "", after);
+  by_text_fini(&list);
+  ranks->n = 0;
+}
+
+/* Those for which others may have waited: for those that have not left, the others' calls have failed. If the job does
+ * not fail, they are no mistake. */
+static void report_ended_well(struct launcher *l) {
+  report_some(l, &l->early, "ended before that, with exit code 0: ", "");
+  report_some(l, &l->stayed, "", ": exit code 0 without having left the job");
+}
+
+static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank, int status, bool had_joined) {
   by_output_end(&l->output, rank);
   link->live--;
   if (is_supervised(l)) {
@@ -161,12 +178,15 @@ static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank
     if (!link->live && !by_elastic_needs(l->elastic, link->host->first, link->host->ranks)) by_launch_link_shut(link);
     return;
   }
-  if (status == 0 && !link->host->beside && l->state <= RUNNING && l->n_early++ < MOST_REPORTS)
-    l->early[l->n_early - 1] = rank;
+  if (status == 0 && !link->host->beside && l->state <= REPORTING && had_joined)
+    add_rank(&l->stayed, rank);
+  else if (status == 0 && !link->host->beside && l->state <= RUNNING)
+    add_rank(&l->early, rank);
+  if (status == 0 && l->state == REPORTING) report_ended_well(l);
   if (status == 0) return;
   report_rank(l, link, rank, status);
   if (link->host->beside) return;
-  report_early(l);
+  report_ended_well(l);
   if (goes_on(l))
     note_failure(l, by_wait_exit_code(status));
   else
@@ -226,7 +246,7 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
   else if (frame->type == BY_LAUNCH_STDERR && is_rank)
     by_output_take(&l->output, rank, 1, frame->payload, frame->length);
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
-    rank_ended(l, link, rank, atoi(frame->payload));
+    rank_ended(l, link, rank, atoi(frame->payload), strstr(frame->payload, BY_HAD_JOINED) != NULL);
   else if (frame->type == BY_LAUNCH_MESSAGE && is_rank && l->elastic) {
     if (is_supervised(l)) by_elastic_received(l->elastic, rank, frame->payload, frame->length);
   } else if (frame->type == BY_LAUNCH_LEAVING && l->elastic) {

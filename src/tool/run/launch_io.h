@@ -42,7 +42,8 @@ enum by_launch_frame_type {
   BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,...#rank 0's fingerprint" */
   BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
   BY_LAUNCH_STDERR,
-  BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal */
+  BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal; then BY_HAD_JOINED if it had not left the job
+                    */
   BY_LAUNCH_ERROR, /* payload: text; number: the job's exit code, 0: 1; the host gives up */
   /* of jobs whose processes may come and go; to a host */
   BY_LAUNCH_ELASTIC, /* before START: the host stays when its ranks have ended. payload: the preemption command, or "";
@@ -56,6 +57,8 @@ enum by_launch_frame_type {
   BY_LAUNCH_KEY, /* payload: the text of a key in place of the one that they have */
   BY_LAUNCH_TYPES
 };
+
+#define BY_HAD_JOINED " joined"
 
 /* Sent by a host before its first frame; what a login script prints before it is no frame. */
 #define BY_LAUNCH_HELLO "banyan-run-host/1\n"

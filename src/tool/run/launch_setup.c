@@ -14,6 +14,7 @@
 #include "launch.h"
 #include "log.h"
 #include "plan.h"
+#include "presence.h"
 #include "process.h"
 #include "text.h"
 
@@ -280,7 +281,8 @@ static enum banyan_status add_switch_key(struct by_job_environment *environment,
 }
 
 static bool is_added_otherwise(const char *text) {
-  static const char *const names[] = {"BANYAN_LAUNCHER", "BANYAN_KEY", "BANYAN_KEY_FILE", "BANYAN_SWITCH_KEY_FILE"};
+  static const char *const names[] = {"BANYAN_LAUNCHER", "BANYAN_KEY", "BANYAN_KEY_FILE", "BANYAN_SWITCH_KEY_FILE",
+                                      BY_PRESENCE_VARIABLE};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (is_variable(text, names[i])) return true;
   return false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -27,6 +28,7 @@
 #include "line_output.h"
 #include "log.h"
 #include "preemption.h"
+#include "presence.h"
 #include "process.h"
 #include "process_identity.h"
 #include "rank_environment.h"
@@ -52,6 +54,7 @@ static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_
 static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
+static int presence = -1;      /* has a byte for each rank, see presence.h */
 static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
@@ -77,6 +80,8 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   if (root_identity >= 0 && job->first + index == 0)
     putenv(by_cli_print("BANYAN_IDENTITY_FILE=/proc/%d/fd/%d", (int)getppid(), root_identity));
   unsetenv("BANYAN_LAUNCHER"); /* of a job that this one is in */
+  unsetenv(BY_PRESENCE_VARIABLE);
+  if (presence >= 0) putenv(by_cli_print(BY_PRESENCE_VARIABLE "=/proc/%d/fd/%d", (int)getppid(), presence));
   bool has_threads = getenv("OMP_NUM_THREADS");
   by_rank_environment_add(&place, has_threads, &own);
   for (size_t i = 0; i < own.count; i++) putenv(own.items[i]);
@@ -229,15 +234,21 @@ static void drain(struct host *host, int index, int stream) {
   by_cli_close(fd);
 }
 
+/* Whether a rank that has ended was still a member of the job. */
+static bool had_joined(const struct host *host, int index) {
+  char byte = 0;
+  return presence >= 0 && pread(presence, &byte, 1, host->job.first + index) == 1 && byte;
+}
+
 static void end_rank(struct host *host, int index, int status) {
-  char text[24];
+  char text[48];
   drain(host, index, 0);
   drain(host, index, 1);
   host->ranks[index].pid = 0;
   host->live--;
   if (host->directory) by_host_directory_forget(host->directory, (uint32_t)(host->job.first + index));
   by_pipe_frame(&host->out, BY_LAUNCH_ENDED, (uint32_t)(host->job.first + index), text,
-                (size_t)snprintf(text, sizeof text, "%d", status));
+                (size_t)snprintf(text, sizeof text, "%d%s", status, had_joined(host, index) ? BY_HAD_JOINED : ""));
 }
 
 static enum banyan_status find_port(struct host *host, const char *text, int *port) {
@@ -387,6 +398,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   size_t more = host->directory ? by_host_directory_most(host->directory) : 0;
   host->polled = by_cli_alloc(host->polled, (3 + 2 * n + more) * sizeof *host->polled);
   for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
+  if (!host->is_elastic) presence = memfd_create(BY_PRESENCE_NAME, MFD_CLOEXEC);
   host->started = true;
   const char *directory = host->job.directory;
   if (*directory && chdir(directory))
@@ -522,6 +534,7 @@ int by_cli_run_host(int argc, char **argv) {
   by_host_directory_destroy(host.directory);
   by_preemption_fini(&host.preemption);
   by_cli_close(&host.held);
+  by_cli_close(&presence);
   while (n_keys) by_close(key_fds[--n_keys]);
   free(key_fds);
   by_pipe_fini(&host.in);
