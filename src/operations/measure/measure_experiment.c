@@ -1,11 +1,14 @@
 /* Experiments, which rank 0 of the leaders chooses and all of them run. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/param.h>
 
 #include "measure_parts.h"
 
-static const double call_deadline = 120;
+/* Seconds of a call: what the program allows for its own ones, within these, as ranks also wait for rank 0 to compute.
+ */
+static const double least_deadline = 10, most_deadline = 120;
 static const double longest = 60; /* seconds of an experiment; one of the longest round trips takes 20 */
 
 static bool takes(double seconds) {
@@ -98,8 +101,10 @@ enum banyan_status by_measurement_begin(struct by_measurement *m) {
   if (status == BANYAN_OK) status = banyan_comm_subset(m->leaders, all, (int)m->n, BY_MEASURE_ANSWERS, &m->answers);
   free(all);
   BY_TRY(status);
-  BY_TRY(banyan_comm_set_deadline(m->leaders, call_deadline));
-  return banyan_comm_set_deadline(m->answers, call_deadline);
+  double deadline = by_clock_to_seconds(m->leaders->deadline);
+  deadline = fmin(fmax(deadline, least_deadline), most_deadline);
+  BY_TRY(banyan_comm_set_deadline(m->leaders, deadline));
+  return banyan_comm_set_deadline(m->answers, deadline);
 }
 
 void by_measurement_fini(struct by_measurement *m) {
