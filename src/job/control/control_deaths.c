@@ -18,7 +18,9 @@ struct suspicion {
 static void keep_reason(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
   deaths->status = status;
   deaths->process = process;
-  snprintf(deaths->text, sizeof deaths->text, "%s", text);
+  bool own = status == BANYAN_ERR_PEER_DEAD && process == deaths->peers->job->rank;
+  snprintf(deaths->text, sizeof deaths->text, "%s%.900s",
+           own ? "another process cannot reach this one, which it takes for dead: " : "", text);
 }
 
 void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text) {
