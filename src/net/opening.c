@@ -221,7 +221,7 @@ bool by_opening_is_unused(const struct by_opening *opening) {
 enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) {
   if (opening->received && opening->state == BY_OPENING_HANDSHAKE) return by_handshake_ended(&opening->handshake, late);
   const char *what = opening->state == BY_OPENING_TLS ? "the end of the handshake of TLS" : "its greeting";
-  const char *hint = "is it a Banyan process of this job?";
+  const char *hint = "is it a Banyan process of this job, and does the path carry packets as large as the MTU?";
   if (late) by_refusal_count(BY_REFUSED_LATE);
   if (!late && opening->received) by_refusal_count(BY_REFUSED_TRUNCATED);
   return late ? by_fail(BANYAN_ERR_TIMEOUT, "the peer did not send %s in time: %s", what, hint)

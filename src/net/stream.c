@@ -13,6 +13,7 @@
 
 #include "bytes.h"
 #include "descriptor.h"
+#include "large_loss.h"
 #include "log.h"
 #include "refusal.h"
 #include "socket.h"
@@ -278,7 +279,9 @@ static void open_stream(struct by_stream *stream) {
 }
 
 static enum banyan_status give_up(const struct by_stream *stream, bool late) {
-  return stream->protection == SECURED ? by_tls_ended(stream->tls, late) : by_opening_ended(&stream->opening, late);
+  enum banyan_status status =
+      stream->protection == SECURED ? by_tls_ended(stream->tls, late) : by_opening_ended(&stream->opening, late);
+  return by_large_loss_add_hint(stream->options.fd, status);
 }
 
 static bool is_silence(int error) {
@@ -288,6 +291,7 @@ static bool is_silence(int error) {
 /* The kernel reports an error once: to what was sent, if that came first. */
 static enum banyan_status lost(struct by_stream *stream, int error) {
   struct by_quiet quiet;
+  enum banyan_status status = BANYAN_ERR_PEER_DEAD;
   if (stream->state == SHAKING) {
     stream->unused = stream->protection == OPENING && by_opening_is_unused(&stream->opening);
     return give_up(stream, false);
@@ -295,9 +299,11 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
   if (!error && is_silence(stream->broken)) error = stream->broken;
   stream->silent = is_silence(error);
   if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet))
-    return by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
-                   strerror(error));
-  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
+    status =
+        by_fail(status, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0, strerror(error));
+  else if (error)
+    status = by_fail(status, "the connection was lost: %s", strerror(error));
+  if (error) return stream->silent ? by_large_loss_add_hint(stream->options.fd, status) : status;
   return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
                  stream->in.length > stream->in.at ? " in the middle of a frame" : "");
 }

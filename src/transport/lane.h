@@ -50,7 +50,7 @@ enum by_lane_sent {
 struct by_lane {
   const struct by_lane_ops *ops;
   enum banyan_status status; /* BANYAN_OK while the lane lives */
-  char error[192];
+  char error[400];
   size_t left;    /* payload bytes of the current frame neither taken nor read */
   uint64_t sent;  /* bytes given to the network so far; 0 for a lane that uses none */
   uint64_t wakes; /* sent to the peer so far */

@@ -28,6 +28,7 @@
 #include "clock.h"
 #include "descriptor.h"
 #include "fail.h"
+#include "large_loss.h"
 #include "send_queue.h"
 #include "socket.h"
 #include "tls_socket.h"
@@ -69,7 +70,9 @@ static struct tcp *tcp_of(const struct by_lane *lane) {
 }
 
 static void broke(struct tcp *tcp, int error) {
-  by_lane_fail(&tcp->lane, BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(error));
+  enum banyan_status status = by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(error));
+  if (error == ETIMEDOUT) status = by_large_loss_add_hint(tcp->fd, status);
+  by_lane_fail(&tcp->lane, status, "%s", banyan_error_text());
 }
 
 /* ---- sending */

@@ -8,6 +8,7 @@
 
 #include "descriptor.h"
 #include "key_ring.h"
+#include "large_loss.h"
 #include "refusal.h"
 
 struct by_greet {
@@ -97,7 +98,8 @@ static void ready(void *context, uint32_t events) {
   if (by_opening_greeted(&greet->opening)) by_admission_greeted(&greet->admission);
   if (by_opening_proved(&greet->opening)) by_admission_leave(&greet->admission);
   bool sent = send_output(greet);
-  if (status == BANYAN_OK && (ended || !sent)) status = by_opening_ended(&greet->opening, false);
+  if (status == BANYAN_OK && (ended || !sent))
+    status = by_large_loss_add_hint(greet->options.fd, by_opening_ended(&greet->opening, false));
   size_t left;
   by_opening_output(&greet->opening, &left);
   if (status != BANYAN_OK)
@@ -112,7 +114,7 @@ static void too_late(void *context) {
   struct by_greet *greet = context;
   give_up(greet, greet->evicted ? by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
                                             "closed before it had authenticated, to make room for others")
-                                : by_opening_ended(&greet->opening, true));
+                                : by_large_loss_add_hint(greet->options.fd, by_opening_ended(&greet->opening, true)));
 }
 
 static void evicted(void *context) {

@@ -7,15 +7,12 @@
 
 #include "localsocket.h"
 #include "log.h"
-#include "socket.h"
 
 enum {
   APART_MS = 10000,  /* a network that heals before is not worth a warning */
   SILENT_MS = 3000,  /* counts where a rank is late */
   ANSWERS_MS = 1500, /* for the answers of ranks */
-  MOST_SILENT = 16,
-  WAY_BYTES = 200,
-  BEGINNING = 256, /* of an error's text */
+  BEGINNING = 256,   /* of an error's text */
   MOST_CULPRITS = 4,
   MOST_ANSWER = 8 << 20 /* bytes */
 };
@@ -35,12 +32,6 @@ struct called {
   const uint8_t *awaited; /* processes, in the answer */
 };
 
-/* The longest silence that was reported. */
-struct apart {
-  uint32_t from, to, milliseconds;
-  char way[WAY_BYTES];
-};
-
 enum state { SILENT, AWAY, ANSWERED };
 
 struct by_deadlock_round {
@@ -50,7 +41,7 @@ struct by_deadlock_round {
   size_t n_calls, calls_room;
   struct team *teams;
   size_t n_teams, teams_room;
-  struct apart apart;
+  struct by_unreached apart; /* the worst that was reported */
   bool late;
   char passed[BEGINNING], waits_for[BEGINNING];
   struct {
@@ -129,19 +120,6 @@ static bool read_team(struct by_deadlock_round *round, struct by_reader *reader,
   return !reader->failed;
 }
 
-/* Behind the groups; not there: all can be reached. */
-static bool read_apart(struct by_deadlock_round *round, struct by_reader *reader, uint32_t rank) {
-  uint32_t n = by_reader_left(reader) ? by_read_count(reader, 3 * sizeof(uint32_t)) : 0;
-  for (uint32_t i = 0; i < n; i++) {
-    struct apart apart = {.from = rank, .to = by_read_u32(reader)};
-    apart.milliseconds = by_read_u32(reader);
-    by_read_string(reader, apart.way, sizeof apart.way);
-    if (reader->failed) return false;
-    if (apart.to < round->job->processes && apart.milliseconds > round->apart.milliseconds) round->apart = apart;
-  }
-  return true;
-}
-
 bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length) {
   struct by_reader reader;
   if (round->ranks[rank].state != SILENT) return round->awaited == 0;
@@ -154,7 +132,8 @@ bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, co
   by_reader_init(&reader, round->ranks[rank].answer, well ? length : 0);
   uint32_t n = by_read_count(&reader, 28);
   for (uint32_t i = 0; i < n && well; i++) well = read_team(round, &reader, rank);
-  if (well) well = read_apart(round, &reader, rank);
+  /* Behind the groups; not there: all can be reached. */
+  if (well) well = by_unreached_read(&reader, rank, round->job->processes, &round->apart);
   if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(round->job, rank));
   return round->awaited == 0;
 }
@@ -269,19 +248,17 @@ static void name_late(const struct by_deadlock_round *round, uint32_t *culprit, 
     snprintf(text + used, room - (size_t)used, "%s%s", n ? ", " : round->waits_for, n ? reasons[worst] : "");
 }
 
-/* Two processes that lost each other though both still answer: of all that was reported, the pair that has for longest,
- * if that is so many milliseconds at least. Fills one of them and the text, which names both. */
+/* Two processes that lost each other though both still answer: of all that was reported, the worst pair, if nothing has
+ * passed for so many milliseconds at least, or large packets are lost. Fills one of them and the text, which names
+ * both.
+ */
 static bool find_apart(const struct by_deadlock_round *round, uint32_t least, uint32_t *culprit, char *text,
                        size_t room) {
-  const struct apart *apart = &round->apart;
-  if (!apart->milliseconds || apart->milliseconds < least) return false;
-  if (apart->to < round->job->size && round->ranks[apart->to].state != ANSWERED) return false; /* stopped, or gone */
-  struct by_job *job = round->job;
-  snprintf(
-      text, room,
-      "%s and %s cannot reach each other%s: %s, nothing for %u s; check the network and the firewalls between the two",
-      by_job_name(job, apart->from), by_job_name(job, apart->to),
-      apart->from && apart->to ? ", though both reach rank 0" : "", apart->way, apart->milliseconds / 1000);
+  const struct by_unreached *apart = &round->apart;
+  bool answers =
+      apart->to >= round->job->size || round->ranks[apart->to].state == ANSWERED; /* else: stopped, or gone */
+  if (!apart->packet && (!apart->milliseconds || apart->milliseconds < least || !answers)) return false;
+  by_unreached_print(apart, round->job, text, room);
   *culprit = apart->to;
   return true;
 }
@@ -314,56 +291,22 @@ static void give_verdict(void *context) {
   if (status != BANYAN_OK) by_deaths_handle_failure(check->deaths, status, culprit, text);
 }
 
-/* Processes that cannot be reached from here. */
-struct silent {
-  uint32_t n, processes[MOST_SILENT], milliseconds[MOST_SILENT];
-  char ways[MOST_SILENT][WAY_BYTES];
-};
-
-static void note_silent(void *context, uint32_t process, uint32_t milliseconds, const char *way) {
-  struct silent *silent = context;
-  if (!milliseconds || silent->n == MOST_SILENT) return;
-  silent->processes[silent->n] = process;
-  silent->milliseconds[silent->n] = milliseconds;
-  snprintf(silent->ways[silent->n++], WAY_BYTES, "%s", way);
-}
-
-static void note_lane(void *context, uint32_t process, const struct by_meter *meter) {
-  char from[BY_ADDRESS_TEXT] = "?", to[BY_ADDRESS_TEXT] = "?", way[WAY_BYTES];
-  struct by_address local, peer;
-  if (!meter->silent) return;
-  if (by_socket_get_local(meter->fd, &local) == BANYAN_OK) by_address_print(&local, from);
-  if (by_socket_get_peer(meter->fd, &peer) == BANYAN_OK) by_address_print(&peer, to);
-  snprintf(way, sizeof way, "on the connection from %.70s to %.70s", from, to);
-  note_silent(context, process, meter->silent, way);
-}
-
-static void write_silent(struct by_writer *writer, const struct silent *silent) {
-  if (!silent->n) return;
-  by_write_u32(writer, silent->n);
-  for (uint32_t i = 0; i < silent->n; i++) {
-    by_write_u32(writer, silent->processes[i]);
-    by_write_u32(writer, silent->milliseconds[i]);
-    by_write_string(writer, silent->ways[i]);
-  }
-}
-
-/* What by_engine_describe writes and who is silent, to be freed, with room for a number before it; NULL: no memory. */
-static uint8_t *describe_self(const struct by_deadlock_check *check, size_t *length) {
+/* What by_engine_describe writes and who cannot be reached, to be freed, with room for a number before it; NULL: no
+ * memory. */
+static uint8_t *describe_self(struct by_deadlock_check *check, size_t *length) {
   struct by_job *job = check->peers->job;
   struct by_writer measure, writer;
-  struct silent silent = {.n = 0};
-  if (check->connector) by_connector_visit_tried(check->connector, note_silent, &silent);
+  struct by_unreached_list unreached;
+  by_unreached_find(check->peers, check->connector, &check->finder, &unreached);
   by_writer_init(&measure, NULL, 0);
   by_job_lock(job);
-  by_engine_meter(job->engine, note_lane, &silent);
   by_engine_describe(job->engine, &measure);
-  write_silent(&measure, &silent);
+  by_unreached_write(&measure, &unreached);
   uint8_t *bytes = malloc(sizeof(uint32_t) + measure.length);
   if (bytes) {
     by_writer_init(&writer, bytes + sizeof(uint32_t), measure.length);
     by_engine_describe(job->engine, &writer);
-    write_silent(&writer, &silent);
+    by_unreached_write(&writer, &unreached);
   }
   by_job_unlock(job);
   *length = measure.length;
@@ -528,6 +471,7 @@ void by_deadlock_check_handle(void *argument, const struct by_received *message)
 void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *deaths,
                             const struct by_connector *connector) {
   *check = (struct by_deadlock_check){.peers = deaths->peers, .deaths = deaths, .connector = connector};
+  by_large_loss_init(&check->finder, deaths->peers->job->loop);
   by_timer_init(&check->answers, give_verdict, check);
   by_timer_init(&check->silence, silence_over, check);
 }
@@ -535,5 +479,6 @@ void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *d
 void by_deadlock_check_fini(struct by_deadlock_check *check) {
   by_loop_cancel_timer(&check->answers);
   by_loop_cancel_timer(&check->silence);
+  by_large_loss_fini(&check->finder);
   by_deadlock_round_destroy(check->round);
 }

@@ -5,8 +5,8 @@
 #ifndef BY_JOB_CONTROL_CONTROL_DEADLOCK_H
 #define BY_JOB_CONTROL_CONTROL_DEADLOCK_H
 
-#include "connector.h"
 #include "control_deaths.h"
+#include "unreached.h"
 
 /* ---- one check, at rank 0; no I/O */
 
@@ -36,6 +36,7 @@ struct by_deadlock_check {
   const struct by_connector *connector; /* may be NULL */
   struct by_deadlock_round *round;      /* rank 0 only; NULL: none is under way */
   uint32_t rounds;                      /* that there have been */
+  struct by_large_loss_finder finder;   /* of this process */
   bool apart; /* the last one found that two processes cannot reach each other, which has been logged */
   struct by_timer answers, silence;
 };
