@@ -706,6 +706,39 @@ static void test_slow_rank_among_half_open_connections(void **state) {
   job_end(&job, false);
 }
 
+/* Rank 0 lasts until a connection was closed in the middle of its greeting. */
+static void rank_counts_visitors(struct job *job, int rank) {
+  static char metrics[1 << 16];
+  struct banyan_comm *world = job_join();
+  float one = 1, sum = 0;
+  job_set_stage(job, rank, 1);
+  must_fail(BANYAN_ERR_PEER_DEAD, banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM));
+  job_set_stage(job, rank, 2);
+  do {
+    usleep(1000);
+    must_hold(banyan_comm_metrics(world, metrics, sizeof metrics) < sizeof metrics);
+  } while (rank == 0 && !strstr(metrics, "banyan_refused_connections_total{rank=\"0\",reason=\"truncated\"} 1\n"));
+  banyan_comm_destroy(world);
+}
+
+/* Connections that are given up while a job ends are no news. */
+static void test_visitor_at_the_end(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_counts_visitors};
+  join_as_player(&job, &player);
+  shutdown(player.fd, SHUT_RDWR);
+  end_playing(&player);
+  job_wait_stage(&job, 0, 2);
+  int fd = connect_to_root(&job);
+  assert_int_equal(send(fd, "BANYAN", 6, MSG_NOSIGNAL), 6);
+  close(fd);
+  job_wait_rank(&job, 0);
+  job_check_exit(&job, 0);
+  job_check_log(&job, "closed the connection before", 0);
+  job_end(&job, false);
+}
+
 static void rank_is_late(struct job *job, int rank) {
   float one = 1, sum = 0;
   setenv("BANYAN_HOST", "here", 1);
@@ -801,6 +834,7 @@ int main(void) {
       cmocka_unit_test(test_tickets),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_slow_rank_among_half_open_connections),
+      cmocka_unit_test(test_visitor_at_the_end),
       cmocka_unit_test(test_leaves_when_asked),
       cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),

@@ -174,7 +174,8 @@ static void incoming_greeted(void *context, enum banyan_status status, const str
   if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, greeted->ticket, &theirs);
   if (status == BANYAN_OK) status = check_identity(in, &theirs, greeted->tls);
   if (status != BANYAN_OK) {
-    if (!greeted->unused)
+    bool given_up = status == BANYAN_ERR_PEER_DEAD && by_job_has_failed(in->connector->job); /* as the job ends */
+    if (!greeted->unused && !given_up)
       by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
                       by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
     by_tls_destroy(greeted->tls);

@@ -99,13 +99,23 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   peer->peers->events.frame(peer->peers->events.context, &(struct by_received){peer, type, payload, length});
 }
 
+/* Processes of a job that ends give up connections that they had begun, which is no news. */
+static void log_stranger(struct by_control_peers *peers, const struct by_control_peer *peer, enum banyan_status status,
+                         const char *reason) {
+  bool over = atomic_load(&peers->leaving) || by_job_has_failed(peers->job);
+  if (over && status == BANYAN_ERR_PEER_DEAD)
+    by_debug("control", "%s", reason);
+  else
+    by_repeats_warn(&peers->rejected, "control", by_stream_get_name(peer->stream), reason,
+                    by_clock_to_seconds(by_loop_now(peers->job->loop)));
+}
+
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct by_control_peer *peer = context;
   struct by_control_peers *peers = peer->peers;
   peer->vanished |= by_stream_is_silent(peer->stream);
   if (by_control_peers_is_root(peers) && peer->state == BY_PEER_GREETING && !by_stream_is_unused(peer->stream))
-    by_repeats_warn(&peers->rejected, "control", by_stream_get_name(peer->stream), reason,
-                    by_clock_to_seconds(by_loop_now(peers->job->loop)));
+    log_stranger(peers, peer, status, reason);
   peers->events.ended(peers->events.context, peer, status, reason);
 }
 

@@ -45,6 +45,13 @@ void by_job_settle(struct by_job *job, enum banyan_status status, uint32_t proce
   by_job_changed(job);
 }
 
+bool by_job_has_failed(struct by_job *job) {
+  by_job_lock(job);
+  bool failed = job->engine && by_engine_status(job->engine) != BANYAN_OK;
+  by_job_unlock(job);
+  return failed;
+}
+
 /* ---- members */
 
 /* The names that there are for so many processes are loaded after these; gcc subscripts an atomic pointer without an

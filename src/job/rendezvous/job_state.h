@@ -104,6 +104,8 @@ BANYAN_CHECK enum banyan_status by_job_make_room(struct by_job *job);
 void by_job_changed(struct by_job *job);
 /* Ends the job on all ranks; `process` is the one that failed. Takes the lock. */
 void by_job_fail(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
+/* Whether it has ended so. Takes the lock. */
+bool by_job_has_failed(struct by_job *job);
 /* All ranks know this reason why the job has failed: calls end with it. Takes the lock. */
 void by_job_settle(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
 
