@@ -117,3 +117,16 @@ job_key() {
   done
   fail "no rank has a key"
 }
+
+# memory: prints name, process and resident KiB of each process of the job and cluster.
+memory() {
+  local m pid
+  for m in a b c h m r; do
+    for pid in $(ip netns pids "banyan-$m-$$"); do
+      awk -v m=$m -v pid="$pid" '$1 == "Name:" { name = $2 } $1 == "VmRSS:" && name ~ /^(banyan|sum_until|flood)/ { print m, name, pid, $2 }' \
+        "/proc/$pid/status" 2>/dev/null || true
+    done
+  done
+}
+# log_lines: prints how many lines and bytes all logs together have.
+log_lines() { cat "$scratch"/{err,manager,switch,agent.*} | wc -lc; }

@@ -52,23 +52,12 @@ for host in a b c h m r; do mapfile -t -O "${#ports[@]}" ports < <(ports_of $hos
 echo "attacked: ${ports[*]}"
 [ "${#ports[@]}" -ge 7 ] || fail "there are only ${#ports[@]} ports"
 
-# memory: prints name, process and resident KiB of each process of the job and cluster.
-memory() {
-  local m pid
-  for m in a b c h m r; do
-    for pid in $(ip netns pids "banyan-$m-$$"); do
-      awk -v m=$m -v pid="$pid" '$1 == "Name:" { name = $2 } $1 == "VmRSS:" && name ~ /^(banyan|sum_until)/ { print m, name, pid, $2 }' \
-        "/proc/$pid/status" 2>/dev/null || true
-    done
-  done
-}
 # growth: prints by how many KiB the process has grown most that has grown most since $scratch/memory.before.
 growth() {
   memory >"$scratch/memory.now"
   awk 'NR == FNR { before[$3] = $4; next } $4 - before[$3] > most { most = $4 - before[$3] } END { print most + 0 }' \
     "$scratch/memory.before" "$scratch/memory.now"
 }
-log_lines() { cat "$scratch"/{err,manager,switch,agent.*} | wc -lc; }
 
 stop_some() { # until there is a file $scratch/attacked
   local pid n=0

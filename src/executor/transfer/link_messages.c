@@ -122,7 +122,7 @@ const char *by_control_messages_begin(struct by_link *link, const struct by_fram
   if (by_transfer_is_relay(transfer, transfer->options.self) || by_transfer_is_relay(transfer, link->process))
     return "a control message, which helpers neither send nor take";
   if (weight_of(frame->count) > BY_CONTROL_MESSAGES_KEPT - link->messages_kept)
-    return "more control messages than are kept: does it use communicators that are not made here?";
+    return "more control messages than are kept for communicators that are not made here";
   link->arriving = make(link->transfer, link->process, frame->team, frame->count);
   if (!link->arriving) return "a control message for which there is no memory";
   link->messages_kept += weight_of(frame->count);
