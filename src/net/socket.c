@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -77,14 +78,17 @@ static int take(const struct by_address *at, bool listens, bool shares, int *out
   return error;
 }
 
-/* Where there is a choice, ports that nobody has in any way come first. */
+/* Where there is a choice, ports that nobody has in any way come first. What only holds a port begins anywhere in the
+ * range, so that jobs that start at the same time do not all try the same ones. */
 static enum banyan_status take_in_range(struct by_address at, struct by_port_range ports, bool listens, int *out) {
   char text[BY_ADDRESS_TEXT];
+  unsigned begin = 0;
   if (ports.low == 0) ports.low = ports.high = by_address_port(&at);
-  int error = EADDRINUSE;
-  for (int shares = ports.low == ports.high; shares <= 1; shares++)
-    for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
-      by_address_set_port(&at, port);
+  int error = EADDRINUSE, n = ports.high - ports.low + 1;
+  if (!listens && getrandom(&begin, sizeof begin, 0) != sizeof begin) begin = (unsigned)getpid();
+  for (int shares = n == 1; shares <= 1; shares++)
+    for (int i = 0; i < n && error == EADDRINUSE; i++) {
+      by_address_set_port(&at, ports.low + (int)((begin % (unsigned)n + (unsigned)i) % (unsigned)n));
       error = take(&at, listens, shares, out);
     }
   if (!error) return BANYAN_OK;

@@ -22,7 +22,7 @@ enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_
                                     struct by_address *bound) BANYAN_CHECK;
 /* Holds a port of the range for a process of this host that is to listen there: until *fd is closed no process gets it
  * that leaves the choice to the system, for listening or connecting, or has another choice, but only one that names it.
- * Errors of by_socket_listen. */
+ * It is any of the range. Errors of by_socket_listen. */
 enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) BANYAN_CHECK;
 /* The next waiting connection, or *fd = -1 if there is none. BANYAN_ERR_SYSTEM
  * when the process is out of descriptors or the like: leave the listener alone
