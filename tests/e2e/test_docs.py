@@ -169,7 +169,7 @@ class Folder:
             self.run(["bash", "-euo", "pipefail", "-c", block.text])
         elif block.language == "python":
             (self.root / "block.py").write_text(block.comments.get("with", "") + "\n" + block.text + "\n")
-            self.run([BANYAN, "run", "-n", "2", "--port-range", "18000-31999", "--", "python3", "block.py"])
+            self.run([BANYAN, "run", "-n", "2", "--", "python3", "block.py"])
         else:
             program = block.text if "main(" in block.text else BODY % block.text
             (self.root / "block.c").write_text(program + "\n")

@@ -66,18 +66,40 @@ shows 'BANYAN_TRANSPROT is no variable .*did you mean BANYAN_TRANSPORT\?$' err
 wants 2 "$BANYAN" run -H localhost:65000,127.0.0.1:65000 -- true
 shows 'more than 65536 slots' err
 wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
-shows '21000-21001 has 2 ports, but host .* needs 3' err
+shows '21000-21001 has 2 ports, but host .* needs 4: 1 for each process, and 2 where they meet' err
+wants 2 "$BANYAN" run -H localhost:1,far.example:1 --port-range 21000-21002 -- true
+shows 'host localhost needs 4: 1 for each process, and 3 where they meet' err
 # One port for two ranks.
 wants 1 env BANYAN_PORTS=21000 "$BANYAN" run -n 2 --transport tcp -- "$hello"
 shows 'BANYAN_PORTS: cannot listen on .* port 21000: Address already in use: choose another' err
 
+# --- what PyTorch's programs read: their store has a port, also where others listen on every second one of the range
+low=$((20001 + $$ % 5000 * 2))
+python3 -c 'import socket, sys, time
+held = []
+for port in range(int(sys.argv[1]), int(sys.argv[1]) + 40, 2):
+    try: held.append(socket.create_server(("", port)))
+    except OSError: pass
+print("ready", flush=True); time.sleep(120)' $low >"$scratch/listens" 2>&1 &
+listens=$!
+comes has ready listens || fail "nobody listens"
+for _ in 1 2 3 4 5; do
+  wants 0 "$BANYAN" run -n 3 --port-range $((low - 1))-$((low + 39)) -- python3 "$BANYAN_SOURCE/tests/torch_place.py"
+  for r in 0 1 2; do shows "^\\[$r\\] met at 127\\.0\\.0\\.1 LOCAL_RANK $r LOCAL_WORLD_SIZE 3 GROUP_RANK 0$" out; done
+done
+kill "$listens"
+# -x takes precedence; what is inherited, as from another launcher, does not.
+wants 0 env RANK=7 LOCAL_RANK=7 MASTER_ADDR=elsewhere MASTER_PORT=7 "$BANYAN" run -n 1 -o raw -x LOCAL_RANK=0 -x MASTER_PORT=29500 -- \
+  sh -c 'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GROUP_RANK $NODE_RANK'
+shows '^0/1 0/1 127\.0\.0\.1 29500 0 0$' out
+
 # --- several hosts that are all this machine
 wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
-  sh -c 'echo $BANYAN_HOST $BANYAN_LOCAL_RANK $BANYAN_LOCAL_SIZE $BANYAN_ROOT'
-shows '^\[0\] localhost 0 2 127\.0\.0\.1:' out
-shows '^\[1\] localhost 1 2 127\.0\.0\.1:' out
-shows '^\[2\] 127\.0\.0\.1 0 1 127\.0\.0\.1:' out
-shows "^\[3\] $(hostname) 0 1 127\.0\.0\.1:" out
+  sh -c 'echo $BANYAN_HOST $BANYAN_LOCAL_RANK $BANYAN_LOCAL_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK $BANYAN_ROOT'
+shows '^\[0\] localhost 0 2 0/4 0/2 0 127\.0\.0\.1:' out
+shows '^\[1\] localhost 1 2 1/4 1/2 0 127\.0\.0\.1:' out
+shows '^\[2\] 127\.0\.0\.1 0 1 2/4 0/1 1 127\.0\.0\.1:' out
+shows "^\[3\] $(hostname) 0 1 3/4 0/1 2 127\.0\.0\.1:" out
 printf '# two\nlocalhost slots=2\n\n127.0.0.1:3 # more\n' >"$scratch/hosts"
 wants 0 "$BANYAN" run --hostfile "$scratch/hosts" -- sh -c 'echo $BANYAN_HOST'
 [ "$(grep -c 'localhost$' "$scratch/out")/$(grep -c '127.0.0.1$' "$scratch/out")" = 2/3 ] || fail "host file"

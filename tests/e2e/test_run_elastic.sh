@@ -55,7 +55,7 @@ wants 1 "$sum" 30
 shows "needs the job's key: start it with .banyan run., or generate one" err
 
 wants 2 "$BANYAN" run -n 3 --min 2 --port-range 21000-21010 -- true
-shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 12: 4 for each of its processes' err
+shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 14: 4 for each process, and 2 where they meet' err
 wants 2 "$BANYAN" run -H a:1,b:4 -n 1 --max 3 --port-range 21000-21010 -- true
 shows 'has 11 ports, but host b needs 12' err
 
@@ -87,7 +87,7 @@ ends 143
 left 0
 
 # --- a process that dies is started again and joins the others, which go on
-begin -n 3 --restarts 3 --port-range 21500-21511 -- "$sum" 30
+begin -n 3 --restarts 3 --port-range 21500-21513 -- "$sum" 30
 reaches 20
 kill -KILL "$(process_of 1)"
 comes has '^\[1\] rank 2 of 3$' out || fail "rank 1 does not come back"
@@ -166,7 +166,7 @@ shows '^banyan run: SIGUSR1: all processes, 4, are asked to leave$' err
 # A host that is lost is tried again later, with the same local ranks.
 printf 'a:2\nlate:2\n' >"$scratch/hosts"
 begin --ssh ssh --hostfile "$scratch/hosts" --min 1 -- \
-  sh -c 'echo "local $BANYAN_HOST $BANYAN_LOCAL_RANK"; exec "$0" 1000000' "$sum"
+  sh -c 'echo "local $BANYAN_HOST $LOCAL_RANK of $LOCAL_WORLD_SIZE of $WORLD_SIZE in $GROUP_RANK"; exec "$0" 1000000' "$sum"
 comes has 'host late: could not be reached' err || fail "host late is not refused"
 touch "$LATE"
 tries=0
@@ -174,13 +174,13 @@ until has '^banyan run: 2 more processes on host late, which was lost before$' e
   [ $((tries += 1)) -le 60 ] || fail "host late is not tried again"
   sleep 0.5
 done
-comes has '^\[4\] local late 0$' out && comes has '^\[5\] local late 1$' out || fail "local ranks of host late"
+comes has '^\[4\] local late 0 of 2 of 6 in 1$' out && comes has '^\[5\] local late 1 of 2 of 6 in 1$' out || fail "local ranks of host late"
 comes has '^\[[0-9]\] rank [0-9] of 4$' out || fail "host late takes no part"
 # The least local rank that is free is used again.
 printf 'a:1\nlate:2\n' >"$scratch/hosts"
 comes has 'rank 1 on host a is asked to leave' err || fail "rank 1 is not asked to leave"
 printf 'a:2\nlate:2\n' >"$scratch/hosts"
-comes has '^\[6\] local a 1$' out || fail "no second process on host a"
+comes has '^\[6\] local a 1 of 2 of 7 in 0$' out || fail "no second process on host a"
 kill -USR1 "$job"
 ends 75 # also as a host was lost before
 

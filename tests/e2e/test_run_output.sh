@@ -132,7 +132,7 @@ wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run -
 shows '^nothing is started: a dry run of 3 ranks on 2 hosts, and 1 process beside them$' out
 for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
   '  BANYAN_KEY_FILE=\(a descriptor .*\)' 'host localhost, this machine' "  command: touch started 'an argument'" \
-  '  rank 1: BANYAN_RANK=1 BANYAN_SIZE=3 BANYAN_LOCAL_RANK=1 BANYAN_LOCAL_SIZE=2 OMP_NUM_THREADS=1 \(core 1\) >x/1.out 2>x/1.err' \
+  '  rank 1: BANYAN_RANK=1 RANK=1 BANYAN_SIZE=3 WORLD_SIZE=3 BANYAN_LOCAL_RANK=1 .*LOCAL_WORLD_SIZE=2 OMP_NUM_THREADS=1 \(core 1\) >x/1.out 2>x/1.err' \
   'host far.example, reached by: ssh -p 23 far.example .*it.*s.* run-host.' '  helper 0: .* >x/helper-0.out 2>x/helper-0.err'; do
   shows "^$line$" out
 done
@@ -140,9 +140,9 @@ done
 # It is what ranks get: their variables, but for those that are made at the start.
 unset SITE_TOKEN BANYAN_SWITCH_KEY
 wants 0 "$BANYAN" run -n 2 --dry-run -x "WORDS=two words" -- env
-{ sed -n "s/^  //p" out | grep -E '^(BANYAN_|WORDS)' | grep -v '=(' | tr -d "'"; sed -n 's/^  rank 1: //p' out | tr ' ' '\n'; } | sort >shown
+{ sed -n "s/^  //p" out | grep -E '^(BANYAN_|MASTER_|[A-Z]+_RANK|WORDS)' | grep -v '=(' | tr -d "'"; sed -n 's/^  rank 1: //p' out | tr ' ' '\n'; } | sort >shown
 wants 0 env -u OMP_NUM_THREADS "$BANYAN" run -n 2 -o none --output-files env -x "WORDS=two words" -- env
-grep -E '^(BANYAN_(PLAN|HOST|RANK|SIZE|LOCAL_RANK|LOCAL_SIZE)|WORDS|OMP_NUM_THREADS)=' env/rank-1.out | sort >got
+grep -E '^(BANYAN_(PLAN|HOST|RANK|SIZE|LOCAL_RANK|LOCAL_SIZE)|(|LOCAL_|GROUP_|NODE_)RANK|(LOCAL_)?WORLD_SIZE|WORDS|OMP_NUM_THREADS)=' env/rank-1.out | sort >got
 grep -vE '^BANYAN_(BUILD|SOURCE|TEST|SANITIZED|LIBRARY)' shown | cmp -s - got || fail "ranks got others than shown: $(diff shown got)"
 wants 2 "$BANYAN" run -n 3 --dry-run -p nonesuch -- true
 wants 1 bash -c '"$0" run -n 2 --dry-run -- true >/dev/full' "$BANYAN"

@@ -77,12 +77,17 @@ static void frame(const char *name, enum by_launch_frame_type type, uint32_t num
   close_pipe(&it);
 }
 
+#define FINGERPRINT "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef"
+
 static void test_frames(void **state) {
   static const char range_and_interface[] = "7000-7099\0eth0",
-                    root[] = "10.0.0.1:7001#00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
+                    root[] = "10.0.0.1:7001#" FINGERPRINT "\0"
+                             "7002\0"
+                             "7003",
+                    answers[] = "alpha:7003,10.0.0.1:7003#" FINGERPRINT;
   (void)state;
   golden_bytes("hello of a host", BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
-  frame("PORT", BY_LAUNCH_PORT, 0, range_and_interface, sizeof range_and_interface);
+  frame("PORT", BY_LAUNCH_PORT, 3, range_and_interface, sizeof range_and_interface);
   frame("SIGNAL", BY_LAUNCH_SIGNAL, 15, NULL, 0);
   frame("PORT_IS", BY_LAUNCH_PORT_IS, 7001, root, sizeof root - 1);
   frame("STDOUT", BY_LAUNCH_STDOUT, 0x01020304, "a line\n", 7);
@@ -90,11 +95,12 @@ static void test_frames(void **state) {
   frame("ENDED", BY_LAUNCH_ENDED, 3, "256", 3);
   frame("ENDED, had not left", BY_LAUNCH_ENDED, 3, "0" BY_HAD_JOINED, 8);
   frame("ERROR", BY_LAUNCH_ERROR, 127, "no such program", 15);
-  frame("ELASTIC", BY_LAUNCH_ELASTIC, 2, "test -e gone", 12);
+  frame("ELASTIC", BY_LAUNCH_ELASTIC, 2, "4\0test -e gone", 15);
   frame("RESTART", BY_LAUNCH_RESTART, 3, "1", 1);
   frame("MESSAGE", BY_LAUNCH_MESSAGE, 3, "\6\0", 2);
   frame("LEAVING", BY_LAUNCH_LEAVING, 0, "it got SIGUSR1", 14);
   frame("KEY", BY_LAUNCH_KEY, 0, JOB_KEY, strlen(JOB_KEY));
+  frame("REACH", BY_LAUNCH_REACH, 0, answers, sizeof answers - 1);
 }
 
 static void test_start(void **state) {

@@ -38,7 +38,7 @@ pair() {
 cat >"$scratch/ssh" <<'END2'
 #!/bin/sh
 case $1 in
-*.9.1 | *::1 | first) pid=$FIRST ;;
+*.9.1 | *::1 | first | alias-1) pid=$FIRST ;;
 *) pid=$SECOND ;;
 esac
 shift
@@ -59,6 +59,15 @@ took() {
 by_run() {
   FIRST=${machine_pid[$one]} SECOND=${machine_pid[$two]} wants 0 on "$1" timeout 150 "$BANYAN" run --ssh "$scratch/ssh" -H "$2" -- "$hello"
   shows '1 \+ ... \+ 2 = 3' out
+}
+
+# store_by_run FROM HOSTS: ranks meet where PyTorch's store would be, at an address that both reach.
+store_by_run() {
+  FIRST=${machine_pid[$one]} SECOND=${machine_pid[$two]} wants 0 on "$1" timeout 150 "$BANYAN" run --ssh "$scratch/ssh" -H "$2" \
+    -- python3 "$BANYAN_SOURCE/tests/torch_place.py"
+  shows '^\[1\] met at (10\.9\.9\.1|fd00:9::1) LOCAL_RANK 0 LOCAL_WORLD_SIZE 1 GROUP_RANK 1$' out
+  shows '^\[0\] met at (10\.[89]\..*|fd00:.*) LOCAL_RANK 0 LOCAL_WORLD_SIZE 1 GROUP_RANK 0$' out
+  [ ! -s "$scratch/err" ] || fail "it says more: $(cat "$scratch/err")"
 }
 
 # ranks VARIABLE=VALUE...: starts two processes, one on each machine; in values, % is the rank.
@@ -95,6 +104,8 @@ for names in equal different; do
     took "run from rank 1's host, IPv6, $what" by_run "$two" '[fd00:9::1]:1,[fd00:9::2]:1'
     took "run from rank 0's host, names, $what" by_run "$one" first:1,second:1
     took "run from rank 0's host, its own name, $what" by_run "$one" "$(on "$one" hostname):1,10.9.9.2:1"
+    took "PyTorch's store, $what" store_by_run "$one" 10.9.9.1:1,10.9.9.2:1
+    took "PyTorch's store, names that only ssh knows, $what" store_by_run "$two" alias-1:1,alias-2:1
     took "Open MPI's variables, IPv4, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=$key BANYAN_ROOT=10.9.9.1:7001
     took "Open MPI's variables, IPv6, $what" ranks_meet "${ompi[@]}" BANYAN_KEY=$key "BANYAN_ROOT=[fd00:9::1]:7002"
     took "Slurm's variables, $what" ranks_meet "${slurm[@]}" BANYAN_KEY=$key 'SLURM_STEP_NODELIST=first,second'

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include "launch_link.h"
 #include "rank_output.h"
 #include "rng.h"
+#include "root_ports.h"
+#include "socket.h"
 
 /* ---- hosts ---- */
 
@@ -466,6 +469,81 @@ static void test_malformed_jobs(void **state) {
   }
 }
 
+/* ---- where rank 0 is ---- */
+
+/* Ports that others hold or listen on are not taken; what is kept may be listened on by its number. */
+static void test_root_ports(void **state) {
+  struct by_root_ports ports;
+  struct by_address bound;
+  char range[32];
+  int held, listens;
+  (void)state;
+  by_root_ports_init(&ports);
+  assert_ok(by_root_ports_open(&ports, "", 3));
+  assert_true(ports.root != ports.store && ports.root != ports.answers && ports.store != ports.answers);
+  assert_ok(by_socket_listen(NULL, (struct by_port_range){ports.store, ports.store}, &listens, &bound));
+  close(listens);
+  by_root_ports_close(&ports);
+  assert_ok(by_socket_hold((struct by_port_range){0, 0}, &held, &bound));
+  snprintf(range, sizeof range, "%d", by_address_port(&bound));
+  assert_ok(by_root_ports_open(&ports, range, 1)); /* There is no other. */
+  assert_int_equal(ports.root, by_address_port(&bound));
+  assert_int_equal(ports.store, ports.root);
+  by_root_ports_close(&ports);
+  assert_status(by_root_ports_open(&ports, range, 2), BANYAN_ERR_SYSTEM);
+  assert_non_null(strstr(banyan_error_text(), "fewer than 2 free ports: choose a larger range"));
+  by_root_ports_close(&ports);
+  assert_ok(by_socket_listen(NULL, (struct by_port_range){ports.root, ports.root}, &listens, &bound));
+  assert_status(by_root_ports_open(&ports, range, 1), BANYAN_ERR_SYSTEM);
+  by_root_ports_close(&ports);
+  close(listens);
+  close(held);
+}
+
+/* In a process of its own, so that the one that looks for an address may block. */
+static pid_t answer(struct by_root_ports *ports) {
+  pid_t pid = fork();
+  if (pid) return pid;
+  alarm(60);
+  for (struct pollfd readable = {.fd = ports->fds[2], .events = POLLIN}; poll(&readable, 1, -1) > 0;)
+    by_root_ports_answer(ports);
+  _exit(0);
+}
+
+/* One address is unknown, at one nobody listens, one is silent, and at one somebody else answers. */
+static void test_reach(void **state) {
+  static const char own[] = "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef",
+                    other[] = "ff112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
+  struct by_root_ports ports, others;
+  char places[512], address[BY_ADDRESS_TEXT] = "";
+  struct by_address silent;
+  int fd;
+  (void)state;
+  by_root_ports_init(&ports);
+  by_root_ports_init(&others);
+  assert_ok(by_root_ports_open(&ports, "", 3));
+  assert_ok(by_root_ports_open(&others, "", 3));
+  assert_ok(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &silent));
+  strcpy(ports.fingerprint, own);
+  strcpy(others.fingerprint, other);
+  pid_t right = answer(&ports), wrong = answer(&others);
+  snprintf(places, sizeof places, "no-such-alias.invalid:%d,127.0.0.1:%d,127.0.0.1:%d,127.0.0.2:%d,127.0.0.3:%d#%s",
+           ports.answers, ports.root, others.answers, by_address_port(&silent), ports.answers, own);
+  assert_ok(by_root_reach(places, address));
+  assert_string_equal(address, "127.0.0.3");
+  snprintf(places, sizeof places, "127.0.0.1:%d,127.0.0.1:%d#%s", ports.root, others.answers, own);
+  assert_status(by_root_reach(places, address), BANYAN_ERR_CONNECT);
+  assert_non_null(strstr(banyan_error_text(), "somebody else answers there"));
+  assert_status(by_root_reach("127.0.0.1:1", address), BANYAN_ERR_PROTOCOL);
+  kill(right, SIGKILL);
+  kill(wrong, SIGKILL);
+  waitpid(right, NULL, 0);
+  waitpid(wrong, NULL, 0);
+  close(fd);
+  by_root_ports_close(&ports);
+  by_root_ports_close(&others);
+}
+
 /* ---- the processes behind links ---- */
 
 /* Starts a process that ends as run-host or ssh may end. */
@@ -525,6 +603,8 @@ int main(void) {
       cmocka_unit_test(test_job_round_trip),
       cmocka_unit_test(test_job_cut_short),
       cmocka_unit_test(test_malformed_jobs),
+      cmocka_unit_test(test_root_ports),
+      cmocka_unit_test(test_reach),
       cmocka_unit_test(test_what_ends_is_waited_for),
       cmocka_unit_test(test_what_stays_is_killed_in_time),
   };

@@ -51,13 +51,8 @@ static bool is_replaced(char *const *item) {
   return false;
 }
 
-static bool is_set(char *const *items, const char *name) {
-  for (; *items; items++)
-    if (by_variable_value(*items, name)) return true;
-  return false;
-}
-
 static void add_environment(const struct by_job *job, struct by_text *out) {
+  static const char *const master[] = {"MASTER_ADDR", "MASTER_PORT"};
   by_text_add(out, "\nvariables of every process, beside those of its host%s:\n",
               by_hosts_all_local(job->hosts) ? ", which are this command's" : "");
   for (char *const *e = job->environment; *e; e++) {
@@ -67,10 +62,13 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
     by_text_add(out, "\n");
   }
   by_text_add(out, "  BANYAN_ROOT=(where rank 0 listens: its host finds a port at the start)\n");
+  for (size_t i = 0; i < sizeof master / sizeof *master; i++)
+    if (!by_variables_have(job->environment, master[i]))
+      by_text_add(out, "  %s=(of rank 0's host, where PyTorch's store may listen)\n", master[i]);
   by_text_add(out, "  BANYAN_KEY_FILE=(a descriptor of the %s%s%s)\n",
               job->key_file ? "key in " : "job's key, which is generated at the start",
               job->key_file ? job->key_file : "", job->beside ? "; of a ticket in helpers and servers" : "");
-  if (is_set(job->environment, "BANYAN_SWITCH_KEY"))
+  if (by_variables_have(job->environment, "BANYAN_SWITCH_KEY"))
     by_text_add(out, "  BANYAN_SWITCH_KEY_FILE=(a descriptor of the switches' secret)\n");
   by_text_add(out, "  " BY_PRESENCE_VARIABLE "=(memory of the host in which ranks note that they have joined)\n");
   by_text_add(out, "  %s=(so that output is printed line by line)\n", BY_LINE_OUTPUT_VARIABLES);
@@ -85,7 +83,8 @@ static void add_process(const struct by_job *job, const struct by_launch_host *h
                                       .directory = job->elastic ? "(its host's socket)" : NULL};
   struct by_job_environment own = {0};
   by_rank_environment_add(
-      &place, is_set(job->environment, "OMP_NUM_THREADS") || (host->local && getenv("OMP_NUM_THREADS")), &own);
+      &place, job->environment,
+      by_variables_have(job->environment, "OMP_NUM_THREADS") || (host->local && getenv("OMP_NUM_THREADS")), &own);
   by_text_add(out, "  %s %d:", by_beside_name(host->beside), host->beside ? place.rank - job->ranks : place.rank);
   for (size_t i = 0; i < own.count; i++) {
     by_text_add(out, " ");
@@ -103,6 +102,7 @@ static void add_process(const struct by_job *job, const struct by_launch_host *h
 }
 
 static enum banyan_status add_host(const struct by_job *job, const struct by_launch_host *host, struct by_text *out) {
+  static const char *const group[] = {"GROUP_RANK", "NODE_RANK"};
   char directory[4096];
   struct by_launch_words words;
   struct by_launch_command command;
@@ -116,6 +116,9 @@ static enum banyan_status add_host(const struct by_job *job, const struct by_lau
   by_launch_words_fini(&words);
   by_text_add(out, "\n  BANYAN_HOST=");
   add_word(out, host->name);
+  for (size_t i = 0; i < sizeof group / sizeof *group && !host->beside; i++)
+    if (!by_variables_have(job->environment, group[i]))
+      by_text_add(out, "\n  %s=%td", group[i], host - job->hosts->items);
   if (getcwd(directory, sizeof directory)) {
     by_text_add(out, "\n  folder: ");
     add_word(out, directory);

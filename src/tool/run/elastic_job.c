@@ -171,6 +171,14 @@ static bool is_used(const struct by_elastic *e, const char *host, int local) {
   return false;
 }
 
+/* Below which the local ranks of the host's processes are. */
+static int local_size(const struct by_elastic *e, const char *host) {
+  int size = 0;
+  for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
+    if (e->local[i] >= size && is_used(e, host, e->local[i])) size = e->local[i] + 1;
+  return size;
+}
+
 static void start_more(struct by_elastic *e, const struct by_launch_host *on, int local, int n) {
   struct by_launch_host *host = BY_ARENA_NEW(&e->hosts->hosts.arena, struct by_launch_host);
   if (!host) return;
@@ -180,7 +188,7 @@ static void start_more(struct by_elastic *e, const struct by_launch_host *on, in
   for (int i = 0; i < n; i++) add_process(e, host->name, local + i);
   print(e, "%d more process%s on host %s%s", n, n == 1 ? "" : "es", host->name,
         find_avoided(e, host->name) ? ", which was lost before" : "");
-  e->events.open(e->events.context, host, local);
+  e->events.open(e->events.context, host, local, local_size(e, host->name));
 }
 
 /* Starts n processes with the least local ranks that are free. */

@@ -26,9 +26,10 @@ struct by_elastic_events {
   void *context;
   /* Sends a frame about a process to its host; BY_EVERY_PROCESS: to all hosts. */
   void (*send)(void *context, int process, enum by_launch_frame_type type, const void *payload, size_t length);
-  /* Starts host->ranks processes, from host->first on, which `local` others on this host precede. The host stays valid
-   * until by_elastic_destroy. If that fails, the launcher says so, by by_elastic_lost. */
-  void (*open)(void *context, const struct by_launch_host *host, int local);
+  /* Starts host->ranks processes, from host->first on, which `local` others on this host precede; of
+   * all there, the local ranks are below `local_size`. The host stays valid until by_elastic_destroy. If that fails,
+   * the launcher says so, by by_elastic_lost. */
+  void (*open)(void *context, const struct by_launch_host *host, int local, int local_size);
   void (*print)(void *context, const char *line);
   void (*end)(void *context, int exit_code); /* the job is to be ended */
 };

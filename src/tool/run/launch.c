@@ -53,7 +53,8 @@ struct launcher {
   uint64_t elastic_next; /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
   struct pollfd *polled;
-  struct by_text root; /* host:port of rank 0 */
+  size_t n_groups;            /* different hosts among the links */
+  struct by_launch_root root; /* where rank 0 is */
   enum launch_state state;
   uint64_t deadline; /* of the state; UINT64_MAX: none */
   uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
@@ -221,18 +222,17 @@ static void rotate_key(struct launcher *l, int seconds) {
 
 /* A job does without helpers and servers for which there is no ticket. */
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  if (by_launch_send_start(l->job, by_text_get(&l->root), by_launch_key_get(&l->key), link) == BANYAN_OK) return;
+  if (l->links[0].from_fd < 0) by_text_fini(&l->root.answers); /* rank 0's host is lost */
+  if (by_launch_send_start(l->job, &l->root, by_launch_key_get(&l->key), link) == BANYAN_OK) return;
   report_host_failed(l, link, banyan_error_text());
   lose_host(l, link);
 }
 
-/* Rank 0's host has found a port, and the addresses at which others may reach it, and has made rank 0's identity: now
- * all hosts can start. Where processes come and go, members know each other by their handles. */
-static void take_port(struct launcher *l, const struct by_launch_link *link, const struct by_launch_frame *frame) {
-  const char *identity = strchr(frame->payload, '#');
-  if (l->root.length) return;
-  by_launch_add_places(l->job, link->host, frame, &l->root);
-  if (identity && !l->elastic) by_text_add(&l->root, "%s", identity);
+/* Rank 0's host has found ports, and the addresses at which others may reach it, and has made rank 0's identity: now
+ * all hosts can start. */
+static void take_port(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
+  if (l->root.places.length) return;
+  if (by_launch_root_take(l->job, link->host, frame, &l->root)) fail_host(l, link, banyan_error_text());
 }
 
 static void take_frame(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
@@ -323,7 +323,7 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
 static bool all_ready(const struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++)
     if (!l->links[i].ready && !l->links[i].host->beside && !(l->elastic && l->links[i].from_fd < 0)) return false;
-  return l->root.length > 0 || (l->elastic && l->links[0].from_fd < 0);
+  return l->root.places.length > 0 || (l->elastic && l->links[0].from_fd < 0);
 }
 
 /* Hosts that have not started when the job ends do not start any more. */
@@ -496,7 +496,10 @@ static enum banyan_status open_link(struct launcher *l, const struct by_launch_h
   size_t n = l->n_links + 1;
   l->links = by_cli_alloc(l->links, n * sizeof *l->links);
   l->polled = by_cli_alloc(l->polled, (OUR_FDS + 3 * n) * sizeof *l->polled);
+  size_t before = 0;
+  while (before + 1 < n && strcmp(l->links[before].host->name, host->name) != 0) before++;
   enum banyan_status status = by_launch_link_open(l->job, host, &l->links[l->n_links++]);
+  l->links[n - 1].group = before + 1 < n ? l->links[before].group : l->n_groups++;
   if (status == BANYAN_OK) return status;
   by_output_print(&l->output, "%s: host %s: %s", l->job->title, host->name, banyan_error_text());
   if (l->elastic) lose_host(l, &l->links[n - 1]);
@@ -526,7 +529,7 @@ static void send_about_process(void *context, int process, enum by_launch_frame_
   }
 }
 
-static void open_more(void *context, const struct by_launch_host *host, int local) {
+static void open_more(void *context, const struct by_launch_host *host, int local, int local_size) {
   struct launcher *l = context;
   by_output_grow(&l->output, host->first + host->ranks);
   if (l->job->files && by_rank_files_open(l->job->files, host, l->job->ranks)) {
@@ -535,6 +538,7 @@ static void open_more(void *context, const struct by_launch_host *host, int loca
   }
   if (open_link(l, host)) return;
   l->links[l->n_links - 1].local = local;
+  l->links[l->n_links - 1].local_size = local_size;
   l->links[l->n_links - 1].answer_by = from_now(l->job->start);
 }
 
@@ -582,7 +586,7 @@ static void fini(struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++) by_launch_link_wait(&l->links[i], until);
   free(l->links);
   free(l->polled);
-  by_text_fini(&l->root);
+  by_launch_root_fini(&l->root);
   by_output_fini(&l->output);
   by_elastic_destroy(l->elastic);
   by_launch_key_fini(&l->key);
@@ -616,7 +620,8 @@ int by_launch(const struct by_job *job) {
   by_pipe_init(&ask, -1, 0);
   by_pipe_string(&ask, job->ports ? job->ports : "");
   by_pipe_string(&ask, job->interface ? job->interface : "");
-  if (l.n_links) by_pipe_frame(&l.links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_pipe_waiting(&ask));
+  int ports = by_launch_root_ports(job->hosts, job->interface, job->elastic ? job->elastic->most : job->ranks);
+  if (l.n_links) by_pipe_frame(&l.links[0].to, BY_LAUNCH_PORT, (uint32_t)ports, ask.data, by_pipe_waiting(&ask));
   by_pipe_fini(&ask);
   loop(&l);
   if (l.state == RUNNING || l.state == REPORTING) { /* helpers and servers end with the job, and may print something */

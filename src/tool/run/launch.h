@@ -94,6 +94,8 @@ void by_job_environment_set(struct by_job_environment *environment, const char *
 void by_job_environment_fini(struct by_job_environment *environment);
 /* The value in "NAME=value"; NULL: this is another variable. Borrowed. */
 const char *by_variable_value(const char *text, const char *name);
+/* Whether a list that ends with NULL has this variable. */
+bool by_variables_have(char *const *variables, const char *name);
 
 /* A plan named on a command line is checked before any rank is started, so that a mistake is reported once and not by
  * every rank: whether `plan` (NULL: none) can be read, is well-formed, and may be for this number of ranks or of hosts.

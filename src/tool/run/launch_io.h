@@ -35,19 +35,21 @@ void by_pipe_flush(struct by_pipe *pipe);
 
 enum by_launch_frame_type {
   /* to a host */
-  BY_LAUNCH_PORT = 1, /* payload: range, interface: wants a free port */
+  BY_LAUNCH_PORT = 1, /* number: how many ports rank 0's host is to keep; payload: range, interface */
   BY_LAUNCH_START,    /* payload: struct by_host_job */
   BY_LAUNCH_SIGNAL,   /* number: for every rank */
   /* from a host */
-  BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,...#rank 0's fingerprint" */
+  BY_LAUNCH_PORT_IS, /* number: the port where ranks meet; payload: where others may reach it,
+                      * "address:port,...#rank 0's fingerprint", and in decimal the ports `store` and `answers` */
   BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
   BY_LAUNCH_STDERR,
   BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal; then BY_HAD_JOINED if it had not left the job
                     */
   BY_LAUNCH_ERROR, /* payload: text; number: the job's exit code, 0: 1; the host gives up */
   /* of jobs whose processes may come and go; to a host */
-  BY_LAUNCH_ELASTIC, /* before START: the host stays when its ranks have ended. payload: the preemption command, or "";
-                      * number: the local rank of its first rank, which others of this machine precede */
+  BY_LAUNCH_ELASTIC, /* before START: the host stays when its ranks have ended. number: the local rank of its first
+                      * rank, which others of this machine precede; payload: below which all local ranks are, in
+                      * decimal, and the preemption command, or "" */
   BY_LAUNCH_RESTART, /* number: rank, to be started again; payload: how often it was started before, in decimal */
   /* to and from a host */
   BY_LAUNCH_MESSAGE, /* number: rank, or to a host UINT32_MAX: every rank there; payload: see directory_message.h */
@@ -55,6 +57,8 @@ enum by_launch_frame_type {
   BY_LAUNCH_LEAVING, /* it is about to be taken away. payload: why */
   /* to a host, once it has started ranks */
   BY_LAUNCH_KEY, /* payload: the text of a key in place of the one that they have */
+  /* to a host, before START */
+  BY_LAUNCH_REACH, /* it is to find an address of rank 0's host for its ranks. payload: where that answers */
   BY_LAUNCH_TYPES
 };
 

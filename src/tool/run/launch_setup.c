@@ -228,6 +228,11 @@ const char *by_variable_value(const char *text, const char *name) {
   return !strncmp(text, name, length) && text[length] == '=' ? text + length + 1 : NULL;
 }
 
+bool by_variables_have(char *const *variables, const char *name) {
+  while (*variables && !by_variable_value(*variables, name)) variables++;
+  return *variables != NULL;
+}
+
 /* With or without a value. */
 static bool is_variable(const char *text, const char *name) {
   return !strcmp(text, name) || by_variable_value(text, name);

@@ -15,30 +15,98 @@ enum { PATH_BYTES = 4096 };
 
 /* ---- where rank 0 is */
 
-static void add_name(struct by_text *places, const char *name, unsigned port) {
-  by_text_add(places, strchr(name, ':') ? "%s[%s]:%u" : "%s%s:%u", places->length ? "," : "", name, port);
+void by_launch_root_fini(struct by_launch_root *root) {
+  by_text_fini(&root->places);
+  by_text_fini(&root->answers);
 }
 
-void by_launch_add_places(const struct by_job *job, const struct by_launch_host *host,
-                          const struct by_launch_frame *frame, struct by_text *root) {
+static bool is_one_machine(const struct by_launch_hosts *hosts, const char *interface) {
+  return !interface && by_hosts_all_local(hosts);
+}
+
+int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interface, int ranks) {
+  bool others = hosts->count > 1 && !hosts->items[1].beside;
+  return ranks == 1 ? 1 : is_one_machine(hosts, interface) || !others ? 2 : 3;
+}
+
+static void add_name(struct by_text *places, const char *name, int port) {
+  by_text_add(places, strchr(name, ':') ? "%s[%s]:%d" : "%s%s:%d", places->length ? "," : "", name, port);
+}
+
+/* The addresses that the host found are in `offered`, with this port. */
+static void add_places(const struct by_job *job, const struct by_launch_host *host, const char *offered, int port,
+                       struct by_text *places) {
   char own[BY_HOST_TEXT] = "";
-  unsigned port = (unsigned)frame->number;
   struct by_address address;
   bool is_address = by_address_parse_host(host->name, 0, &address) == BANYAN_OK;
   bool means_itself = is_address ? by_address_is_loopback(&address) : host->local;
-  if (!job->interface && by_hosts_all_local(job->hosts)) {
-    by_text_add(root, "127.0.0.1:%u", port);
-    return;
-  }
-  if (!job->interface && !means_itself) add_name(root, host->name, port);
-  size_t given = root->length;
-  for (const char *at = frame->payload; *at && *at != '#'; at += *at == ',') {
+  if (!job->interface && !means_itself) add_name(places, host->name, port);
+  size_t given = places->length;
+  for (const char *at = offered; *at && *at != '#'; at += *at == ',') {
     size_t length = strcspn(at, ",#");
-    if (length != given || memcmp(at, by_text_get(root), length) != 0)
-      by_text_add(root, "%s%.*s", root->length ? "," : "", (int)length, at);
+    if (length != given || memcmp(at, by_text_get(places), length) != 0)
+      by_text_add(places, "%s%.*s", places->length ? "," : "", (int)length, at);
     at += length;
   }
-  if (!job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(root, own, port);
+  if (!job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(places, own, port);
+}
+
+/* The same places with another port. */
+static void add_with_port(const char *places, int port, struct by_text *out) {
+  for (const char *at = places; *at; at += *at == ',') {
+    size_t length = strcspn(at, ","), host = length;
+    while (host > 0 && at[host] != ':') host--;
+    by_text_add(out, "%s%.*s:%d", out->length ? "," : "", (int)host, at, port);
+    at += length;
+  }
+}
+
+/* The first address in `offered`, or where there is none the loopback's, by which rank 0's host reaches itself. */
+static void print_own_address(const char *offered, char out[BY_ADDRESS_TEXT]) {
+  char first[BY_ADDRESS_TEXT];
+  struct by_address address;
+  snprintf(first, sizeof first, "%.*s", (int)strcspn(offered, ",#"), offered);
+  if (by_address_parse(first, &address) == BANYAN_OK)
+    by_address_print_host(&address, out);
+  else
+    strcpy(out, "127.0.0.1");
+}
+
+/* Whether it has to be tried which of these places others reach: not if there is only one address. */
+static bool has_choice(const char *places) {
+  struct by_address address;
+  return by_address_parse(places, &address) != BANYAN_OK;
+}
+
+/* The text behind the NUL of `text`, which is a part of the payload. */
+static const char *next_text(const struct by_launch_frame *frame, const char *text) {
+  const char *next = text + strlen(text) + 1;
+  return next < frame->payload + frame->length ? next : "";
+}
+
+enum banyan_status by_launch_root_take(const struct by_job *job, const struct by_launch_host *host,
+                                       const struct by_launch_frame *frame, struct by_launch_root *root) {
+  const char *offered = frame->payload, *identity = strchr(offered, '#'), *texts[2];
+  int port = (int)frame->number;
+  long ports[2];
+  texts[0] = next_text(frame, offered);
+  texts[1] = next_text(frame, texts[0]);
+  for (int i = 0; i < 2; i++) BY_TRY(by_parse_int("port", texts[i], i ? 0 : 1, 65535, &ports[i]));
+  if (is_one_machine(job->hosts, job->interface)) {
+    by_text_add(&root->places, "127.0.0.1:%d", port);
+    strcpy(root->address, "127.0.0.1");
+  } else {
+    add_places(job, host, offered, port, &root->places);
+    print_own_address(offered, root->address);
+    if (ports[1] && identity && has_choice(by_text_get(&root->places))) {
+      add_with_port(by_text_get(&root->places), (int)ports[1], &root->answers);
+      by_text_add(&root->answers, "%s", identity);
+    }
+  }
+  snprintf(root->store, sizeof root->store, "%ld", ports[0]);
+  /* Where processes come and go, members know each other by their handles. */
+  if (identity && !job->elastic) by_text_add(&root->places, "%s", identity);
+  return BANYAN_OK;
 }
 
 /* ---- keys and tickets */
@@ -109,7 +177,40 @@ int by_launch_core_of(const struct by_job *job, const struct by_launch_host *hos
   return !job->pin ? -1 : host->local ? host->first : 0;
 }
 
-enum banyan_status by_launch_send_start(const struct by_job *job, const char *root, const char *key,
+/* What torchrun tells all processes of a host; what each has of its own is in rank_environment.c. */
+static void set_torch(const struct by_job *job, const struct by_launch_root *root, const struct by_launch_link *link,
+                      struct by_job_environment *environment) {
+  char group[16];
+  snprintf(group, sizeof group, "%zu", link->group);
+  const struct {
+    const char *name, *value;
+  } variables[] = {
+      {"MASTER_ADDR", root->address}, {"MASTER_PORT", root->store}, {"GROUP_RANK", group}, {"NODE_RANK", group}};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    if (!by_variables_have(job->environment, variables[i].name) && *variables[i].value)
+      by_job_environment_set(environment, variables[i].name, variables[i].value);
+}
+
+/* Rank 0's host has its own address. */
+static void send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link) {
+  if (link->host->first == 0 || link->host->beside || !root->answers.length ||
+      by_variables_have(job->environment, "MASTER_ADDR"))
+    return;
+  by_pipe_frame(&link->to, BY_LAUNCH_REACH, 0, by_text_get(&root->answers), root->answers.length);
+}
+
+static void send_elastic(const struct by_job *job, struct by_launch_link *link) {
+  struct by_pipe payload;
+  char size[16];
+  snprintf(size, sizeof size, "%d", link->local_size ? link->local_size : link->host->ranks);
+  by_pipe_init(&payload, -1, 0);
+  by_pipe_string(&payload, size);
+  by_pipe_string(&payload, job->elastic->preemption ? job->elastic->preemption : "");
+  by_pipe_frame(&link->to, BY_LAUNCH_ELASTIC, (uint32_t)link->local, payload.data, by_pipe_waiting(&payload));
+  by_pipe_fini(&payload);
+}
+
+enum banyan_status by_launch_send_start(const struct by_job *job, const struct by_launch_root *root, const char *key,
                                         struct by_launch_link *link) {
   const struct by_launch_host *host = link->host;
   struct by_job_environment environment = {0};
@@ -120,12 +221,11 @@ enum banyan_status by_launch_send_start(const struct by_job *job, const char *ro
     status = copy_variable(&environment, *e, key, host);
   if (status == BANYAN_OK) {
     by_job_environment_set(&environment, "BANYAN_HOST", host->name);
-    by_job_environment_set(&environment, "BANYAN_ROOT", root);
+    by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&root->places));
+    if (!host->beside) set_torch(job, root, link, &environment);
+    send_reach(job, root, link);
     by_launch_command_of(job, host, &command);
-    if (job->elastic) {
-      const char *preemption = job->elastic->preemption ? job->elastic->preemption : "";
-      by_pipe_frame(&link->to, BY_LAUNCH_ELASTIC, (uint32_t)link->local, preemption, strlen(preemption));
-    }
+    if (job->elastic) send_elastic(job, link);
     struct by_host_job start = {.first = host->first,
                                 .ranks = host->ranks,
                                 .size = by_launch_size_of(job, host),

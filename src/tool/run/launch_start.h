@@ -2,6 +2,7 @@
 #ifndef BY_CLI_LAUNCH_START_H
 #define BY_CLI_LAUNCH_START_H
 
+#include "address.h"
 #include "fail.h"
 #include "launch.h"
 #include "launch_io.h"
@@ -22,15 +23,27 @@ int by_launch_size_of(const struct by_job *job, const struct by_launch_host *hos
 /* The core of its first process, of those that it may use; -1: processes are not bound. */
 int by_launch_core_of(const struct by_job *job, const struct by_launch_host *host);
 
-/* Adds to `root` where ranks reach rank 0, of whose host `frame` (BY_LAUNCH_PORT_IS) is. What the user gave is tried
+/* Where rank 0 is, for all processes of a job. */
+struct by_launch_root {
+  struct by_text places;         /* BANYAN_ROOT; empty: it is not known yet */
+  struct by_text answers;        /* where rank 0's host answers by_root_reach; empty: all are on this machine */
+  char address[BY_ADDRESS_TEXT]; /* of rank 0's host, for itself: MASTER_ADDR */
+  char store[8];                 /* MASTER_PORT */
+};
+
+void by_launch_root_fini(struct by_launch_root *root);
+/* How many ports rank 0's host keeps (by_root_ports_open) for a job of these ranks, which are on the first hosts. */
+int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interface, int ranks);
+/* Takes what rank 0's host says in `frame` (BY_LAUNCH_PORT_IS). In `places`, what the user calls the host is tried
  * first, since the others may not reach every address; but the name of this machine last, which may mean another one
  * elsewhere. */
-void by_launch_add_places(const struct by_job *job, const struct by_launch_host *host,
-                          const struct by_launch_frame *frame, struct by_text *root);
+BANYAN_CHECK enum banyan_status by_launch_root_take(const struct by_job *job, const struct by_launch_host *host,
+                                                    const struct by_launch_frame *frame, struct by_launch_root *root);
 /* Tells a host to start its processes. `key` takes the place of the job's key in the environment; NULL: that one is
- * used. Helpers and servers get tickets of their own; after an error, nothing is sent. */
-BANYAN_CHECK enum banyan_status by_launch_send_start(const struct by_job *job, const char *root, const char *key,
-                                                     struct by_launch_link *link);
+ * used. Helpers and servers get tickets of their own; after an error, nothing is sent. The variables of PyTorch
+ * (MASTER_ADDR, ...) are set unless the job's environment has them. */
+BANYAN_CHECK enum banyan_status by_launch_send_start(const struct by_job *job, const struct by_launch_root *root,
+                                                     const char *key, struct by_launch_link *link);
 /* Sends a key in place of the one that the processes of the host have, or tickets made with it. */
 BANYAN_CHECK enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *key);
 

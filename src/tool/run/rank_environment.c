@@ -13,13 +13,20 @@ bool by_rank_environment_limits(const struct by_rank_place *place, bool has_thre
   return place->sharing > 1 && !has_threads;
 }
 
-void by_rank_environment_add(const struct by_rank_place *place, bool has_threads,
+void by_rank_environment_add(const struct by_rank_place *place, char *const *given, bool has_threads,
                              struct by_job_environment *environment) {
+  const struct {
+    const char *name, *torch;
+    int value;
+  } numbers[] = {{"BANYAN_RANK", "RANK", place->rank},
+                 {"BANYAN_SIZE", "WORLD_SIZE", place->size},
+                 {"BANYAN_LOCAL_RANK", "LOCAL_RANK", place->local_rank},
+                 {"BANYAN_LOCAL_SIZE", "LOCAL_WORLD_SIZE", place->local_size}};
   char launcher[512];
-  add_number(environment, "BANYAN_RANK", place->rank);
-  add_number(environment, "BANYAN_SIZE", place->size);
-  add_number(environment, "BANYAN_LOCAL_RANK", place->local_rank);
-  add_number(environment, "BANYAN_LOCAL_SIZE", place->local_size);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    add_number(environment, numbers[i].name, numbers[i].value);
+    if (!by_variables_have(given, numbers[i].torch)) add_number(environment, numbers[i].torch, numbers[i].value);
+  }
   if (place->directory) {
     snprintf(launcher, sizeof launcher, "%s:%d:%d", place->directory, place->rank, place->starts);
     by_job_environment_set(environment, "BANYAN_LAUNCHER", launcher);

@@ -14,8 +14,9 @@ struct by_rank_place {
   int starts;            /* of such a process, before this one */
 };
 
-/* Appends "NAME=value". OMP_NUM_THREADS only where `has_threads`, which says that it is set already, is false. */
-void by_rank_environment_add(const struct by_rank_place *place, bool has_threads,
+/* Appends "NAME=value". Variables of PyTorch (RANK, ...) only where `given`, which ends with NULL, does not have them;
+ * OMP_NUM_THREADS only where `has_threads`, which says that it is set already, is false. */
+void by_rank_environment_add(const struct by_rank_place *place, char *const *given, bool has_threads,
                              struct by_job_environment *environment);
 /* Whether ranks get OMP_NUM_THREADS=1, which limits what they do on their own. */
 bool by_rank_environment_limits(const struct by_rank_place *place, bool has_threads);

@@ -10,6 +10,7 @@
 #include "dry_run.h"
 #include "elastic_job.h"
 #include "launch.h"
+#include "launch_start.h"
 #include "output.h"
 #include "process.h"
 #include "rank_files.h"
@@ -148,37 +149,25 @@ static const struct by_command command = {
     .last_operand = 1,
 };
 
-/* Every rank listens on a port of its own, and rank 0 on one more, where they meet. */
-static enum banyan_status check_ports(const char *text, int ranks, const struct by_launch_hosts *hosts) {
-  struct by_port_range range;
-  BY_TRY(by_port_range_parse(text, &range));
-  if (ranks == 1 || !range.low) return BANYAN_OK;
-  for (size_t i = 0; i < hosts->count; i++) {
-    const struct by_launch_host *host = &hosts->items[i];
-    int needed = host->ranks + (i == 0);
-    if (range.high - range.low + 1 < needed)
-      return by_fail(BANYAN_ERR_ARGUMENT,
-                     "--port-range %s has %d ports, but host %s needs %d: one for each of its ranks%s", text,
-                     range.high - range.low + 1, host->name, needed, i ? "" : " and one where they meet");
-  }
-  return BANYAN_OK;
-}
-
 /* A process that may come and go has a port for forming groups, one for its service, and one for each of two groups
  * while it changes them. */
 enum { MEMBER_PORTS = 4 };
 
-/* `most` processes may run in all. */
-static enum banyan_status check_member_ports(const char *text, int most, const struct by_launch_hosts *hosts) {
+/* Every process listens on `each` ports of its own, and rank 0's host keeps more. `most` processes may run in all. */
+static enum banyan_status check_ports(const struct by_job *job, const struct by_launch_hosts *hosts, int most,
+                                      int each) {
   struct by_port_range range;
-  BY_TRY(by_port_range_parse(text, &range));
-  for (size_t i = 0; range.low && i < hosts->count; i++) {
-    int needed = MEMBER_PORTS * MIN(hosts->items[i].slots, most);
+  char where[64] = "";
+  BY_TRY(by_port_range_parse(job->ports, &range));
+  if ((most == 1 && each == 1) || !range.low) return BANYAN_OK;
+  for (size_t i = 0; i < hosts->count; i++) {
+    const struct by_launch_host *host = &hosts->items[i];
+    int more = i ? 0 : by_launch_root_ports(hosts, job->interface, most);
+    if (more) snprintf(where, sizeof where, ", and %d where they meet", more);
+    int needed = each * (host->ranks ? host->ranks : MIN(host->slots, most)) + more;
     if (range.high - range.low + 1 < needed)
-      return by_fail(BANYAN_ERR_ARGUMENT,
-                     "--port-range %s has %d ports, but host %s needs %d: %d for each of its processes, as they may "
-                     "change groups",
-                     text, range.high - range.low + 1, hosts->items[i].name, needed, MEMBER_PORTS);
+      return by_fail(BANYAN_ERR_ARGUMENT, "--port-range %s has %d ports, but host %s needs %d: %d for each process%s",
+                     job->ports, range.high - range.low + 1, host->name, needed, each, i ? "" : where);
   }
   return BANYAN_OK;
 }
@@ -236,9 +225,9 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
   if (!run->ranks && run->most >= 0 && crew->ranks > run->most) crew->ranks = (int)run->most;
-  if (run->job.ports && is_elastic(run)) BY_TRY(check_member_ports(run->job.ports, most_processes(run, crew), hosts));
+  if (run->job.ports && is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, most_processes(run, crew), MEMBER_PORTS));
   BY_TRY(by_hosts_place(hosts, crew->ranks));
-  if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(run->job.ports, crew->ranks, hosts));
+  if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, crew->ranks, 1));
   BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
@@ -248,7 +237,7 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
 static enum banyan_status read_again(void *context, struct by_launch_hosts *out) {
   const struct run_options *run = context;
   BY_TRY(read_hosts(run, out));
-  return run->job.ports ? check_member_ports(run->job.ports, run->elastic.most, out) : BANYAN_OK;
+  return run->job.ports ? check_ports(&run->job, out, run->elastic.most, MEMBER_PORTS) : BANYAN_OK;
 }
 
 static enum banyan_status set_offers(struct run_options *run) {

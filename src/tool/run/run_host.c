@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -32,6 +31,7 @@
 #include "process.h"
 #include "process_identity.h"
 #include "rank_environment.h"
+#include "root_ports.h"
 #include "socket.h"
 #include "text.h"
 
@@ -47,15 +47,17 @@ struct rank_process {
 /* Of a job whose processes may come and go: where they register, and how many of this machine precede its own. */
 struct elastic_place {
   const char *directory; /* NULL: not such a job */
-  int local;
+  int local, local_size; /* local_size 0: not such a job */
 };
 
 static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_KEY";
 static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
-static int presence = -1;      /* has a byte for each rank, see presence.h */
-static struct rlimit files;    /* the limit as it was found, which ranks get back */
+/* Of rank 0's host, as this one has found it; "": as the job's environment says. */
+static char root_address[BY_ADDRESS_TEXT];
+static int presence = -1;   /* has a byte for each rank, see presence.h */
+static struct rlimit files; /* the limit as it was found, which ranks get back */
 
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
  * that start the rank may close what they inherit. */
@@ -63,7 +65,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   const struct by_rank_place place = {.rank = job->first + index,
                                       .size = job->size,
                                       .local_rank = elastic->local + index,
-                                      .local_size = elastic->local + job->ranks,
+                                      .local_size = elastic->local_size ? elastic->local_size : job->ranks,
                                       .sharing = job->ranks,
                                       .directory = elastic->directory,
                                       .starts = starts};
@@ -74,6 +76,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_SWITCH_KEY_FILE");
   for (char **e = job->environment; *e; e++)
     if (!by_variable_value(*e, key_name) && !by_variable_value(*e, switch_key_name)) putenv(*e);
+  if (*root_address) putenv(by_cli_print("MASTER_ADDR=%s", root_address));
   if (switch_key >= 0) putenv(by_cli_print("BANYAN_SWITCH_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), switch_key));
   if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
   unsetenv("BANYAN_IDENTITY_FILE");
@@ -83,7 +86,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv(BY_PRESENCE_VARIABLE);
   if (presence >= 0) putenv(by_cli_print(BY_PRESENCE_VARIABLE "=/proc/%d/fd/%d", (int)getppid(), presence));
   bool has_threads = getenv("OMP_NUM_THREADS");
-  by_rank_environment_add(&place, has_threads, &own);
+  by_rank_environment_add(&place, job->environment, has_threads, &own);
   for (size_t i = 0; i < own.count; i++) putenv(own.items[i]);
   by_line_output_set();
   if (index == 0 && by_rank_environment_limits(&place, has_threads))
@@ -192,17 +195,17 @@ static void sweep(void) {
   while (kill_children() && waitpid(-1, NULL, 0) > 0) continue;
 }
 
-enum { MOST_PLACES = 160, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
+enum { MOST_PLACES = 160, MOST_PORT = 8, OWN_FDS = 4, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
 
 struct host {
   struct by_pipe in;
   struct by_pipe out;
   int signals;
-  int held;      /* rank 0's port, so that no other rank gets it before; -1: it is another host's */
-  char *payload; /* the job's strings */
+  struct by_root_ports root; /* of rank 0, if that is of this host */
+  char *payload;             /* the job's strings */
   struct by_host_job job;
   struct rank_process *ranks;
-  struct pollfd *polled; /* 3 of our own, two of each rank, then those of the directory */
+  struct pollfd *polled; /* OWN_FDS of our own, two of each rank, then those of the directory */
   int live;
   bool started, ending;
   bool is_elastic;                     /* processes of this job come and go */
@@ -251,20 +254,6 @@ static void end_rank(struct host *host, int index, int status) {
                 (size_t)snprintf(text, sizeof text, "%d%s", status, had_joined(host, index) ? BY_HAD_JOINED : ""));
 }
 
-static enum banyan_status find_port(struct host *host, const char *text, int *port) {
-  struct by_port_range range = {0};
-  struct by_address bound;
-  unsigned number = 0;
-  if (*text) BY_TRY(by_port_range_parse(text, &range));
-  /* Jobs that start at the same time should not all try the same port first. */
-  struct by_port_range upper = range;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) number = (unsigned)getpid();
-  upper.low += (int)(number % (unsigned)(range.high - range.low + 1));
-  if (by_socket_hold(upper, &host->held, &bound)) BY_TRY(by_socket_hold(range, &host->held, &bound));
-  *port = by_address_port(&bound);
-  return BANYAN_OK;
-}
-
 /* Rank 0's identity is made here, so that all ranks know its fingerprint from the start. */
 static enum banyan_status make_identity(struct by_fingerprint *out) {
   struct by_process_identity *identity;
@@ -281,20 +270,27 @@ static enum banyan_status make_identity(struct by_fingerprint *out) {
 }
 
 static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
-  if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "the port was requested twice");
+  struct by_root_ports *ports = &host->root;
+  if (ports->root) return by_fail(BANYAN_ERR_PROTOCOL, "the port was requested twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
-  char places[MOST_PLACES] = "", digits[BY_FINGERPRINT_TEXT], root[MOST_PLACES + BY_FINGERPRINT_TEXT];
+  char places[MOST_PLACES] = "", answer[MOST_PLACES + BY_FINGERPRINT_TEXT + 2 * MOST_PORT];
   struct by_fingerprint fingerprint;
-  int port = 0;
   if (interface >= frame->payload + frame->length) interface = "";
-  BY_TRY(find_port(host, range, &port));
-  enum banyan_status status = by_interface_offer(interface, port, places, sizeof places);
+  BY_TRY(by_root_ports_open(ports, range, (int)MIN(frame->number, (uint32_t)BY_ROOT_PORTS)));
+  enum banyan_status status = by_interface_offer(interface, ports->root, places, sizeof places);
   if (status != BANYAN_OK && *interface) return status; /* else there is still the host's name */
   BY_TRY(make_identity(&fingerprint));
-  by_fingerprint_print(&fingerprint, digits);
-  int length = snprintf(root, sizeof root, "%s#%s", places, digits);
-  by_pipe_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, root, (size_t)length);
+  by_fingerprint_print(&fingerprint, ports->fingerprint);
+  int length =
+      snprintf(answer, sizeof answer, "%s#%s%c%d%c%d", places, ports->fingerprint, 0, ports->store, 0, ports->answers);
+  by_pipe_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)ports->root, answer, (size_t)length);
   return BANYAN_OK;
+}
+
+/* PyTorch tries one address, for minutes: it gets one that has answered. */
+static void reach_root(const struct by_launch_frame *frame) {
+  if (by_root_reach(frame->payload, root_address))
+    fprintf(stderr, "%s; MASTER_ADDR may be of no use here\n", banyan_error_text());
 }
 
 /* ---- jobs whose processes may come and go */
@@ -324,9 +320,14 @@ static enum banyan_status open_directory(struct host *host) {
 static enum banyan_status become_elastic(struct host *host, const struct by_launch_frame *frame) {
   if (host->is_elastic || host->started || frame->number > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_PROTOCOL, "the job cannot be made one whose processes come and go");
+  size_t text = strlen(frame->payload) + 1;
+  long size = 0;
+  BY_TRY(by_parse_int("local size", frame->payload, 1, 2 * BY_MOST_RANKS, &size));
   host->is_elastic = true;
   host->elastic.local = (int)frame->number;
-  by_preemption_init(&host->preemption, frame->payload, by_clock_now(&by_clock_system));
+  host->elastic.local_size = (int)size;
+  by_preemption_init(&host->preemption, text < frame->length ? frame->payload + text : "",
+                     by_clock_now(&by_clock_system));
   close(host->signals);
   host->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, 0});
   return BANYAN_OK;
@@ -396,7 +397,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
   if (host->is_elastic) BY_TRY(open_directory(host));
   size_t more = host->directory ? by_host_directory_most(host->directory) : 0;
-  host->polled = by_cli_alloc(host->polled, (3 + 2 * n + more) * sizeof *host->polled);
+  host->polled = by_cli_alloc(host->polled, (OWN_FDS + 2 * n + more) * sizeof *host->polled);
   for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
   if (!host->is_elastic) presence = memfd_create(BY_PRESENCE_NAME, MFD_CLOEXEC);
   host->started = true;
@@ -411,6 +412,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
 static enum banyan_status handle_frame(struct host *host, const struct by_launch_frame *frame) {
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
+  case BY_LAUNCH_REACH: reach_root(frame); return BANYAN_OK;
   case BY_LAUNCH_START: return start(host, frame);
   case BY_LAUNCH_SIGNAL:
     for (int i = 0; i < host->job.ranks && host->started; i++)
@@ -466,6 +468,7 @@ static size_t fill_polled(struct host *host) {
   *p++ = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
   *p++ = (struct pollfd){.fd = host->signals, .events = POLLIN};
   *p++ = (struct pollfd){.fd = by_pipe_waiting(&host->out) ? STDOUT_FILENO : -1, .events = POLLOUT};
+  *p++ = (struct pollfd){.fd = host->root.fds[2], .events = POLLIN};
   bool full = by_pipe_waiting(&host->out) > MOST_WAITING;
   for (int i = 0; i < host->job.ranks && host->started; i++)
     for (int stream = 0; stream < 2; stream++)
@@ -482,9 +485,9 @@ static int wait_time(struct host *host) {
 }
 
 /* Whether there is more to do than to send what is left. A host of a job whose processes come and go stays until
- * banyan run ends it. */
+ * banyan run ends it, and so does the one that other hosts look for. */
 static bool is_needed(const struct host *host) {
-  return !host->started || host->live || host->is_elastic || by_pipe_waiting(&host->out);
+  return !host->started || host->live || host->is_elastic || host->root.answers || by_pipe_waiting(&host->out);
 }
 
 /* Runs until the last rank has ended and all frames are sent. */
@@ -497,8 +500,9 @@ static void loop(struct host *host) {
     if (served) by_host_directory_handle(host->directory, host->polled + n);
     if (host->polled[2].revents) by_pipe_flush(&host->out);
     if (host->out.closed) host->ending = true;
-    for (size_t k = 3; k < n; k++) {
-      int index = (int)(k - 3) / 2, stream = (int)(k - 3) % 2, *fd = &host->ranks[index].pipes[stream];
+    if (host->polled[3].revents) by_root_ports_answer(&host->root);
+    for (size_t k = OWN_FDS; k < n; k++) {
+      int index = (int)(k - OWN_FDS) / 2, stream = (int)(k - OWN_FDS) % 2, *fd = &host->ranks[index].pipes[stream];
       if (host->polled[k].revents && *fd >= 0 && !carry(host, index, stream)) by_cli_close(fd);
     }
     if (host->polled[1].revents) take_signals(host);
@@ -509,7 +513,7 @@ static void loop(struct host *host) {
 static void open_host(struct host *host) {
   static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, 0};
   host->signals = by_signal_descriptor(signals);
-  host->polled = by_cli_alloc(NULL, 3 * sizeof *host->polled);
+  host->polled = by_cli_alloc(NULL, OWN_FDS * sizeof *host->polled);
   by_cli_nonblock(STDIN_FILENO);
   by_cli_nonblock(STDOUT_FILENO);
   by_pipe_init(&host->out, STDOUT_FILENO, SIZE_MAX);
@@ -521,8 +525,9 @@ int by_cli_run_host(int argc, char **argv) {
     fprintf(stderr, "banyan run-host: started by `banyan run` on every host, not by hand\n");
     return 2;
   }
-  struct host host = {.held = -1, .preemption = {.output = -1}};
+  struct host host = {.preemption = {.output = -1}};
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  by_root_ports_init(&host.root);
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
   by_allow_files(&files);
   open_host(&host);
@@ -533,7 +538,7 @@ int by_cli_run_host(int argc, char **argv) {
   close(host.signals);
   by_host_directory_destroy(host.directory);
   by_preemption_fini(&host.preemption);
-  by_cli_close(&host.held);
+  by_root_ports_close(&host.root);
   by_cli_close(&presence);
   while (n_keys) by_close(key_fds[--n_keys]);
   free(key_fds);
