@@ -91,7 +91,6 @@ def job(options):
     ways = [one_by_one, started_together]
     torch.set_num_threads(1)
     if options.backend == "banyan":
-        banyan.torch.rendezvous.set_environment()
         dist.init_process_group("banyan")
         ways.append(in_one_exchange)
     else:

@@ -6,11 +6,8 @@ import ranks
 import torch
 import torch.distributed as dist
 
-import banyan.torch
-
 
 def _job(scenarios, backend, folder):
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group(backend)
     results = {run.__name__: run(os.path.join(folder, f"{backend}.{run.__name__}")) for run in scenarios}
     torch.save(results, os.path.join(folder, f"{backend}.{dist.get_rank()}"))

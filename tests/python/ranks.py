@@ -54,7 +54,7 @@ def _is_free(port):
 
 def free_port():
     """Returns a port below those that kernels assign to connections, so that none takes it meanwhile. The next
-    port, on which PyTorch's ranks meet under `banyan run`, is free as well."""
+    port is free as well: PyTorch's ranks meet there."""
     draw = secrets.SystemRandom()
     while True:
         port = draw.randrange(18000, 32000)
@@ -62,8 +62,9 @@ def free_port():
             return port
 
 
-def _rank(function, rank, size, root, key, arguments):
-    os.environ.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(size), BANYAN_ROOT=root, BANYAN_KEY=key)
+def _rank(function, rank, size, port, key, arguments):
+    os.environ.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(size), BANYAN_ROOT=f"127.0.0.1:{port}", BANYAN_KEY=key,
+                      RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port + 1))
     try:
         function(*arguments)
     except BaseException:
@@ -77,8 +78,8 @@ def run(size, function, *arguments, expected=None):
     """Runs function(*arguments) on this many ranks and waits. Fails unless all exit with 0, or as `expected`
     requires."""
     context = multiprocessing.get_context("fork")
-    root, key = f"127.0.0.1:{free_port()}", importlib.import_module("banyan.library").key_create()
-    ranks = [context.Process(target=_rank, args=(function, r, size, root, key, arguments)) for r in range(size)]
+    port, key = free_port(), importlib.import_module("banyan.library").key_create()
+    ranks = [context.Process(target=_rank, args=(function, r, size, port, key, arguments)) for r in range(size)]
     for process in ranks:
         process.start()
     until = time.monotonic() + LIMIT

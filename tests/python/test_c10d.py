@@ -29,7 +29,6 @@ FLOAT8 = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if h
 
 
 def world(**options):
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group(options.pop("backend", "banyan"), **options)
     return dist.get_rank(), dist.get_world_size()
 

@@ -15,7 +15,6 @@ from torch import nn  # noqa: E402
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-import banyan.torch  # noqa: E402
 
 STEPS = 6
 
@@ -176,7 +175,6 @@ def train(case, group, by_hand=False):
 
 
 def all_cases():
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group("banyan")
     gloo = dist.new_group(backend="gloo")
     for case in CASES:

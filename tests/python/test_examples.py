@@ -13,7 +13,6 @@ import ranks
 ranks.need_torch()
 import torch  # noqa: E402
 
-import banyan.torch  # noqa: E402
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "examples" / "pytorch"))
@@ -27,7 +26,6 @@ SMALL = ["--width=64", "--layers=1", "--length=32", "--rate=0.01"]
 
 
 def job(example, arguments):
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     sys.stdout = open(os.devnull, "w", encoding="utf-8")
     example.main(arguments)
 

@@ -16,9 +16,6 @@ ranks.need_torch()
 import torch.multiprocessing as mp  # noqa: E402
 
 BANYAN = os.environ.get("BANYAN", "banyan")
-# The range excludes ports that the kernel assigns to connections: one of these could take the port after rank 0's,
-# where PyTorch's ranks meet, before they do.
-PORTS = ("--port-range", "18000-31999")
 PROGRAM = textwrap.dedent("""
     import os, sys, torch, torch.distributed as dist, banyan.torch
     from banyan import library, rendezvous
@@ -36,6 +33,18 @@ PROGRAM = textwrap.dedent("""
         key = rendezvous.store_of_torchrun(60).get("banyan/key").decode()
         assert key.startswith("/proc/"), "others than processes of this user can read the key in the store"
     dist.barrier()  # rank 0 holds the store, which the others may still ask
+    dist.destroy_process_group()
+""")
+
+WITHOUT = textwrap.dedent("""
+    import os, sys, torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    value = torch.tensor([dist.get_rank() + 1])
+    dist.all_reduce(value)
+    assert os.environ["LOCAL_RANK"] == os.environ["RANK"] == str(dist.get_rank())
+    print("sum", value.item(), "of", os.environ["LOCAL_WORLD_SIZE"], flush=True)
+    assert not any(name.startswith("banyan") for name in sys.modules)
+    dist.barrier()
     dist.destroy_process_group()
 """)
 
@@ -80,7 +89,12 @@ class Launchers(unittest.TestCase):
         self.assertEqual(lines, size, done.stdout + done.stderr)
 
     def test_banyan_run(self):
-        self.check(self.start(BANYAN, "run", "-n", "3", *PORTS, "--", sys.executable, self.program), 3)
+        self.check(self.start(BANYAN, "run", "-n", "3", "--", sys.executable, self.program), 3)
+
+    def test_banyan_run_without_banyan(self):
+        with open(self.program, "w", encoding="utf-8") as file:
+            file.write(WITHOUT)
+        self.check(self.start(BANYAN, "run", "-n", "3", "--", sys.executable, self.program), 3)
 
     def test_torchrun(self):
         for _ in range(3):
@@ -97,7 +111,7 @@ class Launchers(unittest.TestCase):
                 mp.spawn(spawned, (method, 2), nprocs=2)
 
     def test_interrupt(self):
-        run = subprocess.Popen([BANYAN, "run", "-n", "2", *PORTS, "--", sys.executable, self.program, "endless"],
+        run = subprocess.Popen([BANYAN, "run", "-n", "2", "--", sys.executable, self.program, "endless"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.assertIn("sum 3", run.stdout.readline())
         time.sleep(0.5)

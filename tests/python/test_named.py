@@ -25,7 +25,6 @@ dist._DEFAULT_FIRST_BUCKET_BYTES = 1024  # With PyTorch 1.13 small models have o
 
 
 def begin():
-    banyan.torch.rendezvous.set_environment()  # The import happened before this was a rank.
     dist.init_process_group("banyan")
 
 

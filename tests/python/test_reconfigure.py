@@ -238,7 +238,6 @@ def unformed(folder):
 
 
 def fixed():
-    banyan.torch.rendezvous.set_environment()
     dist.init_process_group("banyan")
     assert not banyan.torch.supports_reconfigure()
     try:

@@ -162,7 +162,6 @@ def overlapping_zero():
 
 
 def ranks_of_job():
-    beside_gloo.banyan.torch.rendezvous.set_environment()
     dist.init_process_group("banyan")
 
 

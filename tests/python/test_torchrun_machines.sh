@@ -1,6 +1,7 @@
 #!/bin/bash
 # Tests torchrun --nnodes 2 over two "machines" with equal host names, which therefore seem to be one: under a name that
-# means IPv6, and over IPv4 where the first machine has a further interface, found first, that leads nowhere.
+# means IPv6, and over IPv4 where the first machine has a further interface, found first, that leads nowhere. There `banyan
+# run` starts the same program, too, also by names that only ssh knows.
 . "$BANYAN_SOURCE/tests/shell.sh"
 . "$BANYAN_SOURCE/tests/machines.sh"
 [ "${BANYAN_SANITIZED:-none}" = none ] || skip "a sanitizer wants to be loaded before Python"
@@ -65,3 +66,18 @@ job c d 10.9.9.1 "several interfaces, IPv4"
 printf '127.0.1.1 first\n' >>"$scratch/hosts.c"
 printf '10.9.9.1 first\n' >>"$scratch/hosts.d"
 job c d first "several interfaces, a name that means loopback at the first machine"
+
+cat >"$scratch/ssh" <<'END2'
+#!/bin/sh
+pid=$SECOND
+[ "$1" != alias-1 ] || pid=$FIRST
+shift
+exec nsenter -t "$pid" -m -n -u -- sh -c "$*"
+END2
+chmod +x "$scratch/ssh"
+for hosts in localhost:1,10.9.9.2:1 alias-1:1,alias-2:1; do
+  FIRST=${machine_pid[c]} SECOND=${machine_pid[d]} wants 0 on c timeout 150 "$BANYAN" run --ssh "$scratch/ssh" -H $hosts -- \
+    /usr/bin/python3 "$scratch/train.py"
+  [ "$(grep -c 'sum 3\.0 after' "$scratch/out")" = 2 ] || fail "banyan run -H $hosts: the ranks did not meet"
+  echo "banyan run -H $hosts: $(grep -oh 'after [0-9]* ms' "$scratch/out" | xargs)"
+done

@@ -141,7 +141,6 @@ def _register() -> None:
         register("banyan", _create, extended_api=True)
 
 
-rendezvous.set_environment()
 futures.install()
 _register()
 atexit.register(_extension.leave_all)

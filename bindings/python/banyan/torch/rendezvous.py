@@ -18,18 +18,6 @@ def of_launcher(rank: int, size: int) -> bool:
             and has_key())
 
 
-def set_environment() -> None:
-    """Under `banyan run`, what init_method env:// wants to know, unless somebody has said it."""
-    env = os.environ
-    if "BANYAN_RANK" not in env or "BANYAN_SIZE" not in env or "BANYAN_ROOT" not in env:
-        return
-    host, _, port = env["BANYAN_ROOT"].partition("#")[0].split(",")[0].rpartition(":")
-    env.setdefault("RANK", env["BANYAN_RANK"])
-    env.setdefault("WORLD_SIZE", env["BANYAN_SIZE"])
-    env.setdefault("MASTER_ADDR", host.strip("[]"))
-    env.setdefault("MASTER_PORT", str(int(port) + 1 if int(port) < 65535 else int(port) - 1))
-
-
 def _host(rank: int) -> str:
     """What all processes with one loopback, one /proc and one user have in common: the kernel they run on and its
     namespaces, not the host's name, which containers may share. Where the system does not tell, nobody has it in common
