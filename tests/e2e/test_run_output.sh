@@ -34,6 +34,12 @@ done
 { head -c $((10 << 20)) /dev/urandom; echo; } >bytes
 wants 137 "$BANYAN" run -n 1 -o rank0 --output-files crash -- "$CRASH" bytes bytes
 cmp bytes out && cmp bytes crash/rank-0.out || fail "bytes are changed"
+# On a terminal, a line is begun whose end does not come.
+script -qec '"$BANYAN" run -n 1 -- sh -c "printf 1..; until [ -e go ]; do sleep 0.05; done; echo .2"' /dev/null >shown </dev/null &
+comes grep -q '^\[0\] 1\.\.$' shown || fail "the beginning of a line is not shown"
+touch go
+wait "$!"
+grep -q '^\[0\] 1\.\.\.2' shown || fail "a line was cut"
 # What the user has set stays, and the other libraries come first.
 variables='$_STDBUF_O,$PYTHONUNBUFFERED,$LD_PRELOAD,$ASAN_OPTIONS'
 wants 0 "$BANYAN" run -n 1 -o raw -x LD_PRELOAD=libm.so.6 -x ASAN_OPTIONS=a=1 -- sh -c "echo $variables"

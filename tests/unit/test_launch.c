@@ -302,6 +302,48 @@ static void test_whole_lines(void **state) {
   by_output_fini(&output);
 }
 
+/* On a terminal, a line whose end does not come is begun, and goes on where nothing else came in between. */
+static void test_beginnings_of_lines(void **state) {
+  (void)state;
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_PREFIX, 3, NULL);
+  output.is_terminal[0] = true;
+  take(&output, 0, 0, "a.");
+  take(&output, 1, 1, "not to a terminal");
+  assert_true(by_output_show(&output));
+  take(&output, 0, 0, ".");
+  assert_string_equal(waiting(&output, 0), "");
+  assert_false(by_output_show(&output));
+  assert_string_equal(waiting(&output, 0), "[0] a..");
+  take(&output, 2, 0, "of another");
+  assert_true(by_output_show(&output));
+  assert_true(by_output_show(&output));
+  by_output_end(&output, 2);
+  assert_string_equal(waiting(&output, 0), "[0] a..\n[2] of another\n");
+  take(&output, 0, 0, ".");
+  (void)by_output_show(&output);
+  assert_false(by_output_show(&output));
+  take(&output, 0, 0, " done\nb");
+  assert_true(by_output_show(&output));
+  assert_false(by_output_show(&output));
+  assert_string_equal(waiting(&output, 0), "[0] a..\n[2] of another\n[0] . done\n[0] b");
+  take(&output, 2, 0, "c\n");
+  take(&output, 0, 0, "d\ne");
+  (void)by_output_show(&output);
+  (void)by_output_show(&output);
+  by_output_print(&output, "ours");
+  assert_string_equal(waiting(&output, 0), "[0] a..\n[2] of another\n[0] . done\n[0] b\n[2] c\n[0] d\n[0] e\n");
+  take(&output, 2, 0, "f");
+  (void)by_output_show(&output);
+  (void)by_output_show(&output);
+  by_output_end(&output, 2);
+  by_output_end(&output, 1);
+  by_output_end(&output, 0);
+  assert_string_equal(waiting(&output, 0), "[0] a..\n[2] of another\n[0] . done\n[0] b\n[2] c\n[0] d\n[0] e\n[2] f\n");
+  assert_string_equal(waiting(&output, 1), "ours\n[1] not to a terminal\n");
+  by_output_fini(&output);
+}
+
 static void test_rank0(void **state) {
   (void)state;
   struct by_output output;
@@ -594,6 +636,7 @@ int main(void) {
       cmocka_unit_test(test_what_is_no_frame),
       cmocka_unit_test(test_reader_gone),
       cmocka_unit_test(test_whole_lines),
+      cmocka_unit_test(test_beginnings_of_lines),
       cmocka_unit_test(test_rank0),
       cmocka_unit_test(test_labels_on_standard_error),
       cmocka_unit_test(test_raw_adds_nothing),

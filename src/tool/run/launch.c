@@ -28,6 +28,7 @@ enum {
   KILL_SECONDS = 2,   /* for hosts to say that all are killed */
   BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
   REPEAT_MILLISECONDS = 100,
+  SHOW_MILLISECONDS = 250,
   WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
 };
 
@@ -52,6 +53,7 @@ struct launcher {
   struct by_launch_key key;
   uint64_t elastic_next; /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
+  uint64_t show_at; /* when lines without an end may be due; UINT64_MAX: there are none */
   struct pollfd *polled;
   size_t n_groups;            /* different hosts among the links */
   struct by_launch_root root; /* where rank 0 is */
@@ -235,16 +237,25 @@ static void take_port(struct launcher *l, struct by_launch_link *link, const str
   if (by_launch_root_take(l->job, link->host, frame, &l->root)) fail_host(l, link, banyan_error_text());
 }
 
+static void take_output(struct launcher *l, int rank, int stream, const struct by_launch_frame *frame) {
+  by_output_take(&l->output, rank, stream, frame->payload, frame->length);
+  if (l->show_at == UINT64_MAX) l->show_at = from_now(SHOW_MILLISECONDS / 1e3);
+}
+
+/* Lines whose ends do not come; twice, since the first time only notes them. */
+static void show_lines(struct launcher *l) {
+  if (by_clock_now(&by_clock_system) < l->show_at) return;
+  l->show_at = by_output_show(&l->output) ? from_now(SHOW_MILLISECONDS / 1e3) : UINT64_MAX;
+}
+
 static void take_frame(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
   uint32_t first = (uint32_t)link->host->first;
   int rank = (int)frame->number;
   bool is_rank = frame->number >= first && frame->number < first + (uint32_t)link->host->ranks;
   if (frame->type == BY_LAUNCH_PORT_IS)
     take_port(l, link, frame);
-  else if (frame->type == BY_LAUNCH_STDOUT && is_rank)
-    by_output_take(&l->output, rank, 0, frame->payload, frame->length);
-  else if (frame->type == BY_LAUNCH_STDERR && is_rank)
-    by_output_take(&l->output, rank, 1, frame->payload, frame->length);
+  else if ((frame->type == BY_LAUNCH_STDOUT || frame->type == BY_LAUNCH_STDERR) && is_rank)
+    take_output(l, rank, frame->type == BY_LAUNCH_STDERR, frame);
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
     rank_ended(l, link, rank, atoi(frame->payload), strstr(frame->payload, BY_HAD_JOINED) != NULL);
   else if (frame->type == BY_LAUNCH_MESSAGE && is_rank && l->elastic) {
@@ -447,7 +458,7 @@ static size_t fill_polled(struct launcher *l) {
 
 static int milliseconds_left(const struct launcher *l) {
   uint64_t until = MIN(l->deadline, l->state < ENDING ? l->job_end : UINT64_MAX);
-  until = MIN(until, l->key.look_at);
+  until = MIN(until, MIN(l->key.look_at, l->show_at));
   if (is_supervised(l)) until = MIN(until, l->elastic_next);
   if (until == UINT64_MAX) return -1;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -472,6 +483,7 @@ static void serve(struct launcher *l) {
       rotate_key(l, info.ssi_int);
     else
       take_signal(l, (int)info.ssi_signo);
+  show_lines(l);
   check_output(l);
   look_at_key(l);
   pass_deadline(l);
@@ -603,6 +615,7 @@ int by_launch(const struct by_job *job) {
                        .deadline = from_now(job->start),
                        .job_end = UINT64_MAX,
                        .elastic_next = UINT64_MAX,
+                       .show_at = UINT64_MAX,
                        .patience = UINT64_MAX};
   struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);

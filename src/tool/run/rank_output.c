@@ -13,9 +13,10 @@
 enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
-  *output = (struct by_output){.mode = mode, .labels = labels};
+  *output = (struct by_output){.mode = mode, .labels = labels, .begun = -1};
   by_pipe_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
   by_pipe_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
+  for (int i = 0; i < 2; i++) output->is_terminal[i] = isatty(output->to[i].fd);
   by_output_grow(output, ranks);
 }
 
@@ -27,25 +28,62 @@ void by_output_grow(struct by_output *output, int ranks) {
 }
 
 void by_output_fini(struct by_output *output) {
-  for (int i = 0; i < 2 * output->ranks; i++) by_pipe_fini(&output->lines[i]);
+  for (int i = 0; i < 2 * output->ranks; i++) by_pipe_fini(&output->lines[i].text);
   free(output->lines);
   by_pipe_fini(&output->to[0]);
   by_pipe_fini(&output->to[1]);
 }
 
-static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
-  /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
-  bool to_error = output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank);
-  struct by_pipe *to = &output->to[to_error ? 1 : stream];
-  bool prefixed = output->mode != BY_OUTPUT_RAW;
+/* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
+static int destination(const struct by_output *output, int rank, int stream) {
+  return output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank) ? 1 : stream;
+}
+
+/* Something else comes than the rest of the line whose beginning was shown last. */
+static void end_begun(struct by_output *output) {
+  if (output->begun < 0) return;
+  by_pipe_add(&output->to[destination(output, output->begun / 2, output->begun % 2)], "\n", 1);
+  output->begun = -1;
+}
+
+/* What a line has, or the rest of it; with `end` after it. */
+static void emit(struct by_output *output, int line, size_t length, const char *end) {
+  int rank = line / 2;
+  struct by_pipe *text = &output->lines[line].text, *to = &output->to[destination(output, rank, line % 2)];
   char number[16];
   snprintf(number, sizeof number, "%d", rank);
   const char *label = output->labels ? output->labels[rank] : number;
-  if (prefixed) by_pipe_add(to, "[", 1);
-  if (prefixed) by_pipe_add(to, label, strlen(label));
-  if (prefixed) by_pipe_add(to, "] ", 2);
-  by_pipe_add(to, bytes, length);
-  if (end_it && prefixed) by_pipe_add(to, "\n", 1);
+  bool goes_on = output->begun == line;
+  if (!goes_on) end_begun(output);
+  if (!goes_on && output->mode != BY_OUTPUT_RAW) {
+    by_pipe_add(to, "[", 1);
+    by_pipe_add(to, label, strlen(label));
+    by_pipe_add(to, "] ", 2);
+  }
+  by_pipe_add(to, text->data + text->start, length);
+  by_pipe_add(to, end, strlen(end));
+  text->start += length;
+  output->begun = -1;
+  output->lines[line].waits = false;
+}
+
+static const char *line_end(const struct by_output *output) {
+  return output->mode == BY_OUTPUT_RAW ? "" : "\n";
+}
+
+bool by_output_show(struct by_output *output) {
+  bool others = false;
+  for (int i = 0; i < 2 * output->ranks; i++) {
+    struct by_output_line *line = &output->lines[i];
+    size_t length = by_pipe_waiting(&line->text);
+    if (!length || !output->is_terminal[destination(output, i / 2, i % 2)]) continue;
+    if (line->waits && (output->begun < 0 || output->begun == i)) {
+      emit(output, i, length, "");
+      output->begun = i;
+    } else
+      others = line->waits = true;
+  }
+  return others;
 }
 
 /* Length of the first line with its end; 0 if none of `length` bytes ends one. "\r\n" is one end, so a final "\r" waits
@@ -76,25 +114,23 @@ void by_output_take(struct by_output *output, int rank, int stream, const char *
     by_pipe_add(&output->to[0], bytes, length);
     return;
   }
-  struct by_pipe *line = &output->lines[2 * rank + stream];
-  size_t seen = by_pipe_waiting(line), n;
-  if (seen && line->data[line->end - 1] == '\r') seen--;
-  by_pipe_add(line, bytes, length);
-  while ((n = first_line(line->data + line->start, by_pipe_waiting(line), seen))) {
-    emit(output, rank, stream, line->data + line->start, n, false);
-    line->start += n;
+  int line = 2 * rank + stream;
+  struct by_pipe *text = &output->lines[line].text;
+  size_t seen = by_pipe_waiting(text), n;
+  if (seen && text->data[text->end - 1] == '\r') seen--;
+  by_pipe_add(text, bytes, length);
+  while ((n = first_line(text->data + text->start, by_pipe_waiting(text), seen))) {
+    emit(output, line, n, "");
     seen = 0;
   }
-  if (by_pipe_waiting(line) < MOST_LINE) return;
-  emit(output, rank, stream, line->data + line->start, by_pipe_waiting(line), true);
-  line->start = line->end;
+  if (by_pipe_waiting(text) >= MOST_LINE) emit(output, line, by_pipe_waiting(text), line_end(output));
 }
 
 void by_output_end(struct by_output *output, int rank) {
-  for (int stream = 0; stream < 2; stream++) {
-    struct by_pipe *line = &output->lines[2 * rank + stream];
-    if (by_pipe_waiting(line)) emit(output, rank, stream, line->data + line->start, by_pipe_waiting(line), true);
-    by_pipe_fini(line);
+  for (int line = 2 * rank; line < 2 * rank + 2; line++) {
+    size_t length = by_pipe_waiting(&output->lines[line].text);
+    if (length || output->begun == line) emit(output, line, length, line_end(output));
+    by_pipe_fini(&output->lines[line].text);
   }
 }
 
@@ -104,6 +140,7 @@ void by_output_print(struct by_output *output, const char *format, ...) {
   va_start(args, format);
   int n = vsnprintf(text, sizeof text, format, args);
   va_end(args);
+  end_begun(output);
   by_pipe_add(&output->to[1], text, MIN((size_t)n, sizeof text - 1));
   by_pipe_add(&output->to[1], "\n", 1);
 }
