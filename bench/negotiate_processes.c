@@ -99,7 +99,7 @@ static void take(struct node *node, const struct epoll_event *event) {
     give_up("a letter does not come");
   }
   errno = 0;
-  if (by_controller_take(node->controller, (uint32_t)(event->data.u64 >> 32), node->message, (size_t)n) != BANYAN_OK)
+  if (by_controller_take(node->controller, (uint32_t)(event->data.u64 >> 32), node->message, (size_t)n, 1) != BANYAN_OK)
     give_up("taking a letter");
 }
 

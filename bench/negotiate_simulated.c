@@ -154,7 +154,7 @@ static void work(struct world *world, struct node *node, double at, const struct
   enum work kind = !post ? OWN : post->from > node->rank ? UPWARD : DOWNWARD;
   uint32_t first = world->n_fresh = 0;
   double from = at > node->free ? at : node->free, began = now();
-  if (post && by_controller_take(node->controller, post->from, post->data, post->bytes) != BANYAN_OK)
+  if (post && by_controller_take(node->controller, post->from, post->data, post->bytes, 1) != BANYAN_OK)
     world->failed = true;
   if (by_controller_flush(node->controller) != BANYAN_OK) world->failed = true;
   world->clock = from + (post ? world->taking : 0) + cost_of(world, kind, now() - began);

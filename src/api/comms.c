@@ -16,7 +16,7 @@
 enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
   BY_TRY(by_comm_make(context, team_id, rank, n, processes, out));
-  if (context->submitting.messages) by_submitters_deliver_kept(context);
+  by_submitters_opened(*out);
   return BANYAN_OK;
 }
 

@@ -44,7 +44,7 @@ static void left(void *argument, uint32_t process) {
 static void begin_listening(void *argument) {
   struct by_context *context = argument;
   by_context_lock(context);
-  by_progress_listen(&context->progress);
+  by_submitters_listen(context);
   by_progress_kick(&context->progress);
   by_context_unlock(context);
 }

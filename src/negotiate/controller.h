@@ -154,12 +154,13 @@ const struct by_controller_config *by_controller_place(const struct by_controlle
 /* The number of the tree in use; 0: the one that it was created with. */
 uint32_t by_controller_tree_number(const struct by_controller *controller);
 /* What is submitted here waits no longer: the root is to find out at once which ranks lack it, and report it. */
-void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation);
+void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation,
+                        uint64_t now);
 
 /* Handles a message; one of a tree that this controller has not come to yet is kept until then. BANYAN_ERR_PROTOCOL: it
  * is malformed, or from a rank that may not send it; nothing has changed. */
 BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *message,
-                                                   size_t bytes);
+                                                   size_t bytes, uint64_t now);
 /* Sends what is to be sent, at most one message to each neighbour. To be called after any of the above; one call for
  * several of them makes fewer messages. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_controller_flush(struct by_controller *controller);

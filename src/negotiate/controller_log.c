@@ -337,7 +337,9 @@ static enum banyan_status take(struct by_controller *c, uint32_t from, const voi
   return BANYAN_OK;
 }
 
-enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
+enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *message, size_t bytes,
+                                      uint64_t now) {
+  c->now = now;
   enum banyan_status status = take(c, from, message, bytes);
   struct by_early *early;
   c->counters.taken++;

@@ -159,7 +159,8 @@ void by_controller_answer(struct by_controller *c, uint32_t child, const struct 
   if (!(*place)->n_left) end_question(c, place);
 }
 
-void by_controller_late(struct by_controller *c, const char *name, const struct by_operation *operation) {
+void by_controller_late(struct by_controller *c, const char *name, const struct by_operation *operation, uint64_t now) {
+  c->now = now;
   struct by_variant *variant = by_operations_find(&c->operations, name, operation);
   if (variant && variant->submitted) variant->given_up = true;
   by_controller_stalled(c, name, operation, true);

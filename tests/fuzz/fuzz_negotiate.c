@@ -66,11 +66,11 @@ static bool comes_before(const void *a, const void *b) {
   return a < b;
 }
 
-static void be_late(struct by_controller *controller, uint8_t action) {
+static void be_late(struct by_controller *controller, uint8_t action, uint64_t now) {
   struct by_operation operation = {.count = 100 + action / NAMES};
   char name[16];
   snprintf(name, sizeof name, "gradient %u", action % NAMES);
-  by_controller_late(controller, name, &operation);
+  by_controller_late(controller, name, &operation, now);
 }
 
 static void submit(struct by_controller *controller, uint8_t action, uint64_t now, bool *waits) {
@@ -87,7 +87,7 @@ static size_t act_once(struct by_controller *controller, const uint8_t *data, si
   static const uint32_t from[] = {PARENT, LEFT, RIGHT};
   uint8_t action = data[0];
   if (action >= LATE)
-    be_late(controller, action - (LATE - SUBMIT));
+    be_late(controller, action - (LATE - SUBMIT), *now);
   else if (action >= SUBMIT)
     submit(controller, action, *now, waits);
   if (action == FLUSH) assert(by_controller_flush(controller) == BANYAN_OK);
@@ -98,7 +98,7 @@ static size_t act_once(struct by_controller *controller, const uint8_t *data, si
   if (action > FROM_RIGHT || size < 3) return 1;
   size_t length = data[1] | (size_t)data[2] << 8;
   if (length > size - 3) length = size - 3;
-  enum banyan_status status = by_controller_take(controller, from[action], data + 3, length);
+  enum banyan_status status = by_controller_take(controller, from[action], data + 3, length, *now);
   assert(status == BANYAN_OK || status == BANYAN_ERR_PROTOCOL || status == BANYAN_ERR_NO_MEMORY);
   return 3 + length;
 }

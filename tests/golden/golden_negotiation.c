@@ -25,6 +25,7 @@ static struct {
   struct by_controller *controllers[RANKS];
   struct message messages[MOST_MESSAGES];
   uint32_t n_messages, n_taken;
+  uint64_t now;
   uint32_t started[RANKS], groups[RANKS], refused[RANKS], stalls, notes;
 } job;
 
@@ -76,6 +77,7 @@ static void on_stalled(void *context, const struct by_stall *stall) {
 static void begin(const char *name) {
   memset(&job, 0, sizeof job);
   job.name = name;
+  job.now = 1;
   for (uint32_t r = 0; r < RANKS; r++) {
     const uint32_t child = r + 1;
     struct by_controller_config config = {.rank = r,
@@ -119,7 +121,8 @@ static void settle(void) {
     more = job.n_taken < job.n_messages;
     for (; job.n_taken < job.n_messages; job.n_taken++) {
       const struct message *message = &job.messages[job.n_taken];
-      assert_ok(by_controller_take(job.controllers[message->to], message->from, message->data, message->bytes));
+      assert_ok(
+          by_controller_take(job.controllers[message->to], message->from, message->data, message->bytes, job.now));
     }
   }
 }
@@ -130,13 +133,13 @@ static const struct by_operation usual = {.collective = BANYAN_ALLREDUCE,
                                           .count = 256,
                                           .rest = 0x0102030405060708};
 
-static void submit_to(uint32_t rank, const char *name, const struct by_operation *operation, uint64_t now) {
+static void submit_to(uint32_t rank, const char *name, const struct by_operation *operation) {
   static char cookie;
-  assert_ok(by_controller_submit(job.controllers[rank], name, operation, 0, &cookie, now));
+  assert_ok(by_controller_submit(job.controllers[rank], name, operation, 0, &cookie, job.now));
 }
 
 static void submit(const char *name, const struct by_operation *operation) {
-  for (uint32_t r = 0; r < RANKS; r++) submit_to(r, name, operation, 1);
+  for (uint32_t r = 0; r < RANKS; r++) submit_to(r, name, operation);
 }
 
 static void step(uint64_t i) {
@@ -210,9 +213,9 @@ static void test_refusals(void **state) {
   (void)state;
   other.count = 512;
   begin("different shapes");
-  submit_to(0, "loss", &usual, 1);
-  submit_to(1, "loss", &usual, 1);
-  submit_to(2, "loss", &other, 1);
+  submit_to(0, "loss", &usual);
+  submit_to(1, "loss", &usual);
+  submit_to(2, "loss", &other);
   settle();
   check_started(0, 0);
   for (uint32_t r = 0; r < RANKS; r++) assert_int_equal(job.refused[r], 1);
@@ -223,17 +226,18 @@ static void test_refusals(void **state) {
 static void test_stalls(void **state) {
   (void)state;
   begin("a late rank");
-  submit_to(0, "bias", &usual, 1);
-  submit_to(1, "bias", &usual, 1);
+  submit_to(0, "bias", &usual);
+  submit_to(1, "bias", &usual);
   settle();
-  for (uint32_t r = 0; r < RANKS; r++) by_controller_check(job.controllers[r], 200);
+  job.now = 200;
+  for (uint32_t r = 0; r < RANKS; r++) by_controller_check(job.controllers[r], job.now);
   settle();
   assert_int_equal(job.stalls, 1);
   next("too late for a rank");
-  by_controller_late(job.controllers[1], "bias", &usual);
+  by_controller_late(job.controllers[1], "bias", &usual, job.now);
   settle();
   assert_int_equal(job.stalls, 2);
-  submit_to(2, "bias", &usual, 300);
+  submit_to(2, "bias", &usual);
   next("a late rank comes");
   settle();
   check_started(1, 1);
@@ -247,15 +251,15 @@ static void test_another_tree(void **state) {
   const struct by_controller_tree tree = {.number = 0x01020304, .ranks = RANKS, .up = up, .down = down};
   (void)state;
   begin("another tree");
-  submit_to(0, "bias", &usual, 1);
-  submit_to(1, "bias", &usual, 1);
+  submit_to(0, "bias", &usual);
+  submit_to(1, "bias", &usual);
   assert_ok(by_controller_move(job.controllers[0], &tree));
   settle();
   for (uint32_t r = 0; r < RANKS; r++) {
     assert_int_equal(by_controller_tree_number(job.controllers[r]), tree.number);
     assert_int_equal(by_controller_place(job.controllers[r])->up_parent, 2);
   }
-  submit_to(2, "bias", &usual, 1);
+  submit_to(2, "bias", &usual);
   next("after another tree");
   settle();
   check_started(1, 1);

@@ -166,7 +166,7 @@ void deliver_one(struct job *job) {
   job->queues[from][to] = message->next;
   job->under_way--;
   struct by_controller *controller = job->members[to].controller;
-  if (by_controller_take(controller, from, message->data, message->bytes) != BANYAN_OK)
+  if (by_controller_take(controller, from, message->data, message->bytes, job->now) != BANYAN_OK)
     fail_msg("message from %u to %u: %s", from, to, banyan_error_text());
   free(message);
   if (below(job, 3)) flush(job, to); /* sometimes takes several messages before it sends any */

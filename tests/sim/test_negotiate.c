@@ -331,7 +331,8 @@ static void test_control_messages_broken(void **state) {
         struct message *message = job->queues[i][k];
         if (!message) continue;
         for (size_t cut = 0; cut < message->bytes; cut++)
-          refused += by_controller_take(job->members[k].controller, i, message->data, cut) == BANYAN_ERR_PROTOCOL;
+          refused +=
+              by_controller_take(job->members[k].controller, i, message->data, cut, job->now) == BANYAN_ERR_PROTOCOL;
         assert_true(by_controller_counters(job->members[k].controller)->malformed >= message->bytes);
       }
     settle(job); /* the truncated messages have changed nothing */

@@ -122,7 +122,7 @@ static void run(struct world *w) {
       if (event->from == event->to)
         submit_next(w, place);
       else
-        assert_ok(by_controller_take(place->controller, event->from, event->data, event->bytes));
+        assert_ok(by_controller_take(place->controller, event->from, event->data, event->bytes, w->now + 1));
       free(event);
       more = w->n_events && w->heap[0]->at == w->now && w->heap[0]->to == place->rank;
       if (more) event = pop(w);

@@ -41,6 +41,7 @@ struct by_given_requests {
 struct by_submitting {
   uint32_t submitters;                          /* communicators that have one */
   uint32_t open;                                /* operations that have not ended */
+  bool listens;                                 /* Others wait for this rank: every communicator has a submitter. */
   uint64_t ended_seen;                          /* calls that had ended and moves of sparse ones, as last seen */
   struct by_control_message *messages, *newest; /* for communicators that are not made yet, oldest first */
 };

@@ -298,7 +298,8 @@ static uint32_t rank_of(const struct by_submitter *owner, uint32_t process) {
 
 static void take_message(struct by_submitter *owner, const struct by_control_message *message) {
   uint32_t from = rank_of(owner, message->process);
-  enum banyan_status status = by_controller_take(owner->controller, from, message->data, message->bytes);
+  enum banyan_status status =
+      by_controller_take(owner->controller, from, message->data, message->bytes, by_clock_now(&by_clock_system));
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)
     by_warn("negotiate", "a control message from %s was refused: %s", by_context_name(owner->context, message->process),
@@ -329,23 +330,37 @@ static void keep(struct by_context *context, struct by_control_message *message)
   submitting->newest = message;
 }
 
+/* NULL: that failed, and with it the job. */
+static struct by_submitter *need_or_fail(struct banyan_comm *comm) {
+  struct by_submitter *owner = NULL;
+  enum banyan_status status = by_submitter_need(comm, &owner);
+  const struct by_job *job = &comm->context->job;
+  if (status == BANYAN_OK) return owner;
+  by_engine_fail(job->engine, status, job->rank, banyan_error_text());
+  return NULL;
+}
+
 static void deliver(struct by_context *context, struct by_control_message *message) {
-  struct by_submitter *owner;
   struct banyan_comm *comm = context->comms;
   while (comm && (comm->hidden || number_of(comm) != message->team)) comm = comm->next;
   if (!comm) {
     keep(context, message);
     return;
   }
-  enum banyan_status status = by_submitter_need(comm, &owner);
-  if (status == BANYAN_OK)
-    take_message(owner, message);
-  else
-    by_engine_fail(context->job.engine, status, context->job.rank, banyan_error_text());
+  struct by_submitter *owner = need_or_fail(comm);
+  if (owner) take_message(owner, message);
   by_control_message_free(context->job.engine, message);
 }
 
-void by_submitters_deliver_kept(struct by_context *context) {
+/* Without a submitter there may be no link over which the question could come what this rank lacks. */
+void by_submitters_listen(struct by_context *context) {
+  context->submitting.listens = true;
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    if (!comm->hidden) (void)need_or_fail(comm);
+}
+
+void by_submitters_opened(struct banyan_comm *comm) {
+  struct by_context *context = comm->context;
   struct by_control_message *messages = context->submitting.messages;
   context->submitting.messages = NULL;
   while (messages) {
@@ -353,6 +368,7 @@ void by_submitters_deliver_kept(struct by_context *context) {
     deliver(context, messages);
     messages = next;
   }
+  if (context->submitting.listens) (void)need_or_fail(comm);
 }
 
 /* ---- going on */
@@ -443,7 +459,7 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
   if (s->state == BY_SUBMITTED_WAITS) {
     by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
     if (owner->context->control) by_control_have_listen(owner->context->control);
-    by_controller_late(owner->controller, s->name, &s->operation);
+    by_controller_late(owner->controller, s->name, &s->operation, now);
     owner->dirty = true;
   } else if (s->state == BY_SUBMITTED_ROOT_ASKED && ask_rank_0(owner, s)) {
     by_submitted_set_state(s, BY_SUBMITTED_RANK_0_ASKED);

@@ -150,8 +150,10 @@ uint64_t by_submitters_deadline(const void *argument);
 void by_submitters_check(void *argument);
 /* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
 void by_submitters_left(struct by_context *context);
-/* Handles control messages that arrived before their communicator was made. */
-void by_submitters_deliver_kept(struct by_context *context);
+/* Others wait for what this rank has not submitted: it reads control messages of all its communicators from now on. */
+void by_submitters_listen(struct by_context *context);
+/* A communicator is new: handles control messages that arrived before it was made. */
+void by_submitters_opened(struct banyan_comm *comm);
 
 /* ---- still.c */
 
