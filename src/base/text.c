@@ -172,6 +172,17 @@ bool by_pattern_uses(const char *pattern, char letter) {
   return false;
 }
 
+/* The length of the first label; an address has none but itself. */
+static size_t label_length(const char *name) {
+  size_t digits = strspn(name, "0123456789.");
+  return name[digits] ? strcspn(name, ".") : digits;
+}
+
+bool by_host_names_agree(const char *a, const char *b) {
+  size_t n = label_length(a), m = label_length(b);
+  return n == m && strncasecmp(a, b, n) == 0 && (!a[n] || !b[m] || strcasecmp(a, b) == 0);
+}
+
 static const char hex_digits[] = "0123456789abcdef";
 
 void by_print_hex(const void *bytes, size_t n, char *out) {

@@ -51,6 +51,9 @@ enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
 /* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", if it is not within BY_LEAST_RATE and BY_MOST_RATE. */
 enum banyan_status by_check_rate(double rate);
 
+/* Whether two names may be of one host: they are the same without case, or one is the other's first label. */
+bool by_host_names_agree(const char *a, const char *b);
+
 /* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. 0, or a rate that by_check_rate takes. */
 enum banyan_status by_parse_rate(const char *text, double *out);
 /* seconds: "20ms", "3us", "1.5s", "2min", plain seconds; BY_MOST_SECONDS at most. */

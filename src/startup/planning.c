@@ -28,13 +28,8 @@ static const char *name_of_host(const struct by_context *context, uint32_t host)
 }
 
 uint32_t by_planning_node_of(const struct by_topology *topology, const char *host) {
-  char brief[BY_TOPOLOGY_MOST_NAME + 1];
-  uint32_t node = by_topology_find(topology, host);
-  size_t length = strcspn(host, ".");
-  if (node != UINT32_MAX || !host[length] || length >= sizeof brief) return node;
-  memcpy(brief, host, length);
-  brief[length] = '\0';
-  return by_topology_find(topology, brief);
+  uint32_t node = by_topology_find_host(topology, host);
+  return node == BY_TOPOLOGY_SEVERAL ? UINT32_MAX : node;
 }
 
 /* `order`: the h-th host is the order[h]-th node that takes part; NULL: the h-th. */
@@ -55,18 +50,59 @@ static enum banyan_status take_in_order(const struct by_context *context, const 
       name_of_host(context, 0), n, context->job.n_hosts);
 }
 
+/* Hosts whose names have nothing to do with those of the nodes may be any: people learn which ones are taken. */
+static void warn_of_order(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes) {
+  const uint32_t most = 8, n = context->job.n_hosts;
+  struct by_text text;
+  by_text_init(&text);
+  for (uint32_t h = 0; h < n && h < most; h++)
+    by_text_add(&text, "%s%s is %s", h ? ", " : "", name_of_host(context, h), topology->nodes[nodes[h]].name);
+  if (n > most) by_text_add(&text, ", and so on");
+  by_warn("plan", "no host has the name of a node of the topology, so they are taken in order: %s", by_text_get(&text));
+  by_text_fini(&text);
+}
+
+/* Two hosts with one first label, such as a.x and a.y, are not both node a. */
+static enum banyan_status check_one_each(const struct by_context *context, const struct by_topology *topology,
+                                         const uint32_t *nodes) {
+  uint32_t *first = calloc(topology->n_nodes, sizeof *first), h = 0;
+  if (!first) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  for (; h < context->job.n_hosts; h++) {
+    uint32_t *other = &first[nodes[h]];
+    if (*other && !by_host_names_agree(name_of_host(context, *other - 1), name_of_host(context, h))) break;
+    if (!*other) *other = h + 1;
+  }
+  uint32_t other = h < context->job.n_hosts ? first[nodes[h]] - 1 : 0;
+  free(first);
+  if (h == context->job.n_hosts) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_TOPOLOGY,
+                 "\"%s\" and \"%s\" would both be node \"%s\" of the topology; use full names there",
+                 name_of_host(context, other), name_of_host(context, h), topology->nodes[nodes[h]].name);
+}
+
+static enum banyan_status fail_host(const struct by_topology *topology, const char *host) {
+  if (by_topology_find_host(topology, host) == BY_TOPOLOGY_SEVERAL)
+    return by_fail(BANYAN_ERR_TOPOLOGY, "\"%s\", a host of the job, may be several nodes of the topology", host);
+  return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job", host);
+}
+
 static enum banyan_status find_nodes(const struct by_context *context, const struct by_topology *topology,
                                      uint32_t *nodes) {
   uint32_t found = 0, missing = 0;
+  bool several = false;
   for (uint32_t h = 0; h < context->job.n_hosts; h++) {
-    nodes[h] = by_planning_node_of(topology, name_of_host(context, h));
-    found += nodes[h] != UINT32_MAX;
-    if (nodes[h] == UINT32_MAX) missing = h;
+    nodes[h] = by_topology_find_host(topology, name_of_host(context, h));
+    several = several || nodes[h] == BY_TOPOLOGY_SEVERAL;
+    if (nodes[h] < topology->n_nodes)
+      found++;
+    else
+      missing = h;
   }
-  if (found == context->job.n_hosts) return BANYAN_OK;
-  if (!found) return take_in_order(context, topology, NULL, nodes);
-  return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job",
-                 name_of_host(context, missing));
+  if (found == context->job.n_hosts) return check_one_each(context, topology, nodes);
+  if (found || several) return fail_host(topology, name_of_host(context, missing));
+  BY_TRY(take_in_order(context, topology, NULL, nodes));
+  warn_of_order(context, topology, nodes);
+  return BANYAN_OK;
 }
 
 static uint32_t index_of(const uint32_t *nodes, uint32_t n, uint32_t node) {
@@ -446,7 +482,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
 bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology) {
   for (uint32_t h = 0; h < context->job.n_hosts; h++)
     if (by_planning_node_of(topology, name_of_host(context, h)) == UINT32_MAX) {
-      (void)by_fail(BANYAN_ERR_TOPOLOGY, "it has no node \"%s\", which is a host of the job", name_of_host(context, h));
+      (void)fail_host(topology, name_of_host(context, h));
       return false;
     }
   return true;

@@ -11,8 +11,7 @@
 
 struct by_planning_options {
   bool in_order; /* the h-th host is the h-th node that takes part, as where it was measured. Else hosts are the nodes
-                    of their names (up to the first dot, where the whole is none); where no host has such a node, the
-                    same */
+                    of their names (by_topology_find_host); where no host has such a node, the same, with a warning */
   const uint32_t *nodes;          /* the node of each host, where that is known, in place of in_order */
   enum banyan_plan_source source; /* of plans, with `nodes` at rank 0; at all ranks alike. BUILTIN: by in_order */
   const uint32_t *order;          /* in_order: the h-th host is the order[h]-th such node; NULL: the h-th */
@@ -52,7 +51,7 @@ BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_context *cont
 BANYAN_CHECK enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan,
                                                     enum banyan_plan_source source,
                                                     const struct by_plan_switch_observer *notify);
-/* The node of a host's name, else of what is before its first dot; UINT32_MAX: none. */
+/* The node of a host as by_topology_find_host finds it; UINT32_MAX: none or several. */
 uint32_t by_planning_node_of(const struct by_topology *topology, const char *host);
 /* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);

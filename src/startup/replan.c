@@ -106,7 +106,7 @@ static void set_state(struct replanner *r, enum state state) {
 static uint32_t node_of(const struct replanner *r, uint32_t process) {
   const struct by_job *job = &r->context->job;
   if (process < job->size) return r->base->nodes[job->host_of[process]];
-  return process < job->processes ? by_topology_find(r->base->topology, job->members[process].host) : UINT32_MAX;
+  return process < job->processes ? by_planning_node_of(r->base->topology, job->members[process].host) : UINT32_MAX;
 }
 
 /* No call is under way here; *ended: how many have been. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/param.h>
 #include <uthash.h>
 
@@ -30,6 +31,18 @@ uint32_t by_topology_find_from(const struct by_topology *topology, const char *n
     if (strcmp(topology->nodes[node].name, name) == 0) return node;
   }
   return UINT32_MAX;
+}
+
+uint32_t by_topology_find_host(const struct by_topology *topology, const char *name) {
+  uint32_t same = UINT32_MAX, alike = UINT32_MAX;
+  for (uint32_t v = 0; v < topology->n_nodes; v++) {
+    const struct by_node *node = &topology->nodes[v];
+    if (strcmp(node->name, name) == 0) return v;
+    if (node->kind != BY_NODE_HOST || !by_host_names_agree(node->name, name)) continue;
+    uint32_t *found = strcasecmp(node->name, name) == 0 ? &same : &alike;
+    *found = *found == UINT32_MAX ? v : BY_TOPOLOGY_SEVERAL;
+  }
+  return same != UINT32_MAX ? same : alike;
 }
 
 void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t room) {

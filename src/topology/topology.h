@@ -84,6 +84,10 @@ BANYAN_CHECK enum banyan_status by_topology_validate(const struct by_topology *t
 uint32_t by_topology_find(const struct by_topology *topology, const char *name);
 /* The same, looked for from node `start` on and round: for names that come in the order of nodes. */
 uint32_t by_topology_find_from(const struct by_topology *topology, const char *name, uint32_t start);
+/* The node that a host of this name is: that of its name, else that of its name without case, else the host whose name
+ * agrees by the first label. UINT32_MAX: none; BY_TOPOLOGY_SEVERAL: it may be several. Cost: nodes. */
+uint32_t by_topology_find_host(const struct by_topology *topology, const char *name);
+#define BY_TOPOLOGY_SEVERAL (UINT32_MAX - 1)
 /* The name of a node's interface to a link: the port's where it is known, else "ethK" for the K-th of the node's links,
  * from 0, as the lab names them. Cost: links. */
 void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t room);

@@ -293,6 +293,27 @@ shows 'planned from the topology in ' err
 wants 1 "$BANYAN" run -n 3 --transport tcp --topology star:4 -- "$BANYAN" bench -s 8 --iterations 2
 shows 'rank 0 .* could not plan from the topology: .*4 hosts take part in it, but the job has 3' err
 
+# Hosts are the nodes of their names, without case and by the first label; which ones they are by position is reported.
+echo '{"format": "banyan-topology 1", "nodes": ["gpu-b", "gpu-a.x.org", "gpu-c", "gpu-d.x.org", "gpu-d.y.org"], "links": [
+  {"a": "gpu-b", "b": "gpu-a.x.org", "capacity": "1g"}, {"a": "gpu-b", "b": "gpu-c", "capacity": "1g"},
+  {"a": "gpu-b", "b": "gpu-d.x.org", "capacity": "1g"}, {"a": "gpu-b", "b": "gpu-d.y.org", "capacity": "1g"}]}' >"$scratch/gpus.json"
+# named HOST...: runs a rank of each host over this topology.
+named() {
+  local names=$*
+  # shellcheck disable=SC2016 # the ranks' shells expand it
+  NAMES=$names "$BANYAN" run -n $# --topology "$scratch/gpus.json" -- \
+    sh -c 'set -- "$0" $NAMES; eval "BANYAN_HOST=\${$((BANYAN_RANK + 2))}" exec "$1" bench -s 8 --iterations 2' "$BANYAN"
+}
+BANYAN_LOG=info wants 0 named GPU-A gpu-b.x.org GPU-C
+shows 'planned from the topology in ' err
+! grep -q 'taken in order' "$scratch/err" || fail "hosts are not known by their names"
+wants 0 named a b c d e
+shows 'they are taken in order: a is gpu-b, b is gpu-a.x.org, c is gpu-c, d is gpu-d.x.org, e is gpu-d.y.org' err
+wants 1 named gpu-a GPU-D
+shows '"GPU-D", a host of the job, may be several nodes of the topology' err
+wants 1 named gpu-c.x gpu-c.y gpu-b
+shows '"gpu-c.x" and "gpu-c.y" would both be node "gpu-c" of the topology' err
+
 # Rank 0 reports the plan in use once, and different plans of ranks are reported by rank and plan.
 BANYAN_LOG=plan:info wants 0 "$BANYAN" run -n 3 --plan ring -- "$BANYAN" bench --sizes 8 --iterations 1 --warmup 0
 [ "$(grep -c "plan 'ring' (built-in, supplied by the user)" "$scratch/err")" -eq 1 ] || fail "the log does not name the plan"

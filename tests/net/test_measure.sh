@@ -124,7 +124,7 @@ shows "the network is that of $scratch/settings/banyan/topology.json" err
 # A site file that lacks a host of the job, or cannot be read, is not used.
 cp "$examples/two-sites.json" "$scratch/settings/banyan/topology.json"
 automatic
-shows 'topology.json is not used: it has no node "h0"' err
+shows 'topology.json is not used: the topology has no node "h0"' err
 echo '{' >"$scratch/settings/banyan/topology.json"
 automatic
 shows 'topology.json is not used: ' err

@@ -174,6 +174,45 @@ static void test_what_is_added(void **state) {
   by_topology_destroy(topology);
 }
 
+/* Nodes 0 to 7: what a job calls its hosts may be shorter, longer and in other cases. */
+static void test_hosts_by_name(void **state) {
+  static const char *const nodes[] = {"gpu-a", "GPU-A", "b", "c.x.org", "d.x.org", "d.y.org", "10", "e"};
+  static const struct {
+    const char *host;
+    uint32_t node;
+  } cases[] = {
+      {"gpu-a", 0},
+      {"GPU-A", 1},
+      {"Gpu-a", BY_TOPOLOGY_SEVERAL},
+      {"gpu-a.x.org", BY_TOPOLOGY_SEVERAL},
+      {"B", 2},
+      {"b.x.org", 2},
+      {"C", 3},
+      {"C.X.org", 3},
+      {"c.y.org", UINT32_MAX},
+      {"d", BY_TOPOLOGY_SEVERAL},
+      {"d.Y.org", 5},
+      {"10", 6},
+      {"10.0.0.1", UINT32_MAX},
+      {"E", UINT32_MAX},
+      {"e", 7},
+      {"", UINT32_MAX},
+  };
+  struct by_topology_builder builder;
+  struct by_topology *topology;
+  (void)state;
+  assert_ok(by_topology_builder_init(&builder, ""));
+  for (uint32_t i = 0; i < 8; i++)
+    assert_ok(by_topology_builder_add(&builder, i < 7 ? BY_NODE_HOST : BY_NODE_SWITCH, nodes[i], NULL));
+  for (uint32_t i = 1; i < 8; i++) assert_ok(by_topology_builder_add_link(&builder, 0, i, 1e9, 0, NULL));
+  assert_ok(by_topology_builder_finish(&builder, "t", &topology));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (by_topology_find_host(topology, cases[i].host) != cases[i].node)
+      fail_msg("\"%s\" is %u, must be %u", cases[i].host, by_topology_find_host(topology, cases[i].host),
+               cases[i].node);
+  by_topology_destroy(topology);
+}
+
 static void test_growth(void **state) {
   (void)state;
   enum { NODES = 3000 };
@@ -531,6 +570,7 @@ static void test_part(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_hosts_by_name),
       cmocka_unit_test(test_nodes),
       cmocka_unit_test(test_links),
       cmocka_unit_test(test_reach),

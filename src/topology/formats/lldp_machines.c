@@ -82,11 +82,6 @@ static enum banyan_status add_machine(struct tables *tables, const struct by_lld
   return BANYAN_OK;
 }
 
-static bool are_names_of_one(const char *a, const char *b) {
-  size_t n = strcspn(a, "."), m = strcspn(b, ".");
-  return n == m && strncasecmp(a, b, n) == 0 && (!a[n] || !b[m] || strcasecmp(a, b) == 0);
-}
-
 static enum banyan_status take_id(struct tables *tables, struct by_lldp_mention *mention) {
   const char *id = fold(tables->network, mention->id, strlen(mention->id));
   mention->machine = machine_at(tables->ids, id);
@@ -98,7 +93,7 @@ static enum banyan_status take_id(struct tables *tables, struct by_lldp_mention 
   struct by_lldp_machine *machine = &tables->network->machines[mention->machine];
   if (!*machine->name)
     machine->name = mention->name;
-  else if (*mention->name && !are_names_of_one(machine->name, mention->name) && !tables->n_renamed++)
+  else if (*mention->name && !by_host_names_agree(machine->name, mention->name) && !tables->n_renamed++)
     by_warn("topology", "the chassis %s is named \"%s\" in %s and \"%s\" in %s: taken as one machine", machine->id,
             machine->name, machine->first->source, mention->name, mention->source);
   return BANYAN_OK;
