@@ -32,8 +32,8 @@ BY_MPI_ALSO_PMPI(Init_thread)
 
 BY_MPI_PUBLIC int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   struct banyan_call call = {.collective = BANYAN_ALLREDUCE, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group =
-      reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
+  struct banyan_comm *group = reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call))
+                                                                   : group_unsuitable(comm);
   return group ? group_run(group, comm, &call) : mpi.Allreduce(send, recv, count, type, op, comm);
 }
 BY_MPI_ALSO_PMPI(Allreduce)
@@ -42,8 +42,8 @@ BY_MPI_PUBLIC int MPI_Reduce(const void *send, void *recv, int count, MPI_Dataty
                              MPI_Comm comm) {
   struct banyan_call call = {
       .collective = BANYAN_REDUCE, .root = root, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group =
-      reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
+  struct banyan_comm *group = reduction_of(count, type, op, &call) ? group_for(comm, call.collective, call_bytes(&call))
+                                                                   : group_unsuitable(comm);
   bool is_root = group && banyan_comm_rank(group) == root;
   if (!group || root < 0 || root >= banyan_comm_size(group) || (send == MPI_IN_PLACE && !is_root))
     return mpi.Reduce(send, recv, count, type, op, root, comm);
@@ -58,7 +58,7 @@ BY_MPI_PUBLIC int MPI_Reduce_scatter_block(const void *send, void *recv, int cou
       .collective = BANYAN_REDUCE_SCATTER, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
   struct banyan_comm *group = reduction_of(count, type, op, &call)
                                   ? group_for(comm, call.collective, call_bytes(&call) * (size_t)ranks_of(comm))
-                                  : NULL;
+                                  : group_unsuitable(comm);
   return group ? group_run(group, comm, &call) : mpi.Reduce_scatter_block(send, recv, count, type, op, comm);
 }
 BY_MPI_ALSO_PMPI(Reduce_scatter_block)
@@ -78,8 +78,9 @@ BY_MPI_PUBLIC int MPI_Reduce_scatter(const void *send, void *recv, const int *co
                                      MPI_Comm comm) {
   struct banyan_call call = {
       .collective = BANYAN_REDUCE_SCATTER, .send = send == MPI_IN_PLACE ? recv : send, .recv = recv};
-  struct banyan_comm *group =
-      sum_of_blocks(counts, type, op, comm, &call) ? group_for(comm, call.collective, call_bytes(&call)) : NULL;
+  struct banyan_comm *group = sum_of_blocks(counts, type, op, comm, &call)
+                                  ? group_for(comm, call.collective, call_bytes(&call))
+                                  : group_unsuitable(comm);
   if (!group) return mpi.Reduce_scatter(send, recv, counts, type, op, comm);
   int n = banyan_comm_size(group);
   size_t *blocks = malloc((size_t)n * sizeof *blocks);

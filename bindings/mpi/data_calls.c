@@ -61,13 +61,13 @@ static bool is_sendable(const void *send, int count, MPI_Datatype type) {
 
 /* PMPI_Pack counts in int. */
 static struct banyan_comm *group_for_blocks(MPI_Comm comm, enum banyan_collective collective, size_t bytes, int n) {
-  return bytes <= INT_MAX ? group_for(comm, collective, bytes * (size_t)n) : NULL;
+  return bytes <= INT_MAX ? group_for(comm, collective, bytes * (size_t)n) : group_unsuitable(comm);
 }
 
 BY_MPI_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
   size_t bytes;
   struct banyan_comm *group =
-      is_usable(count, type, &bytes) ? group_for_blocks(comm, BANYAN_BROADCAST, bytes, 1) : NULL;
+      is_usable(count, type, &bytes) ? group_for_blocks(comm, BANYAN_BROADCAST, bytes, 1) : group_unsuitable(comm);
   if (!group || root < 0 || root >= banyan_comm_size(group)) return mpi.Bcast(buffer, count, type, root, comm);
   bool is_root = banyan_comm_rank(group) == root;
   struct bytes data =
@@ -95,7 +95,7 @@ BY_MPI_PUBLIC int MPI_Allgather(const void *send, int send_count, MPI_Datatype s
   size_t bytes;
   struct banyan_comm *group = is_usable(recv_count, recv_type, &bytes) && is_sendable(send, send_count, send_type)
                                   ? group_for_blocks(comm, BANYAN_ALLGATHER, bytes, ranks_of(comm))
-                                  : NULL;
+                                  : group_unsuitable(comm);
   if (!group) return mpi.Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
   int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
   struct bytes all = room_for(recv, is_contiguous(recv_type), bytes * (size_t)n);
@@ -133,11 +133,11 @@ static bool are_adjacent(const int *counts, const int *places, int n, MPI_Dataty
 
 BY_MPI_PUBLIC int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
                                  const int *counts, const int *places, MPI_Datatype recv_type, MPI_Comm comm) {
-  size_t sum;
+  size_t sum = 0;
   struct banyan_comm *group =
       places && sum_of_blocks(counts, recv_type, comm, &sum) && is_sendable(send, send_count, send_type)
           ? group_for(comm, BANYAN_ALLGATHER, sum)
-          : NULL;
+          : group_unsuitable(comm);
   if (!group) return mpi.Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
   int rank = banyan_comm_rank(group), n = banyan_comm_size(group);
   size_t *blocks = malloc((size_t)n * sizeof *blocks);
@@ -170,7 +170,7 @@ BY_MPI_PUBLIC int MPI_Alltoall(const void *send, int send_count, MPI_Datatype se
   int n = ranks_of(comm);
   bool known = is_usable(recv_count, recv_type, &bytes) && is_sendable(send, send_count, send_type) &&
                !__builtin_mul_overflow(bytes, (size_t)n, &all);
-  struct banyan_comm *group = known ? group_for_blocks(comm, BANYAN_ALLTOALL, all, 1) : NULL;
+  struct banyan_comm *group = known ? group_for_blocks(comm, BANYAN_ALLTOALL, all, 1) : group_unsuitable(comm);
   if (!group) return mpi.Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
   struct bytes received = room_for(recv, is_contiguous(recv_type), all);
   /* In place, what is received must not take the place of what is yet to be sent. */

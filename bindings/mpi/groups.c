@@ -2,12 +2,17 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Who made a call, or why it was MPI. */
+enum maker { BY_BANYAN, TOO_SMALL, UNSUITABLE, OTHER_GROUP, MAKERS };
+
 /* What all ranks join with: rank 0 chooses and broadcasts it. */
 struct meeting {
+  bool counts;                 /* calls, to be reported at the end */
   char root[BANYAN_ROOT_TEXT]; /* "": rank 0 failed */
   char key[BANYAN_KEY_TEXT];   /* "": each process has one in its environment */
 };
@@ -26,16 +31,59 @@ static struct {
   pthread_mutex_t lock;
   struct group *groups; /* under lock, as the next one */
   uint32_t number;      /* of the next communicator of which this process is the first rank */
+  bool counts;
+  _Atomic uint64_t calls[MAKERS]; /* on communicators of which this process is the first rank */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A month: MPI has no deadlines, and ranks may compute for long before they come to a call. Banyan finds dead processes
  * by other means. */
 #define DEADLINE (30 * 86400.0)
 
+/* ---- how many calls Banyan made */
+
+/* Whether BANYAN_LOG asks for what is of interest: "info", or "mpi:info". The last entry that is about it counts. */
+static bool wants_report(void) {
+  const char *text = getenv("BANYAN_LOG");
+  bool wanted = false;
+  while (text && *text) {
+    size_t length = strcspn(text, ",");
+    if (!strncmp(text, "mpi:", 4) || !memchr(text, ':', length)) {
+      const char *level = !strncmp(text, "mpi:", 4) ? text + 4 : text;
+      wanted = !strncmp(level, "info", 4) || !strncmp(level, "debug", 5);
+    }
+    text += length + (text[length] == ',');
+  }
+  return wanted;
+}
+
+/* Each call is counted once, by the first rank of its communicator. */
+static void count_call(MPI_Comm comm, enum maker maker) {
+  int rank;
+  if (!state.counts || comm == MPI_COMM_NULL) return;
+  if (PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == 0) atomic_fetch_add(&state.calls[maker], 1);
+}
+
+static void report_calls(void) {
+  uint64_t own[MAKERS], n[MAKERS];
+  int rank;
+  if (!state.counts) return;
+  for (int i = 0; i < MAKERS; i++) own[i] = atomic_load(&state.calls[i]);
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (mpi.Reduce(own, n, MAKERS, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) != MPI_SUCCESS || rank != 0) return;
+  fprintf(
+      stderr,
+      "banyan[rank 0] mpi: of %llu collective calls Banyan made %llu; MPI made %llu that are small, %llu because of "
+      "their type, operation or size, and %llu of one process or between groups\n",
+      (unsigned long long)(n[BY_BANYAN] + n[TOO_SMALL] + n[UNSUITABLE] + n[OTHER_GROUP]),
+      (unsigned long long)n[BY_BANYAN], (unsigned long long)n[TOO_SMALL], (unsigned long long)n[UNSUITABLE],
+      (unsigned long long)n[OTHER_GROUP]);
+}
+
 /* ---- the end */
 
 static int destroy_all(MPI_Comm comm, int keyval, void *value, void *extra) {
   if (!state.world) return MPI_SUCCESS;
+  report_calls();
   mpi.Barrier(MPI_COMM_WORLD); /* so that no rank still waits for what this one has to send */
   pthread_mutex_lock(&state.lock);
   for (struct group *group = state.groups; group; group = group->next) {
@@ -83,6 +131,7 @@ static bool is_one_host(int size) {
 /* BANYAN_ROOT, BANYAN_KEY and BANYAN_KEY_FILE take precedence. */
 static void choose(bool one_host, struct meeting *out) {
   const char *given = getenv("BANYAN_ROOT");
+  out->counts = wants_report();
   bool has_key = getenv("BANYAN_KEY") || getenv("BANYAN_KEY_FILE"), chosen = true;
   if (given && *given)
     snprintf(out->root, sizeof out->root, "%s", given);
@@ -123,7 +172,7 @@ static void await_ranks(int rank) {
   if (PMPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
   while (PMPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && !ended) {
     if (!reported && PMPI_Wtime() - start > LONG) {
-      fprintf(stderr, "banyan: rank 0 still waits for ranks that have not loaded Banyan's library; it must be at the "
+      fprintf(stderr, "banyan[rank 0] mpi: waiting for ranks that have not loaded Banyan's library; it must be at the "
                       "same place on all hosts, and in LD_PRELOAD of all ranks\n");
       reported = true;
     }
@@ -142,7 +191,7 @@ static bool have_all_joined(int rank, int size, bool joined, const char *reason)
   memcpy(text, own, sizeof text);
   mpi.Bcast(text, sizeof text, MPI_CHAR, first, MPI_COMM_WORLD);
   if (rank == first || (!joined && strcmp(own, text) != 0))
-    fprintf(stderr, "banyan: rank %d: collective calls are left to MPI: %s\n", rank, own);
+    fprintf(stderr, "banyan[rank %d] mpi: collective calls are left to MPI: %s\n", rank, own);
   return false;
 }
 
@@ -156,6 +205,7 @@ void groups_join(void) {
   bool one_host = is_one_host(size);
   if (rank == 0) choose(one_host, &meeting);
   if (mpi.Bcast(&meeting, sizeof meeting, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) return;
+  state.counts = meeting.counts;
   bool met = meeting.root[0] && create_world(rank, size, &meeting) == BANYAN_OK;
   const char *reason = met                            ? "MPI refuses what Banyan needs"
                        : meeting.root[0] || rank == 0 ? banyan_error_text()
@@ -242,11 +292,24 @@ static const struct {
 };
 
 /* Either all ranks have all others on their host, or none has. */
+static enum maker choose_maker(const struct banyan_comm *group, enum banyan_collective collective, size_t bytes) {
+  if (!group) return OTHER_GROUP;
+  bool is_inside = banyan_comm_local_size(group) == banyan_comm_size(group);
+  return is_inside || bytes >= least[collective].between ? BY_BANYAN : TOO_SMALL;
+}
+
 struct banyan_comm *group_for(MPI_Comm comm, enum banyan_collective collective, size_t bytes) {
-  if (!state.world || bytes < least[collective].inside) return NULL;
-  struct banyan_comm *group = group_of(comm);
-  if (!group || bytes >= least[collective].between) return group;
-  return banyan_comm_local_size(group) == banyan_comm_size(group) ? group : NULL;
+  if (!state.world) return NULL;
+  bool is_small = bytes < least[collective].inside;
+  struct banyan_comm *group = is_small ? NULL : group_of(comm);
+  enum maker maker = is_small ? TOO_SMALL : choose_maker(group, collective, bytes);
+  count_call(comm, maker);
+  return maker == BY_BANYAN ? group : NULL;
+}
+
+struct banyan_comm *group_unsuitable(MPI_Comm comm) {
+  count_call(comm, UNSUITABLE);
+  return NULL;
 }
 
 int ranks_of(MPI_Comm comm) {

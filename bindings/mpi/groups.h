@@ -18,6 +18,8 @@ void groups_join(void);
  * for collectives with blocks; NULL: MPI has to make it, because it cannot be made with Banyan or is faster with MPI.
  * All ranks get the same answer. Blocks in the first call for which an MPI communicator needs one of Banyan's. */
 struct banyan_comm *group_for(MPI_Comm comm, enum banyan_collective collective, size_t bytes);
+/* The same where Banyan does not have the call's type, operation or size: NULL. */
+struct banyan_comm *group_unsuitable(MPI_Comm comm);
 /* The number of ranks; 0: the communicator is none, or between two groups. */
 int ranks_of(MPI_Comm comm);
 

@@ -11,7 +11,7 @@ struct mpi_library mpi = {.self = MPI_COMM_NULL};
 static void *find(const char *name) {
   void *function = dlsym(RTLD_NEXT, name);
   if (function) return function;
-  fprintf(stderr, "banyan: the MPI library has no %s\n", name);
+  fprintf(stderr, "banyan mpi: the MPI library has no %s\n", name);
   abort();
 }
 
@@ -30,7 +30,7 @@ static void check_library(void) {
   *(void **)&get = find("MPI_Get_library_version");
   get(version, &length);
   if (!strstr(version, other)) return;
-  fprintf(stderr, "banyan: this program is one of %s, not of %s; use `banyan mpirun --abi %s`\n", other, name, abi);
+  fprintf(stderr, "banyan mpi: this program is one of %s, not of %s; use `banyan mpirun --abi %s`\n", other, name, abi);
   _exit(1);
 }
 

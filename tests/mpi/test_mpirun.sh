@@ -19,13 +19,19 @@ for abi in openmpi mpich; do
     done
     rm -f "$scratch/timeline"
   done
+  # One line of the job says how many calls Banyan made, and why the others were MPI's.
+  wants 0 timeout 60 "$BANYAN" mpirun -v -n 2 "${!program}" 20000
+  [ "$(grep -c 'collective calls Banyan made' "$scratch/err")" = 1 ] || fail "there is not one line about the calls of the job"
+  read -r all made small unsuitable others < <(sed -nE '/Banyan made/{s/[^0-9]+/ /g;s/^ 0 //;p}' "$scratch/err")
+  [ "$made" -gt 0 ] && [ "$small" -gt 0 ] && [ "$unsuitable" -gt 0 ] && [ "$all" -eq $((made + small + unsuitable + others)) ] ||
+    fail "the numbers of calls are wrong: $(grep 'Banyan made' "$scratch/err")"
   program=THREADS_${abi^^}
   wants 0 timeout 60 "$BANYAN" mpirun -n 2 "${!program}"
   shows ' are right' out
   program=COLLECTIVES_${abi^^}
   # Rank 0 cannot be reached: all ranks leave the calls to MPI.
   BANYAN_ROOT=192.0.2.1:1 BANYAN_JOIN_DEADLINE=1 wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
-  shows '^banyan: rank [01]: collective calls are left to MPI: ' err
+  shows '^banyan\[rank [01]\] mpi: collective calls are left to MPI: ' err
   # A reason that all ranks have is printed once.
   BANYAN_PLAN=none wants 0 timeout 100 "$BANYAN" mpirun -n 2 "${!program}" 80
   [ "$(grep -c 'are left to MPI: there is no built-in plan "none"' "$scratch/err")" = 1 ] || fail "there is not one reason"
