@@ -102,7 +102,7 @@ class LightGBM(unittest.TestCase):
         self.assertNotEqual(job.returncode, 0)
         print(f"the other ranks ended {time.monotonic() - killed:.2f} s later")
         for rank in 0, 1:
-            self.assertRegex(said, rf"banyan.lightgbm: rank {rank}: .*rank 2 \(host ")
+            self.assertRegex(said, rf"banyan\[rank {rank}\] lightgbm: .*rank 2 \(host ")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ job() { # ONE TWO MASTER_ADDR WHAT
     wait "${pids[r]}" || fail "$4: node $r failed"
     shows 'sum 3\.0 after [0-9]+ ms' "$r.out"
   done
-  grep -Eq '(^|:)banyan: whoever can read the store' "$scratch"/[01].{err,out} || fail "$4: nobody warns of the key in the store"
+  grep -Eq '(^|:)banyan rendezvous: whoever can read the store' "$scratch"/[01].{err,out} || fail "$4: nobody warns of the key in the store"
   echo "$4: $(grep -oh 'after [0-9]* ms' "$scratch/0.out" "$scratch/1.out" | xargs)"
 }
 

@@ -57,7 +57,7 @@ class _Functions:
         except BaseException as error:  # pylint: disable=broad-except
             try:
                 sys.stdout.flush()
-                sys.stderr.write(f"banyan.lightgbm: rank {self.comm.rank}: {error or type(error).__name__}; LightGBM cannot be "
+                sys.stderr.write(f"banyan[rank {self.comm.rank}] lightgbm: {error or type(error).__name__}; LightGBM cannot be "
                                  "told of an error of its network, so this process ends\n")
                 sys.stderr.flush()
             finally:

@@ -81,7 +81,7 @@ def has_key() -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _warn_of_store() -> None:
-    _log.warning("banyan: whoever can read the store in which processes of this job meet can join it, since the job's key is "
+    _log.warning("banyan rendezvous: whoever can read the store in which processes of this job meet can join it, since the job's key is "
                  "there; BANYAN_KEY_FILE names a file with a key instead")
 
 

@@ -108,13 +108,13 @@ def _units(work: Path) -> List[str]:
 
 
 def _report(work: Path, count: int, ended: threading.Event) -> None:
-    """Prints how far the compiler is, whenever a file is done."""
-    start, before = time.monotonic(), 0
+    """Prints how far the compiler is, whenever a file is done, and every 10 s."""
+    start, before, due = time.monotonic(), 0, 10.0
     while not ended.wait(0.5):
-        done = len(list(work.glob("*.o")))
-        if done > before:
-            print(f"banyan.torch: {done} of {count} files compiled, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-            before = done
+        done, passed = len(list(work.glob("*.o"))), time.monotonic() - start
+        if done > before or passed >= due:
+            print(f"banyan torch: {done} of {count} files compiled, {passed:.0f} s", file=sys.stderr, flush=True)
+            before, due = done, passed + 10
 
 
 def _compile(folder: Path, library_path: str) -> None:
@@ -123,7 +123,7 @@ def _compile(folder: Path, library_path: str) -> None:
     _check_tools()
     from torch.utils import cpp_extension
 
-    print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr, flush=True)
+    print(f"banyan torch: compiling for PyTorch {torch.__version__}, once, into {folder}; this may take minutes", file=sys.stderr, flush=True)
     work = Path(tempfile.mkdtemp(prefix="work.", dir=folder))
     sources = _units(work)
     ended = threading.Event()
