@@ -27,7 +27,8 @@ enum {
   OUR_FDS = 3,
   KILL_SECONDS = 2,   /* for hosts to say that all are killed */
   BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
-  REPEAT_MILLISECONDS = 100,
+  REPEAT_MILLISECONDS = 500,
+  REPEAT_INT_MILLISECONDS = 100, /* nobody presses Ctrl-C twice in less */
   SHOW_MILLISECONDS = 250,
   WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
 };
@@ -354,11 +355,13 @@ static void stop_and_continue(struct launcher *l) {
 }
 
 /* The ranks get the first signal, and the time that they have after SIGTERM. The second signal kills them, the third
- * one gives up hosts that do not answer. timeout(1) sends a signal twice at once, which is one request. */
+ * one gives up hosts that do not answer. One request may come as several signals: from timeout(1), which sends one to
+ * its child and one to its process group, or from a shell and the kernel when a terminal is closed. */
 static void request_end(struct launcher *l, int signal_number) {
   uint64_t now = by_clock_now(&by_clock_system);
   bool again = l->requests > 0;
-  if (again && now - l->request < REPEAT_MILLISECONDS * BY_MILLISECOND) return;
+  uint64_t pause = (signal_number == SIGINT ? REPEAT_INT_MILLISECONDS : REPEAT_MILLISECONDS) * BY_MILLISECOND;
+  if (again && now - l->request < pause) return;
   l->requests++;
   l->request = now;
   l->patience = again ? now : from_now(l->job->grace);
