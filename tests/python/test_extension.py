@@ -91,6 +91,37 @@ class Extension(unittest.TestCase):
                 self.assertTrue(hasattr(extension.load(), "join"))
         self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
 
+    def refuses(self, place):
+        extension.load.cache_clear()
+        with self.assertRaisesRegex(ImportError, f"others may change .*{place} belongs to user .*BANYAN_TORCH_CACHE"):
+            extension.load()
+
+    def test_other_users(self):
+        """Code that others could have put there is not executed, nor is anything written for them."""
+        cache = self.folder / "cache"
+        with mock.patch.object(extension, "_COMPILED", self.folder), \
+                mock.patch.object(extension, "_compile", lambda folder, path: shutil.copy(self.made, folder / "banyan_torch.so")):
+            self.assertTrue(hasattr(extension.load(), "join"))
+            (made,) = cache.glob("*/banyan_torch.so")
+            for place in (made, made.parent, cache):
+                mode = place.stat().st_mode
+                for bits in (0o020, 0o002):
+                    place.chmod(mode | bits)
+                    self.refuses(place)
+                place.chmod(mode)
+                if os.geteuid() == 0:  # who alone can give files away
+                    os.chown(place, 65534, -1)
+                    self.refuses(place)
+                    os.chown(place, 0, -1)
+            made.unlink()
+            made.parent.chmod(0o777)
+            self.refuses(made.parent)
+            self.assertEqual(list(made.parent.iterdir()), [made.parent / "lock"])
+            made.parent.chmod(0o755)
+            self.folder.chmod(0o1777)  # as /tmp
+            extension.load.cache_clear()
+            self.assertTrue(hasattr(extension.load(), "join"))
+
     def test_key(self):
         """A change of any input of the module gives another folder."""
         path = library.path()

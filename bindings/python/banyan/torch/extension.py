@@ -14,6 +14,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import stat
 import sys
 import sysconfig
 import tempfile
@@ -140,8 +141,36 @@ def _compile(folder: Path, library_path: str) -> None:
         reporter.join()
         made = work / f"{_NAME}.so"
         if made.exists():
+            made.chmod(made.stat().st_mode & ~0o022)  # whatever the umask
             made.rename(folder / f"{_NAME}.so")
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_outside(user: int) -> bool:
+    """Whether this number stands for the users outside of a container that has users of its own, such as the machine's root."""
+    whole = Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", str(2**32 - 1)]
+    return not whole and user == int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
+
+
+def _check(path: Path) -> None:
+    """That nobody but this user and root could have put or changed it, nor a folder on the way: its code is executed. In a
+    folder like /tmp, where everybody may write, only the owner of a file may replace it."""
+    for place in (path, *path.parents):
+        status = place.lstat()
+        shared = place != path and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        trusted = status.st_uid in (os.geteuid(), 0) or (place not in (path, path.parent) and _is_outside(status.st_uid))
+        if not trusted or (status.st_mode & 0o022 and not shared):
+            raise ImportError(f"others may change what {path} holds, whose code would be executed: {place} belongs to user "
+                              f"{status.st_uid} and has mode {status.st_mode & 0o7777:03o}. If they have not, run chmod go-w {place}, "
+                              "or have it owned by this user or root; else remove it, or set BANYAN_TORCH_CACHE to another folder")
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes it, and those on the way that are missing, so that others may not write there."""
+    for place in reversed((folder, *folder.parents)):
+        if not place.exists():
+            place.mkdir(mode=0o755, exist_ok=True)
+    _check(folder)
 
 
 def _open(made: Path) -> ModuleType:
@@ -171,11 +200,11 @@ def load() -> ModuleType:
     if installed is not None:
         return installed
     library_path = library.path()
-    folder = _folder(library_path)
+    folder = Path(os.path.realpath(_folder(library_path)))
     made = folder / f"{_NAME}.so"
     if not made.exists():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_folder(folder)
             lock = open(folder / "lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
         except OSError as error:
             raise ImportError(f"banyan.torch has to be compiled once for this PyTorch, and its folder cannot be written: {error}; "
@@ -184,4 +213,5 @@ def load() -> ModuleType:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
                 _compile(folder, library_path)
+    _check(made)
     return _open(made)
