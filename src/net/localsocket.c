@@ -201,15 +201,41 @@ static enum banyan_status open_socket(const char *program, int *fd) {
   return *fd >= 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: no socket", program);
 }
 
+/* Only root and `user` can make a socket there, and only root the folder. */
+static bool is_place_of(uid_t user, const char *path) {
+  char folder[BY_PATH_SOCKET];
+  struct stat about[2];
+  snprintf(folder, sizeof folder, "%s", path);
+  for (int i = 0; i < 2; i++) {
+    char *slash = strrchr(folder, '/');
+    if (!slash) return false;
+    slash[slash == folder] = '\0';
+    if (stat(folder, &about[i]) || about[i].st_mode & (S_IWGRP | S_IWOTH)) return false;
+  }
+  return about[0].st_uid == user && about[1].st_uid == 0;
+}
+
+/* Who connects may say secrets, and believes the answers. */
+static enum banyan_status check_listener(const char *path, const char *program, int fd) {
+  pid_t pid;
+  uid_t uid = (uid_t)-1;
+  BY_TRY(by_local_get_peer(fd, &pid, &uid));
+  if (uid == 0 || uid == geteuid() || is_place_of(uid, path)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH, "user %u listens at %s, where any user may, in place of the %s", (unsigned)uid, path,
+                 program);
+}
+
 enum banyan_status by_path_socket_connect(const char *path, const char *program, int *fd) {
   struct sockaddr_un address;
   BY_TRY(name_socket(path, program, &address));
   BY_TRY(open_socket(program, fd));
-  if (connect(*fd, (const struct sockaddr *)&address, sizeof address) == 0) return BANYAN_OK;
-  int reason = errno;
+  enum banyan_status status = connect(*fd, (const struct sockaddr *)&address, sizeof address) == 0
+                                  ? check_listener(path, program, *fd)
+                                  : by_fail_errno(BANYAN_ERR_CONNECT, errno, "no %s at %s", program, path);
+  if (status == BANYAN_OK) return status;
   by_close(*fd);
   *fd = -1;
-  return by_fail_errno(BANYAN_ERR_CONNECT, reason, "no %s at %s", program, path);
+  return status;
 }
 
 static enum banyan_status make_folder(const struct by_path_socket *place) {

@@ -60,7 +60,8 @@ struct by_path_socket {
 /* Makes the folder and, for a moment, PATH.lock; may wait 5 s for one that starts at once. Replaces a socket that
  * nobody listens at; BANYAN_ERR_ARGUMENT if somebody does. *fd is the caller's, which removes the file. */
 BANYAN_CHECK enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd);
-/* BANYAN_ERR_CONNECT: nobody (`program`) listens there, or it may not be used. */
+/* BANYAN_ERR_CONNECT: nobody (`program`) listens there, or it may not be used. BANYAN_ERR_AUTH: another user does, who
+ * is not root and does not own the folder alone, in one of root. */
 BANYAN_CHECK enum banyan_status by_path_socket_connect(const char *path, const char *program, int *fd);
 
 #endif

@@ -13,6 +13,7 @@
 #include "secret_file.h"
 #include "text.h"
 #include "tls_identity.h"
+#include "trusted_file.h"
 
 enum { MOST_FILE = 1 << 20, PATH = 512 };
 
@@ -93,7 +94,9 @@ static enum banyan_status load(const struct files *files, enum by_tls_role role,
                                struct by_tls_identity **out) {
   char *authority = NULL, *revoked = NULL, *own = NULL;
   struct stat file;
-  enum banyan_status status = by_tls_file_read(files->authority, false, &authority);
+  size_t length;
+  enum banyan_status status =
+      by_trusted_read("the authority's certificate", files->authority, MOST_FILE - 1, &authority, &length);
   bool none_revoked = stat(files->revoked, &file) && errno == ENOENT;
   if (status == BANYAN_OK && !none_revoked) status = by_tls_file_read(files->revoked, false, &revoked);
   if (status == BANYAN_OK && *files->own) status = by_tls_file_read(files->own, true, &own);

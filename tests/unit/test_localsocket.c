@@ -233,6 +233,49 @@ static void test_modes(void **state) {
   umask(mask);
 }
 
+/* Listens at a path as another user, in a folder of that user if `own`. */
+static enum banyan_status connect_to_other(const char *where, bool own) {
+  char at[80], inner[64];
+  int ready[2], fd = -1;
+  char byte;
+  snprintf(inner, sizeof inner, "%s/other", where);
+  snprintf(at, sizeof at, "%s/s", own ? inner : where);
+  assert_int_equal(pipe(ready), 0);
+  if (own) assert_int_equal(mkdir(inner, 0755) + chown(inner, 65534, (gid_t)-1), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    struct by_path_socket there = {.path = at, .program = "server", .option = "--socket PATH", .mode = 0666};
+    int listener;
+    if (setuid(65534) == 0 && by_path_socket_listen(&there, &listener) == BANYAN_OK && write(ready[1], "r", 1)) pause();
+    _exit(1);
+  }
+  close(ready[1]);
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  enum banyan_status status = by_path_socket_connect(at, "server", &fd);
+  if (fd >= 0) close(fd);
+  close(ready[0]);
+  kill(child, SIGKILL);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  unlink(at);
+  if (own) rmdir(inner);
+  return status;
+}
+
+/* A socket of another user is only used where nobody else can have made it. */
+static void test_other_users(void **state) {
+  char at[] = "/tmp/banyan-users-XXXXXX";
+  (void)state;
+  if (geteuid() != 0) skip();
+  assert_non_null(mkdtemp(at));
+  assert_int_equal(chmod(at, 01777), 0);
+  assert_status(connect_to_other(at, false), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), "user 65534 listens at"));
+  assert_status(connect_to_other(at, true), BANYAN_ERR_AUTH);
+  assert_int_equal(chmod(at, 0755), 0);
+  assert_ok(connect_to_other(at, true));
+  assert_int_equal(rmdir(at), 0);
+}
+
 static void test_taken(void **state) {
   struct by_path_socket at = place(0600);
   int fd, second;
@@ -301,10 +344,8 @@ int main(void) {
       cmocka_unit_test(test_pidfd_reports_an_end),
   };
   const struct CMUnitTest path_socket_tests[] = {
-      cmocka_unit_test(test_modes),
-      cmocka_unit_test(test_taken),
-      cmocka_unit_test(test_long_names),
-      cmocka_unit_test(test_at_once),
+      cmocka_unit_test(test_modes),      cmocka_unit_test(test_other_users), cmocka_unit_test(test_taken),
+      cmocka_unit_test(test_long_names), cmocka_unit_test(test_at_once),
   };
   return cmocka_run_group_tests_name("localsocket", localsocket_tests, NULL, NULL) +
          cmocka_run_group_tests_name("path_socket", path_socket_tests, make_folder, drop_folder);

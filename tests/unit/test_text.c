@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "text.h"
+#include "trusted_file.h"
 
 /* --- text --- */
 
@@ -272,6 +274,40 @@ static void test_files(void **state) {
   test_free(wrote);
 }
 
+/* Files that others may have written are not read, and a pipe in their place is not waited for. */
+static void test_trusted_files(void **state) {
+  (void)state;
+  static const mode_t refused[] = {0620, 0602, 0666};
+  char path[] = "/tmp/banyan-file-XXXXXX", *text;
+  size_t length;
+  int fd = mkstemp(path);
+  assert_int_equal(write(fd, "trusted", 7), 7);
+  assert_int_equal(fchmod(fd, 0644), 0);
+  assert_ok(by_trusted_read("thing", path, 7, &text, &length));
+  assert_string_equal(text, "trusted");
+  free(text);
+  assert_ok(by_trusted_read("thing", path, 3, &text, &length));
+  assert_int_equal(length, 4);
+  free(text);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    assert_int_equal(fchmod(fd, refused[i]), 0);
+    assert_status(by_trusted_read("thing", path, 7, &text, &length), BANYAN_ERR_AUTH);
+    assert_non_null(strstr(banyan_error_text(), "chmod go-w"));
+    assert_null(text);
+  }
+  assert_int_equal(fchmod(fd, 0600), 0);
+  if (fchown(fd, geteuid() + 1, (gid_t)-1) == 0) { /* needs root */
+    assert_status(by_trusted_read("thing", path, 7, &text, &length), BANYAN_ERR_AUTH);
+    assert_non_null(strstr(banyan_error_text(), "belongs to user"));
+  }
+  close(fd);
+  unlink(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_status(by_trusted_read("thing", path, 7, &text, &length), BANYAN_ERR_SYSTEM);
+  unlink(path);
+  assert_status(by_trusted_read("thing", path, 7, &text, &length), BANYAN_ERR_SYSTEM);
+}
+
 static void test_empty_endless_and_none(void **state) {
   (void)state;
   char *text;
@@ -304,6 +340,7 @@ int main(void) {
       cmocka_unit_test(test_near_names),
       cmocka_unit_test(test_far_names),
       cmocka_unit_test(test_files),
+      cmocka_unit_test(test_trusted_files),
       cmocka_unit_test(test_empty_endless_and_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "web_server.h"
@@ -342,6 +343,11 @@ static void reads_and_makes_tokens(void **state) {
     fclose(file);
     assert_status(by_token_read(path, &read), BANYAN_ERR_ARGUMENT);
   }
+  unlink(path);
+  assert_ok(by_token_read_or_make(path, &made));
+  chmod(path, 0644); /* The page believes no token that others know or may set. */
+  assert_status(by_token_read_or_make(path, &read), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), path));
   unlink(path);
   rmdir(folder);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "trusted_file.h"
 
 enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 10 };
 
@@ -209,6 +210,8 @@ static enum banyan_status prepare(struct by_manager_store *store) {
 }
 
 static enum banyan_status open_file(struct by_manager_store *store) {
+  struct stat about;
+  if (stat(store->path, &about) == 0) BY_TRY(by_trusted_check("the manager's state", store->path, &about));
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   if (sqlite3_open_v2(store->path, &store->db, flags, NULL) == SQLITE_OK) return BANYAN_OK;
   int reason = sqlite3_system_errno(store->db);

@@ -10,6 +10,7 @@
 #include "cache_folder.h"
 #include "json_doc.h"
 #include "log.h"
+#include "trusted_file.h"
 
 #define FORMAT "banyan-costs 1"
 #define FIELDS "format, machine, processors, costs, made"
@@ -111,7 +112,7 @@ enum banyan_status by_machine_costs_read(const struct by_machine *machine, const
   char *text;
   size_t length;
   if (access(path, F_OK) != 0) return by_fail(BANYAN_ERR_ARGUMENT, "there is no file %s", path);
-  BY_TRY(by_read_file("costs", path, limits.bytes, &text, &length));
+  BY_TRY(by_trusted_read("costs", path, limits.bytes, &text, &length));
   enum banyan_status status = by_machine_costs_parse(path, text, length, by_cache_date(), machine, rates);
   free(text);
   return status;

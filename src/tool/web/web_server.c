@@ -18,25 +18,33 @@
 #include "library.h"
 #include "log.h"
 #include "page.h"
+#include "secret_file.h"
 #include "socket.h"
 
 /* ---- the token */
 
 static const char token_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-";
 
-enum banyan_status by_token_read(const char *path, struct by_token *out) {
-  char *text;
-  size_t read, length;
-  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &read));
-  for (length = read; length && strchr(" \r\n", text[length - 1]);) length--;
+/* `text` is wiped. */
+static enum banyan_status parse_token(const char *path, char *text, size_t read, struct by_token *out) {
+  size_t length = read;
+  while (length && strchr(" \r\n", text[length - 1])) length--;
   *out = (struct by_token){0};
   if (length <= BY_TOKEN_MOST) memcpy(out->text, text, length);
   explicit_bzero(text, read);
-  free(text);
   if (length >= BY_TOKEN_LEAST && strspn(out->text, token_letters) == length) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "%s: must hold a token of %d to %d letters, digits and \"_.~-\"; `openssl rand -hex 32` makes one",
                  path, BY_TOKEN_LEAST, BY_TOKEN_MOST);
+}
+
+enum banyan_status by_token_read(const char *path, struct by_token *out) {
+  char *text;
+  size_t length;
+  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &length));
+  enum banyan_status status = parse_token(path, text, length, out);
+  free(text);
+  return status;
 }
 
 static enum banyan_status write_token(const char *path, int fd) {
@@ -60,7 +68,12 @@ enum banyan_status by_token_read_or_make(const char *path, struct by_token *out)
   } else if (errno != EEXIST) {
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make token file %s (--token-file)", path);
   }
-  return by_token_read(path, out);
+  char text[BY_TOKEN_MOST + 4];
+  size_t length;
+  enum banyan_status status = by_secret_file_read(path, text, sizeof text, &length);
+  if (status == BANYAN_OK) return parse_token(path, text, length, out);
+  explicit_bzero(text, sizeof text);
+  return by_fail_within(status, "token file %s (--token-file)", path);
 }
 
 bool by_token_is(const struct by_token *token, const char *given) {

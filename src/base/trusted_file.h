@@ -1,0 +1,18 @@
+/* Files whose content is believed, or executed: nobody but their user or root may have written them. Files with secrets
+ * are read with secret_file.h. */
+#ifndef BY_BASE_TRUSTED_FILE_H
+#define BY_BASE_TRUSTED_FILE_H
+
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "fail.h"
+
+/* BANYAN_ERR_AUTH: another user than this one and root owns it, or others may write to it. `what` is such as "costs".
+ */
+BANYAN_CHECK enum banyan_status by_trusted_check(const char *what, const char *path, const struct stat *about);
+/* by_read_file (text.h) of such a file. Neither blocks nor follows what becomes of the path meanwhile. */
+BANYAN_CHECK enum banyan_status by_trusted_read(const char *what, const char *path, size_t most, char **text,
+                                                size_t *length);
+
+#endif
