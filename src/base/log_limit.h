@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BY_LOG_KINDS = 64, BY_LOG_KIND_LINES = 20, BY_LOG_KIND_SECONDS = 60, BY_LOG_LAST = 160 };
+enum { BY_LOG_KINDS = 64, BY_LOG_KIND_LINES = 10, BY_LOG_KIND_SECONDS = 60, BY_LOG_LAST = 160 };
 
 struct by_log_limit {
   uint64_t omitted; /* lines that by_log_limit_next has not returned yet */

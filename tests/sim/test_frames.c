@@ -14,36 +14,39 @@ struct rank {
   struct by_sim *sim;
   struct by_engine *engine;
   struct by_team *team;
-  struct by_lane *peer; /* the other end of the rank's link */
+  struct by_lane *peer;  /* the other end of the rank's link, */
+  struct by_lane *other; /* and of a second lane; NULL: there is none */
   struct by_call *call;
   char *memory, *theirs;
 };
 
-static void make_over(struct rank *rank, const struct by_sim_options *net) {
+static void make_over(struct rank *rank, const struct by_sim_options *net, uint32_t n_lanes) {
   static const uint32_t all[2] = {0, 1};
-  struct by_lane *lane;
+  struct by_lane *lanes[2];
   struct by_plan *plan;
   assert_ok(by_sim_create(net, &rank->sim));
-  assert_ok(by_sim_link(rank->sim, &lane, &rank->peer));
+  assert_ok(by_sim_link(rank->sim, &lanes[0], &rank->peer));
+  if (n_lanes > 1) assert_ok(by_sim_link(rank->sim, &lanes[1], &rank->other));
   struct by_engine_options options = {.processes = 2, .clock = by_sim_clock(rank->sim)};
   assert_ok(by_engine_create(&options, &rank->engine));
   assert_ok(by_team_create(rank->engine, 0, 0, 2, all, &rank->team));
   assert_ok(by_plan_builtin("star", 2, &plan));
   by_team_set_plan(rank->team, plan);
-  by_engine_attach(rank->engine, 1, &lane, 1);
+  by_engine_attach(rank->engine, 1, lanes, n_lanes);
   rank->memory = calloc(1, ROOM);
   rank->theirs = calloc(1, ROOM);
   assert_true(rank->memory && rank->theirs);
 }
 
 static void make(struct rank *rank, size_t offer_from) {
-  make_over(rank, &(struct by_sim_options){.delay = BY_MICROSECOND, .offer_from = offer_from});
+  make_over(rank, &(struct by_sim_options){.delay = BY_MICROSECOND, .offer_from = offer_from}, 1);
 }
 
 static void finish(struct rank *rank) {
   by_call_release(rank->call);
   by_engine_destroy(rank->engine);
   rank->peer->ops->destroy(rank->peer);
+  if (rank->other) rank->other->ops->destroy(rank->other);
   by_sim_destroy(rank->sim);
   free(rank->memory);
   free(rank->theirs);
@@ -172,7 +175,7 @@ static uint64_t received(const struct rank *rank) {
 static bool uses_part(uint64_t seed) {
   struct rank rank = {0};
   struct by_call *first;
-  make_over(&rank, &(struct by_sim_options){.seed = seed, .split = true, .buffer = ROOM});
+  make_over(&rank, &(struct by_sim_options){.seed = seed, .split = true, .buffer = ROOM}, 1);
   start(&rank, BANYAN_RECV);
   first = rank.call;
   struct by_frame frame = {.type = BY_FRAME_DATA,
@@ -248,11 +251,30 @@ static void test_frames_of_helper(void **state) {
   }
 }
 
+/* Over two lanes, parts of one byte each come in an order that leaves a gap behind each of them. */
+static void test_too_many_parts(void **state) {
+  (void)state;
+  struct rank rank = {0};
+  make_over(&rank, &(struct by_sim_options){.delay = BY_MICROSECOND}, 2);
+  start(&rank, BANYAN_RECV);
+  uint32_t sent = 0;
+  for (; sent < BYTES / 2 - 1 && by_engine_status(rank.engine) == BANYAN_OK; sent++) {
+    struct by_frame frame = of_receive(BY_FRAME_DATA, 2 * sent + 1);
+    frame.size = 1;
+    send_frame(&rank, frame, "x");
+    run(&rank);
+  }
+  assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
+  assert_in_range(sent, BYTES / 64, BYTES / 32);
+  finish(&rank);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_honest_offer), cmocka_unit_test(test_unreadable_offer),
-      cmocka_unit_test(test_shrunk_offer), cmocka_unit_test(test_early_done),
-      cmocka_unit_test(test_uses_part),    cmocka_unit_test(test_frames_of_helper),
+      cmocka_unit_test(test_honest_offer),   cmocka_unit_test(test_unreadable_offer),
+      cmocka_unit_test(test_shrunk_offer),   cmocka_unit_test(test_early_done),
+      cmocka_unit_test(test_uses_part),      cmocka_unit_test(test_frames_of_helper),
+      cmocka_unit_test(test_too_many_parts),
   };
   return cmocka_run_group_tests_name("frames from a peer", tests, NULL, NULL);
 }

@@ -348,7 +348,7 @@ static void test_a_kind_has_few_lines_a_minute(void **state) {
   assert_string_equal(kind.module, "net");
   assert_string_equal(kind.last, "line 19999");
   assert_false(by_log_limit_next(&limit, INFINITY, &kind));
-  assert_int_equal(take_lines(&limit, "%s: malformed", 21, 61), BY_LOG_KIND_LINES);
+  assert_int_equal(take_lines(&limit, "%s: malformed", BY_LOG_KIND_LINES + 1, 61), BY_LOG_KIND_LINES);
   assert_true(by_log_limit_next(&limit, INFINITY, &kind));
   assert_int_equal(kind.omitted, 1);
 }

@@ -13,7 +13,7 @@
 #include "collective.h"
 #include "deliver.h"
 
-enum { PAST = 1024, MOST_RELAYS = 4096 };
+enum { PAST = 1024, MOST_RELAYS = 1 << 15 };
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
   for (struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
