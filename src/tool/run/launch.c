@@ -15,13 +15,13 @@
 #include "launch_io.h"
 #include "launch_key.h"
 #include "launch_link.h"
+#include "launch_reports.h"
 #include "launch_start.h"
 #include "process.h"
 #include "rank_output.h"
 #include "text.h"
 
 enum {
-  MOST_REPORTS = 8,
   EXIT_TIMEOUT = 124,
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
@@ -39,11 +39,6 @@ enum launch_state {
   REPORTING, /* a rank has failed; the others may report this and end by themselves */
   ENDING,    /* SIGTERM or the signal that we got is out, SIGKILL follows */
   KILLED,    /* what does not end now is given up */
-};
-
-/* How many, and the first of them. */
-struct some_ranks {
-  int n, first[MOST_REPORTS];
 };
 
 struct launcher {
@@ -68,11 +63,9 @@ struct launcher {
   uint64_t request;  /* when the last one came */
   uint64_t patience; /* until then the reader of our output may hold up the end; UINT64_MAX: nobody asked us to end */
   int exit_code;     /* of the first failure */
-  int reports;
-  struct some_ranks early;  /* that have ended with exit code 0 before the first failure */
-  struct some_ranks stayed; /* the same, also after it, but without having left the job */
-  bool given_up;            /* no rank is waited for any more: what still lives ends when the links are closed */
-  bool quiet;               /* our output is no longer read */
+  struct by_launch_reports reports;
+  bool given_up; /* no rank is waited for any more: what still lives ends when the links are closed */
+  bool quiet;    /* our output is no longer read */
 };
 
 static uint64_t from_now(double seconds) {
@@ -140,61 +133,36 @@ static void fail_host(struct launcher *l, struct by_launch_link *link, const cha
     fail_job(l, 1, REPORTING);
 }
 
-static void report_rank(struct launcher *l, const struct by_launch_link *link, int rank, int status) {
-  char text[96];
+/* Whether we have ended the rank, or a signal that we passed on has. */
+static bool is_ours(const struct launcher *l, int status) {
   int signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   bool ended_by_us = l->state >= ENDING && (signal_number == SIGTERM || signal_number == SIGKILL);
-  bool our_signal = ended_by_us || (signal_number && signal_number == l->forwarded);
-  if (our_signal || l->quiet || ++l->reports > MOST_REPORTS) return;
-  int number = link->host->beside ? rank - l->job->ranks : rank;
-  by_output_print(&l->output, "%s: %s %d on host %s: %s", l->job->title, by_beside_name(link->host->beside), number,
-                  link->host->name, by_print_wait_status(status, text, sizeof text));
+  return ended_by_us || (signal_number && signal_number == l->forwarded);
 }
 
-static void add_rank(struct some_ranks *ranks, int rank) {
-  if (ranks->n < MOST_REPORTS) ranks->first[ranks->n] = rank;
-  ranks->n++;
-}
-
-/* Once. */
-static void report_some(struct launcher *l, struct some_ranks *ranks, const char *before, const char *after) {
-  struct by_text list = {0};
-  if (!ranks->n || l->quiet) return;
-  for (int i = 0; i < MIN(ranks->n, MOST_REPORTS); i++) by_text_add(&list, "%s%d", i ? ", " : "", ranks->first[i]);
-  by_output_print(&l->output, "%s: %srank%s %s%s%s", l->job->title, before, ranks->n == 1 ? "" : "s",
-                  by_text_get(&list), ranks->n > MOST_REPORTS ? ", ..." : "", after);
-  by_text_fini(&list);
-  ranks->n = 0;
-}
-
-/* Those for which others may have waited: for those that have not left, the others' calls have failed. If the job does
- * not fail, they are no mistake. */
-static void report_ended_well(struct launcher *l) {
-  report_some(l, &l->early, "ended before that, with exit code 0: ", "");
-  report_some(l, &l->stayed, "", ": exit code 0 without having left the job");
+/* Outside jobs whose processes come and go. */
+static void judge_end(struct launcher *l, const struct by_launch_host *host, int rank, int status, bool had_joined) {
+  bool is_rank = !host->beside;
+  if (status == 0 && is_rank && (l->state <= RUNNING || (l->state == REPORTING && had_joined)))
+    by_launch_reports_ended_well(&l->reports, rank, had_joined);
+  if (status && !l->quiet && !is_ours(l, status)) by_launch_reports_failed(&l->reports, host, rank, status);
+  bool failed = status && is_rank;
+  if ((failed || l->state == REPORTING) && !l->quiet) by_launch_reports_print_ended_well(&l->reports);
+  if (failed && goes_on(l))
+    note_failure(l, by_wait_exit_code(status));
+  else if (failed)
+    fail_job(l, by_wait_exit_code(status), REPORTING);
 }
 
 static void rank_ended(struct launcher *l, struct by_launch_link *link, int rank, int status, bool had_joined) {
   by_output_end(&l->output, rank);
   link->live--;
-  if (is_supervised(l)) {
-    by_elastic_ended(l->elastic, rank, status);
-    if (!link->live && !by_elastic_needs(l->elastic, link->host->first, link->host->ranks)) by_launch_link_shut(link);
+  if (!is_supervised(l)) {
+    judge_end(l, link->host, rank, status, had_joined);
     return;
   }
-  if (status == 0 && !link->host->beside && l->state <= REPORTING && had_joined)
-    add_rank(&l->stayed, rank);
-  else if (status == 0 && !link->host->beside && l->state <= RUNNING)
-    add_rank(&l->early, rank);
-  if (status == 0 && l->state == REPORTING) report_ended_well(l);
-  if (status == 0) return;
-  report_rank(l, link, rank, status);
-  if (link->host->beside) return;
-  report_ended_well(l);
-  if (goes_on(l))
-    note_failure(l, by_wait_exit_code(status));
-  else
-    fail_job(l, by_wait_exit_code(status), REPORTING);
+  by_elastic_ended(l->elastic, rank, status);
+  if (!link->live && !by_elastic_needs(l->elastic, link->host->first, link->host->ranks)) by_launch_link_shut(link);
 }
 
 static void send_key(struct launcher *l, struct by_launch_link *link) {
@@ -580,8 +548,7 @@ static void begin_elastic(struct launcher *l) {
 
 /* All have ended: the remaining output is printed, unless it is closed. */
 static void finish(struct launcher *l) {
-  if (l->reports > MOST_REPORTS)
-    by_output_print(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
+  by_launch_reports_print_rest(&l->reports);
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
     by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
   for (size_t i = 0; i < l->n_links; i++) by_launch_link_shut(&l->links[i]);
@@ -624,6 +591,7 @@ int by_launch(const struct by_job *job) {
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   by_output_set_files(&l.output, job->files, job->title);
+  l.reports = (struct by_launch_reports){.job = job, .output = &l.output};
   l.signals = by_signal_descriptor(signals);
   if (job->elastic) begin_elastic(&l);
   if (by_launch_key_init(&l.key, job->key_file, find_key(job)) == BANYAN_OK)
@@ -657,19 +625,4 @@ enum by_output_mode by_output_choose(int choice, char *const *command, enum by_o
   for (int i = 1; command && command[i]; i++)
     if (!strcmp(command[i], "--json")) return BY_OUTPUT_RANK0;
   return usual;
-}
-
-/* ---- how ranks ended */
-
-const char *by_print_wait_status(int status, char *out, size_t room) {
-  if (WIFSIGNALED(status))
-    snprintf(out, room, "killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
-             WCOREDUMP(status) ? ", core dumped" : "");
-  else
-    snprintf(out, room, "exit code %d", WEXITSTATUS(status));
-  return out;
-}
-
-int by_wait_exit_code(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -158,7 +158,7 @@ struct by_job by_job_usual(const char *title);
  * 124 after the timeout; 1 when nothing could be started, or nothing else failed and a file is incomplete. */
 int by_launch(const struct by_job *job);
 
-/* ---- how ranks ended, for people and as an exit code */
+/* ---- how ranks ended, for people and as an exit code: launch_reports.c */
 
 /* "exit code 3" or "killed by signal 9 (Killed)" for a wait status; returns `out`. */
 const char *by_print_wait_status(int status, char *out, size_t room);
