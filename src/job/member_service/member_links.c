@@ -15,8 +15,8 @@
 enum {
   PURPOSE_MEMBER = 'M',
   BUCKETS = 1024,
-  MOST_FRAME = 16 << 20,
-  MOST_QUEUED = 32 << 20,
+  MOST_FRAME = 4 << 20, /* a welcome into the largest membership takes 2.3 MB */
+  MOST_QUEUED = 2 * MOST_FRAME,
   WAITING_MOST = 64,     /* frames that wait for a connection */
   UNAUTHENTICATED = 256, /* connections */
   VISITORS_MOST = 1024,  /* processes that are known only because they have connected */
@@ -202,9 +202,10 @@ static void limit_accepted(struct peer *peer) {
   uint32_t n = 0;
   LIST_FOREACH(link, &peer->connections, of_peer)
   if (!link->dialed) oldest = link, n++;
-  if (n <= ACCEPTED_MOST) return;
-  by_info("member", "process %u on host %s has made more than %d connections: the oldest is closed",
-          peer->handle.member.pid, peer->handle.member.host, ACCEPTED_MOST);
+  uint32_t most = peer->visits ? 1 : ACCEPTED_MOST; /* whoever has the job's key can visit as many processes */
+  if (n <= most) return;
+  by_info("member", "process %u on host %s has made more than %u connection%s: the oldest is closed",
+          peer->handle.member.pid, peer->handle.member.host, most, most == 1 ? "" : "s");
   free_link(oldest);
 }
 
