@@ -87,6 +87,12 @@ void by_engine_describe(const struct by_engine *engine, struct by_writer *writer
   for (const struct by_team *d = engine->recovery.runner.teams; d; d = d->next) write_team(writer, d);
 }
 
+const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t room) {
+  char call[160];
+  snprintf(text, room, "call %u, %s", descriptor->call, by_call_describe(descriptor, call, sizeof call));
+  return text;
+}
+
 static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {
   return a->plan != b->plan && a->collective == b->collective && a->dtype_op == b->dtype_op && a->root == b->root &&
          a->count == b->count;

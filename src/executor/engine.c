@@ -500,6 +500,24 @@ static void ask_if_still(struct by_engine *engine, uint64_t now) {
   if (engine->options.asks) (void)engine->options.asks(engine->options.context, NULL, NULL);
 }
 
+/* A call has waited for long, while others may have ended. */
+static void ask_if_stalled(struct by_engine *engine, uint64_t now) {
+  const struct by_engine_options *options = &engine->options;
+  const struct by_call *oldest = NULL;
+  char call[200], text[256];
+  if (!options->stall || !options->asks) return;
+  for (struct by_call *c = LIST_FIRST(&engine->recovery.runner.running); c; c = LIST_NEXT(c, next)) {
+    if (!c->seen) c->seen = now;
+    if (!c->whole && !c->relay && (!oldest || c->seen < oldest->seen)) oldest = c;
+  }
+  if (!oldest || now - oldest->seen < options->stall || now < engine->stall_at) return;
+  engine->stall_at = now + options->stall;
+  snprintf(text, sizeof text, "%s, has waited for %.3g s",
+           by_engine_call_text(&oldest->exchange.descriptor, call, sizeof call),
+           by_clock_to_seconds(now - oldest->seen));
+  (void)options->asks(options->context, NULL, text);
+}
+
 uint64_t by_engine_still_since(const struct by_engine *engine) {
   return engine->still_since;
 }
@@ -507,11 +525,11 @@ uint64_t by_engine_still_since(const struct by_engine *engine) {
 /* A call's deadline has passed. The ranks that it waits for may wait for others: rank 0 knows more. */
 static void is_late(struct by_engine *engine, const struct by_call *call, uint64_t now) {
   const struct by_engine_options *options = &engine->options;
-  char what[160], who[256], passed[256], text[1024];
+  char what[200], who[256], passed[256], text[1024];
   if (engine->verdict_at && now < engine->verdict_at) return;
   describe_missing(call, who, sizeof who);
-  snprintf(passed, sizeof passed, "the deadline of call %u, %s, passed", call->exchange.descriptor.call,
-           by_call_describe(&call->exchange.descriptor, what, sizeof what));
+  snprintf(passed, sizeof passed, "the deadline of %s, passed",
+           by_engine_call_text(&call->exchange.descriptor, what, sizeof what));
   if (!engine->verdict_at && options->asks && options->asks(options->context, passed, who)) {
     engine->verdict_at = now + VERDICT_S * BY_SECOND;
     return;
@@ -537,6 +555,7 @@ void by_engine_check_deadlines(struct by_engine *engine) {
   }
   if (engine->never) look_for_left(engine);
   ask_if_still(engine, now);
+  ask_if_stalled(engine, now);
   while (late && (!late->deadline || now < late->deadline)) late = LIST_NEXT(late, next);
   if (late)
     is_late(engine, late, now);

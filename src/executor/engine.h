@@ -47,12 +47,14 @@ struct by_engine_options {
   /* Called when a peer's lane ended though its calls have not. True: the answer will be a by_engine_fail later;
    * false or NULL: the engine fails at once. */
   bool (*suspects)(void *context, uint32_t process, const char *text);
-  /* A call's deadline passed (how the error begins, whom it waits for), or, with NULL, nothing has ended for a while.
+  /* A call's deadline passed (how the error begins, whom it waits for); without the first, the second says which call
+   * has waited for `stall`; or, with neither, nothing has ended for a while.
    * True: the answer will be a by_engine_fail soon; false or NULL: a late call fails the engine at once. */
   bool (*asks)(void *context, const char *late, const char *awaited);
   /* Where an offered buffer lies in shared memory: fills the region fields; may be NULL. */
   void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);
   void *context;
+  uint64_t stall;           /* ns after which `asks` is called for a call, and again after each such time; 0: never */
   struct by_tracer *tracer; /* calls are noted there while it is on; may be NULL */
   bool keeps_lanes;         /* by_engine_take_lanes will be called */
 };
@@ -193,6 +195,8 @@ void by_engine_visit_awaited(const struct by_engine *engine, void (*visit)(void 
                              void *context);
 /* When `asks` was called without a late call: since when no call has ended. */
 uint64_t by_engine_still_since(const struct by_engine *engine);
+/* "call 3, allreduce(...)" */
+const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t room);
 /* A rank's call, for an error: the rank's name, what it called (NULL: it is no longer known), its plan's name (NULL:
  * not known). */
 struct by_differing {

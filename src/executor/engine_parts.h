@@ -11,6 +11,7 @@ struct by_engine {
   uint32_t never;                         /* links without a lane that never will have one */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
   uint64_t still_since;                   /* when that was first seen */
+  uint64_t stall_at;                      /* A call that waits is not reported before that. */
   uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
   uint32_t culprit;                       /* The process that failed the engine; UINT32_MAX: none is known. */
   uint64_t settled_by;  /* The engine has failed, and its owner agrees on the reason until then; 0: nothing is open. */

@@ -65,7 +65,10 @@ static void inquire(struct by_job *job, const uint8_t *data, size_t size, const 
     data += n;
     size -= n;
   }
+  char report[512] = "";
+  by_deadlock_round_stalled(round, "a call has waited");
   judge(round, BANYAN_OK);
+  assert(!by_deadlock_round_report(round, report, sizeof report) || memchr(report, 0, sizeof report));
   by_deadlock_round_late(round, "the deadline passed", "rank 1");
   judge(round, BANYAN_ERR_TIMEOUT);
   by_deadlock_round_destroy(round);

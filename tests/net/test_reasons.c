@@ -271,6 +271,37 @@ static void test_reasons(void **state) {
     }
 }
 
+/* ---- a rank that does not call, while others wait */
+
+/* The odd rank calls when the test requests it. */
+static void run_late_rank(struct job *job, int rank) {
+  const struct setup *setup = job->argument;
+  setenv("BANYAN_HOST", rank == setup->odd ? "slow" : "quick", 1);
+  setenv("BANYAN_STALL", "0.3", 1);
+  struct banyan_comm *world = job_join();
+  while (rank == setup->odd && !atomic_load(&job->reports[0].stage)) usleep(500);
+  must(banyan_barrier(world));
+  banyan_comm_destroy(world);
+}
+
+static void test_late_ranks(void **state) {
+  (void)state;
+  for (int odd = 0; odd < 3; odd++) {
+    struct setup setup = {.odd = odd};
+    struct job job = {.n = 3, .run = run_late_rank, .transport = "tcp", .argument = &setup};
+    char text[120];
+    snprintf(text, sizeof text, " for rank %d (host slow), which has not made this call: is it slow", odd);
+    job_start(&job);
+    for (double until = job_now() + 30; !job_count_log(&job, text) && job_now() < until; usleep(10000)) {
+    }
+    atomic_store(&job.reports[0].stage, 1);
+    job_wait(&job);
+    job_check_log(&job, "control: call 0, barrier", -1);
+    job_check_log(&job, text, -1);
+    job_end(&job, true);
+  }
+}
+
 /* ---- what one rank alone cannot do when the job starts */
 
 static void run_with_setting(struct job *job, int rank) {
@@ -304,6 +335,7 @@ static void test_settings(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reasons), cmocka_unit_test(test_settings)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reasons), cmocka_unit_test(test_late_ranks),
+                                     cmocka_unit_test(test_settings)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,24 +276,26 @@ static enum banyan_status name_members(struct by_context *context) {
 static enum banyan_status make_engine(struct by_context *context) {
   const struct by_settings *s = &context->job.settings;
   const struct by_member *zero = &context->job.members[0]; /* ranks are like it, helpers need not know */
-  struct by_engine_options options = {.clock = by_clock_system,
-                                      .processes = context->job.processes,
-                                      .ranks = context->job.size,
-                                      .self = context->job.rank,
-                                      .eager_limit = zero->eager_limit,
-                                      .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
-                                      .link_credit = zero->credit,
-                                      .chunk = s->chunk,
-                                      .block = s->block,
-                                      .connect = engine_connect,
-                                      .name = by_context_name,
-                                      .failed = engine_failed,
-                                      .suspects = engine_suspects,
-                                      .asks = engine_asks,
-                                      .locate = engine_locate,
-                                      .tracer = &context->job.tracer,
-                                      .keeps_lanes = context->job.membership,
-                                      .context = context};
+  struct by_engine_options options = {
+      .clock = by_clock_system,
+      .processes = context->job.processes,
+      .ranks = context->job.size,
+      .self = context->job.rank,
+      .eager_limit = zero->eager_limit,
+      .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
+      .link_credit = zero->credit,
+      .chunk = s->chunk,
+      .block = s->block,
+      .connect = engine_connect,
+      .name = by_context_name,
+      .failed = engine_failed,
+      .suspects = engine_suspects,
+      .asks = engine_asks,
+      .locate = engine_locate,
+      .stall = context->job.role.kind == BY_MEMBER_RANK ? by_clock_from_seconds(s->stall) : 0,
+      .tracer = &context->job.tracer,
+      .keeps_lanes = context->job.membership,
+      .context = context};
   context->progress.spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
   BY_TRY(by_engine_create(&options, &context->job.engine));
   by_job_mark_first(&context->job);

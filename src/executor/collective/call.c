@@ -16,11 +16,12 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
   enum banyan_dtype dtype = (enum banyan_dtype)(descriptor->dtype_op >> 4);
   enum banyan_op op = (enum banyan_op)(descriptor->dtype_op & 15);
   bool adds = by_collective(collective)->adds;
-  char root[32] = "";
+  char root[32] = "", count[40];
   if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", descriptor->root);
-  snprintf(text, room, "%s(%llu x %s%s%s%s) under plan %08x", banyan_collective_name(collective),
-           (unsigned long long)descriptor->count, banyan_dtype_name(dtype), adds ? ", " : "",
-           adds ? banyan_op_name(op) : "", root, descriptor->plan);
+  snprintf(count, sizeof count, descriptor->count >> 63 ? "counts with hash %llx" : "%llu",
+           (unsigned long long)descriptor->count);
+  snprintf(text, room, "%s(%s x %s%s%s%s) under plan %08x", banyan_collective_name(collective), count,
+           banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "", root, descriptor->plan);
   return text;
 }
 
@@ -256,6 +257,7 @@ void by_call_begin(struct by_call *call, const char *name) {
   }
   by_transfer_want_stages(&runner->transfer, call->program->n_staged);
   call->exchange.wired = false;
+  call->seen = 0;
   for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->exchange.pair)
     LIST_INSERT_HEAD(&team->pair_calls, call, listed);

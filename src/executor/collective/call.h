@@ -67,6 +67,7 @@ struct by_call {
   uint32_t element_shift;
   uint32_t divisor; /* 0: no division */
   uint64_t deadline;
+  uint64_t seen; /* When by_engine_check_deadlines first found it under way; 0: it has not. */
   void *scratch; /* tmp buffer and its size, kept for the next call */
   size_t scratch_bytes;
   enum banyan_status status;

@@ -92,7 +92,8 @@ bool by_control_failed(struct by_control *control, enum banyan_status status, ui
  * if it sends nothing for half a second, this rank decides alone. False: that could not be asked for. */
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);
 /* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, the rank that this one waits
- * for; else NULL). Rank 0 asks all ranks and fails the job with what it finds. False: it cannot. */
+ * for), or a call has waited for long (NULL, which one). Rank 0 asks all ranks and fails the job with what it finds.
+ * False: it cannot. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
 /* Any thread: has all ranks read messages about submitted operations, also those that do nothing. */
 void by_control_have_listen(struct by_control *control);

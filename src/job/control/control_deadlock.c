@@ -42,7 +42,7 @@ struct by_deadlock_round {
   struct team *teams;
   size_t n_teams, teams_room;
   struct by_unreached apart; /* the worst that was reported */
-  bool late;
+  bool late, stalled;
   char passed[BEGINNING], waits_for[BEGINNING];
   struct {
     enum state state;
@@ -81,6 +81,12 @@ void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed,
   round->late = true;
   snprintf(round->passed, sizeof round->passed, "%s", passed);
   snprintf(round->waits_for, sizeof round->waits_for, "%s", awaited);
+}
+
+void by_deadlock_round_stalled(struct by_deadlock_round *round, const char *waits) {
+  if (round->late || round->stalled) return;
+  round->stalled = true;
+  snprintf(round->passed, sizeof round->passed, "%s", waits);
 }
 
 /* ---- one check: reading answers */
@@ -209,43 +215,71 @@ static enum fault fault_of(const struct by_deadlock_round *round, uint32_t rank,
   return round->ranks[rank].running ? ELSEWHERE : IDLE;
 }
 
+/* `%s`: the call. */
 static const char *const reasons[] = {
     "which does not answer: is it stopped, or its machine overloaded?",
     "which has left",
-    "which has not made this call: is it slow, or does it not make it at all?",
-    "which waits in another call and has not made this one: do all ranks make their calls in the same order?",
+    "which has not made %s: is it slow, or does it not make it at all?",
+    "which waits in another call and has not made %s: do all ranks make their calls in the same order?",
+};
+
+/* Ranks for which others wait, with the same fault; */
+struct culprits {
+  enum fault fault;
+  uint32_t n, ranks[MOST_CULPRITS];
+  const struct called *call; /* of the first one; NULL: no call waits */
 };
 
 /* No call waits, as where operations are submitted: a rank that does not answer is the reason. */
-static uint32_t list_silent(const struct by_deadlock_round *round, uint32_t *named) {
-  uint32_t n = 0;
-  for (uint32_t r = 0; r < round->job->size && n < MOST_CULPRITS; r++)
-    if (round->ranks[r].state == SILENT) named[n++] = r;
-  return n;
+static void list_silent(const struct by_deadlock_round *round, struct culprits *out) {
+  for (uint32_t r = 0; r < round->job->size && out->n < MOST_CULPRITS; r++)
+    if (round->ranks[r].state == SILENT) out->ranks[out->n++] = r;
+  if (out->n) out->fault = STOPPED;
 }
 
-static void name_late(const struct by_deadlock_round *round, uint32_t *culprit, char *text, size_t room) {
-  enum fault worst = NONE;
-  uint32_t named[MOST_CULPRITS], n = 0;
+static void find_culprits(const struct by_deadlock_round *round, struct culprits *out) {
+  *out = (struct culprits){.fault = NONE};
   for (size_t i = 0; i < round->n_calls; i++) {
     const struct called *call = &round->calls[i];
     for (uint32_t j = 0; call->kind != BY_DESCRIBED_ENDED && j < call->n_awaited; j++) {
       uint32_t rank = by_get_u32(call->awaited + sizeof(uint32_t) * j);
       enum fault fault = fault_of(round, rank, call);
-      if (fault < worst) n = 0;
-      if (fault < worst) worst = fault;
-      bool known = fault != worst || worst == NONE;
-      for (uint32_t k = 0; k < n; k++) known |= named[k] == rank;
-      if (!known && n < MOST_CULPRITS) named[n++] = rank;
+      if (fault < out->fault) *out = (struct culprits){.fault = fault, .call = call};
+      bool known = fault != out->fault || out->fault == NONE;
+      for (uint32_t k = 0; k < out->n; k++) known |= out->ranks[k] == rank;
+      if (!known && out->n < MOST_CULPRITS) out->ranks[out->n++] = rank;
     }
   }
-  if (!n && (n = list_silent(round, named))) worst = STOPPED;
-  *culprit = n ? named[0] : UINT32_MAX;
-  int used = snprintf(text, room, "%s while waiting for ", round->passed);
-  for (uint32_t k = 0; k < n && (size_t)used < room; k++)
-    used += snprintf(text + used, room - (size_t)used, "%s%s", k ? ", " : "", by_job_name(round->job, named[k]));
-  if ((size_t)used < room)
-    snprintf(text + used, room - (size_t)used, "%s%s", n ? ", " : round->waits_for, n ? reasons[worst] : "");
+  if (!out->n) list_silent(round, out);
+}
+
+/* Those ranks, and why others wait for them. The call that they have not made may be another one than was reported. */
+static void add_culprits(const struct by_deadlock_round *round, const struct culprits *culprits, char *text,
+                         size_t room) {
+  char call[200] = "this call";
+  int used = 0;
+  for (uint32_t k = 0; k < culprits->n && (size_t)used < room; k++)
+    used += snprintf(text + used, room - (size_t)used, "%s, ", by_job_name(round->job, culprits->ranks[k]));
+  if (culprits->call) by_engine_call_text(&culprits->call->descriptor, call, sizeof call);
+  if (strstr(round->passed, call)) snprintf(call, sizeof call, "this call");
+  if (culprits->n && (size_t)used < room) snprintf(text + used, room - (size_t)used, reasons[culprits->fault], call);
+}
+
+static void name_late(const struct by_deadlock_round *round, uint32_t *culprit, char *text, size_t room) {
+  struct culprits culprits;
+  find_culprits(round, &culprits);
+  *culprit = culprits.n ? culprits.ranks[0] : UINT32_MAX;
+  int used = snprintf(text, room, "%s while waiting for %s", round->passed, culprits.n ? "" : round->waits_for);
+  if ((size_t)used < room) add_culprits(round, &culprits, text + used, room - (size_t)used);
+}
+
+bool by_deadlock_round_report(const struct by_deadlock_round *round, char *text, size_t room) {
+  struct culprits culprits;
+  if (!round->stalled) return false;
+  find_culprits(round, &culprits);
+  int used = snprintf(text, room, "%s for ", round->passed);
+  if ((size_t)used < room) add_culprits(round, &culprits, text + used, room - (size_t)used);
+  return culprits.n > 0;
 }
 
 /* Two processes that lost each other though both still answer: of all that was reported, the worst pair, if nothing has
@@ -276,6 +310,15 @@ enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round
 
 /* ---- over the control connections */
 
+/* Each rank that waits asks, but one report in each such time says what there is to say. */
+static void report(struct by_deadlock_check *check, const char *text) {
+  const struct by_job *job = check->peers->job;
+  uint64_t now = by_loop_now(job->loop), stall = by_clock_from_seconds(job->settings.stall);
+  if (!stall || (check->reported && now - check->reported < stall - stall / 8)) return;
+  check->reported = now;
+  by_warn("control", "%s", text);
+}
+
 /* When all have answered, or the time for that is over. */
 static void give_verdict(void *context) {
   struct by_deadlock_check *check = context;
@@ -285,6 +328,7 @@ static void give_verdict(void *context) {
   bool apart = status == BANYAN_OK && find_apart(check->round, APART_MS, &culprit, text, sizeof text);
   if (apart && !check->apart) by_warn("control", "%s; calls wait for it until their deadline", text);
   check->apart = apart;
+  if (status == BANYAN_OK && !apart && by_deadlock_round_report(check->round, text, sizeof text)) report(check, text);
   by_loop_cancel_timer(&check->answers);
   by_deadlock_round_destroy(check->round);
   check->round = NULL;
@@ -424,6 +468,7 @@ static void ask_all(struct by_deadlock_check *check, const char *late, const cha
   }
   ask_helpers(check);
   if (check->round && *late) by_deadlock_round_late(check->round, late, awaited);
+  if (check->round && !*late && *awaited) by_deadlock_round_stalled(check->round, awaited);
   size_t length;
   uint8_t *own = fresh && check->round ? describe_self(check, &length) : NULL;
   if (own && by_deadlock_round_answer(check->round, 0, own + sizeof(uint32_t), length)) give_verdict(check);

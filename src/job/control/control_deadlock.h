@@ -20,6 +20,10 @@ bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank);
 bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length);
 /* A rank's deadline has passed: how its error text begins, and the rank that it waits for itself. The first counts. */
 void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed, const char *awaited);
+/* A call has waited for long: how the report begins. The first counts. */
+void by_deadlock_round_stalled(struct by_deadlock_round *round, const char *waits);
+/* That report, where there is a rank to name. */
+bool by_deadlock_round_report(const struct by_deadlock_round *round, char *text, size_t room);
 /* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if a rank is late,
  * BANYAN_ERR_CONNECT if the reason is that two processes cannot reach each other, or BANYAN_OK. Fills
  * the culprit and the text. */
@@ -37,6 +41,7 @@ struct by_deadlock_check {
   struct by_deadlock_round *round;      /* rank 0 only; NULL: none is under way */
   uint32_t rounds;                      /* that there have been */
   struct by_large_loss_finder finder;   /* of this process */
+  uint64_t reported;                    /* when calls that wait for long were last reported; 0: never */
   bool apart; /* the last one found that two processes cannot reach each other, which has been logged */
   struct by_timer answers, silence;
 };
@@ -44,7 +49,7 @@ struct by_deadlock_check {
 void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *deaths,
                             const struct by_connector *connector);
 void by_deadlock_check_fini(struct by_deadlock_check *check);
-/* `late` "": nothing is late, but nothing goes on either. */
+/* `late` "": nothing is late, but nothing goes on either; `awaited` may begin a report of a call that waits. */
 void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, const char *awaited);
 /* ASK, DESCRIBE and DESCRIPTION. */
 void by_deadlock_check_handle(void *argument, const struct by_received *message);
