@@ -117,14 +117,35 @@ static void print_plans(const struct by_differing *a, const struct by_differing 
            a->descriptor->call, call, a->rank, plans[0], b->rank, plans[1]);
 }
 
+/* What differs in two calls that by_call_describe prints alike. Each number is as in the frame. */
+static void print_hidden(const struct by_frame *a, const struct by_frame *b, char *text, size_t room) {
+  const struct {
+    const char *name;
+    uint64_t a, b;
+  } fields[] = {{"collective", a->collective, b->collective},
+                {"dtype", a->dtype_op >> 4, b->dtype_op >> 4},
+                {"operation", a->dtype_op & 15, b->dtype_op & 15},
+                {"root", a->root, b->root},
+                {"count", a->count, b->count},
+                {"plan", a->plan, b->plan}};
+  size_t used = (size_t)snprintf(text, room, "the same");
+  for (size_t i = 0; i < sizeof fields / sizeof *fields && used < room; i++)
+    if (fields[i].a != fields[i].b)
+      used += (size_t)snprintf(text + used, room - used, ", but with %s number %llu in place of %llu", fields[i].name,
+                               (unsigned long long)fields[i].b, (unsigned long long)fields[i].a);
+  if (used == strlen("the same"))
+    snprintf(text, room, "the same, but divided into other messages: are all ranks using the same version?");
+}
+
 void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
-  char a_call[160], b_call[160] = "something shorter";
+  char a_call[160], b_call[400] = "something shorter";
   if (b->descriptor && differ_by_plan(a->descriptor, b->descriptor)) {
     print_plans(a, b, text, room);
     return;
   }
   by_call_describe(a->descriptor, a_call, sizeof a_call);
   if (b->descriptor) by_call_describe(b->descriptor, b_call, sizeof b_call);
+  if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, b->descriptor, b_call, sizeof b_call);
   snprintf(
       text, room,
       "call %u differs between ranks: %s calls %s, %s calls %s; make the same calls in the same order on all ranks",

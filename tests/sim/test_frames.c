@@ -269,12 +269,38 @@ static void test_too_many_parts(void **state) {
   finish(&rank);
 }
 
+/* The error about two calls says what differs in them, also where that is not printed otherwise. */
+static void test_texts_of_differences(void **state) {
+  (void)state;
+  const struct by_frame usual = {.collective = BANYAN_BARRIER, .dtype_op = BANYAN_UINT8 << 4, .call = 7};
+  struct by_frame odd[6] = {usual, usual, usual, usual, usual, usual};
+  static const char *const expected[6] = {
+      "allgather",
+      "x bf16",
+      "operation number 2 in place of 0",
+      "root number 9 in place of 0",
+      "7 x ",
+      "divided into other messages",
+  };
+  odd[0].collective = BANYAN_ALLGATHER;
+  odd[1].dtype_op = 3 << 4;
+  odd[2].dtype_op |= 2;
+  odd[3].root = 9;
+  odd[4].count = 7;
+  for (int i = 0; i < 6; i++) {
+    char text[1024];
+    struct by_differing a = {"rank 1", &usual, NULL}, b = {"rank 2", &odd[i], NULL};
+    by_engine_differ_text(&a, &b, text, sizeof text);
+    if (!strstr(text, expected[i])) fail_msg("%d: %s", i, text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_honest_offer),   cmocka_unit_test(test_unreadable_offer),
-      cmocka_unit_test(test_shrunk_offer),   cmocka_unit_test(test_early_done),
-      cmocka_unit_test(test_uses_part),      cmocka_unit_test(test_frames_of_helper),
-      cmocka_unit_test(test_too_many_parts),
+      cmocka_unit_test(test_texts_of_differences), cmocka_unit_test(test_honest_offer),
+      cmocka_unit_test(test_unreadable_offer),     cmocka_unit_test(test_shrunk_offer),
+      cmocka_unit_test(test_early_done),           cmocka_unit_test(test_uses_part),
+      cmocka_unit_test(test_frames_of_helper),     cmocka_unit_test(test_too_many_parts),
   };
   return cmocka_run_group_tests_name("frames from a peer", tests, NULL, NULL);
 }
