@@ -302,6 +302,51 @@ static void test_helpers(void **state) {
   world_end(&world);
 }
 
+/* The hosts of a job's helpers, as bits. */
+static uint32_t helpers_of(uint32_t j) {
+  json_t *state = get_state(), *helper;
+  size_t i;
+  uint32_t bits = 0;
+  json_array_foreach(json_object_get(json_array_get(json_object_get(state, "jobs"), j), "helpers"), i, helper) {
+    const char *host = json_string_value(json_object_get(helper, "host"));
+    for (uint32_t h = 0; h < world.n_hosts; h++)
+      if (!strcmp(world.hosts[h].name, host)) bits |= 1U << h;
+  }
+  json_decref(state);
+  return bits;
+}
+
+/* No helper is on a host with ranks of another job, whichever of them comes first, and two jobs take the same helpers
+ * only if there are no others. */
+static void test_helpers_beside_jobs(void **state) {
+  (void)state;
+  begin("star:8,nic=1g");
+  world.helpers_come = true;
+  world_run(&world, 0, 1, 4);
+  pass_and_plan(1, 1000000);
+  assert_int_equal(helpers_of(0), 0xf0);
+  double with = throughput_of(0);
+  world_run(&world, 4, 1, 4);
+  pass_and_plan(3, 1000000);
+  assert_int_equal(helpers_of(0) | helpers_of(1), 0);
+  assert_true(throughput_of(0) < with);
+  assert_int_equal(world.rests, 4); /* They are released. */
+  world_end(&world);
+  begin("star:16,nic=1g");
+  world.helpers_come = true;
+  world_run(&world, 0, 1, 4);
+  world_run(&world, 4, 1, 4);
+  struct by_plan_request *requests[2]; /* Both are planned at the same time. */
+  by_manager_tick(world.manager, world.now);
+  for (int i = 0; i < 2; i++) assert_true(by_manager_next(world.manager, world.now, &requests[i]));
+  for (int i = 0; i < 2; i++) by_plan_request_run(requests[i]);
+  for (int i = 0; i < 2; i++) by_manager_planned(world.manager, requests[i], world.now);
+  world_plan(&world);
+  assert_int_equal(helpers_of(0), 0x0f00);
+  assert_int_equal(helpers_of(1), 0xf000);
+  world_end(&world);
+}
+
 /* A helper whose agent was killed, or whose host has lost power, ends without a report. */
 static void test_helper_vanishes(void **state) {
   (void)state;
@@ -570,6 +615,7 @@ int main(void) {
       cmocka_unit_test(test_never_takes_any),
       cmocka_unit_test(test_unknown_number),
       cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_helpers_beside_jobs),
       cmocka_unit_test(test_helper_vanishes),
       cmocka_unit_test(test_helper_does_not_come),
       cmocka_unit_test(test_unauthenticated_peers),

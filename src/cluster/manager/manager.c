@@ -139,28 +139,32 @@ static double spare(const struct by_paths *of_node, const struct by_topology *t,
   return fmin(left[0], left[1]);
 }
 
-static bool is_in(const struct by_manager_job *job, uint32_t node) {
-  for (uint32_t h = 0; h < job->n_hosts; h++)
-    if (job->nodes[h] == node) return true;
-  return false;
+/* Its agent offers it, and no job has ranks there, also none that the manager does not know yet: their link would be
+ * shared with the helper. */
+static bool may_help(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, uint8_t uses) {
+  const struct by_manager_host *host = &m->hosts->all[node];
+  return host->agent && host->may_help && !host->n_unknown && !(uses & BY_NODE_HAS_RANKS) &&
+         !by_helpers_is_barred(m, job, node, false);
 }
 
-/* Those with most to spare, the first of equals. */
+/* Those with most to spare, the first of equals. One that helps another job may be used by that any time. */
 static uint32_t find_helpers(const struct by_manager *m, const struct by_manager_job *job,
                              const struct by_topology *left, uint32_t *out) {
   struct candidate best[HELPERS];
   uint32_t n = 0;
-  bool some = job->key && job->n_hosts >= HELPED && (ways_of(m, job) & BY_PLAN_HELPERS);
+  uint8_t *uses = by_jobs_find_uses(m, job);
+  bool some = uses && job->key && job->n_hosts >= HELPED && (ways_of(m, job) & BY_PLAN_HELPERS);
   for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
-    const struct by_manager_host *host = &m->hosts->all[v];
-    if (!host->agent || !host->may_help || is_in(job, v) || by_helpers_is_barred(m, job, v, false)) continue;
-    double all, rate = spare(by_seen_paths(m), left, v, &all);
-    if (rate < to_spare * all) continue;
+    double all, rate;
+    if (!may_help(m, job, v, uses[v])) continue;
+    if ((rate = spare(by_seen_paths(m), left, v, &all)) < to_spare * all) continue;
+    if (uses[v] & BY_NODE_HELPS) rate /= 2;
     uint32_t at = n < HELPERS ? n++ : HELPERS;
     for (; at > 0 && best[at - 1].left < rate; at--)
       if (at < HELPERS) best[at] = best[at - 1];
     if (at < HELPERS) best[at] = (struct candidate){v, rate};
   }
+  free(uses);
   for (uint32_t i = 0; i < n; i++) out[i] = best[i].node;
   return n;
 }

@@ -191,10 +191,27 @@ bool by_helpers_have_joined(struct by_manager *m, struct by_manager_job *job, co
 }
 
 bool by_helpers_are_missing(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan *plan) {
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
-    if (job->plans.helpers[i].state == BY_HELPER_BARRED && by_helpers_are_used(m, plan, &job->plans.helpers[i]))
-      return true;
-  return false;
+  uint8_t *uses = job->plans.n_helpers ? by_jobs_find_uses(m, job) : NULL;
+  bool missing = false;
+  for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
+    const struct by_manager_helper *helper = &job->plans.helpers[i];
+    bool lost = helper->state == BY_HELPER_BARRED || (!helper->server && uses && helper->host < m->topology->n_nodes &&
+                                                      uses[helper->host] & BY_NODE_HAS_RANKS);
+    missing |= lost && by_helpers_are_used(m, plan, helper);
+  }
+  free(uses);
+  return missing;
+}
+
+/* A plan that is being made may have a helper there, too. */
+void by_helpers_make_way(const struct by_manager *m, const struct by_manager_job *job) {
+  for (struct by_manager_job *other = m->jobs; other; other = other->next) {
+    if (other == job || by_job_has_left(other)) continue;
+    bool helped = other->plans.running;
+    for (uint32_t h = 0; h < job->n_hosts && !helped; h++)
+      helped = by_helpers_find(other, job->nodes[h], false) != NULL;
+    if (helped) by_due_mark(other, BY_DUE_HELPER, "job %.12s runs on the host of a helper", job->id);
+  }
 }
 
 /* ---- what they do */

@@ -15,8 +15,10 @@ bool by_helpers_ask(struct by_manager *m, struct by_manager_job *job, const stru
 /* Whether all that a plan needs have joined. *lost: one that has not come in time, or has gone; NULL: none has. */
 bool by_helpers_have_joined(struct by_manager *m, struct by_manager_job *job, const struct by_plan *plan,
                             const struct by_manager_helper **lost);
-/* Whether a plan needs one that is not there and is not asked. */
+/* Whether a plan needs one that is not there and is not asked, or a helper on whose host another job has ranks. */
 bool by_helpers_are_missing(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan *plan);
+/* This job begins: others that have helpers on its hosts are planned again. */
+void by_helpers_make_way(const struct by_manager *m, const struct by_manager_job *job);
 /* One that was asked has joined, as this peer reports; NULL: it has not, or has ended. */
 void by_helpers_set_joined(const struct by_manager *m, const struct by_manager_job *job,
                            struct by_manager_helper *helper, const struct by_manager_peer *by);

@@ -124,6 +124,21 @@ const struct by_link_shares *by_job_shares(const struct by_manager_job *job) {
   return job->plans.current ? &job->plans.current->shares : &job->plans.assumed;
 }
 
+uint8_t *by_jobs_find_uses(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t n = m->topology->n_nodes;
+  uint8_t *uses = calloc((size_t)n + 1, sizeof *uses);
+  for (const struct by_manager_job *other = m->jobs; uses && other; other = other->next) {
+    const struct by_job_plans *plans = &other->plans;
+    if (by_job_has_left(other)) continue;
+    for (uint32_t h = 0; h < other->n_hosts; h++)
+      if (other->nodes[h] < n) uses[other->nodes[h]] |= BY_NODE_HAS_RANKS;
+    for (uint32_t i = 0; i < plans->n_helpers && other != job; i++)
+      if (plans->helpers[i].host < n && !plans->helpers[i].server) uses[plans->helpers[i].host] |= BY_NODE_HELPS;
+    for (uint32_t i = 0; i < plans->n_candidates && other != job; i++) uses[plans->candidates[i]] |= BY_NODE_HELPS;
+  }
+  return uses;
+}
+
 /* ---- being due */
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {

@@ -111,11 +111,13 @@ struct by_job_plans {
   uint64_t ran;                    /* number of the last plan that it ran before `current`; 0: none is known */
   struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
   enum by_proposal_state proposal;
-  double deadline;               /* in all states but NONE */
-  uint64_t asked_by;             /* the connection on which it was sent; 0: none of this manager's */
-  double strict_until;           /* so long it is planned with cells that are free at once, */
-  double switchless_until;       /* or without any */
-  bool running;                  /* a planner's thread makes one */
+  double deadline;            /* in all states but NONE */
+  uint64_t asked_by;          /* the connection on which it was sent; 0: none of this manager's */
+  double strict_until;        /* so long it is planned with cells that are free at once, */
+  double switchless_until;    /* or without any */
+  bool running;               /* a planner's thread makes one, */
+  const uint32_t *candidates; /* with helpers on some of these hosts, which are the request's */
+  uint32_t n_candidates;
   double planned;                /* when it last did; 0: never */
   uint64_t planned_at;           /* iterations then */
   double rate_then;              /* what its plan carried then; 0: not known */
@@ -273,6 +275,9 @@ void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) BY_
 
 /* Whether the host runs a server of any job. */
 bool by_jobs_have_server(const struct by_manager *m, uint32_t host);
+/* Of each node of the topology, who uses it: the caller frees it. NULL: out of memory. */
+enum by_node_use { BY_NODE_HAS_RANKS = 1, BY_NODE_HELPS = 2 /* other jobs than `job`, or may soon */ };
+uint8_t *by_jobs_find_uses(const struct by_manager *m, const struct by_manager_job *job);
 /* What it puts on the network: by its plan, its user's, or the ring that it is taken to have. */
 const struct by_link_shares *by_job_shares(const struct by_manager_job *job);
 /* A plan was proposed, and is waited for. */

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_grants.h"
+#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"
@@ -148,6 +149,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   *at = *out = job;
   by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
+  by_helpers_make_way(m, job);
   take_wishes(m, job, message);
   return BANYAN_OK;
 }

@@ -4,17 +4,6 @@
 
 static const double kept_for = 30; /* intervals in which a job can start on a host that it was offered */
 
-/* Hosts on which jobs run; the caller frees them. NULL: out of memory. */
-static bool *find_busy(const struct by_manager *m) {
-  bool *busy = calloc((size_t)m->hosts->n + 1, sizeof *busy);
-  for (const struct by_manager_job *job = m->jobs; busy && job; job = job->next)
-    for (uint32_t i = 0; i < job->n_hosts && !by_job_has_left(job); i++) {
-      uint32_t host = by_manager_hosts_find(m, job->hosts[i]);
-      if (host != BY_NOWHERE) busy[host] = true;
-    }
-  return busy;
-}
-
 /* Its agent has reported everything, and knows of no job that the manager does not know yet. */
 static bool is_free(const struct by_manager *m, const struct by_manager_host *host) {
   return host->agent && host->agent->state == BY_PEER_REPORTED && host->node != BY_NOWHERE &&
@@ -26,15 +15,15 @@ enum banyan_status by_manager_offer(struct by_manager *m, struct by_manager_peer
   const char *names[BY_CLUSTER_OFFER];
   struct by_cluster_message offer = {.type = BY_MESSAGE_OFFERED, .number = wanted->number, .hosts = names};
   if (peer->index == BY_NOWHERE) return by_fail(BANYAN_ERR_PROTOCOL, "only agents may request hosts for jobs");
-  bool *busy = find_busy(m);
-  if (!busy) return by_manager_no_memory();
+  uint8_t *uses = by_jobs_find_uses(m, NULL);
+  if (!uses) return by_manager_no_memory();
   for (uint32_t i = 0; i < m->hosts->n && offer.n_hosts < wanted->count; i++) {
     struct by_manager_host *host = &m->hosts->all[i];
-    if (busy[i] || !is_free(m, host)) continue;
+    if (!is_free(m, host) || uses[host->node] & BY_NODE_HAS_RANKS) continue;
     host->offered_until = m->now + kept_for * m->options.interval;
     names[offer.n_hosts++] = host->name;
   }
-  free(busy);
+  free(uses);
   by_manager_send(m, peer, &offer);
   return BANYAN_OK;
 }

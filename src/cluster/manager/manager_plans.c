@@ -65,6 +65,8 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
  */
 static bool take_back(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
   job->plans.running = false;
+  job->plans.candidates = NULL;
+  job->plans.n_candidates = 0;
   job->plans.planned = m->now;
   job->plans.planned_at = job->iterations;
   if (job->plans.retired) {
@@ -238,6 +240,8 @@ void by_plans_note_rate(struct by_manager_job *job, double rate) {
 
 void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request) {
   job->plans.running = true;
+  job->plans.candidates = request->helpers;
+  job->plans.n_candidates = request->n_helpers;
   request->job = job;
   if (!job->plans.current) return;
   request->current = job->plans.current->plan;
