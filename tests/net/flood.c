@@ -307,6 +307,8 @@ static int run_lines(char *to, int n_files, char **files) {
     SSL_free(client.ssl);
     close(client.fd);
   }
+  SSL_CTX_free(context);
+  for (unsigned i = 0; i < n_lines; i++) free(lines[i]);
   printf("%lu connections, ", connections);
   return report(NULL);
 }
