@@ -314,7 +314,8 @@ static void test_attributes(void **state) {
   assert_string_equal(by_xml_attribute(xml.root, "d"), "<A&");
   assert_ok(by_xml_need(&xml, xml.root, "a", &value));
   assert_status(by_xml_need(&xml, xml.root, "e", &value), BANYAN_ERR_PARSE);
-  assert_string_equal(banyan_error_text(), "t.xml:1: <root a=\"1\" b=\"\">: the attribute e is missing: write e=\"...\"");
+  assert_string_equal(banyan_error_text(),
+                      "t.xml:1: <root a=\"1\" b=\"\">: the attribute e is missing: write e=\"...\"");
   by_xml_fini(&xml);
 }
 

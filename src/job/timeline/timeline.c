@@ -410,7 +410,7 @@ void by_timeline_note_loss(struct by_timeline *timeline, uint32_t process, const
   struct by_job *job = timeline->job;
   uint32_t shown = process < job->founders ? process : 0; /* others have no track */
   struct loss loss = {.at = by_clock_now(&by_clock_system), .process = process, .track = track_of(job, shown)};
-  snprintf(loss.text, sizeof loss.text, "%s", text);
+  by_keep_printable(text, loss.text, sizeof loss.text); /* a member may have sent it */
   by_job_lock(job);
   timeline->loss = loss;
   by_job_unlock(job);

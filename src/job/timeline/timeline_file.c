@@ -204,9 +204,10 @@ static void rotate(struct by_timeline_file *file) {
   by_timeline_file_flush(file);
 }
 
-/* How many of these bytes are whole events, of which there is room for so many bytes. */
-static size_t length_of_events(const struct by_timeline_file *file, const char *events, size_t room) {
-  size_t first = file->committed ? 0 : sizeof head - 1, at = room;
+/* How many bytes of `length` are whole events that fit into so many bytes. */
+static size_t length_of_events(const struct by_timeline_file *file, const char *events, size_t length, size_t bytes) {
+  size_t first = file->committed ? 0 : sizeof head - 1, at = bytes;
+  if (bytes >= length) return length;
   while (at > first && memcmp(events + at, ",\n", 2) != 0) at--;
   return at;
 }
@@ -221,7 +222,7 @@ static void keep_what_fits(struct by_timeline_file *file, size_t fresh, size_t b
     by_text_init(&text);
     by_text_init(&end);
     add_end(&end, ended[i]);
-    size_t kept = bytes > end.length ? length_of_events(file, events, MIN(fresh, bytes - end.length)) : 0;
+    size_t kept = bytes > end.length ? length_of_events(file, events, fresh, bytes - end.length) : 0;
     by_text_add_bytes(&text, events, kept);
     by_text_add_bytes(&text, by_text_get(&end), end.length);
     size_t length = add_blanks(file, &text);
