@@ -95,9 +95,14 @@ static const char *name_of(const struct by_sparse_word *word) {
 }
 
 static enum banyan_status check_kind(const struct by_sparse_word *word) {
+  if (word->collective >= BANYAN_COLLECTIVES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective number %llu", (unsigned long long)word->collective);
   if (word->collective != BANYAN_ALLREDUCE && word->collective != BANYAN_ALLGATHER)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "there is no sparse %s, only allreduce and allgather",
                    banyan_collective_name((enum banyan_collective)word->collective));
+  if (word->op >= BANYAN_OPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no operation number %llu", name_of(word),
+                   (unsigned long long)word->op);
   if (word->op != BANYAN_SUM && word->op != BANYAN_AVERAGE)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: the operation is %s, must be sum or avg: rows that a rank lacks are 0",
                    name_of(word), banyan_op_name((enum banyan_op)word->op));

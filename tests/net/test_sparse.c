@@ -437,6 +437,10 @@ static void no_values(struct banyan_sparse_call *call, struct banyan_sparse *in)
 static void bad_dtype(struct banyan_sparse_call *call, struct banyan_sparse *in) {
   in->dtype = (enum banyan_dtype)55;
 }
+static void op_of_no_name(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->op = (enum banyan_op)55;
+}
+
 static void no_such_op(struct banyan_sparse_call *call, struct banyan_sparse *in) {
   call->op = BANYAN_MAX;
 }
@@ -462,6 +466,7 @@ static const struct mistake mistakes[] = {
      no_values},
     {"dtype", "rank 1: sparse allreduce: there is no dtype number 55", BANYAN_ERR_ARGUMENT, bad_dtype},
     {"max", "rank 1: sparse allreduce: the operation is max", BANYAN_ERR_UNSUPPORTED, no_such_op},
+    {"operation 55", "rank 1: sparse allreduce: there is no operation number 55", BANYAN_ERR_ARGUMENT, op_of_no_name},
     {"memory", "rank 0 alone 3 of them: too many for rank 1, which gives 100 bytes", BANYAN_ERR_NO_MEMORY,
      too_little_memory},
     {"merged allgather", "rank 1: sparse allgather: the way \"dense\" merges rows", BANYAN_ERR_UNSUPPORTED,
