@@ -155,17 +155,23 @@ void by_large_loss_fini(struct by_large_loss_finder *finder) {
   for (int i = 0; i < BY_LARGE_LOSS_SUSPECTS; i++) forget(&finder->suspects[i]);
 }
 
-enum banyan_status by_large_loss_add_hint(int fd, enum banyan_status status) {
+bool by_large_loss_hint(int fd, char *text, size_t room) {
   struct attempts attempts;
-  char text[1024];
   if (!get_attempts(fd, &attempts) || attempts.bytes - attempts.resent_bytes < attempts.acknowledged + LARGE)
-    return status;
+    return false;
   uint32_t times = attempts.resent + attempts.probes;
   uint32_t size = attempts.resent ? mean_size(attempts.resent_bytes, attempts.resent) : attempts.segment;
-  if (size < LARGE || times < PROOF) return status;
+  if (size < LARGE || times < PROOF) return false;
+  snprintf(text, room,
+           "packets with %u bytes of data were sent %u times in vain (MTU %u): if small ones "
+           "pass, " BY_LARGE_LOSS_ADVICE,
+           size, times + 1, attempts.mtu);
+  return true;
+}
+
+enum banyan_status by_large_loss_add_hint(int fd, enum banyan_status status) {
+  char text[1024], hint[512];
+  if (!by_large_loss_hint(fd, hint, sizeof hint)) return status;
   snprintf(text, sizeof text, "%s", banyan_error_text());
-  return by_fail(status,
-                 "%s; packets with %u bytes of data were sent %u times in vain (MTU %u): if small ones "
-                 "pass, " BY_LARGE_LOSS_ADVICE,
-                 text, size, times + 1, attempts.mtu);
+  return by_fail(status, "%s; %s", text, hint);
 }

@@ -43,8 +43,10 @@ void by_large_loss_fini(struct by_large_loss_finder *finder);
  * listens; 0: the connection's. Does not block. */
 bool by_large_loss_look(struct by_large_loss_finder *finder, int fd, int port, struct by_large_loss *out);
 
-/* For the error, made by by_fail, of a connection that timed out: adds what is known of data that was sent again in
- * vain, if its packets were large. Whether small ones passed is not known. Returns `status`. */
+/* What is known of data that a TCP connection, which may have timed out, sent again in vain. False: there is none, or
+ * its packets were small. Whether small ones passed is not known. */
+bool by_large_loss_hint(int fd, char *text, size_t room);
+/* Adds that to an error, made by by_fail. Returns `status`. */
 enum banyan_status by_large_loss_add_hint(int fd, enum banyan_status status);
 
 #endif

@@ -69,6 +69,30 @@ ip netns exec "by-$$-slow-a" tc qdisc add dev eth0 root tbf rate 2mbit burst 16k
   skip "no tc or tbf here: $(cat "$scratch/err")"
 ip netns exec "by-$$-lossy-b" tc qdisc add dev eth0 root tbf rate 4mbit burst 10k limit 12k
 
+# The connection of an ssh that does not get beyond its greeting.
+cat >"$scratch/ssh" <<'END'
+#!/usr/bin/env python3
+import socket, time
+connection = socket.create_connection(("10.68.0.2", 18599))
+connection.sendall(b"greeting")
+connection.recv(8)
+connection.sendall(bytes(4000))
+time.sleep(20)
+END
+cat >"$scratch/sshd" <<'END'
+import socket, time
+server = socket.create_server(("10.68.0.2", 18599))
+connection, _ = server.accept()
+connection.sendall(b"greeting")
+time.sleep(20)
+END
+chmod +x "$scratch/ssh"
+ip netns exec "by-$$-narrow-b" python3 "$scratch/sshd" &
+comes eval 'ip netns exec "by-$$-narrow-b" bash -c "cat /proc/net/tcp" | grep -q :48A7' || fail "nobody listens"
+ip netns exec "by-$$-narrow-a" "$BANYAN" run --ssh "$scratch/ssh" --start-timeout 10s -H b:1 -- true \
+  >"$scratch/run" 2>&1 </dev/null &
+run=$!
+
 begin large narrow -- allreduce -s 8,1M --iterations 2
 begin one-way narrow -- reduce -s 8,1M --iterations 2
 begin measured narrow BANYAN_TOPOLOGY=auto -- allreduce -s 8 --iterations 2
@@ -86,6 +110,8 @@ for job in large one-way measured; do
   shows "banyan bench.*$pair.*lower the MTU" "$job"
   shows "control: $pair.*calls wait for it" "$job" # before the deadline
 done
+wait "$run" && fail "a host answered that could not"
+shows 'host b does not answer yet: packets with [0-9]+ bytes of data were sent .*lower the MTU' run
 finish encrypted
 shows 'packets with [0-9]+ bytes of data were sent [0-9]+ times in vain \(MTU 9000\).*lower the MTU' encrypted
 kill -CONT "${process[stopped.1]}"

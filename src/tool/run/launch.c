@@ -26,6 +26,7 @@ enum {
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
   KILL_SECONDS = 2,   /* for hosts to say that all are killed */
+  PATHS_SECONDS = 8,  /* until paths to hosts that do not answer are looked at */
   BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
   REPEAT_MILLISECONDS = 500,
   REPEAT_INT_MILLISECONDS = 100, /* nobody presses Ctrl-C twice in less */
@@ -49,7 +50,8 @@ struct launcher {
   struct by_launch_key key;
   uint64_t elastic_next; /* when it has something to do; UINT64_MAX: never */
   struct by_output output;
-  uint64_t show_at; /* when lines without an end may be due; UINT64_MAX: there are none */
+  uint64_t paths_at; /* when paths to hosts that have not answered are looked at; UINT64_MAX: never again */
+  uint64_t show_at;  /* when lines without an end may be due; UINT64_MAX: there are none */
   struct pollfd *polled;
   size_t n_groups;            /* different hosts among the links */
   struct by_launch_root root; /* where rank 0 is */
@@ -377,8 +379,18 @@ static void lose_silent(struct launcher *l, uint64_t now) {
   }
 }
 
+/* ssh does not say why it waits. */
+static void look_at_paths(struct launcher *l) {
+  char text[512];
+  l->paths_at = UINT64_MAX;
+  for (size_t i = 0; i < l->n_links && l->state == STARTING; i++)
+    if (by_launch_link_loses(&l->links[i], text, sizeof text))
+      by_output_print(&l->output, "%s: host %s does not answer yet: %s", l->job->title, l->links[i].host->name, text);
+}
+
 static void pass_deadline(struct launcher *l) {
   uint64_t now = by_clock_now(&by_clock_system);
+  if (now >= l->paths_at) look_at_paths(l);
   if (is_supervised(l)) lose_silent(l, now);
   if (now >= l->job_end && l->state < ENDING) {
     by_output_print(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title,
@@ -429,7 +441,7 @@ static size_t fill_polled(struct launcher *l) {
 
 static int milliseconds_left(const struct launcher *l) {
   uint64_t until = MIN(l->deadline, l->state < ENDING ? l->job_end : UINT64_MAX);
-  until = MIN(until, MIN(l->key.look_at, l->show_at));
+  until = MIN(until, MIN(l->paths_at, MIN(l->key.look_at, l->show_at)));
   if (is_supervised(l)) until = MIN(until, l->elastic_next);
   if (until == UINT64_MAX) return -1;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -585,6 +597,7 @@ int by_launch(const struct by_job *job) {
                        .deadline = from_now(job->start),
                        .job_end = UINT64_MAX,
                        .elastic_next = UINT64_MAX,
+                       .paths_at = from_now(PATHS_SECONDS),
                        .show_at = UINT64_MAX,
                        .patience = UINT64_MAX};
   struct by_pipe ask;

@@ -6,15 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "large_loss.h"
+#include "localsocket.h"
 #include "process.h"
 #include "text.h"
 
-enum { MOST_SSH_WORDS = BY_MOST_LAUNCH_WORDS - 7, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* ssh's exit code */ };
+enum {
+  MOST_SSH_WORDS = BY_MOST_LAUNCH_WORDS - 7,
+  MOST_CHATTER = 1 << 16,
+  UNREACHED = 255 /* ssh's exit code */,
+  MOST_SSH_FDS = 16
+};
 
 /* In the child. A session of its own: the terminal's Ctrl-C goes to the
  * launcher only, and ssh fails rather than waits where it would ask. */
@@ -134,6 +142,20 @@ int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {
   }
   link->pid = 0;
   return status;
+}
+
+/* The sockets of a child may be looked at. */
+bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t room) {
+  int process;
+  bool loses = false;
+  if (!link->pid || link->host->local || by_pidfd_open(link->pid, &process) != BANYAN_OK) return false;
+  for (int fd = 0; fd < MOST_SSH_FDS && !loses; fd++) {
+    int copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+    loses = copy >= 0 && by_large_loss_hint(copy, text, room);
+    by_cli_close(&copy);
+  }
+  close(process);
+  return loses;
 }
 
 void by_launch_link_shut(struct by_launch_link *link) {

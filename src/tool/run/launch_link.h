@@ -46,6 +46,8 @@ enum banyan_status by_launch_link_open(const struct by_job *job, const struct by
 /* Waits until run-host or ssh has ended, until this time (of by_clock_system) at most, then kills it. Returns its wait
  * status; 0 if it was waited for before. */
 int by_launch_link_wait(struct by_launch_link *link, uint64_t until);
+/* Whether data that ssh sends is lost, as on a path that drops large packets: `text` says so. */
+bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t room);
 /* Closes the pipes, which ends what is still there; then it is to be waited for. */
 void by_launch_link_shut(struct by_launch_link *link);
 /* Finds the hello in what has come; `chatter` gets lines that came before it (a login script's). */
