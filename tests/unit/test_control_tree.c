@@ -79,6 +79,9 @@ static void test_relaxed(void **state) {
   tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 2});
   assert_true(tree->higher && tree->kept.height == 3);
   by_control_tree_destroy(tree);
+  tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 3});
+  assert_true(tree->distance == 2 && !tree->farther && !tree->higher); /* No distance was asked for. */
+  by_control_tree_destroy(tree);
   tree = make(&near, (struct by_control_limits){.fan_out = 1});
   assert_int_equal(tree->height, 8);
   by_control_tree_destroy(tree);

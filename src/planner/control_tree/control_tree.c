@@ -325,19 +325,15 @@ static enum banyan_status search(const struct by_nearness *near, struct by_contr
 enum banyan_status by_control_tree_make(const struct by_nearness *near, const struct by_control_limits *limits,
                                         const struct by_control_costs *costs, struct by_control_tree **out) {
   struct by_control_limits kept = *limits;
-  double joining = 0;
   *out = NULL;
   if (!near->n_ranks) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
   if (!kept.fan_out) kept.fan_out = by_control_fan_out(near->n_ranks, costs);
   uint32_t least = by_control_height(near->n_ranks, kept.fan_out);
   if (kept.height < least) kept.height = least;
-  if (!(kept.distance > 0)) {
-    BY_TRY(joining_distance(near, kept.by_delay, &joining));
-    kept.distance = joining;
-  }
+  if (!(kept.distance > 0)) BY_TRY(joining_distance(near, kept.by_delay, &kept.distance));
   BY_TRY(search(near, &kept, out));
   (*out)->kept = kept;
-  (*out)->farther = kept.distance > (limits->distance > 0 ? limits->distance : joining);
+  (*out)->farther = limits->distance > 0 && kept.distance > limits->distance;
   (*out)->higher = limits->height && kept.height > limits->height;
   return BANYAN_OK;
 }
