@@ -320,6 +320,14 @@ EOF
 wants 0 "$BANYAN" plan line:9 --control --fan-out 2 --control-height 3 --control-distance 1 --ranks h0,h1,h2,h3,h4,h5,h6,h7
 shows 'The distance had to be raised to 2 links' out
 shows '^ring: none: h0 has fewer than two neighbours$' out
+wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/sparse-12.json" --control --svg "$scratch/control.svg"
+shows '^control tree: 12 ranks' out
+! has 'had to be raised' out || fail "limits that nobody set are reported as raised"
+grep -q 'control tree: height' "$scratch/control.svg" || fail "the control tree is not drawn"
+wants 2 "$BANYAN" plan star:4,adds=all --in-network --svg "$scratch/none.svg"
+shows '\-\-svg draws a plan or the control tree: leave it out with \-\-in-network' err
+wants 2 "$BANYAN" plan star:4 --control --schedule 0
+shows '\-\-schedule is of a plan: leave out \-\-control' err
 
 # The plan has the same tree, within the limits, and the ring.
 wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --fan-out 2 --control --json

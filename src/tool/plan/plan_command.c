@@ -68,9 +68,10 @@ static const struct by_option options[] = {
         "queues", 0, request.placed.queues, "N", 1, MOST_QUEUES,
         "for in-network: divide each tree into N with equal shares, so\nthat N cores of a switch in user space share "
         "it; default 1"),
-    BY_TEXT("svg", 0, request.svg.path, "FILE",
-            "draw the trees into this file; for a TOPOLOGY also the network\nwith the plan's load on each link; "
-            "\"-\": standard output"),
+    BY_TEXT(
+        "svg", 0, request.svg.path, "FILE",
+        "draw the trees, or with --control the control tree, into this\nfile; for a TOPOLOGY also the network with the "
+        "plan's load on\neach link; \"-\": standard output"),
     BY_FLAG("dark", 0, request.svg.dark, "for --svg: light on dark; default: as the reader's setting is"),
     BY_FLAG("json", 0, request.json,
             "print the plan, or with --schedule the schedule, as JSON, and\non standard error the explanation, if "
@@ -169,18 +170,18 @@ static enum banyan_status fit(struct by_plan *plan, const struct placement *plac
 
 /* The plan is over hosts, of which each owns the blocks of its ranks. */
 static enum banyan_status plan_topology(struct by_plan_request *request, const struct placement *placement,
-                                        struct by_plan **out) {
+                                        const char **scope, struct by_plan **out) {
   double *on_host = by_cli_zeroed((size_t)placement->n_hosts + 1, sizeof *on_host);
   for (uint32_t r = 0; placement->host_of && r < placement->n_ranks; r++) on_host[placement->host_of[r]]++;
   if (placement->host_of && request->root < placement->n_ranks) request->root = placement->host_of[request->root];
   request->on_host = on_host;
   request->n_hosts = placement->host_of ? placement->n_hosts : 0;
-  enum banyan_status status = by_plan_from_topology(request, out);
+  enum banyan_status status = by_plan_from_topology(request, scope, out);
   free(on_host);
   return status;
 }
 
-static enum banyan_status make(const struct plan_options *asked, const struct placement *placement,
+static enum banyan_status make(const struct plan_options *asked, const struct placement *placement, const char **scope,
                                struct by_plan **out) {
   struct by_plan *plan;
   if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
@@ -190,7 +191,7 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
   struct by_plan_request request = asked->request;
   request.svg.bytes = asked->bytes;
   if (request.topology)
-    BY_TRY(plan_topology(&request, placement, &plan));
+    BY_TRY(plan_topology(&request, placement, scope, &plan));
   else if (asked->file)
     BY_TRY(by_plan_read(asked->file, &plan));
   else if (placement->n_ranks == 0)
@@ -240,21 +241,33 @@ static enum banyan_status finish(struct by_text *text, enum banyan_status status
   return by_print_text(text, status, stdout);
 }
 
+/* Whether a drawing takes the place of what would be printed. */
+static bool is_on_output(const struct by_svg_request *svg) {
+  return svg->path && strcmp(svg->path, "-") == 0;
+}
+
+static enum banyan_status draw_plan(const struct by_plan *plan, const char *scope, struct by_text *text) {
+  BY_TRY(by_plan_draw(plan, text));
+  if (scope) by_text_add(text, "\n\"At most\" is about %s; others may be faster on this network.\n", scope);
+  return BANYAN_OK;
+}
+
 static enum banyan_status show(const struct plan_options *asked, const struct placement *placement) {
   struct by_plan *plan;
   struct by_text text = {0};
-  BY_TRY(make(asked, placement, &plan));
+  const char *scope = NULL;
+  BY_TRY(make(asked, placement, &scope, &plan));
   struct by_svg_request svg = asked->request.svg;
   enum banyan_status status = BANYAN_OK;
   svg.bytes = asked->bytes;
   if (svg.path && !asked->request.topology) status = by_plan_write_svg(&svg, plan, NULL);
-  bool drawn = asked->request.svg.path && strcmp(asked->request.svg.path, "-") == 0; /* it is there already */
+  bool drawn = is_on_output(&svg);
   if (status == BANYAN_OK && asked->schedule != NO_RANK)
     status = add_schedule(asked, plan, &text);
   else if (status == BANYAN_OK && !drawn && asked->request.json)
     by_plan_print(plan, &text);
   else if (status == BANYAN_OK && !drawn)
-    status = by_plan_draw(plan, &text);
+    status = draw_plan(plan, scope, &text);
   by_plan_destroy(plan);
   return finish(&text, status);
 }
@@ -263,6 +276,7 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
 
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
+  const struct by_svg_request *svg = &asked->request.svg;
   struct by_planner_options planner = by_planner_defaults();
   struct by_topology *topology;
   struct by_control control = {0};
@@ -276,9 +290,10 @@ static enum banyan_status show_control(const struct plan_options *asked) {
     status = by_plan_find_nodes(topology, "ranks", asked->request.ranks, &ranks, &wanted.n_participants);
   wanted.participants = ranks;
   if (status == BANYAN_OK) status = by_control_make(topology, &wanted, &control);
-  if (status == BANYAN_OK && asked->request.json)
+  if (status == BANYAN_OK && svg->path) status = by_plan_write_control_svg(svg, &control);
+  if (status == BANYAN_OK && !is_on_output(svg) && asked->request.json)
     by_control_print(&control, &text);
-  else if (status == BANYAN_OK)
+  else if (status == BANYAN_OK && !is_on_output(svg))
     status = by_control_draw(&control, &text);
   by_control_fini(&control);
   free(ranks);
@@ -287,16 +302,17 @@ static enum banyan_status show_control(const struct plan_options *asked) {
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {
+  const char *name = asked->control ? "control" : asked->in_network ? "in-network" : "fit";
   struct by_topology *topology;
   if (asked->control + asked->in_network + !!asked->fit > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
   if (asked->save && !asked->fit)
     return by_fail(BANYAN_ERR_ARGUMENT, "--save keeps the costs that --fit finds: give that too");
   if (!asked->request.topology)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8",
-                   asked->control      ? "control"
-                   : asked->in_network ? "in-network"
-                                       : "fit");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8", name);
+  if (asked->schedule != NO_RANK) return by_fail(BANYAN_ERR_ARGUMENT, "--schedule is of a plan: leave out --%s", name);
+  if (asked->request.svg.path && !asked->control)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--svg draws a plan or the control tree: leave it out with --%s", name);
   if (asked->fit)
     return by_plan_show_fit(asked->request.topology, asked->request.planner.of[BY_PLANNER_COST], asked->fit,
                             asked->save);

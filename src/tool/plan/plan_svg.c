@@ -160,3 +160,25 @@ enum banyan_status by_plan_write_svg(const struct by_svg_request *request, const
   fini(&drawn);
   return status;
 }
+
+enum banyan_status by_plan_write_control_svg(const struct by_svg_request *request, const struct by_control *control) {
+  const struct by_control_tree *tree = control->tree;
+  const struct by_topology *topology = control->topology;
+  struct by_svg_vertex *vertices = by_cli_zeroed(tree->n, sizeof *vertices);
+  uint32_t *vertex = by_cli_zeroed(tree->n, sizeof *vertex);
+  char title[TITLE];
+  snprintf(title, sizeof title, "control tree: height %u, at most %u children", tree->height, tree->fan_out);
+  for (uint32_t r = 0; r < tree->n; r++) {
+    uint32_t node = control->near.node[r];
+    vertex[r] = r;
+    vertices[r] = (struct by_svg_vertex){.name = topology->nodes[node].name, .node = node, .kind = BY_SVG_RANK};
+  }
+  const struct by_svg_tree one = {
+      .title = title, .n = tree->n, .root = tree->root, .vertex = vertex, .parent = tree->parent};
+  const struct by_svg_trees trees = {.vertices = vertices, .trees = &one, .n = 1};
+  const struct by_draw_options options = {.trees = &trees, .dark = request->dark};
+  enum banyan_status status = by_write_svg(request->path, topology, &options);
+  free(vertices);
+  free(vertex);
+  return status;
+}
