@@ -383,12 +383,15 @@ static enum banyan_status add_higher_trees(struct by_planned *p, const struct by
   return status;
 }
 
-/* A plan that was weighed for its rate alone says so. */
+/* The bound is that on all trees, also if the plan is one tree, which was packed with a bound of its own. A plan that
+ * was weighed for its rate alone says so. */
 static void add_facts(struct by_plan *plan, const struct by_candidate *used, double bound) {
   const struct by_class *class_ = &plan->classes[plan->n_classes - 1];
-  if (plan->facts.throughput > 0) return;
-  plan->facts = (struct by_plan_facts){.throughput = fmin(used->rate, bound), .bound = bound};
+  bool packed = plan->facts.throughput > 0;
+  if (!packed) plan->facts = (struct by_plan_facts){.throughput = fmin(used->rate, bound)};
+  plan->facts.bound = bound;
   plan->facts.ratio = plan->facts.throughput / bound;
+  if (packed) return;
   for (uint32_t i = 0; i < class_->n_groups; i++)
     class_->groups[i].rate = class_->groups[i].share * plan->facts.throughput;
 }

@@ -122,10 +122,12 @@ static void add_packing(const struct by_planned *planned, const struct by_topolo
 }
 
 void by_planned_explain(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  const char *scope = by_graph_bound_scope(planned->graph, topology);
   if (planned->embedding)
     by_embedding_explain(planned->embedding, text);
   else
     add_packing(planned, topology, text);
+  if (scope) by_text_add(text, "The bound is one on %s; others may exceed it on this network.\n", scope);
   add_classes(&planned->weighed, text);
   add_table(&planned->weighed, text);
   add_meaning(&planned->rates, text);

@@ -289,11 +289,13 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
   BY_TRY(run_planner(context, topology, places, &planned));
+  const char *scope = by_graph_bound_scope(planned.graph, topology);
   enum banyan_status status = take_if_hopeful(context, topology, &planned, places->place, forecast, text);
   if (status == BANYAN_OK && text->length)
-    by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
+    by_info("plan", "planned from the topology in %.3f s: %s of at most %s%s%s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
-            by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
+            by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]),
+            scope ? " by " : "", scope ? scope : "");
   if (status == BANYAN_OK && text->length) log_control(&planned.control);
   by_planned_fini(&planned);
   return status;

@@ -95,6 +95,20 @@ wants 0 "$BANYAN" simulate ring:4096 --builtin ring -s 64M
 shows '^ +64 MiB +107 ms ' out
 shows '^  1 of 4096 ranks simulated' out
 
+# A bound that is one on some plans only says so.
+echo '{"format": "banyan-topology 1", "nodes": ["a", "b", "c"], "links": [{"a": "a", "b": "b", "capacity": {"ab": "10m", "ba": "1m"}},
+  {"a": "b", "b": "c", "capacity": {"ab": "10m", "ba": "1m"}}, {"a": "c", "b": "a", "capacity": {"ab": "10m", "ba": "1m"}}]}' >"$scratch/round.json"
+echo '{"format": "banyan-topology 1", "nodes": ["a", "b", {"name": "s", "kind": "switch"}, {"name": "t", "kind": "switch"}], "links": [
+  {"a": "a", "b": "s", "capacity": "1g"}, {"a": "b", "b": "s", "capacity": "1g"}, {"a": "a", "b": "t", "capacity": "1g"},
+  {"a": "b", "b": "t", "capacity": "1g"}]}' >"$scratch/rails.json"
+for network in round rails; do
+  wants 0 "$BANYAN" simulate "$scratch/$network.json" --builtin ring --sizes 64M
+  shows '; plans of undirected trees over one path between hosts do not exceed ' out
+  wants 0 "$BANYAN" plan "$scratch/$network.json" --explain
+  shows 'is about plans of undirected trees over one path between hosts' out
+  shows '^The bound is one on plans of undirected trees over one path between hosts' err
+done
+
 # Mistakes are reported.
 wants 2 "$BANYAN" simulate
 wants 2 "$BANYAN" simulate star:4 --plan ring --builtin ring

@@ -7,8 +7,11 @@
 
 #include "schedule_plans.h"
 
+#include "graph_topology.h"
 #include "plan_load.h"
+#include "planner.h"
 #include "simulate.h"
+#include "topology_make.h"
 #include "topology_synth.h"
 
 /* --- fair shares --- */
@@ -228,11 +231,103 @@ static void test_alike(void **state) {
   }
 }
 
+/* --- what no plan exceeds --- */
+
+enum { MOST_WIRED = 7 };
+
+/* Hosts that are wired to each other: a random tree and further links. `directed`: capacities differ by direction. */
+static struct by_topology *random_wired(struct by_rng *rng, uint32_t n, bool directed) {
+  struct by_topology_builder builder;
+  struct by_topology *topology;
+  char name[16];
+  assert_ok(by_topology_builder_init(&builder, ""));
+  for (uint32_t v = 0; v < n; v++) {
+    snprintf(name, sizeof name, "h%u", v);
+    assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, NULL));
+  }
+  for (uint32_t v = 1, more = below(rng, 2 * n); v < n + more; v++) {
+    uint32_t a = v < n ? v : below(rng, n), b = v < n ? below(rng, v) : below(rng, n);
+    struct by_link *link;
+    if (a == b) continue;
+    assert_ok(by_topology_builder_add_link(&builder, a, b, 1e8 * (1 + below(rng, 10)), 0, &link));
+    if (directed) link->capacity[below(rng, 2)].all = 1e7;
+  }
+  assert_ok(by_topology_builder_finish(&builder, "t", &topology));
+  return topology;
+}
+
+/* The most that spanning trees carry together: the least, over all partitions of the hosts, of what the links between
+ * parts carry for each part but one (Tutte and Nash-Williams). `part` holds the parts of the hosts before `host`. */
+static double find_optimum(const struct by_topology *topology, uint32_t *part, uint32_t host, uint32_t parts) {
+  double least = INFINITY;
+  if (host == topology->n_nodes) {
+    double cut = 0;
+    for (uint32_t i = 0; i < topology->n_links; i++)
+      if (part[topology->links[i].a] != part[topology->links[i].b]) cut += topology->links[i].capacity[BY_AB].all;
+    return parts > 1 ? cut / (parts - 1) : INFINITY;
+  }
+  for (uint32_t p = 0; p <= parts; p++) {
+    part[host] = p;
+    least = fmin(least, find_optimum(topology, part, host + 1, p == parts ? parts + 1 : parts));
+  }
+  return least;
+}
+
+static double simulated_rate(const struct by_plan *plan, const struct by_topology *topology) {
+  const struct by_class *class_ = by_plan_class(plan, 64 << 20);
+  struct by_simulator simulator;
+  struct by_simulation got;
+  assert_ok(by_simulator_init(&simulator, plan, class_, topology, 0));
+  assert_ok(by_simulator_run(&simulator, 64 << 20, &(struct by_simulate_options){.chunk = 256 << 10}, &got));
+  double rate = 8 * (double)got.bytes / got.seconds;
+  by_simulation_fini(&got);
+  by_simulator_fini(&simulator);
+  return rate;
+}
+
+/* No plan is faster than the planner's bound, unless that says that it is one on some plans only. Returns whether this
+ * one is. */
+static bool expect_bounded(int seed, const struct by_planned *planned, const struct by_plan *plan,
+                           const struct by_topology *topology) {
+  double rate = simulated_rate(plan, topology), bound = planned->plan->facts.bound;
+  bool exceeds = rate > bound * (1 + 1e-6);
+  if (exceeds && !by_graph_bound_scope(planned->graph, topology))
+    fail_msg("case %d: plan %s has %.9g bit/s, and no plan exceeds %.9g", seed, plan->name, rate, bound);
+  return exceeds;
+}
+
+static void test_bound(void **state) {
+  (void)state;
+  struct by_rng rng;
+  uint32_t exceeding = 0;
+  by_rng_init(&rng, 14);
+  for (int i = 0; i < 150; i++) {
+    uint32_t n = i % 3 ? 3 + below(&rng, MOST_WIRED - 2) : 4 + 2 * below(&rng, 3), part[MOST_WIRED];
+    struct by_topology *topology = i % 3 ? random_wired(&rng, n, i % 3 == 2) : random_network(&rng, n, false);
+    struct by_planner_options options = by_planner_defaults();
+    struct by_planned planned;
+    struct by_plan *plans[2] = {random_plan(&rng, n)};
+    assert_ok(by_planner_run("trees", topology, &options, &planned));
+    assert_ok(by_plan_builtin(families[below(&rng, N_FAMILIES)], n, &plans[1]));
+    exceeding += expect_bounded(i, &planned, planned.plan, topology);
+    for (int k = 0; k < 2; k++) exceeding += expect_bounded(i, &planned, plans[k], topology);
+    double optimum = i % 3 == 1 ? find_optimum(topology, part, 0, 0) : planned.plan->facts.bound;
+    if (fabs(planned.plan->facts.bound - optimum) > 1e-3 * optimum)
+      fail_msg("case %d: the bound is %.9g, the optimum %.9g", i, planned.plan->facts.bound, optimum);
+    if (i % 3 == 1) assert_null(by_graph_bound_scope(planned.graph, topology));
+    for (int k = 0; k < 2; k++) by_plan_destroy(plans[k]);
+    by_planned_fini(&planned);
+    by_topology_destroy(topology);
+  }
+  assert_true(exceeding > 0); /* Where directions differ, so that the comparison is one. */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shares_are_fair),
       cmocka_unit_test(test_what_is_carried),
       cmocka_unit_test(test_alike),
+      cmocka_unit_test(test_bound),
   };
   return cmocka_run_group_tests_name("simulate_prop", tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ static enum banyan_status explain(const struct by_plan_request *request, const s
 }
 
 static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
-                                     struct by_planner_options *options, struct by_plan **out) {
+                                     struct by_planner_options *options, const char **scope, struct by_plan **out) {
   struct by_graph_choice *choice = &options->choice;
   struct by_planned planned = {0};
   struct by_text text = {0};
@@ -208,6 +208,7 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   if (request->n_hosts == n_hosts) options->ranks_on = request->on_host;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
   if (status == BANYAN_OK && request->explain) status = explain(request, topology, &planned, &text);
+  if (status == BANYAN_OK) *scope = by_graph_bound_scope(planned.graph, topology);
   free(ranks);
   free(helpers);
   free(servers);
@@ -219,10 +220,12 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   return status;
 }
 
-enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {
+enum banyan_status by_plan_from_topology(const struct by_plan_request *request, const char **scope,
+                                         struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
   struct by_plan *plan = NULL;
+  *scope = NULL;
   by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_read(&request->planner, "--", &options));
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
@@ -235,7 +238,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
   enum banyan_status status =
       options.method == BY_PLANNER_IN_NETWORK
           ? by_plan_in_network(&placed, "in-network", topology, request->explain ? stderr : NULL, request->json, &plan)
-          : make_trees(request, topology, &options, &plan);
+          : make_trees(request, topology, &options, scope, &plan);
   if (status == BANYAN_OK) plan->facts.seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - before);
   const struct by_control_options control = {.limits = options.control, .seed = options.seed};
   if (status == BANYAN_OK && options.method == BY_PLANNER_IN_NETWORK) status = by_control_add(topology, &control, plan);

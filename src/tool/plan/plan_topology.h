@@ -51,9 +51,10 @@ struct by_plan_request {
   struct by_in_network_request placed; /* but its `ranks` */
 };
 
-/* Plans for AllReduce; prints the explanation on standard error and draws the links' use where that is requested. The
- * caller owns *out. */
-BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
+/* Plans for AllReduce; prints the explanation on standard error and draws the links' use where that is requested.
+ * *scope is that of the plan's bound (by_graph_bound_scope). The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, const char **scope,
+                                                      struct by_plan **out);
 
 /* Times that `banyan bench --json` has printed, sorted by the plans they are of. */
 enum { BY_TIMES_MOST_PLANS = 256, BY_TIMES_MOST = 256 /* of a plan */, BY_TIMES_MOST_FILE = 4 << 20 };

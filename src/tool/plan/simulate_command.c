@@ -75,6 +75,7 @@ struct session {
   struct by_topology *topology;
   struct by_plan *plan;
   double bound; /* bit/s of input; 0: not known */
+  const char *bound_scope;
   struct by_simulate_subject subject;
   struct by_simulator simulator;
   const struct by_class *class_; /* that the simulator was made for; NULL: none */
@@ -101,6 +102,7 @@ static enum banyan_status run_planner(struct session *s, const struct by_graph_c
   wanted.choice = *choice;
   BY_TRY(by_planner_run(name, s->topology, &wanted, &planned));
   s->bound = planned.plan->facts.bound;
+  s->bound_scope = by_graph_bound_scope(planned.graph, s->topology);
   if (!s->plan) {
     s->plan = planned.plan;
     planned.plan = NULL;
@@ -133,8 +135,11 @@ static enum banyan_status find_plan(struct session *s) {
     s->bound = s->plan->facts.bound;
   else if (!asked->no_bound && s->plan->n_ranks > 1)
     BY_TRY(find_bound(s));
-  s->subject = (struct by_simulate_subject){
-      .topology = s->topology, .plan = s->plan, .bound = asked->no_bound ? 0 : s->bound, .all = asked->all};
+  s->subject = (struct by_simulate_subject){.topology = s->topology,
+                                            .plan = s->plan,
+                                            .bound = asked->no_bound ? 0 : s->bound,
+                                            .bound_scope = s->bound_scope,
+                                            .all = asked->all};
   return BANYAN_OK;
 }
 

@@ -41,7 +41,10 @@ void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_t
   const struct by_plan *plan = subject->plan;
   by_text_add(text, "plan %s over %u ranks", plan->name, plan->n_ranks);
   add_others(plan, text);
-  if (subject->bound > 0) by_text_add(text, "; no plan exceeds %s", by_print_rate(subject->bound, rate));
+  if (subject->bound > 0 && subject->bound_scope)
+    by_text_add(text, "; %s do not exceed %s", subject->bound_scope, by_print_rate(subject->bound, rate));
+  else if (subject->bound > 0)
+    by_text_add(text, "; no plan exceeds %s", by_print_rate(subject->bound, rate));
   by_text_add(text, "\n\n  %10s  %10s  %14s  %14s  %8s\n", "size", "time", "algbw", "busbw", "of bound");
 }
 

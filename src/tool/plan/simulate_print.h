@@ -10,8 +10,9 @@
 struct by_simulate_subject {
   const struct by_topology *topology;
   const struct by_plan *plan;
-  double bound; /* bit/s of input that no plan exceeds; 0: not known */
-  bool all;     /* leave nothing out */
+  double bound;            /* bit/s of input that no plan exceeds; 0: not known */
+  const char *bound_scope; /* which plans do not exceed it, see by_graph_bound_scope; NULL: any */
+  bool all;                /* leave nothing out */
 };
 
 void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text);

@@ -492,3 +492,39 @@ enum banyan_status by_graph_of_topology(const struct by_topology *topology, cons
     by_graph_destroy(graph);
   return status;
 }
+
+static bool has_equal_directions(const struct by_topology *topology) {
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    const struct by_capacity *way = topology->links[i].capacity;
+    if (by_residual(way[BY_AB]) != by_residual(way[BY_BA])) return false;
+  }
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (by_residual(topology->nodes[v].out) != by_residual(topology->nodes[v].in)) return false;
+  return true;
+}
+
+/* A vertex with several links, of which one leads to a node that forwards. True where memory is out, since it may be
+ * so. */
+static bool has_interfaces(const struct by_graph *graph, const struct by_topology *topology) {
+  enum { VERTEX = 1, LINKED = 2, SEVERAL = 4, FORWARDED = 8 };
+  uint8_t *seen = calloc(topology->n_nodes, sizeof *seen);
+  bool found = !seen;
+  for (uint32_t i = 0; seen && i < graph->n_vertices; i++) seen[graph->node[i]] = VERTEX;
+  for (uint32_t i = 0; seen && i < topology->n_links; i++) {
+    const struct by_link *link = &topology->links[i];
+    const uint32_t ends[2] = {link->a, link->b};
+    for (int end = 0; end < 2 && by_link_carries(link, link->a) && by_link_carries(link, link->b); end++) {
+      seen[ends[end]] |= seen[ends[end]] & LINKED ? SEVERAL : LINKED;
+      if (!(seen[ends[!end]] & VERTEX)) seen[ends[end]] |= FORWARDED;
+    }
+  }
+  for (uint32_t i = 0; seen && i < graph->n_vertices; i++)
+    found = found || (seen[graph->node[i]] & (SEVERAL | FORWARDED)) == (SEVERAL | FORWARDED);
+  free(seen);
+  return found;
+}
+
+const char *by_graph_bound_scope(const struct by_graph *graph, const struct by_topology *topology) {
+  bool all = has_equal_directions(topology) && !has_interfaces(graph, topology);
+  return all ? NULL : "plans of undirected trees over one path between hosts";
+}

@@ -29,5 +29,10 @@ struct by_graph_choice {
  * Cost: links, and for every vertex beside a forwarding node a search over all of them. */
 BANYAN_CHECK enum banyan_status by_graph_of_topology(const struct by_topology *topology,
                                                      const struct by_graph_choice *choice, struct by_graph **out);
+/* Which plans a bound on trees of the graph is one for: NULL, all plans; else their description for people, where
+ * others may be faster: those that use the directions of links unequally, where these or a node's carry different
+ * amounts, and those that use several paths between two hosts, where hosts have several interfaces. Hosts that are
+ * wired to each other only have one edge for each link, so that trees use them all. Static storage. Cost: links. */
+const char *by_graph_bound_scope(const struct by_graph *graph, const struct by_topology *topology);
 
 #endif
