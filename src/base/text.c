@@ -330,6 +330,14 @@ static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
   return true;
 }
 
+enum banyan_status by_check_no_nul(const char *text, size_t length) {
+  const char *nul = memchr(text, 0, length);
+  size_t line = 1;
+  if (!nul) return BANYAN_OK;
+  for (const char *c = text; c < nul; c++) line += *c == '\n';
+  return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is no text, or it is damaged", line);
+}
+
 enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
   FILE *file = fopen(path, "rbe");
   if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
@@ -339,11 +347,19 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t most,
   bool bad = ferror(file);
   int why = errno;
   fclose(file);
-  if (held && !bad) return BANYAN_OK;
+  enum banyan_status status = BANYAN_OK;
+  if (!held)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
+  else if (bad)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
+  else if (*length > most)
+    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, most);
+  else if ((status = by_check_no_nul(*text, *length)) != BANYAN_OK)
+    status = by_fail_within(status, "%s", path);
+  if (status == BANYAN_OK) return BANYAN_OK;
   free(*text);
   *text = NULL;
-  if (!held) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
-  return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
+  return status;
 }
 
 /* --- names --- */

@@ -67,10 +67,14 @@ const char *by_print_bytes(uint64_t bytes, char *out);
 const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
 
-/* Reads at most `most` + 1 bytes, so that whoever parses them sees that there are too many. `what` is such as "plan",
- * for errors. The caller frees *text, which has a NUL behind. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
+/* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind, and
+ * none within: that would hide the rest from whoever reads on to it. BANYAN_ERR_SYSTEM or _NO_MEMORY; BANYAN_ERR_PARSE:
+ * it has more than `most` bytes, of which few are read, or a NUL, and the error says in which line. */
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
                                              size_t *length);
+
+/* BANYAN_ERR_PARSE if there is a NUL among these bytes: "line 3 has a NUL byte: ..." */
+BANYAN_CHECK enum banyan_status by_check_no_nul(const char *text, size_t length);
 
 /* A name that two of n structs of `size` bytes have, which begin with a pointer to their names; NULL: all differ.
  * `scratch` holds n pointers. Cost: n log(n). */

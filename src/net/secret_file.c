@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "text.h"
 
 static enum banyan_status check(int fd) {
   struct stat file;
@@ -38,6 +39,7 @@ enum banyan_status by_secret_file_read(const char *path, char *text, size_t size
   int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open it");
   enum banyan_status status = read_opened(fd, text, size, length);
+  if (status == BANYAN_OK) status = by_check_no_nul(text, *length);
   by_close(fd);
   return status;
 }

@@ -12,7 +12,7 @@
 #include "interface.h"
 #include "text.h"
 
-enum { MOST_FILE = 1 << 20, MOST_ADDRESS = 64 };
+enum { MOST_FILE = 16 << 20, MOST_ADDRESS = 64 };
 
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');

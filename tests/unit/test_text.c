@@ -260,16 +260,16 @@ static void test_files(void **state) {
   assert_true(fd >= 0);
   enum { BYTES = 300000 };
   char *wrote = test_malloc(BYTES);
-  for (size_t i = 0; i < BYTES; i++) wrote[i] = (char)(i % 251);
+  for (size_t i = 0; i < BYTES; i++) wrote[i] = (char)(1 + i % 251);
   assert_int_equal(write(fd, wrote, BYTES), BYTES);
   close(fd);
   assert_ok(by_read_file("thing", path, BYTES, &text, &length));
   assert_int_equal(length, BYTES);
   assert_memory_equal(text, wrote, BYTES);
   free(text);
-  assert_ok(by_read_file("thing", path, 1000, &text, &length)); /* One byte more than allowed is reported. */
-  assert_int_equal(length, 1001);
-  free(text);
+  assert_status(by_read_file("thing", path, BYTES - 1, &text, &length), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), " is too large: most are 299999 bytes"));
+  assert_null(text);
   unlink(path);
   test_free(wrote);
 }
@@ -315,13 +315,29 @@ static void test_empty_endless_and_none(void **state) {
   assert_ok(by_read_file("thing", "/dev/null", 10, &text, &length));
   assert_int_equal(length, 0);
   free(text);
-  assert_ok(by_read_file("thing", "/dev/zero", 1 << 20, &text, &length));
-  assert_int_equal(length, (1 << 20) + 1);
-  free(text);
+  assert_status(by_read_file("thing", "/dev/zero", 1 << 20, &text, &length), BANYAN_ERR_PARSE);
+  assert_string_equal(banyan_error_text(), "thing /dev/zero is too large: most are 1048576 bytes");
   assert_status(by_read_file("thing", "/nowhere/x", 10, &text, &length), BANYAN_ERR_SYSTEM);
   assert_string_equal(banyan_error_text(), "cannot open thing /nowhere/x: No such file or directory");
   assert_status(by_read_file("thing", "/", 10, &text, &length), BANYAN_ERR_SYSTEM);
   assert_string_equal(banyan_error_text(), "cannot read thing /: Is a directory");
+}
+
+/* What follows a NUL would not be read, also at the end of a pipe. */
+static void test_nul(void **state) {
+  static const char bytes[] = "one\ntwo\nthr\0ee\n";
+  char path[32], *text;
+  size_t length;
+  int ends[2];
+  (void)state;
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(write(ends[1], bytes, sizeof bytes - 1), sizeof bytes - 1);
+  close(ends[1]);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+  assert_status(by_read_file("thing", path, 1000, &text, &length), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), ": line 3 has a NUL byte: this is no text, or it is damaged"));
+  assert_null(text);
+  close(ends[0]);
 }
 
 int main(void) {
@@ -342,6 +358,7 @@ int main(void) {
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_trusted_files),
       cmocka_unit_test(test_empty_endless_and_none),
+      cmocka_unit_test(test_nul),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

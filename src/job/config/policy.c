@@ -2,7 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "text.h"
 
 enum { MOST_BYTES = 65536 };
 
@@ -31,16 +35,12 @@ enum banyan_status by_policy_parse(const char *text, struct by_policy *out) {
 }
 
 enum banyan_status by_policy_read(const char *path, struct by_policy *out) {
-  char text[MOST_BYTES];
+  char *text;
+  size_t length;
   *out = (struct by_policy){0};
-  FILE *file = fopen(path, "re");
-  if (!file && (errno == ENOENT || errno == ENOTDIR)) return BANYAN_OK;
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", path);
-  size_t n = fread(text, 1, sizeof text - 1, file);
-  bool whole = !ferror(file) && feof(file);
-  fclose(file);
-  if (!whole || memchr(text, 0, n)) return by_fail(BANYAN_ERR_SYSTEM, "%s cannot be read, or is no text", path);
-  text[n] = 0;
+  if (access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR)) return BANYAN_OK;
+  BY_TRY(by_read_file("policy", path, MOST_BYTES, &text, &length));
   enum banyan_status status = by_policy_parse(text, out);
+  free(text);
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", path);
 }

@@ -301,7 +301,7 @@ static int is_of_lldp(const struct dirent *entry) {
 static enum banyan_status read_one(const char *folder, const char *name, size_t *left, struct by_lldp_file *out) {
   char path[MOST_PATH + NAME_MAX + 2], *text;
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  BY_TRY(by_read_file("topology", path, *left, &text, &out->length));
+  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &out->length));
   out->source = name;
   out->text = text;
   if (out->length > *left)
