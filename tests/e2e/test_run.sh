@@ -105,7 +105,21 @@ wants 0 "$BANYAN" run --hostfile "$scratch/hosts" -- sh -c 'echo $BANYAN_HOST'
 [ "$(grep -c 'localhost$' "$scratch/out")/$(grep -c '127.0.0.1$' "$scratch/out")" = 2/3 ] || fail "host file"
 printf 'localhost\nlocalhost slot=2\n' >"$scratch/hosts"
 wants 2 "$BANYAN" run --hostfile "$scratch/hosts" -- true
-shows "hosts:2: \"slot=2\"" err
+shows "hosts:2: \"slot=2\" after the host is unknown: there are slots=N, max_slots=N, " err
+wants 2 "$BANYAN" run --hostfile /dev/zero -- true
+shows '/dev/zero is too large: most are 16777216 bytes' err
+printf 'localhost\nlocal\0host\n127.0.0.1\n' >"$scratch/hosts"
+wants 2 "$BANYAN" run --hostfile "$scratch/hosts" -- true
+shows 'hosts: line 2 has a NUL byte' err
+# Readers of topologies, plans, keys and lists of hosts refuse it, too.
+printf '2 1\n0 1 1 1\0\n' >"$scratch/net.el"
+printf '{"format":"banyan-plan-1"}\0\n' >"$scratch/plan.json"
+(umask 077 && printf '%s\0more' "$key" >"$scratch/job.key")
+for options in "--topology $scratch/net.el" "--plan $scratch/plan.json" "-x BANYAN_KEY_FILE=$scratch/job.key"; do
+  # shellcheck disable=SC2086 # options and their values
+  ! "$BANYAN" run -n 2 $options -- "$hello" >"$scratch/out" 2>"$scratch/err" || fail "$options: a NUL byte is accepted"
+  shows 'line [12] has a NUL byte' err
+done
 wants 2 "$BANYAN" run --hostfile "$scratch/none" -- true
 wants 2 "$BANYAN" run -H localhost:2 -n 3 -- true
 shows 'hold 2 ranks, not 3' err

@@ -50,7 +50,7 @@ shows '--helpers and --servers cannot be had' err
 wants 2 "$BANYAN" run --slurm -- true
 shows 'no Slurm allocation' err
 wants 2 env SLURM_JOB_NODELIST='n[1-' SLURM_TASKS_PER_NODE=1 "$BANYAN" run --slurm -- true
-shows 'is no list of nodes' err
+shows 'SLURM_JOB_NODELIST: "n\[1-" is no list of hosts' err
 wants 1 "$sum" 30
 shows "needs the job's key: start it with .banyan run., or generate one" err
 

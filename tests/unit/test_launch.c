@@ -141,6 +141,83 @@ static void test_helpers(void **state) {
   by_hosts_fini(&hosts);
 }
 
+/* ---- host files ---- */
+
+static void test_host_files(void **state) {
+  static const struct {
+    const char *text, *hosts; /* "destination:slots ..." */
+    const char *error;        /* behind the name of the file */
+  } cases[] = {
+      /* Open MPI */
+      {"# from mpirun\nnode1 slots=2 max_slots=4\nnode2 slots=2 max-slots=4 # two\n", "node1:2 node2:2 ", NULL},
+      {"node1 slots = 2  max_slots =4\r\n\tme@node2\tslots= 3\n", "node1:2 me@node2:3 ", NULL},
+      {"node1 username=me slots=2\nnode2 cpu=3\nnode3 count=4\n", "me@node1:2 node2:3 node3:4 ", NULL},
+      {"node1 slots=4 max_slots=2\n", NULL, ":1: slots=4 are more than max_slots=2"},
+      /* MPICH */
+      {"node1:4\nnode2:2 binding=rr ifname=eth1 user=me\nnode3 map=hwthread", "node1:4 me@node2:2 node3:1 ", NULL},
+      /* Slurm */
+      {"node[1-3,07]\n", "node1:1 node2:1 node3:1 node07:1 ", NULL},
+      {"node[1-2,7]:2,gpu[0-1] slots=3\n", NULL, ":1: the slots of node1 are given twice"},
+      {"me@r[1-2]n[0-1]-ib:2\n", "me@r1n0-ib:2 me@r1n1-ib:2 me@r2n0-ib:2 me@r2n1-ib:2 ", NULL},
+      {"n[1-2],gpu3 slots=2 user=me", "me@n1:2 me@n2:2 me@gpu3:2 ", NULL},
+      {"node1\nnode1\nnode2\nnode1\n", "node1:3 node2:1 ", NULL},
+      /* addresses */
+      {"[2001:db8::1]:2\nme@[2001:db8::2] slots=3\n10.0.0.1\n", "2001:db8::1:2 me@2001:db8::2:3 10.0.0.1:1 ", NULL},
+      {"2001:db8::1\n", NULL, ":1: write the address 2001:db8::1 in brackets"},
+      /* mistakes */
+      {"a\nb slot=2\n", NULL, ":2: \"slot=2\" after the host is unknown: there are slots=N, max_slots=N, user=NAME"},
+      {"a slots\n", NULL, ":1: \"slots\" after the host is unknown"},
+      {"a slots=\n", NULL, ":1: \"slots=\" after the host is unknown"},
+      {"a s=2\n", NULL, ":1: \"s=2\" after the host is unknown"},
+      {"a slots=x\n", NULL, ":1: slots"},
+      {"a slots=0\n", NULL, ":1: slots"},
+      {"a b\n", NULL, ":1: \"b\" after the host is unknown"},
+      {"x@a user=me\n", NULL, ":1: the user of x@a is given twice"},
+      {"a user=-oProxyCommand\n", NULL, ":1: \"-oProxyCommand@a\" is not a host"},
+      {"node[1-\n", NULL, ":1: \"node[1-\" is no list of hosts such as node[1-3,7],gpu2"},
+      {"a,\n", NULL, ":1: \"\" is no list"},
+      {"\n# nothing\n", NULL, " names no host"},
+      {"", NULL, " names no host"},
+  };
+  char path[] = "/tmp/banyan-hosts-XXXXXX";
+  struct by_launch_hosts hosts;
+  (void)state;
+  close(mkstemp(path));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char found[256] = "";
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, cases[i].text, strlen(cases[i].text)), strlen(cases[i].text));
+    close(fd);
+    by_hosts_init(&hosts);
+    enum banyan_status status = by_hosts_read(&hosts, path);
+    for (size_t k = 0; k < hosts.count && cases[i].hosts; k++) {
+      size_t used = strlen(found);
+      snprintf(found + used, sizeof found - used, "%s:%d ", hosts.items[k].destination, hosts.items[k].slots);
+    }
+    if (cases[i].hosts) {
+      assert_ok(status);
+      assert_string_equal(found, cases[i].hosts);
+    } else {
+      if (!status) fail_msg("accepted: %s", cases[i].text);
+      assert_memory_equal(banyan_error_text(), path, strlen(path));
+      assert_memory_equal(banyan_error_text() + strlen(path), cases[i].error, strlen(cases[i].error));
+    }
+    by_hosts_fini(&hosts);
+  }
+  unlink(path);
+  by_hosts_init(&hosts);
+  assert_ok(by_hosts_parse(&hosts, "node[1-2]:2,me@gpu[07-08]"));
+  assert_int_equal(by_hosts_slots(&hosts), 6);
+  assert_string_equal(hosts.items[3].destination, "me@gpu08");
+  by_hosts_fini(&hosts);
+  by_hosts_init(&hosts); /* A short text that means many hosts is not read to its end. */
+  enum banyan_status status = BANYAN_OK;
+  for (int i = 0; i < 100 && status == BANYAN_OK; i++) status = by_hosts_parse(&hosts, "n[1-1000],n[1-1000]");
+  assert_status(status, BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "one host too many: most are 65536"));
+  by_hosts_fini(&hosts);
+}
+
 /* ---- a Slurm allocation ---- */
 
 static void test_slurm(void **state) {
@@ -626,6 +703,7 @@ static void test_what_stays_is_killed_in_time(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_slurm),
+      cmocka_unit_test(test_host_files),
       cmocka_unit_test(test_fills_in_order),
       cmocka_unit_test(test_too_few_slots),
       cmocka_unit_test(test_what_is_local),

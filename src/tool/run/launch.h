@@ -18,8 +18,8 @@
 
 /* ---- the hosts of a job, and which ranks run where: launch_setup.c */
 
-/* Hosts are filled in the order given. A host is "name", "name:slots", "user@name:slots" or "[2001:db8::1]:slots"; a
- * name given twice adds slots. */
+/* Hosts are filled in the order given. A host is "name", "name:slots", "user@name:slots" or "[2001:db8::1]:slots", and
+ * "node[1-3,7]:slots" are four; a name given twice adds slots. */
 
 enum { BY_MOST_HOSTS = 4096, BY_MOST_RANKS = 65536 };
 
@@ -41,6 +41,7 @@ struct by_launch_host {
 struct by_launch_hosts {
   struct by_launch_host *items;
   size_t count, room;
+  size_t named; /* how many were added, also those that came again */
   struct by_arena arena;
 };
 
@@ -48,8 +49,16 @@ void by_hosts_init(struct by_launch_hosts *hosts);
 void by_hosts_fini(struct by_launch_hosts *hosts);
 /* Adds "a:2,b:4". */
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
-/* Adds a file's hosts: one a line, also as "name slots=4"; # starts a comment. */
+/* The same for hosts of which it has been said already how many slots each has (0: not), or as which user each is
+ * reached (NULL: not); who says it twice is told. */
+enum banyan_status by_hosts_parse_as(struct by_launch_hosts *hosts, const char *list, int slots, const char *user);
+/* Adds a file's hosts, as Banyan, Open MPI, MPICH and Slurm write them; host_file.c. Blocks as the file does. */
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
+/* Calls `add` for each host of "node[01-03,7]:2,gpu4", until it fails: node01:2, node02:2, node03:2, node7:2, gpu4.
+ * What has a colon in its brackets is an address and stays as it is. BANYAN_ERR_PARSE for what is no list;
+ * host_names.c. */
+enum banyan_status by_host_names_expand(const char *list, enum banyan_status (*add)(void *context, const char *name),
+                                        void *context);
 /* Adds this machine under the name that BANYAN_HOST gives it, else its own. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
 /* Adds a host that is a place on this machine, whatever its name is. */

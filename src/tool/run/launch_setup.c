@@ -20,7 +20,7 @@
 
 /* ---- hosts */
 
-enum { NAME_BYTES = 256, LINE_BYTES = 1024 };
+enum { NAME_BYTES = 256 };
 
 void by_hosts_init(struct by_launch_hosts *hosts) {
   *hosts = (struct by_launch_hosts){0};
@@ -59,6 +59,9 @@ static enum banyan_status append(struct by_launch_hosts *hosts, const char *dest
 
 static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                    int slots) {
+  if (++hosts->named > BY_MOST_RANKS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s is one host too many: most are %d, also where names come again", name,
+                   BY_MOST_RANKS);
   for (struct by_launch_host *host = hosts->items; host < hosts->items + hosts->count; host++) {
     if (strcmp(host->name, name) != 0) continue;
     if (slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
@@ -95,9 +98,23 @@ static void strip_brackets(char *destination) {
   memmove(open, open + 1, strlen(open));
 }
 
-/* Adds "user@name:slots"; `text` is changed. */
-static enum banyan_status parse_host(struct by_launch_hosts *hosts, char *text) {
-  long slots = 1;
+/* What holds for all hosts of a list. */
+struct given {
+  struct by_launch_hosts *hosts;
+  int slots;        /* 0: each says it, or has one */
+  const char *user; /* NULL: each says it, or needs none */
+};
+
+/* Adds "user@name:slots". */
+static enum banyan_status add_item(void *context, const char *item) {
+  const struct given *given = context;
+  char text[2 * NAME_BYTES];
+  long slots = given->slots ? given->slots : 1;
+  if (given->user && strchr(item, '@'))
+    return by_fail(BANYAN_ERR_PARSE, "the user of %.64s is given twice: before the @ and as user=%.64s", item,
+                   given->user);
+  int length = snprintf(text, sizeof text, "%s%s%s", given->user ? given->user : "", given->user ? "@" : "", item);
+  if (length >= NAME_BYTES) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long for a host", item);
   char *bracket = strchr(text, ']');
   char *colon = strchr(bracket ? bracket : text, ':');
   if (colon && !bracket && strchr(colon + 1, ':')) /* more than one colon: a bare IPv6 address */
@@ -106,50 +123,24 @@ static enum banyan_status parse_host(struct by_launch_hosts *hosts, char *text) 
     *colon = 0;
     enum banyan_status status = by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots);
     if (status != BANYAN_OK) return by_fail_within(status, "host \"%.64s\"", text);
+    if (given->slots)
+      return by_fail(BANYAN_ERR_PARSE, "the slots of %.64s are given twice: behind its colon and as slots=%d", text,
+                     given->slots);
   }
   strip_brackets(text);
   char *at = strrchr(text, '@');
   const char *name = at ? at + 1 : text;
   BY_TRY(check_name(name));
   BY_TRY(check_name(text));
-  return add_host(hosts, text, name, (int)slots);
+  return add_host(given->hosts, text, name, (int)slots);
+}
+
+enum banyan_status by_hosts_parse_as(struct by_launch_hosts *hosts, const char *list, int slots, const char *user) {
+  return by_host_names_expand(list, add_item, &(struct given){hosts, slots, user});
 }
 
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list) {
-  char *copy = by_arena_string(&hosts->arena, list), *rest = copy, *item;
-  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the hosts");
-  while ((item = strsep(&rest, ","))) BY_TRY(parse_host(hosts, item));
-  return BANYAN_OK;
-}
-
-/* "name", "name:4" or "name slots=4"; blank lines and comments are nothing. */
-static enum banyan_status parse_line(struct by_launch_hosts *hosts, char *line) {
-  line[strcspn(line, "#\r\n")] = 0;
-  char *save, *name = strtok_r(line, " \t", &save), *more = name ? strtok_r(NULL, " \t", &save) : NULL;
-  if (!name) return BANYAN_OK;
-  if (!more) return parse_host(hosts, name);
-  if (strncmp(more, "slots=", 6) != 0 || strtok_r(NULL, " \t", &save))
-    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" after the host is not slots=N", more);
-  char joined[LINE_BYTES];
-  snprintf(joined, sizeof joined, "%s:%s", name, more + 6);
-  return parse_host(hosts, joined);
-}
-
-enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path) {
-  FILE *file = fopen(path, "re");
-  if (!file) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "cannot read the host file %s", path);
-  char line[LINE_BYTES];
-  enum banyan_status status = BANYAN_OK;
-  for (int number = 1; status == BANYAN_OK && fgets(line, sizeof line, file); number++) {
-    if (strlen(line) == sizeof line - 1)
-      status = by_fail(BANYAN_ERR_PARSE, "the line is too long");
-    else
-      status = parse_line(hosts, line);
-    if (status) status = by_fail_within(status, "%s:%d", path, number);
-  }
-  fclose(file);
-  if (!status && !hosts->count) status = by_fail(BANYAN_ERR_PARSE, "%s names no host", path);
-  return status;
+  return by_hosts_parse_as(hosts, list, 0, NULL);
 }
 
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots) {

@@ -37,7 +37,9 @@ static const struct by_option options[] = {
     BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS, "number of ranks; default: all slots of the hosts"),
     BY_WORDS("hosts", 'H', hosts, "LIST",
              "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine"),
-    BY_TEXT("hostfile", 'f', hostfile, "FILE", "the same from a file: \"name:slots\" or \"name slots=N\" a line"),
+    BY_TEXT(
+        "hostfile", 'f', hostfile, "FILE",
+        "the same from a file: \"name:slots\" or \"name slots=N\" a line,\nas for mpirun, or Slurm's \"node[1-3,7]\""),
     BY_FLAG("slurm", 0, slurm,
             "the nodes of this Slurm allocation, with as many slots as tasks,\nreached through srun: within sbatch or "
             "salloc"),
