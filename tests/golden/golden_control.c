@@ -410,6 +410,34 @@ static void call_alone(struct job *job) {
   by_call_release(ended_call);
 }
 
+/* A rank that loses large packets to rank 0, which therefore does not answer: both are named, and the MTU. */
+static void judge_unreached(struct by_job *job, const uint8_t *answer, size_t length) {
+  static const struct by_unreached_list list = {
+      .n = 2,
+      .all = {{.to = 0, .milliseconds = 6000, .packet = 8948, .way = "on the connection from a to b (MTU 9000)"},
+              {.to = 2, .milliseconds = 9000, .way = "no connection to c"}}};
+  struct by_deadlock_round *round;
+  struct by_writer writer;
+  uint8_t bytes[1024];
+  char text[600];
+  uint32_t culprit;
+  assert_true(length < sizeof bytes / 2);
+  memcpy(bytes, answer, length);
+  by_writer_init(&writer, bytes + length, sizeof bytes - length);
+  by_unreached_write(&writer, &list);
+  golden_bytes("DESCRIPTION, who is not reached", bytes + length, writer.length);
+  assert_ok(by_deadlock_round_create(job, &round));
+  assert_false(by_deadlock_round_answer(round, 1, bytes, length + writer.length));
+  by_deadlock_round_late(round, "call 0 is late", "rank 1");
+  assert_status(by_deadlock_round_judge(round, &culprit, text, sizeof text), BANYAN_ERR_CONNECT);
+  assert_int_equal(culprit, 0);
+  for (const char *const *part = (const char *const[]){"rank 1 (host node-b) and rank 0 (host node-a)", "MTU 9000",
+                                                       "8948 bytes", "6 s", "tcp_mtu_probing", NULL};
+       *part; part++)
+    if (!strstr(text, *part)) fail_msg("no \"%s\" in: %s", *part, text);
+  by_deadlock_round_destroy(round);
+}
+
 static void test_deadlock_check(void **state) {
   static struct job root, rank;
   char text[400];
@@ -431,6 +459,7 @@ static void test_deadlock_check(void **state) {
   assert_true(by_deadlock_round_answer(root.control.check.round, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
   assert_status(by_deadlock_round_judge(root.control.check.round, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
   assert_int_equal(culprit, 0); /* This process has made no such call. */
+  judge_unreached(&root.context.job, answer.bytes + HEAD + 4, answer.n - HEAD - 4);
   for (int i = 0; i < 2; i++) by_call_release(calls[i]);
   finish(&root);
   finish(&rank);
