@@ -290,20 +290,21 @@ static bool is_silence(int error) {
 
 /* The kernel reports an error once: to what was sent, if that came first. */
 static enum banyan_status lost(struct by_stream *stream, int error) {
-  struct by_quiet quiet;
-  enum banyan_status status = BANYAN_ERR_PEER_DEAD;
+  struct by_quiet quiet = {0};
   if (stream->state == SHAKING) {
     stream->unused = stream->protection == OPENING && by_opening_is_unused(&stream->opening);
     return give_up(stream, false);
   }
   if (!error && is_silence(stream->broken)) error = stream->broken;
   stream->silent = is_silence(error);
-  if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet))
-    status =
-        by_fail(status, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0, strerror(error));
+  if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet) &&
+      quiet.milliseconds >= 1000 * BY_SILENCE_LEAST)
+    (void)by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
+                  strerror(error));
   else if (error)
-    status = by_fail(status, "the connection was lost: %s", strerror(error));
-  if (error) return stream->silent ? by_large_loss_add_hint(stream->options.fd, status) : status;
+    (void)by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
+  if (stream->silent) return by_large_loss_add_hint(stream->options.fd, BANYAN_ERR_PEER_DEAD);
+  if (error) return BANYAN_ERR_PEER_DEAD;
   return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
                  stream->in.length > stream->in.at ? " in the middle of a frame" : "");
 }

@@ -12,6 +12,7 @@
 #include "dialer.h"
 #include "formation.h"
 #include "key_ring.h"
+#include "large_loss.h"
 #include "log.h"
 #include "socket.h"
 
@@ -146,9 +147,10 @@ static void watch(const struct by_control_peer *peer) {
 }
 
 static void vanished(struct by_control_peer *peer, uint32_t quiet) {
-  char reason[TEXT_MOST];
-  snprintf(reason, sizeof reason, "%s: its host has answered nothing for %.1f s", by_stream_get_name(peer->stream),
-           quiet / 1000.0);
+  char reason[TEXT_MOST], hint[512];
+  bool large = by_large_loss_hint(by_stream_get_fd(peer->stream), hint, sizeof hint);
+  snprintf(reason, sizeof reason, "%s: its host has answered nothing for %.1f s%s%s", by_stream_get_name(peer->stream),
+           quiet / 1000.0, large ? "; " : "", large ? hint : "");
   peer->vanished = true;
   ended(peer, BANYAN_ERR_PEER_DEAD, reason);
 }
