@@ -93,9 +93,10 @@ BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
  * learn that it is gone once it has destroyed its communicators; the other ranks learn nothing until their deadline. */
 BANYAN_API void banyan_comm_abort(struct banyan_comm *comm, const char *reason);
 
+/* The rank of this process, and the number of ranks; -1 and 0 if `comm` is NULL. */
 BANYAN_API int banyan_comm_rank(const struct banyan_comm *comm);
 BANYAN_API int banyan_comm_size(const struct banyan_comm *comm);
-/* Name of a rank's host; NULL if there is no such rank. Valid as long as `comm`. */
+/* Name of a rank's host; NULL if there is no such rank, or `comm` is NULL. Valid as long as `comm`. */
 BANYAN_API const char *banyan_comm_host(const struct banyan_comm *comm, int rank);
 /* Number of ranks of this communicator on this rank's host (same machine and same BANYAN_HOST, for any transport), and
  * this rank's index among them. */
@@ -168,7 +169,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_alloc(struct banyan_comm *comm
  * freed once that call has been waited for. A pointer that banyan_alloc did not return is ignored; NULL is allowed. */
 BANYAN_API void banyan_free(struct banyan_comm *comm, void *memory);
 
-/* Counters since this process joined the job, over all its communicators; for tests, benchmarks and metrics. */
+/* Counters since this process joined the job, over all its communicators; for tests, benchmarks and metrics. All are 0
+ * for NULL. */
 struct banyan_counters {
   uint64_t calls;
   uint64_t bytes_sent, bytes_received; /* payload of frames, without what ranks read from each other's memory */

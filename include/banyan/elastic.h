@@ -35,7 +35,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_create(const struct ban
 BANYAN_API void banyan_member_destroy(struct banyan_member *member);
 
 /* The text by which others name and reach this process: at most 2047 printable characters without blanks, different for
- * each member, also where a process is started again. It holds no secret and stays the same. Owned by the member. */
+ * each member, also where a process is started again. It holds no secret and stays the same. Owned by the member. NULL
+ * for NULL. */
 BANYAN_API const char *banyan_member_handle(const struct banyan_member *member);
 
 /* Forms a group of exactly the processes with these n handles; rank r is the r-th. All of them call this with the same
@@ -125,8 +126,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_start(struct banyan_mem
  * banyan_member_recover if the result is 1. Does not block. Any thread. */
 BANYAN_API int banyan_member_change_wanted(struct banyan_member *member);
 
-/* The number of members of this process's group, 0 without one; *out is set to their handles, by rank. Owned by the
- * member, until it forms another group or is destroyed. */
+/* The number of members of this process's group, 0 without one and if an argument is NULL; *out is set to their
+ * handles, by rank. Owned by the member, until it forms another group or is destroyed. */
 BANYAN_API int banyan_member_handles(const struct banyan_member *member, const char *const **out);
 
 #ifdef __cplusplus

@@ -14,7 +14,7 @@
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
   BY_TRY(by_comm_check(comm));
   if (!call) return by_fail(BANYAN_ERR_ARGUMENT, "the call is NULL");
-  if (call->deadline < 0)
+  if (!(call->deadline >= 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
   return BANYAN_OK;
 }
@@ -170,7 +170,7 @@ static enum banyan_status check_any(const struct banyan_comm *comm, const struct
     return by_fail(BANYAN_ERR_ARGUMENT, "recv from any rank: the call must be a recv of a dtype into a buffer");
   if (!call->count)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "recv from any rank: a message of no elements is never sent; name the rank");
-  if (call->deadline < 0)
+  if (!(call->deadline >= 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
   return BANYAN_OK;
 }

@@ -42,6 +42,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
 
 enum banyan_status banyan_root_fingerprint(char *out) {
   struct by_process_identity *identity;
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the fingerprint is NULL");
   by_crypto_init();
   BY_TRY(by_process_identity_of_root(&identity));
   by_fingerprint_print(by_process_identity_fingerprint(identity), out);
@@ -50,6 +51,7 @@ enum banyan_status banyan_root_fingerprint(char *out) {
 
 enum banyan_status banyan_root_choose(bool one_host, char *out) {
   struct by_settings settings;
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the address of rank 0 is NULL");
   by_crypto_init();
   enum banyan_status status = by_settings_read(&settings);
   if (status == BANYAN_OK) status = by_root_choose(&settings, one_host, out);
@@ -59,6 +61,7 @@ enum banyan_status banyan_root_choose(bool one_host, char *out) {
 
 enum banyan_status banyan_key_create(char *out) {
   _Static_assert(BANYAN_KEY_TEXT == BY_JOB_KEY_TEXT, "callers have as much room");
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the key is NULL");
   by_crypto_init();
   return by_job_key_create(out);
 }
@@ -274,6 +277,7 @@ enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterati
 }
 
 void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out) {
+  if (!out) return;
   memset(out, 0, sizeof *out);
   if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);

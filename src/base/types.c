@@ -99,6 +99,7 @@ const char *banyan_collective_name(enum banyan_collective collective) {
 
 enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) {
   size_t i = 0;
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the element type is NULL");
   BY_TRY(find("element type", text, dtypes, BANYAN_DTYPES, &i));
   *out = (enum banyan_dtype)i;
   return BANYAN_OK;
@@ -106,6 +107,7 @@ enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) 
 
 enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out) {
   size_t i = 0;
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the operation is NULL");
   BY_TRY(find("operation", text, ops, BANYAN_OPS, &i));
   *out = (enum banyan_op)i;
   return BANYAN_OK;
@@ -116,6 +118,7 @@ enum banyan_status banyan_collective_parse(const char *text, enum banyan_collect
   for (size_t c = 0; c < BANYAN_COLLECTIVES; c++)
     collectives[c] = (struct word){.name = by_collectives[c].name, .other = by_collectives[c].alias};
   size_t i = 0;
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the collective is NULL");
   BY_TRY(find("collective", text, collectives, BANYAN_COLLECTIVES, &i));
   *out = (enum banyan_collective)i;
   return BANYAN_OK;

@@ -339,6 +339,7 @@ const char *banyan_sparse_way_name(enum banyan_sparse_way way) {
 }
 
 enum banyan_status banyan_sparse_way_parse(const char *text, enum banyan_sparse_way *out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the method is NULL");
   for (int way = 0; text && way < BANYAN_SPARSE_WAYS; way++)
     if (!strcmp(text, names[way])) {
       *out = (enum banyan_sparse_way)way;

@@ -6,7 +6,8 @@
 #include "member_object.h"
 
 size_t banyan_member_interrupted(const struct banyan_member *member, const struct banyan_interrupted **out) {
-  if (by_member_check_process(member) != BANYAN_OK || !out) return 0;
+  if (out) *out = NULL;
+  if (!out || by_member_check_process(member) != BANYAN_OK) return 0;
   *out = member->interrupted.found.calls;
   return member->interrupted.found.n;
 }

@@ -146,12 +146,12 @@ void banyan_member_destroy(struct banyan_member *member) {
 }
 
 const char *banyan_member_handle(const struct banyan_member *member) {
-  return member->handle;
+  return member ? member->handle : NULL;
 }
 
 int banyan_member_handles(const struct banyan_member *member, const char *const **out) {
-  *out = member->handles;
-  return member->current ? (int)member->current->job.size : 0;
+  if (out) *out = member ? member->handles : NULL;
+  return member && out && member->current ? (int)member->current->job.size : 0;
 }
 
 /* ---- memberships */

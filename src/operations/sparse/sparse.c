@@ -71,7 +71,7 @@ enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const st
   if (call->tables > BY_SPARSE_MOST_TABLES)
     return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call has %zu tables, at most %d are possible", call->tables,
                    BY_SPARSE_MOST_TABLES);
-  if (call->deadline < 0)
+  if (!(call->deadline >= 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
   return BANYAN_OK;
 }

@@ -181,7 +181,7 @@ static enum banyan_status check_calls(const struct by_submitter *owner, const st
     const struct banyan_call *call = &what->calls[i];
     if (call->collective == BANYAN_SEND || call->collective == BANYAN_RECV)
       return by_fail(BANYAN_ERR_UNSUPPORTED, "send and recv cannot be submitted: they are not of all ranks");
-    if (call->deadline < 0)
+    if (!(call->deadline >= 0))
       return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
     BY_TRY(by_engine_check_call(owner->log.inner->team, call));
   }
@@ -425,6 +425,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
 }
 
 void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out) {
+  if (!out) return;
   *out = (struct banyan_negotiation){0};
   if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
