@@ -168,6 +168,7 @@ static uint32_t find_by_ports(const struct by_lldp_network *network, uint32_t fr
 }
 
 static void find_all_by_ports(struct by_lldp_network *network) {
+  if (!network->n_reports) return;
   qsort_r(network->reports, network->n_reports, sizeof *network->reports, compare_from, network);
   uint32_t from = network->n_reports, *found = BY_ARENA_ARRAY(&network->arena, uint32_t, network->n_mentions);
   for (uint32_t i = 0; found && i < network->n_mentions; i++) found[i] = nobody;
