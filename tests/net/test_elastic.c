@@ -406,6 +406,10 @@ static void wrong_lists(struct job *job, int id) {
   snprintf(damaged, sizeof damaged, "no handle at all");
   must_fail(BANYAN_ERR_ARGUMENT, banyan_member_reconfigure(self.member, "none", handles, 2, 5, &comm));
   must_hold(strstr(banyan_error_text(), "is not the handle of a process"));
+  /* Each is the first of its own list, and waits for the other. */
+  const char *reversed[] = {board->handles[id], board->handles[!id]};
+  must_fail(BANYAN_ERR_TIMEOUT, banyan_member_reconfigure(self.member, "reversed", reversed, 2, 1, &comm));
+  must_hold(strstr(banyan_error_text(), "do all give lists that begin with the same handle?"));
   check_group(&self, every, job->n);
   end(&self);
 }

@@ -165,6 +165,7 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   }
   if (missing > shown) by_text_add(out, " and %u more", missing - shown);
   by_text_add(out, "; they must reach %.*s", (int)strcspn(job->settings.root, "#"), job->settings.root);
+  if (job->role.formation) by_text_add(out, "; do all give lists that begin with the same handle?");
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
 }
 
@@ -262,8 +263,9 @@ static enum banyan_status root_too_late(const struct by_control_meeting *meeting
   by_text_init(&tried);
   by_dialer_print(meeting->dialer, TRIED_MOST, &tried);
   enum banyan_status status =
-      by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it? %s",
-              wait_of(job), by_text_get(&tried));
+      by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it?%s %s",
+              wait_of(job), job->role.formation ? " Do all give lists that begin with the same handle?" : "",
+              by_text_get(&tried));
   by_text_fini(&tried);
   return status;
 }
