@@ -37,6 +37,7 @@ struct banyan_options {
   const char *topology;
   const char *timeline; /* file into which rank 0 writes a timeline of all ranks */
   const char *quorum;   /* "survivors" (default), "majority" or "none"; see <banyan/elastic.h> */
+  double join_deadline; /* seconds to wait for all ranks at the start; default: BANYAN_JOIN_DEADLINE, or 120 */
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until all ranks have joined, for at most

@@ -31,7 +31,8 @@ static enum banyan_status copy_options(struct banyan_member *member, const struc
                                .topology = keep(&member->arena, o->topology),
                                .timeline = keep(&member->arena, o->timeline),
                                .quorum = keep(&member->arena, o->quorum),
-                               .deadline = o->deadline};
+                               .deadline = o->deadline,
+                               .join_deadline = o->join_deadline};
   return BANYAN_OK;
 }
 

@@ -55,6 +55,7 @@ static void print_options(void) {
   MEMBER(banyan_options, topology);
   MEMBER(banyan_options, timeline);
   MEMBER(banyan_options, quorum);
+  MEMBER(banyan_options, join_deadline);
   end_struct();
 }
 

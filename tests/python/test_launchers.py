@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The backend as a user starts it: by `banyan run`, by torchrun, and by mp.spawn with each kind of store; Ctrl-C."""
+import contextlib
 import importlib
 import os
 import signal
@@ -9,6 +10,8 @@ import tempfile
 import textwrap
 import time
 import unittest
+from datetime import timedelta
+from pathlib import Path
 
 import ranks
 
@@ -28,9 +31,8 @@ PROGRAM = textwrap.dedent("""
     while "endless" in sys.argv: dist.all_reduce(value)
     if "TORCHELASTIC_RUN_ID" in os.environ:  # also without a process group
         with banyan.Communicator() as comm: comm.barrier()
-        root = rendezvous.store_of_torchrun(60).get("banyan/root").decode()
+        _, root, key = rendezvous.store_of_torchrun(60).get("banyan/1/root").decode().split("\\n")
         assert (root.endswith("#" + library.root_fingerprint())) == (comm.rank == 0), root
-        key = rendezvous.store_of_torchrun(60).get("banyan/key").decode()
         assert key.startswith("/proc/"), "others than processes of this user can read the key in the store"
     dist.barrier()  # rank 0 holds the store, which the others may still ask
     dist.destroy_process_group()
@@ -49,25 +51,89 @@ WITHOUT = textwrap.dedent("""
 """)
 
 
+RESTARTED = textwrap.dedent("""
+    import os, sys, torch, torch.distributed as dist, banyan.torch
+    for group in range(2):
+        dist.init_process_group("banyan")
+        value = torch.ones(1)
+        dist.all_reduce(value)
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+            os._exit(1)
+        dist.destroy_process_group()
+    print("sum", value.item(), "after a restart", flush=True)
+""")
+
+
 def spawned(rank, method, size):
     import torch
     import torch.distributed as dist
 
-    importlib.import_module("banyan.torch")
-    rendezvous, met, stores = importlib.import_module("banyan.torch.rendezvous"), [], []
-    meet = rendezvous.meet
-    rendezvous.meet = lambda store, *given: stores.append(store) or met.append(meet(store, *given)) or met[0]
+    module, met, stores = importlib.import_module("banyan.torch"), [], []
+    meet = module.meet
 
+    @contextlib.contextmanager
+    def noted(store, *given):
+        stores.append(store)
+        with meet(store, *given) as place:
+            met.append(place)
+            yield place
+
+    module.meet = noted
     dist.init_process_group("banyan", init_method=method, rank=rank, world_size=size)
     value = torch.tensor([rank + 1])
     dist.all_reduce(value)
     assert value.item() == size * (size + 1) // 2
     fingerprint = importlib.import_module("banyan.library").root_fingerprint()
-    assert "banyan_key_" in met[0][1]
-    store = dist.PrefixStore("banyan/0", stores[0])
-    assert store.get("banyan/key").startswith(b"/"), "others than processes of this user can read the key in the store"
-    assert "#" in met[0][0] and met[0][0].endswith(f"#{fingerprint}") == (rank == 0), met[0][0]
+    root, key, number = met[0]
+    assert "banyan_key_" in key and number == 1
+    key = stores[0].get("banyan/1/root").decode().split("\n")[2]
+    assert key.startswith("/"), "others than processes of this user can read the key in the store"
+    assert "#" in root and root.endswith(f"#{fingerprint}") == (rank == 0), root
     dist.barrier()  # rank 0 holds the store
+    dist.destroy_process_group()
+
+
+def again(rank, store, sizes):
+    """Ranks come late, and one group after the other in one store, of different sizes."""
+    import torch
+    import torch.distributed as dist
+
+    importlib.import_module("banyan.torch")
+    store = dist.FileStore(store, -1)
+    for number, size in enumerate(sizes):
+        if number % 3 == rank:
+            time.sleep(0.3)
+        if rank >= size:
+            continue
+        dist.init_process_group("banyan", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+        part = dist.new_group(list(range(size)))
+        value = torch.ones(3)
+        dist.all_reduce(value)
+        dist.all_reduce(value, group=part)
+        assert value[0] == size * size, value
+        dist.destroy_process_group()
+
+
+def late(rank, path):
+    """Rank 1 comes to the second attempt only, when the store has what rank 0 left there at the first."""
+    import torch
+    import torch.distributed as dist
+
+    importlib.import_module("banyan.torch")
+    store = dist.FileStore(path, -1)
+    store.set(f"here {rank}", "")
+    place = {"backend": "banyan", "store": store, "rank": rank, "world_size": 2}
+    if rank == 1:
+        store.wait(["given up"], timedelta(seconds=60))
+    else:
+        try:
+            dist.init_process_group(timeout=timedelta(seconds=1), **place)
+            raise AssertionError("rank 1 cannot have come")
+        except importlib.import_module("banyan").Timeout as error:
+            assert "rank 1 has not come to form the group within 1 s, of which rank 0 waits" in str(error), error
+        store.set("given up", "")
+    dist.init_process_group(timeout=timedelta(seconds=60), **place)
+    dist.all_reduce(torch.ones(1))
     dist.destroy_process_group()
 
 
@@ -109,6 +175,30 @@ class Launchers(unittest.TestCase):
         for method in (f"tcp://127.0.0.1:{ranks.free_port()}", f"file://{self.folder}/store"):
             with self.subTest(method):
                 mp.spawn(spawned, (method, 2), nprocs=2)
+
+    def test_groups_at_one_address(self):
+        """bench/pytorch_groups.py does the same more often."""
+        script = str(Path(__file__).parents[2] / "bench" / "pytorch_groups.py")
+        for launcher, store in (("spawn", "tcp"), ("spawn", "file"), ("torchrun", "env"), ("banyan", "env")):
+            with self.subTest(launcher=launcher, store=store):
+                done = self.start(sys.executable, script, "--rounds", "10", "--launchers", launcher, "--stores", store)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_groups_in_one_store(self):
+        mp.spawn(again, (f"{self.folder}/store", [3, 3, 2, 3, 2, 3]), nprocs=3)
+        left = [name for name in os.listdir(self.folder) if ".key-" in name]
+        self.assertEqual(left, [], "a file with a key was left")
+
+    def test_attempt_that_failed(self):
+        mp.spawn(late, (f"{self.folder}/store",), nprocs=2)
+
+    def test_restart_of_torchrun(self):
+        with open(self.program, "w", encoding="utf-8") as file:
+            file.write(RESTARTED)
+        done = self.start(sys.executable, "-m", "torch.distributed.run", "--redirects", "1", "--tee", "1", "--max_restarts", "1",
+                          "--nproc_per_node", "2", "--master_port", str(ranks.free_port()), self.program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((done.stdout + done.stderr).count("sum 2.0 after a restart"), 2, done.stdout + done.stderr)
 
     def test_interrupt(self):
         run = subprocess.Popen([BANYAN, "run", "-n", "2", "--", sys.executable, self.program, "endless"],

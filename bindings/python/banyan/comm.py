@@ -167,11 +167,17 @@ class Communicator(Calls[Any]):
                  timeline: Optional[str] = None) -> None:
         """`plan` is a built-in's name, a file, or JSON; `topology` what to plan from where there is no plan, a file, a
         short text ("star:4,nic=1g") or "measure"; `timeline` a file that rank 0 writes at the end."""
-        if key is None and rank is None:
-            place, key = importlib.import_module("banyan.rendezvous").of_torchrun(120)
-            root = root or place
         options = Options(ctypes.sizeof(Options), 0 if rank is None else rank + 1, size or 0, _text(root), _text(key),
                           _text(host), _text(transport), _text(plan), deadline, _text(topology), _text(timeline))
+        if key is None and rank is None:
+            timeout = float(os.environ.get("BANYAN_JOIN_DEADLINE", 120))
+            with importlib.import_module("banyan.rendezvous").of_torchrun(timeout) as (place, key):
+                options.root, options.key = _text(root or place), _text(key)
+                self._join(options)
+        else:
+            self._join(options)
+
+    def _join(self, options: Options) -> None:
         handle = c_void_p()
         check(lib.banyan_comm_create(byref(options), byref(handle)))
         self._take(handle)

@@ -18,7 +18,8 @@ NAME = "libbanyan.so.0"
 class Options(ctypes.Structure):
     _fields_ = [("size_of_struct", c_size_t), ("rank_plus_1", c_int), ("size", c_int), ("root", c_char_p),
                 ("key", c_char_p), ("host", c_char_p), ("transport", c_char_p), ("plan", c_char_p),
-                ("deadline", c_double), ("topology", c_char_p), ("timeline", c_char_p), ("quorum", c_char_p)]
+                ("deadline", c_double), ("topology", c_char_p), ("timeline", c_char_p), ("quorum", c_char_p),
+                ("join_deadline", c_double)]
 
 
 class Call(ctypes.Structure):

@@ -15,11 +15,11 @@ import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from .comm import Communicator
-from .errors import Aborted, RequestError
-from .library import key_create, root_fingerprint
+from .errors import Aborted, RequestError, Timeout
+from .library import key_create, root_choose, root_fingerprint
 from .member import Member
 
 
@@ -93,27 +93,23 @@ def store_of_torchrun(timeout: float) -> Any:
     return dist.PrefixStore(f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
-def of_torchrun(timeout: float) -> Tuple[Optional[str], Optional[str]]:
+@contextlib.contextmanager
+def of_torchrun(timeout: float) -> Iterator[Tuple[Optional[str], Optional[str]]]:
     """Place and fingerprint of rank 0, and the key, of the ranks that torchrun started, which has none for them. None: this
     is no such rank, or the environment has the key."""
     env = os.environ
-    if "TORCHELASTIC_RUN_ID" not in env or "BANYAN_RANK" in env or env.get("WORLD_SIZE", "1") == "1":
-        return None, None
-    if has_key():
-        return None, None
-    store, deadline = store_of_torchrun(timeout), timedelta(seconds=timeout)
-    one_host = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"]
-    return env.get("BANYAN_ROOT") or _root_of(store, deadline), key_of(store, deadline, one_host)
+    if "TORCHELASTIC_RUN_ID" not in env or "BANYAN_RANK" in env or env.get("WORLD_SIZE", "1") == "1" or has_key():
+        yield None, None
+        return
+    with meet(store_of_torchrun(timeout), int(env["RANK"]), int(env["WORLD_SIZE"]), timeout, _root_of_torchrun) as place:
+        yield place.root, place.key
 
 
-def _root_of(store: Any, timeout: timedelta) -> str:
+def _root_of_torchrun(_: bool) -> str:
     """torchrun keeps MASTER_PORT for its own store; the next one is rank 0's."""
     env = os.environ
-    if env["RANK"] == "0":
-        host = f"[{env['MASTER_ADDR']}]" if ":" in env["MASTER_ADDR"] else env["MASTER_ADDR"]
-        store.set("banyan/root", f"{host}:{int(env['MASTER_PORT']) + 1}#{root_fingerprint()}")
-    store.wait(["banyan/root"], timeout)
-    return str(store.get("banyan/root").decode())
+    host = f"[{env['MASTER_ADDR']}]" if ":" in env["MASTER_ADDR"] else env["MASTER_ADDR"]
+    return env.get("BANYAN_ROOT") or f"{host}:{int(env['MASTER_PORT']) + 1}#{root_fingerprint()}"
 
 
 def _path_of(store: Any) -> Optional[str]:
@@ -152,19 +148,123 @@ def _read_key(place: str) -> str:
         return file.read().strip()
 
 
-def key_of(store: Any, timeout: timedelta, one_host: bool = False) -> Optional[str]:
-    """The key of a job: one that the store has from whichever process came first. A FileStore has the name of a file with
-    it, and where all processes are known to have one /proc, any store that of memory. None: the environment has one."""
+def _draw_key(store: Any, one_host: bool) -> str:
+    """What the store is to say of a new key. A FileStore gets the name of a file with it, and where all processes are known
+    to have one /proc, any store that of memory."""
+    path = _path_of(store)
+    if path or one_host:
+        return _write_key(path)
+    if not isinstance(store, Folder):
+        _warn_of_store()
+    return key_create()
+
+
+def _key_from(text: str) -> str:
+    return _read_key(text) if text.startswith("/") else text
+
+
+def key_of(store: Any, timeout: timedelta) -> Optional[str]:
+    """The key of a job: one that the store has from whichever process came first. None: the environment has one."""
     if has_key():
         return None
     if store.add("banyan/key/drawn", 1) == 1:
-        path = _path_of(store)
-        if not path and not one_host and not isinstance(store, Folder):
-            _warn_of_store()
-        store.set("banyan/key", _write_key(path) if path or one_host else key_create())
+        store.set("banyan/key", _draw_key(store, False))
     store.wait(["banyan/key"], timeout)
-    text = str(store.get("banyan/key").decode())
-    return _read_key(text) if text.startswith("/") else text
+    return _key_from(str(store.get("banyan/key").decode()))
+
+
+class Place(NamedTuple):
+    """Where the ranks of a group meet: addresses and fingerprint of rank 0, and the job's key, None where the environment
+    has one. `round` is how often groups have met in the store, this time included."""
+    root: str
+    key: Optional[str]
+    round: int
+
+
+def _host(rank: int) -> str:
+    """What all processes with one loopback, one /proc and one user have in common: the kernel they run on and its
+    namespaces, not the host's name, which containers may share. Where the system does not tell, nobody has it in common
+    with this rank."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            namespaces = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in ("net", "pid")]
+            return " ".join([file.read().strip(), *namespaces, str(os.geteuid())])
+    except OSError:
+        return f"rank {rank}"
+
+
+class _Meeting:
+    """The ranks of a group in a store, which may be that of other groups before and after, and outlive processes.
+
+    Rank 0 opens a round each time it comes, and declares the last one void. Each other rank takes the latest round that it
+    has not taken yet, waits for the next one where there is none, and goes on to it where its own becomes void or is that of
+    a group of another size. So no rank finds what a group before left there, also after attempts that failed on some of the
+    ranks."""
+
+    def __init__(self, store: Any, rank: int, timeout: float) -> None:
+        self._store, self._rank, self._timeout = store, rank, timeout
+        self._until = time.monotonic() + timeout
+
+    def _wait(self, key: str, rank: int) -> str:
+        """The value of a key that this rank sets."""
+        left = self._until - time.monotonic()
+        try:
+            self._store.wait([key], timedelta(seconds=max(0.001, left)))
+            return str(self._store.get(key).decode())
+        except RuntimeError:
+            if time.monotonic() < self._until - 0.1 * left:  # it is no timeout: the store is lost
+                raise
+        raise Timeout(f"rank {rank} has not come to form the group within {self._timeout:g} s, of which rank {self._rank} "
+                      "waits", 65)
+
+    def open(self) -> int:
+        """For rank 0."""
+        number = int(self._store.add("banyan/round", 1))
+        if number > 1:
+            self._store.set(f"banyan/{number - 1}/root", "")
+            self._store.set(f"banyan/{number - 1}/open", "")
+        self._store.set(f"banyan/{number}/open", "")
+        return number
+
+    def take(self) -> int:
+        """For other ranks."""
+        taken = int(self._store.add(f"banyan/taken/{self._rank}", 0))
+        self._wait(f"banyan/{taken + 1}/open", 0)
+        number = int(self._store.add("banyan/round", 0))
+        self._store.add(f"banyan/taken/{self._rank}", number - taken)
+        return number
+
+    def publish(self, number: int, size: int, choose_root: Callable[[bool], str]) -> str:
+        hosts = {self._wait(f"banyan/{number}/host/{other}", other) for other in range(1, size)}
+        one_host = hosts == {_host(0)}
+        text = f"{size}\n{choose_root(one_host)}\n{'' if has_key() else _draw_key(self._store, one_host)}"
+        self._store.set(f"banyan/{number}/root", text)
+        return text
+
+    def learn(self, number: int) -> str:
+        self._store.set(f"banyan/{number}/host/{self._rank}", _host(self._rank))
+        return self._wait(f"banyan/{number}/root", 0)
+
+
+@contextlib.contextmanager
+def meet(store: Any, rank: int, size: int, timeout: float,
+         choose_root: Callable[[bool], str] = root_choose) -> Iterator[Place]:
+    """Meets the other ranks of a group in a store of torch.distributed. They join in the block, at whose end they have got
+    the key, which is deleted then where a file has it. `choose_root` is called by rank 0, with whether all are on one host.
+    Blocks for at most `timeout` seconds."""
+    meeting = _Meeting(store, rank, timeout)
+    number, text = meeting.open() if rank == 0 else 0, ""
+    if rank == 0:
+        text = meeting.publish(number, size, choose_root)
+    while text.split("\n")[0] != str(size):
+        number = meeting.take()
+        text = meeting.learn(number)
+    _, root, key = text.split("\n")
+    try:
+        yield Place(root, _key_from(key) if key and not has_key() else None, number)
+    finally:
+        if rank == 0 and key.startswith("/") and not key.startswith("/proc/"):
+            os.unlink(key)
 
 
 class OfStore:

@@ -148,6 +148,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   if (given.topology) s->topology = given.topology;
   if (given.timeline) s->timeline = given.timeline;
   if (given.deadline != 0) s->deadline = given.deadline;
+  if (given.join_deadline != 0) s->join_deadline = given.join_deadline;
   return by_settings_check(s);
 }
 

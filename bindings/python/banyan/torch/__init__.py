@@ -12,6 +12,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import dataclasses
+import os
+import time
 from datetime import timedelta
 from typing import Any, Dict, Optional
 
@@ -19,7 +21,8 @@ import torch
 import torch.distributed as dist
 
 from ..comm import Communicator
-from ..rendezvous import key_of
+from ..library import root_choose
+from ..rendezvous import key_of, meet
 from . import futures, rendezvous
 from .extension import load
 from .membership import (abort, adopt, backend_of, error_state, member, reconfigure, reconfigure_handle, seconds,
@@ -65,22 +68,33 @@ def _given(options: Optional[Options]) -> Dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
 
 
-def _join(store: Any, rank: int, size: int, timeout: Any, given: Dict[str, str]) -> Any:
-    if size > 1 and not rendezvous.of_launcher(rank, size):
-        given["root"], key = rendezvous.meet(store, rank, size, timeout)
-        if key:
-            given["key"] = key
-    return _extension.join(rank, size, seconds(timeout), given)
+def _join(store: Any, rank: int, size: int, timeout: float, given: Dict[str, str], first: bool = False) -> Any:
+    """A job of the processes that meet in the store. `first`: it is for PyTorch's first group."""
+    if size == 1:
+        return _extension.join(rank, size, timeout, timeout, given)
+    until = time.monotonic() + timeout
+    of_launcher = first and rendezvous.of_launcher(rank, size)
+    choose = (lambda _: os.environ["BANYAN_ROOT"]) if of_launcher else root_choose
+    with meet(store, rank, size, timeout, choose) as place:
+        if first:
+            rendezvous.keep_store(store)
+            rendezvous.number_groups_from(place.round << 20)
+        if not of_launcher:
+            given = {**given, "root": place.root, **({"key": place.key} if place.key else {})}
+        return _extension.join(rank, size, timeout, max(1, until - time.monotonic()), given)
+
+
+def _join_first(store: Any, rank: int, size: int, timeout: float, given: Dict[str, str]) -> Any:
+    try:
+        return _join(store, rank, size, timeout, given, True)
+    except BaseException:
+        rendezvous.number_groups_from(0)  # the next attempt is for the same group
+        raise
 
 
 def _meet(store: Any, rank: int, size: int, timeout: float) -> Any:
     """What the C++ part calls for a job whose processes meet in a store, also where a launcher has started them."""
-    given: Dict[str, str] = {}
-    if size > 1:
-        given["root"], key = rendezvous.meet(store, rank, size, timedelta(seconds=timeout))
-        if key:
-            given["key"] = key
-    return _extension.join(rank, size, timeout, given)
+    return _join(store, rank, size, timeout, {})
 
 
 def _world() -> Optional[Any]:
@@ -111,7 +125,7 @@ def _create(options: Any, group_options: Optional[Options] = None) -> Any:
     if ranks and dist.is_initialized() and supports_reconfigure() and world is None:
         raise RuntimeError("the first group has no members yet: reconfigure it before new_group")
     if world is None or not ranks:
-        return _join(options.store, rank, size, options.timeout, given)
+        return (_join if ranks else _join_first)(options.store, rank, size, seconds(options.timeout), given)
     return _extension.subset(world, ranks, seconds(options.timeout), given)
 
 

@@ -1,13 +1,12 @@
-"""Where the ranks of a process group meet: its store tells all ranks the address and secret that rank 0 chose."""
+"""What PyTorch's own rendezvous needs: the environment, and stores that outlive the groups which meet in them."""
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional
 
 import torch.distributed as dist
 
-from ..library import root_choose
-from ..rendezvous import has_key, key_of
+from ..rendezvous import has_key
 
 
 def of_launcher(rank: int, size: int) -> bool:
@@ -18,30 +17,40 @@ def of_launcher(rank: int, size: int) -> bool:
             and has_key())
 
 
-def _host(rank: int) -> str:
-    """What all processes with one loopback, one /proc and one user have in common: the kernel they run on and its
-    namespaces, not the host's name, which containers may share. Where the system does not tell, nobody has it in common
-    with this rank."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            namespaces = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in ("net", "pid")]
-            return " ".join([file.read().strip(), *namespaces, str(os.geteuid())])
-    except OSError:
-        return f"rank {rank}"
+def _made_by_rendezvous(store: Any) -> Optional[Any]:
+    """The store below the prefixes, if PyTorch has made it for init_process_group, which names it so. None: the program
+    gave a store of its own."""
+    above = None
+    while hasattr(store, "underlying_store"):
+        above, store = store, store.underlying_store
+    if above is None:
+        return None
+    above.add("banyan/groups", 1)
+    return store if store.add("default_pg/banyan/groups", 0) else None
 
 
-def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, Optional[str]]:
-    """Addresses and fingerprint of rank 0, and the job's key, by the store of the group. The key is None where the
-    environment has one. Blocks until rank 0 has published them. torchrun's store outlives workers that it starts again,
-    which must not find what was there before."""
-    place = f"banyan/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    of_key = dist.PrefixStore(place, store)
-    store.set(f"{place}/host/{rank}", _host(rank))
-    if rank == 0:
-        keys = [f"{place}/host/{other}" for other in range(size)]
-        store.wait(keys, timeout)
-        alone = len({store.get(key) for key in keys}) == 1
-        key_of(of_key, timeout, alone)
-        store.set(f"{place}/root", root_choose(alone))
-    store.wait([f"{place}/root"], timeout)
-    return store.get(f"{place}/root").decode(), key_of(of_key, timeout)
+_server: Optional[Any] = None
+_files: List[Any] = []
+
+
+def keep_store(store: Any) -> None:
+    """Keeps the store of the first group, which PyTorch would destroy with the group. A TCPStore is kept until the next one
+    takes its place: rank 0's serves the other ranks, which may already wait there for the next group, and becomes PyTorch's
+    next store at this address. FileStores are kept until the process ends, as they delete their file once each rank has
+    destroyed one."""
+    global _server
+    made = _made_by_rendezvous(store)
+    if type(made).__name__ == "FileStore":
+        _files.append(made)
+    elif made is not None:
+        _server = made
+
+
+def number_groups_from(number: int) -> None:
+    """PyTorch names groups, and with them its keys in the store, by a counter that each destroy_process_group() sets to 0.
+    With numbers that no group before had, it finds nothing of those in the store."""
+    c10d = dist.distributed_c10d
+    if hasattr(c10d, "_world"):
+        c10d._world.group_count = number
+    else:
+        c10d._group_count = number

@@ -44,11 +44,12 @@ struct banyan_options options_of(double deadline, const Texts &given) {
   return options;
 }
 
-Created join(int rank, int size, double deadline, const Texts &given) {
+Created join(int rank, int size, double deadline, double timeout, const Texts &given) {
   struct banyan_options options = options_of(deadline, given);
   struct banyan_comm *comm = nullptr;
   options.rank_plus_1 = rank + 1;
   options.size = size;
+  options.join_deadline = timeout;
   banyan::check(banyan_comm_create(&options, &comm));
   return c10::make_intrusive<banyan::Group>(comm, deadline);
 }
