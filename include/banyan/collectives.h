@@ -61,6 +61,11 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, 
  * it. `poll` must not use this job's communicators. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct banyan_call *call,
                                                               void (*poll)(void *argument), void *argument);
+/* Like banyan_run, but returns after about this many seconds: if the call has not ended then, it goes on as *rest,
+ * which the caller owns, and the result is BANYAN_OK. Otherwise *rest is NULL. For programs that have to look at
+ * something else now and then. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_run_for(struct banyan_comm *comm, const struct banyan_call *call,
+                                                          double seconds, struct banyan_request **rest);
 /* Starts a call, which progresses in the background. The caller owns *out and releases it through a wait, or a test
  * that reports the end. Does not block. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call,
@@ -78,6 +83,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait(struct banyan_request *re
 /* Does not block. If the call has ended, sets *done, frees the request and returns the call's status. Otherwise clears
  * *done and returns BANYAN_OK. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_test(struct banyan_request *request, bool *done);
+/* Like banyan_test, after waiting for the end for about this many seconds. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_for(struct banyan_request *request, double seconds, bool *done);
 /* Blocks until one of n requests has ended. Stores its index in *index, frees it, sets its entry to NULL and returns
  * its status. NULL entries are skipped; if all are NULL, *index is n. All requests belong to communicators of one job.
  */

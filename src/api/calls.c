@@ -34,6 +34,13 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   return BANYAN_OK;
 }
 
+static enum banyan_status end_call(struct by_context *context, struct by_call *call) {
+  enum banyan_status status = by_call_result(call);
+  by_call_release(call);
+  if (context->memory.doomed) by_memory_sweep(context);
+  return status;
+}
+
 /* `poll` may be NULL. */
 static inline enum banyan_status run(struct banyan_comm *comm, const struct banyan_call *call,
                                      void (*poll)(void *argument), void *argument) {
@@ -47,9 +54,7 @@ static inline enum banyan_status run(struct banyan_comm *comm, const struct bany
       by_progress_wait_call_polling(&context->progress, running, poll, argument);
     else
       by_progress_wait_call(&context->progress, running);
-    status = by_call_result(running);
-    by_call_release(running);
-    if (context->memory.doomed) by_memory_sweep(context);
+    status = end_call(context, running);
   }
   by_context_unlock(context);
   return status;
@@ -63,6 +68,39 @@ enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct ban
                                       void (*poll)(void *argument), void *argument) {
   if (!poll) return by_fail(BANYAN_ERR_ARGUMENT, "the function to call while waiting is NULL");
   return run(comm, call, poll, argument);
+}
+
+/* A call under way becomes a request. NULL: out of memory. */
+static struct banyan_request *request_of(struct by_context *context, struct by_call *call) {
+  struct banyan_request *request = malloc(sizeof *request);
+  if (!request) return NULL;
+  *request = (struct banyan_request){.context = context, .call = call};
+  by_context_hold(context);
+  by_progress_kick(&context->progress);
+  return request;
+}
+
+enum banyan_status banyan_run_for(struct banyan_comm *comm, const struct banyan_call *call, double seconds,
+                                  struct banyan_request **rest) {
+  BY_TRY(check(comm, call));
+  if (!rest || !(seconds >= 0))
+    return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL, or the time to wait below 0");
+  struct by_context *context = comm->context;
+  struct by_call *running = NULL;
+  *rest = NULL;
+  by_context_lock(context);
+  enum banyan_status status = begin(comm, call, &running);
+  if (status == BANYAN_OK) {
+    uint64_t until = by_clock_coarse() + by_clock_from_seconds(seconds);
+    by_progress_wait_call_until(&context->progress, running, until);
+    if (!by_call_ended(running)) *rest = request_of(context, running);
+    if (!*rest) {
+      by_progress_wait_call(&context->progress, running);
+      status = end_call(context, running);
+    }
+  }
+  by_context_unlock(context);
+  return status;
 }
 
 enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call, struct banyan_request **out) {

@@ -61,6 +61,8 @@ bool by_sparse_progress(struct by_sparse_queue *queue);
 bool by_sparse_ended(const struct by_sparse_exchange *exchange);
 /* From now on this thread waits for the exchange, and does its work and that of those before it. */
 void by_sparse_attend(struct by_sparse_exchange *exchange);
+/* No longer. False: something is offered that it has to do before. */
+BANYAN_CHECK bool by_sparse_leave(struct by_sparse_exchange *exchange);
 /* Work for that thread, which it claims under the lock, does by by_offload_do without it, and calls by_sparse_progress
  * then; NULL: there is none now. */
 struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange);

@@ -101,9 +101,21 @@ static void give_up_work(struct by_sparse_work *work) {
   free(work->text);
 }
 
-void by_sparse_attend(struct by_sparse_exchange *exchange) {
+/* Of this exchange and those before it. */
+static void set_attended(struct by_sparse_exchange *exchange, bool attended) {
   struct by_sparse_exchange *before = exchange->ended ? NULL : TAILQ_FIRST(&exchange->queue->exchanges);
-  for (; before; before = before == exchange ? NULL : TAILQ_NEXT(before, next)) before->attended = true;
+  for (; before; before = before == exchange ? NULL : TAILQ_NEXT(before, next)) before->attended = attended;
+}
+
+void by_sparse_attend(struct by_sparse_exchange *exchange) {
+  set_attended(exchange, true);
+}
+
+bool by_sparse_leave(struct by_sparse_exchange *exchange) {
+  const struct by_sparse_exchange *now = exchange->ended ? NULL : TAILQ_FIRST(&exchange->queue->exchanges);
+  if (now && now->offered) return false;
+  set_attended(exchange, false);
+  return true;
 }
 
 struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange) {

@@ -4,8 +4,10 @@ import importlib.util
 import multiprocessing
 import os
 import secrets
+import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 
@@ -91,3 +93,33 @@ def run(size, function, *arguments, expected=None):
     exits = [process.exitcode for process in ranks]
     assert not late, f"{function.__name__}: ranks {late} did not end within {LIMIT} s"
     assert exits == (expected or [0] * size), f"{function.__name__}: the ranks exited with {exits}"
+
+
+def check_signals(rank, folder, call):
+    """On two ranks: `call()` makes a call in which rank 0 waits for rank 1, which comes only when a handler of a signal has
+    run on rank 0. One that returns leaves the call as it is; after one that raises, the call goes on by itself."""
+    def comes(name):
+        until = time.monotonic() + LIMIT / 3
+        while not os.path.exists(os.path.join(folder, name)):
+            assert time.monotonic() < until, f"rank 0 has not handled {name}"
+            time.sleep(0.01)
+
+    def note(name):
+        with open(os.path.join(folder, name), "w", encoding="utf-8"):
+            pass
+
+    if rank == 1:
+        for name in ("SIGTERM", "SIGINT"):
+            comes(name)
+            call()
+        return
+    signal.signal(signal.SIGTERM, lambda *_: note("SIGTERM"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    call()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        call()
+        raise AssertionError("SIGINT has not raised KeyboardInterrupt")
+    except KeyboardInterrupt:
+        note("SIGINT")

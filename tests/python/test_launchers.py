@@ -137,6 +137,41 @@ def late(rank, path):
     dist.destroy_process_group()
 
 
+def signals(rank, folder):
+    import torch
+    import torch.distributed as dist
+
+    def run():
+        values = torch.ones(1000)
+        dist.all_reduce(values)
+        assert values.tolist() == [2] * 1000
+
+    def start():
+        values = torch.ones(1000)
+        dist.all_reduce(values, async_op=True).wait()
+        assert values.tolist() == [2] * 1000
+
+    def given():
+        values = torch.ones(1000)
+        work = dist.all_reduce(values, async_op=True)
+        work.get_future()  # so that a thread of the library ends it
+        work.wait()
+        assert values.tolist() == [2] * 1000
+
+    def sparse():
+        values = torch.ones(5, 3).to_sparse(1)
+        dist.all_reduce(values)
+        assert values.to_dense().tolist() == [[2] * 3] * 5
+
+    importlib.import_module("banyan.torch")
+    dist.init_process_group("banyan", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    for call in (run, start, given, sparse):
+        os.makedirs(f"{folder}/{call.__name__}", exist_ok=True)
+        ranks.check_signals(rank, f"{folder}/{call.__name__}", call)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 class Launchers(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -188,6 +223,9 @@ class Launchers(unittest.TestCase):
         mp.spawn(again, (f"{self.folder}/store", [3, 3, 2, 3, 2, 3]), nprocs=3)
         left = [name for name in os.listdir(self.folder) if ".key-" in name]
         self.assertEqual(left, [], "a file with a key was left")
+
+    def test_signals(self):
+        mp.spawn(signals, (self.folder,), nprocs=2)
 
     def test_attempt_that_failed(self):
         mp.spawn(late, (f"{self.folder}/store",), nprocs=2)

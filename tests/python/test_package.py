@@ -27,6 +27,28 @@ from banyan import library  # noqa: E402
 HEADERS = Path(__file__).resolve().parents[2] / "include" / "banyan"
 
 
+def signals(folder):
+    def run():
+        values = numpy.ones(1000)
+        comm.allreduce(values)
+        assert values.tolist() == [2] * 1000
+
+    def start():
+        values = numpy.ones(1000)
+        comm.start.allreduce(values).wait()
+        assert values.tolist() == [2] * 1000
+
+    def sparse():
+        result = comm.sparse_allreduce(numpy.arange(5), numpy.ones((5, 3)), 5)
+        assert result.values.tolist() == [[2] * 3] * 5
+
+    with banyan.Communicator() as comm:
+        for call in (run, start, sparse):
+            os.makedirs(os.path.join(folder, call.__name__), exist_ok=True)
+            ranks.check_signals(comm.rank, os.path.join(folder, call.__name__), call)
+        comm.barrier()
+
+
 def elastic(folder):
     rank, size = int(os.environ["BANYAN_RANK"]), int(os.environ["BANYAN_SIZE"])
     with banyan.Member() as member:
@@ -487,6 +509,10 @@ class Package(unittest.TestCase):
 
     def test_forgotten(self):
         ranks.run(3, forgotten)
+
+    def test_signals(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(2, signals, folder)
 
     def test_elastic(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, Finish, op_number
 from .errors import RequestError
-from .library import Call, Counters, Options, PlanInfo, Submission, check, lib
+from .library import SLICE, Call, Counters, Options, PlanInfo, Submission, check, lib
 from .request import Request
 from .sparse import Exchange, SparseResult, Tables
 
@@ -216,7 +216,10 @@ class Communicator(Calls[Any]):
         return self._handle
 
     def _make(self, call: Call, result: Any, keep: Any, finish: Finish = None) -> Any:
-        status = lib.banyan_run(self._handle or self.handle, byref(call))
+        rest = c_void_p()
+        status = lib.banyan_run_for(self._handle or self.handle, byref(call), SLICE, byref(rest))
+        if rest:
+            return Request(rest, result, keep, finish).wait()
         if status:
             check(status)
         return finish() if finish else result

@@ -144,7 +144,9 @@ _FUNCTIONS = {
     "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
     "banyan_start": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
     "banyan_recv_any": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_int), POINTER(c_void_p)]),
+    "banyan_run_for": (_STATUS, [c_void_p, POINTER(Call), c_double, POINTER(c_void_p)]),
     "banyan_wait": (_STATUS, [c_void_p]),
+    "banyan_wait_for": (_STATUS, [c_void_p, c_double, POINTER(c_bool)]),
     "banyan_test": (_STATUS, [c_void_p, POINTER(c_bool)]),
     "banyan_submit": (_STATUS, [c_void_p, c_char_p, POINTER(Submission), POINTER(c_void_p)]),
     "banyan_submit_all": (_STATUS, [c_void_p, POINTER(c_char_p), POINTER(Submission), c_size_t, POINTER(c_void_p)]),
@@ -153,6 +155,9 @@ _FUNCTIONS = {
     "banyan_sparse_run": (_STATUS, [c_void_p, POINTER(SparseCall)]),
     "banyan_sparse_free": (None, [POINTER(Sparse)]),
 }
+
+
+SLICE = 0.1  # seconds that a wait lasts in C; in between Python runs handlers of signals
 
 
 def _prefixes(package: Path) -> list[Path]:

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from ctypes import byref, c_bool, c_void_p
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 from .errors import RequestError
-from .library import check, lib
+from .library import SLICE, check, lib
 
 
 class Request:
@@ -41,8 +41,15 @@ class Request:
         """Blocks until the call has ended, moving its bytes meanwhile. Raises what it ended with."""
         self._check_submitted()
         if self._handle is not None:
-            handle, self._handle = self._handle, None
-            self._end(lib.banyan_wait(handle))
+            ended, handle, self._handle = c_bool(False), self._handle, None
+            try:
+                status = lib.banyan_wait_for(handle, SLICE, byref(ended))
+                while not ended.value and not status:
+                    status = lib.banyan_wait_for(handle, SLICE, byref(ended))
+            except BaseException:  # raised by a signal's handler: the call goes on
+                self._handle = None if ended.value else handle
+                raise
+            self._end(status)
         if self._error:
             raise self._error
         return self._result
@@ -61,5 +68,18 @@ class Request:
 
     def __del__(self) -> None:
         if self._handle:  # its buffers are in use until it has ended
-            handle, self._handle = self._handle, None
-            lib.banyan_wait(handle)
+            _abandoned.append(self)
+            drop_ended()
+
+
+_abandoned: List[Request] = []  # nobody waits for them any more
+
+
+def drop_ended() -> None:
+    """Frees the buffers of calls that nobody waited for, and that have ended."""
+    for request in list(_abandoned):
+        ended, handle = c_bool(False), request._handle
+        status = lib.banyan_test(handle, byref(ended)) if handle else 1
+        if ended.value or status:
+            request._handle = None
+            _abandoned.remove(request)

@@ -41,18 +41,35 @@ static bool any_ended(void *argument) {
   return false;
 }
 
+static void wait_until(struct banyan_request *request, uint64_t until) {
+  struct by_progress *progress = &request->context->progress;
+  if (request->call)
+    by_progress_wait_call_until(progress, request->call, until);
+  else if (request->ops->wait)
+    request->ops->wait(request, until);
+  else
+    by_progress_wait_until(progress, any_ended, &(struct any_of){.requests = &request, .n = 1}, until);
+}
+
 enum banyan_status banyan_wait(struct banyan_request *request) {
   if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
+  BY_TRY(by_context_check_process(request->context));
+  by_context_lock(request->context);
+  wait_until(request, UINT64_MAX);
+  return finish_and_unlock(request);
+}
+
+enum banyan_status banyan_wait_for(struct banyan_request *request, double seconds, bool *done) {
+  if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
+  if (!(seconds >= 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the time to wait is %g seconds, must be >= 0", seconds);
   struct by_context *context = request->context;
   BY_TRY(by_context_check_process(context));
   by_context_lock(context);
-  if (request->call)
-    by_progress_wait_call(&context->progress, request->call);
-  else if (request->ops->wait)
-    request->ops->wait(request);
-  else
-    by_progress_wait(&context->progress, any_ended, &(struct any_of){.requests = &request, .n = 1});
-  return finish_and_unlock(request);
+  wait_until(request, by_clock_now(&by_clock_system) + by_clock_from_seconds(seconds));
+  *done = has_ended(request);
+  if (*done) return finish_and_unlock(request);
+  by_context_unlock(context);
+  return BANYAN_OK;
 }
 
 enum banyan_status banyan_test(struct banyan_request *request, bool *done) {

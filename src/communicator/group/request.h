@@ -10,8 +10,9 @@ struct by_request_ops {
   bool (*ended)(const struct banyan_request *request);
   /* Its status; frees it. */
   enum banyan_status (*finish)(struct banyan_request *request);
-  /* Waits until it has ended, and does work of it meanwhile, without the lock. NULL: there is nothing to do. */
-  void (*wait)(struct banyan_request *request);
+  /* Waits until it has ended, at most until about that time, and does work of it meanwhile, without the lock. NULL:
+   * there is nothing to do. */
+  void (*wait)(struct banyan_request *request, uint64_t until);
 };
 
 struct banyan_request {

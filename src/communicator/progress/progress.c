@@ -159,9 +159,23 @@ static void poll_once(struct by_progress *progress, const struct poller *poller)
   pthread_mutex_lock(&progress->job->lock);
 }
 
-/* Inlined, with the check whether it is over, since small calls are a few rounds. `poller` may be NULL. */
+static bool is_past(uint64_t until) {
+  return until != UINT64_MAX && by_clock_now(&by_clock_system) >= until;
+}
+
+/* Milliseconds until then, at most `most`. */
+static int sleep_before(uint64_t until, int most) {
+  if (until == UINT64_MAX) return most;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (until <= now) return 0;
+  uint64_t milliseconds = (until - now + BY_MILLISECOND - 1) / BY_MILLISECOND;
+  return milliseconds < (uint64_t)most ? (int)milliseconds : most;
+}
+
+/* Inlined, with the check whether it is over, since small calls are a few rounds. `poller` may be NULL; UINT64_MAX: no
+ * time limit. */
 __attribute__((always_inline)) static inline void drive(struct by_progress *progress, bool (*over)(void *argument),
-                                                        void *argument, const struct poller *poller) {
+                                                        void *argument, const struct poller *poller, uint64_t until) {
   struct spinner spinner = {.most = progress->spin};
   uint64_t ended = ended_so_far(progress);
   if (progress->state == BY_PROGRESS_LISTENS)
@@ -173,9 +187,10 @@ __attribute__((always_inline)) static inline void drive(struct by_progress *prog
     if (ended_so_far(progress) != ended) by_progress_changed(progress);
     ended = ended_so_far(progress);
     if (poller && (tired || spinner.looks % POLLS == 0) && !over(argument)) poll_once(progress, poller);
+    if ((tired || spinner.looks % LOOKS_AT_DEADLINES == 0) && is_past(until)) break;
     if (!tired || over(argument)) continue;
     progress->user_sleeps = true;
-    sleep_until_event(progress, poller ? POLL_MS : SLEEP_MS);
+    sleep_until_event(progress, poller ? POLL_MS : sleep_before(until, SLEEP_MS));
     progress->user_sleeps = false;
     by_engine_sleeping(progress->job->engine, false);
     spinner.since = 0;
@@ -194,21 +209,43 @@ static void poll_and_sleep(struct by_progress *progress, const struct poller *po
   pthread_mutex_lock(&progress->job->lock);
 }
 
+/* The same, until by_progress_changed or the given time. */
+static void idle_until(struct by_progress *progress, uint64_t until) {
+  int milliseconds = sleep_before(until, SLEEP_MS);
+  struct timespec then;
+  clock_gettime(CLOCK_REALTIME, &then); /* which `changed` goes by; a step of it lengthens one sleep at most */
+  uint64_t nanoseconds = (uint64_t)then.tv_nsec + (uint64_t)milliseconds * BY_MILLISECOND;
+  then.tv_sec += (time_t)(nanoseconds / BY_SECOND);
+  then.tv_nsec = (long)(nanoseconds % BY_SECOND);
+  progress->idlers++;
+  pthread_cond_timedwait(&progress->job->changed, &progress->job->lock, &then);
+  progress->idlers--;
+}
+
 __attribute__((always_inline)) static inline void wait_until(struct by_progress *progress, bool (*over)(void *argument),
-                                                             void *argument, const struct poller *poller) {
+                                                             void *argument, const struct poller *poller,
+                                                             uint64_t until) {
   if (progress->user_sleeps) by_job_wake(progress->job); /* it has to send what this thread's call brought */
   while (!over(argument)) {
     if (progress->driver != BY_DRIVER_USER)
-      drive(progress, over, argument, poller);
+      drive(progress, over, argument, poller, until);
     else if (poller)
       poll_and_sleep(progress, poller);
-    else
+    else if (until == UINT64_MAX)
       by_progress_idle(progress);
+    else
+      idle_until(progress, until);
+    if (is_past(until)) return;
   }
 }
 
 void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument) {
-  wait_until(progress, over, argument, NULL);
+  wait_until(progress, over, argument, NULL, UINT64_MAX);
+}
+
+void by_progress_wait_until(struct by_progress *progress, bool (*over)(void *argument), void *argument,
+                            uint64_t until) {
+  wait_until(progress, over, argument, NULL, until);
 }
 
 static bool call_ended(void *call) {
@@ -216,13 +253,17 @@ static bool call_ended(void *call) {
 }
 
 void by_progress_wait_call(struct by_progress *progress, struct by_call *call) {
-  wait_until(progress, call_ended, call, NULL);
+  wait_until(progress, call_ended, call, NULL, UINT64_MAX);
+}
+
+void by_progress_wait_call_until(struct by_progress *progress, struct by_call *call, uint64_t until) {
+  wait_until(progress, call_ended, call, NULL, until);
 }
 
 void by_progress_wait_call_polling(struct by_progress *progress, struct by_call *call, void (*poll)(void *argument),
                                    void *argument) {
   struct poller poller = {.poll = poll, .argument = argument};
-  wait_until(progress, call_ended, call, &poller);
+  wait_until(progress, call_ended, call, &poller, UINT64_MAX);
 }
 
 /* ---- the progress thread */

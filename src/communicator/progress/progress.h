@@ -96,7 +96,10 @@ static inline void by_progress_count_ended(struct by_progress *progress) {
 void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument);
 /* Like it, until the call has ended. */
 void by_progress_wait_call(struct by_progress *progress, struct by_call *call);
-/* Like it; meanwhile this thread calls `poll` without the lock, at least about every millisecond. */
+/* Both return at about `until` (nanoseconds of by_clock_now) at the latest. */
+void by_progress_wait_until(struct by_progress *progress, bool (*over)(void *argument), void *argument, uint64_t until);
+void by_progress_wait_call_until(struct by_progress *progress, struct by_call *call, uint64_t until);
+/* Like by_progress_wait_call; meanwhile this thread calls `poll` without the lock, at least about every millisecond. */
 void by_progress_wait_call_polling(struct by_progress *progress, struct by_call *call, void (*poll)(void *argument),
                                    void *argument);
 /* Waits, without driving, until by_progress_changed. */

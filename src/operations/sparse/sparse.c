@@ -114,17 +114,22 @@ static bool has_ended_or_offers(void *exchange) {
   return by_sparse_ended(exchange) || by_sparse_offered(exchange);
 }
 
-/* Waits for an exchange, and merges its rows without the lock when they have come. */
-static void wait_for(struct banyan_request *request) {
+/* Waits for an exchange, and merges its rows without the lock when they have come. What has been offered to this thread
+ * it does, also if that takes longer. */
+static void wait_for(struct banyan_request *request, uint64_t until) {
   struct by_context *context = request->context;
   by_sparse_attend(request->of);
   while (!by_sparse_ended(request->of)) {
-    by_progress_wait(&context->progress, has_ended_or_offers, request->of);
+    by_progress_wait_until(&context->progress, has_ended_or_offers, request->of, until);
     struct by_task *task = by_sparse_offered(request->of);
-    if (!task || !by_offload_claim(&context->sparse.offload, task)) continue;
-    by_context_unlock(context);
-    by_offload_do(&context->sparse.offload, task);
-    by_context_lock(context);
+    if (task && by_offload_claim(&context->sparse.offload, task)) {
+      by_context_unlock(context);
+      by_offload_do(&context->sparse.offload, task);
+      by_context_lock(context);
+    } else if (until != UINT64_MAX && by_clock_now(&by_clock_system) >= until) {
+      if (by_sparse_leave(request->of)) return;
+      until = by_clock_now(&by_clock_system) + BY_MILLISECOND;
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "callbacks.hpp"
+#include "signals.hpp"
 
 namespace banyan {
 
@@ -162,7 +163,14 @@ Made Group::start(c10d::OpType type, const char *title, const Tensors &inputs, c
   if (waiting.at_once && work->origin.call) { // then no thread of the library need be woken
     struct banyan_call awaited = call;
     awaited.deadline = seconds(waiting.timeout);
-    work->has_run(banyan_run(open().get(), &awaited));
+    struct banyan_request *rest = nullptr;
+    enum banyan_status status = banyan_run_for(open().get(), &awaited, LOOKS_AT_SIGNALS, &rest);
+    if (!rest) {
+      work->has_run(status);
+    } else {
+      work->begun({rest});
+      work->await();
+    }
   } else {
     work->begun({begin(call, waiting.timeout, &work->origin)});
   }

@@ -1,4 +1,5 @@
 // What Python sees of the backend.
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/api/include/torch/version.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -138,6 +139,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
+    } catch (python_error &error) { // of a signal's handler
+      error.restore();
     } catch (const banyan::Error &error) {
       py::object exception = raise(static_cast<int>(error.status), error.what());
       PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(exception.ptr())), exception.ptr());

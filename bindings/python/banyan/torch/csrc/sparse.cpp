@@ -180,8 +180,6 @@ Made Group::sparse(const Tensors &tensors, const c10d::AllreduceOptions &options
     submission.n_sparse = 1;
     const char *named = work->origin.name.c_str();
     check_begun(banyan_submit(comm.get(), named, &submission, &requests.emplace_back()), name, named);
-  } else if (Waiting(options).at_once) { // then no thread of the library need be woken
-    check_begun(banyan_sparse_run(comm.get(), &call), name);
   } else {
     check_begun(banyan_sparse_start(comm.get(), &call, &requests.emplace_back()), name);
   }

@@ -9,6 +9,7 @@
 #include <ATen/core/jit_type.h>
 
 #include "callbacks.hpp"
+#include "signals.hpp"
 
 namespace banyan {
 
@@ -196,30 +197,71 @@ void Work::rethrow() {
   if (error) std::rethrow_exception(error);
 }
 
-bool Work::wait(std::chrono::milliseconds timeout) {
+void Work::wait_for(struct banyan_request *request) {
+  for (bool done = false; !done;) {
+    enum banyan_status status = banyan_wait_for(request, LOOKS_AT_SIGNALS, &done);
+    if (!done && status == BANYAN_OK) {
+      run_signal_handlers();
+    } else {
+      done = true;
+      ended(status, status == BANYAN_OK ? "" : banyan_error_text());
+    }
+  }
+}
+
+// Where a signal's handler raises, the library gets the rest of the calls.
+void Work::await() {
   std::unique_lock lock(mutex_);
-  if (state_ == State::held && timeout == kNoTimeout) {
+  if (state_ == State::held) {
     state_ = State::waited;
     std::vector<struct banyan_request *> requests = std::move(requests_);
     lock.unlock();
-    for (auto *request : requests) {
-      enum banyan_status status = banyan_wait(request);
-      ended(status, status == BANYAN_OK ? "" : banyan_error_text());
+    for (size_t i = 0; i < requests.size(); i++) {
+      try {
+        wait_for(requests[i]);
+      } catch (...) {
+        lock.lock();
+        state_ = State::given;
+        requests_.assign(requests.begin() + static_cast<std::ptrdiff_t>(i), requests.end());
+        lock.unlock();
+        give();
+        throw;
+      }
     }
+    return;
+  }
+  while (
+      !cv_.wait_for(lock, std::chrono::duration<double>(LOOKS_AT_SIGNALS), [this] { return state_ == State::done; })) {
+    lock.unlock();
+    run_signal_handlers();
+    lock.lock();
+  }
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  if (timeout == kNoTimeout) {
+    await();
     rethrow();
     return true;
   }
+  std::unique_lock lock(mutex_);
   bool mine = state_ == State::held;
   if (mine) state_ = State::given;
   lock.unlock();
   if (mine) give();
   lock.lock();
-  auto over = [this] { return state_ == State::done; };
-  if (timeout == kNoTimeout)
-    cv_.wait(lock, over);
-  else if (!cv_.wait_for(lock, timeout, over))
-    throw Error(BANYAN_ERR_TIMEOUT,
-                "waited " + std::to_string(timeout.count()) + " ms for a call that has not ended, " + here(what()));
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + timeout;
+  while (state_ != State::done) {
+    if (Clock::now() >= until)
+      throw Error(BANYAN_ERR_TIMEOUT,
+                  "waited " + std::to_string(timeout.count()) + " ms for a call that has not ended, " + here(what()));
+    const auto slice = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(LOOKS_AT_SIGNALS * 1000));
+    cv_.wait_until(lock, std::min(until, slice), [this] { return state_ == State::done; });
+    lock.unlock();
+    run_signal_handlers();
+    lock.lock();
+  }
   lock.unlock();
   rethrow();
   return true;

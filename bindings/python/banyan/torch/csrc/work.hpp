@@ -36,6 +36,9 @@ public:
   void begun(std::vector<struct banyan_request *> requests);
   // Instead: it consists of one call, which this thread has run and which has ended so.
   void has_run(enum banyan_status status);
+  // Waits until it has ended, however it does. Throws what a signal's handler raises; then the calls go on, and keep
+  // their memory.
+  void await();
   ~Work() override;
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
@@ -56,6 +59,7 @@ private:
 
   static void then(void *argument, enum banyan_status status, const char *text);
   void give();
+  void wait_for(struct banyan_request *request);
   std::string what() const;
   std::exception_ptr error_of(enum banyan_status status, const std::string &text) const;
   void ended(enum banyan_status status, const char *text);
