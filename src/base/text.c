@@ -338,6 +338,11 @@ enum banyan_status by_check_no_nul(const char *text, size_t length) {
   return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is no text, or it is damaged", line);
 }
 
+/* Text in UTF-16, as XML may be. No other text begins with these bytes, so all other readers refuse it at once. */
+static bool is_utf16(const char *text, size_t length) {
+  return length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+}
+
 enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
   FILE *file = fopen(path, "rbe");
   if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
@@ -354,7 +359,7 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t most,
     status = by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
   else if (*length > most)
     status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, most);
-  else if ((status = by_check_no_nul(*text, *length)) != BANYAN_OK)
+  else if (!is_utf16(*text, *length) && (status = by_check_no_nul(*text, *length)) != BANYAN_OK)
     status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK) return BANYAN_OK;
   free(*text);

@@ -68,8 +68,9 @@ const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
 
 /* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind, and
- * none within: that would hide the rest from whoever reads on to it. BANYAN_ERR_SYSTEM or _NO_MEMORY; BANYAN_ERR_PARSE:
- * it has more than `most` bytes, of which few are read, or a NUL, and the error says in which line. */
+ * none within, unless it begins as UTF-16 does: that would hide the rest from whoever reads on to it. BANYAN_ERR_SYSTEM
+ * or _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `most` bytes, of which few are read, or a NUL, and the error says
+ * in which line. */
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
                                              size_t *length);
 

@@ -33,6 +33,8 @@ corpus=$BANYAN_SOURCE/tests/fuzz/corpus
 wants 0 "$BANYAN" topo "$corpus/topology_graphml/zoo.graphml"
 shows '^topology: 4 hosts take part, 5 links$' out
 shows 'topology: .*2 of 5 links have no speed; taken as 2.5 Gbit/s, the median of the others' err
+wants 0 "$BANYAN" topo "$corpus/topology_graphml/utf16.graphml"
+shows '^topology: 3 hosts take part, 3 links$' out
 wants 0 "$BANYAN" topo "$corpus/topology_pairs/small.csv?select=aws:*+gcp:*,limits=gcp=2g"
 shows '^topology: 2 hosts take part, 1 link$' out
 shows '^  gcp:us +rank 1 +gcp +1  2 Gbit/s ' out
