@@ -95,6 +95,10 @@ wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 3 -- sleep "$od
 shows 'host deaf: no answer \(--start-timeout\)' err
 left 0
 wants 2 "$BANYAN" run --ssh " " -H a:1 -- true
+# Rank 0's host leaves when it has no such command: until then the others have found its address.
+wants 127 "$BANYAN" run --ssh "$ssh" -H a:1,b:1,c:1 -- no-such-command
+shows '^banyan run: host [abc]: cannot run no-such-command' err
+! has 'was not reached' err || fail "a host looked for rank 0's host too late"
 # A shell would split this path.
 mkdir "$scratch/it's a folder"
 ln -s "$BANYAN" "$scratch/it's a folder/banyan"

@@ -101,6 +101,7 @@ static void test_frames(void **state) {
   frame("LEAVING", BY_LAUNCH_LEAVING, 0, "it got SIGUSR1", 14);
   frame("KEY", BY_LAUNCH_KEY, 0, JOB_KEY, strlen(JOB_KEY));
   frame("REACH", BY_LAUNCH_REACH, 0, answers, sizeof answers - 1);
+  frame("REACH, the answer", BY_LAUNCH_REACH, 0, "10.0.0.1", 8);
 }
 
 static void test_start(void **state) {

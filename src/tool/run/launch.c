@@ -195,7 +195,6 @@ static void rotate_key(struct launcher *l, int seconds) {
 
 /* A job does without helpers and servers for which there is no ticket. */
 static void send_start(struct launcher *l, struct by_launch_link *link) {
-  if (l->links[0].from_fd < 0) by_text_fini(&l->root.answers); /* rank 0's host is lost */
   if (by_launch_send_start(l->job, &l->root, by_launch_key_get(&l->key), link) == BANYAN_OK) return;
   report_host_failed(l, link, banyan_error_text());
   lose_host(l, link);
@@ -206,6 +205,11 @@ static void send_start(struct launcher *l, struct by_launch_link *link) {
 static void take_port(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
   if (l->root.places.length) return;
   if (by_launch_root_take(l->job, link->host, frame, &l->root)) fail_host(l, link, banyan_error_text());
+}
+
+static void take_root_address(struct by_launch_link *link, const char *address) {
+  snprintf(link->root_address, sizeof link->root_address, "%s", address);
+  link->searching = false;
 }
 
 static void take_output(struct launcher *l, int rank, int stream, const struct by_launch_frame *frame) {
@@ -225,6 +229,8 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
   bool is_rank = frame->number >= first && frame->number < first + (uint32_t)link->host->ranks;
   if (frame->type == BY_LAUNCH_PORT_IS)
     take_port(l, link, frame);
+  else if (frame->type == BY_LAUNCH_REACH && link->searching)
+    take_root_address(link, frame->payload);
   else if ((frame->type == BY_LAUNCH_STDOUT || frame->type == BY_LAUNCH_STDERR) && is_rank)
     take_output(l, rank, frame->type == BY_LAUNCH_STDERR, frame);
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
@@ -302,9 +308,14 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
   if (!open || found < 0) link_ended(l, link);
 }
 
+/* Whether the host has not said yet all that it says before its start. */
+static bool is_awaited(const struct by_launch_link *link) {
+  return !link->ready || link->searching;
+}
+
 static bool all_ready(const struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++)
-    if (!l->links[i].ready && !l->links[i].host->beside && !(l->elastic && l->links[i].from_fd < 0)) return false;
+    if (is_awaited(&l->links[i]) && !l->links[i].host->beside && !(l->elastic && l->links[i].from_fd < 0)) return false;
   return l->root.places.length > 0 || (l->elastic && l->links[0].from_fd < 0);
 }
 
@@ -374,7 +385,7 @@ static void kill_rest(struct launcher *l) {
 static void lose_silent(struct launcher *l, uint64_t now) {
   for (size_t i = 0; i < l->n_links; i++) {
     struct by_launch_link *link = &l->links[i];
-    if (!link->ready && link->from_fd >= 0 && now >= (link->answer_by ? link->answer_by : l->deadline))
+    if (is_awaited(link) && link->from_fd >= 0 && now >= (link->answer_by ? link->answer_by : l->deadline))
       fail_host(l, link, "no answer (--start-timeout)");
   }
 }
@@ -403,7 +414,7 @@ static void pass_deadline(struct launcher *l) {
   } else if (l->state ==
              STARTING) { /* the first host that has not answered; rank 0's if all have, but it found no port */
     size_t i = 0;
-    while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
+    while (i < l->n_links && (!is_awaited(&l->links[i]) || l->links[i].host->beside)) i++;
     fail_host(l, &l->links[i < l->n_links ? i : 0], "no answer (--start-timeout)");
   } else if (l->state == REPORTING)
     enter(l, ENDING);
@@ -473,13 +484,21 @@ static void serve(struct launcher *l) {
   if (is_supervised(l) && l->state == RUNNING) l->elastic_next = by_elastic_tick(l->elastic);
 }
 
+/* While rank 0's host is there, and before it starts, since it leaves if its command cannot be run. */
+static void ask_hosts(struct launcher *l) {
+  for (size_t i = 1; i < l->n_links && l->links[0].from_fd >= 0; i++)
+    if (l->links[i].ready && l->links[i].from_fd >= 0) by_launch_send_reach(l->job, &l->root, &l->links[i]);
+}
+
 static void loop(struct launcher *l) {
   while (is_supervised(l) ? by_elastic_waits(l->elastic) : live(l, false)) {
     serve(l);
-    if (l->state > RUNNING || (l->state == STARTING && !all_ready(l))) continue;
+    if (l->state > RUNNING) continue;
+    ask_hosts(l);
+    if (l->state == STARTING && !all_ready(l)) continue;
     for (size_t i = 0; i < l->n_links; i++) { /* that of a helper or a server may answer later than all others */
       struct by_launch_link *link = &l->links[i];
-      if (!link->ready || link->started || link->from_fd < 0) continue;
+      if (is_awaited(link) || link->started || link->from_fd < 0) continue;
       link->started = true;
       send_start(l, link);
     }

@@ -57,8 +57,10 @@ enum by_launch_frame_type {
   BY_LAUNCH_LEAVING, /* it is about to be taken away. payload: why */
   /* to a host, once it has started ranks */
   BY_LAUNCH_KEY, /* payload: the text of a key in place of the one that they have */
-  /* to a host, before START */
-  BY_LAUNCH_REACH, /* it is to find an address of rank 0's host for its ranks. payload: where that answers */
+  /* to a host, before START, and from it as the answer */
+  BY_LAUNCH_REACH, /* it is to find an address of rank 0's host. payload: where that answers; in the answer: the
+                    * address,
+                    * "": none */
   BY_LAUNCH_TYPES
 };
 

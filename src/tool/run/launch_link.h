@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "address.h"
 #include "launch.h"
 #include "launch_io.h"
 #include "text.h"
@@ -16,14 +17,16 @@ struct by_launch_link {
   pid_t pid; /* of run-host or ssh; 0: ended */
   struct by_pipe to;
   struct by_pipe from;
-  int from_fd, error_fd; /* its stdout and stderr; -1: closed */
-  bool ready;            /* has sent BY_LAUNCH_HELLO */
-  bool started;          /* has received what to start */
-  int live;              /* ranks there that have not ended */
-  int local;             /* ranks of this machine that precede its own, which other links started */
-  int local_size;        /* below which the local ranks of this machine are; 0: there are only its own */
-  size_t group;          /* the number of its host, from 0 */
-  uint64_t answer_by;    /* what has not sent its hello then is given up; 0: as the whole job */
+  int from_fd, error_fd;              /* its stdout and stderr; -1: closed */
+  bool ready;                         /* has sent BY_LAUNCH_HELLO */
+  bool started;                       /* has received what to start */
+  bool asked, searching;              /* to find an address of rank 0's host: it was asked; it has not answered yet */
+  char root_address[BY_ADDRESS_TEXT]; /* what it has found; "": nothing */
+  int live;                           /* ranks there that have not ended */
+  int local;                          /* ranks of this machine that precede its own, which other links started */
+  int local_size;                     /* below which the local ranks of this machine are; 0: there are only its own */
+  size_t group;                       /* the number of its host, from 0 */
+  uint64_t answer_by;                 /* what has not sent its hello then is given up; 0: as the whole job */
 };
 
 enum { BY_MOST_LAUNCH_WORDS = 70 };

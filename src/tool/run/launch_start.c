@@ -184,19 +184,22 @@ static void set_torch(const struct by_job *job, const struct by_launch_root *roo
   snprintf(group, sizeof group, "%zu", link->group);
   const struct {
     const char *name, *value;
-  } variables[] = {
-      {"MASTER_ADDR", root->address}, {"MASTER_PORT", root->store}, {"GROUP_RANK", group}, {"NODE_RANK", group}};
+  } variables[] = {{"MASTER_ADDR", *link->root_address ? link->root_address : root->address},
+                   {"MASTER_PORT", root->store},
+                   {"GROUP_RANK", group},
+                   {"NODE_RANK", group}};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
     if (!by_variables_have(job->environment, variables[i].name) && *variables[i].value)
       by_job_environment_set(environment, variables[i].name, variables[i].value);
 }
 
 /* Rank 0's host has its own address. */
-static void send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link) {
-  if (link->host->first == 0 || link->host->beside || !root->answers.length ||
+void by_launch_send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link) {
+  if (link->asked || link->host->first == 0 || link->host->beside || !root->answers.length ||
       by_variables_have(job->environment, "MASTER_ADDR"))
     return;
   by_pipe_frame(&link->to, BY_LAUNCH_REACH, 0, by_text_get(&root->answers), root->answers.length);
+  link->asked = link->searching = true;
 }
 
 static void send_elastic(const struct by_job *job, struct by_launch_link *link) {
@@ -223,7 +226,6 @@ enum banyan_status by_launch_send_start(const struct by_job *job, const struct b
     by_job_environment_set(&environment, "BANYAN_HOST", host->name);
     by_job_environment_set(&environment, "BANYAN_ROOT", by_text_get(&root->places));
     if (!host->beside) set_torch(job, root, link, &environment);
-    send_reach(job, root, link);
     by_launch_command_of(job, host, &command);
     if (job->elastic) send_elastic(job, link);
     struct by_host_job start = {.first = host->first,

@@ -39,6 +39,9 @@ int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interf
  * elsewhere. */
 BANYAN_CHECK enum banyan_status by_launch_root_take(const struct by_job *job, const struct by_launch_host *host,
                                                     const struct by_launch_frame *frame, struct by_launch_root *root);
+/* Asks a host, once, for an address by which it reaches rank 0's host, unless there is only one or none is needed.
+ * PyTorch tries one address, for minutes: it gets one that has answered. */
+void by_launch_send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link);
 /* Tells a host to start its processes. `key` takes the place of the job's key in the environment; NULL: that one is
  * used. Helpers and servers get tickets of their own; after an error, nothing is sent. The variables of PyTorch
  * (MASTER_ADDR, ...) are set unless the job's environment has them. */

@@ -54,10 +54,8 @@ static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_
 static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
-/* Of rank 0's host, as this one has found it; "": as the job's environment says. */
-static char root_address[BY_ADDRESS_TEXT];
-static int presence = -1;   /* has a byte for each rank, see presence.h */
-static struct rlimit files; /* the limit as it was found, which ranks get back */
+static int presence = -1;      /* has a byte for each rank, see presence.h */
+static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
  * that start the rank may close what they inherit. */
@@ -76,7 +74,6 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_SWITCH_KEY_FILE");
   for (char **e = job->environment; *e; e++)
     if (!by_variable_value(*e, key_name) && !by_variable_value(*e, switch_key_name)) putenv(*e);
-  if (*root_address) putenv(by_cli_print("MASTER_ADDR=%s", root_address));
   if (switch_key >= 0) putenv(by_cli_print("BANYAN_SWITCH_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), switch_key));
   if (n_keys) putenv(by_cli_print("BANYAN_KEY_FILE=/proc/%d/fd/%d", (int)getppid(), key_fds[MIN(index, n_keys - 1)]));
   unsetenv("BANYAN_IDENTITY_FILE");
@@ -287,10 +284,11 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   return BANYAN_OK;
 }
 
-/* PyTorch tries one address, for minutes: it gets one that has answered. */
-static void reach_root(const struct by_launch_frame *frame) {
-  if (by_root_reach(frame->payload, root_address))
+static void reach_root(struct host *host, const struct by_launch_frame *frame) {
+  char address[BY_ADDRESS_TEXT] = "";
+  if (by_root_reach(frame->payload, address))
     fprintf(stderr, "%s; MASTER_ADDR may be of no use here\n", banyan_error_text());
+  by_pipe_frame(&host->out, BY_LAUNCH_REACH, 0, address, strlen(address));
 }
 
 /* ---- jobs whose processes may come and go */
@@ -412,7 +410,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
 static enum banyan_status handle_frame(struct host *host, const struct by_launch_frame *frame) {
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
-  case BY_LAUNCH_REACH: reach_root(frame); return BANYAN_OK;
+  case BY_LAUNCH_REACH: reach_root(host, frame); return BANYAN_OK;
   case BY_LAUNCH_START: return start(host, frame);
   case BY_LAUNCH_SIGNAL:
     for (int i = 0; i < host->job.ranks && host->started; i++)
@@ -485,9 +483,9 @@ static int wait_time(struct host *host) {
 }
 
 /* Whether there is more to do than to send what is left. A host of a job whose processes come and go stays until
- * banyan run ends it, and so does the one that other hosts look for. */
+ * banyan run ends it. */
 static bool is_needed(const struct host *host) {
-  return !host->started || host->live || host->is_elastic || host->root.answers || by_pipe_waiting(&host->out);
+  return !host->started || host->live || host->is_elastic || by_pipe_waiting(&host->out);
 }
 
 /* Runs until the last rank has ended and all frames are sent. */
