@@ -63,12 +63,12 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
   }
   by_text_add(out, "  BANYAN_ROOT=(where rank 0 listens: its host finds a port at the start)\n");
   for (size_t i = 0; i < sizeof master / sizeof *master; i++)
-    if (!by_variables_have(job->environment, master[i]))
+    if (!by_variables_get(job->environment, master[i]))
       by_text_add(out, "  %s=(of rank 0's host, where PyTorch's store may listen)\n", master[i]);
   by_text_add(out, "  BANYAN_KEY_FILE=(a descriptor of the %s%s%s)\n",
               job->key_file ? "key in " : "job's key, which is generated at the start",
               job->key_file ? job->key_file : "", job->beside ? "; of a ticket in helpers and servers" : "");
-  if (by_variables_have(job->environment, "BANYAN_SWITCH_KEY"))
+  if (by_variables_get(job->environment, "BANYAN_SWITCH_KEY"))
     by_text_add(out, "  BANYAN_SWITCH_KEY_FILE=(a descriptor of the switches' secret)\n");
   by_text_add(out, "  " BY_PRESENCE_VARIABLE "=(memory of the host in which ranks note that they have joined)\n");
   by_text_add(out, "  %s=(so that output is printed line by line)\n", BY_LINE_OUTPUT_VARIABLES);
@@ -84,7 +84,7 @@ static void add_process(const struct by_job *job, const struct by_launch_host *h
   struct by_job_environment own = {0};
   by_rank_environment_add(
       &place, job->environment,
-      by_variables_have(job->environment, "OMP_NUM_THREADS") || (host->local && getenv("OMP_NUM_THREADS")), &own);
+      by_variables_get(job->environment, "OMP_NUM_THREADS") || (host->local && getenv("OMP_NUM_THREADS")), &own);
   by_text_add(out, "  %s %d:", by_beside_name(host->beside), host->beside ? place.rank - job->ranks : place.rank);
   for (size_t i = 0; i < own.count; i++) {
     by_text_add(out, " ");
@@ -117,7 +117,7 @@ static enum banyan_status add_host(const struct by_job *job, const struct by_lau
   by_text_add(out, "\n  BANYAN_HOST=");
   add_word(out, host->name);
   for (size_t i = 0; i < sizeof group / sizeof *group && !host->beside; i++)
-    if (!by_variables_have(job->environment, group[i]))
+    if (!by_variables_get(job->environment, group[i]))
       by_text_add(out, "\n  %s=%td", group[i], host - job->hosts->items);
   if (getcwd(directory, sizeof directory)) {
     by_text_add(out, "\n  folder: ");

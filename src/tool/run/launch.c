@@ -248,44 +248,15 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
     fail_host(l, link, "sent what no host sends");
 }
 
-/* Lines of the host itself: a login script's, ssh's, run-host's. */
-static void print_for_host(struct launcher *l, const struct by_launch_link *link, const char *bytes, size_t length) {
-  for (const char *end = bytes + length, *next; bytes < end; bytes = next + 1) {
-    next = memchr(bytes, '\n', (size_t)(end - bytes));
-    if (!next) next = end;
-    if (next > bytes) by_output_print(&l->output, "[%s] %.*s", link->host->name, (int)MIN(next - bytes, 1024), bytes);
-  }
-}
-
-/* False once nothing more is to be read. */
-static bool handle_errors(struct launcher *l, struct by_launch_link *link) {
-  char bytes[4096];
-  ssize_t n = link->error_fd < 0 ? 0 : read(link->error_fd, bytes, sizeof bytes);
-  if (n > 0) print_for_host(l, link, bytes, (size_t)n);
-  if (n > 0 || (n < 0 && errno == EINTR)) return true;
-  if (n < 0 && errno == EAGAIN) return false;
-  by_cli_close(&link->error_fd);
-  return false;
-}
-
-static const char *lost_text(const struct by_launch_link *link, int status) {
-  if (link->ready) return "connection lost";
-  int code = by_wait_exit_code(status);
-  if (code == 126 || code == 127)
-    return "banyan could not be started there: install it, or give its path (--remote PATH)";
-  if (code == 0) return "the command there ended without an answer and may not be banyan; check --remote and --ssh";
-  return "could not be reached; see the messages above";
-}
-
 /* Its output has ended: with ranks still running there, the host is lost. */
 static void link_ended(struct launcher *l, struct by_launch_link *link) {
-  char text[256], how[96];
+  char text[256];
   by_cli_close(&link->from_fd);
   if (!link->live && !is_supervised(l)) return; /* fini() waits for it */
   if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
   int status = by_launch_link_wait(link, l->timeout);
-  while (handle_errors(l, link)) continue;
-  snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
+  while (by_launch_link_print(link, &l->output)) continue;
+  by_launch_link_lost(link, status, text, sizeof text);
   bool supervised = is_supervised(l);
   fail_host(l, link, text);
   if (supervised) return;
@@ -301,7 +272,7 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
   bool open = by_pipe_fill(&link->from, link->from_fd);
   if (!link->ready) {
     by_launch_link_find_hello(link, &chatter, &length);
-    print_for_host(l, link, chatter, length);
+    by_launch_link_print_lines(link, chatter, length, &l->output);
   }
   while (link->ready && (found = by_pipe_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
   if (found < 0) fail_host(l, link, "sent what no host sends");
@@ -468,7 +439,7 @@ static void serve(struct launcher *l) {
   p += OUR_FDS;
   for (size_t i = 0; i < l->n_links; i++, p += 3) {
     if (p[2].revents) by_pipe_flush(&l->links[i].to);
-    if (p[1].revents) handle_errors(l, &l->links[i]);
+    if (p[1].revents) by_launch_link_print(&l->links[i], &l->output);
     if (p[0].revents) handle_link(l, &l->links[i]);
   }
   struct signalfd_siginfo info;
@@ -565,15 +536,9 @@ static void end_elastic(void *context, int exit_code) {
   fail_job(context, exit_code, ENDING);
 }
 
-static const char *find_key(const struct by_job *job) {
-  const char *key = NULL;
-  for (char *const *e = job->environment; *e && !key; e++) key = by_variable_value(*e, "BANYAN_KEY");
-  return key;
-}
-
 static void begin_elastic(struct launcher *l) {
   const struct by_elastic_events events = {l, send_about_process, open_more, print_line, end_elastic};
-  const char *key = find_key(l->job);
+  const char *key = by_variables_get(l->job->environment, "BANYAN_KEY");
   l->elastic = by_elastic_create(l->job->title, l->job->elastic, l->job->hosts, key ? key : "", &events);
 }
 
@@ -606,10 +571,6 @@ static void fini(struct launcher *l) {
   close(l->signals);
 }
 
-struct by_job by_job_usual(const char *title) {
-  return (struct by_job){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
-}
-
 int by_launch(const struct by_job *job) {
   const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, BY_SIGNAL_ROTATE, 0};
   struct launcher l = {.job = job,
@@ -619,26 +580,20 @@ int by_launch(const struct by_job *job) {
                        .paths_at = from_now(PATHS_SECONDS),
                        .show_at = UINT64_MAX,
                        .patience = UINT64_MAX};
-  struct by_pipe ask;
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   by_output_set_files(&l.output, job->files, job->title);
   l.reports = (struct by_launch_reports){.job = job, .output = &l.output};
   l.signals = by_signal_descriptor(signals);
   if (job->elastic) begin_elastic(&l);
-  if (by_launch_key_init(&l.key, job->key_file, find_key(job)) == BANYAN_OK)
+  if (by_launch_key_init(&l.key, job->key_file, by_variables_get(job->environment, "BANYAN_KEY")) == BANYAN_OK)
     open_links(&l);
   else {
     by_output_print(&l.output, "%s: %s", job->title, banyan_error_text());
     l.exit_code = 1;
     l.given_up = true;
   }
-  by_pipe_init(&ask, -1, 0);
-  by_pipe_string(&ask, job->ports ? job->ports : "");
-  by_pipe_string(&ask, job->interface ? job->interface : "");
-  int ports = by_launch_root_ports(job->hosts, job->interface, job->elastic ? job->elastic->most : job->ranks);
-  if (l.n_links) by_pipe_frame(&l.links[0].to, BY_LAUNCH_PORT, (uint32_t)ports, ask.data, by_pipe_waiting(&ask));
-  by_pipe_fini(&ask);
+  if (l.n_links) by_launch_request_ports(job, &l.links[0]);
   loop(&l);
   if (l.state == RUNNING || l.state == REPORTING) { /* helpers and servers end with the job, and may print something */
     l.deadline = from_now(BESIDE_SECONDS);
@@ -650,11 +605,4 @@ int by_launch(const struct by_job *job) {
   fini(&l);
   if (job->files && job->files->failed) note_failure(&l, 1);
   return l.exit_code;
-}
-
-enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual) {
-  if (choice > 0) return (enum by_output_mode)(choice - 1);
-  for (int i = 1; command && command[i]; i++)
-    if (!strcmp(command[i], "--json")) return BY_OUTPUT_RANK0;
-  return usual;
 }

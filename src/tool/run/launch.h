@@ -103,8 +103,8 @@ void by_job_environment_set(struct by_job_environment *environment, const char *
 void by_job_environment_fini(struct by_job_environment *environment);
 /* The value in "NAME=value"; NULL: this is another variable. Borrowed. */
 const char *by_variable_value(const char *text, const char *name);
-/* Whether a list that ends with NULL has this variable. */
-bool by_variables_have(char *const *variables, const char *name);
+/* The same in a list that ends with NULL; NULL: it does not have this variable. */
+const char *by_variables_get(char *const *variables, const char *name);
 
 /* A plan named on a command line is checked before any rank is started, so that a mistake is reported once and not by
  * every rank: whether `plan` (NULL: none) can be read, is well-formed, and may be for this number of ranks or of hosts.
@@ -117,7 +117,7 @@ enum { BY_PROGRAM_PATH = 4096 };
 /* The path of this program; false: unknown. `out` holds BY_PROGRAM_PATH. */
 bool by_program_path(char *out);
 
-/* ---- launching: launch.c */
+/* ---- launching: launch.c, launch_setup.c, rank_output.c */
 
 enum by_output_mode {
   BY_OUTPUT_PREFIX, /* every line as "[rank] line" */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -185,4 +186,37 @@ void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter
   const char *last = memrchr(from, '\n', have); /* keep an unfinished line: it may become the hello */
   *length = last ? (size_t)(last - from) + 1 : have > MOST_CHATTER ? have : 0;
   link->from.start += *length;
+}
+
+void by_launch_link_print_lines(const struct by_launch_link *link, const char *bytes, size_t length,
+                                struct by_output *output) {
+  for (const char *end = bytes + length, *next; bytes < end; bytes = next + 1) {
+    next = memchr(bytes, '\n', (size_t)(end - bytes));
+    if (!next) next = end;
+    if (next > bytes) by_output_print(output, "[%s] %.*s", link->host->name, (int)MIN(next - bytes, 1024), bytes);
+  }
+}
+
+bool by_launch_link_print(struct by_launch_link *link, struct by_output *output) {
+  char bytes[4096];
+  ssize_t n = link->error_fd < 0 ? 0 : read(link->error_fd, bytes, sizeof bytes);
+  if (n > 0) by_launch_link_print_lines(link, bytes, (size_t)n, output);
+  if (n > 0 || (n < 0 && errno == EINTR)) return true;
+  if (n < 0 && errno == EAGAIN) return false;
+  by_cli_close(&link->error_fd);
+  return false;
+}
+
+static const char *reason_of(const struct by_launch_link *link, int status) {
+  if (link->ready) return "connection lost";
+  int code = by_wait_exit_code(status);
+  if (code == 126 || code == 127)
+    return "banyan could not be started there: install it, or give its path (--remote PATH)";
+  if (code == 0) return "the command there ended without an answer and may not be banyan; check --remote and --ssh";
+  return "could not be reached; see the messages above";
+}
+
+void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t room) {
+  char how[96];
+  snprintf(out, room, "%s (%s)", reason_of(link, status), by_print_wait_status(status, how, sizeof how));
 }

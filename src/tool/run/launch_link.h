@@ -10,6 +10,7 @@
 #include "address.h"
 #include "launch.h"
 #include "launch_io.h"
+#include "rank_output.h"
 #include "text.h"
 
 struct by_launch_link {
@@ -55,5 +56,12 @@ bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t 
 void by_launch_link_shut(struct by_launch_link *link);
 /* Finds the hello in what has come; `chatter` gets lines that came before it (a login script's). */
 void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length);
+/* Prints lines of the host itself: a login script's, ssh's, run-host's. */
+void by_launch_link_print_lines(const struct by_launch_link *link, const char *bytes, size_t length,
+                                struct by_output *output);
+/* Prints what it has written to its stderr. False: nothing more is to be read now. */
+bool by_launch_link_print(struct by_launch_link *link, struct by_output *output);
+/* Why a host is lost whose run-host or ssh has ended with this wait status. */
+void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t room);
 
 #endif

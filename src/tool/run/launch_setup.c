@@ -219,9 +219,10 @@ const char *by_variable_value(const char *text, const char *name) {
   return !strncmp(text, name, length) && text[length] == '=' ? text + length + 1 : NULL;
 }
 
-bool by_variables_have(char *const *variables, const char *name) {
-  while (*variables && !by_variable_value(*variables, name)) variables++;
-  return *variables != NULL;
+const char *by_variables_get(char *const *variables, const char *name) {
+  const char *value = NULL;
+  for (; *variables && !value; variables++) value = by_variable_value(*variables, name);
+  return value;
 }
 
 /* With or without a value. */
@@ -342,4 +343,8 @@ bool by_program_path(char *out) {
   ssize_t length = readlink("/proc/self/exe", out, BY_PROGRAM_PATH - 1);
   if (length >= 0) out[length] = 0;
   return length >= 0;
+}
+
+struct by_job by_job_usual(const char *title) {
+  return (struct by_job){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
 }

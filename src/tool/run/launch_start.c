@@ -29,6 +29,16 @@ int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interf
   return ranks == 1 ? 1 : is_one_machine(hosts, interface) || !others ? 2 : 3;
 }
 
+void by_launch_request_ports(const struct by_job *job, struct by_launch_link *link) {
+  struct by_pipe ask;
+  by_pipe_init(&ask, -1, 0);
+  by_pipe_string(&ask, job->ports ? job->ports : "");
+  by_pipe_string(&ask, job->interface ? job->interface : "");
+  int ports = by_launch_root_ports(job->hosts, job->interface, job->elastic ? job->elastic->most : job->ranks);
+  by_pipe_frame(&link->to, BY_LAUNCH_PORT, (uint32_t)ports, ask.data, by_pipe_waiting(&ask));
+  by_pipe_fini(&ask);
+}
+
 static void add_name(struct by_text *places, const char *name, int port) {
   by_text_add(places, strchr(name, ':') ? "%s[%s]:%d" : "%s%s:%d", places->length ? "," : "", name, port);
 }
@@ -189,14 +199,14 @@ static void set_torch(const struct by_job *job, const struct by_launch_root *roo
                    {"GROUP_RANK", group},
                    {"NODE_RANK", group}};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-    if (!by_variables_have(job->environment, variables[i].name) && *variables[i].value)
+    if (!by_variables_get(job->environment, variables[i].name) && *variables[i].value)
       by_job_environment_set(environment, variables[i].name, variables[i].value);
 }
 
 /* Rank 0's host has its own address. */
 void by_launch_send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link) {
   if (link->asked || link->host->first == 0 || link->host->beside || !root->answers.length ||
-      by_variables_have(job->environment, "MASTER_ADDR"))
+      by_variables_get(job->environment, "MASTER_ADDR"))
     return;
   by_pipe_frame(&link->to, BY_LAUNCH_REACH, 0, by_text_get(&root->answers), root->answers.length);
   link->asked = link->searching = true;

@@ -34,6 +34,8 @@ struct by_launch_root {
 void by_launch_root_fini(struct by_launch_root *root);
 /* How many ports rank 0's host keeps (by_root_ports_open) for a job of these ranks, which are on the first hosts. */
 int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interface, int ranks);
+/* Asks rank 0's host to keep these ports. */
+void by_launch_request_ports(const struct by_job *job, struct by_launch_link *link);
 /* Takes what rank 0's host says in `frame` (BY_LAUNCH_PORT_IS). In `places`, what the user calls the host is tried
  * first, since the others may not reach every address; but the name of this machine last, which may mean another one
  * elsewhere. */

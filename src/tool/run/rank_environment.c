@@ -25,7 +25,7 @@ void by_rank_environment_add(const struct by_rank_place *place, char *const *giv
   char launcher[512];
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     add_number(environment, numbers[i].name, numbers[i].value);
-    if (!by_variables_have(given, numbers[i].torch)) add_number(environment, numbers[i].torch, numbers[i].value);
+    if (!by_variables_get(given, numbers[i].torch)) add_number(environment, numbers[i].torch, numbers[i].value);
   }
   if (place->directory) {
     snprintf(launcher, sizeof launcher, "%s:%d:%d", place->directory, place->rank, place->starts);

@@ -152,3 +152,10 @@ bool by_output_full(const struct by_output *output) {
 size_t by_output_waiting(const struct by_output *output) {
   return by_pipe_waiting(&output->to[0]) + by_pipe_waiting(&output->to[1]);
 }
+
+enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual) {
+  if (choice > 0) return (enum by_output_mode)(choice - 1);
+  for (int i = 1; command && command[i]; i++)
+    if (!strcmp(command[i], "--json")) return BY_OUTPUT_RANK0;
+  return usual;
+}
