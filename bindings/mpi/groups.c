@@ -56,7 +56,7 @@ static bool wants_report(void) {
   return wanted;
 }
 
-/* Each call is counted once, by the first rank of its communicator. */
+/* Each call is counted once, by the first rank of its communicator; between two groups, by the first rank of each. */
 static void count_call(MPI_Comm comm, enum maker maker) {
   int rank;
   if (!state.counts || comm == MPI_COMM_NULL) return;

@@ -175,6 +175,7 @@ static void test_host_files(void **state) {
       {"x@a user=me\n", NULL, ":1: the user of x@a is given twice"},
       {"a user=-oProxyCommand\n", NULL, ":1: \"-oProxyCommand@a\" is not a host"},
       {"node[1-\n", NULL, ":1: \"node[1-\" is no list of hosts such as node[1-3,7],gpu2"},
+      {"node[0-4096]\n", NULL, ":1: [0-4096] are more than 4096 hosts, which are the most"},
       {"a,\n", NULL, ":1: \"\" is no list"},
       {"\n# nothing\n", NULL, " names no host"},
       {"", NULL, " names no host"},

@@ -28,7 +28,9 @@ static enum banyan_status add_range(const struct receiver *to, const char *befor
   if (!digits || digits > MOST_DIGITS || more > MOST_DIGITS || (!single && (!more || range[digits + 1 + more])))
     return bad_list(range);
   long first = strtol(range, NULL, 10), last = single ? first : strtol(range + digits + 1, NULL, 10);
-  if (last < first || last - first >= BY_MOST_HOSTS) return bad_list(range);
+  if (last < first) return bad_list(range);
+  if (last - first >= BY_MOST_HOSTS)
+    return by_fail(BANYAN_ERR_PARSE, "[%.64s] are more than %d hosts, which are the most", range, BY_MOST_HOSTS);
   for (long i = first; i <= last; i++) {
     int length = snprintf(name, sizeof name, "%s%0*ld%s", before, (int)digits, i, after);
     if (length >= MOST_NAME) return bad_list(before);
