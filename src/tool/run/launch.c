@@ -458,7 +458,8 @@ static void serve(struct launcher *l) {
 /* While rank 0's host is there, and before it starts, since it leaves if its command cannot be run. */
 static void ask_hosts(struct launcher *l) {
   for (size_t i = 1; i < l->n_links && l->links[0].from_fd >= 0; i++)
-    if (l->links[i].ready && l->links[i].from_fd >= 0) by_launch_send_reach(l->job, &l->root, &l->links[i]);
+    if (l->links[i].ready && !l->links[i].started && l->links[i].from_fd >= 0)
+      by_launch_send_reach(l->job, &l->root, &l->links[i]);
 }
 
 static void loop(struct launcher *l) {
