@@ -27,7 +27,7 @@ struct by_launch_link {
   int local;                          /* ranks of this machine that precede its own, which other links started */
   int local_size;                     /* below which the local ranks of this machine are; 0: there are only its own */
   size_t group;                       /* the number of its host, from 0 */
-  uint64_t answer_by;                 /* what has not sent its hello then is given up; 0: as the whole job */
+  uint64_t answer_by;                 /* what is awaited then, before its start, is given up; 0: as the whole job */
 };
 
 enum { BY_MOST_LAUNCH_WORDS = 70 };
