@@ -6,6 +6,7 @@
 
 #include "connector.h"
 #include "control.h"
+#include "control_messages.h"
 #include "descriptor.h"
 #include "join.h"
 #include "log.h"
@@ -251,18 +252,29 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   return status;
 }
 
+/* All members learn that their lists differ, whoever of them has noticed. */
+static enum banyan_status tell_others(const struct by_formation *formation) {
+  char text[BY_MESSAGE_TEXT];
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  by_member_service_tell(formation->service, formation, text);
+  return by_fail(BANYAN_ERR_MISMATCH, "%s", text);
+}
+
 static enum banyan_status reconfigure(struct banyan_member *member, const char *name, const char *const *handles, int n,
                                       double timeout, struct by_arena *arena, struct banyan_comm **out) {
   struct by_handle *all;
   struct by_membership *membership;
   struct by_formation formation;
-  bool formed;
+  bool formed = false;
   BY_TRY(parse_handles(member, handles, n, arena, &all));
   BY_TRY(by_formation_found(by_key_ring_job(member->keys), member->rule, name, all, (uint32_t)n, &membership));
   enum banyan_status status = by_formation_init(membership, all, &member->self, member->handle, arena, &formation);
   formation.deadline = timeout;
+  formation.texts = handles;
   if (status == BANYAN_OK) status = by_used_names_add(&member->used, name);
+  if (status == BANYAN_OK) status = by_member_service_form(member->service, &formation);
   if (status == BANYAN_OK) status = by_member_form(member, &formation, &formed, out);
+  if (status == BANYAN_ERR_MISMATCH && !formed) status = tell_others(&formation);
   by_formation_fini(&formation);
   return status;
 }

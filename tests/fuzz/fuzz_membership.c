@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, SUSPICION, KINDS };
+enum { MEMBERSHIP, SUCCESSOR, WELCOME, MACHINE, HELLO, HANDLES, SUSPICION, LIST, KINDS };
 enum { MEMBERS = 5, EXCLUDED = 1, SELF = 1, ROOM = 1 << 16, MESSAGES = 64 };
 
 static struct by_membership *make_membership(void) {
@@ -102,6 +102,20 @@ static void read_suspicion(const uint8_t *data, size_t size) {
   by_writer_init(&writer, bytes, sizeof bytes);
   by_member_suspicion_write(&writer, &suspicion);
   assert(writer.length == size && !memcmp(bytes, data, size));
+}
+
+static void read_list(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_arena arena;
+  struct by_member_list list;
+  struct by_writer writer;
+  by_arena_init(&arena);
+  if (by_member_list_read(data, size, &arena, &list) == BANYAN_OK) {
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_member_list_write(&writer, &list);
+    assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
+  }
+  by_arena_fini(&arena);
 }
 
 static void read_handles(const uint8_t *data, size_t size) {
@@ -210,6 +224,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   case HELLO: read_hello(data + 1, size - 1); break;
   case HANDLES: read_handles(data + 1, size - 1); break;
   case SUSPICION: read_suspicion(data + 1, size - 1); break;
+  case LIST: read_list(data + 1, size - 1); break;
   default: run_machine(data + 1, size - 1); break;
   }
   return 0;

@@ -163,6 +163,14 @@ static void test_frames(void **state) {
   assert_ok(by_member_suspicion_read(bytes, writer.length, &suspicion_again));
   assert_true(suspicion_again.number == suspicion.number && suspicion_again.rank == suspicion.rank);
   assert_status(by_member_suspicion_read(bytes, writer.length - 1, &suspicion_again), BANYAN_ERR_PROTOCOL);
+  struct by_member_list list = {0x1122334455667788, 0x99aabbccddeeff00, "process 1 on host a lists 2"}, list_again;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_list_write(&writer, &list);
+  golden_bytes("list of a membership", bytes, writer.length);
+  assert_ok(by_member_list_read(bytes, writer.length, &arena, &list_again));
+  assert_true(list_again.name == list.name && list_again.number == list.number);
+  assert_string_equal(list_again.text, list.text);
+  assert_status(by_member_list_read(bytes, writer.length - 1, &arena, &list_again), BANYAN_ERR_PROTOCOL);
   by_arena_fini(&arena);
 }
 

@@ -406,10 +406,6 @@ static void wrong_lists(struct job *job, int id) {
   snprintf(damaged, sizeof damaged, "no handle at all");
   must_fail(BANYAN_ERR_ARGUMENT, banyan_member_reconfigure(self.member, "none", handles, 2, 5, &comm));
   must_hold(strstr(banyan_error_text(), "is not the handle of a process"));
-  /* Each is the first of its own list, and waits for the other. */
-  const char *reversed[] = {board->handles[id], board->handles[!id]};
-  must_fail(BANYAN_ERR_TIMEOUT, banyan_member_reconfigure(self.member, "reversed", reversed, 2, 1, &comm));
-  must_hold(strstr(banyan_error_text(), "do all give lists that begin with the same handle?"));
   check_group(&self, every, job->n);
   end(&self);
 }
@@ -437,6 +433,62 @@ static void differing_lists(struct job *job, int id) {
 static void test_differing_lists(void **state) {
   (void)state;
   run_one(4, differing_lists, NULL);
+}
+
+/* Lists whose first processes differ, so that nobody meets who would notice: all are told, whether those that come
+ * first wait for each other, or never come. */
+enum { LISTED = 5 };
+
+struct lists {
+  int n;
+  bool again;             /* all form a group afterwards; else the processes end at once */
+  const char *of[LISTED]; /* digits; NULL: this process forms nothing under the name */
+};
+
+static void other_firsts(struct job *job, int id) {
+  const struct lists *lists = job->argument;
+  const char *list = lists->of[id];
+  int ids[LISTED], n = 0;
+  struct self self = begin(job, id);
+  wait_for_handles(job);
+  for (; list && list[n]; n++) ids[n] = list[n] - '0';
+  if (list) {
+    must_fail(BANYAN_ERR_MISMATCH, try_to_form(&self, "differ", ids, n, 10));
+    must_hold(strstr(banyan_error_text(), "give all the same handles in the same order"));
+  }
+  if (lists->again) form(&self, "all", every, job->n);
+  end(&self);
+}
+
+static void test_other_firsts(void **state) {
+  static struct lists cases[] = {
+      {2, true, {"01", "10"}},
+      {3, false, {"012", "120", "201"}},
+      {3, true, {"012", "10", "21"}},
+      {4, true, {"10", "21", "312"}},
+      {5, false, {"3012", "4102", "3012"}},
+      {5, true, {"01234", "01234", "34012", "34012", "34012"}},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    memset(board, 0, sizeof *board);
+    struct job job = {.n = cases[i].n, .run = other_firsts, .argument = &cases[i]};
+    job_run(&job);
+  }
+}
+
+/* The first process of the list comes when the others have asked each other. */
+static void late_first(struct job *job, int id) {
+  struct self self = begin(job, id);
+  wait_for_handles(job);
+  if (!id) usleep(1200000);
+  form(&self, "all", every, job->n);
+  end(&self);
+}
+
+static void test_late_first(void **state) {
+  (void)state;
+  run_one(4, late_first, NULL);
 }
 
 /* A process of the list does not come: the others are told which, and their group goes on. */
@@ -482,6 +534,8 @@ int main(void) {
       cmocka_unit_test(test_deaths),
       cmocka_unit_test(test_wrong_lists),
       cmocka_unit_test(test_differing_lists),
+      cmocka_unit_test(test_other_firsts),
+      cmocka_unit_test(test_late_first),
       cmocka_unit_test(test_missing_process),
   };
   if (!board_create()) return 1;

@@ -12,6 +12,7 @@
 #include "formation.h"
 #include "link_keys.h"
 #include "log.h"
+#include "member_service.h"
 #include "socket.h"
 
 enum {
@@ -24,8 +25,9 @@ enum {
   TRIED_MOST = 800,    /* and bytes of what was tried */
   NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
   ROOT_MS = 500,       /* for rank 0 to send who is missing */
-  LAST_MS = 20,        /* for its last messages, */
-  LATE_MS = 5000       /* and for those that do not know yet that lists differ */
+  LAST_MS = 20,        /* for its last messages */
+  ASK_MS = 500,        /* until processes that have not come are asked from which list they form a membership, */
+  ASKED_MOST = 4       /* so many at a time: a late rank 0 is no error, and each costs a handshake */
 };
 
 static const double followed_within = 1; /* s: helpers of a membership come to the next one */
@@ -165,7 +167,6 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   }
   if (missing > shown) by_text_add(out, " and %u more", missing - shown);
   by_text_add(out, "; they must reach %.*s", (int)strcspn(job->settings.root, "#"), job->settings.root);
-  if (job->role.formation) by_text_add(out, "; do all give lists that begin with the same handle?");
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
 }
 
@@ -263,9 +264,8 @@ static enum banyan_status root_too_late(const struct by_control_meeting *meeting
   by_text_init(&tried);
   by_dialer_print(meeting->dialer, TRIED_MOST, &tried);
   enum banyan_status status =
-      by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it?%s %s",
-              wait_of(job), job->role.formation ? " Do all give lists that begin with the same handle?" : "",
-              by_text_get(&tried));
+      by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it? %s",
+              wait_of(job), by_text_get(&tried));
   by_text_fini(&tried);
   return status;
 }
@@ -343,6 +343,38 @@ static bool is_superseded(const struct by_job *job) {
   return formation && formation->superseded && formation->superseded(formation->context);
 }
 
+/* Members whose lists begin with different processes do not meet. Rank 0 asks those that have not come, and the others,
+ * as long as rank 0 does not answer, everybody. */
+static void ask_absent(struct by_control_meeting *meeting) {
+  const struct by_job *job = meeting->peers->job;
+  const struct by_control_peer *root = job->rank ? by_control_peers_root(meeting->peers) : NULL;
+  if (root && root->state != BY_PEER_GREETING) return;
+  for (uint32_t i = 0, asked = 0; i < job->size && asked < ASKED_MOST; i++) {
+    uint32_t r = meeting->next_asked++ % job->size;
+    if (r == job->rank || meeting->peers->of_process[r]) continue;
+    by_member_service_ask(job->role.formation->service, job->role.formation, r);
+    asked++;
+  }
+}
+
+/* Of handles that the program gave: whether those of others differ. */
+static void compare_lists(struct by_control_meeting *meeting) {
+  const struct by_job *job = meeting->peers->job;
+  const struct by_formation *formation = job->role.formation;
+  char text[TEXT_MOST];
+  if (!formation || !formation->texts || meeting->done || meeting->deaths->status != BANYAN_OK) return;
+  if (by_member_service_compare(formation->service) != BANYAN_OK) {
+    snprintf(text, sizeof text, "%s", banyan_error_text());
+    if (job->rank == 0)
+      by_newcomers_refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
+    else
+      by_deaths_give_up(meeting->deaths, BANYAN_ERR_MISMATCH, text);
+  } else if (by_loop_now(job->loop) >= meeting->ask_at) {
+    ask_absent(meeting);
+    meeting->ask_at = by_loop_now(job->loop) + ASK_MS * BY_MILLISECOND;
+  }
+}
+
 /* Rank 0 decides, because it knows which ranks are missing: the others give it a moment more. The last one that joined
  * is greeted before all are notified, which can take longer than its timeout where they are many. */
 enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const struct by_member *self) {
@@ -353,6 +385,8 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   uint64_t unmet_until = began + by_clock_from_seconds(wait_of(job));
   if (job->rank != 0) met_until += ROOT_MS * BY_MILLISECOND, unmet_until += ROOT_MS * BY_MILLISECOND;
   uint64_t helpers_until = 0;
+  meeting->next_asked = job->rank + 1;
+  meeting->ask_at = began + ASK_MS * BY_MILLISECOND;
   while (!meeting->done && meeting->deaths->status == BANYAN_OK) {
     uint64_t now = by_loop_now(job->loop);
     uint64_t until = job->rank && by_control_peers_root(meeting->peers) ? met_until : unmet_until;
@@ -373,6 +407,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
         report_at = now + REPORT_EVERY_MS * BY_MILLISECOND;
       }
       BY_TRY(by_loop_run_once(job->loop, (job->role.formation ? 20 : 100) * BY_MILLISECOND));
+      compare_lists(meeting);
       if (job->rank != 0 && !meeting->done && meeting->deaths->status == BANYAN_OK) give_up_if_refused(meeting);
     }
   }
@@ -384,9 +419,6 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   }
   if (meeting->done) return BANYAN_OK;
   bool lacks = meeting->deaths->status == BANYAN_ERR_SYSTEM;
-  uint64_t late = by_loop_now(job->loop) + LATE_MS * BY_MILLISECOND;
-  while (!by_newcomers_informed(meeting) && by_loop_now(job->loop) < late)
-    (void)!by_loop_run_once(job->loop, 10 * BY_MILLISECOND);
   uint64_t end = by_loop_now(job->loop) + (lacks ? NOTIFYING_MS : LAST_MS) * BY_MILLISECOND;
   while (job->rank == 0 && by_loop_now(job->loop) < end) (void)!by_loop_run_once(job->loop, BY_MILLISECOND);
   return by_fail(meeting->deaths->status, "%s", meeting->deaths->text);

@@ -26,7 +26,9 @@ struct by_control_meeting {
   struct by_meeting_events events;
   char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
   uint32_t given_version;
-  bool done; /* this process has joined */
+  bool done;           /* this process has joined */
+  uint64_t ask_at;     /* of a formation: when ranks that have not come are asked whether their lists differ, */
+  uint32_t next_asked; /* which first */
   /* rank 0: */
   struct by_acceptor *acceptor;
   uint32_t joined, helpers;    /* ranks, helpers that are there */
@@ -38,7 +40,6 @@ struct by_control_meeting {
   uint32_t n_used, used_room;
   struct by_key links;    /* of this membership, see ticket.h */
   char failed[TEXT_MOST]; /* why the last connection of an unknown process failed; "": none did */
-  bool *informed;         /* of a formation: rank -> it has been sent that lists differ; NULL: they do not */
   /* others: */
   struct by_dialer *dialer; /* to rank 0, until this process has joined */
   uint32_t hangups;         /* of rank 0, one after the other, before its welcome */

@@ -159,32 +159,6 @@ void by_newcomer_left(struct by_control_meeting *meeting, uint32_t process) {
 
 /* ---- rank 0: hellos */
 
-/* Of those that form a membership of the same name, from the same list or another one. */
-static void inform(struct by_control_meeting *meeting, const struct by_join *hello) {
-  const struct by_job *job = meeting->peers->job;
-  struct by_handle handle;
-  struct by_arena scratch;
-  by_arena_init(&scratch);
-  bool known = by_handle_parse(by_key_ring_job(job->keys), hello->member.handle, &scratch, &handle) == BANYAN_OK;
-  for (uint32_t r = 0; known && meeting->informed && r < job->size; r++)
-    meeting->informed[r] |= by_fingerprint_equal(&handle.fingerprint, &job->role.formation->handles[r].fingerprint);
-  by_arena_fini(&scratch);
-}
-
-static void inform_all(struct by_control_meeting *meeting, const char *text) {
-  const struct by_job *job = meeting->peers->job;
-  meeting->informed = BY_ARENA_ARRAY(&meeting->peers->job->arena, bool, job->size);
-  for (uint32_t r = 0; meeting->informed && r < job->size; r++)
-    meeting->informed[r] = !r || meeting->peers->of_process[r];
-  by_newcomers_refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
-}
-
-bool by_newcomers_informed(const struct by_control_meeting *meeting) {
-  uint32_t r = 0;
-  while (meeting->informed && r < meeting->peers->job->size && meeting->informed[r]) r++;
-  return !meeting->informed || r == meeting->peers->job->size;
-}
-
 /* It forms another membership: it comes again, perhaps after this one is formed. Under the same name it never will. */
 static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
                                 const struct by_join *hello) {
@@ -199,8 +173,7 @@ static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_co
            "on host %s, which has %u, or by another BANYAN_QUORUM: give all the same handles in the same order",
            hello->member.host, hello->size, meeting->peers->job->members[0].host, formation->membership->n);
   by_control_peer_refuse(peer, BANYAN_ERR_MISMATCH, text);
-  inform_all(meeting, text);
-  inform(meeting, hello);
+  by_newcomers_refuse_all(meeting, BANYAN_ERR_MISMATCH, text);
 }
 
 static void joins(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
@@ -218,12 +191,10 @@ static void joins(struct by_control_meeting *meeting, struct by_control_peer *pe
 static void comes_too_late(struct by_control_meeting *meeting, struct by_control_peer *peer,
                            const struct by_join *hello) {
   const struct by_job *job = meeting->peers->job;
-  bool differs = meeting->informed && hello->name == job->role.formation->name;
-  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != job->membership && !differs)
+  if (hello->member.kind == BY_MEMBER_RANK && hello->membership != job->membership)
     by_stream_refuse(peer->stream);
   else
     by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
-  if (differs) inform(meeting, hello);
 }
 
 /* Over TLS: it claims another identity than it has proved, or the place of another member. */

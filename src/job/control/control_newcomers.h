@@ -20,7 +20,5 @@ void by_newcomer_refuse(struct by_control_peer *peer, enum by_refusal reason, co
 
 /* The job cannot start, because two processes claim the same place, or one is missing: all are notified. */
 void by_newcomers_refuse_all(struct by_control_meeting *meeting, enum banyan_status status, const char *text);
-/* False: others of a membership whose lists differ have not come yet, and would wait for an answer in vain. */
-bool by_newcomers_informed(const struct by_control_meeting *meeting);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 
 #include "key_ring.h"
@@ -176,6 +177,109 @@ enum banyan_status by_member_service_repeat(struct by_member_service *service, u
 bool by_member_service_change_wanted(struct by_member_service *service) {
   return atomic_load(&service->n_waiting) > 0;
 }
+
+/* ---- lists of memberships */
+
+enum {
+  TOLD_MOST = 16, /* by others than rank 0, and these tell others again */
+  ASKED_MS = 600, /* in which others ask that wait already, also those that are not in this process's list */
+  TELL_MS = 5000,
+  LOOK_MS = 10
+};
+
+/* What is said of lists, or who is to be told. */
+struct forming {
+  const struct by_formation *formation;
+  struct by_member_list list;
+  uint32_t rank, n; /* so many from this rank on */
+  bool *told;
+  uint32_t left; /* are not told yet */
+};
+
+static enum banyan_status do_form(struct by_member_service *service, void *argument) {
+  const struct forming *forming = argument;
+  pthread_mutex_lock(&service->lock);
+  by_lists_begin(&service->lists, &forming->list);
+  pthread_mutex_unlock(&service->lock);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_member_service_form(struct by_member_service *service, const struct by_formation *formation) {
+  const struct by_member *first = &formation->handles[0].member, *self = &service->options.self->member;
+  char text[BY_MEMBER_LIST_TEXT];
+  snprintf(text, sizeof text, "process %u on host %.64s gave %u handles, that of process %u on host %.64s first",
+           self->pid, self->host, formation->membership->n, first->pid, first->host);
+  return run_in_service(service, do_form,
+                        &(struct forming){.list = {formation->name, formation->membership->number, text}});
+}
+
+/* False: this process itself, or its handle cannot be used. */
+static bool find_other(struct by_member_service *service, const struct by_formation *formation, uint32_t rank,
+                       struct by_fingerprint *out) {
+  return rank != formation->rank && by_member_links_learn(service->links, formation->texts[rank], out) == BANYAN_OK;
+}
+
+static enum banyan_status do_ask(struct by_member_service *service, void *argument) {
+  const struct forming *forming = argument;
+  const struct by_known_list *own = &service->lists.own;
+  struct by_fingerprint other;
+  if (find_other(service, forming->formation, forming->rank, &other))
+    by_member_service_send_list(service, &other, BY_MEMBER_FORMS,
+                                &(struct by_member_list){own->name, own->number, own->text});
+  return BANYAN_OK;
+}
+
+void by_member_service_ask(struct by_member_service *service, const struct by_formation *formation, uint32_t r) {
+  (void)!run_in_service(service, do_ask, &(struct forming){.formation = formation, .rank = r});
+}
+
+enum banyan_status by_member_service_compare(struct by_member_service *service) {
+  char text[BY_MEMBER_LIST_TEXT];
+  pthread_mutex_lock(&service->lock);
+  snprintf(text, sizeof text, "%s", service->lists.own.differs);
+  pthread_mutex_unlock(&service->lock);
+  return text[0] ? by_fail(BANYAN_ERR_MISMATCH, "%s", text) : BANYAN_OK;
+}
+
+/* Whoever cannot be reached when it is tried for the first time has ended, or its host is gone. */
+static enum banyan_status do_tell(struct by_member_service *service, void *argument) {
+  struct forming *forming = argument;
+  const struct by_formation *formation = forming->formation;
+  bool first = forming->left == 0;
+  by_member_service_differ(service, forming->list.name, forming->list.text);
+  forming->left = 0;
+  for (uint32_t i = 0; i < forming->n; i++) {
+    struct by_fingerprint other;
+    if (forming->told[i] || !find_other(service, formation, (forming->rank + i) % formation->membership->n, &other))
+      continue;
+    enum by_member_link state = by_member_links_state(service->links, &other);
+    if (state == BY_LINK_OPEN) by_member_service_send_list(service, &other, BY_MEMBER_DIFFERS, &forming->list);
+    if (state == BY_LINK_NONE && first) by_member_links_probe(service->links, &other);
+    forming->told[i] = state == BY_LINK_OPEN || (state == BY_LINK_NONE && !first);
+    forming->left += !forming->told[i];
+  }
+  return BANYAN_OK;
+}
+
+void by_member_service_tell(struct by_member_service *service, const struct by_formation *formation, const char *text) {
+  uint32_t all = formation->membership->n;
+  char shown[BY_MEMBER_LIST_TEXT];
+  bool root = formation->rank == 0;
+  struct forming forming = {.formation = formation,
+                            .list = {formation->name, 0, shown},
+                            .rank = formation->rank + 1,
+                            .n = root ? all - 1 : MIN(all - 1, TOLD_MOST)};
+  uint64_t asked = by_clock_now(&by_clock_system) + ASKED_MS * BY_MILLISECOND, until = asked;
+  if (root) until += (TELL_MS - ASKED_MS) * BY_MILLISECOND;
+  snprintf(shown, sizeof shown, "%s", text);
+  forming.told = calloc(all, sizeof *forming.told);
+  while (forming.told && run_in_service(service, do_tell, &forming) == BANYAN_OK &&
+         by_clock_now(&by_clock_system) < (forming.left ? until : asked))
+    (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * (long)BY_MILLISECOND}, NULL);
+  free(forming.told);
+}
+
+/* ---- */
 
 void by_member_service_set_forming(struct by_member_service *service, bool forms) {
   atomic_store(&service->forms, forms);

@@ -474,6 +474,12 @@ void by_member_links_probe(struct by_member_links *links, const struct by_finger
   if (peer && !find_open(peer)) begin_to_dial(peer);
 }
 
+enum by_member_link by_member_links_state(const struct by_member_links *links, const struct by_fingerprint *to) {
+  const struct peer *peer = find(links, to);
+  if (peer && find_open(peer)) return BY_LINK_OPEN;
+  return peer && peer->dials ? BY_LINK_BEGUN : BY_LINK_NONE;
+}
+
 void by_member_links_close(struct by_member_links *links, const struct by_fingerprint *to) {
   struct peer *peer = find(links, to);
   if (!peer) return;

@@ -59,6 +59,9 @@ void by_member_links_prune(struct by_member_links *links);
 /* Sends a frame, perhaps once there is a connection; to processes whose handle is unknown, nothing. */
 void by_member_links_send(struct by_member_links *links, const struct by_fingerprint *to, uint16_t type,
                           const void *payload, size_t length);
+/* Whether there is a connection to it, or one is being made. */
+enum by_member_link { BY_LINK_NONE, BY_LINK_BEGUN, BY_LINK_OPEN };
+enum by_member_link by_member_links_state(const struct by_member_links *links, const struct by_fingerprint *to);
 /* Finds out whether it can be reached, unless there is a connection already: `reached` or `unreachable` follows. */
 void by_member_links_probe(struct by_member_links *links, const struct by_fingerprint *to);
 /* Ends the connections of processes whose hosts are not believed now: the files of the authority may have changed. */

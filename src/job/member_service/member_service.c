@@ -178,6 +178,42 @@ static enum banyan_status take_welcome(struct by_member_service *service, const 
   return by_machines_welcomed(&service->machines, membership);
 }
 
+/* ---- lists of memberships */
+
+void by_member_service_send_list(const struct by_member_service *service, const struct by_fingerprint *to,
+                                 enum by_member_frame type, const struct by_member_list *list) {
+  uint8_t bytes[BY_MEMBER_LIST_TEXT + 32];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_list_write(&writer, list);
+  by_member_links_send(service->links, to, (uint16_t)type, bytes, writer.length);
+}
+
+void by_member_service_differ(struct by_member_service *service, uint64_t name, const char *text) {
+  pthread_mutex_lock(&service->lock);
+  by_lists_differ(&service->lists, name, text);
+  pthread_mutex_unlock(&service->lock);
+}
+
+static void handle_list(struct by_member_service *service, const struct by_fingerprint *from, uint16_t type,
+                        const void *payload, size_t length) {
+  struct by_arena scratch;
+  struct by_member_list list;
+  by_arena_init(&scratch);
+  if (by_member_list_read(payload, length, &scratch, &list) != BANYAN_OK) {
+    by_warn("member", "a list of a membership was ignored: %s", banyan_error_text());
+  } else if (type == BY_MEMBER_DIFFERS) {
+    by_member_service_differ(service, list.name, list.text);
+  } else {
+    pthread_mutex_lock(&service->lock);
+    const char *differs = by_lists_compare(&service->lists, &list);
+    pthread_mutex_unlock(&service->lock);
+    if (differs)
+      by_member_service_send_list(service, from, BY_MEMBER_DIFFERS, &(struct by_member_list){list.name, 0, differs});
+  }
+  by_arena_fini(&scratch);
+}
+
 /* ---- events of connections */
 
 static void on_frame(void *context, const struct by_fingerprint *from, uint16_t type, const void *payload,
@@ -199,6 +235,8 @@ static void on_frame(void *context, const struct by_fingerprint *from, uint16_t 
   case BY_MEMBER_LATE:
     if (length == 8 && !atomic_load(&service->forms)) by_machines_late(&service->machines, by_get_u64(payload));
     break;
+  case BY_MEMBER_FORMS:
+  case BY_MEMBER_DIFFERS: handle_list(service, from, type, payload, length); break;
   default: by_debug("member", "a frame of the unknown type %u was ignored", type);
   }
 }

@@ -7,7 +7,7 @@
 #ifndef BY_JOB_MEMBER_SERVICE_MEMBER_SERVICE_H
 #define BY_JOB_MEMBER_SERVICE_MEMBER_SERVICE_H
 
-#include "handle.h"
+#include "formation.h"
 
 struct by_member_service;
 
@@ -22,7 +22,7 @@ struct by_member_service_options {
   double silence;                       /* seconds after which a host that answers nothing has vanished */
 };
 
-/* The caller holds *out. Its thread begins with the first group. */
+/* The caller holds *out. Its thread begins when the first group is formed. */
 BANYAN_CHECK enum banyan_status by_member_service_create(const struct by_member_service_options *options,
                                                          struct by_member_service **out);
 /* One holder more, or less; never block. The last one frees what by_member_service_close has left. */
@@ -53,6 +53,18 @@ void by_member_service_waits(struct by_member_service *service, uint64_t number,
 
 /* ---- the program's thread, one at a time */
 
+/* The program forms this membership from now on, of handles that it was given. Who forms one of the same name from
+ * another list, and asks, is told that lists differ. */
+BANYAN_CHECK enum banyan_status by_member_service_form(struct by_member_service *service,
+                                                       const struct by_formation *formation);
+/* Asks rank r of it whether its list differs. */
+void by_member_service_ask(struct by_member_service *service, const struct by_formation *formation, uint32_t r);
+/* BANYAN_ERR_MISMATCH: that of some process does, says the text. Never blocks for long. */
+BANYAN_CHECK enum banyan_status by_member_service_compare(struct by_member_service *service);
+/* It is not formed, since members do not agree, for the reason `text`: tells the others. Rank 0 tells all, and
+ * waits until they know or are gone, for up to 5 s; another rank tells those that follow it in the list. Blocks for 0.6
+ * s at least: others ask in that time. */
+void by_member_service_tell(struct by_member_service *service, const struct by_formation *formation, const char *text);
 /* The members of this membership have met by the wish of their programs. It is copied; `handles` are those of its
  * members by rank. */
 BANYAN_CHECK enum banyan_status by_member_service_found(struct by_member_service *service,

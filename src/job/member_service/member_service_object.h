@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "detection.h"
+#include "lists.h"
 #include "machines.h"
 #include "member_links.h"
 #include "member_service.h"
@@ -46,6 +47,7 @@ struct by_member_service {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   bool ended;
+  struct by_lists lists;     /* which only the loop's thread changes */
   char why[BY_SERVICE_TEXT]; /* it has; or what the last process that was asked to let this one join has answered */
   uint64_t number;           /* of the program's group */
   bool (*interrupt)(void *context, const char *text, bool at_once);
@@ -62,5 +64,11 @@ bool by_member_service_interrupt(struct by_member_service *service, bool at_once
 void by_member_service_count_waiting(struct by_member_service *service);
 /* Watches the processes of the newest membership that are known and on this host. */
 void by_member_service_watch_members(struct by_member_service *service);
+
+/* FORMS or DIFFERS. */
+void by_member_service_send_list(const struct by_member_service *service, const struct by_fingerprint *to,
+                                 enum by_member_frame type, const struct by_member_list *list);
+/* Lists under this name differ: see lists.h. */
+void by_member_service_differ(struct by_member_service *service, uint64_t name, const char *text);
 
 #endif

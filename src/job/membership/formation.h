@@ -16,6 +16,7 @@ struct by_formation {
   uint64_t name;                     /* the hash of its name alone */
   uint32_t rank;                     /* of this process */
   const struct by_handle *handles;   /* of all, by rank; those of newcomers that are not known have no host. Borrowed */
+  const char *const *texts;          /* the same, as texts; NULL: the members have agreed on them. Borrowed */
   const char *handle;                /* of this process, as a text. Borrowed */
   int listener;                      /* of rank 0: where the others come. Borrowed */
   const char *root;                  /* "address:port,..." of rank 0 */

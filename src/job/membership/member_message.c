@@ -51,3 +51,19 @@ enum banyan_status by_member_suspicion_read(const void *bytes, size_t length, st
   out->rank = by_read_u32(&reader);
   return by_reader_check(&reader, "a suspicion of a member");
 }
+
+void by_member_list_write(struct by_writer *writer, const struct by_member_list *list) {
+  by_write_u64(writer, list->name);
+  by_write_u64(writer, list->number);
+  by_write_string(writer, list->text);
+}
+
+enum banyan_status by_member_list_read(const void *bytes, size_t length, struct by_arena *arena,
+                                       struct by_member_list *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  out->name = by_read_u64(&reader);
+  out->number = by_read_u64(&reader);
+  out->text = by_read_string_in(&reader, arena, BY_MEMBER_LIST_TEXT - 1);
+  return by_reader_check(&reader, "the list of a membership");
+}

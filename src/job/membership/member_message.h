@@ -16,6 +16,8 @@ enum by_member_frame {
   BY_MEMBER_HERE,      /* empty: it does */
   BY_MEMBER_SUSPICION, /* by_member_suspicion: a member does not answer the sender. Does it answer the receiver? */
   BY_MEMBER_SUSPICION_SHARED, /* by_member_suspicion: it does not */
+  BY_MEMBER_FORMS,   /* by_member_list: the sender forms a membership from it. Does the receiver's list differ? */
+  BY_MEMBER_DIFFERS, /* by_member_list: lists under its name differ, as the text says, so none is formed */
 };
 
 enum { BY_WELCOME_HANDLES = 64, BY_AWAY_MOST = 1024 };
@@ -42,6 +44,18 @@ void by_member_suspicion_write(struct by_writer *writer, const struct by_member_
 /* BANYAN_ERR_PROTOCOL. */
 BANYAN_CHECK enum banyan_status by_member_suspicion_read(const void *bytes, size_t length,
                                                          struct by_member_suspicion *out);
+
+/* From which list a process forms a membership. */
+struct by_member_list {
+  uint64_t name;   /* the hash of the membership's name */
+  uint64_t number; /* of the membership */
+  const char *text;
+};
+enum { BY_MEMBER_LIST_TEXT = 640 /* bytes, with the NUL */ };
+void by_member_list_write(struct by_writer *writer, const struct by_member_list *list);
+/* The text goes to the arena. BANYAN_ERR_PROTOCOL. */
+BANYAN_CHECK enum banyan_status by_member_list_read(const void *bytes, size_t length, struct by_arena *arena,
+                                                    struct by_member_list *out);
 
 /* A paxos WELCOME, and how members of the new membership are reached. Its first one is among them. */
 struct by_member_welcome {
