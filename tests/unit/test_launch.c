@@ -152,6 +152,7 @@ static void test_host_files(void **state) {
       {"# from mpirun\nnode1 slots=2 max_slots=4\nnode2 slots=2 max-slots=4 # two\n", "node1:2 node2:2 ", NULL},
       {"node1 slots = 2  max_slots =4\r\n\tme@node2\tslots= 3\n", "node1:2 me@node2:3 ", NULL},
       {"node1 username=me slots=2\nnode2 cpu=3\nnode3 count=4\n", "me@node1:2 node2:3 node3:4 ", NULL},
+      {"\xef\xbb\xbfnode1 slots=2\r\nnode2\r\n", "node1:2 node2:1 ", NULL},
       {"node1 slots=4 max_slots=2\n", NULL, ":1: slots=4 are more than max_slots=2"},
       /* MPICH */
       {"node1:4\nnode2:2 binding=rr ifname=eth1 user=me\nnode3 map=hwthread", "node1:4 me@node2:2 node3:1 ", NULL},

@@ -105,7 +105,8 @@ enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path
   int before = by_hosts_slots(hosts);
   BY_TRY(by_read_file("host file", path, MOST_FILE, &text, &length));
   enum banyan_status status = BANYAN_OK;
-  char *rest = text, *found;
+  char *found, *rest = text;
+  if (strncmp(rest, "\xef\xbb\xbf", 3) == 0) rest += 3; /* the mark of UTF-8, which editors of Windows write */
   for (int number = 1; status == BANYAN_OK && (found = strsep(&rest, "\n")); number++) {
     struct line line = {.file = path, .number = number};
     status = parse_line(hosts, &line, found);
