@@ -126,6 +126,15 @@ static void test_large_blocks(void **state) {
   }
 }
 
+static void set_chunk(struct world *world, size_t chunk) {
+  for (uint32_t r = 0; r < world->n; r++) {
+    struct by_plan *plan = NULL;
+    assert_int_equal(by_plan_builtin("double-tree", world->n, &plan), BANYAN_OK);
+    plan->chunk = chunk;
+    by_team_set_plan(world->nodes[r].team, plan);
+  }
+}
+
 /* A plan's chunk size limits the payload of a frame. */
 static void test_chunk(void **state) {
   (void)state;
@@ -135,12 +144,7 @@ static void test_chunk(void **state) {
   for (int i = 0; i < 4; i++) {
     struct world *world = calloc(1, sizeof *world);
     world_init(world, 4, "double-tree", &net, &engine, 5);
-    for (uint32_t r = 0; r < 4; r++) {
-      struct by_plan *plan = NULL;
-      assert_int_equal(by_plan_builtin("double-tree", 4, &plan), BANYAN_OK);
-      plan->chunk = chunks[i];
-      by_team_set_plan(world->nodes[r].team, plan);
-    }
+    set_chunk(world, chunks[i]);
     world->n_operations = 1;
     world->operations[0] =
         (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 3000, .dtype = BANYAN_FLOAT32}};
@@ -152,6 +156,25 @@ static void test_chunk(void **state) {
       assert_true(counters.frames_sent * most >= counters.bytes_sent);
       if (most > 10000) assert_true(counters.frames_sent < 10);
     }
+    world_fini(world);
+    free(world);
+  }
+}
+
+/* Nobody takes the parts of a message for too many, though a plan wants small ones, which overtake each other. */
+static void test_small_parts(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+    struct by_engine_options engine = {.spread = 512};
+    struct world *world = calloc(1, sizeof *world);
+    world_init(world, 2, "double-tree", &net, &engine, seed);
+    world->most_lanes = BY_LANES;
+    set_chunk(world, 3);
+    world->n_operations = 1;
+    world->operations[0] =
+        (struct operation){.call = {.collective = BANYAN_ALLREDUCE, .count = 20000, .dtype = BANYAN_FLOAT32}};
+    run_world(world, seed);
     world_fini(world);
     free(world);
   }
@@ -273,9 +296,9 @@ static void test_times(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_families),  cmocka_unit_test(test_random_calls), cmocka_unit_test(test_many_ranks),
-      cmocka_unit_test(test_large_blocks),  cmocka_unit_test(test_chunk),        cmocka_unit_test(test_deaths),
-      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_times),
+      cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls),  cmocka_unit_test(test_many_ranks),
+      cmocka_unit_test(test_large_blocks), cmocka_unit_test(test_chunk),         cmocka_unit_test(test_small_parts),
+      cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_times),
   };
   return cmocka_run_group_tests_name("executor over simulated links", tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
 enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
-enum { PART_BYTES = 64 };          /* of a message, on average, where parts overtake each other */
 
 bool by_deliver_broken(struct by_link *link, const char *what) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
@@ -134,7 +133,7 @@ static void note_placed(struct by_in *in, uint64_t at, size_t n) {
   if (at == in->arrived) {
     transfer->ops->arrived(in, n);
     catch_up(in);
-  } else if (in->ahead.n > in->length / PART_BYTES + BY_LANES) {
+  } else if (in->ahead.n > in->length / BY_PART_BYTES + BY_LANES) {
     (void)by_deliver_broken(in->link, "a message in too many parts");
   } else if (!by_byte_ranges_add(&in->ahead, at, at + n)) {
     by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");

@@ -255,13 +255,16 @@ static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, 
   return lane->ops->send_in_place(lane, frame, payload);
 }
 
-/* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. */
+/* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. Frames that may
+ * overtake each other are not too small for the receiver to note them one by one. */
 static size_t frame_limit(const struct by_out *out) {
   const struct by_link *link = out->link;
   const struct by_transfer_options *options = &link->transfer->options;
   size_t most = link->lane->ops->frame_bytes;
   if (out->exchange->chunk < most) most = out->exchange->chunk;
-  if (link->n_ends == 1 || out->granted >= out->length) return most;
+  if (link->n_ends == 1) return most;
+  if (most < BY_PART_BYTES) most = BY_PART_BYTES;
+  if (out->granted >= out->length) return most;
   size_t part = options->eager_limit / (2 * link->n_ends);
   if (part < LEAST_FRAME) part = LEAST_FRAME;
   return part < most ? part : most;

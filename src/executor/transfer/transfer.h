@@ -15,7 +15,12 @@
 #include "lane.h"
 #include "trace.h"
 
-enum { BY_NAME_BYTES = 160, BY_TEXT_BYTES = 512, BY_SPARES = 24 };
+enum {
+  BY_NAME_BYTES = 160,
+  BY_TEXT_BYTES = 512,
+  BY_SPARES = 24,
+  BY_PART_BYTES = 64 /* of a message, at least on average, where its parts may overtake each other */
+};
 
 struct by_end;
 struct by_exchange;
