@@ -104,7 +104,7 @@ static enum banyan_status make_inner(struct by_interrupted *interrupted, const s
   struct by_context *context = comm->context;
   by_context_lock(context);
   enum banyan_status status =
-      by_comm_open(context, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS), comm->rank,
+      by_comm_make(context, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS), comm->rank,
                    comm->size, comm->processes, &interrupted->inner);
   if (status == BANYAN_OK) interrupted->inner->hidden = true;
   by_context_unlock(context);

@@ -305,7 +305,7 @@ static enum banyan_status open_comm(struct sync *s, struct banyan_comm **out) {
   uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
   by_context_lock(comm->context);
   uint32_t number = by_comm_number(by_team_id(comm->team), splits, 0);
-  enum banyan_status status = by_comm_open(comm->context, number, s->rank, s->n, comm->processes, out);
+  enum banyan_status status = by_comm_make(comm->context, number, s->rank, s->n, comm->processes, out);
   if (status == BANYAN_OK) {
     (*out)->deadline = s->deadline;
     (*out)->hidden = true;
