@@ -466,6 +466,7 @@ static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
 void by_context_retire(struct by_context *context, const char *text) {
   by_agent_client_leave(context->cluster);
   by_timeline_leave(context->timeline, true);
+  by_context_settle(context); /* a failure that is open has no text that could be added to */
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);
   if (by_engine_status(context->job.engine) == BANYAN_OK)
