@@ -3,6 +3,7 @@
 
 BUILD ?= build
 TRAINED ?= build-trained
+BENCH ?= build-bench
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
@@ -13,7 +14,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 
-.PHONY: build build-asan build-tsan help demo test bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel deb clean
+.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel deb clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -27,10 +28,21 @@ demo: ## train on Fashion-MNIST with four ranks
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan examples/demo.sh $(BUILD)
 
-test: ## run all tests
+check: ## run the tests that neither wait nor need privileges, with a part of the random cases (2 minutes)
+	@scripts/install-deps build test
+	@scripts/configure $(BUILD)
+	@REBUILD=1 BANYAN_TEST_SHARE=7 scripts/run-tests $(BUILD) --suite unit --suite golden --suite fuzz --suite prop --suite sim
+
+test: ## run all tests (T="NAME ...": build and run only these)
+ifdef T
+	@scripts/install-deps build test
+	@scripts/configure $(BUILD)
+	@REBUILD=1 scripts/run-tests $(BUILD) $(T)
+else
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@scripts/run-tests $(BUILD)
+endif
 
 build-asan: # of AddressSanitizer and UBSan
 	@scripts/install-deps build test demo
@@ -67,36 +79,36 @@ bench: ## time AllReduce, as installed, beside other libraries (QUICK=1: two min
 
 bench-lab: ## the same on networks built by `banyan lab` (as root; 15 minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@BANYAN=$(BUILD)/banyan bench/lab.sh
+	@scripts/build $(BENCH) -Dacross_files=true
+	@BANYAN=$(BENCH)/banyan bench/lab.sh
 
 bench-collectives: ## time the other collectives and steps of sharded training there (as root; 40 minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@BANYAN=$(BUILD)/banyan bench/lab.sh collectives
+	@scripts/build $(BENCH) -Dacross_files=true
+	@BANYAN=$(BENCH)/banyan bench/lab.sh collectives
 
 bench-switches: ## time sums through switches that add, in labs (as root; 20 minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@BANYAN=$(BUILD)/banyan bench/switches.sh
+	@scripts/build $(BENCH) -Dacross_files=true
+	@BANYAN=$(BENCH)/banyan bench/switches.sh
 
 bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo (2 minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@ninja -C $(BUILD) sparse_bench >/dev/null
-	@BUILD=$(BUILD) bench/sparse.sh
+	@scripts/build $(BENCH) -Dacross_files=true
+	@ninja -C $(BENCH) sparse_bench >/dev/null
+	@BUILD=$(BENCH) bench/sparse.sh
 
 bench-cluster: ## time jobs under a manager, faults, switches, classes and a thousand agents (as root; PARTS=...; 20 minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@ninja -C $(BUILD) priority_bench cluster_bench tests/net/sum_calls >/dev/null
-	@BANYAN=$(BUILD)/banyan bench/cluster.sh
+	@scripts/build $(BENCH) -Dacross_files=true
+	@ninja -C $(BENCH) priority_bench cluster_bench tests/net/sum_calls >/dev/null
+	@BANYAN=$(BENCH)/banyan bench/cluster.sh
 
 bench-steps: ## time steps of models: gradients by name, one by one and all at once (5 minutes; links of a lab as root)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@ninja -C $(BUILD) step_bench >/dev/null
-	@BUILD=$(BUILD) bench/steps.sh
+	@scripts/build $(BENCH) -Dacross_files=true
+	@ninja -C $(BENCH) step_bench >/dev/null
+	@BUILD=$(BENCH) bench/steps.sh
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@scripts/install-deps build fuzz
@@ -146,4 +158,4 @@ test-packages: ## install both in clean Debian systems and use them there (as ro
 	@scripts/test-packages build-wheel/packages build-deb
 
 clean: ## remove everything that was built
-	rm -rf $(BUILD) $(TRAINED) build-asan build-tsan build-fuzz build-gcc build-clang build-wheel build-deb build-python
+	rm -rf $(BUILD) $(TRAINED) $(BENCH) build-asan build-tsan build-fuzz build-gcc build-clang build-wheel build-deb build-python

@@ -24,7 +24,7 @@ except ImportError:  # before setuptools 70
 ROOT = Path(__file__).resolve().parent
 SYSTEM = bool(os.environ.get("BANYAN_SYSTEM_LIBRARY"))
 # Without tests and services; other libraries of a wheel lie in lib, beside the library's own.
-MESON = ["--buildtype=release", "-Dtests=false", "-Dservices=false", "-Dc_link_args=-Wl,-rpath,$ORIGIN/../lib"]
+MESON = ["--buildtype=release", "-Dacross_files=true", "-Dtests=false", "-Dservices=false", "-Dc_link_args=-Wl,-rpath,$ORIGIN/../lib"]
 
 
 def version():

@@ -53,10 +53,19 @@ enum { CHECK_FEWER = 1 };
 enum { CHECK_FEWER = 0 };
 #endif
 
-/* Returns how many seeds to try: `usual`, or BANYAN_TEST_SEEDS, multiplied by BANYAN_TEST_LONGER. Under
- * AddressSanitizer usually a twentieth, and at least ten. */
+/* One case of so many is tried: 1, or BANYAN_TEST_SHARE for a short run. It is the step of loops over cases that
+ * differ. */
+static inline unsigned check_share(void) {
+  unsigned share = (unsigned)check_number("BANYAN_TEST_SHARE", 1);
+  return share ? share : 1;
+}
+
+/* Returns how many random cases to try. Usually these are `usual`, under AddressSanitizer a twentieth and at least ten.
+ * BANYAN_TEST_SHARE=N tries one of N, BANYAN_TEST_SEEDS sets another number, and BANYAN_TEST_LONGER=N tries N times as
+ * many. */
 static inline uint64_t check_seeds(uint64_t usual) {
   if (CHECK_FEWER && usual > 10) usual = usual > 200 ? usual / 20 : 10;
+  usual = (usual + check_share() - 1) / check_share();
   return check_number("BANYAN_TEST_SEEDS", usual) * check_number("BANYAN_TEST_LONGER", 1);
 }
 

@@ -109,7 +109,7 @@ static void test_quantised_as_defined(void **state) {
   by_rng_init(&rng, 1);
   static struct block block;
   static unsigned char pairs[MOST * 4 + MARGIN];
-  for (int turn = 0; turn < 6000; turn++) {
+  for (int turn = 0; turn < (int)check_seeds(6000); turn++) {
     enum banyan_dtype dtype = dtypes[turn % 4];
     unsigned bits = by_fixed_bits(1 + (unsigned)by_rng_below(&rng, MOST_TERMS));
     size_t count = by_rng_below(&rng, turn % 50 ? 70 : MOST + 1);
@@ -174,7 +174,7 @@ static void test_sums_are_close(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 2);
   FOR_EACH_LEVEL(level) {
-    for (int turn = 0; turn < 800; turn++)
+    for (int turn = 0; turn < (int)check_seeds(800); turn++)
       sums_are_close(&rng, dtypes[turn % 4], turn < 256 ? 1 + (unsigned)turn / 4 : 1 + (unsigned)by_rng_below(&rng, 9));
   }
 }
@@ -220,7 +220,7 @@ static void test_not_finite(void **state) {
   by_rng_init(&rng, 3);
   static struct block block;
   FOR_EACH_LEVEL(level) {
-    for (int turn = 0; turn < 4000; turn++) {
+    for (int turn = 0; turn < (int)check_seeds(4000); turn++) {
       size_t count = 1 + by_rng_below(&rng, 150), size = banyan_dtype_size(dtypes[turn % 4]);
       fill(&rng, &block, dtypes[turn % 4], count, 255, 4);
       assert_true(by_fixed_exponent(dtypes[turn % 4], block.at, count, 28) < BY_FIXED_NOT_FINITE);
@@ -235,7 +235,7 @@ static void test_any_bytes(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 4);
   static unsigned char pairs[MOST * 4], first[MOST * 4], out[MOST * 4];
-  for (int turn = 0; turn < 3000; turn++) {
+  for (int turn = 0; turn < (int)check_seeds(3000); turn++) {
     size_t count = 2 * by_rng_below(&rng, turn % 20 ? 40 : MOST / 2) + 2, bytes = by_fixed_bytes(count);
     enum banyan_dtype dtype = dtypes[turn % 4];
     unsigned exponent = (unsigned)by_rng_below(&rng, 255);

@@ -309,7 +309,7 @@ static void test_two_in_either_order(void **state) {
 static void test_maps(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 6);
-  for (int turn = 0; turn < 400; turn++) {
+  for (int turn = 0; turn < (int)check_seeds(400); turn++) {
     enum banyan_dtype dtype = (enum banyan_dtype)(turn % 4);
     size_t size = banyan_dtype_size(dtype), count = by_rng_below(&rng, 300);
     unsigned char *in = room[0] + by_rng_below(&rng, MARGIN), *out = room[1] + by_rng_below(&rng, MARGIN);

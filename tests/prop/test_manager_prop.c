@@ -210,7 +210,7 @@ static void test_days(void **state) {
   struct by_rng rng;
   (void)state;
   by_rng_init(&rng, 3);
-  for (int day = 0; day < DAYS; day++) {
+  for (int day = 0; day < (int)check_seeds(DAYS); day++) {
     begin(networks[day % 4]);
     for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
     if (day % 4 == 3) world_join_switches(&world, CELLS);
@@ -258,7 +258,7 @@ static void test_killed(void **state) {
   struct by_rng rng;
   (void)state;
   by_rng_init(&rng, 4);
-  for (int i = 0; i < KILLS; i++) {
+  for (int i = 0; i < (int)check_seeds(KILLS); i++) {
     int report[2];
     uint64_t last = 0, upto = 1 + by_rng_below(&rng, 200);
     struct found found = {0};

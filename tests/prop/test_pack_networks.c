@@ -287,10 +287,9 @@ static void test_kinds(void **state) {
       {"mesh", mesh, 0.9, 0.95, 2},
       {"gpus", gpus, 0.95, 0, 4},
   };
-  uint32_t times = (uint32_t)check_number("BANYAN_TEST_LONGER", 1);
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     double worst_eight = 1, worst_sixteen = 1, eight, sixteen;
-    uint32_t n = (CHECK_FEWER ? 1 : kinds[k].seeds) * times, few = 0;
+    uint32_t n = (uint32_t)check_seeds(CHECK_FEWER ? 1 : kinds[k].seeds), few = 0;
     for (uint32_t seed = 1; seed <= n; seed++) {
       check_graph(&kinds[k], seed, &eight, &sixteen);
       worst_eight = fmin(worst_eight, eight);

@@ -240,7 +240,7 @@ static void test_helped_plans_run(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 7);
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < (int)check_seeds(100); i++) {
     struct by_plan *plan = random_helped_plan(&rng, 1 + below(&rng, 9), 1 + below(&rng, 4));
     static const enum banyan_collective all[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_BARRIER};
     for (int c = 0; c < 4; c++) {
@@ -437,7 +437,7 @@ static void test_damage_is_found(void **state) {
   struct tally tally[DAMAGES] = {{0}}, all = {0};
   struct by_rng rng;
   by_rng_init(&rng, 5);
-  for (int i = 0; i < 8000; i++) {
+  for (int i = 0; i < (int)check_seeds(8000); i++) {
     struct by_plan *plan;
     uint32_t n = 3 + below(&rng, 6);
     if (i % 4 == 0)
@@ -453,7 +453,7 @@ static void test_damage_is_found(void **state) {
     all.done += tally[i].done;
     all.refused += tally[i].refused;
     all.missed += tally[i].missed;
-    assert_true(tally[i].done > 50);
+    assert_true(tally[i].done > check_seeds(50));
   }
   assert_int_equal(all.missed, 0);
 }

@@ -64,7 +64,7 @@ static void test_shares_are_fair(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 11);
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < (int)check_seeds(2000); i++) {
     struct random_net random;
     struct by_fair fair;
     bool goes[MOST_FLOWS] = {false};
@@ -161,7 +161,7 @@ static void test_what_is_carried(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 12);
-  for (int i = 0; i < 450; i++) {
+  for (int i = 0; i < (int)check_seeds(450); i++) {
     bool helpers = i % 3 == 2;
     uint32_t n = 4 + 2 * below(&rng, 5);
     struct by_plan *plan;

@@ -141,7 +141,7 @@ static void test_no_allocation(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
   struct by_engine_options engine = {0};
-  for (uint64_t seed = 1; seed <= 10; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(10); seed++) {
     struct shape shape = {.seed = seed, .n = 4, .n_helpers = 2};
     struct world *world = calloc(1, sizeof *world);
     world_init_helped(world, 4, 2, make_plan, &shape, &net, &engine, seed);
@@ -190,7 +190,7 @@ static void test_times(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
   struct by_engine_options engine = {0};
-  for (uint64_t seed = 1; seed <= 10; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(10); seed++) {
     struct shape shape = {.seed = seed, .n = 4, .n_helpers = 1};
     struct world *world = calloc(1, sizeof *world);
     world_init_helped(world, 4, 1, make_partly_helped_plan, &shape, &net, &engine, seed);

@@ -297,7 +297,7 @@ static void check_partitions(uint64_t seed) {
  * of five, in 4 of 200 seeds. */
 static void test_partitions(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 20; seed++) check_partitions(seed);
+  for (uint64_t seed = 1; seed <= check_seeds(20); seed++) check_partitions(seed);
 }
 
 /* A lost request is sent again as soon as its receiver can be reached, before any timer. */
@@ -378,7 +378,7 @@ static void test_proof(void **state) {
  * member that was cut off and the newcomers must not both go on. */
 static void test_cut_off_survivor(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 40; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(40); seed++) {
     struct world *world = make_world(seed, 3, 16, BY_QUORUM_SURVIVORS);
     bool third_dies = seed % 2;
     for (uint32_t i = 0; i < 16; i++)

@@ -498,7 +498,7 @@ static void test_pieces(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 3);
-  for (int round = 0; round < 300; round++) {
+  for (int round = 0; round < (int)check_seeds(300); round++) {
     static const char characters[] = "ab\n\r\n";
     char text[200];
     struct by_output whole, pieces;

@@ -157,7 +157,7 @@ static void check_waiting(const struct world *world, const struct banyan_interru
 static void test_compare(void **state) {
   (void)state;
   size_t listed = 0;
-  for (uint64_t seed = 1; seed <= 3000; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(3000); seed++) {
     struct world *world = malloc(sizeof *world);
     struct banyan_interrupted *records, *again;
     size_t n, n_again;

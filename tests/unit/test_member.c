@@ -147,7 +147,7 @@ static void compare(const struct by_context *context) {
 
 static void test_random_places(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 300; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(300); seed++) {
     struct by_rng rng;
     struct by_member members[MOST];
     struct by_context context = {0};

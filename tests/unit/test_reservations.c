@@ -239,7 +239,7 @@ static void test_cells_at_random(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 4);
   begin_with(&bench, MANY_CELLS);
-  for (int round = 0; round < 20000; round++) {
+  for (int round = 0; round < (int)check_seeds(20000); round++) {
     uint16_t job = (uint16_t)by_rng_below(&rng, HOLDERS);
     if (holds[job]) {
       mark(owned, &held[job], 1, 0);

@@ -319,7 +319,7 @@ static void test_unequal_shares(void **state) {
   (void)state;
   struct by_rng rng;
   by_rng_init(&rng, 11);
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < (int)check_seeds(300); i++) {
     struct by_plan *made, *plan;
     uint32_t n = 1 + (uint32_t)by_rng_below(&rng, 9), groups = 1 + (uint32_t)by_rng_below(&rng, 6);
     double sum = 0;

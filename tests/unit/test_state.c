@@ -176,7 +176,7 @@ static void check_chunk(const struct world *w, uint32_t chunk) {
 
 static void test_sources(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 300; seed++) {
+  for (uint64_t seed = 1; seed <= check_seeds(300); seed++) {
     struct world w;
     make_world(&w, seed);
     for (uint32_t r = 0; r < w.n; r++)
