@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every code block of README.md, docs/ and the READMEs of the folders, in a folder of its own.
+"""test_docs.py PAGE...: runs every code block of these pages, or of all, each page in a folder of its own.
+test_docs.py --list: prints the pages that have blocks to run, one a line: README.md, docs/ and READMEs of other folders.
 
 A block that is indented by four spaces, or fenced without a language, is for a shell. Fenced blocks name their
 language: sh, c, python or json. Shell blocks of a document run one after the other in one folder, so that later blocks
@@ -24,10 +25,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE, BUILD = Path(os.environ["BANYAN_SOURCE"]), Path(os.environ["BANYAN_BUILD"])
-BANYAN = os.environ["BANYAN"]
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD, BANYAN = Path(os.environ.get("BANYAN_BUILD", SOURCE / "build")), os.environ.get("BANYAN", "")
 # The limits are seconds for a block, of which the first one of PyTorch may compile its extension, and for all blocks.
-# The latter is less than Meson's limit for this test, so that a block that takes too long is named.
+# The latter is less than Meson's limit for a page, so that a block that takes too long is named.
 LIMIT, LIMIT_OF_ALL = 600, 840
 SLOWER = 1 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 4
 UNTIL = time.monotonic() + LIMIT_OF_ALL * SLOWER
@@ -187,10 +188,12 @@ def check_extraction():
 
 
 def documents():
-    wanted = sys.argv[1:]
-    names = ["README.md", *sorted(str(p.relative_to(SOURCE)) for p in SOURCE.glob("docs/*.md")),
-             "bindings/python/README.md", "examples/README.md", "bench/README.md"]
-    return [name for name in names if not wanted or name in wanted]
+    return ["README.md", *sorted(str(p.relative_to(SOURCE)) for p in SOURCE.glob("docs/*.md")),
+            "bindings/python/README.md", "examples/README.md", "bench/README.md"]
+
+
+def has_blocks_to_run(name):
+    return any("not run" not in block.comments for block in blocks_of(name, (SOURCE / name).read_text()))
 
 
 def run_document(name):
@@ -223,11 +226,14 @@ def run_document(name):
 
 def main():
     check_extraction()
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(filter(has_blocks_to_run, documents())))
+        return 0
     if os.environ.get("BANYAN_SANITIZED", "none") != "none":
         print("skipped: programs of the documents are built without a sanitizer")
         return 77
     failures, ran, left = [], 0, 0
-    for name in documents():
+    for name in sys.argv[1:] or documents():
         n, not_run, failed = run_document(name)
         ran, left = ran + n, left + not_run
         failures += failed
