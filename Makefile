@@ -68,9 +68,13 @@ test-integrations: ## test under schedulers and with programs that are installed
 	@scripts/build $(BUILD)
 	@scripts/test-integrations $(BUILD)
 
-lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy
+lint: ## format, layers, names, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy (FAST=1: what needs no build)
 	@scripts/install-deps build demo lint
-	@scripts/lint
+	@FAST=$(FAST) scripts/lint
+
+hooks: ## have git check format, layers and names before each commit (2 seconds)
+	@scripts/install-deps lint
+	@ln -sf "$(CURDIR)/scripts/pre-commit" "$$(git rev-parse --git-path hooks)/pre-commit"
 
 bench: ## time AllReduce, as installed, beside other libraries (QUICK=1: two minutes)
 	@scripts/install-deps build bench
