@@ -123,6 +123,7 @@ soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) tests/net/sum_calls tests/net/test_job_recovery_soak >/dev/null
+	@$(MAKE) test-pytorch
 	@scripts/soak-elastic $(BUILD)
 	@if [ "$$(id -u)" = 0 ]; then ninja -C $(BUILD) tests/net/attack tests/net/alter_packets tests/net/forge_fragments tests/net/sum_elastic tests/net/sum_until >/dev/null && \
 	  scripts/soak-attacks $(BUILD); fi
