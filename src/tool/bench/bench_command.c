@@ -221,12 +221,20 @@ static const char *op_name(const struct by_bench_case *c) {
   return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
 }
 
+static void print_columns(const struct bench *b) {
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
+         "algbw", "busbw", "algbw", "busbw", "wrong", b->counters ? "   frames   sleeps    wakes  allocs" : "");
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
+         "GB/s", "", b->counters ? "  /call    /call    /call" : "");
+}
+
 static void print_head(const struct bench *b) {
   if (b->json) return;
   printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n",
          by_bench_collective_name(&b->c), banyan_dtype_name(b->c.dtype), op_name(&b->c), b->c.ranks, b->hosts,
          b->hosts == 1 ? "" : "s", b->transport, b->congestion, b->registered ? ", registered" : "",
          b->c.in_place ? ", in place" : "");
+  print_columns(b);
   fflush(stdout);
 }
 
@@ -237,13 +245,6 @@ static void print_plan(const struct banyan_plan_info *plan) {
   if (plan->throughput > 0) printf(", expected to carry %s", by_print_rate(plan->throughput, rate));
   if (plan->bound > 0) printf(", bound %s", by_print_rate(plan->bound, rate));
   printf("\n");
-}
-
-static void print_columns(const struct bench *b) {
-  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
-         "algbw", "busbw", "algbw", "busbw", "wrong", b->counters ? "   frames   sleeps    wakes  allocs" : "");
-  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
-         "GB/s", "", b->counters ? "  /call    /call    /call" : "");
 }
 
 static void print_json(const struct bench *b, const struct banyan_plan_info *plan, const struct result *r, double algbw,
@@ -275,7 +276,6 @@ static void print_result(const struct bench *b, const struct banyan_plan_info *b
     print_json(b, plan, r, algbw, busbw);
   } else {
     if (!before || before->version != plan->version) print_plan(plan);
-    if (!before) print_columns(b);
     printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
            r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
     if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
