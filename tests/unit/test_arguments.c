@@ -151,6 +151,11 @@ static void try_calls(void) {
   REFUSES(banyan_run(NULL, &call));
   REFUSES(banyan_run(comm, NULL));
   REFUSES(banyan_run_polling(comm, &call, NULL, NULL));
+  REFUSES(banyan_run_for(NULL, &call, 1, &request));
+  REFUSES(banyan_run_for(comm, NULL, 1, &request));
+  REFUSES(banyan_run_for(comm, &call, 1, NULL));
+  REFUSES(banyan_run_for(comm, &call, -1, &request));
+  REFUSES(banyan_run_for(comm, &call, NAN, &request));
   REFUSES(banyan_start(NULL, &call, &request));
   REFUSES(banyan_start(comm, NULL, &request));
   REFUSES(banyan_start(comm, &call, NULL));
@@ -163,6 +168,7 @@ static void try_calls(void) {
   REFUSES(banyan_recv_any(comm, &call, &source, &request));
   REFUSES(banyan_wait(NULL));
   REFUSES(banyan_test(NULL, &done));
+  REFUSES(banyan_wait_for(NULL, 1, &done));
   REFUSES(banyan_wait_any(NULL, 1, &index));
   REFUSES(banyan_wait_any(&request, 1, NULL));
   REFUSES(banyan_wait_all(NULL, 1));
@@ -174,7 +180,12 @@ static void try_calls(void) {
   REFUSES(banyan_test(request, NULL));
   REFUSES(banyan_then(request, NULL, NULL));
   REFUSES(banyan_then(NULL, NULL, NULL));
-  assert_ok(banyan_wait(request));
+  REFUSES(banyan_wait_for(request, 1, NULL));
+  REFUSES(banyan_wait_for(request, -1, &done));
+  REFUSES(banyan_wait_for(request, NAN, &done));
+  done = false;
+  assert_ok(banyan_wait_for(request, INFINITY, &done));
+  assert_true(done);
 }
 
 static void try_submissions(void) {
