@@ -18,10 +18,10 @@ struct by_large_loss_finder {
   struct by_loop *loop;
   struct by_large_loss_suspect {
     struct by_address local, peer; /* of the connection; peer.length 0: unused */
-    uint64_t acknowledged;         /* bytes when it became a suspect, */
-    uint64_t since;                /* and when that was */
-    uint64_t bytes;                /* sent, also again, when the other connection was begun, */
-    uint32_t packets;              /* in so many packets */
+    uint64_t acknowledged;         /* Bytes acknowledged when it became a suspect. */
+    uint64_t since;                /* When it became a suspect, ns. */
+    uint64_t bytes;                /* Bytes sent, also again, when the other connection was begun. */
+    uint32_t packets;              /* Packets that carried `bytes`. */
     bool small_pass;
     int fd; /* of the other connection; -1: none is being made */
     struct by_watch *watch;
@@ -31,9 +31,9 @@ struct by_large_loss_finder {
 
 struct by_large_loss {
   struct by_address peer;
-  uint32_t packet;       /* bytes of data in each of the lost packets, */
-  uint32_t mtu;          /* and of a packet that the kernel sends to this host; */
-  uint32_t milliseconds; /* since nothing of it was acknowledged, at least */
+  uint32_t packet;       /* Bytes of data in each of the lost packets. */
+  uint32_t mtu;          /* Bytes of a packet that the kernel sends to this host. */
+  uint32_t milliseconds; /* At least so long nothing of it has been acknowledged. */
 };
 
 void by_large_loss_init(struct by_large_loss_finder *finder, struct by_loop *loop);

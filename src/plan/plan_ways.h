@@ -1,7 +1,7 @@
 /* The ways to carry a job's sums that a planner may choose from, by the names that options and settings give them. A
  * set of ways is a bit mask. */
-#ifndef BY_PLAN_WAYS_H
-#define BY_PLAN_WAYS_H
+#ifndef BY_PLAN_PLAN_WAYS_H
+#define BY_PLAN_PLAN_WAYS_H
 
 #include <stdint.h>
 

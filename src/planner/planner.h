@@ -2,8 +2,8 @@
  * parts: the graph (graph_topology.h), a bound, trees, and the plan (packing.h); and for each size of buffer weighs
  * those trees against one low tree, rings and other built-ins by predicted time (cost.h). Pure: no I/O, no clock, and
  * the same seed gives the same plan. */
-#ifndef BY_PLAN_PLANNER_H
-#define BY_PLAN_PLANNER_H
+#ifndef BY_PLANNER_PLANNER_H
+#define BY_PLANNER_PLANNER_H
 
 #include <stdatomic.h>
 

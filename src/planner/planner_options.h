@@ -1,7 +1,7 @@
 /* What people ask of the planner. One table makes the options of `banyan plan` and the keys of BANYAN_PLANNER, with the
  * same names and limits. Pure. */
-#ifndef BY_PLAN_PLANNER_OPTIONS_H
-#define BY_PLAN_PLANNER_OPTIONS_H
+#ifndef BY_PLANNER_PLANNER_OPTIONS_H
+#define BY_PLANNER_PLANNER_OPTIONS_H
 
 #include "plan_ways.h"
 #include "planner.h"

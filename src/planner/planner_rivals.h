@@ -1,7 +1,7 @@
 /* Plans that are predicted to be nearly as fast as the one that was chosen: for each size of buffer, the best of the
  * other candidates. Predictions are off by some percent, so that calls have to decide between them (trial.h). */
-#ifndef BY_PLAN_PLANNER_RIVALS_H
-#define BY_PLAN_PLANNER_RIVALS_H
+#ifndef BY_PLANNER_PLANNER_RIVALS_H
+#define BY_PLANNER_PLANNER_RIVALS_H
 
 #include "planner.h"
 

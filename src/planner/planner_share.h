@@ -8,8 +8,8 @@
  * keeps its loss alone as low as that of all together. From this each link is divided between the groups whose trees
  * need it, in proportion to what they carry there, and each group is planned with its part of the capacities. Pure: no
  * I/O, no clock. */
-#ifndef BY_PLAN_PLANNER_SHARE_H
-#define BY_PLAN_PLANNER_SHARE_H
+#ifndef BY_PLANNER_PLANNER_SHARE_H
+#define BY_PLANNER_PLANNER_SHARE_H
 
 #include "planner.h"
 

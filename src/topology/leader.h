@@ -1,7 +1,7 @@
 /* Vertices that are joined into parts: a forest in which above[v] is nearer to the part's leader, and above[v] == v for
  * the leader itself (Tarjan 1975, with paths halved). To join two parts, one's leader is put above the other's. */
-#ifndef BY_PLAN_LEADER_H
-#define BY_PLAN_LEADER_H
+#ifndef BY_TOPOLOGY_LEADER_H
+#define BY_TOPOLOGY_LEADER_H
 
 #include <stdint.h>
 

@@ -9,8 +9,8 @@
  *
  * Without a manager it classes the jobs by what their ranks here have sent. With
  * one that is away, jobs keep the classes they were given. */
-#ifndef BY_AGENT_AGENT_H
-#define BY_AGENT_AGENT_H
+#ifndef BY_CLUSTER_AGENT_AGENT_H
+#define BY_CLUSTER_AGENT_AGENT_H
 
 #include "cluster_message.h"
 #include "priority.h"

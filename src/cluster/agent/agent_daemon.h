@@ -1,7 +1,7 @@
 /* An agent at work: agent.h with sockets, timers, interfaces and children. On the
  * thread of its loop. */
-#ifndef BY_AGENT_AGENT_DAEMON_H
-#define BY_AGENT_AGENT_DAEMON_H
+#ifndef BY_CLUSTER_AGENT_AGENT_DAEMON_H
+#define BY_CLUSTER_AGENT_AGENT_DAEMON_H
 
 #include "agent.h"
 #include "host_links.h"

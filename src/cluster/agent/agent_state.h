@@ -8,8 +8,8 @@
  *   CONNECTING   OPEN, WAITING       the owner tries
  *   OPEN         WELCOME, WAITING    hello was sent
  *   WELCOME      WAITING             the manager has answered */
-#ifndef BY_AGENT_AGENT_STATE_H
-#define BY_AGENT_AGENT_STATE_H
+#ifndef BY_CLUSTER_AGENT_AGENT_STATE_H
+#define BY_CLUSTER_AGENT_AGENT_STATE_H
 
 #include <sys/queue.h>
 

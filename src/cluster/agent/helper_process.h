@@ -1,8 +1,8 @@
 /* Helpers and servers as children of the agent: `banyan helper` and `banyan server`,
  * with the job's key in their environment, where only their user can read it. They
  * die with the agent. On the loop's thread. "Helper" is either of them below. */
-#ifndef BY_AGENT_HELPER_PROCESS_H
-#define BY_AGENT_HELPER_PROCESS_H
+#ifndef BY_CLUSTER_AGENT_HELPER_PROCESS_H
+#define BY_CLUSTER_AGENT_HELPER_PROCESS_H
 
 #include <sys/queue.h>
 #include <sys/types.h>

@@ -12,8 +12,8 @@
  *
  * The kernel's htb does it, over rtnetlink. What was there before comes back
  * when the queues are removed; queues of others are left alone. */
-#ifndef BY_AGENT_HOST_LINKS_H
-#define BY_AGENT_HOST_LINKS_H
+#ifndef BY_CLUSTER_AGENT_HOST_LINKS_H
+#define BY_CLUSTER_AGENT_HOST_LINKS_H
 
 #include "agent.h"
 #include "netlink.h"

@@ -1,8 +1,8 @@
 /* The neighbours of this host's links: sends LLDP at each interface, at once when it comes up and when an unknown
  * neighbour is heard, then every few seconds, and remembers what the other ends send. Needs CAP_NET_RAW; without it
  * nothing is known, which is logged once. On the thread of its loop. */
-#ifndef BY_AGENT_LINK_NEIGHBOURS_H
-#define BY_AGENT_LINK_NEIGHBOURS_H
+#ifndef BY_CLUSTER_AGENT_LINK_NEIGHBOURS_H
+#define BY_CLUSTER_AGENT_LINK_NEIGHBOURS_H
 
 #include "lldp.h"
 #include "loop.h"

@@ -1,8 +1,8 @@
 /* Who is at the other end of a link, by LLDP (IEEE 802.1AB): the frames, and what was heard at one interface. Values
  * without I/O and clock; times are nanoseconds that are handed in. Frames of others are read as well (switches, lldpd);
  * those of an agent are known by their system description, and are preferred, since their names are the cluster's. */
-#ifndef BY_AGENT_LLDP_H
-#define BY_AGENT_LLDP_H
+#ifndef BY_CLUSTER_AGENT_LLDP_H
+#define BY_CLUSTER_AGENT_LLDP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * leave by `send`; what must outlive the process leaves by `keep`
  * (manager_store.h). Time is in seconds since 1970 and never goes back. One
  * thread at a time; only by_plan_request_run may run beside. */
-#ifndef BY_MANAGER_MANAGER_H
-#define BY_MANAGER_MANAGER_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_H
+#define BY_CLUSTER_MANAGER_MANAGER_H
 
 #include "cluster_message.h"
 #include "manager_store.h"

@@ -4,8 +4,8 @@
  * What a job is given it keeps until it leaves, as its ends have agreed on it. So a new job is given what would be its
  * fair share if all began now, and a quarter of the memory is only for those that come when the rest is gone. Fair is
  * max-min: all get the same part of what they need, weighted by class, but none more than it requests. */
-#ifndef BY_MANAGER_MANAGER_CELLS_H
-#define BY_MANAGER_MANAGER_CELLS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_CELLS_H
+#define BY_CLUSTER_MANAGER_MANAGER_CELLS_H
 
 #include "manager_job.h"
 

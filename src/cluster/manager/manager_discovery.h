@@ -6,8 +6,8 @@
  *
  * A change counts once nothing else has changed for a moment, since many come together; and where changes do not end,
  * twice a minute. */
-#ifndef BY_MANAGER_MANAGER_DISCOVERY_H
-#define BY_MANAGER_MANAGER_DISCOVERY_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_DISCOVERY_H
+#define BY_CLUSTER_MANAGER_MANAGER_DISCOVERY_H
 
 #include "cluster_message.h"
 #include "topology.h"

@@ -6,8 +6,8 @@
  *
  *     total  =  held (given, and not yet returned; of all jobs and plans)  +  free
  *     free   =  a quarter, for guarantees, and while plans change  +  the rest, for anybody */
-#ifndef BY_MANAGER_MANAGER_GRANTS_H
-#define BY_MANAGER_MANAGER_GRANTS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_GRANTS_H
+#define BY_CLUSTER_MANAGER_MANAGER_GRANTS_H
 
 #include "manager_job.h"
 

@@ -1,7 +1,7 @@
 /* The hosts that help a job, and those that run the servers of its trees through switches: which are asked, which have
  * joined, which did not come. A host may do both for a job. "Helper" is either of them below. */
-#ifndef BY_MANAGER_MANAGER_HELPERS_H
-#define BY_MANAGER_MANAGER_HELPERS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_HELPERS_H
+#define BY_CLUSTER_MANAGER_MANAGER_HELPERS_H
 
 #include "manager_job.h"
 

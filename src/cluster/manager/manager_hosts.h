@@ -1,7 +1,7 @@
 /* The hosts of the topology and others that have connected, with what their agents report of their interfaces; and the
  * connections of agents, and of ranks without one. */
-#ifndef BY_MANAGER_MANAGER_HOSTS_H
-#define BY_MANAGER_MANAGER_HOSTS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_HOSTS_H
+#define BY_CLUSTER_MANAGER_MANAGER_HOSTS_H
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

@@ -1,7 +1,7 @@
 /* The manager, and a job as it knows it: found by its ID, and by the host of its rank 0. Each part of them belongs to
  * the file that its comment names, and is changed there only. */
-#ifndef BY_MANAGER_MANAGER_JOB_H
-#define BY_MANAGER_MANAGER_JOB_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_JOB_H
+#define BY_CLUSTER_MANAGER_MANAGER_JOB_H
 
 #include <sys/queue.h>
 
@@ -113,10 +113,10 @@ struct by_job_plans {
   enum by_proposal_state proposal;
   double deadline;            /* in all states but NONE */
   uint64_t asked_by;          /* the connection on which it was sent; 0: none of this manager's */
-  double strict_until;        /* so long it is planned with cells that are free at once, */
-  double switchless_until;    /* or without any */
-  bool running;               /* a planner's thread makes one, */
-  const uint32_t *candidates; /* with helpers on some of these hosts, which are the request's */
+  double strict_until;        /* Until then it is planned with cells that are free at once. */
+  double switchless_until;    /* Until then it is planned without cells. */
+  bool running;               /* A planner's thread is making one. */
+  const uint32_t *candidates; /* The request's: hosts from which that plan takes helpers. */
   uint32_t n_candidates;
   double planned;                /* when it last did; 0: never */
   uint64_t planned_at;           /* iterations then */

@@ -12,8 +12,8 @@
  *
  * So a class states which goes first where jobs meet, and little of the job. Jobs
  * that have the last class are equals, whatever their order. */
-#ifndef BY_MANAGER_MANAGER_LINKS_H
-#define BY_MANAGER_MANAGER_LINKS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_LINKS_H
+#define BY_CLUSTER_MANAGER_MANAGER_LINKS_H
 
 #include "manager_job.h"
 

@@ -5,8 +5,8 @@
  *   WAITING --list of the founders--> FORMING --reports--> MEMBER
  *      |  +----members to ask-------> JOINING --reports------^
  *      +<-- asks again, since that failed -- FORMING, JOINING */
-#ifndef BY_MANAGER_MANAGER_MEETINGS_H
-#define BY_MANAGER_MANAGER_MEETINGS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_MEETINGS_H
+#define BY_CLUSTER_MANAGER_MANAGER_MEETINGS_H
 
 #include "manager_hosts.h"
 

@@ -1,7 +1,7 @@
 /* Hosts for jobs that can use more of them: those with an agent on which no job runs are offered to one job at a time.
  */
-#ifndef BY_MANAGER_MANAGER_OFFERS_H
-#define BY_MANAGER_MANAGER_OFFERS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_OFFERS_H
+#define BY_CLUSTER_MANAGER_MANAGER_OFFERS_H
 
 #include "manager_hosts.h"
 

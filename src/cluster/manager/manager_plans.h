@@ -4,8 +4,8 @@
  *                 \                      \                                          \-> kept, or no answer
  *                  it stays               one does not come
  */
-#ifndef BY_MANAGER_MANAGER_PLANS_H
-#define BY_MANAGER_MANAGER_PLANS_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_PLANS_H
+#define BY_CLUSTER_MANAGER_MANAGER_PLANS_H
 
 #include "manager_job.h"
 

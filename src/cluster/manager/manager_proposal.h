@@ -1,8 +1,8 @@
 /* A plan that is proposed to its job: its helpers and servers are asked, its cells given, it is sent, and it is taken,
  * kept, late or lost. A proposal also comes by itself: the plan that the job has, for fewer cells, where another job
  * needs some, or for more that nobody uses. */
-#ifndef BY_MANAGER_MANAGER_PROPOSAL_H
-#define BY_MANAGER_MANAGER_PROPOSAL_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_PROPOSAL_H
+#define BY_CLUSTER_MANAGER_MANAGER_PROPOSAL_H
 
 #include "manager_job.h"
 

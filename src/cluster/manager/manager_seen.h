@@ -1,7 +1,7 @@
 /* What links are seen to carry, by what jobs report of their connections: see link_seen.h. Here is what of that depends
  * on jobs: others' use of a link, what a job sends that nobody reports, and which job gives way to which. */
-#ifndef BY_MANAGER_MANAGER_SEEN_H
-#define BY_MANAGER_MANAGER_SEEN_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_SEEN_H
+#define BY_CLUSTER_MANAGER_MANAGER_SEEN_H
 
 #include "link_seen.h"
 #include "manager_job.h"

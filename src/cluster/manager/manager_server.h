@@ -1,8 +1,8 @@
 /* A manager that listens: connections of agents and ranks, with TLS, limits on
  * what each may ask, threads that plan, and a file that keeps its state. On the
  * loop's thread; nothing blocks but creating and destroying. */
-#ifndef BY_MANAGER_MANAGER_SERVER_H
-#define BY_MANAGER_MANAGER_SERVER_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_SERVER_H
+#define BY_CLUSTER_MANAGER_MANAGER_SERVER_H
 
 #include "address.h"
 #include "loop.h"

@@ -3,8 +3,8 @@
  * lasting together. A disk that is full, or a file that cannot be written, is
  * logged and stops nothing: after that by_manager_store_lost is true, as what the
  * file has is old. Reads and writes a file; one thread. */
-#ifndef BY_MANAGER_MANAGER_STORE_H
-#define BY_MANAGER_MANAGER_STORE_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_STORE_H
+#define BY_CLUSTER_MANAGER_MANAGER_STORE_H
 
 #include <stdbool.h>
 #include <stdint.h>

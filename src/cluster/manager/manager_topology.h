@@ -1,7 +1,7 @@
 /* The topology that a manager uses: the one that people have written, or what agents report, composed anew when that
  * changes (manager_discovery.h). It looks at the reports by a timer of the loop, on the loop's thread. */
-#ifndef BY_MANAGER_MANAGER_TOPOLOGY_H
-#define BY_MANAGER_MANAGER_TOPOLOGY_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_TOPOLOGY_H
+#define BY_CLUSTER_MANAGER_MANAGER_TOPOLOGY_H
 
 #include "loop.h"
 #include "manager_discovery.h"

@@ -1,7 +1,7 @@
 /* The plan that a job's user set, in place of the manager's, and what a job without a plan of the manager's puts on
  * links. */
-#ifndef BY_MANAGER_MANAGER_USER_PLAN_H
-#define BY_MANAGER_MANAGER_USER_PLAN_H
+#ifndef BY_CLUSTER_MANAGER_MANAGER_USER_PLAN_H
+#define BY_CLUSTER_MANAGER_MANAGER_USER_PLAN_H
 
 #include "manager_job.h"
 

@@ -1,8 +1,8 @@
 /* What is asked of the planner for one job: a snapshot of what the others
  * leave of the network, and the job's hosts. Made and judged on the manager's
  * thread, run on any other; between the two nobody else touches it. */
-#ifndef BY_MANAGER_PLAN_REQUEST_H
-#define BY_MANAGER_PLAN_REQUEST_H
+#ifndef BY_CLUSTER_MANAGER_PLAN_REQUEST_H
+#define BY_CLUSTER_MANAGER_PLAN_REQUEST_H
 
 #include "cost.h"
 #include "embed.h"

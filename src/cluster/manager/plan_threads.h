@@ -1,7 +1,7 @@
 /* Threads that make plans, so that a loop does not wait for them. Each runs one request at a time, which comes back on
  * the loop. All functions are for the loop's thread. */
-#ifndef BY_MANAGER_PLAN_THREADS_H
-#define BY_MANAGER_PLAN_THREADS_H
+#ifndef BY_CLUSTER_MANAGER_PLAN_THREADS_H
+#define BY_CLUSTER_MANAGER_PLAN_THREADS_H
 
 #include "loop.h"
 #include "plan_request.h"

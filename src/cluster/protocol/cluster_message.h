@@ -4,8 +4,8 @@
  * malformed input is refused.
  *
  * What connections to another host were seen to do: made one of several, and compared. A value, without I/O. */
-#ifndef BY_CLUSTER_CLUSTER_MESSAGE_H
-#define BY_CLUSTER_CLUSTER_MESSAGE_H
+#ifndef BY_CLUSTER_PROTOCOL_CLUSTER_MESSAGE_H
+#define BY_CLUSTER_PROTOCOL_CLUSTER_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

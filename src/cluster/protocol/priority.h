@@ -6,8 +6,8 @@
  * has still to send, and goes before those of its queue that have more left or
  * have stated nothing. Queues are many and classes, which the network
  * knows, are few: so jobs are in different ones where they meet. No I/O. */
-#ifndef BY_CLUSTER_PRIORITY_H
-#define BY_CLUSTER_PRIORITY_H
+#ifndef BY_CLUSTER_PROTOCOL_PRIORITY_H
+#define BY_CLUSTER_PROTOCOL_PRIORITY_H
 
 #include <stdbool.h>
 #include <stdint.h>

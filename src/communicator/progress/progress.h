@@ -2,8 +2,8 @@
  * something drive; while no thread waits and calls are in progress, a thread of the library drives.
  *
  * All functions are called under the job's lock unless stated otherwise. Those that wait release it now and then. */
-#ifndef BY_COMMUNICATOR_PROGRESS_H
-#define BY_COMMUNICATOR_PROGRESS_H
+#ifndef BY_COMMUNICATOR_PROGRESS_PROGRESS_H
+#define BY_COMMUNICATOR_PROGRESS_PROGRESS_H
 
 #include "job_state.h"
 

@@ -2,8 +2,8 @@
  * A call's steps advance through a queue: whatever moves a step queues the
  * steps that depend on it. A call object belongs to its program, which uses it
  * again, so that a call in steady state allocates nothing. */
-#ifndef BY_EXECUTOR_CALL_H
-#define BY_EXECUTOR_CALL_H
+#ifndef BY_EXECUTOR_COLLECTIVE_CALL_H
+#define BY_EXECUTOR_COLLECTIVE_CALL_H
 
 #include <assert.h>
 

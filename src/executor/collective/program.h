@@ -1,7 +1,7 @@
 /* Programs: compiled schedules, found again for every call of the same kind,
  * with their peers' links and the call objects that have run before. */
-#ifndef BY_EXECUTOR_PROGRAM_H
-#define BY_EXECUTOR_PROGRAM_H
+#ifndef BY_EXECUTOR_COLLECTIVE_PROGRAM_H
+#define BY_EXECUTOR_COLLECTIVE_PROGRAM_H
 
 #include "call.h"
 

@@ -1,7 +1,7 @@
 /* A team: what a communicator is to the executor. Its ranks, its plan, and
  * the numbers under which its calls are found. See engine.h. */
-#ifndef BY_EXECUTOR_TEAM_H
-#define BY_EXECUTOR_TEAM_H
+#ifndef BY_EXECUTOR_COLLECTIVE_TEAM_H
+#define BY_EXECUTOR_COLLECTIVE_TEAM_H
 
 #include <stdlib.h>
 #include <sys/queue.h>

@@ -6,8 +6,8 @@
  *
  * A unit of work is one block of one step, so that sending, adding and
  * receiving alternate even in one thread. */
-#ifndef BY_EXECUTOR_WORK_H
-#define BY_EXECUTOR_WORK_H
+#ifndef BY_EXECUTOR_COLLECTIVE_WORK_H
+#define BY_EXECUTOR_COLLECTIVE_WORK_H
 
 #include "call.h"
 

@@ -3,8 +3,8 @@
  * helped.c: the plans, whose groups travel under versions of their own.
  * recoverable.c: calls over them, whose parts are repeated among ranks alone.
  * relay.c: what a helper does in the calls of others. */
-#ifndef BY_EXECUTOR_RECOVERY_H
-#define BY_EXECUTOR_RECOVERY_H
+#ifndef BY_EXECUTOR_RECOVERY_RECOVERY_H
+#define BY_EXECUTOR_RECOVERY_RECOVERY_H
 
 #include "call.h"
 #include "program.h"
@@ -14,9 +14,9 @@ struct by_recovery {
   LIST_HEAD(, by_call) due; /* calls with all steps done that have parts, are parts, or are relayed */
   bool relays;              /* this is a helper */
   bool retry;               /* frames that were kept may have a call now */
-  uint32_t n_relays;        /* relayed calls under way, */
-  size_t relay_bytes;       /* their scratch, */
-  size_t relay_memory;      /* and how much that may be */
+  uint32_t n_relays;        /* The number of relayed calls under way. */
+  size_t relay_bytes;       /* The bytes of their scratch memory. */
+  size_t relay_memory;      /* The most bytes that relay_bytes may be. */
 };
 
 static inline struct by_recovery *by_recovery_of(const struct by_team *team) {

@@ -1,7 +1,7 @@
 /* A set of bytes as ranges: sorted, apart from each other, neither overlapping
  * nor touching. Plain data without a lock. A zeroed struct is the empty set. */
-#ifndef BY_EXECUTOR_BYTE_RANGES_H
-#define BY_EXECUTOR_BYTE_RANGES_H
+#ifndef BY_EXECUTOR_TRANSFER_BYTE_RANGES_H
+#define BY_EXECUTOR_TRANSFER_BYTE_RANGES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * made here, or it is kept until the call is made; its payload goes where it
  * is needed: added straight from the lane's memory if its turn has come, into
  * the user's buffer if nothing is to be added, else into the message's ring. */
-#ifndef BY_EXECUTOR_DELIVER_H
-#define BY_EXECUTOR_DELIVER_H
+#ifndef BY_EXECUTOR_TRANSFER_DELIVER_H
+#define BY_EXECUTOR_TRANSFER_DELIVER_H
 
 #include "transfer_link.h"
 

@@ -3,8 +3,8 @@
  * is above makes both and keeps them until nothing refers to them; the fields
  * below "progress" are changed in transfer_link.c, link_*.c and deliver.c
  * alone. */
-#ifndef BY_EXECUTOR_MESSAGE_H
-#define BY_EXECUTOR_MESSAGE_H
+#ifndef BY_EXECUTOR_TRANSFER_MESSAGE_H
+#define BY_EXECUTOR_TRANSFER_MESSAGE_H
 
 #include <sys/queue.h>
 

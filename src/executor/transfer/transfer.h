@@ -2,8 +2,8 @@
  * counters, the first failure. It knows messages, not what they are for: what
  * is above gives it functions to ask and to notify. Starts as part of an
  * engine, ends with it; as engine.h about threads. */
-#ifndef BY_EXECUTOR_TRANSFER_H
-#define BY_EXECUTOR_TRANSFER_H
+#ifndef BY_EXECUTOR_TRANSFER_TRANSFER_H
+#define BY_EXECUTOR_TRANSFER_TRANSFER_H
 
 #include <sys/queue.h>
 
@@ -101,8 +101,8 @@ struct by_transfer {
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
   uint32_t n_blocks;
-  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* stored frames' memory for the next ones, by size, */
-  size_t spare_bytes;                                  /* up to the credit of a link */
+  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* Memory of stored frames for later ones, by size. */
+  size_t spare_bytes;                                  /* Bytes in `spare`; at most the credit of a link. */
   struct by_control_message *messages, **messages_end; /* that have come */
   struct by_control_message *spare_messages;           /* to be used again */
   uint32_t n_spare_messages;

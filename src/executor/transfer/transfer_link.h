@@ -85,8 +85,8 @@ struct by_link {
   LIST_HEAD(, by_link_tree) trees;
   uint32_t running; /* calls under way that use this link, and receives from any rank */
   struct by_control_message *messages, **messages_end; /* to be sent */
-  size_t messages_waiting;                             /* bytes that these take, */
-  size_t messages_kept;                                /* and what has come and has not been freed */
+  size_t messages_waiting;                             /* Bytes of `messages`. */
+  size_t messages_kept;                                /* Bytes of messages that have come and are not freed. */
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
   bool expects_messages;                               /* control messages are to be expected here */
   struct by_frame *notices; /* to be sent, of no call here: which regions were freed, what a team owed */

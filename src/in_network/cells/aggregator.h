@@ -3,8 +3,8 @@
  * to be added, and results for one worker, do not pass it. Unlike a switch it holds the tree's secret, and verifies all
  * that comes before it has an effect. No I/O and no clock: packets leave through a callback, and the caller gives the
  * time. Nothing is allocated after create. One thread at a time. */
-#ifndef BY_INNETWORK_AGGREGATOR_H
-#define BY_INNETWORK_AGGREGATOR_H
+#ifndef BY_IN_NETWORK_CELLS_AGGREGATOR_H
+#define BY_IN_NETWORK_CELLS_AGGREGATOR_H
 
 #include "cell.h"
 #include "sum_key.h"

@@ -4,8 +4,8 @@
  * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
  * by_cell_apply under its lock; then it signs the packet again, or seals it, if that is to go
  * on. Packets have passed by_fragment_verify. */
-#ifndef BY_SWITCH_CELL_H
-#define BY_SWITCH_CELL_H
+#ifndef BY_IN_NETWORK_CELLS_CELL_H
+#define BY_IN_NETWORK_CELLS_CELL_H
 
 #include "fragment.h"
 

@@ -1,8 +1,8 @@
 /* A whole switch in memory: what cell.h needs, for user space and for tests; and
  * what a grant may say, on any switch. One thread at a time; the tables belong
  * to the caller. */
-#ifndef BY_SWITCH_STEP_H
-#define BY_SWITCH_STEP_H
+#ifndef BY_IN_NETWORK_CELLS_STEP_H
+#define BY_IN_NETWORK_CELLS_STEP_H
 
 #include "cell.h"
 #include "fragment_mac.h"

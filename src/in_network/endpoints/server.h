@@ -4,8 +4,8 @@
  * of one that lacks a result. No I/O and no clock: packets leave through a
  * callback. Nothing is allocated after create. One thread at a time.
  * docs/in-network.md describes the protocol. */
-#ifndef BY_INNETWORK_SERVER_H
-#define BY_INNETWORK_SERVER_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_H
+#define BY_IN_NETWORK_ENDPOINTS_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* What the files of the server share: the terms of unfinished sums, each as it
  * came, so that a sum that holds some of them can take their place. */
-#ifndef BY_INNETWORK_SERVER_PARTS_H
-#define BY_INNETWORK_SERVER_PARTS_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_PARTS_H
+#define BY_IN_NETWORK_ENDPOINTS_SERVER_PARTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

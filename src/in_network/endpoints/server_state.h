@@ -1,7 +1,7 @@
 /* What the files of the server share: a server's state, the sets of workers in it, and what it sends. Part of server.c.
  */
-#ifndef BY_INNETWORK_SERVER_STATE_H
-#define BY_INNETWORK_SERVER_STATE_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
+#define BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 
 #include "hop_key.h"
 #include "replay.h"

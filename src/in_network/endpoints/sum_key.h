@@ -7,8 +7,8 @@
  * MAC of its header instead. Whoever holds the secret can make any; what remains
  * open to a host that does not is in docs/in-network.md. Immutable once made;
  * any thread. */
-#ifndef BY_INNETWORK_SUM_KEY_H
-#define BY_INNETWORK_SUM_KEY_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_SUM_KEY_H
+#define BY_IN_NETWORK_ENDPOINTS_SUM_KEY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * All workers of the tree make the same calls in the same order. Their fragments
  * are numbered through: number n travels in slot n mod slots, once the slot's
  * last result is in. docs/in-network.md describes the protocol. */
-#ifndef BY_INNETWORK_WORKER_H
-#define BY_INNETWORK_WORKER_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_WORKER_H
+#define BY_IN_NETWORK_ENDPOINTS_WORKER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What a worker knows of its slots and calls, and how it recovers what is lost (worker_recover.c). Part of worker.c. */
-#ifndef BY_INNETWORK_WORKER_PARTS_H
-#define BY_INNETWORK_WORKER_PARTS_H
+#ifndef BY_IN_NETWORK_ENDPOINTS_WORKER_PARTS_H
+#define BY_IN_NETWORK_ENDPOINTS_WORKER_PARTS_H
 
 #include <sys/queue.h>
 

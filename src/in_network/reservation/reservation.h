@@ -1,8 +1,8 @@
 /* What a job requests at a switch, what it is granted, and the messages between
  * them: JSON, one value a line, and a reply for each request, not always in
  * their order. Plain values; parsing and printing only. */
-#ifndef BY_RESERVATION_RESERVATION_H
-#define BY_RESERVATION_RESERVATION_H
+#ifndef BY_IN_NETWORK_RESERVATION_RESERVATION_H
+#define BY_IN_NETWORK_RESERVATION_RESERVATION_H
 
 #include <net/if.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * BY_RESERVATION_SECONDS after the connection is gone, and may be had again
  * meanwhile. Nothing blocks, and every wait has a deadline. One client for each
  * switch, on the loop's thread. docs/wire.md has the messages. */
-#ifndef BY_RESERVATION_SWITCH_CLIENT_H
-#define BY_RESERVATION_SWITCH_CLIENT_H
+#ifndef BY_IN_NETWORK_RESERVATION_SWITCH_CLIENT_H
+#define BY_IN_NETWORK_RESERVATION_SWITCH_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * a routing rule that looks there. The rules of a process that was killed select an empty table,
  * which changes nothing; the next one removes them. Requests block for the
  * kernel's answer, which comes at once. One thread at a time. */
-#ifndef BY_SWITCH_CAPTURE_H
-#define BY_SWITCH_CAPTURE_H
+#ifndef BY_IN_NETWORK_SWITCH_CAPTURE_H
+#define BY_IN_NETWORK_SWITCH_CAPTURE_H
 
 #include "fail.h"
 #include "reservation.h"

@@ -1,8 +1,8 @@
 /* What passes packets, whichever kind it is: in XDP, or between sockets. Ports
  * are interfaces, numbered from 0. Cells, groups and grants are the caller's to
  * share out. Ends with its process, however that ends. On the loop's thread. */
-#ifndef BY_SWITCH_DATA_PLANE_H
-#define BY_SWITCH_DATA_PLANE_H
+#ifndef BY_IN_NETWORK_SWITCH_DATA_PLANE_H
+#define BY_IN_NETWORK_SWITCH_DATA_PLANE_H
 
 #include <stdbool.h>
 #include <stddef.h>

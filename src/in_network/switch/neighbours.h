@@ -2,8 +2,8 @@
  * again and again, and passed to the data plane. Where all that leaves a port
  * goes to one neighbour, the plane has it once for the port; only others are
  * named. On the loop's thread. */
-#ifndef BY_SWITCH_NEIGHBOURS_H
-#define BY_SWITCH_NEIGHBOURS_H
+#ifndef BY_IN_NETWORK_SWITCH_NEIGHBOURS_H
+#define BY_IN_NETWORK_SWITCH_NEIGHBOURS_H
 
 #include "data_plane.h"
 #include "netlink.h"

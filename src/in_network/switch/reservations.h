@@ -11,8 +11,8 @@
  *
  * One that is lapsing also ends when another holder of the same family requests something: the next membership of a
  * job whose rank 0 has died. */
-#ifndef BY_SWITCH_RESERVATIONS_H
-#define BY_SWITCH_RESERVATIONS_H
+#ifndef BY_IN_NETWORK_SWITCH_RESERVATIONS_H
+#define BY_IN_NETWORK_SWITCH_RESERVATIONS_H
 
 #include "data_plane.h"
 #include "loop.h"

@@ -2,8 +2,8 @@
  * TCP for jobs, under a key. One request a line, see reservation.h. Requests are
  * bounded, as are connections; what cannot be read is answered with why. On the
  * loop's thread. */
-#ifndef BY_SWITCH_SWITCH_CONTROL_H
-#define BY_SWITCH_SWITCH_CONTROL_H
+#ifndef BY_IN_NETWORK_SWITCH_SWITCH_CONTROL_H
+#define BY_IN_NETWORK_SWITCH_SWITCH_CONTROL_H
 
 #include "address.h"
 #include "data_plane.h"

@@ -4,8 +4,8 @@
  * comes out, many in one system call. It runs on a thread of its own, or on the
  * caller's loop. Calls are for one thread at a time; they wait for the queue's
  * thread, which is never longer than it takes what has come. */
-#ifndef BY_SWITCH_USER_QUEUE_H
-#define BY_SWITCH_USER_QUEUE_H
+#ifndef BY_IN_NETWORK_SWITCH_USER_QUEUE_H
+#define BY_IN_NETWORK_SWITCH_USER_QUEUE_H
 
 #include <net/if.h>
 

@@ -1,7 +1,7 @@
 /* What the XDP programs find in their maps; shared with the loader. Addresses
  * as they are in packets of IPv6; there are IPv4's as ::ffff:10.0.0.1. */
-#ifndef BY_SWITCH_XDP_MAPS_H
-#define BY_SWITCH_XDP_MAPS_H
+#ifndef BY_IN_NETWORK_SWITCH_XDP_MAPS_H
+#define BY_IN_NETWORK_SWITCH_XDP_MAPS_H
 
 #include <stdint.h>
 

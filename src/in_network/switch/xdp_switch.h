@@ -1,8 +1,8 @@
 /* The switch in XDP: cell.h between an Ethernet frame and a port to leave by.
  * Included by the programs that are loaded, xdp_switch.bpf.c and that of the
  * bench; xdp_maps.h describes what the loader puts in the maps. */
-#ifndef BY_SWITCH_XDP_SWITCH_H
-#define BY_SWITCH_XDP_SWITCH_H
+#ifndef BY_IN_NETWORK_SWITCH_XDP_SWITCH_H
+#define BY_IN_NETWORK_SWITCH_XDP_SWITCH_H
 
 /* clang-format off */
 #include <stddef.h>

@@ -223,7 +223,7 @@ static const char *const reasons[] = {
     "which waits in another call and has not made %s: do all ranks make their calls in the same order?",
 };
 
-/* Ranks for which others wait, with the same fault; */
+/* Ranks for which others wait, with the same fault. */
 struct culprits {
   enum fault fault;
   uint32_t n, ranks[MOST_CULPRITS];

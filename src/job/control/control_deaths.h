@@ -21,9 +21,9 @@ struct by_deaths {
   struct by_control_peers *peers;
   struct by_timeline *timeline;
   struct by_death_events events;
-  enum banyan_status status; /* The job has failed, */
-  uint32_t process;          /* by this process's fault, */
-  char text[TEXT_MOST];      /* for this reason. */
+  enum banyan_status status; /* Of the job's failure; BANYAN_OK: it has not failed. */
+  uint32_t process;          /* The process whose fault the failure is. */
+  char text[TEXT_MOST];      /* The reason of the failure. */
   bool spread;               /* The others have been sent that. */
   bool settled;              /* All have the same reason. */
   struct by_timer delivery;  /* Rank 0: until they have it. */

@@ -26,8 +26,8 @@ enum {
   NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
   ROOT_MS = 500,       /* for rank 0 to send who is missing */
   LAST_MS = 20,        /* for its last messages */
-  ASK_MS = 500,        /* until processes that have not come are asked from which list they form a membership, */
-  ASKED_MOST = 4       /* so many at a time: a late rank 0 is no error, and each costs a handshake */
+  ASK_MS = 500,        /* Until processes that have not come are asked for the list of their membership. */
+  ASKED_MOST = 4       /* Processes asked at a time: each costs a handshake, and a late rank 0 is no error. */
 };
 
 static const double followed_within = 1; /* s: helpers of a membership come to the next one */

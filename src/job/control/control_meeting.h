@@ -27,8 +27,8 @@ struct by_control_meeting {
   char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
   uint32_t given_version;
   bool done;           /* this process has joined */
-  uint64_t ask_at;     /* of a formation: when ranks that have not come are asked whether their lists differ, */
-  uint32_t next_asked; /* which first */
+  uint64_t ask_at;     /* Of a formation: when ranks that have not come are asked whether their lists differ. */
+  uint32_t next_asked; /* The rank that is asked first. */
   /* rank 0: */
   struct by_acceptor *acceptor;
   uint32_t joined, helpers;    /* ranks, helpers that are there */

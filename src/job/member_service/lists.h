@@ -10,7 +10,7 @@ enum { BY_LISTS_KEPT = 16 };
 struct by_known_list {
   uint64_t name;
   uint64_t number;                   /* of the membership that this process's list makes; 0: it has none */
-  char text[BY_MEMBER_LIST_TEXT];    /* which list that is, as others are told; */
+  char text[BY_MEMBER_LIST_TEXT];    /* Which list that is, as others are told. */
   char differs[BY_MEMBER_LIST_TEXT]; /* how lists differ; "": nothing is known */
 };
 

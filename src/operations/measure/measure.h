@@ -6,8 +6,8 @@
  * Where hosts are wired to each other and forward for others, a survey finds little. That is so if the datagrams that
  * no router forwards (TTL 1) go between some pairs of hosts only, which connect all of them and are few. Then these
  * links are measured, all at once. */
-#ifndef BY_OPERATIONS_MEASURE_H
-#define BY_OPERATIONS_MEASURE_H
+#ifndef BY_OPERATIONS_MEASURE_MEASURE_H
+#define BY_OPERATIONS_MEASURE_MEASURE_H
 
 #include "fail.h"
 #include "topology.h"

@@ -10,8 +10,8 @@
  *   measure_direct.c      which hosts reach each other without a router or another host
  *   measure_delays.c      delays, with a first guess at rates
  *   measure_flows.c       flows that go at the same time */
-#ifndef BY_OPERATIONS_MEASURE_PARTS_H
-#define BY_OPERATIONS_MEASURE_PARTS_H
+#ifndef BY_OPERATIONS_MEASURE_MEASURE_PARTS_H
+#define BY_OPERATIONS_MEASURE_MEASURE_PARTS_H
 
 #include "clock.h"
 #include "comm.h"

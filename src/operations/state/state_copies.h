@@ -1,6 +1,6 @@
 /* A state: the program's buffers and values, and two copies of them that are written in turn. One thread at a time. */
-#ifndef BY_OPERATIONS_STATE_COPIES_H
-#define BY_OPERATIONS_STATE_COPIES_H
+#ifndef BY_OPERATIONS_STATE_STATE_COPIES_H
+#define BY_OPERATIONS_STATE_STATE_COPIES_H
 
 #include "state_layout.h"
 #include "state_values.h"

@@ -1,7 +1,7 @@
 /* Hashes of a state's contents: XXH3, which is as fast as memory. They find bytes that were damaged or differ by
  * accident; whoever sends them holds the job's key. */
-#ifndef BY_OPERATIONS_STATE_HASH_H
-#define BY_OPERATIONS_STATE_HASH_H
+#ifndef BY_OPERATIONS_STATE_STATE_HASH_H
+#define BY_OPERATIONS_STATE_STATE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Which buffers a state has, and where they lie in a copy of it. A layout never changes; those that use it count. It is
  * sent to members whose own one differs. Not for several threads. */
-#ifndef BY_OPERATIONS_STATE_LAYOUT_H
-#define BY_OPERATIONS_STATE_LAYOUT_H
+#ifndef BY_OPERATIONS_STATE_STATE_LAYOUT_H
+#define BY_OPERATIONS_STATE_STATE_LAYOUT_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* What members tell each other before and while a state is sent: fixed messages, little endian. docs/wire.md has them.
  * No I/O. */
-#ifndef BY_OPERATIONS_STATE_MESSAGE_H
-#define BY_OPERATIONS_STATE_MESSAGE_H
+#ifndef BY_OPERATIONS_STATE_STATE_MESSAGE_H
+#define BY_OPERATIONS_STATE_STATE_MESSAGE_H
 
 #include "bytes.h"
 

@@ -2,8 +2,8 @@
  * without a holder share the chunks. A chunk belongs to one of these hosts, and there to one receiver, which gets it
  * from the holders. On each other host one receiver gets it from that one, and the rest from the receiver on their own
  * host. Receivers on a host with holders get all chunks from those. Values; no I/O. */
-#ifndef BY_OPERATIONS_STATE_SOURCES_H
-#define BY_OPERATIONS_STATE_SOURCES_H
+#ifndef BY_OPERATIONS_STATE_STATE_SOURCES_H
+#define BY_OPERATIONS_STATE_STATE_SOURCES_H
 
 #include <stdbool.h>
 #include <stdint.h>

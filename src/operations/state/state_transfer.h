@@ -1,8 +1,8 @@
 /* Sends the chunks of a copy from those that have it to those that do not. Receivers request them: from each holder as
  * many at a time as it brings in a quarter of a second, so faster paths carry more. All members count in rounds what is
  * missing, and so end together. */
-#ifndef BY_OPERATIONS_STATE_TRANSFER_H
-#define BY_OPERATIONS_STATE_TRANSFER_H
+#ifndef BY_OPERATIONS_STATE_STATE_TRANSFER_H
+#define BY_OPERATIONS_STATE_STATE_TRANSFER_H
 
 #include "state_copies.h"
 #include "state_sources.h"

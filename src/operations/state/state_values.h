@@ -1,6 +1,6 @@
 /* Named values of a state: bytes of any length, and all of them as one message. Not for several threads. */
-#ifndef BY_OPERATIONS_STATE_VALUES_H
-#define BY_OPERATIONS_STATE_VALUES_H
+#ifndef BY_OPERATIONS_STATE_STATE_VALUES_H
+#define BY_OPERATIONS_STATE_STATE_VALUES_H
 
 #include "bytes.h"
 

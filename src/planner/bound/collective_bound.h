@@ -13,8 +13,8 @@
  *
  * Rates are in bit/s of a rank's whole buffer: the result of an allgather, the input of a reduce_scatter or alltoall.
  */
-#ifndef BY_PLAN_COLLECTIVE_BOUND_H
-#define BY_PLAN_COLLECTIVE_BOUND_H
+#ifndef BY_PLANNER_BOUND_COLLECTIVE_BOUND_H
+#define BY_PLANNER_BOUND_COLLECTIVE_BOUND_H
 
 #include <stdbool.h>
 #include <stdint.h>

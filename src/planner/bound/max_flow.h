@@ -1,8 +1,8 @@
 /* Maximum flows and minimum cuts in directed networks. Init for so many vertices and arcs, add the arcs, seal, then run
  * any number of flows; capacities may change between runs. Owned by the caller, who calls fini; not for several
  * threads. */
-#ifndef BY_PLAN_MAX_FLOW_H
-#define BY_PLAN_MAX_FLOW_H
+#ifndef BY_PLANNER_BOUND_MAX_FLOW_H
+#define BY_PLANNER_BOUND_MAX_FLOW_H
 
 #include <stdbool.h>
 #include <stdint.h>

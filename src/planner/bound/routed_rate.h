@@ -1,7 +1,7 @@
 /* At which rate something has nothing left when every host sends to every other what it has for it, along the ways of
  * packets (topology_paths.h). Parallel links carry together what goes between their nodes. */
-#ifndef BY_PLAN_ROUTED_RATE_H
-#define BY_PLAN_ROUTED_RATE_H
+#ifndef BY_PLANNER_BOUND_ROUTED_RATE_H
+#define BY_PLANNER_BOUND_ROUTED_RATE_H
 
 #include <stdint.h>
 

@@ -9,8 +9,8 @@
  * that the prices of full links ask for (embed_parts.h). 1 / theta is the
  * throughput. Candidates are one group of a plan each, so a ring counts once.
  * Pure: no I/O, no clock. An embedding is immutable and borrows nothing. */
-#ifndef BY_PLAN_EMBED_H
-#define BY_PLAN_EMBED_H
+#ifndef BY_PLANNER_CLUSTER_EMBED_H
+#define BY_PLANNER_CLUSTER_EMBED_H
 
 #include "graph_topology.h"
 #include "plan.h"

@@ -4,8 +4,8 @@
  *
  * All go down the way that they go up, so that each edge carries as much in both directions: the bound on trees of the
  * graph is then one on them too. */
-#ifndef BY_PLAN_EMBED_PARTS_H
-#define BY_PLAN_EMBED_PARTS_H
+#ifndef BY_PLANNER_CLUSTER_EMBED_PARTS_H
+#define BY_PLANNER_CLUSTER_EMBED_PARTS_H
 
 #include "embed.h"
 #include "grow.h"

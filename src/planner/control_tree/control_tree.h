@@ -2,8 +2,8 @@
  * the network holds one through all ranks. Small messages go from every rank to the root and back, so the tree is low,
  * no rank has many children, and those who exchange messages are near. A ring is never faster than the tree that it
  * becomes when it is cut and hung by its middle. Pure values; the same input gives the same. */
-#ifndef BY_PLAN_CONTROL_TREE_H
-#define BY_PLAN_CONTROL_TREE_H
+#ifndef BY_PLANNER_CONTROL_TREE_CONTROL_TREE_H
+#define BY_PLANNER_CONTROL_TREE_CONTROL_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

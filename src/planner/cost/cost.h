@@ -15,8 +15,8 @@
  * An in-network tree takes two trips to its server and back, and its fragments' time on the fullest link of its ways
  * (cost_network.c). A class takes as long as the slowest of its trees.
  * by_cost_fit finds the costs with which predicted times are nearest to measured ones. */
-#ifndef BY_PLAN_COST_H
-#define BY_PLAN_COST_H
+#ifndef BY_PLANNER_COST_COST_H
+#define BY_PLANNER_COST_COST_H
 
 #include "plan_load.h"
 

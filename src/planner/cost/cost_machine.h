@@ -1,7 +1,7 @@
 /* Costs that were found on this machine, by a job or by `banyan plan --fit`: a file below the user's cache folder, with
  * what identifies the machine, since several may share a home. They are used where no others are given. */
-#ifndef BY_PLAN_COST_MACHINE_H
-#define BY_PLAN_COST_MACHINE_H
+#ifndef BY_PLANNER_COST_COST_MACHINE_H
+#define BY_PLANNER_COST_COST_MACHINE_H
 
 #include <stdbool.h>
 

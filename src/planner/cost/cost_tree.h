@@ -1,7 +1,7 @@
 /* For cost.c: the trees of a class as the cost model looks at them, in-network trees, and the flow of chunks through
  * plain trees. */
-#ifndef BY_PLAN_COST_TREE_H
-#define BY_PLAN_COST_TREE_H
+#ifndef BY_PLANNER_COST_COST_TREE_H
+#define BY_PLANNER_COST_COST_TREE_H
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* Where switches add: for a job whose workers send their gradients through programmable switches to servers, which
  * switches add for whom, how much of the job goes to which server, and what every worker has to be told. A value in one
  * arena; the same input gives the same value. Handing out slots, keys and groups is not its part. */
-#ifndef BY_PLAN_PLACEMENT_H
-#define BY_PLAN_PLACEMENT_H
+#ifndef BY_PLANNER_IN_NETWORK_PLACEMENT_H
+#define BY_PLANNER_IN_NETWORK_PLACEMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

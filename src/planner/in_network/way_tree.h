@@ -1,7 +1,7 @@
 /* The ways of a job's workers to a server as a tree, and which switches on it add best: for the placement on switches,
  * and for planners that weigh in-network trees against others. */
-#ifndef BY_PLAN_WAY_TREE_H
-#define BY_PLAN_WAY_TREE_H
+#ifndef BY_PLANNER_IN_NETWORK_WAY_TREE_H
+#define BY_PLANNER_IN_NETWORK_WAY_TREE_H
 
 #include "placement.h"
 

@@ -3,8 +3,8 @@
  * and its dual the price by which new columns are found. A solve starts from the last one's basis, so after a few new
  * columns it takes a few pivots. The caller owns it; not for several threads. Values are best near 1: rates are scaled
  * by a unit. */
-#ifndef BY_PLAN_LP_H
-#define BY_PLAN_LP_H
+#ifndef BY_PLANNER_LP_LP_H
+#define BY_PLANNER_LP_LP_H
 
 #include <stdbool.h>
 #include <stdint.h>

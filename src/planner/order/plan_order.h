@@ -1,8 +1,8 @@
 /* Orders of ranks in which neighbours are near, for rings and whatever else goes by positions; the order in which a
  * ring is fastest; and whether a graph has a Hamiltonian cycle: a ring through all vertices that uses each once. Pure
  * and repeatable. */
-#ifndef BY_PLAN_PLAN_ORDER_H
-#define BY_PLAN_PLAN_ORDER_H
+#ifndef BY_PLANNER_ORDER_PLAN_ORDER_H
+#define BY_PLANNER_ORDER_PLAN_ORDER_H
 
 #include "graph.h"
 #include "topology.h"

@@ -2,8 +2,8 @@
  * looking ahead, over the terminals and those of the other vertices that are allowed. Prices that differ by less than a
  * part in 64 may count as equal: buckets are much faster than a heap. A grower is the working memory for one graph; it
  * lives in its own arena; not for several threads. */
-#ifndef BY_PLAN_GROW_H
-#define BY_PLAN_GROW_H
+#ifndef BY_PLANNER_PACK_GROW_H
+#define BY_PLANNER_PACK_GROW_H
 
 #include <stdbool.h>
 #include <string.h>

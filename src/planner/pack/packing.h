@@ -1,8 +1,8 @@
 /* Packing weighted trees into a graph: the methods, and what comes of them. A packing (graph.h) lives in its own arena
  * and borrows nothing; the caller gives it to by_packing_destroy. All methods are repeatable: effort is counted, and no
  * clock is read. */
-#ifndef BY_PLAN_PACKING_H
-#define BY_PLAN_PACKING_H
+#ifndef BY_PLANNER_PACK_PACKING_H
+#define BY_PLANNER_PACK_PACKING_H
 
 #include "graph.h"
 #include "plan.h"

@@ -1,7 +1,7 @@
 /* Trees of one graph, the linear program that gives them the rates of the largest sum, and the search for more trees by
  * its prices: what the methods share that solve it. The graph is borrowed. Not for several threads. */
-#ifndef BY_PLAN_RATES_H
-#define BY_PLAN_RATES_H
+#ifndef BY_PLANNER_PACK_RATES_H
+#define BY_PLANNER_PACK_RATES_H
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

@@ -1,6 +1,6 @@
 /* The lightest tree away from a root: the oracle by which directed trees are packed. */
-#ifndef BY_PLANNER_ARBORESCENCE_H
-#define BY_PLANNER_ARBORESCENCE_H
+#ifndef BY_PLANNER_ROOTED_ARBORESCENCE_H
+#define BY_PLANNER_ROOTED_ARBORESCENCE_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* How fast a collective can be over a class of a plan: what its ranks send each other along its trees, and which link
  * or node is full first (routed_rate.h). */
-#ifndef BY_PLANNER_CLASS_RATE_H
-#define BY_PLANNER_CLASS_RATE_H
+#ifndef BY_PLANNER_ROOTED_CLASS_RATE_H
+#define BY_PLANNER_ROOTED_CLASS_RATE_H
 
 #include <banyan/types.h>
 

@@ -2,8 +2,8 @@
  * resources that arcs load: each direction of a link, and what a node with a limit sends and receives. A way that
  * passes another of the hosts is no arc: a tree goes over that host. A pure value; any number of threads may read it.
  */
-#ifndef BY_PLANNER_DIRECTED_H
-#define BY_PLANNER_DIRECTED_H
+#ifndef BY_PLANNER_ROOTED_DIRECTED_H
+#define BY_PLANNER_ROOTED_DIRECTED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Classes of a plan for the collectives other than allreduce: directed trees packed for each root (rooted_pack.h) where
  * the network is small enough for that, else the best of the candidates that the planner has weighed. */
-#ifndef BY_PLANNER_OWN_CLASSES_H
-#define BY_PLANNER_OWN_CLASSES_H
+#ifndef BY_PLANNER_ROOTED_OWN_CLASSES_H
+#define BY_PLANNER_ROOTED_OWN_CLASSES_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* Packings of directed trees: for every host that owns a part of a buffer, trees away from it that carry this part to
  * all others, with rates at which no resource is overloaded and the whole buffer moves as fast as possible. That is an
  * allgather; with one owner a broadcast; on the reversed network a reduce_scatter or a reduce. */
-#ifndef BY_PLANNER_ROOTED_PACK_H
-#define BY_PLANNER_ROOTED_PACK_H
+#ifndef BY_PLANNER_ROOTED_ROOTED_PACK_H
+#define BY_PLANNER_ROOTED_ROOTED_PACK_H
 
 #include <stdint.h>
 

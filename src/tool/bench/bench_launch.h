@@ -1,6 +1,6 @@
 /* How benchmarks start ranks of their own. */
-#ifndef BY_CLI_BENCH_LAUNCH_H
-#define BY_CLI_BENCH_LAUNCH_H
+#ifndef BY_TOOL_BENCH_BENCH_LAUNCH_H
+#define BY_TOOL_BENCH_BENCH_LAUNCH_H
 
 #include "commands.h"
 #include "launch.h"

@@ -10,8 +10,8 @@
  *   allreduce reduce broadcast sendrecv   every rank's buffer
  *   reduce_scatter allgather alltoall     all blocks together
  *   gather scatter                        all blocks at the root */
-#ifndef BY_CLI_BENCH_VALUES_H
-#define BY_CLI_BENCH_VALUES_H
+#ifndef BY_TOOL_BENCH_BENCH_VALUES_H
+#define BY_TOOL_BENCH_BENCH_VALUES_H
 
 #include <banyan/banyan.h>
 

@@ -1,7 +1,7 @@
 /* Prints the state of switches and of a manager, for people and for programs; and where a switch is asked, as people
  * write it: a path, or an address with or without a port, and the secret that it shares with jobs. */
-#ifndef BY_CLI_STATUS_PRINT_H
-#define BY_CLI_STATUS_PRINT_H
+#ifndef BY_TOOL_CLUSTER_STATUS_PRINT_H
+#define BY_TOOL_CLUSTER_STATUS_PRINT_H
 
 #include <jansson.h>
 #include <stddef.h>

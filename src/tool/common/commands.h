@@ -5,8 +5,8 @@
  * One table of a command makes its parser, its --help and its man page. Values land in a struct of the command; what it
  * holds before is the default. Long options may be written --name=value; short ones -nvalue, and flags together. Every
  * command also has --quiet, --verbose, --version and --help. */
-#ifndef BY_CLI_COMMANDS_H
-#define BY_CLI_COMMANDS_H
+#ifndef BY_TOOL_COMMON_COMMANDS_H
+#define BY_TOOL_COMMON_COMMANDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What commands print and write: texts, files, JSON, and tables for a terminal. */
-#ifndef BY_CLI_OUTPUT_H
-#define BY_CLI_OUTPUT_H
+#ifndef BY_TOOL_COMMON_OUTPUT_H
+#define BY_TOOL_COMMON_OUTPUT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* What belongs to the process: memory, cores, signals and limits; and commands that run until a signal ends them, or
  * reload their files on one. */
-#ifndef BY_CLI_PROCESS_H
-#define BY_CLI_PROCESS_H
+#ifndef BY_TOOL_COMMON_PROCESS_H
+#define BY_TOOL_COMMON_PROCESS_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* What `banyan doctor` finds. Each check tries the feature itself, prints one line or more, and suggests a fix for
  * what does not work. */
-#ifndef BY_CLI_DOCTOR_H
-#define BY_CLI_DOCTOR_H
+#ifndef BY_TOOL_DOCTOR_DOCTOR_H
+#define BY_TOOL_DOCTOR_DOCTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Makes a cluster's authority, the certificates it signs, and signed lists of those that it has revoked (CRL): EC P-256
  * keys, texts in PEM; and keeps them in a folder. Times are handed in, in s since 1970. Texts with a private key are
  * wiped by by_certificate_wipe. */
-#ifndef BY_CLI_CERTIFICATE_H
-#define BY_CLI_CERTIFICATE_H
+#ifndef BY_TOOL_KEYS_CERTIFICATE_H
+#define BY_TOOL_KEYS_CERTIFICATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

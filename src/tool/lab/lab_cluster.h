@@ -1,6 +1,6 @@
 /* The cluster of a lab (--cluster): keys, a manager on one host, and an agent on every host. */
-#ifndef BY_CLI_LAB_CLUSTER_H
-#define BY_CLI_LAB_CLUSTER_H
+#ifndef BY_TOOL_LAB_LAB_CLUSTER_H
+#define BY_TOOL_LAB_LAB_CLUSTER_H
 
 #include "lab_folder.h"
 #include "lab_services.h"

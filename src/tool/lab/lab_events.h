@@ -1,7 +1,7 @@
 /* What happens to a lab at given times (--at): links become faster or slower, and services and what agents have started
  * are killed or started. */
-#ifndef BY_CLI_LAB_EVENTS_H
-#define BY_CLI_LAB_EVENTS_H
+#ifndef BY_TOOL_LAB_LAB_EVENTS_H
+#define BY_TOOL_LAB_LAB_EVENTS_H
 
 #include <sys/types.h>
 

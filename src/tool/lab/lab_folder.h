@@ -1,7 +1,7 @@
 /* The folder of a lab: files that its programs find by name, such as the topology that ranks plan from. It is removed
  * when the lab ends, however it ends. */
-#ifndef BY_CLI_LAB_FOLDER_H
-#define BY_CLI_LAB_FOLDER_H
+#ifndef BY_TOOL_LAB_LAB_FOLDER_H
+#define BY_TOOL_LAB_LAB_FOLDER_H
 
 #include "text.h"
 

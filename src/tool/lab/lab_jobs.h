@@ -1,7 +1,7 @@
 /* The jobs of a lab: one whose command is that of the lab, or several (--job), each with a name, hosts of its own and a
  * time at which it begins. */
-#ifndef BY_CLI_LAB_JOBS_H
-#define BY_CLI_LAB_JOBS_H
+#ifndef BY_TOOL_LAB_LAB_JOBS_H
+#define BY_TOOL_LAB_LAB_JOBS_H
 
 #include "commands.h"
 #include "lab_folder.h"

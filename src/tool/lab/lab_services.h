@@ -1,8 +1,8 @@
 /* The services of a lab: programs that run in its spaces beside the jobs, as long as the lab exists. `banyan switch`
  * runs on each switch that aggregates, and in a cluster `banyan agent` and `banyan manager` run, too. Each has a
  * supervisor: a process in the same space that passes on the program's output and can start it again. */
-#ifndef BY_CLI_LAB_SERVICES_H
-#define BY_CLI_LAB_SERVICES_H
+#ifndef BY_TOOL_LAB_LAB_SERVICES_H
+#define BY_TOOL_LAB_LAB_SERVICES_H
 
 #include <sys/types.h>
 

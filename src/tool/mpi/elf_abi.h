@@ -1,6 +1,6 @@
 /* Which MPI library a program is linked with, from the names of the libraries that it needs. Plain functions. */
-#ifndef BY_MPI_ELF_ABI_H
-#define BY_MPI_ELF_ABI_H
+#ifndef BY_TOOL_MPI_ELF_ABI_H
+#define BY_TOOL_MPI_ELF_ABI_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* How fast a collective could be on a topology, and how fast it is over a plan. */
-#ifndef BY_CLI_PLAN_BOUND_H
-#define BY_CLI_PLAN_BOUND_H
+#ifndef BY_TOOL_PLAN_PLAN_BOUND_H
+#define BY_TOOL_PLAN_PLAN_BOUND_H
 
 #include "collective_bound.h"
 #include "plan.h"

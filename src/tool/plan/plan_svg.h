@@ -1,6 +1,6 @@
 /* The trees of a plan, and the control tree, as they are drawn in SVG: what `banyan plan --svg` writes. */
-#ifndef BY_CLI_PLAN_SVG_H
-#define BY_CLI_PLAN_SVG_H
+#ifndef BY_TOOL_PLAN_PLAN_SVG_H
+#define BY_TOOL_PLAN_PLAN_SVG_H
 
 #include <stdbool.h>
 

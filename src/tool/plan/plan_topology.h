@@ -1,7 +1,7 @@
 /* `banyan plan TOPOLOGY`: what the command line asks of the planner; aggregation on switches, as a plan (`--method
  * in-network`) and as a description (`--in-network`); and costs from measured times (`--fit`). */
-#ifndef BY_CLI_PLAN_TOPOLOGY_H
-#define BY_CLI_PLAN_TOPOLOGY_H
+#ifndef BY_TOOL_PLAN_PLAN_TOPOLOGY_H
+#define BY_TOOL_PLAN_PLAN_TOPOLOGY_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Prints the result of a simulation: a table and drawings for people, or JSON. */
-#ifndef BY_CLI_SIMULATE_PRINT_H
-#define BY_CLI_SIMULATE_PRINT_H
+#ifndef BY_TOOL_PLAN_SIMULATE_PRINT_H
+#define BY_TOOL_PLAN_SIMULATE_PRINT_H
 
 #include "simulate.h"
 #include "text.h"

@@ -1,6 +1,6 @@
 /* `banyan run --dry-run`: what a job would start, and where, as text. */
-#ifndef BY_CLI_DRY_RUN_H
-#define BY_CLI_DRY_RUN_H
+#ifndef BY_TOOL_RUN_DRY_RUN_H
+#define BY_TOOL_RUN_DRY_RUN_H
 
 #include "fail.h"
 #include "launch.h"

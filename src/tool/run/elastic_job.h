@@ -1,8 +1,8 @@
 /* What `banyan run` does for a job whose processes may come and go: it keeps the processes that there should be in
  * accordance with the hosts, which may change, and passes messages between them and the supervisor. It starts nothing
  * itself: the launcher does. One thread. */
-#ifndef BY_CLI_ELASTIC_JOB_H
-#define BY_CLI_ELASTIC_JOB_H
+#ifndef BY_TOOL_RUN_ELASTIC_JOB_H
+#define BY_TOOL_RUN_ELASTIC_JOB_H
 
 #include "launch_io.h"
 

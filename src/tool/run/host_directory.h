@@ -1,7 +1,7 @@
 /* Where the processes of one host register: a local socket of their run-host, which passes their messages on to
  * `banyan run`, and the answers to them. Processes of other users are turned away. One thread. */
-#ifndef BY_CLI_HOST_DIRECTORY_H
-#define BY_CLI_HOST_DIRECTORY_H
+#ifndef BY_TOOL_RUN_HOST_DIRECTORY_H
+#define BY_TOOL_RUN_HOST_DIRECTORY_H
 
 #include <poll.h>
 

@@ -1,8 +1,8 @@
 /* Hosts that the cluster's manager offers a job that can use more: a connection of `banyan run` to the agent of its
  * host, which passes requests on. Nothing waits for it: while agent or manager are away, no host is offered. One
  * thread. */
-#ifndef BY_CLI_HOST_OFFERS_H
-#define BY_CLI_HOST_OFFERS_H
+#ifndef BY_TOOL_RUN_HOST_OFFERS_H
+#define BY_TOOL_RUN_HOST_OFFERS_H
 
 #include <stdint.h>
 

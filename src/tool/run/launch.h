@@ -7,8 +7,8 @@
  * One `banyan run-host` per host starts that host's ranks and carries their
  * output, both for this machine and over ssh. A process that loses its
  * neighbour above ends everything below, so nothing is left over. */
-#ifndef BY_CLI_LAUNCH_H
-#define BY_CLI_LAUNCH_H
+#ifndef BY_TOOL_RUN_LAUNCH_H
+#define BY_TOOL_RUN_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

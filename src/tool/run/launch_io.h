@@ -1,8 +1,8 @@
 /* What `banyan run` and its `run-host`s exchange: bytes in and out without ever blocking, and frames, with a header of
  * three numbers and a payload. Both ends run the same program, but a frame is checked before it is believed. Out of
  * memory ends the program: everything it started ends with it. */
-#ifndef BY_CLI_LAUNCH_IO_H
-#define BY_CLI_LAUNCH_IO_H
+#ifndef BY_TOOL_RUN_LAUNCH_IO_H
+#define BY_TOOL_RUN_LAUNCH_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* The key of a job that `banyan run` starts: its hosts get another one when `banyan keys rotate` has replaced that in
  * its file, or has asked for another one in place of one that was generated. One thread. */
-#ifndef BY_CLI_LAUNCH_KEY_H
-#define BY_CLI_LAUNCH_KEY_H
+#ifndef BY_TOOL_RUN_LAUNCH_KEY_H
+#define BY_TOOL_RUN_LAUNCH_KEY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* One host as the launcher sees it: its run-host, started here or through ssh or srun, and the pipes to it. */
-#ifndef BY_CLI_LAUNCH_LINK_H
-#define BY_CLI_LAUNCH_LINK_H
+#ifndef BY_TOOL_RUN_LAUNCH_LINK_H
+#define BY_TOOL_RUN_LAUNCH_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>

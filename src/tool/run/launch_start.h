@@ -1,6 +1,6 @@
 /* What each host of a job is told to start, and where its processes find rank 0. No state. */
-#ifndef BY_CLI_LAUNCH_START_H
-#define BY_CLI_LAUNCH_START_H
+#ifndef BY_TOOL_RUN_LAUNCH_START_H
+#define BY_TOOL_RUN_LAUNCH_START_H
 
 #include "address.h"
 #include "fail.h"

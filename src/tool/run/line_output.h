@@ -1,7 +1,7 @@
 /* Lets ranks print line by line: into a pipe, the C library and Python would print by pages, and not at all what is
  * left when the process is killed. Decision 147 says why by these means. */
-#ifndef BY_CLI_LINE_OUTPUT_H
-#define BY_CLI_LINE_OUTPUT_H
+#ifndef BY_TOOL_RUN_LINE_OUTPUT_H
+#define BY_TOOL_RUN_LINE_OUTPUT_H
 
 /* What the function below sets, for people. */
 #define BY_LINE_OUTPUT_VARIABLES "PYTHONUNBUFFERED, _STDBUF_O, LD_PRELOAD, ASAN_OPTIONS"

@@ -1,7 +1,7 @@
 /* A command that is run every few seconds and ends with exit code 0 once its host is about to be taken away, as the
  * metadata services of clouds announce it. Its first line is the reason. One thread. */
-#ifndef BY_CLI_PREEMPTION_H
-#define BY_CLI_PREEMPTION_H
+#ifndef BY_TOOL_RUN_PREEMPTION_H
+#define BY_TOOL_RUN_PREEMPTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* What each process of a job finds in its environment beside the variables of the job. No state. */
-#ifndef BY_CLI_RANK_ENVIRONMENT_H
-#define BY_CLI_RANK_ENVIRONMENT_H
+#ifndef BY_TOOL_RUN_RANK_ENVIRONMENT_H
+#define BY_TOOL_RUN_RANK_ENVIRONMENT_H
 
 #include <stdbool.h>
 

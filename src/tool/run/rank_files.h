@@ -2,8 +2,8 @@
  * come from a pattern, in which %r is the rank ("3", "helper-0"), %h its host, and %% a percent sign; ".out" and ".err"
  * follow. A pattern without %r and %h is a folder, of files rank-3.out, rank-3.err, helper-0.out. Missing folders are
  * created, and files of an earlier run are replaced. One thread. */
-#ifndef BY_CLI_RANK_FILES_H
-#define BY_CLI_RANK_FILES_H
+#ifndef BY_TOOL_RUN_RANK_FILES_H
+#define BY_TOOL_RUN_RANK_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The output of many ranks as one. */
-#ifndef BY_CLI_RANK_OUTPUT_H
-#define BY_CLI_RANK_OUTPUT_H
+#ifndef BY_TOOL_RUN_RANK_OUTPUT_H
+#define BY_TOOL_RUN_RANK_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

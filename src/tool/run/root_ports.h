@@ -6,8 +6,8 @@
  *
  * The first two are held by sockets that do not listen, so that nobody gets them who does not ask for their numbers.
  * One thread. */
-#ifndef BY_CLI_ROOT_PORTS_H
-#define BY_CLI_ROOT_PORTS_H
+#ifndef BY_TOOL_RUN_ROOT_PORTS_H
+#define BY_TOOL_RUN_ROOT_PORTS_H
 
 #include "address.h"
 #include "process_identity.h"

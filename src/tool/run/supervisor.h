@@ -6,8 +6,8 @@
  *      +<-- waiting <-- died, restarts left --+-- finished (exit code 0), left (on request), gone
  *
  * One thread. */
-#ifndef BY_CLI_SUPERVISOR_H
-#define BY_CLI_SUPERVISOR_H
+#ifndef BY_TOOL_RUN_SUPERVISOR_H
+#define BY_TOOL_RUN_SUPERVISOR_H
 
 #include "directory_message.h"
 

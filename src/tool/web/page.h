@@ -1,6 +1,6 @@
 /* The page: files of the folder page, held in the program. */
-#ifndef BY_WEB_PAGE_H
-#define BY_WEB_PAGE_H
+#ifndef BY_TOOL_WEB_PAGE_H
+#define BY_TOOL_WEB_PAGE_H
 
 #include <stddef.h>
 

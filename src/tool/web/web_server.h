@@ -1,7 +1,7 @@
 /* Serves a few read-only texts and the page that shows them over HTTP, on a loop; no thread of its own. The server does
  * not know what the texts contain: a function prints each when it is requested. On the loop's thread. */
-#ifndef BY_WEB_WEB_SERVER_H
-#define BY_WEB_WEB_SERVER_H
+#ifndef BY_TOOL_WEB_WEB_SERVER_H
+#define BY_TOOL_WEB_WEB_SERVER_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * may be wrong or lie, so a link between two of them is accepted only if both ends say the same, and what contradicts
  * another report is named. Of a neighbour without an agent, a switch that speaks LLDP, its word alone is known. Pure
  * functions; the same reports in any order make the same topology. */
-#ifndef BY_TOPOLOGY_DISCOVERY_H
-#define BY_TOPOLOGY_DISCOVERY_H
+#ifndef BY_TOPOLOGY_DISCOVERY_DISCOVERY_H
+#define BY_TOPOLOGY_DISCOVERY_DISCOVERY_H
 
 #include "topology.h"
 

@@ -1,7 +1,7 @@
 /* What all drawings share: the document's head with its colours, and text that is well-formed whatever it contains. The
  * colours are those of the manager's web page. No state. */
-#ifndef BY_TOPOLOGY_SVG_TEXT_H
-#define BY_TOPOLOGY_SVG_TEXT_H
+#ifndef BY_TOPOLOGY_DRAW_SVG_TEXT_H
+#define BY_TOPOLOGY_DRAW_SVG_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

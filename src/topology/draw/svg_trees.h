@@ -1,7 +1,7 @@
 /* Drawings of a plan's trees: as arcs on a network, like those of the manager's web page, and each in a panel of its
  * own. */
-#ifndef BY_TOPOLOGY_SVG_TREES_H
-#define BY_TOPOLOGY_SVG_TREES_H
+#ifndef BY_TOPOLOGY_DRAW_SVG_TREES_H
+#define BY_TOPOLOGY_DRAW_SVG_TREES_H
 
 #include <stdint.h>
 

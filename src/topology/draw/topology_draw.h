@@ -1,7 +1,7 @@
 /* Drawings of topologies for people: as text, and as SVG. Both show how full links are: by others, or with `load` by a
  * plan. */
-#ifndef BY_TOPOLOGY_TOPOLOGY_DRAW_H
-#define BY_TOPOLOGY_TOPOLOGY_DRAW_H
+#ifndef BY_TOPOLOGY_DRAW_TOPOLOGY_DRAW_H
+#define BY_TOPOLOGY_DRAW_TOPOLOGY_DRAW_H
 
 #include "topology.h"
 

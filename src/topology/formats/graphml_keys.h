@@ -1,7 +1,7 @@
 /* GraphML's keys: which <data> of a graph, node or edge means what, and which unit it has. An object lives as long as
  * the document and the arena that it borrows. */
-#ifndef BY_TOPOLOGY_GRAPHML_KEYS_H
-#define BY_TOPOLOGY_GRAPHML_KEYS_H
+#ifndef BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
+#define BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
 
 #include "topology_reader.h"
 #include "topology_units.h"

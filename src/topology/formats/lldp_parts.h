@@ -1,8 +1,8 @@
 /* Reading LLDP's JSON in three steps, of which each has a file: the documents become mentions of machines and reports
  * of what ports receive (topology_lldp.c), the mentions become machines (lldp_machines.c), and the reports become
  * cables of a topology (lldp_cables.c). All texts live in the arena. */
-#ifndef BY_TOPOLOGY_LLDP_PARTS_H
-#define BY_TOPOLOGY_LLDP_PARTS_H
+#ifndef BY_TOPOLOGY_FORMATS_LLDP_PARTS_H
+#define BY_TOPOLOGY_FORMATS_LLDP_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * *out; BANYAN_ERR_PARSE: not in this format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole;
  * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md describes what is read and what is assumed, which is also
  * noted in the log. */
-#ifndef BY_TOPOLOGY_TOPOLOGY_FORMATS_H
-#define BY_TOPOLOGY_TOPOLOGY_FORMATS_H
+#ifndef BY_TOPOLOGY_FORMATS_TOPOLOGY_FORMATS_H
+#define BY_TOPOLOGY_FORMATS_TOPOLOGY_FORMATS_H
 
 #include "topology.h"
 

@@ -5,8 +5,8 @@
  * defaults that multiply), within bounds of size and depth. What is borrowed lives as long as the document. libxml2 is
  * loaded by the first document of a process: it brings ICU and C++ along, some megabytes and milliseconds which ranks
  * that read no XML should not pay. Any thread. */
-#ifndef BY_TOPOLOGY_TOPOLOGY_READER_H
-#define BY_TOPOLOGY_TOPOLOGY_READER_H
+#ifndef BY_TOPOLOGY_FORMATS_TOPOLOGY_READER_H
+#define BY_TOPOLOGY_FORMATS_TOPOLOGY_READER_H
 
 #include <libxml/tree.h>
 #include <stdbool.h>

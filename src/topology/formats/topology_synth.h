@@ -1,8 +1,8 @@
 /* What a command line gives as a topology: a file, or a short text for trying things out: "star:4,nic=500m",
  * "clos:racks=8,hosts=8,nic=100g,oversub=4". What comes first is the size, and options follow by name. Nothing is
  * random but "random", which is repeatable. */
-#ifndef BY_TOPOLOGY_TOPOLOGY_SYNTH_H
-#define BY_TOPOLOGY_TOPOLOGY_SYNTH_H
+#ifndef BY_TOPOLOGY_FORMATS_TOPOLOGY_SYNTH_H
+#define BY_TOPOLOGY_FORMATS_TOPOLOGY_SYNTH_H
 
 #include "topology.h"
 

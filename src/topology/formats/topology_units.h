@@ -1,7 +1,7 @@
 /* Units as other programs' files write them: "Mbps", "Gbit/s", "MB/s", "G"; "ms", "usec"; "%". Pure functions, any
  * thread. */
-#ifndef BY_TOPOLOGY_TOPOLOGY_UNITS_H
-#define BY_TOPOLOGY_TOPOLOGY_UNITS_H
+#ifndef BY_TOPOLOGY_FORMATS_TOPOLOGY_UNITS_H
+#define BY_TOPOLOGY_FORMATS_TOPOLOGY_UNITS_H
 
 #include <stdbool.h>
 

@@ -5,8 +5,8 @@
  * states everything that a packing must obey: a link is a resource of its one edge (its smaller direction, since a tree
  * carries the sum one way and the result the other); a node limit is a resource of all edges at the node; an edge that
  * stands for a path over switches lists every link on it. */
-#ifndef BY_PLAN_GRAPH_H
-#define BY_PLAN_GRAPH_H
+#ifndef BY_TOPOLOGY_GRAPH_GRAPH_H
+#define BY_TOPOLOGY_GRAPH_GRAPH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

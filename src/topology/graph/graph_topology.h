@@ -8,8 +8,8 @@
  * another vertex are no edges: a tree goes over that vertex. An edge lists every link and every node with a limit on
  * its ways there and back. A link is one resource of its smaller direction, unless some edge uses its directions
  * unequally: then each direction is one. */
-#ifndef BY_PLAN_GRAPH_TOPOLOGY_H
-#define BY_PLAN_GRAPH_TOPOLOGY_H
+#ifndef BY_TOPOLOGY_GRAPH_GRAPH_TOPOLOGY_H
+#define BY_TOPOLOGY_GRAPH_GRAPH_TOPOLOGY_H
 
 #include "graph.h"
 #include "topology.h"

@@ -1,7 +1,7 @@
 /* What a link carries, by several tries, each both ways. A busy machine lets flows wait, and has what came taken late,
  * so that single tries are off, most of them down and a few far up. Pure. */
-#ifndef BY_TOPOLOGY_LINK_TRIES_H
-#define BY_TOPOLOGY_LINK_TRIES_H
+#ifndef BY_TOPOLOGY_SURVEY_LINK_TRIES_H
+#define BY_TOPOLOGY_SURVEY_LINK_TRIES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Inside the survey: shared by survey.c, what is measured next, and survey_infer.c, which hosts belong together and the
  * topology. */
-#ifndef BY_TOPOLOGY_SURVEY_PARTS_H
-#define BY_TOPOLOGY_SURVEY_PARTS_H
+#ifndef BY_TOPOLOGY_SURVEY_SURVEY_PARTS_H
+#define BY_TOPOLOGY_SURVEY_SURVEY_PARTS_H
 
 #include <stdbool.h>
 

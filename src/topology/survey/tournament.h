@@ -1,6 +1,6 @@
 /* The meetings of a tournament in which all players meet: rounds of disjoint pairs, each pair once. Pure arithmetic. */
-#ifndef BY_TOPOLOGY_TOURNAMENT_H
-#define BY_TOPOLOGY_TOURNAMENT_H
+#ifndef BY_TOPOLOGY_SURVEY_TOURNAMENT_H
+#define BY_TOPOLOGY_SURVEY_TOURNAMENT_H
 
 #include <stdint.h>
 
