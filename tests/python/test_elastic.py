@@ -13,6 +13,7 @@ import tempfile
 import time
 import traceback
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -374,9 +375,15 @@ class Elastic(unittest.TestCase):
             keys, counts = set(), set()
             for number in range(3):
                 store = banyan.elastic.Folder(f"{folder}/{number}")
-                first, second = (banyan.rendezvous.key_of(store, timedelta(seconds=10), True) for _ in range(2))
+
+                def meet(rank):
+                    with banyan.rendezvous.meet(store, rank, 2, 10, lambda one_host: "root") as place:
+                        return place.key
+
+                with ThreadPoolExecutor(2) as pool:
+                    first, second = pool.map(meet, range(2))
                 self.assertEqual(first, second)
-                self.assertTrue(store.get("banyan/key").startswith(b"/proc/"))
+                self.assertIn(b"\n/proc/", store.get("banyan/1/root"))
                 keys.add(first)
                 counts.add(len(os.listdir("/proc/self/fd")))
             self.assertEqual((len(keys), len(counts)), (3, 1))
