@@ -74,7 +74,10 @@ def _join(store: Any, rank: int, size: int, timeout: float, given: Dict[str, str
         return _extension.join(rank, size, timeout, timeout, given)
     until = time.monotonic() + timeout
     of_launcher = first and rendezvous.of_launcher(rank, size)
-    choose = (lambda _: os.environ["BANYAN_ROOT"]) if of_launcher else root_choose
+
+    def choose(one_host: bool) -> str:
+        return os.environ["BANYAN_ROOT"] if of_launcher else root_choose(one_host)
+
     with meet(store, rank, size, timeout, choose) as place:
         if first:
             rendezvous.keep_store(store)
@@ -125,7 +128,9 @@ def _create(options: Any, group_options: Optional[Options] = None) -> Any:
     if ranks and dist.is_initialized() and supports_reconfigure() and world is None:
         raise RuntimeError("the first group has no members yet: reconfigure it before new_group")
     if world is None or not ranks:
-        return (_join if ranks else _join_first)(options.store, rank, size, seconds(options.timeout), given)
+        if ranks:
+            return _join(options.store, rank, size, seconds(options.timeout), given)
+        return _join_first(options.store, rank, size, seconds(options.timeout), given)
     return _extension.subset(world, ranks, seconds(options.timeout), given)
 
 
