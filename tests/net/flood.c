@@ -34,7 +34,7 @@
 enum { BURST = 64, ROOM = 1 << 16, LINES = 256, LONG_LINE = 2 << 20 };
 
 static struct by_rng rng;
-static uint64_t until;
+static _Atomic uint64_t until; /* The flooding thread reads it. */
 static atomic_ullong sent, bytes_sent;
 
 /* From now on it floods. */
@@ -181,7 +181,7 @@ static int run_rank(void) {
   }
   char text[1024];
   snprintf(text, sizeof text, "%s", banyan_error_text());
-  until = status == BANYAN_OK ? 0 : until;
+  if (status == BANYAN_OK) until = 0;
   if (floods) pthread_join(thread, NULL);
   int code = report(status == BANYAN_OK ? NULL : text);
   banyan_comm_destroy(comm);
