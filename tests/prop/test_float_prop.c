@@ -145,7 +145,7 @@ static void test_against_model(void **state) {
   static struct world world;
   by_rng_init(&world.rng, 3);
   assert_ok(by_float_sums_init(&world.floats, SLOTS));
-  for (int i = 0; i < (int)check_seeds(STEPS); i++) {
+  for (int i = 0; i < STEPS / (int)check_share(); i++) {
     if (by_rng_below(&world.rng, 10) == 0)
       give_result(&world);
     else
@@ -157,7 +157,7 @@ static void test_against_model(void **state) {
     by_float_sums_clear(&world.floats, slot, 1);
   }
   for (int i = BY_EVENT_CONFLICT; i <= BY_EVENT_DUPLICATE; i++)
-    if (i != BY_EVENT_UNMERGED && i != BY_EVENT_FORWARDED) assert_true(world.events[i] > 1000);
+    if (i != BY_EVENT_UNMERGED && i != BY_EVENT_FORWARDED) assert_true(world.events[i] > 1000 / check_share());
   by_float_sums_fini(&world.floats);
 }
 
