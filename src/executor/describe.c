@@ -144,8 +144,10 @@ void by_engine_differ_text(const struct by_differing *a, const struct by_differi
     return;
   }
   by_call_describe(a->descriptor, a_call, sizeof a_call);
-  if (b->descriptor) by_call_describe(b->descriptor, b_call, sizeof b_call);
-  if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, b->descriptor, b_call, sizeof b_call);
+  if (b->descriptor) {
+    by_call_describe(b->descriptor, b_call, sizeof b_call);
+    if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, b->descriptor, b_call, sizeof b_call);
+  }
   snprintf(
       text, room,
       "call %u differs between ranks: %s calls %s, %s calls %s; make the same calls in the same order on all ranks",
