@@ -139,14 +139,15 @@ static void print_hidden(const struct by_frame *a, const struct by_frame *b, cha
 
 void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
   char a_call[160], b_call[400] = "something shorter";
-  if (b->descriptor && differ_by_plan(a->descriptor, b->descriptor)) {
+  const struct by_frame *other = b->descriptor;
+  if (other && differ_by_plan(a->descriptor, other)) {
     print_plans(a, b, text, room);
     return;
   }
   by_call_describe(a->descriptor, a_call, sizeof a_call);
-  if (b->descriptor) {
-    by_call_describe(b->descriptor, b_call, sizeof b_call);
-    if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, b->descriptor, b_call, sizeof b_call);
+  if (other) {
+    by_call_describe(other, b_call, sizeof b_call);
+    if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, other, b_call, sizeof b_call);
   }
   snprintf(
       text, room,
