@@ -132,14 +132,24 @@ static bool send_message(struct by_context *context, const char *kind) {
   return true;
 }
 
+/* Returns whether the job goes on; otherwise `why` is the reason. */
+static bool job_goes_on(struct by_context *context, char *why, size_t room) {
+  by_context_lock(context);
+  bool failed = by_engine_status(context->job.engine) != BANYAN_OK;
+  if (failed) snprintf(why, room, "%s", by_engine_error(context->job.engine));
+  by_context_unlock(context);
+  return !failed;
+}
+
 static void flood_job(struct by_context *context, const char *kind) {
+  char why[1024];
   static struct control_flood flood;
   if (!strcmp(kind, "control")) {
     flood.context = context;
     by_timer_init(&flood.timer, send_control, &flood);
     if (by_loop_post(context->job.loop, send_control, &flood) != BANYAN_OK) exit(2);
   }
-  while (!is_over() && by_engine_status(context->job.engine) == BANYAN_OK) {
+  while (!is_over() && job_goes_on(context, why, sizeof why)) {
     by_context_lock(context);
     bool takes = strcmp(kind, "control") != 0;
     for (int i = 0; takes && i < BURST; i++) takes = send_message(context, kind);
@@ -200,8 +210,8 @@ static int run_helper(void) {
   if (by_context_create(&options, &role, &by_context_events, &context) != BANYAN_OK) return report(banyan_error_text());
   begin();
   flood_job(context, getenv("FLOOD_KIND"));
-  bool failed = by_engine_status(context->job.engine) != BANYAN_OK;
-  int code = report(failed ? by_engine_error(context->job.engine) : NULL);
+  char why[1024];
+  int code = report(job_goes_on(context, why, sizeof why) ? NULL : why);
   (void)fflush(stdout);
   _exit(code); /* like a process that is killed */
 }
