@@ -254,7 +254,8 @@ static void test_against_the_model(void **state) {
     step(&world);
   }
   for (uint32_t event = 0; event < BY_EVENTS; event++) {
-    if (world.events[event] < 500 / check_share()) print_error("event %u came %lu times\n", event, (unsigned long)world.events[event]);
+    if (world.events[event] < 500 / check_share())
+      print_error("event %u came %lu times\n", event, (unsigned long)world.events[event]);
     assert_true(world.events[event] >= 500 / check_share());
   }
 }
