@@ -343,21 +343,27 @@ static bool is_utf16(const char *text, size_t length) {
   return length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
 
-enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
-  FILE *file = fopen(path, "rbe");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
+enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t most, char **text,
+                                  size_t *length) {
   *text = NULL;
   *length = 0;
   bool held = read_all(file, most, text, length);
   bool bad = ferror(file);
   int why = errno;
   fclose(file);
+  if (held && !bad) return BANYAN_OK;
+  free(*text);
+  *text = NULL;
+  return held ? by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path)
+              : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
+}
+
+enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
+  FILE *file = fopen(path, "rbe");
+  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
+  BY_TRY(by_read_stream(what, path, file, most, text, length));
   enum banyan_status status = BANYAN_OK;
-  if (!held)
-    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
-  else if (bad)
-    status = by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
-  else if (*length > most)
+  if (*length > most)
     status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, most);
   else if (!is_utf16(*text, *length) && (status = by_check_no_nul(*text, *length)) != BANYAN_OK)
     status = by_fail_within(status, "%s", path);

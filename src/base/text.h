@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "fail.h"
 
@@ -73,6 +74,10 @@ const char *by_print_seconds(double seconds, char *out);
  * in which line. */
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
                                              size_t *length);
+/* Reads an open file and closes it, but at most `most` + 1 bytes, so that the caller sees that there are more, and NUL
+ * bytes too. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t most, char **text,
+                                               size_t *length);
 
 /* BANYAN_ERR_PARSE if there is a NUL among these bytes: "line 3 has a NUL byte: ..." */
 BANYAN_CHECK enum banyan_status by_check_no_nul(const char *text, size_t length);

@@ -11,7 +11,8 @@
 /* BANYAN_ERR_AUTH: another user than this one and root owns it, or others may write to it. `what` is such as "costs".
  */
 BANYAN_CHECK enum banyan_status by_trusted_check(const char *what, const char *path, const struct stat *about);
-/* by_read_file (text.h) of such a file. Neither blocks nor follows what becomes of the path meanwhile. */
+/* by_read_stream (text.h) of such a file, by the path. Neither blocks nor follows what becomes of the path meanwhile.
+ */
 BANYAN_CHECK enum banyan_status by_trusted_read(const char *what, const char *path, size_t most, char **text,
                                                 size_t *length);
 
