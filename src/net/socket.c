@@ -78,19 +78,31 @@ static int take(const struct by_address *at, bool listens, bool shares, int *out
   return error;
 }
 
-/* Where there is a choice, ports that nobody has in any way come first. What only holds a port begins anywhere in the
- * range, so that jobs that start at the same time do not all try the same ones. */
-static enum banyan_status take_in_range(struct by_address at, struct by_port_range ports, bool listens, int *out) {
+static bool is_spared(const int spared[BY_SPARED_PORTS], int port) {
+  for (int i = 0; spared && i < BY_SPARED_PORTS; i++)
+    if (spared[i] == port) return true;
+  return false;
+}
+
+/* Where there is a choice, spared ports come last, and before them those that somebody has in any way: a process that
+ * holds them without listening, or connections of the past. What only holds a port begins anywhere in the range, so
+ * that jobs that start at the same time do not all try the same ones. */
+static enum banyan_status take_in_range(struct by_address at, struct by_port_range ports, const int *spared,
+                                        bool listens, int *out) {
   char text[BY_ADDRESS_TEXT];
   unsigned begin = 0;
   if (ports.low == 0) ports.low = ports.high = by_address_port(&at);
   int error = EADDRINUSE, n = ports.high - ports.low + 1;
   if (!listens && getrandom(&begin, sizeof begin, 0) != sizeof begin) begin = (unsigned)getpid();
-  for (int shares = n == 1; shares <= 1; shares++)
+  for (int pass = 0; pass < 4; pass++) {
+    bool last = pass >= 2, shares = pass % 2 || n == 1;
     for (int i = 0; i < n && error == EADDRINUSE; i++) {
-      by_address_set_port(&at, ports.low + (int)((begin % (unsigned)n + (unsigned)i) % (unsigned)n));
+      int port = ports.low + (int)((begin % (unsigned)n + (unsigned)i) % (unsigned)n);
+      if (is_spared(spared, port) != last) continue;
+      by_address_set_port(&at, port);
       error = take(&at, listens, shares, out);
     }
+  }
   if (!error) return BANYAN_OK;
   by_address_print_host(&at, text);
   if (error == EADDRINUSE && ports.low != ports.high)
@@ -102,8 +114,8 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot listen on %s port %d", text, by_address_port(&at));
 }
 
-static enum banyan_status open_port(const struct by_address *at, struct by_port_range ports, bool listens, int *fd,
-                                    struct by_address *bound) {
+static enum banyan_status open_port(const struct by_address *at, struct by_port_range ports, const int *spared,
+                                    bool listens, int *fd, struct by_address *bound) {
   struct by_address any;
   int socket = -1;
   if (!at) {
@@ -112,7 +124,7 @@ static enum banyan_status open_port(const struct by_address *at, struct by_port_
     if (v6 >= 0) by_close(v6);
     at = &any;
   }
-  BY_TRY(take_in_range(*at, ports, listens, &socket));
+  BY_TRY(take_in_range(*at, ports, spared, listens, &socket));
   enum banyan_status status = by_socket_get_local(socket, bound);
   if (status != BANYAN_OK)
     by_close(socket);
@@ -123,11 +135,17 @@ static enum banyan_status open_port(const struct by_address *at, struct by_port_
 
 enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
                                     struct by_address *bound) {
-  return open_port(at, ports, true, fd, bound);
+  return open_port(at, ports, NULL, true, fd, bound);
 }
 
-enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) {
-  return open_port(NULL, ports, false, fd, bound);
+enum banyan_status by_socket_listen_sparing(struct by_port_range ports, const int spared[BY_SPARED_PORTS], int *fd,
+                                            struct by_address *bound) {
+  return open_port(NULL, ports, spared, true, fd, bound);
+}
+
+enum banyan_status by_socket_hold(struct by_port_range ports, const int spared[BY_SPARED_PORTS], int *fd,
+                                  struct by_address *bound) {
+  return open_port(NULL, ports, spared, false, fd, bound);
 }
 
 /* Errors of one connection that died in the queue, not of the listener. */

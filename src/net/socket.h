@@ -6,6 +6,8 @@
 
 #include "address.h"
 
+enum { BY_SPARED_PORTS = 2 };
+
 /* Ports that may be listened on, both ends included; 0, 0: the system's choice. */
 struct by_port_range {
   int low, high;
@@ -20,10 +22,16 @@ enum banyan_status by_port_range_parse(const char *text, struct by_port_range *o
  * port is free or the address is not this host's. */
 enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
                                     struct by_address *bound) BANYAN_CHECK;
+/* The same on any address. The `spared` ports are meant for others, who may not listen there yet: they are taken only
+ * where no other port of the range is free. 0: none. */
+enum banyan_status by_socket_listen_sparing(struct by_port_range ports, const int spared[BY_SPARED_PORTS], int *fd,
+                                            struct by_address *bound) BANYAN_CHECK;
 /* Holds a port of the range for a process of this host that is to listen there: until *fd is closed no process gets it
  * that leaves the choice to the system, for listening or connecting, or has another choice, but only one that names it.
- * It is any of the range. Errors of by_socket_listen. */
-enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) BANYAN_CHECK;
+ * It is any of the range, and one of the `spared` ports (NULL: there are none) only where no other is free. Errors of
+ * by_socket_listen. */
+enum banyan_status by_socket_hold(struct by_port_range ports, const int spared[BY_SPARED_PORTS], int *fd,
+                                  struct by_address *bound) BANYAN_CHECK;
 /* The next waiting connection, or *fd = -1 if there is none. BANYAN_ERR_SYSTEM
  * when the process is out of descriptors or the like: leave the listener alone
  * for a while, it stays readable. `peer` may be NULL. */

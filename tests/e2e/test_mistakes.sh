@@ -117,4 +117,4 @@ python3 -c 'import socket, time; s = socket.create_server(("", 0)); print(s.gets
 comes test -s "$scratch/port"
 wants 1 env BANYAN_KEY_FILE="$scratch/key" BANYAN_RANK=0 BANYAN_SIZE=2 BANYAN_ROOT="127.0.0.1:$(cat "$scratch/port")" "$BANYAN" bench -s 8
 kill $!
-shows 'rank 0, which only one process may be, listens at BANYAN_ROOT \(127\.0\.0\.1:[0-9]+\): cannot listen .*in use' err
+shows 'BANYAN_ROOT is 127\.0\.0\.1:[0-9]+: rank 0 listens there, and only one process may be rank 0: cannot listen .*in use' err

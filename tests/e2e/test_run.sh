@@ -69,6 +69,12 @@ wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
 shows '21000-21001 has 2 ports, but host .* needs 4: 1 for each process, and 2 where they meet' err
 wants 2 "$BANYAN" run -H localhost:1,far.example:1 --port-range 21000-21002 -- true
 shows 'host localhost needs 4: 1 for each process, and 3 where they meet' err
+# A range with as many ports as are needed, soon after other jobs: connections of theirs are not gone yet. No rank takes
+# the port where they meet before rank 0 listens there.
+low=$((22001 + $$ % 1000 * 8))
+for _ in 1 2 3 4 5; do
+  wants 0 "$BANYAN" run -n 4 --port-range $low-$((low + 5)) --transport tcp -- "$hello"
+done
 # One port for two ranks.
 wants 1 env BANYAN_PORTS=21000 "$BANYAN" run -n 2 --transport tcp -- "$hello"
 shows 'BANYAN_PORTS: cannot listen on .* port 21000: Address already in use: choose another' err

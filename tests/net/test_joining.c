@@ -305,7 +305,7 @@ static void rank_is_told(struct job *job, int rank) {
     must(banyan_root_choose(true, chosen->root));
     must_hold(!strncmp(former, "127.0.0.1:", 10) && strcmp(former, chosen->root) != 0);
     int port = atoi(chosen->root + 10); /* it is held, so another process gets the next one, if that is free */
-    must(by_socket_hold((struct by_port_range){port, port + 20}, &fd, &bound));
+    must(by_socket_hold((struct by_port_range){port, port + 20}, NULL, &fd, &bound));
     must_hold(by_address_port(&bound) > port);
     by_close(fd);
     must(banyan_key_create(chosen->key));

@@ -605,7 +605,7 @@ static void test_root_ports(void **state) {
   assert_ok(by_socket_listen(NULL, (struct by_port_range){ports.store, ports.store}, &listens, &bound));
   close(listens);
   by_root_ports_close(&ports);
-  assert_ok(by_socket_hold((struct by_port_range){0, 0}, &held, &bound));
+  assert_ok(by_socket_hold((struct by_port_range){0, 0}, NULL, &held, &bound));
   snprintf(range, sizeof range, "%d", by_address_port(&bound));
   assert_ok(by_root_ports_open(&ports, range, 1)); /* There is no other. */
   assert_int_equal(ports.root, by_address_port(&bound));

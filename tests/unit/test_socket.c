@@ -196,20 +196,20 @@ static void test_held_ports(void **state) {
   (void)state;
   struct by_address bound;
   int held, another, named, one_too_many;
-  assert_ok(by_socket_hold(any_port, &held, &bound));
+  assert_ok(by_socket_hold(any_port, NULL, &held, &bound));
   int port = by_address_port(&bound);
   struct by_port_range range = port < 65000 ? (struct by_port_range){port, port + 500}
                                             : (struct by_port_range){port - 500, port},
                        only = {port, port};
   for (int i = 0; i < 2; i++) {
-    assert_ok(by_socket_hold(range, &another, &bound));
+    assert_ok(by_socket_hold(range, NULL, &another, &bound));
     assert_int_not_equal(by_address_port(&bound), port);
     close(another);
     assert_ok(by_socket_listen(NULL, range, &another, &bound));
     assert_int_not_equal(by_address_port(&bound), port);
     close(another);
   }
-  assert_ok(by_socket_hold(range, &another, &bound));
+  assert_ok(by_socket_hold(range, NULL, &another, &bound));
   struct by_port_range that = {by_address_port(&bound), by_address_port(&bound)};
   assert_ok(by_socket_listen(NULL, that, &named, &bound));
   close(named);
@@ -219,6 +219,58 @@ static void test_held_ports(void **state) {
   assert_status(by_socket_listen(NULL, only, &one_too_many, &bound), BANYAN_ERR_SYSTEM);
   close(named);
   close(held);
+}
+
+/* Leaves a connection on the port that nobody can use, as the end of a job does: the end that accepted it closes first.
+ * False if somebody else has the port. */
+static bool leave_old_connection(int port) {
+  struct by_address bound;
+  int listener;
+  char byte;
+  if (by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound) != BANYAN_OK) return false;
+  int one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in to = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  assert_int_equal(connect(one, (struct sockaddr *)&to, sizeof to), 0);
+  close(accept_one(listener, NULL));
+  assert_int_equal(read(one, &byte, 1), 0);
+  close(one);
+  close(listener);
+  return true;
+}
+
+static struct by_port_range find_used_range(int n) {
+  for (int first = 20000 + getpid() % 10000;; first += n) {
+    int port = first;
+    while (port < first + n && leave_old_connection(port)) port++;
+    if (port == first + n) return (struct by_port_range){first, port - 1};
+    assert_true(first < 60000);
+  }
+}
+
+/* Where every port of a range has old connections, the ones that others wait for still come last. */
+static void test_spared_ports(void **state) {
+  (void)state;
+  struct by_address bound;
+  int root, store, listens[2];
+  struct by_port_range range = find_used_range(4);
+  for (int i = 0; i < 10; i++) {
+    assert_ok(by_socket_hold(range, NULL, &root, &bound));
+    int spared[BY_SPARED_PORTS] = {by_address_port(&bound)};
+    assert_ok(by_socket_hold(range, spared, &store, &bound));
+    assert_int_not_equal(by_address_port(&bound), spared[0]);
+    spared[1] = by_address_port(&bound);
+    for (int k = 0; k < 2; k++) {
+      assert_ok(by_socket_listen_sparing(range, spared, &listens[k], &bound));
+      assert_int_not_equal(by_address_port(&bound), spared[0]);
+      assert_int_not_equal(by_address_port(&bound), spared[1]);
+    }
+    close(store);
+    assert_ok(by_socket_listen_sparing(range, spared, &store, &bound)); /* There is no other. */
+    for (int k = 0; k < 2; k++) close(listens[k]);
+    close(store);
+    close(root);
+  }
 }
 
 static void test_parse_port_ranges(void **state) {
@@ -357,6 +409,7 @@ int main(void) {
       cmocka_unit_test(test_unfinished_is_not_done),
       cmocka_unit_test(test_port_ranges),
       cmocka_unit_test(test_held_ports),
+      cmocka_unit_test(test_spared_ports),
       cmocka_unit_test(test_parse_port_ranges),
       cmocka_unit_test(test_options_on_a_live_connection),
       cmocka_unit_test(test_buffers),

@@ -20,7 +20,7 @@ static enum banyan_status hold_port(const struct by_settings *s, int *port) {
   int fd = -1;
   if (s->ports && by_port_range_parse(s->ports, &ports) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_PARSE, "BANYAN_PORTS");
-  BY_TRY(by_socket_hold(ports, &fd, &bound));
+  BY_TRY(by_socket_hold(ports, NULL, &fd, &bound));
   *port = by_address_port(&bound);
   pthread_mutex_lock(&lock);
   int former = held;

@@ -9,10 +9,12 @@
 #include "acceptor.h"
 #include "connection.h"
 #include "descriptor.h"
+#include "dialer.h"
 #include "interface.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
+#include "text.h"
 
 enum { UNAUTHENTICATED = 96 }; /* connections beyond those that the job can have */
 
@@ -97,13 +99,24 @@ static enum banyan_status add_addresses(const struct by_settings *settings, int 
   return BANYAN_OK;
 }
 
+/* Rank 0 of this host may not listen yet where all ranks meet, nor PyTorch's store there. */
+static enum banyan_status listen_in_range(const struct by_settings *settings, int *listener, struct by_address *bound) {
+  struct by_port_range ports = {0, 0};
+  const char *store = getenv("MASTER_PORT");
+  long store_port = 0;
+  int spared[BY_SPARED_PORTS] = {0};
+  BY_TRY(by_port_range_parse(settings->ports, &ports));
+  if (settings->root && by_dialer_check(settings->root, &spared[0]) != BANYAN_OK) spared[0] = 0;
+  if (store && by_parse_int("MASTER_PORT", store, 1, 65535, &store_port) == BANYAN_OK) spared[1] = (int)store_port;
+  return by_socket_listen_sparing(ports, spared, listener, bound);
+}
+
 /* The loopback address first, so that ranks of one machine use it; others skip it. */
 enum banyan_status by_member_listen(const struct by_settings *settings, struct by_arena *arena, struct by_member *self,
                                     int *listener) {
-  struct by_port_range ports = {0, 0};
   struct by_address bound;
-  enum banyan_status status = settings->ports ? by_port_range_parse(settings->ports, &ports) : BANYAN_OK;
-  if (status == BANYAN_OK) status = by_socket_listen(NULL, ports, listener, &bound);
+  enum banyan_status status = settings->ports ? listen_in_range(settings, listener, &bound)
+                                              : by_socket_listen(NULL, (struct by_port_range){0, 0}, listener, &bound);
   if (status != BANYAN_OK) return settings->ports ? by_fail_within(status, "BANYAN_PORTS") : status;
   self->addresses = BY_ARENA_ARRAY(arena, struct by_address, BY_MEMBER_ADDRESSES);
   if (!self->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for addresses");

@@ -133,8 +133,7 @@ static enum banyan_status listen_at_root(const struct by_job *job, int *listener
   BY_TRY(by_dialer_check(job->settings.root, &port));
   enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, listener, &bound);
   if (status == BANYAN_OK) return BANYAN_OK;
-  return by_fail_within(status, "rank 0, which only one process may be, listens at BANYAN_ROOT (%s)",
-                        job->settings.root);
+  return by_fail_within(status, "rank 0 listens there, and only one process may be rank 0");
 }
 
 static enum banyan_status open_root(struct by_control_meeting *meeting, const struct by_member *self) {

@@ -28,14 +28,14 @@ enum banyan_status by_root_ports_open(struct by_root_ports *ports, const char *r
   struct by_port_range range = {0};
   struct by_address bound;
   if (*range_text) BY_TRY(by_port_range_parse(range_text, &range));
-  BY_TRY(by_socket_hold(range, &ports->fds[0], &bound));
+  BY_TRY(by_socket_hold(range, NULL, &ports->fds[0], &bound));
   ports->root = ports->store = by_address_port(&bound);
   if (n > 1) {
-    BY_TRY(by_socket_hold(range, &ports->fds[1], &bound));
+    BY_TRY(by_socket_hold(range, (int[BY_SPARED_PORTS]){ports->root}, &ports->fds[1], &bound));
     ports->store = by_address_port(&bound);
   }
   if (n > 2) {
-    BY_TRY(by_socket_listen(NULL, range, &ports->fds[2], &bound));
+    BY_TRY(by_socket_listen_sparing(range, (int[BY_SPARED_PORTS]){ports->root, ports->store}, &ports->fds[2], &bound));
     ports->answers = by_address_port(&bound);
   }
   /* A socket may share the port of one that does not listen where the range has no other. */
