@@ -51,7 +51,12 @@ refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan
 refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0
 
 # These are names and numbers of plan.
-refused 2 '\-\-ranks: there is no "h9" in the topology; its first node is h0' plan star:4 --ranks h9
+refused 2 '\-\-ranks names nodes of the topology, which has no "h9"; its first node is h0' plan star:4 --ranks h9
+# Options without effect are not passed over.
+refused 2 '\-\-trees has an effect on plans for a topology alone' plan --builtin ring -n 4 -k 2
+refused 2 '\-\-explain has an effect on plans for a topology alone' plan -n 4 --explain
+refused 2 '\-\-collective has an effect on --schedule RANK and --explain alone' plan star:4 --collective broadcast
+refused 2 '\-\-root has an effect on --schedule RANK and --explain alone' plan star:4 --root 9
 refused 2 '\-\-ranks: "switch" is a switch; give hosts' plan star:4 --ranks h0,switch
 refused 2 '\-\-helpers: "switch" is a switch that does not add' plan star:4 --helpers switch
 refused 2 '\-\-max-height is "0"; it is a number of hops, 1 to' plan star:4 --max-height 0

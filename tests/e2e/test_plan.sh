@@ -294,7 +294,7 @@ wants 2 "$BANYAN" plan star:4 --method cluster --max-height 1s --height-metric d
 shows 'in hops only' err
 wants 1 "$BANYAN" plan ring:8 --max-height 3
 wants 2 "$BANYAN" plan star:6 --ranks h4,nobody
-shows 'there is no "nobody"' err
+shows 'which has no "nobody"' err
 wants 2 "$BANYAN" plan star:6 --tolerance 7
 # Five per cent are given up for lower trees, where many trees are allowed one.
 wants 0 "$BANYAN" plan torus:8x8 -k 16 --json

@@ -325,6 +325,32 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   return status;
 }
 
+/* The first of the options given that only a plan for a topology heeds; NULL: there is none. */
+static const char *find_topology_option(const struct by_plan_request *request) {
+#define ROW(key, name, letter, value, help) name,
+  static const char *const planner[] = {BY_PLANNER_KEYS(ROW)};
+#undef ROW
+  for (size_t i = 0; i < sizeof planner / sizeof *planner; i++)
+    if (request->planner.of[i]) return planner[i];
+  if (request->helpers) return "helpers";
+  if (request->explain) return "explain";
+  if (request->placed.servers) return "server";
+  if (request->placed.most_adding >= 0) return "adding";
+  return request->placed.queues ? "queues" : NULL;
+}
+
+/* An option without effect is a mistake of its user. */
+static enum banyan_status check_effects(const struct plan_options *asked) {
+  const char *name = asked->request.topology ? NULL : find_topology_option(&asked->request);
+  if (name)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s has an effect on plans for a topology alone: name one, such as star:4",
+                   name);
+  if ((asked->collective || asked->root) && asked->schedule == NO_RANK && !asked->request.explain)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s has an effect on --schedule RANK and --explain alone: give one of these",
+                   asked->collective ? "collective" : "root");
+  return BANYAN_OK;
+}
+
 static bool is_builtin(const char *text) {
   const struct by_plan_builtin_entry *entry;
   for (uint32_t i = 0; (entry = by_plan_builtin_list(i)) != NULL; i++)
@@ -350,6 +376,7 @@ int by_cli_plan(int argc, char **argv) {
   enum banyan_status status = BANYAN_OK;
   asked.request.root = (uint32_t)asked.root;
   if (asked.collective) status = banyan_collective_parse(asked.collective, &asked.request.collective);
+  if (status == BANYAN_OK && !beside) status = check_effects(&asked);
   if (status == BANYAN_OK) status = beside ? show_beside(&asked) : place(&asked, &placement);
   if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
   free(placement.host_of);

@@ -46,7 +46,7 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
       nodes[(*n)++] = node;
     else
       status =
-          by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
+          by_fail(BANYAN_ERR_ARGUMENT, "--%s names nodes of the topology, which has no \"%.64s\"%s%s", option, name,
                   topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
   }
   free(copy);
