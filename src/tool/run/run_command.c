@@ -128,7 +128,8 @@ static const struct by_command command = {
              "end programs are passed on to the ranks, which get SIGKILL after --grace, or at\n"
              "once with a second signal. The standard input of ranks is empty. C, C++ and Python\n"
              "print line by line unless _STDBUF_O and PYTHONUNBUFFERED are set. Where several\n"
-             "ranks share a host, they get OMP_NUM_THREADS=1 unless it is set.\n"
+             "ranks share a host, they get OMP_NUM_THREADS=1 unless it is set. The command\n"
+             "\"banyan\" is this program where it is in no folder of PATH.\n"
              "\n"
              "With --min, --max or --restarts, processes may come and go, in programs that use\n"
              "banyan_member_start or Python's banyan.elastic. Those that die are started again,\n"
@@ -168,8 +169,9 @@ static enum banyan_status check_ports(const struct by_job *job, const struct by_
     if (more) snprintf(where, sizeof where, ", and %d where they meet", more);
     int needed = each * (host->ranks ? host->ranks : MIN(host->slots, most)) + more;
     if (range.high - range.low + 1 < needed)
-      return by_fail(BANYAN_ERR_ARGUMENT, "--port-range %s has %d ports, but host %s needs %d: %d for each process%s",
-                     job->ports, range.high - range.low + 1, host->name, needed, each, i ? "" : where);
+      return by_fail(BANYAN_ERR_ARGUMENT, "--port-range %s has %d port%s, but host %s needs %d: %d for each process%s",
+                     job->ports, range.high - range.low + 1, range.high == range.low ? "" : "s", host->name, needed,
+                     each, i ? "" : where);
   }
   return BANYAN_OK;
 }

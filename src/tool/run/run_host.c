@@ -97,7 +97,9 @@ static const char *hint_for(const char *command, int reason) {
   if (is_there && S_ISDIR(about.st_mode)) return ": it is a folder; name a program";
   if (is_there && S_ISREG(about.st_mode) && access(command, X_OK))
     return ": it is not executable; chmod +x it, or name what runs it, as in: python3 FILE";
-  return reason == ENOENT && !strchr(command, '/') ? ": it is in no folder of PATH" : "";
+  if (reason != ENOENT || strchr(command, '/')) return "";
+  return access(command, F_OK) ? ": it is in no folder of PATH"
+                               : ": it is in no folder of PATH; write ./ before it for the one in this folder";
 }
 
 static int exit_code_of(int reason) {
@@ -118,6 +120,8 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, cons
   set_environment(job, index, elastic, starts);
   execvp(job->command[0], job->command);
   int reason = errno;
+  /* Where Banyan is not installed, this is the program that is meant. */
+  if (reason == ENOENT && !strcmp(job->command[0], "banyan")) execv("/proc/self/exe", job->command);
   if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
     fprintf(stderr, "banyan run: cannot run %s: %s%s\n", job->command[0], strerror(reason),
             hint_for(job->command[0], reason));
