@@ -13,7 +13,7 @@
 struct fluid {
   const struct by_topology *topology;
   uint32_t *hosts, n_hosts; /* nodes that take part */
-  struct by_hop *hops;      /* towards each host: hops[host * n_nodes + node] */
+  struct by_next_hop *hops; /* towards each host: hops[host * n_nodes + node] */
 };
 
 static inline void fluid_init(struct fluid *f, const struct by_topology *topology) {
@@ -38,11 +38,11 @@ static inline double fluid_delay(const struct fluid *f, uint32_t from, uint32_t 
 }
 
 /* Adds `by` for each resource that the flow uses: link directions, and the totals that nodes send and receive. */
-static inline void fluid_walk(const struct fluid *f, struct by_flow flow, double by, double *use) {
+static inline void fluid_walk(const struct fluid *f, struct by_survey_flow flow, double by, double *use) {
   const struct by_topology *t = f->topology;
   double *out = use + 2 * (size_t)t->n_links, *in = out + t->n_nodes;
   for (uint32_t v = f->hosts[flow.from]; v != f->hosts[flow.to];) {
-    struct by_hop hop = f->hops[(size_t)flow.to * t->n_nodes + v];
+    struct by_next_hop hop = f->hops[(size_t)flow.to * t->n_nodes + v];
     use[2 * (size_t)hop.link + (t->links[hop.link].a == v ? BY_AB : BY_BA)] += by;
     out[v] += by;
     in[hop.next] += by;
@@ -51,7 +51,8 @@ static inline void fluid_walk(const struct fluid *f, struct by_flow flow, double
 }
 
 /* Whether the flow uses a marked resource. */
-static inline bool fluid_meets(const struct fluid *f, struct by_flow flow, const double *marked, double *scratch) {
+static inline bool fluid_meets(const struct fluid *f, struct by_survey_flow flow, const double *marked,
+                               double *scratch) {
   size_t n = 2 * ((size_t)f->topology->n_links + f->topology->n_nodes);
   bool meets = false;
   for (size_t i = 0; i < n; i++) scratch[i] = 0;
@@ -61,7 +62,7 @@ static inline bool fluid_meets(const struct fluid *f, struct by_flow flow, const
 }
 
 /* Computes the rates by water-filling: the tightest resource determines the rates of its flows, repeatedly. */
-static inline void fluid_rates(const struct fluid *f, const struct by_flow *flows, uint32_t n, double *rates) {
+static inline void fluid_rates(const struct fluid *f, const struct by_survey_flow *flows, uint32_t n, double *rates) {
   const struct by_topology *t = f->topology;
   size_t n_uses = 2 * ((size_t)t->n_links + t->n_nodes);
   double *memory = calloc(4 * n_uses, sizeof *memory), *left = memory, *wanted = left + n_uses;

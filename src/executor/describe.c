@@ -15,7 +15,7 @@ static void visit_awaited(const struct by_call *call, void (*visit)(void *contex
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
-      const struct by_link *link = part->program->links[p];
+      const struct by_transfer_link *link = part->program->links[p];
       if (by_call_awaits(part, link, is_unused)) visit(context, link->process);
     }
 }

@@ -152,7 +152,7 @@ static bool is_missing(const struct by_in *in) {
   return in->arrived < in->length || (by_in_is_offered(in) && in->consumed < in->length);
 }
 
-static bool waits_for(const struct by_link *link) {
+static bool waits_for(const struct by_transfer_link *link) {
   const struct by_call *call = LIST_FIRST(&by_runner_of(link->transfer)->running);
   while (call && !by_call_awaits(call, link, is_missing)) call = LIST_NEXT(call, next);
   return call;
@@ -166,7 +166,7 @@ static bool left_in_peace(const struct by_end *end) {
   return !waits_for(end->link);
 }
 
-static void fail_for_leaving(const struct by_link *link) {
+static void fail_for_leaving(const struct by_transfer_link *link) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
   struct by_transfer *transfer = link->transfer;
   snprintf(text, sizeof text, "%s left (it destroyed its communicator or ended) while %s still waits for it",
@@ -175,7 +175,7 @@ static void fail_for_leaving(const struct by_link *link) {
 }
 
 /* Rank 0 knows all processes and decides whether it is lost. */
-static void give_up(struct by_link *link, enum banyan_status status, const char *why) {
+static void give_up(struct by_transfer_link *link, enum banyan_status status, const char *why) {
   struct by_engine *engine = by_engine_of(link->transfer);
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
@@ -188,7 +188,7 @@ static void give_up(struct by_link *link, enum banyan_status status, const char 
 }
 
 static void lane_failed(struct by_end *end) {
-  struct by_link *link = end->link;
+  struct by_transfer_link *link = end->link;
   if (by_transfer_is_relay(link->transfer, link->process))
     give_up(link, BANYAN_ERR_PEER_DEAD, end->leaving ? "it left" : end->lane->error);
   else if (link->suspected || left_in_peace(end))
@@ -203,14 +203,14 @@ static void lane_failed(struct by_end *end) {
 static void look_for_left(struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++) {
-    const struct by_link *link = transfer->links[i];
+    const struct by_transfer_link *link = transfer->links[i];
     if (link->never && !link->lane && waits_for(link)) fail_for_leaving(link);
   }
 }
 
 void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
-  struct by_link *link = transfer->links[process];
+  struct by_transfer_link *link = transfer->links[process];
   if (never && !link->never) engine->never++;
   by_link_left(link, never);
   /* the ends of lanes are looked at again, now that this is known */
@@ -352,14 +352,14 @@ bool by_engine_goodbye(struct by_engine *engine) {
 void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
   struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->active; i++) {
-    struct by_link *link = transfer->ends[i]->link;
+    struct by_transfer_link *link = transfer->ends[i]->link;
     if (transfer->ends[i] == &link->ends[0]) by_link_forget(link, region);
   }
   if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
 }
 
 void by_engine_probe(struct by_engine *engine, uint32_t process, uint64_t bytes) {
-  struct by_link *link = by_engine_transfer(engine)->links[process];
+  struct by_transfer_link *link = by_engine_transfer(engine)->links[process];
   if (!link->in_network && !by_link_is_lost(link) && !link->left) by_link_probe(link, bytes);
 }
 
@@ -410,7 +410,7 @@ void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, stru
 bool by_engine_lacks_lanes(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes; i++) {
-    const struct by_link *link = transfer->links[i];
+    const struct by_transfer_link *link = transfer->links[i];
     if (link->running && link->state < BY_LINK_OPEN && !link->in_network && !link->left) return true;
   }
   return false;
@@ -471,7 +471,7 @@ static void describe_missing(const struct by_call *call, char *text, size_t room
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
     for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
-      const struct by_link *link = part->program->links[p];
+      const struct by_transfer_link *link = part->program->links[p];
       uint32_t process = link->process;
       bool known = !by_call_awaits(part, link, is_on_its_way);
       for (uint32_t i = 0; i < culprits && i < MOST_NAMED; i++) known |= named[i] == process;

@@ -6,7 +6,7 @@
 #include "work.h"
 
 /* `ours` is what this rank calls, or called, under the same number; NULL: no longer known. */
-static void differs(struct by_link *link, const struct by_frame *ours, const struct by_frame *frame) {
+static void differs(struct by_transfer_link *link, const struct by_frame *ours, const struct by_frame *frame) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
   const struct by_transfer *transfer = link->transfer;
   const struct by_team *team = by_team_of(by_runner_of(transfer), frame->team);
@@ -18,7 +18,7 @@ static void differs(struct by_link *link, const struct by_frame *ours, const str
   by_transfer_fail(link->transfer, BANYAN_ERR_MISMATCH, link->process, text);
 }
 
-static void mismatch(struct by_link *link, const struct by_exchange *exchange, const struct by_frame *frame) {
+static void mismatch(struct by_transfer_link *link, const struct by_exchange *exchange, const struct by_frame *frame) {
   differs(link, &exchange->descriptor, frame);
 }
 
@@ -29,7 +29,7 @@ static bool same_call(const struct by_exchange *exchange, const struct by_frame 
          frame->plan == descriptor->plan;
 }
 
-static struct by_exchange *find(struct by_link *link, const struct by_frame *frame) {
+static struct by_exchange *find(struct by_transfer_link *link, const struct by_frame *frame) {
   const struct by_team *d = by_team_of(by_runner_of(link->transfer), frame->team);
   if (!d) return NULL;
   struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
@@ -40,7 +40,8 @@ static struct by_exchange *find(struct by_link *link, const struct by_frame *fra
   return call ? &call->exchange : NULL;
 }
 
-static struct by_in *incoming(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static struct by_in *incoming(struct by_transfer_link *link, struct by_exchange *exchange,
+                              const struct by_frame *frame) {
   const struct by_call *call = by_call_of(exchange);
   const struct by_peer *peer = by_program_peer(call->program, link);
   uint32_t tag = exchange->pair ? 0 : frame->tag;
@@ -55,7 +56,8 @@ static struct by_in *incoming(struct by_link *link, struct by_exchange *exchange
   return &call->ins[call->schedule->lookup[peer->first_in + tag]];
 }
 
-static struct by_out *outgoing(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static struct by_out *outgoing(struct by_transfer_link *link, struct by_exchange *exchange,
+                               const struct by_frame *frame) {
   const struct by_call *call = by_call_of(exchange);
   const struct by_peer *peer = by_program_peer(call->program, link);
   uint32_t tag = exchange->pair ? 0 : frame->tag;
@@ -70,14 +72,14 @@ static struct by_out *outgoing(struct by_link *link, struct by_exchange *exchang
 /* ---- frames of no call under way */
 
 /* More than this rank's call of that number had to receive. */
-static void surplus(struct by_link *link, const struct by_team *team, const struct by_frame *frame) {
+static void surplus(struct by_transfer_link *link, const struct by_team *team, const struct by_frame *frame) {
   const struct by_frame *ours = &team->past[frame->call % BY_PAST];
   bool known = !(frame->flags & BY_FRAME_PAIR) && ours->call == frame->call;
   differs(link, known ? ours : NULL, frame);
 }
 
 /* Of a rank, which makes its calls itself. */
-static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *frame, bool answers) {
+static enum by_stray stray_at_rank(struct by_transfer_link *link, const struct by_frame *frame, bool answers) {
   const struct by_runner *runner = by_runner_of(link->transfer);
   const struct by_team *d = by_team_of(runner, frame->team);
   if (d && d->recovery.relayed && !(frame->flags & BY_FRAME_PAIR)) {
@@ -96,7 +98,7 @@ static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *
   return link->running || link->expects_messages ? BY_STRAY_KEEP : BY_STRAY_WAIT;
 }
 
-static enum by_stray stray(struct by_link *link, const struct by_frame *frame, bool answers,
+static enum by_stray stray(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
                            struct by_exchange **exchange) {
   struct by_recovery *recovery = &by_engine_of(link->transfer)->recovery;
   if (!recovery->relays) return stray_at_rank(link, frame, answers);
@@ -118,7 +120,7 @@ static void kept(struct by_transfer *transfer) {
 
 /* What the peer offered has been read, unless it gave up a call that goes on here. Then the region stays
  * mapped until the link ends, and that will be soon. */
-static bool reads(const struct by_link *link, uint64_t region) {
+static bool reads(const struct by_transfer_link *link, uint64_t region) {
   for (const struct by_call *call = LIST_FIRST(&by_runner_of(link->transfer)->running); call;
        call = LIST_NEXT(call, next))
     for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {

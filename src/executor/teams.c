@@ -14,12 +14,12 @@ void by_team_destroy(struct by_team *team) {
   by_team_free(team);
 }
 
-static struct by_link *link_to(const struct by_team *team, uint32_t rank) {
+static struct by_transfer_link *link_to(const struct by_team *team, uint32_t rank) {
   return team->runner->transfer.links[team->vertices.processes[rank]];
 }
 
 /* A peer that is gone is not notified any more. */
-static bool owes_on(const struct by_link *link, const struct by_team *team) {
+static bool owes_on(const struct by_transfer_link *link, const struct by_team *team) {
   if (!link->lane || link->lane->status != BANYAN_OK) return false;
   for (const struct by_in *in = TAILQ_FIRST(&link->notes); in; in = TAILQ_NEXT(in, notes))
     if (by_call_of(in->exchange)->team == team && by_call_of(in->exchange)->state == BY_CALL_ENDED) return true;
@@ -79,7 +79,7 @@ uint32_t by_team_rank(const struct by_team *team) {
 
 /* ---- messages that no call receives yet */
 
-static bool has_next(const struct by_link *link, const struct by_team *team, uint32_t peer, uint32_t tag) {
+static bool has_next(const struct by_transfer_link *link, const struct by_team *team, uint32_t peer, uint32_t tag) {
   const struct by_pair *pair = by_team_find_pair(team, peer, tag, false);
   uint32_t awaited = pair ? pair->number : 0;
   for (const struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
@@ -93,7 +93,7 @@ static bool has_next(const struct by_link *link, const struct by_team *team, uin
 
 void by_team_expect(const struct by_team *team, int more) {
   for (uint32_t r = 0; r < team->n; r++) {
-    struct by_link *link = link_to(team, r);
+    struct by_transfer_link *link = link_to(team, r);
     if (r == team->vertices.self) continue;
     link->running += (uint32_t)more;
     if (more > 0) by_link_want(link);

@@ -135,7 +135,7 @@ struct router {
 };
 
 /* The way to one host, out of every space. */
-static void note_ways(struct router *r, uint32_t k, const struct by_hop *hops) {
+static void note_ways(struct router *r, uint32_t k, const struct by_next_hop *hops) {
   const struct by_lab_layout *l = r->layout;
   uint32_t *wire = r->wire + (size_t)k * l->n_spaces;
   for (uint32_t s = 0; s < l->n_spaces; s++) wire[s] = hops[l->spaces[s].node].link;
@@ -149,7 +149,7 @@ static void note_ways(struct router *r, uint32_t k, const struct by_hop *hops) {
 static enum banyan_status find_ways(struct router *r) {
   struct by_paths paths;
   const struct by_topology *t = r->layout->topology;
-  struct by_hop *hops = calloc((size_t)t->n_nodes + 1, sizeof *hops);
+  struct by_next_hop *hops = calloc((size_t)t->n_nodes + 1, sizeof *hops);
   if (!hops) return no_memory();
   enum banyan_status status = by_paths_init(&paths, t);
   for (uint32_t k = 0; !status && k < r->n_hosts; k++) {

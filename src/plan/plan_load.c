@@ -151,7 +151,7 @@ struct loading {
   const struct by_plan *plan;
   const struct by_topology *topology;
   struct by_paths paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *sources; /* of the pairs to one node */
   size_t room_steps;
 };
@@ -196,7 +196,7 @@ enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_top
 
 static enum banyan_status walk(struct loading *l, struct by_plan_pair *pair) {
   const struct by_topology *t = l->topology;
-  const struct by_hop *hops = l->hops;
+  const struct by_next_hop *hops = l->hops;
   pair->delay = hops[pair->from].delay;
   pair->capacity = INFINITY;
   pair->step = l->out->n_steps;
@@ -289,7 +289,7 @@ enum banyan_status by_plan_load_init_at(struct by_plan_load *load, const struct 
   struct loading l = {.out = load,
                       .plan = plan,
                       .topology = topology,
-                      .hops = BY_ARENA_ARRAY(arena, struct by_hop, topology->n_nodes),
+                      .hops = BY_ARENA_ARRAY(arena, struct by_next_hop, topology->n_nodes),
                       .sources = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes)};
   enum banyan_status status = arena->failed ? NO_MEMORY : run(&l, class_, node_of);
   by_paths_fini(&l.paths);

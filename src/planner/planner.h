@@ -80,12 +80,12 @@ struct by_planner_options {
 struct by_planned {
   struct by_plan *plan;
   struct by_graph *graph;
-  struct by_packing *packing;     /* the trees that were packed first; NULL: of BY_PLANNER_CLUSTER */
-  struct by_embedding *embedding; /* of BY_PLANNER_CLUSTER; else NULL */
-  struct by_embed_change change;  /* where there was an old one; a gain is what is more */
-  struct by_weighed weighed;      /* what the plan was chosen from; the trees of either are the first */
-  struct by_cost_rates rates;     /* that times were predicted with */
-  struct by_control control;      /* the plan's control tree; borrows the topology. tree NULL: the plan has none */
+  struct by_packing *packing;         /* the trees that were packed first; NULL: of BY_PLANNER_CLUSTER */
+  struct by_embedding *embedding;     /* of BY_PLANNER_CLUSTER; else NULL */
+  struct by_embed_change change;      /* where there was an old one; a gain is what is more */
+  struct by_weighed weighed;          /* what the plan was chosen from; the trees of either are the first */
+  struct by_cost_rates rates;         /* that times were predicted with */
+  struct by_controller_trees control; /* the plan's control tree; borrows the topology. tree NULL: the plan has none */
 };
 
 /* few, 8 trees of any height, the usual tolerance, seed 1; everything is weighed at the usual costs. */

@@ -207,14 +207,14 @@ static void report_transfer(const struct run *run, uint32_t stream, uint64_t byt
   const struct by_cast_stream *s = &run->cast->streams[stream];
   const struct by_ways *ways = &run->simulator->ways;
   uint32_t from = run->cast->rank[s->actor], way = ways->first_stream[from] + s->peer;
-  struct by_transfer transfer = {.from = from,
-                                 .to = by_roles_peer(run->cast->roles, from, s->peer),
-                                 .stream = way,
-                                 .begin = run->senders[stream].begun,
-                                 .end = run->now,
-                                 .bytes = bytes,
-                                 .resources = ways->resources + ways->first[way],
-                                 .n_resources = ways->first[way + 1] - ways->first[way]};
+  struct by_simulated_chunk transfer = {.from = from,
+                                        .to = by_roles_peer(run->cast->roles, from, s->peer),
+                                        .stream = way,
+                                        .begin = run->senders[stream].begun,
+                                        .end = run->now,
+                                        .bytes = bytes,
+                                        .resources = ways->resources + ways->first[way],
+                                        .n_resources = ways->first[way + 1] - ways->first[way]};
   run->options->transfer(run->options->context, &transfer);
 }
 

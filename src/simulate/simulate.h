@@ -20,7 +20,7 @@ struct by_simulator {
 };
 
 /* A chunk that was carried, reported when it has left the sender. */
-struct by_transfer {
+struct by_simulated_chunk {
   uint32_t from, to; /* vertices of the plan; of several that are alike the first */
   uint32_t stream;   /* as by_ways numbers them */
   double begin, end; /* seconds; it arrives a delay later */
@@ -33,7 +33,7 @@ struct by_simulate_options {
   uint64_t chunk;     /* most bytes that are sent, and passed on, at a time; 0: 64 KiB */
   double chunk_cost;  /* seconds a rank takes for every chunk that it receives, one after the other */
   uint64_t most_work; /* chunks to simulate at most, nearly; 0: 1 million. Beyond it the answer is approximate. */
-  void (*transfer)(void *context, const struct by_transfer *transfer); /* NULL: nobody wants to know */
+  void (*transfer)(void *context, const struct by_simulated_chunk *transfer); /* NULL: nobody wants to know */
   void *context;
 };
 

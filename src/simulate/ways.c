@@ -196,7 +196,7 @@ struct walking {
   uint32_t *node_of; /* vertex -> node */
   struct leg *legs;
   uint32_t n_legs;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *sources;         /* of the legs to one node */
   uint32_t *resources, room; /* in the order in which they were walked */
   uint32_t *length;          /* by stream */
@@ -319,7 +319,7 @@ static enum banyan_status fill(struct walking *w) {
   w->legs = BY_ARENA_ARRAY(&w->arena, struct leg, n);
   w->length = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
   w->start = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
-  w->hops = BY_ARENA_ARRAY(&w->arena, struct by_hop, t->n_nodes);
+  w->hops = BY_ARENA_ARRAY(&w->arena, struct by_next_hop, t->n_nodes);
   w->sources = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
   if (ways->arena.failed || w->arena.failed) return NO_MEMORY;
   for (uint32_t i = 0; i < 2 * t->n_links; i++) ways->capacity[i] = by_residual(t->links[i / 2].capacity[i % 2]);

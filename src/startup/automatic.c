@@ -147,8 +147,8 @@ static bool goes_across(const char *from, const char *to) {
   return from && to && strcmp(from, to) != 0;
 }
 
-double by_automatic_compare(const struct by_topology *topology, const struct by_probe *before,
-                            const struct by_probe *now, uint32_t n) {
+double by_automatic_compare(const struct by_topology *topology, const struct by_probe_flow *before,
+                            const struct by_probe_flow *now, uint32_t n) {
   double worst = 1;
   for (uint32_t k = 0; k < n; k++) {
     const char *from = group_of(topology, before[k].from), *to = group_of(topology, before[k].to);
@@ -191,7 +191,7 @@ static enum step judge(struct automatic *a, double off) {
 }
 
 /* At rank 0 the cached probes, between the job's hosts. */
-static void place_probes(const struct automatic *a, struct by_probe *out) {
+static void place_probes(const struct automatic *a, struct by_probe_flow *out) {
   const struct by_measured *measured = &a->entry.measured;
   for (uint32_t k = 0; k < measured->n_probes; k++) {
     out[k] = measured->probes[k];
@@ -219,7 +219,7 @@ static bool is_wired(const struct by_topology *topology) {
 
 /* The probes as they were, between the job's hosts, and the nearest rates so far; at rank 0. */
 struct probing {
-  struct by_probe *all, *best, *tried; /* tried: those of the next try, by their places in `which` */
+  struct by_probe_flow *all, *best, *tried; /* tried: those of the next try, by their places in `which` */
   uint32_t *which;
 };
 

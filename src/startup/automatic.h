@@ -22,7 +22,7 @@ BANYAN_CHECK enum banyan_status by_automatic_plan(struct banyan_comm *comm, bool
 
 /* How far the rates of the probes are from those they had: the greatest factor, over flows, and over the sum of those
  * flows of a round that go from one group of hosts to another, since these may share what they get in any way. */
-double by_automatic_compare(const struct by_topology *topology, const struct by_probe *before,
-                            const struct by_probe *now, uint32_t n);
+double by_automatic_compare(const struct by_topology *topology, const struct by_probe_flow *before,
+                            const struct by_probe_flow *now, uint32_t n);
 
 #endif

@@ -372,7 +372,7 @@ enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_
 
 /* ---- the file */
 
-static enum banyan_status keep(const struct by_machine *machine, const struct by_cost_rates *rates) {
+static enum banyan_status keep(const struct by_cost_machine *machine, const struct by_cost_rates *rates) {
   char costs[128];
   snprintf(costs, sizeof costs, "hop=%.3gus,message=%.3gus,byte=%.3gns", 1e6 * rates->hop, 1e6 * rates->message,
            1e9 * rates->byte);
@@ -382,7 +382,7 @@ static enum banyan_status keep(const struct by_machine *machine, const struct by
 }
 
 void by_machine_fit(uint64_t most) {
-  const struct by_machine machine = by_machine_get();
+  const struct by_cost_machine machine = by_machine_get();
   struct by_cost_rates rates = by_cost_defaults();
   struct by_fit_samples samples;
   char path[BY_MACHINE_MOST_PATH];

@@ -102,7 +102,7 @@ static enum banyan_status read_hosts(const struct by_place *above, const json_t 
 }
 
 static enum banyan_status read_probe(const struct by_place *place, const json_t *value, uint32_t n,
-                                     struct by_probe *out) {
+                                     struct by_probe_flow *out) {
   uint64_t round, from, to, block;
   json_t *rate, *delay;
   struct by_place of_rate = {.above = place, .field = "rate"}, of_delay = {.above = place, .field = "delay"};
@@ -113,8 +113,8 @@ static enum banyan_status read_probe(const struct by_place *place, const json_t 
   BY_TRY(by_doc_need_int(place, value, "block", BY_PROBE_MOST_BLOCK, &block));
   BY_TRY(by_doc_need(place, value, "rate", &rate));
   BY_TRY(by_doc_need(place, value, "delay", &delay));
-  *out =
-      (struct by_probe){.round = (uint32_t)round, .from = (uint32_t)from, .to = (uint32_t)to, .block = (uint32_t)block};
+  *out = (struct by_probe_flow){
+      .round = (uint32_t)round, .from = (uint32_t)from, .to = (uint32_t)to, .block = (uint32_t)block};
   BY_TRY(by_doc_rate(&of_rate, rate, &out->rate));
   BY_TRY(by_doc_seconds(&of_delay, delay, &out->delay));
   if (out->delay > most_delay) return by_doc_fail(&of_delay, "is %g s, most is %g s", out->delay, most_delay);
@@ -308,7 +308,7 @@ void by_network_entry_print(const struct by_network_key *key, const struct by_ne
   by_json_begin_member(text, "probes");
   by_text_add(text, "[");
   for (uint32_t i = 0; i < entry->measured.n_probes; i++) {
-    const struct by_probe *probe = &entry->measured.probes[i];
+    const struct by_probe_flow *probe = &entry->measured.probes[i];
     by_json_separate(text);
     by_text_add(text, "{");
     by_json_put_count(text, "round", probe->round);

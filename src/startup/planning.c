@@ -195,7 +195,7 @@ static enum banyan_status print_plan(const struct by_planned *planned, const uin
   return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
 }
 
-static void log_control(const struct by_control *control) {
+static void log_control(const struct by_controller_trees *control) {
   const struct by_control_tree *tree = control->tree;
   if (!tree) {
     by_warn("plan", "controllers go by the numbers of their hosts: no control tree could be made for the topology");

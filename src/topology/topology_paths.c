@@ -35,7 +35,7 @@ void by_paths_fini(struct by_paths *paths) {
 /* Dijkstra's algorithm, backwards from the destination, over (hosts, links, delay). */
 struct search {
   const struct by_paths *paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *heap, *place; /* place: where a node is in the heap; UINT32_MAX: not in it */
   uint32_t n;
   uint32_t to;
@@ -44,7 +44,7 @@ struct search {
   uint32_t n_wanted;
 };
 
-static int compare(const struct by_hop *a, const struct by_hop *b) {
+static int compare(const struct by_next_hop *a, const struct by_next_hop *b) {
   if (a->hosts != b->hosts) return a->hosts < b->hosts ? -1 : 1;
   if (a->hops != b->hops) return a->hops < b->hops ? -1 : 1;
   return (a->delay > b->delay) - (a->delay < b->delay);
@@ -68,18 +68,18 @@ static uint32_t take_least(struct search *s) {
 }
 
 /* The way to the destination that leaves a node over a link to `next`. */
-static struct by_hop over(const struct search *s, uint32_t link, uint32_t next) {
+static struct by_next_hop over(const struct search *s, uint32_t link, uint32_t next) {
   const struct by_topology *t = s->paths->topology;
-  const struct by_hop *rest = &s->hops[next];
+  const struct by_next_hop *rest = &s->hops[next];
   bool relayed = next != s->to && t->nodes[next].kind == BY_NODE_HOST;
-  return (struct by_hop){.link = link,
-                         .next = next,
-                         .hops = rest->hops + 1,
-                         .hosts = rest->hosts + relayed,
-                         .delay = rest->delay + t->links[link].delay};
+  return (struct by_next_hop){.link = link,
+                              .next = next,
+                              .hops = rest->hops + 1,
+                              .hosts = rest->hosts + relayed,
+                              .delay = rest->delay + t->links[link].delay};
 }
 
-static void reach(struct search *s, uint32_t node, struct by_hop hop) {
+static void reach(struct search *s, uint32_t node, struct by_next_hop hop) {
   if (s->hops[node].hops != UINT32_MAX && compare(&hop, &s->hops[node]) >= 0) return;
   s->hops[node] = hop;
   if (s->place[node] == UINT32_MAX) s->place[node] = s->n++;
@@ -100,7 +100,7 @@ static bool has_one_link(const struct by_paths *p, uint32_t node) {
 
 /* No way leads through a node with one link, as most hosts of a large network are, and only one to it: it need not
  * wait for its turn. */
-static bool reach_end(struct search *s, uint32_t node, struct by_hop hop) {
+static bool reach_end(struct search *s, uint32_t node, struct by_next_hop hop) {
   if (node == s->to || (s->wanted && !s->wanted[node])) return true;
   s->hops[node] = hop;
   return finish(s, node);
@@ -125,7 +125,7 @@ static void run(struct search *s) {
 }
 
 /* The next of a node's links, from *i on, that is as good as the one found. */
-static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struct by_hop *out) {
+static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struct by_next_hop *out) {
   const struct by_paths *p = s->paths;
   for (; *i < p->first[node + 1]; ++*i) {
     const struct by_link *link = &p->topology->links[p->links[*i]];
@@ -141,7 +141,7 @@ static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struc
 
 /* Equal ways keep every cost, so each node may choose for itself. */
 static void choose(struct search *s, uint32_t node) {
-  struct by_hop hop;
+  struct by_next_hop hop;
   uint32_t n = 0, i = s->paths->first[node];
   while (next_equal(s, node, &i, &hop)) n++;
   if (n < 2) return;
@@ -152,7 +152,7 @@ static void choose(struct search *s, uint32_t node) {
 }
 
 enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from, uint32_t n,
-                                    struct by_hop *out) {
+                                    struct by_next_hop *out) {
   struct search s = {.paths = paths, .hops = out, .to = to};
   uint32_t nodes = paths->topology->n_nodes;
   s.heap = calloc((size_t)nodes + 1, 3 * sizeof *s.heap + sizeof(bool));
@@ -166,7 +166,7 @@ enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, c
   }
   s.wanted = from ? wanted : NULL;
   for (uint32_t v = 0; v < nodes; v++) {
-    out[v] = (struct by_hop){.link = UINT32_MAX, .next = UINT32_MAX, .hops = UINT32_MAX};
+    out[v] = (struct by_next_hop){.link = UINT32_MAX, .next = UINT32_MAX, .hops = UINT32_MAX};
     s.place[v] = UINT32_MAX;
   }
   out[to].hops = 0;
@@ -177,6 +177,6 @@ enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, c
   return BANYAN_OK;
 }
 
-enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out) {
+enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_next_hop *out) {
   return by_paths_between(paths, to, NULL, 0, out);
 }

@@ -19,7 +19,7 @@ struct by_paths {
 };
 
 /* From a node towards a destination. */
-struct by_hop {
+struct by_next_hop {
   uint32_t link;  /* to leave by; UINT32_MAX: the destination itself, or no way there */
   uint32_t next;  /* the node at its other end */
   uint32_t hops;  /* links to go; UINT32_MAX: no way there */
@@ -30,10 +30,10 @@ struct by_hop {
 BANYAN_CHECK enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology);
 void by_paths_fini(struct by_paths *paths);
 /* The hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
-BANYAN_CHECK enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out);
+BANYAN_CHECK enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_next_hop *out);
 /* The same for those nodes only that lie on the ways from these n nodes; the results for others are undefined. Cost:
  * links x log(nodes) as far as the furthest of them, and nodes. */
 BANYAN_CHECK enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from,
-                                                 uint32_t n, struct by_hop *out);
+                                                 uint32_t n, struct by_next_hop *out);
 
 #endif

@@ -25,7 +25,7 @@ static void predict(const struct by_cost_rates *rates) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const struct by_machine machine = {.name = "machine", .processors = 2};
+  static const struct by_cost_machine machine = {.name = "machine", .processors = 2};
   const struct by_cost_rates before = by_cost_defaults();
   struct by_cost_rates rates = before;
   if (by_machine_costs_parse("costs.json", (const char *)data, size, 1e9, &machine, &rates) == BANYAN_OK)

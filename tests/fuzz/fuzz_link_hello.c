@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct by_job job = {.size = 3, .processes = 4, .rank = 1};
-  struct hello hello;
+  struct by_link_hello hello;
   uint8_t bytes[HELLO];
   if (by_hello_read(&job, data, size, &hello) != BANYAN_OK) return 0;
   assert(size == HELLO && hello.from < job.processes && hello.from != job.rank);

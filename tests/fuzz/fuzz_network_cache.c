@@ -26,7 +26,7 @@ static void check(const struct by_network_entry *entry) {
     taken |= 1u << entry->place[h];
   }
   for (uint32_t k = 0; k < entry->measured.n_probes; k++) {
-    const struct by_probe *probe = &entry->measured.probes[k];
+    const struct by_probe_flow *probe = &entry->measured.probes[k];
     assert(probe->from < HOSTS && probe->to < HOSTS && probe->from != probe->to && probe->rate >= 0);
   }
   assert(!entry->plan || entry->decision == BY_NETWORK_PLANNED);

@@ -125,7 +125,7 @@ static void place_sums(const struct by_topology *topology) {
 
 static void plan_control(const struct by_topology *topology, bool by_delay) {
   struct by_control_options options = {.limits.by_delay = by_delay, .seed = 1};
-  struct by_control control;
+  struct by_controller_trees control;
   struct by_text text;
   if (by_control_make(topology, &options, &control) != BANYAN_OK) return;
   by_text_init(&text);

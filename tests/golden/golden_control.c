@@ -275,7 +275,7 @@ static void test_follow(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&helper, HELPER);
-  struct by_report *report = calloc(1, sizeof *report + sizeof place);
+  struct by_control_report *report = calloc(1, sizeof *report + sizeof place);
   assert_non_null(report);
   report->context = &root.control.helpers;
   report->length = strlen(place);

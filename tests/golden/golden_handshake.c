@@ -180,7 +180,7 @@ static void test_handle(void **state) {
 
 static void test_link(void **state) {
   struct by_job job = {.rank = 1, .processes = 6, .membership = 0x0123456789abcdef};
-  struct hello hello = {.from = 5, .to = 1, .lane = 2, .lanes = 4, .membership = job.membership}, read;
+  struct by_link_hello hello = {.from = 5, .to = 1, .lane = 2, .lanes = 4, .membership = job.membership}, read;
   uint8_t of_client[HELLO], of_server[HELLO];
   (void)state;
   by_hello_write(&hello, of_client);
@@ -189,7 +189,8 @@ static void test_link(void **state) {
   assert_true(read.from == 5 && read.to == 1 && read.lane == 2 && read.lanes == 4);
   job.membership++;
   assert_int_equal(by_hello_read(&job, of_client, sizeof of_client, &read), BANYAN_ERR_PROTOCOL);
-  by_hello_write(&(struct hello){.from = 1, .to = UINT32_MAX, .lanes = 1, .membership = hello.membership}, of_server);
+  by_hello_write(&(struct by_link_hello){.from = 1, .to = UINT32_MAX, .lanes = 1, .membership = hello.membership},
+                 of_server);
   shake("handshake over TCP", PURPOSE_TCP, of_client, sizeof of_client, of_server, sizeof of_server);
   shake("handshake over a local socket", PURPOSE_LOCAL, of_client, sizeof of_client, of_server, sizeof of_server);
 }

@@ -143,7 +143,7 @@ static bool write_certified(struct attempt *attempt, const struct signer *signer
 
 static void write_link(struct attempt *attempt, struct by_writer *writer) {
   uint8_t bytes[HELLO];
-  struct hello hello = {.to = (uint32_t)dice(attempt, attempt->attacker->ranks), .lanes = 1};
+  struct by_link_hello hello = {.to = (uint32_t)dice(attempt, attempt->attacker->ranks), .lanes = 1};
   hello.from = hello.to + 1 + (uint32_t)dice(attempt, attempt->attacker->ranks - hello.to);
   by_hello_write(&hello, bytes);
   by_write_bytes(writer, bytes, HELLO);

@@ -209,7 +209,7 @@ static void test_larger_rings(void **state) {
 
 /* --- trees --- */
 
-static void check_tree(const struct by_control *control, const struct by_control_limits *asked) {
+static void check_tree(const struct by_controller_trees *control, const struct by_control_limits *asked) {
   const struct by_control_tree *tree = control->tree;
   uint32_t children[256] = {0};
   for (uint32_t r = 0; r < tree->n; r++) {
@@ -230,7 +230,7 @@ static void test_trees(void **state) {
   for (uint32_t i = 0; i < (uint32_t)check_seeds(TREES); i++) {
     char text[128];
     struct by_topology *topology;
-    struct by_control control, again;
+    struct by_controller_trees control, again;
     struct by_control_options options = {.seed = i};
     if (i % 2)
       snprintf(text, sizeof text, "random:%u,degree=%u,seed=%u", 6 + below(&rng, 100), 2 + below(&rng, 3), i);

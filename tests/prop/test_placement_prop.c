@@ -23,7 +23,7 @@ struct random_flow {
   uint32_t parent[MOST], own[MOST];
   bool able[MOST];
   double capacity[MOST], limit[MOST], hold[MOST], price[MOST], rent[MOST];
-  struct by_flow flow;
+  struct by_rooted_flow flow;
 };
 
 /* Makes a flow in which every leaf has a gradient. */
@@ -46,7 +46,8 @@ static void make_flow(struct by_rng *rng, struct random_flow *f) {
     for (uint32_t w = v + 1; w < n; w++) leaf = leaf && f->parent[w] != v;
     if (leaf) f->own[v] = 1;
   }
-  f->flow = (struct by_flow){.n = n, .parent = f->parent, .own = f->own, .able = f->able, .capacity = f->capacity};
+  f->flow =
+      (struct by_rooted_flow){.n = n, .parent = f->parent, .own = f->own, .able = f->able, .capacity = f->capacity};
   f->flow.limit = f->limit;
   f->flow.hold = f->hold;
 }

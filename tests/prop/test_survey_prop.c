@@ -21,9 +21,9 @@ struct world {
   uint32_t most; /* The limit of experiments; 0: none. */
 };
 
-static void play(struct world *w, const struct by_flow *flows, uint32_t n, double *rates) {
-  struct by_flow real[2 * MOST] = {{0, 0}};
-  for (uint32_t k = 0; k < n; k++) real[k] = (struct by_flow){w->host[flows[k].from], w->host[flows[k].to]};
+static void play(struct world *w, const struct by_survey_flow *flows, uint32_t n, double *rates) {
+  struct by_survey_flow real[2 * MOST] = {{0, 0}};
+  for (uint32_t k = 0; k < n; k++) real[k] = (struct by_survey_flow){w->host[flows[k].from], w->host[flows[k].to]};
   fluid_rates(&w->truth, real, n, rates);
   for (uint32_t k = 0; k < n; k++) rates[k] *= 1 - w->noise * by_rng_unit(&w->rng);
   w->experiments++;
@@ -44,7 +44,7 @@ static struct by_topology *survey_as(struct world *w, bool is_site) {
   const char *names[MOST];
   struct by_survey *survey;
   struct by_topology *found;
-  const struct by_flow *flows;
+  const struct by_survey_flow *flows;
   for (uint32_t i = 0; i < n; i++) {
     snprintf(text[i], sizeof text[i], "host%u", i);
     names[i] = text[i];
@@ -82,13 +82,13 @@ static double compare(struct world *w, const struct by_topology *found) {
   double worst = 1;
   fluid_init(&guess, found);
   for (int round = 0; round < (int)check_seeds(50); round++) {
-    struct by_flow here[MOST], there[MOST];
+    struct by_survey_flow here[MOST], there[MOST];
     double expected[MOST], got[MOST], sum[2] = {0};
     uint32_t n = w->truth.n_hosts, k = 1 + (uint32_t)by_rng_below(&w->rng, n);
     for (uint32_t i = 0; i < k; i++) {
       uint32_t a = (uint32_t)by_rng_below(&w->rng, n), b = (a + 1 + (uint32_t)by_rng_below(&w->rng, n - 1)) % n;
-      here[i] = (struct by_flow){a, b};
-      there[i] = (struct by_flow){w->host[a], w->host[b]};
+      here[i] = (struct by_survey_flow){a, b};
+      there[i] = (struct by_survey_flow){w->host[a], w->host[b]};
     }
     fluid_rates(&guess, here, k, got);
     fluid_rates(&w->truth, there, k, expected);
@@ -254,7 +254,7 @@ static struct by_topology *survey_sites(struct world *w, bool between, uint32_t 
   char text[MOST][16];
   const char *names[MOST];
   struct by_topology *sites[BY_SITES_MOST] = {NULL}, *found;
-  struct by_flow flows[BY_SITES_MOST * MOST];
+  struct by_survey_flow flows[BY_SITES_MOST * MOST];
   for (uint32_t i = 0; i < n; i++) {
     snprintf(text[i], sizeof text[i], "host%u", i);
     names[i] = text[i];

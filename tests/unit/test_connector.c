@@ -112,7 +112,7 @@ static void test_many_requests(void **state) {
 struct unreachable {
   struct by_job job;
   struct by_connector connector;
-  struct target target;
+  struct by_connect_target target;
   struct by_clock clock;
   uint64_t now;
   bool left[3];
@@ -184,7 +184,7 @@ static void test_verdicts(void **state) {
 struct pair {
   struct by_job job;
   struct by_connector connector;
-  struct target target;
+  struct by_connect_target target;
   struct by_clock clock;
   uint64_t now;
   bool left[2];
@@ -255,7 +255,7 @@ static int take_connection(struct pair *pair, int address) {
 static void shake_hands(struct pair *pair, int fd) {
   struct by_handshake server;
   uint8_t hello[HELLO], byte;
-  by_hello_write(&(struct hello){.from = 0, .to = UINT32_MAX, .lanes = 1}, hello);
+  by_hello_write(&(struct by_link_hello){.from = 0, .to = UINT32_MAX, .lanes = 1}, hello);
   struct by_job_keys keys;
   by_key_ring_get(pair->job.keys, &keys);
   struct by_handshake_options options = {
@@ -404,7 +404,7 @@ static void send_proving(struct proving *proving) {
 /* Connects and sends the greeting. */
 static void greet(struct flooded *flooded, struct proving *proving, uint8_t lane) {
   proving->fd = connect_flooded(flooded);
-  by_hello_write(&(struct hello){.from = 1, .to = 0, .lane = lane, .lanes = LANES}, proving->hello);
+  by_hello_write(&(struct by_link_hello){.from = 1, .to = 0, .lane = lane, .lanes = LANES}, proving->hello);
   struct by_job_keys keys;
   by_key_ring_get(flooded->job.keys, &keys);
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
@@ -444,7 +444,7 @@ static void test_flood(void **state) {
   char byte;
   make_flooded(&flooded);
   const struct by_connector *connector = flooded.connector;
-  const struct target *target = connector->targets[1];
+  const struct by_connect_target *target = connector->targets[1];
   uint32_t most = by_acceptor_most_unauthenticated(96 + BY_LANES * 2), closed = 0;
   assert_true(most + 1 < FLOOD);
   greet(&flooded, &first, 0);
@@ -486,7 +486,7 @@ static void claims(struct flooded *flooded, const struct by_key *links, const st
   struct by_job_keys keys;
   struct proving proving = {.fd = connect_flooded(flooded)};
   uint8_t head[BY_TICKET_HEAD], byte;
-  by_hello_write(&(struct hello){.from = claim->from, .to = 0, .lanes = LANES}, proving.hello);
+  by_hello_write(&(struct by_link_hello){.from = claim->from, .to = 0, .lanes = LANES}, proving.hello);
   by_key_ring_get(flooded->job.keys, &keys);
   struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
                                          .purpose = PURPOSE_TCP,
@@ -591,9 +591,9 @@ static void test_no_descriptors(void **state) {
 
 /* ---- hellos ---- */
 
-static enum banyan_status read_hello(struct hello hello, size_t length) {
+static enum banyan_status read_hello(struct by_link_hello hello, size_t length) {
   struct by_job job = {.rank = 2, .size = 4, .processes = 4};
-  struct hello out;
+  struct by_link_hello out;
   uint8_t bytes[HELLO + 1] = {0};
   by_hello_write(&hello, bytes);
   return by_hello_read(&job, bytes, length, &out);
@@ -601,7 +601,7 @@ static enum banyan_status read_hello(struct hello hello, size_t length) {
 
 static void test_hello(void **state) {
   (void)state;
-  struct hello good = {.from = 3, .to = 2, .lane = 1, .lanes = 2}, bad = good;
+  struct by_link_hello good = {.from = 3, .to = 2, .lane = 1, .lanes = 2}, bad = good;
   assert_ok(read_hello(good, HELLO));
   assert_status(read_hello(good, HELLO - 1), BANYAN_ERR_PROTOCOL);
   assert_status(read_hello(good, HELLO + 1), BANYAN_ERR_PROTOCOL);

@@ -397,14 +397,14 @@ static void test_numbers_of_trees(void **state) {
   static bool taken[1 << 16];
   (void)state;
   for (int i = 0; i < TREES; i++) {
-    struct by_control_tree *tree = calloc(1, sizeof *tree);
+    struct by_in_network_tree *tree = calloc(1, sizeof *tree);
     assert_non_null(tree);
     tree->ends.job = (uint16_t)(64 * i + 1);
     tree->next = switches.trees;
     taken[tree->ends.job] = true;
     switches.trees = tree;
   }
-  struct by_control_tree *first = switches.trees;
+  struct by_in_network_tree *first = switches.trees;
   taken[first->ends.job] = false;
   for (int i = 0; i < TRIES; i++) {
     assert_ok(by_switches_choose_numbers(&switches, first));

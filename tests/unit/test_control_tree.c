@@ -181,7 +181,7 @@ static void test_times(void **state) {
 
 struct opened {
   struct by_topology *topology;
-  struct by_control control;
+  struct by_controller_trees control;
 };
 
 static struct opened make_plan(const char *text) {
@@ -216,7 +216,7 @@ static void test_answers(void **state) {
   check_answer("line:50", BY_HAMILTON_NO, BY_HAMILTON_LONELY);
 }
 
-static uint32_t count_changes_of_rack(const struct by_control *control) {
+static uint32_t count_changes_of_rack(const struct by_controller_trees *control) {
   uint32_t n = control->near.n_ranks, changes = 0;
   for (uint32_t i = 0; i < n; i++)
     changes += control->near.class_of[control->order[i]] != control->near.class_of[control->order[(i + 1) % n]];
@@ -314,7 +314,7 @@ static void test_printed(void **state) {
 }
 
 /* The ways that ranks take whose plan has the tree or ring. */
-static void find_ways(const struct by_control *control, bool ring, uint32_t *up, uint32_t *down) {
+static void find_ways(const struct by_controller_trees *control, bool ring, uint32_t *up, uint32_t *down) {
   struct by_plan *plan;
   uint32_t n = control->tree->n;
   assert_ok(by_plan_builtin("ring", n, &plan));
@@ -334,7 +334,7 @@ static void check_ways(const char *text, bool ring, uint32_t hosts) {
   for (uint32_t v = 0; v < topology->n_nodes && n < HOSTS; v++)
     if (topology->nodes[v].takes_part) nodes[n++] = v;
   assert_int_equal(n, hosts);
-  struct by_control control;
+  struct by_controller_trees control;
   assert_ok(
       by_control_make(topology, &(struct by_control_options){.participants = nodes, .n_participants = n}, &control));
   find_ways(&control, ring, up, down);
@@ -363,7 +363,7 @@ static void test_limited_ways(void **state) {
   enum { HOSTS = 9 };
   const struct by_control_options limited = {.limits = {.fan_out = 2}};
   struct by_topology *topology;
-  struct by_control control;
+  struct by_controller_trees control;
   uint32_t up[HOSTS], down[HOSTS], children[HOSTS] = {0};
   assert_ok(by_topology_named("star:9", &topology));
   assert_ok(by_control_make(topology, &limited, &control));

@@ -229,7 +229,7 @@ static void test_two_cores(void **state) {
 
 /* ---- costs that were fitted on a machine */
 
-static const struct by_machine machine = {.name = "node1", .processors = 16};
+static const struct by_cost_machine machine = {.name = "node1", .processors = 16};
 
 static enum banyan_status parse_machine(const char *text) {
   return by_machine_costs_parse("costs.json", text, strlen(text), 1e9, &machine, &rates);
@@ -289,7 +289,7 @@ static void test_other_machine(void **state) {
 static void test_damaged_once(void **state) {
   (void)state;
   char folder[] = "/tmp/banyan-costs-XXXXXX", within[64], path[BY_MACHINE_MOST_PATH], line[256];
-  const struct by_machine own = by_machine_get();
+  const struct by_cost_machine own = by_machine_get();
   assert_non_null(mkdtemp(folder));
   setenv("XDG_CACHE_HOME", folder, 1);
   snprintf(within, sizeof within, "%s/banyan", folder);
@@ -312,8 +312,8 @@ static void test_damaged_once(void **state) {
 static void test_machine_path(void **state) {
   (void)state;
   char path[BY_MACHINE_MOST_PATH];
-  const struct by_machine odd = {.name = "../node1"};
-  const struct by_machine encrypted = {.name = machine.name, .encrypted = true};
+  const struct by_cost_machine odd = {.name = "../node1"};
+  const struct by_cost_machine encrypted = {.name = machine.name, .encrypted = true};
   setenv("HOME", "/home/user", 1);
   setenv("XDG_CACHE_HOME", "relative", 1);
   assert_ok(by_machine_costs_path(&machine, path));

@@ -101,7 +101,7 @@ static void check_plan(void) {
  * spanning trees over the ways between all pairs, and for each server all sets of switches that might add. */
 struct prover {
   struct by_paths paths;
-  struct by_hop hops[MOST_NODES][MOST_NODES]; /* to each node, from each */
+  struct by_next_hop hops[MOST_NODES][MOST_NODES]; /* to each node, from each */
   uint32_t workers[MOST_NODES], n_workers, n_rows;
   double *price, *load;
   struct by_lp *lp;
@@ -113,14 +113,14 @@ static double capacity_of(uint32_t row) {
 
 /* Adds what one bit from a node to the next takes. */
 static void add_step(const struct prover *p, uint32_t from, uint32_t to, double amount, double *load) {
-  const struct by_hop *hop = &p->hops[to][from];
+  const struct by_next_hop *hop = &p->hops[to][from];
   uint32_t row = 2 * hop->link + (topology->links[hop->link].a != from);
   load[row] += amount / capacity_of(row);
 }
 
 static void add_way(const struct prover *p, uint32_t from, uint32_t to, double *load) {
   while (from != to) {
-    const struct by_hop *hop = &p->hops[to][from];
+    const struct by_next_hop *hop = &p->hops[to][from];
     uint32_t row = 2 * hop->link + (topology->links[hop->link].a != from);
     load[row] += 1 / capacity_of(row);
     from = hop->next;

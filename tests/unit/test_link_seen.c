@@ -499,7 +499,7 @@ static void test_all(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
     begin_ways(networks[i]);
-    struct by_hop *hops = calloc(topology->n_nodes, sizeof *hops);
+    struct by_next_hop *hops = calloc(topology->n_nodes, sizeof *hops);
     for (uint32_t to = 0; to < topology->n_nodes; to++) {
       assert_ok(by_paths_to(&ways.paths, to, hops));
       for (uint32_t from = 0; from < topology->n_nodes; from++) {

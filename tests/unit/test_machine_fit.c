@@ -96,7 +96,7 @@ static void keep_text(const char *path, const char *text) {
 }
 
 /* Measures until nothing disturbs, and returns how many warnings are logged. */
-static int fit(const struct by_machine *machine, const char *path, struct by_cost_rates *rates) {
+static int fit(const struct by_cost_machine *machine, const char *path, struct by_cost_rates *rates) {
   FILE *log = tmpfile();
   int before = dup(STDERR_FILENO), lines = 0;
   char line[512];
@@ -126,7 +126,7 @@ static void check_fitted(const struct by_cost_rates *rates) {
 static void test_file(void **state) {
   (void)state;
   char folder[] = "/tmp/banyan-fit-XXXXXX", within[64], path[BY_MACHINE_MOST_PATH], text[256];
-  const struct by_machine machine = by_machine_get();
+  const struct by_cost_machine machine = by_machine_get();
   struct by_cost_rates rates;
   struct stat about;
   assert_non_null(mkdtemp(folder));

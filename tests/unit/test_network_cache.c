@@ -28,8 +28,8 @@ static struct by_network_entry make_entry(void) {
   entry.measured.probes = calloc(4, sizeof *entry.measured.probes);
   assert_non_null(entry.measured.probes);
   for (uint32_t k = 0; k < 4; k++)
-    entry.measured.probes[k] =
-        (struct by_probe){.round = k / 2, .from = k, .to = (k + 2) % 4, .rate = 1e8 + k, .delay = 1e-3, .block = 4096};
+    entry.measured.probes[k] = (struct by_probe_flow){
+        .round = k / 2, .from = k, .to = (k + 2) % 4, .rate = 1e8 + k, .delay = 1e-3, .block = 4096};
   return entry;
 }
 
@@ -297,10 +297,10 @@ static void test_compare(void **state) {
   (void)state;
   struct by_network_entry entry = make_entry();
   const struct by_topology *topology = entry.measured.topology; /* hosts 0, 1 and 2, 3 */
-  struct by_probe before[] = {{.from = 0, .to = 2, .rate = 1e8},
-                              {.from = 1, .to = 3, .rate = 1e8},
-                              {.round = 1, .from = 0, .to = 1, .rate = 9e8}};
-  struct by_probe now[3];
+  struct by_probe_flow before[] = {{.from = 0, .to = 2, .rate = 1e8},
+                                   {.from = 1, .to = 3, .rate = 1e8},
+                                   {.round = 1, .from = 0, .to = 1, .rate = 9e8}};
+  struct by_probe_flow now[3];
   memcpy(now, before, sizeof now);
   assert_true(by_automatic_compare(topology, before, now, 3) == 1);
   now[0].rate = 1.5e8;

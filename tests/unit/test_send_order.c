@@ -8,19 +8,19 @@ enum { LINKS = 3 };
 struct world {
   struct by_transfer transfer;
   struct by_lane lanes[LINKS];
-  struct by_link links[LINKS];
+  struct by_transfer_link links[LINKS];
 };
 
-static struct by_link *first_of(struct world *world, const uint64_t *rates) {
+static struct by_transfer_link *first_of(struct world *world, const uint64_t *rates) {
   STAILQ_INIT(&world->transfer.dirty);
   for (int i = 0; i < LINKS; i++) {
     world->lanes[i] = (struct by_lane){.rate = rates[i]};
-    world->links[i] = (struct by_link){.transfer = &world->transfer, .lane = &world->lanes[i]};
+    world->links[i] = (struct by_transfer_link){.transfer = &world->transfer, .lane = &world->lanes[i]};
     by_link_touch(&world->links[i]);
     by_link_touch(&world->links[i]); /* is in the list once */
   }
   int n = 0;
-  struct by_link *link;
+  struct by_transfer_link *link;
   STAILQ_FOREACH(link, &world->transfer.dirty, dirty_next) n++;
   assert_int_equal(n, LINKS);
   return STAILQ_FIRST(&world->transfer.dirty);
@@ -45,7 +45,7 @@ static void test_unknown_rates(void **state) {
 static void test_without_a_connection(void **state) {
   (void)state;
   static struct world world;
-  struct by_link unconnected = {.transfer = &world.transfer};
+  struct by_transfer_link unconnected = {.transfer = &world.transfer};
   (void)first_of(&world, (uint64_t[]){100, 20, 100});
   by_link_touch(&unconnected);
   assert_ptr_equal(STAILQ_FIRST(&world.transfer.dirty), &world.links[1]);

@@ -18,7 +18,7 @@ static void test_misuse(void **state) {
   (void)state;
   struct by_survey *survey;
   struct by_topology *topology;
-  const struct by_flow *flows;
+  const struct by_survey_flow *flows;
   double rates[8] = {1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9};
   assert_status(by_survey_create(1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
   assert_status(by_survey_create(BY_SURVEY_MOST_HOSTS + 1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
@@ -39,7 +39,7 @@ static void test_misuse(void **state) {
 /* Answers every question with the same rate and infers the topology. */
 static enum banyan_status answer(double rate, const char *const *hosts, uint32_t n, struct by_topology **topology) {
   struct by_survey *survey;
-  const struct by_flow *flows;
+  const struct by_survey_flow *flows;
   double rates[8];
   assert_ok(by_survey_create(n, no_delay, 1, 0, &survey));
   for (uint32_t k; (k = by_survey_next(survey, &flows)) != 0;) {

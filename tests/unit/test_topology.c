@@ -283,7 +283,7 @@ struct net {
   struct by_topology_builder builder;
   struct by_topology *topology;
   struct by_paths paths;
-  struct by_hop hops[MOST];
+  struct by_next_hop hops[MOST];
 };
 
 static uint32_t host(struct net *net, const char *name) {
@@ -435,7 +435,7 @@ static void ways_between_are_the_same(void **state) {
   for (uint32_t k = 0; k < 3; k++) {
     struct by_topology *topology;
     struct by_paths paths;
-    static struct by_hop all[64], some[64];
+    static struct by_next_hop all[64], some[64];
     assert_ok(by_topology_named(nets[k], &topology));
     assert_ok(by_paths_init(&paths, topology));
     for (uint32_t to = 0; to < topology->n_nodes; to++) {
@@ -474,28 +474,28 @@ static void any_net(struct net *net, struct by_rng *rng) {
 }
 
 /* Returns whether packets may use this path, and its total cost. */
-static bool way_over(const struct net *net, uint32_t link, int way, const struct by_hop *rest, uint32_t to,
-                     struct by_hop *out) {
+static bool way_over(const struct net *net, uint32_t link, int way, const struct by_next_hop *rest, uint32_t to,
+                     struct by_next_hop *out) {
   const struct by_link *l = &net->topology->links[link];
   uint32_t next = way == BY_AB ? l->b : l->a;
   if (rest[next].hops == UINT32_MAX || by_residual(l->capacity[way]) <= 0) return false;
   bool relayed = next != to && net->topology->nodes[next].kind == BY_NODE_HOST;
-  *out = (struct by_hop){link, next, rest[next].hops + 1, rest[next].hosts + relayed, rest[next].delay + l->delay};
+  *out = (struct by_next_hop){link, next, rest[next].hops + 1, rest[next].hosts + relayed, rest[next].delay + l->delay};
   return true;
 }
 
-static int compare_ways(const struct by_hop *a, const struct by_hop *b) {
+static int compare_ways(const struct by_next_hop *a, const struct by_next_hop *b) {
   if (a->hosts != b->hosts) return a->hosts < b->hosts ? -1 : 1;
   if (a->hops != b->hops) return a->hops < b->hops ? -1 : 1;
   return (a->delay > b->delay + 1e-9) - (a->delay < b->delay - 1e-9);
 }
 
 /* Relaxes every link repeatedly until nothing improves. */
-static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
+static void try_all(const struct net *net, uint32_t to, struct by_next_hop *best) {
   const struct by_topology *t = net->topology;
-  struct by_hop hop = {0};
+  struct by_next_hop hop = {0};
   for (uint32_t v = 0; v < t->n_nodes; v++)
-    best[v] = (struct by_hop){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
+    best[v] = (struct by_next_hop){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
   best[to].hops = best[to].hosts = 0;
   for (uint32_t round = 0; round < t->n_nodes; round++)
     for (uint32_t s = 0; s < 2 * t->n_links; s++) {
@@ -505,7 +505,7 @@ static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
 }
 
 static void are_the_best(struct net *net, uint32_t to) {
-  struct by_hop best[MOST], some[MOST], hop = {0};
+  struct by_next_hop best[MOST], some[MOST], hop = {0};
   towards(net, to);
   try_all(net, to, best);
   for (uint32_t v = 0; v < net->topology->n_nodes; v++) {

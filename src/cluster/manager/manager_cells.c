@@ -104,7 +104,7 @@ static uint32_t count_at(const struct by_manager_job *job, uint32_t node) {
 }
 
 /* Bytes on their way at the rate of the slowest host, until the answer to the furthest has come; 0: not known. */
-static double on_their_way(const struct by_manager *m, const struct by_manager_job *job, const struct by_hop *hops,
+static double on_their_way(const struct by_manager *m, const struct by_manager_job *job, const struct by_next_hop *hops,
                            uint32_t server) {
   double rate = INFINITY, delay = 0;
   for (uint32_t h = 0; h < job->n_hosts; h++) {
@@ -120,7 +120,7 @@ static double on_their_way(const struct by_manager *m, const struct by_manager_j
 
 static double by_ways(const struct by_manager *m, const struct by_manager_job *job, uint32_t server) {
   if (!job->placed) return 0;
-  struct by_hop *hops = malloc(m->topology->n_nodes * sizeof *hops);
+  struct by_next_hop *hops = malloc(m->topology->n_nodes * sizeof *hops);
   bool known = hops && by_paths_between(by_seen_paths(m), server, job->nodes, job->n_hosts, hops) == BANYAN_OK;
   double need = known ? on_their_way(m, job, hops, server) : 0;
   free(hops);

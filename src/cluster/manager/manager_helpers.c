@@ -60,7 +60,7 @@ void by_helpers_keep(const struct by_manager *m, const struct by_manager_job *jo
 
 static struct by_manager_helper *add(struct by_manager_job *job, uint32_t host, bool server,
                                      enum by_helper_state state) {
-  struct by_job_plans *plans = &job->plans;
+  struct by_managed_plans *plans = &job->plans;
   if (!BY_ARRAY_GROW(&plans->helpers, &plans->helpers_room, (size_t)plans->n_helpers + 1)) return NULL;
   plans->helpers[plans->n_helpers] = (struct by_manager_helper){.host = host, .server = server, .state = state};
   return &plans->helpers[plans->n_helpers++];

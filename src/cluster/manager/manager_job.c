@@ -128,7 +128,7 @@ uint8_t *by_jobs_find_uses(const struct by_manager *m, const struct by_manager_j
   uint32_t n = m->topology->n_nodes;
   uint8_t *uses = calloc((size_t)n + 1, sizeof *uses);
   for (const struct by_manager_job *other = m->jobs; uses && other; other = other->next) {
-    const struct by_job_plans *plans = &other->plans;
+    const struct by_managed_plans *plans = &other->plans;
     if (by_job_has_left(other)) continue;
     for (uint32_t h = 0; h < other->n_hosts; h++)
       if (other->nodes[h] < n) uses[other->nodes[h]] |= BY_NODE_HAS_RANKS;

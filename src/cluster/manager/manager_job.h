@@ -19,12 +19,12 @@ struct by_manager {
   bool restoring; /* what is to be kept is kept already */
   struct by_manager_counters counters;
 
-  TAILQ_HEAD(, by_manager_peer) peers; /* manager_hosts.h, manager_peers.c */
-  uint64_t n_joined;                   /* peers that ever were */
-  struct by_manager_hosts *hosts;      /* manager_hosts.h */
-  struct by_manager_links *links;      /* manager_links.h */
-  struct by_link_seen *seen;           /* link_seen.h */
-  LIST_HEAD(, by_meeting) meetings;    /* manager_meetings.c */
+  TAILQ_HEAD(, by_manager_peer) peers;    /* manager_hosts.h, manager_peers.c */
+  uint64_t n_joined;                      /* peers that ever were */
+  struct by_manager_hosts *hosts;         /* manager_hosts.h */
+  struct by_manager_links *links;         /* manager_links.h */
+  struct by_link_seen *seen;              /* link_seen.h */
+  LIST_HEAD(, by_meeting_point) meetings; /* manager_meetings.c */
   struct by_manager_job *jobs;
   LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_job.c */
 };
@@ -103,7 +103,7 @@ struct by_manager_plan {
 enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
 
 /* The plans and helpers of a job; manager_plans.c, manager_proposal.c, manager_user_plan.c, manager_helpers.c. */
-struct by_job_plans {
+struct by_managed_plans {
   char *own;        /* the plan that its user set, which stays in use; NULL: none */
   char *own_trees;  /* the same as JSON; NULL: not known */
   uint64_t numbers; /* the last one that a plan got */
@@ -249,7 +249,7 @@ struct by_manager_job {
 
   struct by_job_notes notes;
   struct by_job_order order;
-  struct by_job_plans plans;
+  struct by_managed_plans plans;
   struct by_job_check check;
   struct by_job_cells cells;
   struct by_job_grants grants;

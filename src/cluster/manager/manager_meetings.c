@@ -23,8 +23,8 @@ struct process {
   char handle[];
 };
 
-struct by_meeting {
-  LIST_ENTRY(by_meeting) entry;
+struct by_meeting_point {
+  LIST_ENTRY(by_meeting_point) entry;
   char job[BY_CLUSTER_JOB_ID + 1];
   uint32_t founders; /* as the last process says */
   uint32_t attempt;
@@ -34,7 +34,7 @@ struct by_meeting {
 
 /* ---- processes */
 
-static uint32_t count(const struct by_meeting *meeting, enum state least, enum state most) {
+static uint32_t count(const struct by_meeting_point *meeting, enum state least, enum state most) {
   const struct process *p;
   uint32_t n = 0;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
@@ -42,26 +42,26 @@ static uint32_t count(const struct by_meeting *meeting, enum state least, enum s
   return n;
 }
 
-static void drop_process(struct by_meeting *meeting, struct process *process) {
+static void drop_process(struct by_meeting_point *meeting, struct process *process) {
   TAILQ_REMOVE(&meeting->processes, process, entry);
   free(process);
 }
 
-static void drop_if_empty(struct by_meeting *meeting) {
+static void drop_if_empty(struct by_meeting_point *meeting) {
   if (!TAILQ_EMPTY(&meeting->processes)) return;
   LIST_REMOVE(meeting, entry);
   free(meeting);
 }
 
-static struct by_meeting *find_meeting(const struct by_manager *m, const char *job) {
-  struct by_meeting *meeting;
+static struct by_meeting_point *find_meeting(const struct by_manager *m, const char *job) {
+  struct by_meeting_point *meeting;
   LIST_FOREACH(meeting, &m->meetings, entry) {
     if (!strcmp(meeting->job, job)) return meeting;
   }
   return NULL;
 }
 
-static struct process *find_process(const struct by_meeting *meeting, const struct by_manager_peer *peer,
+static struct process *find_process(const struct by_meeting_point *meeting, const struct by_manager_peer *peer,
                                     uint64_t number) {
   struct process *p;
   TAILQ_FOREACH(p, &meeting->processes, entry) {
@@ -71,7 +71,7 @@ static struct process *find_process(const struct by_meeting *meeting, const stru
 }
 
 /* One whose agent has come back, which may be before its old connection is seen to have ended. */
-static struct process *find_handle(const struct by_meeting *meeting, const struct by_manager_peer *peer,
+static struct process *find_handle(const struct by_meeting_point *meeting, const struct by_manager_peer *peer,
                                    const char *handle) {
   struct process *p;
   TAILQ_FOREACH(p, &meeting->processes, entry) {
@@ -83,7 +83,7 @@ static struct process *find_handle(const struct by_meeting *meeting, const struc
 
 static enum banyan_status check_room(const struct by_manager *m, const struct by_manager_peer *peer) {
   uint32_t meetings = 0, processes = 0, of_one = 0;
-  const struct by_meeting *meeting;
+  const struct by_meeting_point *meeting;
   const struct process *p;
   LIST_FOREACH(meeting, &m->meetings, entry) {
     meetings++;
@@ -98,7 +98,7 @@ static enum banyan_status check_room(const struct by_manager *m, const struct by
 }
 
 static enum banyan_status add_process(struct by_manager *m, const struct by_manager_peer *peer,
-                                      const struct by_cluster_message *meet, struct by_meeting **in,
+                                      const struct by_cluster_message *meet, struct by_meeting_point **in,
                                       struct process **out) {
   BY_TRY(check_room(m, peer));
   struct process *process = calloc(1, sizeof *process + strlen(meet->handle) + 1);
@@ -123,8 +123,9 @@ static enum banyan_status add_process(struct by_manager *m, const struct by_mana
 /* ---- lists */
 
 /* number 0: to all that are in it. */
-static void send_list(const struct by_manager *m, const struct by_meeting *meeting, const struct by_manager_peer *peer,
-                      uint64_t number, uint32_t attempt, const char *const *handles, uint32_t n) {
+static void send_list(const struct by_manager *m, const struct by_meeting_point *meeting,
+                      const struct by_manager_peer *peer, uint64_t number, uint32_t attempt, const char *const *handles,
+                      uint32_t n) {
   struct by_cluster_message list = {.type = BY_MESSAGE_MEMBERS,
                                     .job = meeting->job,
                                     .number = number,
@@ -136,7 +137,7 @@ static void send_list(const struct by_manager *m, const struct by_meeting *meeti
 
 /* Of those of its agent that form the first membership: the agent gets one list for all, as many lists of many handles
  * would be too much for its connection. */
-static bool is_first_there(const struct by_meeting *meeting, const struct process *process) {
+static bool is_first_there(const struct by_meeting_point *meeting, const struct process *process) {
   const struct process *p = TAILQ_FIRST(&meeting->processes);
   while (p->state != FORMING || p->peer != process->peer) p = TAILQ_NEXT(p, entry);
   return p == process;
@@ -144,7 +145,7 @@ static bool is_first_there(const struct by_meeting *meeting, const struct proces
 
 /* All that wait form the first membership, once they are enough. No attempt has the number of an earlier one, also one
  * that a manager made which was ended since. */
-static void form_first(const struct by_manager *m, struct by_meeting *meeting) {
+static void form_first(const struct by_manager *m, struct by_meeting_point *meeting) {
   const char *handles[BY_CLUSTER_FOUNDERS];
   struct process *p;
   uint32_t n = 0;
@@ -161,7 +162,7 @@ static void form_first(const struct by_manager *m, struct by_meeting *meeting) {
   by_info("manager", "%u processes of job %.12s form the first membership", n, meeting->job);
 }
 
-static void introduce(const struct by_manager *m, const struct by_meeting *meeting, struct process *newcomer) {
+static void introduce(const struct by_manager *m, const struct by_meeting_point *meeting, struct process *newcomer) {
   const char *handles[INTRODUCED];
   const struct process *p;
   uint32_t n = 0;
@@ -173,7 +174,7 @@ static void introduce(const struct by_manager *m, const struct by_meeting *meeti
 }
 
 /* Processes that wait go where they can. Where no member is left, those that come form a first membership again. */
-static void place(const struct by_manager *m, struct by_meeting *meeting) {
+static void place(const struct by_manager *m, struct by_meeting_point *meeting) {
   struct process *p;
   if (meeting->formed && !count(meeting, FORMING, MEMBER)) meeting->formed = false;
   if (!meeting->formed) {
@@ -195,7 +196,7 @@ static void place(const struct by_manager *m, struct by_meeting *meeting) {
 
 enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer *peer,
                                     const struct by_cluster_message *meet) {
-  struct by_meeting *meeting = find_meeting(m, meet->job);
+  struct by_meeting_point *meeting = find_meeting(m, meet->job);
   if (peer->index == BY_NOWHERE) return by_fail(BANYAN_ERR_PROTOCOL, "only agents introduce processes");
   struct process *process = meeting ? find_process(meeting, peer, meet->number) : NULL;
   if (!process && meeting) process = find_handle(meeting, peer, meet->handle);
@@ -213,7 +214,7 @@ enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer
 
 void by_meetings_part(struct by_manager *m, const struct by_manager_peer *peer,
                       const struct by_cluster_message *parted) {
-  struct by_meeting *meeting = find_meeting(m, parted->job);
+  struct by_meeting_point *meeting = find_meeting(m, parted->job);
   struct process *process = meeting ? find_process(meeting, peer, parted->number) : NULL;
   if (!process) return;
   drop_process(meeting, process);
@@ -222,7 +223,7 @@ void by_meetings_part(struct by_manager *m, const struct by_manager_peer *peer,
 }
 
 void by_meetings_forget_peer(struct by_manager *m, const struct by_manager_peer *peer) {
-  struct by_meeting *meeting;
+  struct by_meeting_point *meeting;
   struct process *p;
   LIST_FOREACH(meeting, &m->meetings, entry) {
     TAILQ_FOREACH(p, &meeting->processes, entry) {
@@ -234,7 +235,7 @@ void by_meetings_forget_peer(struct by_manager *m, const struct by_manager_peer 
 }
 
 void by_meetings_tick(struct by_manager *m) {
-  for (struct by_meeting *meeting = LIST_FIRST(&m->meetings), *next; meeting; meeting = next) {
+  for (struct by_meeting_point *meeting = LIST_FIRST(&m->meetings), *next; meeting; meeting = next) {
     next = LIST_NEXT(meeting, entry);
     for (struct process *p = TAILQ_FIRST(&meeting->processes), *after; p; p = after) {
       after = TAILQ_NEXT(p, entry);
@@ -246,7 +247,7 @@ void by_meetings_tick(struct by_manager *m) {
 }
 
 void by_meetings_free_all(struct by_manager *m) {
-  for (struct by_meeting *meeting; (meeting = LIST_FIRST(&m->meetings));) {
+  for (struct by_meeting_point *meeting; (meeting = LIST_FIRST(&m->meetings));) {
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
     for (struct process *p; (p = TAILQ_FIRST(&meeting->processes));) drop_process(meeting, p);
     drop_if_empty(meeting);

@@ -66,7 +66,7 @@ struct needing {
   const struct by_topology *topology;
   const uint32_t *node_of;
   struct by_paths paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   struct by_plan_needs *out;
   uint32_t room;
 };

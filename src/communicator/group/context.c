@@ -416,7 +416,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   by_presence_join();
   by_context_unlock(context);
   if (context->job.size == 1 || !is_rank) return BANYAN_OK;
-  struct by_agent_options agent = {
+  struct by_agent_client_options agent = {
       .job = &context->job, .control = context->control, .observed = &context->observed, .events = events->agent};
   agent.events.context = context;
   by_agent_client_create(&agent, &context->cluster);

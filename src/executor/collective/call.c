@@ -41,7 +41,7 @@ struct by_call *by_call_find(const struct by_team *team, const struct by_frame *
   return call && call->exchange.descriptor.call == frame->call ? call : NULL;
 }
 
-bool by_call_awaits(const struct by_call *call, const struct by_link *link,
+bool by_call_awaits(const struct by_call *call, const struct by_transfer_link *link,
                     bool (*is_missing)(const struct by_in *in)) {
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
     if (call->ins[i].link == link && is_missing(&call->ins[i])) return true;
@@ -412,7 +412,7 @@ void by_calls_end(struct by_team *team) {
   /* calls that still have to notify senders, or are on the ready list, refer to the team */
   for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
-      struct by_link *link = p->links[i];
+      struct by_transfer_link *link = p->links[i];
       for (const struct by_in *in = TAILQ_FIRST(&link->notes); in; in = TAILQ_NEXT(in, notes))
         if (by_call_of(in->exchange)->program == p && in->send_done) by_link_owe(in);
       for (struct by_in *in = TAILQ_FIRST(&link->notes), *next; in; in = next) {

@@ -109,7 +109,8 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
 /* The call that a frame on this link is of, if it is under way, or the whole of which that is a part; or NULL. */
 struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
 /* Whether the call still has to send to the peer at this link, or a message from there is missing. */
-bool by_call_awaits(const struct by_call *call, const struct by_link *link, bool (*is_missing)(const struct by_in *in));
+bool by_call_awaits(const struct by_call *call, const struct by_transfer_link *link,
+                    bool (*is_missing)(const struct by_in *in));
 const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room);
 
 /* Fills a call for a user's one: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */

@@ -20,7 +20,7 @@ static enum banyan_status index_outs(struct by_program *program) {
   uint32_t n = 0;
   program->out_of_step = BY_ARENA_ARRAY(&program->arena, uint32_t, schedule->n_steps);
   program->first_out = BY_ARENA_ARRAY(&program->arena, uint32_t, schedule->n_peers);
-  program->links = BY_ARENA_ARRAY(&program->arena, struct by_link *, schedule->n_peers);
+  program->links = BY_ARENA_ARRAY(&program->arena, struct by_transfer_link *, schedule->n_peers);
   if (program->arena.failed)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule of %u steps", schedule->n_steps);
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
@@ -279,7 +279,7 @@ void by_program_give_call(struct by_call *call) {
   if (program->retired && !program->running) sweep(program->team);
 }
 
-const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link) {
+const struct by_peer *by_program_peer(const struct by_program *program, const struct by_transfer_link *link) {
   uint32_t n = program->schedule->n_peers;
   if (n <= 8 || by_transfer_is_relay(link->transfer, link->process)) { /* helpers have other vertices in other plans */
     for (uint32_t i = 0; i < n; i++)

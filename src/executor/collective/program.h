@@ -12,17 +12,17 @@ struct by_program {
   const struct by_class *class_;
   uint32_t part; /* of the class */
   struct by_schedule *schedule;
-  struct by_link **links;    /* of the schedule's peers */
-  LIST_HEAD(, by_call) idle; /* calls that can be used again */
-  struct by_call *all;       /* every call that was made for it */
-  uint32_t running;          /* calls in use */
-  uint32_t *out_of_step;     /* index into a call's outs */
-  uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
-  uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
-  bool in_network;           /* some link goes through switches */
-  bool fallback;             /* goes among ranks though its plan's class has in-network trees */
-  bool retired;              /* its plan was replaced: freed with its last call */
-  struct by_arena arena;     /* of the lists above */
+  struct by_transfer_link **links; /* of the schedule's peers */
+  LIST_HEAD(, by_call) idle;       /* calls that can be used again */
+  struct by_call *all;             /* every call that was made for it */
+  uint32_t running;                /* calls in use */
+  uint32_t *out_of_step;           /* index into a call's outs */
+  uint32_t *first_out;             /* of each peer: a call's outs are ordered by peer and tag */
+  uint32_t n_outs, n_staged;       /* messages to be added: each may need a ring */
+  bool in_network;                 /* some link goes through switches */
+  bool fallback;                   /* goes among ranks though its plan's class has in-network trees */
+  bool retired;                    /* its plan was replaced: freed with its last call */
+  struct by_arena arena;           /* of the lists above */
 };
 
 /* Of a part of a plan's class (BY_PART_ALL, ...), whose messages travel under this version. */
@@ -40,6 +40,6 @@ void by_programs_destroy(struct by_team *team);
 BANYAN_CHECK enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);
 void by_program_give_call(struct by_call *call);
 /* The peer of the schedule at this link; NULL: there is none. */
-const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link);
+const struct by_peer *by_program_peer(const struct by_program *program, const struct by_transfer_link *link);
 
 #endif

@@ -98,7 +98,7 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
     uint32_t process = helped->vertices.processes[v] = helpers[v - n];
     if (process == team->runner->transfer.options.self) helped->vertices.self = v;
     if (process == UINT32_MAX) continue;
-    struct by_link *link = team->runner->transfer.links[process];
+    struct by_transfer_link *link = team->runner->transfer.links[process];
     if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) by_link_expect_fabric(link);
     if (by_link_is_lost(link)) lose(helped, process);
   }

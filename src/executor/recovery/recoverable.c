@@ -22,7 +22,7 @@
 #include "deliver.h"
 
 /* One group of a call, run apart from the others so that it can be repeated. */
-struct by_part {
+struct by_recoverable_part {
   const struct by_helped_group *group;
   struct by_call *call, *again; /* through helpers, among ranks; NULL: not begun, or given up */
   bool in, in_again;            /* its result is there */
@@ -32,7 +32,7 @@ struct by_part {
 struct by_recoverable {
   struct by_helped *helped;
   uint32_t n;
-  struct by_part *parts;
+  struct by_recoverable_part *parts;
   struct banyan_call user;
   struct by_call *confirm;
   bool confirmed;
@@ -48,7 +48,7 @@ static struct by_call *alive(struct by_call *call) {
 struct by_call *by_recoverable_find(const struct by_call *whole, const struct by_frame *frame) {
   const struct by_recoverable *recoverable = whole->recoverable;
   for (uint32_t p = 0; p < recoverable->n; p++) {
-    const struct by_part *part = &recoverable->parts[p];
+    const struct by_recoverable_part *part = &recoverable->parts[p];
     const struct by_helped_group *group = part->group;
     if (frame->plan == group->version) return alive(part->call);
     if (frame->plan == group->again) return alive(part->again);
@@ -74,7 +74,7 @@ static bool knows(const struct by_helped *helped, uint32_t version) {
 static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32_t version) {
   if (version == recoverable->helped->confirm_version) return recoverable->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
   for (uint32_t p = 0; p < recoverable->n; p++) {
-    const struct by_part *part = &recoverable->parts[p];
+    const struct by_recoverable_part *part = &recoverable->parts[p];
     const struct by_helped_group *group = part->group;
     if (version == group->version) return BY_STRAY_HANDLED;
     if (version != group->again) continue;
@@ -140,7 +140,7 @@ static void begin(const struct by_call *whole, struct by_call *call) {
   by_call_begin(call, NULL);
 }
 
-static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,
+static enum banyan_status program_of(const struct by_call *whole, const struct by_recoverable_part *part, bool again,
                                      struct by_program **out) {
   const struct by_recoverable *recoverable = whole->recoverable;
   const struct by_helped_group *group = part->group;
@@ -169,7 +169,7 @@ static enum banyan_status keep(struct by_call *whole, const struct by_call *part
   return BANYAN_OK;
 }
 
-static enum banyan_status prepare_part(struct by_call *whole, struct by_part *part) {
+static enum banyan_status prepare_part(struct by_call *whole, struct by_recoverable_part *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
   part->direct = part->group->lost;
@@ -260,7 +260,7 @@ static bool receives(const struct by_call *whole) {
   return s->collective != BANYAN_BROADCAST || s->rank != s->root;
 }
 
-static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
+static enum banyan_status repeat(struct by_call *whole, struct by_recoverable_part *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
   char *send = whole->buffer[BY_BUFFER_SEND], *recv = whole->buffer[BY_BUFFER_RECV];
@@ -286,7 +286,7 @@ void by_recoverable_lost(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   enum banyan_status status = BANYAN_OK;
   for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING && status == BANYAN_OK; p++) {
-    struct by_part *part = &recoverable->parts[p];
+    struct by_recoverable_part *part = &recoverable->parts[p];
     if (!part->group->lost || part->again) continue;
     note_end(part->call, &part->in);
     if (!part->in) give_back(&part->call, BANYAN_ERR_CLOSED);
@@ -313,7 +313,7 @@ static enum banyan_status confirm(struct by_call *whole) {
   return BANYAN_OK;
 }
 
-static void take_result(const struct by_call *whole, const struct by_part *part) {
+static void take_result(const struct by_call *whole, const struct by_recoverable_part *part) {
   uint64_t first, n;
   if (part->direct || !receives(whole)) return;
   extent(part->again, &first, &n);
@@ -333,7 +333,7 @@ static enum banyan_status advance(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   bool all = whole->steps_left == 0;
   for (uint32_t p = 0; p < recoverable->n; p++) {
-    struct by_part *part = &recoverable->parts[p];
+    struct by_recoverable_part *part = &recoverable->parts[p];
     note_end(part->call, &part->in);
     note_end(part->again, &part->in_again);
     all &= part->in || part->in_again;

@@ -97,7 +97,7 @@ void by_due_forget(const struct by_team *team);
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame);
 /* A frame of no call under way. *call is the one that was made for it; NULL: it is to be kept (`keep`) or dropped. */
-BANYAN_CHECK enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link,
+BANYAN_CHECK enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_transfer_link *link,
                                               const struct by_frame *frame, struct by_call **call, bool *keep);
 /* Gives up those of groups that are lost. */
 void by_relay_lost(struct by_team *team);

@@ -123,7 +123,7 @@ static bool has_room(const struct by_team *team, const struct by_frame *frame) {
 }
 
 /* What follows an offer contains only how much of it is ready: it makes no call, but waits where the offer waits. */
-static bool follows_kept(const struct by_link *link, const struct by_frame *frame) {
+static bool follows_kept(const struct by_transfer_link *link, const struct by_frame *frame) {
   const struct by_stored *stored = frame->type == BY_FRAME_MORE ? TAILQ_FIRST(&link->stored) : NULL;
   while (stored &&
          (stored->frame.team != frame->team || stored->frame.call != frame->call || stored->frame.plan != frame->plan))
@@ -131,8 +131,8 @@ static bool follows_kept(const struct by_link *link, const struct by_frame *fram
   return stored != NULL;
 }
 
-enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *link, const struct by_frame *frame,
-                                 struct by_call **call, bool *keep) {
+enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_transfer_link *link,
+                                 const struct by_frame *frame, struct by_call **call, bool *keep) {
   struct by_team *team = by_team_of(&recovery->runner, frame->team);
   struct by_helped *helped = team ? team->recovery.helped : NULL;
   const struct by_helped_group *group = NULL;
@@ -154,7 +154,7 @@ enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_link *l
 
 /* ---- what was kept */
 
-static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
+static bool retry_link(struct by_recovery *recovery, struct by_transfer_link *link) {
   for (struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
     struct by_call *call = NULL;
     bool keep = false;

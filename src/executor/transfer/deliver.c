@@ -8,7 +8,7 @@
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
 enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
 
-bool by_deliver_broken(struct by_link *link, const char *what) {
+bool by_deliver_broken(struct by_transfer_link *link, const char *what) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
   if (by_transfer_is_relay(link->transfer, link->process)) { /* calls go on without a helper that is lost */
     for (uint32_t i = 0; i < link->n_ends; i++)
@@ -21,7 +21,7 @@ bool by_deliver_broken(struct by_link *link, const char *what) {
   return false;
 }
 
-static inline void took(struct by_link *link, uint32_t size) {
+static inline void took(struct by_transfer_link *link, uint32_t size) {
   link->taken += size + FRAME_BYTES;
   if (link->taken >= link->transfer->options.link_credit / 2) by_link_touch(link);
 }
@@ -108,7 +108,7 @@ char *by_in_target(struct by_in *in, uint64_t at, size_t *n) {
 
 /* Whether n bytes from there on belong to the message and are neither there yet nor on their way over another lane. */
 static bool is_missing(const struct by_in *in, uint64_t from, uint64_t n) {
-  const struct by_link *link = in->link;
+  const struct by_transfer_link *link = in->link;
   uint64_t to = from + n;
   if (from < in->arrived || from > in->length || n > in->length - from) return false;
   if (by_byte_ranges_overlap(&in->ahead, from, to)) return false;
@@ -144,7 +144,7 @@ static void note_placed(struct by_in *in, uint64_t at, size_t n) {
 /* ---- frames for calls that are not made yet */
 
 static void store(struct by_end *end, const struct by_frame *frame) {
-  struct by_link *link = end->link;
+  struct by_transfer_link *link = end->link;
   const struct by_transfer_options *options = &link->transfer->options;
   if (link->stored_bytes + frame->size > options->link_credit + FUTURE_CONTROL * 64) {
     by_deliver_broken(link, "more eager data than its credit allows");
@@ -164,7 +164,7 @@ static void store(struct by_end *end, const struct by_frame *frame) {
 
 /* ---- frames without data */
 
-static void handle_offer(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame,
+static void handle_offer(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame,
                          const void *payload) {
   struct by_offer offer;
   memcpy(&offer, payload, sizeof offer);
@@ -190,7 +190,7 @@ static void handle_offer(struct by_link *link, struct by_exchange *exchange, con
   link->transfer->ops->offered(in);
 }
 
-static void handle_more(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static void handle_more(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
   struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
   if (!in || !by_in_is_offered(in)) return;
   if (frame->offset < in->arrived || frame->offset > in->length) {
@@ -201,7 +201,7 @@ static void handle_more(struct by_link *link, struct by_exchange *exchange, cons
   link->transfer->ops->offered(in);
 }
 
-static void handle_done(struct by_link *link, struct by_out *out, bool all) {
+static void handle_done(struct by_transfer_link *link, struct by_out *out, bool all) {
   if (out->held && !all) {
     out->held = false; /* it is thrown away there: what is still to be sent need not stay as it is */
     link->transfer->ops->sent(out);
@@ -216,7 +216,7 @@ static void handle_done(struct by_link *link, struct by_out *out, bool all) {
   link->transfer->ops->sent(out);
 }
 
-static void handle_answer(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static void handle_answer(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
   struct by_out *out = link->transfer->ops->outgoing(link, exchange, frame);
   if (!out || frame->offset > out->length) {
     by_deliver_broken(link, "an answer to a message that it was not sent");
@@ -236,7 +236,7 @@ static void handle_answer(struct by_link *link, struct by_exchange *exchange, co
   if (out->sent < out->length) by_link_queue(out);
 }
 
-static void handle_ask(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static void handle_ask(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
   struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
   if (!in) return;
   if (frame->length_check != (uint32_t)in->length) {
@@ -249,7 +249,7 @@ static void handle_ask(struct by_link *link, struct by_exchange *exchange, const
 }
 
 /* A frame of an exchange, but for data. `offer`: the payload of an offer. */
-static void handle(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame,
+static void handle(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame,
                    const void *offer) {
   switch (frame->type) {
   case BY_FRAME_DATA: handle_ask(link, exchange, frame); break;
@@ -267,7 +267,8 @@ static void handle(struct by_link *link, struct by_exchange *exchange, const str
 /* ---- the payload of a data frame */
 
 /* The message that a data frame fits; NULL after a failure. */
-static inline struct by_in *data_in(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+static inline struct by_in *data_in(struct by_transfer_link *link, struct by_exchange *exchange,
+                                    const struct by_frame *frame) {
   struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
   uint64_t at = frame->offset;
   if (!in) return NULL;
@@ -337,7 +338,7 @@ static bool discard(struct by_end *end) {
 /* Frames that belong to no call. The peer is in another membership: what comes is not for this engine, see handover.h.
  */
 static bool of_link(struct by_end *end, const struct by_frame *frame) {
-  struct by_link *link = end->link;
+  struct by_transfer_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
   if (frame->type == BY_FRAME_CONTROL) {
     const char *wrong = by_control_messages_begin(link, frame);
@@ -358,7 +359,7 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
 
 /* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
 static inline bool begin(struct by_end *end, const struct by_frame *frame) {
-  struct by_link *link = end->link;
+  struct by_transfer_link *link = end->link;
   struct by_lane *lane = end->lane;
   if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)
     return by_deliver_broken(link, "a frame of no known type");
@@ -402,7 +403,7 @@ static inline bool receive(struct by_end *end) {
 }
 
 bool by_deliver(struct by_end *end) {
-  struct by_link *link = end->link;
+  struct by_transfer_link *link = end->link;
   struct by_transfer *transfer = link->transfer;
   struct by_lane *lane = end->lane;
   const struct by_frame *frame = lane->ops->peek(lane);
@@ -440,7 +441,7 @@ bool by_deliver(struct by_end *end) {
 /* ---- what was stored, once its call is made */
 
 /* The end at which a frame is still coming in; NULL: it is all there. */
-static struct by_end *end_of(struct by_link *link, const struct by_stored *stored) {
+static struct by_end *end_of(struct by_transfer_link *link, const struct by_stored *stored) {
   for (uint32_t i = 0; i < link->n_ends; i++)
     if (link->ends[i].filling == stored) return &link->ends[i];
   return NULL;
@@ -448,7 +449,7 @@ static struct by_end *end_of(struct by_link *link, const struct by_stored *store
 
 /* What is still to come of it goes straight to its message: on a slow link a frame takes long, and the call would stand
  * still until all of it is there. */
-static void replay_data(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
+static void replay_data(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
   struct by_end *end = end_of(link, stored);
   struct by_in *in = data_in(link, exchange, &stored->frame);
   if (end) {
@@ -479,12 +480,12 @@ static bool can_replay(const struct by_stored *stored) {
   return stored->filled == frame->size || (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK));
 }
 
-static void unstore(struct by_link *link, struct by_stored *stored) {
+static void unstore(struct by_transfer_link *link, struct by_stored *stored) {
   TAILQ_REMOVE(&link->stored, stored, next);
   link->stored_bytes -= sizeof *stored + stored->frame.size;
 }
 
-void by_deliver_stored(struct by_link *link, struct by_exchange *exchange) {
+void by_deliver_stored(struct by_transfer_link *link, struct by_exchange *exchange) {
   for (struct by_stored *stored = TAILQ_FIRST(&link->stored), *next; stored && link->transfer->status == BANYAN_OK;
        stored = next) {
     next = TAILQ_NEXT(stored, next);
@@ -502,7 +503,7 @@ static bool is_of(const struct by_frame *frame, uint32_t call, uint32_t version)
   return !(frame->flags & BY_FRAME_PAIR) && frame->call == call && (!version || frame->plan == version);
 }
 
-void by_deliver_forget(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version) {
+void by_deliver_forget(struct by_transfer_link *link, uint32_t team, const uint32_t *call, uint32_t version) {
   for (struct by_stored *stored = TAILQ_FIRST(&link->stored), *next; stored; stored = next) {
     next = TAILQ_NEXT(stored, next);
     if (stored->frame.team != team || (call && !is_of(&stored->frame, *call, version))) continue;

@@ -10,12 +10,12 @@
 /* Takes what has come of one frame. False: all of that has been taken, and more of it has to come. */
 bool by_deliver(struct by_end *end);
 /* Fails, since the peer sent what it must not. Returns false. */
-bool by_deliver_broken(struct by_link *link, const char *what);
+bool by_deliver_broken(struct by_transfer_link *link, const char *what);
 /* Hands a new exchange the frames that came before it. */
-void by_deliver_stored(struct by_link *link, struct by_exchange *exchange);
+void by_deliver_stored(struct by_transfer_link *link, struct by_exchange *exchange);
 /* Discards the frames that came for calls of a team that will not be made: for all, or for one call (NULL: all) under
  * one version (0: any). */
-void by_deliver_forget(struct by_link *link, uint32_t team, const uint32_t *call, uint32_t version);
+void by_deliver_forget(struct by_transfer_link *link, uint32_t team, const uint32_t *call, uint32_t version);
 
 /* ---- messages being received: how far their senders may go, where their bytes are stored, and where those of an
  * offered one are read */

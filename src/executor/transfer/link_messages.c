@@ -40,12 +40,13 @@ static struct by_control_message *make(struct by_transfer *transfer, uint32_t pr
   return message;
 }
 
-void by_control_messages_expect(struct by_link *link) {
+void by_control_messages_expect(struct by_transfer_link *link) {
   link->expects_messages = true;
   by_link_want(link);
 }
 
-enum banyan_status by_control_messages_write(struct by_link *link, uint32_t team, const void *bytes, size_t n) {
+enum banyan_status by_control_messages_write(struct by_transfer_link *link, uint32_t team, const void *bytes,
+                                             size_t n) {
   if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a control message of %zu bytes; there must be 1 to %d", n,
                    BY_CONTROL_MESSAGE_BYTES);
@@ -89,7 +90,7 @@ void by_control_messages_free(struct by_transfer *transfer, struct by_control_me
   give_back(transfer, message);
 }
 
-bool by_control_messages_send(struct by_link *link) {
+bool by_control_messages_send(struct by_transfer_link *link) {
   while (link->messages) {
     struct by_control_message *message = link->messages;
     size_t left = message->bytes - message->done, n = left < BY_LANE_SMALL ? left : BY_LANE_SMALL;
@@ -109,7 +110,7 @@ bool by_control_messages_send(struct by_link *link) {
   return true;
 }
 
-const char *by_control_messages_begin(struct by_link *link, const struct by_frame *frame) {
+const char *by_control_messages_begin(struct by_transfer_link *link, const struct by_frame *frame) {
   struct by_control_message *message = link->arriving;
   if (!frame->size || frame->count > BY_CONTROL_MESSAGE_BYTES || frame->offset > frame->count ||
       frame->size > frame->count - frame->offset)
@@ -136,7 +137,7 @@ bool by_control_messages_receive(struct by_end *end) {
   return n > 0;
 }
 
-void by_control_messages_end(struct by_link *link) {
+void by_control_messages_end(struct by_transfer_link *link) {
   struct by_control_message *message = link->arriving;
   struct by_transfer *transfer = link->transfer;
   if (message->done < message->bytes) return;

@@ -25,7 +25,7 @@ enum {
 enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
 
 void by_link_queue(struct by_out *out) {
-  struct by_link *link = out->link;
+  struct by_transfer_link *link = out->link;
   if (out->queued) return;
   by_link_touch(link);
   out->queued = true;
@@ -38,7 +38,7 @@ static bool is_behind(const struct by_out *a, const struct by_out *b) {
   return (double)a->sent * (double)b->length < (double)b->sent * (double)a->length;
 }
 
-static struct by_out *unqueue(struct by_link *link, struct by_out *out) {
+static struct by_out *unqueue(struct by_transfer_link *link, struct by_out *out) {
   TAILQ_REMOVE(&link->outs, out, queue);
   out->queued = false;
   return out;
@@ -46,7 +46,7 @@ static struct by_out *unqueue(struct by_link *link, struct by_out *out) {
 
 /* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
  * its first message waits in the place of that. */
-static inline struct by_out *unqueue_next(struct by_link *link) {
+static inline struct by_out *unqueue_next(struct by_transfer_link *link) {
   struct by_out *first = TAILQ_FIRST(&link->outs), *best = first, *out = TAILQ_NEXT(first, queue);
   for (int i = 1; i < MOST_COMPARED && out; i++, out = TAILQ_NEXT(out, queue))
     if (out->exchange->family == first->exchange->family && is_behind(out, best)) best = out;
@@ -58,7 +58,7 @@ static inline struct by_out *unqueue_next(struct by_link *link) {
 }
 
 void by_link_note(struct by_in *in) {
-  struct by_link *link = in->link;
+  struct by_transfer_link *link = in->link;
   if (in->noted) return;
   by_link_touch(link);
   in->noted = true;
@@ -66,7 +66,7 @@ void by_link_note(struct by_in *in) {
   TAILQ_INSERT_TAIL(&link->notes, in, notes);
 }
 
-bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
+bool by_link_send_small(struct by_transfer_link *link, struct by_frame *frame, const void *payload) {
   if (link->lane->ops->send(link->lane, frame, payload) == BY_LANE_FULL) return false;
   link->holds = true;
   link->transfer->counters.frames_sent++;
@@ -91,7 +91,7 @@ static bool notify_one(struct by_in *in, bool *flag, enum by_frame_type type, ui
   return true;
 }
 
-static bool send_notes(struct by_link *link) {
+static bool send_notes(struct by_transfer_link *link) {
   for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) {
     if (!notify_one(in, &in->send_grant, BY_FRAME_GRANT, in->granted) ||
         !notify_one(in, &in->send_refuse, BY_FRAME_REFUSE, in->consumed) ||
@@ -105,7 +105,7 @@ static bool send_notes(struct by_link *link) {
 }
 
 /* Early where it can go with data. */
-static bool report_credit(struct by_link *link) {
+static bool report_credit(struct by_transfer_link *link) {
   size_t credit = link->transfer->options.link_credit;
   if (link->taken < credit / (TAILQ_EMPTY(&link->outs) ? 2 : 8)) return true;
   struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
@@ -114,7 +114,7 @@ static bool report_credit(struct by_link *link) {
   return true;
 }
 
-static bool send_notices(struct by_link *link) {
+static bool send_notices(struct by_transfer_link *link) {
   while (link->n_notices) {
     if (!by_link_send_small(link, &link->notices[link->n_notices - 1], NULL)) return false;
     link->n_notices--;
@@ -123,7 +123,7 @@ static bool send_notices(struct by_link *link) {
 }
 
 /* False: there is no memory for it, or the peer has not taken many. */
-static bool keep_notice(struct by_link *link, struct by_frame frame) {
+static bool keep_notice(struct by_transfer_link *link, struct by_frame frame) {
   if (link->n_notices == MOST_NOTICES) return false;
   if (!BY_ARRAY_GROW(&link->notices, &link->notices_room, link->n_notices + 1)) return false;
   link->notices[link->n_notices++] = frame;
@@ -131,7 +131,7 @@ static bool keep_notice(struct by_link *link, struct by_frame frame) {
   return true;
 }
 
-void by_link_forget(struct by_link *link, uint32_t region) {
+void by_link_forget(struct by_transfer_link *link, uint32_t region) {
   if (!link->lane || !link->lane->ops->reads_memory) return;
   /* without memory for it, it stays mapped there until the link ends */
   (void)keep_notice(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
@@ -151,7 +151,7 @@ void by_link_let_come(const struct by_in *in) {
     (void)keep_notice(in->link, described(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
-void by_link_decline(struct by_link *link, const struct by_frame *frame) {
+void by_link_decline(struct by_transfer_link *link, const struct by_frame *frame) {
   struct by_frame notice = *frame;
   bool held = frame->type == BY_FRAME_DATA && frame->flags & BY_FRAME_HELD && !frame->offset;
   if (frame->type != BY_FRAME_OFFER && !held) return;
@@ -236,7 +236,7 @@ static enum sent ask(struct by_out *out, uint32_t full) {
 
 /* After bytes were sent, or a lane gave back what it kept. */
 static void settle(struct by_out *out) {
-  const struct by_link *link = out->link;
+  const struct by_transfer_link *link = out->link;
   uint64_t settled = out->sent;
   for (uint32_t i = 0; link->kept && i < link->n_ends; i++)
     if (link->ends[i].kept == out && link->ends[i].kept_at < settled) settled = link->ends[i].kept_at;
@@ -258,7 +258,7 @@ static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, 
 /* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. Frames that may
  * overtake each other are not too small for the receiver to note them one by one. */
 static size_t frame_limit(const struct by_out *out) {
-  const struct by_link *link = out->link;
+  const struct by_transfer_link *link = out->link;
   const struct by_transfer_options *options = &link->transfer->options;
   size_t most = link->lane->ops->frame_bytes;
   if (out->exchange->chunk < most) most = out->exchange->chunk;
@@ -282,7 +282,7 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
 }
 
 static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool eager) {
-  struct by_link *link = out->link;
+  struct by_transfer_link *link = out->link;
   struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
   frame.length_check = (uint32_t)out->length;
@@ -301,14 +301,14 @@ static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64
 }
 
 /* The lane for the next frame of a large message: they take turns. Not all are full. */
-static __attribute__((noinline)) uint32_t next_lane(struct by_link *link, uint32_t full) {
+static __attribute__((noinline)) uint32_t next_lane(struct by_transfer_link *link, uint32_t full) {
   do link->turn = link->turn + 1 < link->n_ends ? link->turn + 1 : 0;
   while (full & 1u << link->turn);
   return link->turn;
 }
 
 static inline enum sent send_data(struct by_out *out, uint32_t *full) {
-  struct by_link *link = out->link;
+  struct by_transfer_link *link = out->link;
   bool eager;
   uint64_t n = sendable(out, &eager);
   if (!n) return ask(out, *full);
@@ -323,7 +323,7 @@ static inline enum sent send_data(struct by_out *out, uint32_t *full) {
 }
 
 /* Goes on with what the lanes still hold; a bit for each that takes no more now. */
-static inline uint32_t flush_ends(struct by_link *link) {
+static inline uint32_t flush_ends(struct by_transfer_link *link) {
   uint32_t full = 0;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_end *end = &link->ends[i];
@@ -340,14 +340,14 @@ static inline uint32_t flush_ends(struct by_link *link) {
   return full;
 }
 
-void by_link_probe(struct by_link *link, uint64_t bytes) {
+void by_link_probe(struct by_transfer_link *link, uint64_t bytes) {
   link->probe = bytes;
   by_link_want(link);
   by_link_touch(link);
 }
 
 /* False: the lane takes no more now. */
-static bool send_probe(struct by_link *link) {
+static bool send_probe(struct by_transfer_link *link) {
   static char nothing[PROBE_BYTES];
   while (link->probe) {
     struct by_frame frame = {.type = BY_FRAME_PROBE, .size = (uint32_t)MIN(link->probe, sizeof nothing)};
@@ -361,7 +361,7 @@ static bool send_probe(struct by_link *link) {
   return true;
 }
 
-bool by_link_flush(struct by_link *link) {
+bool by_link_flush(struct by_transfer_link *link) {
   if (!link->lane || link->in_network) return true; /* by_link_attach has it flushed, or the fabric sends it */
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
@@ -406,7 +406,7 @@ static void drop_begun(struct by_link_tree *tree, const struct by_exchange *exch
   if (adding) tree->fabric->ops->withdraw(tree->fabric);
 }
 
-void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
+void by_link_drop(struct by_transfer_link *link, struct by_exchange *exchange) {
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out; out = next) {
     next = TAILQ_NEXT(out, queue);
     if (out->exchange == exchange) unqueue(link, out);
@@ -435,7 +435,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
   bool all = true;
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_end *end = transfer->ends[i];
-    struct by_link *link = end->link;
+    struct by_transfer_link *link = end->link;
     if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
     link->probe = 0;
     by_link_flush(link);

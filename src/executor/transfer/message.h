@@ -29,7 +29,7 @@ struct by_exchange {
 /* A message being sent. */
 struct by_out {
   struct by_exchange *exchange;
-  struct by_link *link;
+  struct by_transfer_link *link;
   struct by_in *answer; /* on a link through switches: the sum that comes for it */
   uint32_t step, tag;
   bool unoffered;   /* it may not wait until the receiver has read it */
@@ -54,7 +54,7 @@ enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
 /* A message being received. Bytes below `arrived` are there; below `consumed`, used. */
 struct by_in {
   struct by_exchange *exchange;
-  struct by_link *link;
+  struct by_transfer_link *link;
   uint32_t step, tag;
   bool adds;  /* its bytes wait in a ring until they are added; else they are stored as they come */
   bool alone; /* nothing but its own bytes has to come before they are added */

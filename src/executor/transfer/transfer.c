@@ -49,7 +49,7 @@ enum banyan_status by_transfer_grow(struct by_transfer *transfer, uint32_t proce
   transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &room);
   transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &room);
   while (room && transfer->processes < processes) {
-    struct by_link *link = by_link_create(transfer, transfer->processes);
+    struct by_transfer_link *link = by_link_create(transfer, transfer->processes);
     if (!link) break;
     transfer->links[transfer->processes++] = link;
   }
@@ -76,9 +76,9 @@ void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, u
 }
 
 void by_transfer_flush(struct by_transfer *transfer) {
-  STAILQ_HEAD(, by_link) dirty = STAILQ_HEAD_INITIALIZER(dirty);
+  STAILQ_HEAD(, by_transfer_link) dirty = STAILQ_HEAD_INITIALIZER(dirty);
   STAILQ_CONCAT(&dirty, &transfer->dirty);
-  for (struct by_link *link; (link = STAILQ_FIRST(&dirty));) {
+  for (struct by_transfer_link *link; (link = STAILQ_FIRST(&dirty));) {
     STAILQ_REMOVE_HEAD(&dirty, dirty_next);
     link->dirty = false;
     if (link->in_network)

@@ -25,7 +25,7 @@ enum {
 struct by_end;
 struct by_exchange;
 struct by_in;
-struct by_link;
+struct by_transfer_link;
 struct by_link_tree;
 struct by_out;
 struct by_transfer;
@@ -42,20 +42,20 @@ enum by_stray {
 /* Frames are of calls that only those above know. */
 struct by_transfer_ops {
   /* The exchange under way that a frame on this link belongs to; NULL: none. */
-  struct by_exchange *(*find)(struct by_link *link, const struct by_frame *frame);
+  struct by_exchange *(*find)(struct by_transfer_link *link, const struct by_frame *frame);
   /* There is none; *exchange is the one that was made for it. `answers`: to what was sent from here. */
-  enum by_stray (*stray)(struct by_link *link, const struct by_frame *frame, bool answers,
+  enum by_stray (*stray)(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
                          struct by_exchange **exchange);
   /* Its message. NULL: there is none, or, after a failure, the frame and the exchange are of different calls; the
    * former of `incoming` is a failure too. */
-  struct by_in *(*incoming)(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame);
-  struct by_out *(*outgoing)(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame);
+  struct by_in *(*incoming)(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame);
+  struct by_out *(*outgoing)(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame);
   /* Fails, since this frame and the exchange are of different calls. */
-  void (*mismatch)(struct by_link *link, const struct by_exchange *exchange, const struct by_frame *frame);
+  void (*mismatch)(struct by_transfer_link *link, const struct by_exchange *exchange, const struct by_frame *frame);
   /* All of a frame that was kept has come. */
   void (*kept)(struct by_transfer *transfer);
   /* Whether an exchange under way still reads this region of the peer. */
-  bool (*reads)(const struct by_link *link, uint64_t region);
+  bool (*reads)(const struct by_transfer_link *link, uint64_t region);
 
   /* So many of the message's next bytes lie at `bytes`: adds them from there if their turn has come. Returns how many
    * were used. */
@@ -89,14 +89,14 @@ struct by_transfer_options {
 struct by_transfer {
   struct by_transfer_options options;
   const struct by_transfer_ops *ops;
-  struct by_link **links;
+  struct by_transfer_link **links;
   uint32_t processes; /* links */
   struct by_end **ends;
-  uint32_t active;                 /* ends with a lane */
-  LIST_HEAD(, by_link_tree) trees; /* in-network trees, of all links */
-  STAILQ_HEAD(, by_link) dirty;    /* links with something to send */
-  LIST_HEAD(, by_link) closing;    /* lost ones, until no call uses them */
-  char **stages;                   /* free staging rings, */
+  uint32_t active;                       /* ends with a lane */
+  LIST_HEAD(, by_link_tree) trees;       /* in-network trees, of all links */
+  STAILQ_HEAD(, by_transfer_link) dirty; /* links with something to send */
+  LIST_HEAD(, by_transfer_link) closing; /* lost ones, until no call uses them */
+  char **stages;                         /* free staging rings, */
   uint32_t n_stages, stages_room;
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */

@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-static void set_state(struct by_link *link, enum by_link_state state) {
+static void set_state(struct by_transfer_link *link, enum by_link_state state) {
   static const char *const names[] = {"idle", "wanted", "open", "lost", "closed"};
   static const uint8_t next[] = {[BY_LINK_IDLE] = 1 << BY_LINK_WANTED | 1 << BY_LINK_OPEN | 1 << BY_LINK_LOST,
                                  [BY_LINK_WANTED] = 1 << BY_LINK_OPEN | 1 << BY_LINK_LOST,
@@ -18,14 +18,14 @@ static void set_state(struct by_link *link, enum by_link_state state) {
   link->state = state;
 }
 
-void by_link_want(struct by_link *link) {
+void by_link_want(struct by_transfer_link *link) {
   const struct by_transfer_options *options = &link->transfer->options;
   if (link->state != BY_LINK_IDLE || !options->connect) return;
   set_state(link, BY_LINK_WANTED);
   options->connect(options->context, link->process);
 }
 
-void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n) {
+void by_link_attach(struct by_transfer_link *link, struct by_lane *const *lanes, uint32_t n) {
   struct by_transfer *transfer = link->transfer;
   bool wanted = !link->lane && !by_link_is_lost(link) && transfer->status == BANYAN_OK;
   for (uint32_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t
   transfer->counters.links++;
 }
 
-static void forget_ends(const struct by_link *link) {
+static void forget_ends(const struct by_transfer_link *link) {
   struct by_transfer *transfer = link->transfer;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < transfer->active; i++)
@@ -53,7 +53,7 @@ static void forget_ends(const struct by_link *link) {
   transfer->active = kept;
 }
 
-uint32_t by_link_take_lanes(struct by_link *link, struct by_lane **lanes) {
+uint32_t by_link_take_lanes(struct by_transfer_link *link, struct by_lane **lanes) {
   struct by_transfer *transfer = link->transfer;
   uint32_t n = link->n_ends;
   bool usable = link->state == BY_LINK_OPEN && transfer->status != BANYAN_OK && transfer->options.keeps_lanes;
@@ -73,24 +73,24 @@ uint32_t by_link_take_lanes(struct by_link *link, struct by_lane **lanes) {
   return n;
 }
 
-void by_link_hang_up(struct by_link *link) {
+void by_link_hang_up(struct by_transfer_link *link) {
   for (uint32_t i = 0; i < link->n_ends; i++) {
     const struct by_lane *lane = link->ends[i].lane;
     if (!lane->ops->reads_memory && lane->poll_fd >= 0) (void)shutdown(lane->poll_fd, SHUT_WR);
   }
 }
 
-void by_link_expect_fabric(struct by_link *link) {
+void by_link_expect_fabric(struct by_transfer_link *link) {
   link->in_network = true;
 }
 
-static struct by_link_tree *find_tree(const struct by_link *link, uint32_t version) {
+static struct by_link_tree *find_tree(const struct by_transfer_link *link, uint32_t version) {
   struct by_link_tree *tree = LIST_FIRST(&link->trees);
   while (tree && tree->version != version) tree = LIST_NEXT(tree, in_link);
   return tree;
 }
 
-enum banyan_status by_link_attach_fabric(struct by_link *link, uint32_t version, struct by_fabric *fabric) {
+enum banyan_status by_link_attach_fabric(struct by_transfer_link *link, uint32_t version, struct by_fabric *fabric) {
   struct by_transfer *transfer = link->transfer;
   bool wanted = !find_tree(link, version) && !by_link_is_lost(link) && transfer->status == BANYAN_OK;
   struct by_link_tree *tree = wanted ? calloc(1, sizeof *tree) : NULL;
@@ -117,10 +117,10 @@ void by_link_detach_tree(struct by_link_tree *tree) {
   free(tree);
 }
 
-struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
-  struct by_link *link = calloc(1, sizeof *link);
+struct by_transfer_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
+  struct by_transfer_link *link = calloc(1, sizeof *link);
   if (!link) return NULL;
-  *link = (struct by_link){.transfer = transfer, .process = process};
+  *link = (struct by_transfer_link){.transfer = transfer, .process = process};
   TAILQ_INIT(&link->outs);
   TAILQ_INIT(&link->notes);
   TAILQ_INIT(&link->stored);
@@ -129,7 +129,7 @@ struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
   return link;
 }
 
-static void free_stored(struct by_link *link) {
+static void free_stored(struct by_transfer_link *link) {
   for (struct by_stored *stored; (stored = TAILQ_FIRST(&link->stored));) {
     TAILQ_REMOVE(&link->stored, stored, next);
     free(stored);
@@ -137,7 +137,7 @@ static void free_stored(struct by_link *link) {
   link->stored_bytes = 0;
 }
 
-static void free_lanes(struct by_link *link) {
+static void free_lanes(struct by_transfer_link *link) {
   struct by_transfer *transfer = link->transfer;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_lane *lane = link->ends[i].lane;
@@ -157,7 +157,7 @@ void by_control_messages_free_all(struct by_control_message *messages) {
   }
 }
 
-void by_link_destroy(struct by_link *link) {
+void by_link_destroy(struct by_transfer_link *link) {
   free_stored(link);
   by_control_messages_free_all(link->messages);
   free(link->arriving);
@@ -170,18 +170,18 @@ void by_link_destroy(struct by_link *link) {
 
 /* ---- those that are gone */
 
-void by_link_left(struct by_link *link, bool never) {
+void by_link_left(struct by_transfer_link *link, bool never) {
   link->left = true;
   link->never |= never;
 }
 
-void by_link_lose(struct by_link *link) {
+void by_link_lose(struct by_transfer_link *link) {
   if (by_link_is_lost(link)) return;
   set_state(link, BY_LINK_LOST);
   LIST_INSERT_HEAD(&link->transfer->closing, link, closing);
 }
 
-static void close_link(struct by_link *link) {
+static void close_link(struct by_transfer_link *link) {
   for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* the senders are gone */
     TAILQ_REMOVE(&link->notes, in, notes);
     in->noted = false;
@@ -195,14 +195,14 @@ static void close_link(struct by_link *link) {
 }
 
 /* Not before the peer has closed its end, or died: one that leaves in peace would take this one for dead. */
-static bool is_over(const struct by_link *link) {
+static bool is_over(const struct by_transfer_link *link) {
   for (uint32_t i = 0; i < link->n_ends; i++)
     if (link->ends[i].lane->status == BANYAN_OK) return false;
   return !link->running;
 }
 
 void by_links_close(struct by_transfer *transfer) {
-  for (struct by_link *link = LIST_FIRST(&transfer->closing), *next; link; link = next) {
+  for (struct by_transfer_link *link = LIST_FIRST(&transfer->closing), *next; link; link = next) {
     next = LIST_NEXT(link, closing);
     if (!is_over(link)) continue;
     LIST_REMOVE(link, closing);
@@ -234,7 +234,7 @@ static bool give_to_fabric(struct by_out *out, struct by_link_tree *tree) {
   return true;
 }
 
-void by_link_flush_trees(struct by_link *link) {
+void by_link_flush_trees(struct by_transfer_link *link) {
   struct by_link_tree *tree;
   LIST_FOREACH(tree, &link->trees, in_link) tree->full = tree->fabric->status != BANYAN_OK; /* it is given up */
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out && link->transfer->status == BANYAN_OK; out = next) {
@@ -264,7 +264,7 @@ static void take_sum(struct by_out *out, uint64_t done) {
 }
 
 bool by_link_progress_tree(struct by_link_tree *tree) {
-  struct by_link *link = tree->link;
+  struct by_transfer_link *link = tree->link;
   struct by_fabric *fabric = tree->fabric;
   struct by_transfer *transfer = link->transfer;
   bool ended = false;

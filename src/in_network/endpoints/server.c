@@ -62,9 +62,9 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
     by_server_destroy(s);
     return status;
   }
-  for (uint32_t w = 0; w < workers; w++) s->workers[w] = (struct worker){.way = c->ways[w]};
+  for (uint32_t w = 0; w < workers; w++) s->workers[w] = (struct by_server_worker){.way = c->ways[w]};
   for (unsigned i = 0; i < c->slots; i++) {
-    s->slots[i] = (struct slot){.epoch = UINT32_MAX, .done = true};
+    s->slots[i] = (struct by_server_slot){.epoch = UINT32_MAX, .done = true};
     for (unsigned k = 0; k < 2; k++) s->slots[i].sum[k] = empty_sum(s, s->bits + (2 * i + k) * SETS * words);
   }
   if (sets) memcpy(s->sets, c->sets, sets);
@@ -147,14 +147,14 @@ static void fold(struct by_server *s, struct sum *sum, struct by_fragment *resul
 
 static void judge(struct by_server *s) {
   for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
-    struct worker *worker = &s->workers[w];
+    struct by_server_worker *worker = &s->workers[w];
     if (!worker->deaf || --worker->deaf) continue;
     if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
     worker->missed = 0;
   }
 }
 
-static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
+static void finish(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
                    const struct by_fragment *last) {
   fold(s, sum, result, last);
   by_parts_clear(&s->parts, &sum->parts);
@@ -172,7 +172,7 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
 
 /* --- terms --- */
 
-static void begin(const struct by_server *s, struct slot *slot, struct by_fragment *result,
+static void begin(const struct by_server *s, struct by_server_slot *slot, struct by_fragment *result,
                   const struct by_fragment *packet) {
   slot->epoch = packet->epoch;
   slot->done = false;
@@ -231,7 +231,7 @@ static bool is_valid(const struct by_server *s, const struct by_fragment *packet
 /* A packet failed its check. If it is a sum, one of its terms was changed or forged, maybe in a cell that will not
  * return the others: those that are missing here are requested at once, unmerged. A few times for each epoch of a slot,
  * so that forged sums cause little traffic; beyond that workers' time-outs recover them. */
-static void take_invalid(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+static void take_invalid(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   const struct sum *sum = sum_of(slot, packet->epoch);
   struct by_worker_set set = by_set_of_packet(packet);
   bool begun = slot->epoch == packet->epoch && sum->begun;
@@ -250,7 +250,7 @@ static void take_invalid(struct by_server *s, struct slot *slot, const struct by
   by_server_send_nacks(s, packet, lacking, packet->call, NULL);
 }
 
-static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
+static void add(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
                 const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
   enum by_parts_added added = BY_PARTS_NEW;
@@ -276,7 +276,7 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
   if (has_all(s, sum->workers)) finish(s, slot, sum, result, packet);
 }
 
-static void take_term(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+static void take_term(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
@@ -291,7 +291,7 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
   else
     s->counters.failed_checks++;
 }
-static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+static void take_probe(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
@@ -305,7 +305,7 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
 
 /* What is over is not verified: nothing is done about a late term. No worker can be where neither is true. */
 static void take_ours(struct by_server *s, const struct by_fragment *packet) {
-  struct slot *slot = &s->slots[packet->slot];
+  struct by_server_slot *slot = &s->slots[packet->slot];
   int32_t after = by_epoch_distance(packet->epoch, slot->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   bool over = after == -1 || (after == 0 && slot->done);

@@ -85,7 +85,7 @@ enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, struct by_
   p->free = p->parts[part].next;
   for (link = first; *link != BY_NO_PART; link = &p->parts[*link].next)
     if (lowest(p->parts[*link].set) > lowest(set)) break;
-  p->parts[part] = (struct by_part){.set = set, .check = packet->check, .next = *link};
+  p->parts[part] = (struct by_server_part){.set = set, .check = packet->check, .next = *link};
   *link = part;
   memcpy(p->payloads + part * p->stride, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
   return BY_PARTS_NEW;
@@ -97,7 +97,7 @@ void by_parts_fold(struct by_parts *p, uint32_t *first, struct by_worker_set set
   uint32_t sum = BY_NO_PART;
   size_t n = 0;
   for (uint32_t *link = first; *link != BY_NO_PART;) {
-    struct by_part *part = &p->parts[*link];
+    struct by_server_part *part = &p->parts[*link];
     if (!is_inside(part->set, set)) {
       link = &part->next;
       continue;

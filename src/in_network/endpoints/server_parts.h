@@ -15,14 +15,14 @@
 
 /* Packets of one size. Those freed last are taken first, so that memory which is seldom needed is seldom touched. */
 struct by_parts {
-  struct by_part *parts;
+  struct by_server_part *parts;
   unsigned char *payloads;
   size_t stride;
   uint32_t free;
   const struct by_worker_groups *groups; /* borrowed; NULL: parts of a list are all of one group, or of groups */
 };
 
-struct by_part {
+struct by_server_part {
   struct by_worker_set set;
   uint64_t check;
   uint32_t next;

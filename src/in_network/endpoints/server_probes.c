@@ -66,7 +66,7 @@ bool by_server_knows(const struct by_server *s, struct sum *sum, const struct by
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
   unsigned to = worker_of(s, probe);
-  struct worker *worker = &s->workers[to];
+  struct by_server_worker *worker = &s->workers[to];
   worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
   unite(s, sum->asked, by_set_of_packet(probe));
   s->counters.repeated++;
@@ -81,7 +81,7 @@ static void send_again(struct by_server *s, struct sum *sum, struct by_fragment 
 
 /* Whether the result is on its way to a worker that has seen the one of fragment `number`, sent before. */
 static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t number) {
-  struct slot *slot = &s->slots[number % s->config.slots];
+  struct by_server_slot *slot = &s->slots[number % s->config.slots];
   uint32_t epoch = (uint32_t)(number / s->config.slots);
   int32_t after = by_epoch_distance(epoch, slot->epoch);
   if (after > 0 || after < -1 || (after == 0 && !slot->done)) return false;
@@ -106,7 +106,7 @@ void by_server_repeat(struct by_server *s, const struct by_fragment *packet, str
 }
 
 void by_server_note_deaf(struct by_server *s, unsigned rank) {
-  struct worker *worker = &s->workers[rank];
+  struct by_server_worker *worker = &s->workers[rank];
   if (worker->deaf || !by_server_may_receive(s, rank)) return;
   by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", rank, s->config.job);
   worker->deaf = DEAF;

@@ -4,7 +4,7 @@
 #include "server_state.h"
 
 void by_server_send_result(struct by_server *s, const struct by_fragment *result, unsigned to) {
-  const struct worker *worker = &s->workers[to];
+  const struct by_server_worker *worker = &s->workers[to];
   struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
   packet->type = BY_FRAGMENT_RESULT;
   packet->rank = (uint8_t)(result->group == BY_FRAGMENT_UNITED ? by_group_of(&s->config.groups, to) : to);

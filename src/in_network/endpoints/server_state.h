@@ -31,7 +31,7 @@ struct sum {
 };
 
 /* Two sums: of `epoch`, and of the one before. */
-struct slot {
+struct by_server_slot {
   uint32_t epoch;
   bool done;              /* the one of `epoch` */
   uint8_t nacks;          /* how often terms of `invalid_epoch` were asked for unmerged; 0: never */
@@ -43,7 +43,7 @@ struct slot {
  * trial, which is multicast only: so it shows whether multicasts arrive again. */
 enum { JUDGED = 32, DEAF = 8 };
 
-struct worker {
+struct by_server_worker {
   struct by_server_way way;
   uint32_t sequence;              /* of the last answer to it */
   struct by_replay_window probes; /* of it */
@@ -60,7 +60,7 @@ struct by_server {
   const struct by_hop_key *hop; /* &hop_key; NULL: fragments have seals */
   struct by_server_counters counters;
   struct by_worker_set all;
-  struct worker *workers;
+  struct by_server_worker *workers;
   struct by_worker_set *sets; /* the configuration's */
   uint64_t *bits;             /* of all sums */
   unsigned trouble;           /* with switches */
@@ -68,14 +68,14 @@ struct by_server {
   unsigned past_next;         /* so many the next time */
   uint64_t past_ended;        /* with that result */
   uint64_t order;             /* of what was sent to all last */
-  struct slot *slots;
+  struct by_server_slot *slots;
   unsigned char *single;  /* room for a packet */
   unsigned char *packets; /* of results: one a slot for even epochs, then as many for odd ones */
   size_t stride;
   struct by_parts parts;
 };
 
-static inline struct sum *sum_of(struct slot *slot, uint32_t epoch) {
+static inline struct sum *sum_of(struct by_server_slot *slot, uint32_t epoch) {
   return &slot->sum[epoch & 1];
 }
 

@@ -16,55 +16,55 @@
 #include "fixed.h"
 #include "worker_parts.h"
 
-struct call *by_worker_call_of(struct by_worker *w, uint64_t number) {
+struct by_worker_call *by_worker_call_of(struct by_worker *w, uint64_t number) {
   uint32_t id = w->next - 1;
   while (id != w->first && w->calls[id % BY_WORKER_CALLS].base > number) id--;
   return &w->calls[id % BY_WORKER_CALLS];
 }
 
 /* Which of the call's fragments with elements it is. */
-static uint64_t index_of(const struct call *call, uint64_t number) {
+static uint64_t index_of(const struct by_worker_call *call, uint64_t number) {
   return number - call->base - call->openings;
 }
 
 /* Whether it carries no elements and only agrees on exponents. */
-static bool is_opening(const struct call *call, uint64_t number) {
+static bool is_opening(const struct by_worker_call *call, uint64_t number) {
   return number - call->base < call->openings;
 }
 
 /* The first fragment of an opening, and how many it is about. */
-static uint64_t first_of_opening(const struct by_worker *w, const struct call *call, uint64_t number) {
+static uint64_t first_of_opening(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
   return (number - call->base) * w->opening_room;
 }
 
-static uint32_t count_of_opening(const struct by_worker *w, const struct call *call, uint64_t number) {
+static uint32_t count_of_opening(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
   uint64_t left = call->ahead - first_of_opening(w, call, number);
   return left < w->opening_room ? (uint32_t)left : w->opening_room;
 }
 
-static size_t elements_of(const struct by_worker *w, const struct call *call, uint64_t index) {
+static size_t elements_of(const struct by_worker *w, const struct by_worker_call *call, uint64_t index) {
   size_t left = call->count - index * w->elements;
   return left < w->elements ? left : w->elements;
 }
 
-static const unsigned char *source_of(const struct by_worker *w, const struct call *call, uint64_t index) {
+static const unsigned char *source_of(const struct by_worker *w, const struct by_worker_call *call, uint64_t index) {
   return call->src + index * w->elements * banyan_dtype_size(call->dtype);
 }
 
 /* --- what may be sent --- */
 
 static bool is_done(const struct by_worker *w, uint64_t number) {
-  const struct slot *slot = slot_of(w, number);
+  const struct by_worker_slot *slot = slot_of(w, number);
   int64_t passed = (int64_t)(slot->number - number);
   return number < w->head || passed > 0 || (passed == 0 && slot->state == SLOT_DONE);
 }
 
 /* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */
 static void make_ready(struct by_worker *w, uint64_t number) {
-  struct slot *slot = slot_of(w, number);
+  struct by_worker_slot *slot = slot_of(w, number);
   bool is_free = slot->state == SLOT_DONE && slot->number + w->config.slots == number;
   if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free) return;
-  const struct call *call = by_worker_call_of(w, number);
+  const struct by_worker_call *call = by_worker_call_of(w, number);
   if (call->ahead && !is_opening(call, number)) { /* who sends its exponent? */
     uint64_t index = index_of(call, number);
     if (!is_done(w, index < call->ahead ? call->base + index / w->opening_room : number - call->ahead)) return;
@@ -96,7 +96,7 @@ uint64_t by_worker_first_ready(const struct by_worker *w) {
 }
 
 /* Whether the elements have come that its packet is made of. */
-static bool has_elements(const struct by_worker *w, const struct call *call, uint64_t number) {
+static bool has_elements(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
   uint64_t last; /* whose exponent it has */
   if (is_opening(call, number))
     last = first_of_opening(w, call, number) + count_of_opening(w, call, number) - 1;
@@ -117,7 +117,7 @@ static unsigned raw_dtype(enum banyan_dtype dtype) {
   }
 }
 
-static uint8_t own_exponent(const struct by_worker *w, const struct call *call, uint64_t index) {
+static uint8_t own_exponent(const struct by_worker *w, const struct by_worker_call *call, uint64_t index) {
   if (index >= call->fragments) return 0;
   return (uint8_t)by_fixed_exponent(call->dtype, source_of(w, call, index), elements_of(w, call, index), w->bits);
 }
@@ -129,7 +129,7 @@ static void close_payload(const struct by_worker *w, struct by_fragment *packet,
   memset((unsigned char *)(packet + 1) + bytes, 0, (size_t)packet->lines * BY_FRAGMENT_LINE - bytes);
 }
 
-static void fill_opening(const struct by_worker *w, const struct call *call, uint64_t number,
+static void fill_opening(const struct by_worker *w, const struct by_worker_call *call, uint64_t number,
                          struct by_fragment *packet) {
   uint64_t first = first_of_opening(w, call, number);
   uint32_t count = count_of_opening(w, call, number);
@@ -139,7 +139,8 @@ static void fill_opening(const struct by_worker *w, const struct call *call, uin
   packet->check = by_sum_check(&w->key, packet, packet->workers);
 }
 
-static void fill_elements(struct by_worker *w, const struct call *call, uint64_t number, struct by_fragment *packet) {
+static void fill_elements(struct by_worker *w, const struct by_worker_call *call, uint64_t number,
+                          struct by_fragment *packet) {
   uint64_t index = index_of(call, number);
   size_t elements = elements_of(w, call, index);
   uint8_t ahead = call->ahead ? own_exponent(w, call, index + call->ahead) : 0;
@@ -162,7 +163,7 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
 }
 
 /* Makes the packet of a fragment. */
-static void fill(struct by_worker *w, struct call *call, uint64_t number) {
+static void fill(struct by_worker *w, struct by_worker_call *call, uint64_t number) {
   struct by_fragment *packet = packet_of(w, number);
   by_fragment_begin(packet, BY_FRAGMENT_UP, (uint8_t)__builtin_ctzll(w->own.workers));
   packet->group = w->own.group;
@@ -181,8 +182,8 @@ static void fill(struct by_worker *w, struct call *call, uint64_t number) {
 /* --- results in --- */
 
 /* False: its check is wrong. */
-static bool store(struct by_worker *w, struct call *call, const struct by_fragment *result) {
-  const struct slot *slot = &w->slots[result->slot];
+static bool store(struct by_worker *w, struct by_worker_call *call, const struct by_fragment *result) {
+  const struct by_worker_slot *slot = &w->slots[result->slot];
   if (is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all.workers);
   uint64_t index = index_of(call, slot->number);
   size_t elements = elements_of(w, call, index);
@@ -204,7 +205,7 @@ static void advance_head(struct by_worker *w) {
     make_ready(w, w->head + AHEAD * (uint64_t)w->config.slots - 1);
   }
   while (w->first != w->next) {
-    const struct call *call = &w->calls[w->first % BY_WORKER_CALLS];
+    const struct by_worker_call *call = &w->calls[w->first % BY_WORKER_CALLS];
     if (w->head < call->base + call->openings + call->fragments) break;
     w->first++;
   }
@@ -216,7 +217,8 @@ static void set_exponent(struct by_worker *w, uint64_t number, uint8_t exponent)
 }
 
 /* A fragment is done: what waited for it becomes ready. */
-static void finish(struct by_worker *w, struct call *call, uint64_t number, const struct by_fragment *result) {
+static void finish(struct by_worker *w, struct by_worker_call *call, uint64_t number,
+                   const struct by_fragment *result) {
   slot_of(w, number)->state = SLOT_DONE;
   if (is_opening(call, number)) {
     uint64_t first = call->base + call->openings + first_of_opening(w, call, number);
@@ -231,7 +233,7 @@ static void finish(struct by_worker *w, struct call *call, uint64_t number, cons
 
 /* --- the caller's side --- */
 
-static uint32_t hash_of(uint32_t number, const struct call *call) {
+static uint32_t hash_of(uint32_t number, const struct by_worker_call *call) {
   uint64_t hash = (uint64_t)number << 16 | (uint64_t)call->dtype << 8 | (uint64_t)call->op;
   for (int i = 0; i < 2; i++) {
     hash = (hash ^ hash >> 31 ^ (i ? 0 : call->count)) * 0x9e3779b97f4a7c15;
@@ -248,8 +250,8 @@ enum banyan_status by_worker_begin(struct by_worker *w, enum banyan_dtype dtype,
                    banyan_dtype_name(dtype));
   if (w->next - w->first == BY_WORKER_CALLS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%d sums are under way over one tree; wait for one", BY_WORKER_CALLS);
-  struct call *call = &w->calls[w->next % BY_WORKER_CALLS];
-  *call = (struct call){.src = src, .dst = dst, .count = count, .dtype = dtype, .op = op, .base = w->end};
+  struct by_worker_call *call = &w->calls[w->next % BY_WORKER_CALLS];
+  *call = (struct by_worker_call){.src = src, .dst = dst, .count = count, .dtype = dtype, .op = op, .base = w->end};
   call->fragments = (count + w->elements - 1) / w->elements;
   if (!w->config.exact) {
     call->ahead = call->fragments < w->config.slots ? call->fragments : w->config.slots;
@@ -264,13 +266,13 @@ enum banyan_status by_worker_begin(struct by_worker *w, enum banyan_dtype dtype,
 }
 
 void by_worker_advance(struct by_worker *w, uint32_t number, size_t elements) {
-  struct call *call = &w->calls[number % BY_WORKER_CALLS];
+  struct by_worker_call *call = &w->calls[number % BY_WORKER_CALLS];
   assert(number - w->first < w->next - w->first && elements >= call->available && elements <= call->count);
   call->available = elements;
 }
 
 size_t by_worker_done(const struct by_worker *w, uint32_t number) {
-  const struct call *call = &w->calls[number % BY_WORKER_CALLS];
+  const struct by_worker_call *call = &w->calls[number % BY_WORKER_CALLS];
   assert(w->next - number - 1 < BY_WORKER_CALLS);
   uint64_t begin = call->base + call->openings;
   if (w->head >= begin + call->fragments) return call->count;
@@ -359,11 +361,11 @@ void by_worker_destroy(struct by_worker *w) {
 
 /* --- sending --- */
 
-static void send_first(struct by_worker *w, struct call *call, uint64_t number, uint64_t now) {
+static void send_first(struct by_worker *w, struct by_worker_call *call, uint64_t number, uint64_t now) {
   uint64_t bit = number % (AHEAD * (uint64_t)w->config.slots);
   w->ready[bit / 64] &= ~(1ull << bit % 64);
-  struct slot *slot = slot_of(w, number);
-  *slot = (struct slot){.number = number, .state = SLOT_SENT, .past = slot->past, .sent = now};
+  struct by_worker_slot *slot = slot_of(w, number);
+  *slot = (struct by_worker_slot){.number = number, .state = SLOT_SENT, .past = slot->past, .sent = now};
   fill(w, call, number);
   if (TAILQ_EMPTY(&w->order)) { /* nothing was expected until now */
     if (w->received < now) w->received = now;
@@ -383,7 +385,7 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
   while (!w->status) {
     uint64_t number = by_worker_first_ready(w);
     if (number >= w->end || (w->flying >= (uint32_t)w->window && number != w->head)) return;
-    struct call *call = by_worker_call_of(w, number);
+    struct by_worker_call *call = by_worker_call_of(w, number);
     if (!has_elements(w, call, number)) return;
     send_first(w, call, number, now);
   }
@@ -436,7 +438,7 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
 /* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
  * the least round trip and a little more: queues get no longer than that. What is idle, or waits for a worker that
  * computes, shows nothing of what the network can carry, so the most that was measured fades slowly. */
-static double limit_window(struct by_worker *w, const struct slot *slot, uint64_t now) {
+static double limit_window(struct by_worker *w, const struct by_worker_slot *slot, uint64_t now) {
   double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
   if (!slot->resent && !slot->late) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
   w->counted++;
@@ -452,7 +454,7 @@ static double limit_window(struct by_worker *w, const struct slot *slot, uint64_
   return most > least ? most : least;
 }
 
-static void count_result(struct by_worker *w, const struct call *call, const struct slot *slot,
+static void count_result(struct by_worker *w, const struct by_worker_call *call, const struct by_worker_slot *slot,
                          const struct by_fragment *result, uint64_t now) {
   bool marked = result->flags & BY_FRAGMENT_CE;
   w->counters.results++;
@@ -471,15 +473,15 @@ static void count_result(struct by_worker *w, const struct call *call, const str
 /* --- packets that come --- */
 
 /* The slot that waits for this packet; NULL: it is late, or was never asked for. */
-static struct slot *slot_waiting(struct by_worker *w, const struct by_fragment *packet) {
+static struct by_worker_slot *slot_waiting(struct by_worker *w, const struct by_fragment *packet) {
   if (packet->slot >= w->config.slots) return NULL;
-  struct slot *slot = &w->slots[packet->slot];
+  struct by_worker_slot *slot = &w->slots[packet->slot];
   bool same = (uint32_t)(slot->number / w->config.slots) == packet->epoch;
   return slot->state == SLOT_SENT && same ? slot : NULL;
 }
 
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
-  struct slot *slot = slot_waiting(w, result);
+  struct by_worker_slot *slot = slot_waiting(w, result);
   const struct by_fragment *term = slot ? packet_of(w, slot->number) : NULL;
   bool of_term = term && result->workers == w->all.workers && result->group == w->all.group &&
                  result->call == term->call && result->dtype == term->dtype && result->lines == term->lines &&
@@ -488,7 +490,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
     w->counters.late++;
     return;
   }
-  struct call *call = by_worker_call_of(w, slot->number);
+  struct by_worker_call *call = by_worker_call_of(w, slot->number);
   if (!store(w, call, result)) {
     w->counters.failed_checks++;
     if (!slot->asked) by_worker_ask_again(w, slot, now); /* the way down was at fault: the server has checked its own */
@@ -519,7 +521,7 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
     w->counters.replayed++;
     return;
   }
-  struct slot *slot = slot_waiting(w, answer);
+  struct by_worker_slot *slot = slot_waiting(w, answer);
   bool reply = answer->type == BY_FRAGMENT_PROBE_REPLY && answer->rank == (unsigned)__builtin_ctzll(w->own.workers);
   if (reply) by_worker_note_way(w, answer, now); /* while results come, those past the switches are faster */
   if (!slot) return;                             /* it may be one that somebody has kept */

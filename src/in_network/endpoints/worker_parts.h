@@ -18,12 +18,12 @@ enum { QUESTIONS = 8 };
 enum slot_state { SLOT_DONE = 0, SLOT_READY, SLOT_SENT };
 
 /* One fragment on its way. Its packet is kept, so that dst may be src. */
-struct slot {
+struct by_worker_slot {
   uint64_t number; /* of the fragment; for SLOT_DONE of the last one */
   uint64_t sent, probed;
-  uint64_t touched;       /* when something was last sent about it */
-  uint64_t due;           /* what was sent later and has been answered overtakes that */
-  TAILQ_ENTRY(slot) link; /* by `due` */
+  uint64_t touched;                 /* when something was last sent about it */
+  uint64_t due;                     /* what was sent later and has been answered overtakes that */
+  TAILQ_ENTRY(by_worker_slot) link; /* by `due` */
   uint8_t state;
   uint8_t resent; /* times */
   uint8_t asked;  /* times, for the result */
@@ -39,7 +39,7 @@ struct slot {
 
 /* A call has `openings` fragments that only agree on the exponents of the first `ahead`, then `fragments` with
  * elements, which agree on those of later ones. In exact mode both are 0. */
-struct call {
+struct by_worker_call {
   const unsigned char *src;
   unsigned char *dst;
   size_t count, available;
@@ -51,7 +51,7 @@ struct call {
 };
 
 /* What the way along the switches shows of itself. */
-struct way {
+struct by_worker_path {
   bool dead;           /* nothing has a stack, until it answers */
   uint64_t sign;       /* when something last came that went along the way */
   uint32_t unanswered; /* questions since, which the server always answers */
@@ -75,13 +75,13 @@ struct by_worker {
   size_t elements;       /* of a full fragment */
   uint32_t opening_room; /* fragments that an opening is about */
 
-  struct slot *slots;
+  struct by_worker_slot *slots;
   unsigned char *packets; /* one for each slot */
   size_t stride;
   uint64_t *ready;    /* bits: of fragment numbers modulo AHEAD * slots */
   uint8_t *exponents; /* of fragment numbers modulo 2 * AHEAD * slots */
 
-  struct call calls[BY_WORKER_CALLS];
+  struct by_worker_call calls[BY_WORKER_CALLS];
   uint32_t first, next; /* calls under way */
   uint64_t head;        /* all fragments before it are done */
   uint64_t end;         /* of the last call */
@@ -102,11 +102,11 @@ struct by_worker {
   double pace;      /* most results a nanosecond that have come lately; 0: not known */
   uint64_t counted; /* results since `since` */
   uint64_t since;
-  TAILQ_HEAD(order, slot) order; /* slots sent, sorted */
-  uint64_t timer;                /* when to look for those that are late; UINT64_MAX: never */
-  uint64_t received;             /* of the server */
-  uint64_t flowing;              /* when the last result came */
-  struct way way;
+  TAILQ_HEAD(order, by_worker_slot) order; /* slots sent, sorted */
+  uint64_t timer;                          /* when to look for those that are late; UINT64_MAX: never */
+  uint64_t received;                       /* of the server */
+  uint64_t flowing;                        /* when the last result came */
+  struct by_worker_path way;
   uint32_t alone;    /* own results since the last one for all */
   uint64_t answered; /* when the latest term was sent that has a result */
   uint64_t newest;   /* the fragment whose result came last in time, plus 1 */
@@ -114,7 +114,7 @@ struct by_worker {
   char text[200];
 };
 
-static inline struct slot *slot_of(const struct by_worker *w, uint64_t number) {
+static inline struct by_worker_slot *slot_of(const struct by_worker *w, uint64_t number) {
   return &w->slots[number % w->config.slots];
 }
 
@@ -123,22 +123,22 @@ static inline struct by_fragment *packet_of(const struct by_worker *w, uint64_t 
 }
 
 /* The call that a fragment below `end` belongs to. */
-struct call *by_worker_call_of(struct by_worker *w, uint64_t number);
+struct by_worker_call *by_worker_call_of(struct by_worker *w, uint64_t number);
 /* The first that is ready, or `end`. */
 uint64_t by_worker_first_ready(const struct by_worker *w);
 /* --- recovery --- */
 
 /* Sends what is in the slot, with these flags beside. */
-void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t now);
-void by_worker_unlink(struct by_worker *w, struct slot *slot);
+void by_worker_send(struct by_worker *w, struct by_worker_slot *slot, uint8_t flags, uint64_t now);
+void by_worker_unlink(struct by_worker *w, struct by_worker_slot *slot);
 /* Asks for the result, which the server is known to have. */
-void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);
+void by_worker_ask_again(struct by_worker *w, struct by_worker_slot *slot, uint64_t now);
 /* Something has come that went along the switches, or is about something that did and was sent then. */
 void by_worker_take_sign(struct by_worker *w, uint64_t sent, uint64_t now);
 /* A result or a reply has come after `rtt`. */
 void by_worker_sample(struct by_worker *w, uint64_t rtt);
 /* What was asked about the slot is answered. */
-void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t now);
+void by_worker_repaired(struct by_worker *w, const struct by_worker_slot *slot, uint64_t now);
 void by_worker_expire(struct by_worker *w, uint64_t now);
 /* What a reply shows of the way that its question took. */
 void by_worker_note_way(struct by_worker *w, const struct by_fragment *reply, uint64_t now);

@@ -75,7 +75,7 @@ static uint64_t doubled(const struct by_worker *w, double wait) {
 
 /* Each question about a slot is given a tenth longer than the one before it: those that are answered late must not fill
  * the queues in which the answers wait. */
-static double backed_off(const struct slot *slot, double wait) {
+static double backed_off(const struct by_worker_slot *slot, double wait) {
   for (unsigned i = 1; i < slot->asked && i < BACKED_OFF; i++) wait *= 1.1;
   return wait;
 }
@@ -83,7 +83,7 @@ static double backed_off(const struct slot *slot, double wait) {
 /* Round trips that were long because others waited for something that was lost must not make this worker wait as long
  * for what it has lost itself. When nothing more is to be sent, queues are short, and whatever is late keeps the call
  * from ending. */
-static uint64_t wait_of(const struct by_worker *w, const struct slot *slot, bool more) {
+static uint64_t wait_of(const struct by_worker *w, const struct by_worker_slot *slot, bool more) {
   double wait = round_of(w) > 1.25 * w->repair + reorder ? round_of(w) : 1.25 * w->repair + reorder;
   double usual = w->srtt + 4 * w->rttvar + (double)margin_of(w);
   if (!slot->late || more) wait = w->srtt > 0 ? usual : first_wait;
@@ -93,14 +93,14 @@ static uint64_t wait_of(const struct by_worker *w, const struct slot *slot, bool
 
 /* --- the list by `due`: most are due as soon as they are sent, so the place of a new one is near its end --- */
 
-void by_worker_unlink(struct by_worker *w, struct slot *slot) {
+void by_worker_unlink(struct by_worker *w, struct by_worker_slot *slot) {
   if (slot->linked) TAILQ_REMOVE(&w->order, slot, link);
   slot->linked = false;
 }
 
-static void link_at(struct by_worker *w, struct slot *slot, uint64_t due) {
+static void link_at(struct by_worker *w, struct by_worker_slot *slot, uint64_t due) {
   by_worker_unlink(w, slot);
-  struct slot *before = TAILQ_LAST(&w->order, order);
+  struct by_worker_slot *before = TAILQ_LAST(&w->order, order);
   while (before && before->due > due) before = TAILQ_PREV(before, order, link);
   if (before)
     TAILQ_INSERT_AFTER(&w->order, before, slot, link);
@@ -111,7 +111,7 @@ static void link_at(struct by_worker *w, struct slot *slot, uint64_t due) {
 }
 
 /* Something is sent about the slot; `later`, ns: how much later sent terms have to be that overtake it. */
-static void touch(struct by_worker *w, struct slot *slot, double later, uint64_t now) {
+static void touch(struct by_worker *w, struct by_worker_slot *slot, double later, uint64_t now) {
   slot->touched = now;
   link_at(w, slot, now + (uint64_t)later);
   if (w->timer > now + (uint64_t)round_of(w)) w->timer = now + (uint64_t)round_of(w);
@@ -131,7 +131,7 @@ void by_worker_sample(struct by_worker *w, uint64_t rtt) {
   }
 }
 
-void by_worker_repaired(struct by_worker *w, const struct slot *slot, uint64_t now) {
+void by_worker_repaired(struct by_worker *w, const struct by_worker_slot *slot, uint64_t now) {
   if (slot->asked <= 1 && slot->probed) w->repair = (w->repair + (double)(now - slot->probed)) / 2;
 }
 
@@ -144,7 +144,7 @@ static void put_stack(struct by_worker *w, bool straight, struct by_fragment *pa
   packet->hops = w->config.hops & 15;
 }
 
-void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint64_t now) {
+void by_worker_send(struct by_worker *w, struct by_worker_slot *slot, uint8_t flags, uint64_t now) {
   struct by_fragment *packet = packet_of(w, slot->number);
   put_stack(w, w->way.dead, packet);
   slot->straight |= w->way.dead;
@@ -159,13 +159,13 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint8_t flags, uint6
 }
 
 /* Past the switches, to the server alone. */
-static void escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
+static void escalate(struct by_worker *w, struct by_worker_slot *slot, uint64_t now) {
   w->counters.escalated++;
   if (slot->resent < UINT8_MAX) slot->resent++;
   by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
 }
 
-static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
+static void send_again(struct by_worker *w, struct by_worker_slot *slot, uint64_t now) {
   if (slot->sent > w->halved) w->lost++;
   if (slot->resent >= RESENT) {
     escalate(w, slot, now);
@@ -179,7 +179,8 @@ static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
 
 /* With RETX it asks for the result, with STALE one that is known to be there; unless `quiet`, only if it was sent
  * before the newest that has come. `straight`: past the switches, without their stack. */
-static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, bool straight, uint64_t now) {
+static void put_probe(struct by_worker *w, struct by_worker_slot *slot, uint8_t flags, bool quiet, bool straight,
+                      uint64_t now) {
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
@@ -203,7 +204,7 @@ static void put_probe(struct by_worker *w, struct slot *slot, uint8_t flags, boo
   w->config.emit(w->config.context, &probe.head);
 }
 
-static void send_probe(struct by_worker *w, struct slot *slot, uint8_t flags, bool quiet, uint64_t now) {
+static void send_probe(struct by_worker *w, struct by_worker_slot *slot, uint8_t flags, bool quiet, uint64_t now) {
   slot->probed = now;
   /* A cell may swallow it, and another worker may need two round trips to find out that its term was lost and send it.
    */
@@ -248,7 +249,7 @@ void by_worker_take_sign(struct by_worker *w, uint64_t sent, uint64_t now) {
 }
 
 static void judge_way(struct by_worker *w, uint64_t now) {
-  struct way *way = &w->way;
+  struct by_worker_path *way = &w->way;
   if (way->dead || way->unanswered < UNANSWERED || now - way->asked < death_of(w) || way->passed <= way->asked) return;
   by_warn("innetwork", "worker %u of tree %u: no answer along the switches; sending straight to the server",
           w->config.rank, w->config.job);
@@ -260,8 +261,8 @@ static void judge_way(struct by_worker *w, uint64_t now) {
 /* Asks about the head past the switches while they are silent, or along them while they count as dead, also while
  * results come. */
 static void try_other_way(struct by_worker *w, uint64_t now) {
-  struct slot *head = slot_of(w, w->head);
-  struct way *way = &w->way;
+  struct by_worker_slot *head = slot_of(w, w->head);
+  struct by_worker_path *way = &w->way;
   uint64_t every = way->dead ? trial_every : death_of(w) / TRIALS;
   bool waits = head->number == w->head && head->state == SLOT_SENT;
   if (!waits || (!way->unanswered && !way->dead)) return;
@@ -275,12 +276,12 @@ static void increment(uint8_t *count) {
 }
 
 /* It is known that there is a result. */
-void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now) {
+void by_worker_ask_again(struct by_worker *w, struct by_worker_slot *slot, uint64_t now) {
   increment(&slot->asked);
   send_probe(w, slot, BY_FRAGMENT_RETX | BY_FRAGMENT_STALE, true, now);
 }
 
-static void ask(struct by_worker *w, struct slot *slot, bool quiet, uint64_t now) {
+static void ask(struct by_worker *w, struct by_worker_slot *slot, bool quiet, uint64_t now) {
   if (slot->finished) {
     by_worker_ask_again(w, slot, now);
   } else if (w->silent >= LONG || slot->asked % ANSWERED == ANSWERED - 1 ||
@@ -297,7 +298,7 @@ static void ask(struct by_worker *w, struct slot *slot, bool quiet, uint64_t now
 /* --- time is up --- */
 
 /* Lost or waiting somewhere: it leaves room for others. */
-static void count_late(struct by_worker *w, struct slot *slot) {
+static void count_late(struct by_worker *w, struct by_worker_slot *slot) {
   if (!slot->late) w->flying--;
   slot->late = true;
 }
@@ -327,7 +328,7 @@ static uint64_t look(struct by_worker *w, uint64_t now) {
   uint64_t most = w->head + AHEAD * (uint64_t)w->config.slots;
   judge_way(w, now);
   for (uint64_t n = w->head; n < w->end && n < most && !w->status; n++) {
-    struct slot *slot = slot_of(w, n);
+    struct by_worker_slot *slot = slot_of(w, n);
     if (slot->number != n || slot->state != SLOT_SENT) continue;
     uint64_t at = slot->touched + wait_of(w, slot, more);
     if (!slot->late && at < quiet) at = quiet;
@@ -362,7 +363,7 @@ static void time_is_up(struct by_worker *w, uint64_t now) {
 
 /* What was sent after the slot's last packet is answered: that one, or the answer to it, is lost, or its term waits for
  * a worker that has lost something. All workers see that, so one of them asks first, which may help the others, too. */
-static void overtaken(struct by_worker *w, struct slot *slot, uint64_t now) {
+static void overtaken(struct by_worker *w, struct by_worker_slot *slot, uint64_t now) {
   count_late(w, slot);
   bool first = slot->number % by_workers_of(&w->config.groups) == w->config.rank;
   if (!slot->deferred && !first && by_worker_first_ready(w) < w->end) {
@@ -375,7 +376,7 @@ static void overtaken(struct by_worker *w, struct slot *slot, uint64_t now) {
 }
 
 void by_worker_expire(struct by_worker *w, uint64_t now) {
-  struct slot *slot;
+  struct by_worker_slot *slot;
   uint64_t margin = margin_of(w);
   if (w->timer <= now) time_is_up(w, now);
   for (int i = 0; i < OVERTAKEN && !w->status && (slot = TAILQ_FIRST(&w->order)); i++) {
@@ -389,8 +390,8 @@ void by_worker_expire(struct by_worker *w, uint64_t now) {
 /* The switch nearest to the server that knows anything of this worker's term decides. *torn: a cell on the way waits
  * for terms that are further up already: they went past it, while a switch was away. Cells nearer to the server may
  * hold sums of groups. */
-static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot,
-                            bool *torn) {
+static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply,
+                            const struct by_worker_slot *slot, bool *torn) {
   const struct by_probe_payload *payload = (const struct by_probe_payload *)(const void *)(reply + 1);
   uint64_t groups_above = payload->groups, above = reply->workers;
   bool known = false, waits = false;
@@ -430,7 +431,7 @@ void by_worker_note_way(struct by_worker *w, const struct by_fragment *reply, ui
 }
 
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
-  struct slot *slot = &w->slots[reply->slot];
+  struct by_worker_slot *slot = &w->slots[reply->slot];
   if (slot->probed) {
     by_worker_sample(w, now - slot->probed);
     by_worker_repaired(w, slot, now);
@@ -469,7 +470,7 @@ static void print_workers(char *out, size_t room, uint32_t first, uint64_t worke
 }
 
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now) {
-  struct slot *slot = &w->slots[nack->slot];
+  struct by_worker_slot *slot = &w->slots[nack->slot];
   if (nack->flags & BY_FRAGMENT_ESCALATE) {
     if (!slot->nacked) escalate(w, slot, now);
     slot->nacked = true;
@@ -477,7 +478,7 @@ void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, ui
   }
   if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those that have made the other call */
   char others[100];
-  const struct call *call = by_worker_call_of(w, slot->number);
+  const struct by_worker_call *call = by_worker_call_of(w, slot->number);
   if (!by_set_is_within(&w->config.groups, by_set_of_packet(nack)) || nack->group == BY_FRAGMENT_UNITED) return;
   print_workers(others, sizeof others, w->config.groups.first[nack->group], nack->workers);
   fail(w, BANYAN_ERR_MISMATCH, "worker %u sums %zu elements of %s (%s) over tree %u while %s made another call",

@@ -47,7 +47,7 @@ static void put_port(struct by_netlink_request *request, uint16_t type, uint16_t
 /* iif INTERFACE from ADDRESS to ADDRESS ipproto udp sport PORT dport PORT lookup TABLE. With less than that, the kernel
  * would drop what is not captured: it takes the sender's address for one of its own where a packet back to it would be
  * captured. */
-static int change_rule(struct by_capture *capture, bool there, const struct by_flow *flow) {
+static int change_rule(struct by_capture *capture, bool there, const struct by_capture_flow *flow) {
   struct by_netlink_request request;
   struct fib_rule_hdr *rule = by_netlink_begin(&request, there ? RTM_NEWRULE : RTM_DELRULE,
                                                there ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof *rule);
@@ -144,7 +144,7 @@ enum banyan_status by_capture_open(struct by_capture **out) {
 
 /* ---- flows */
 
-enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow) {
+enum banyan_status by_capture_add(struct by_capture *capture, const struct by_capture_flow *flow) {
   if (capture->lacks_ipv6 && !by_host_is_ipv4(&flow->to.address))
     return by_fail_errno(BANYAN_ERR_UNSUPPORTED, capture->lacks_ipv6,
                          "switch: this machine takes no IPv6 (sysctl net.ipv6.conf.all.disable_ipv6?)");
@@ -154,7 +154,7 @@ enum banyan_status by_capture_add(struct by_capture *capture, const struct by_fl
                        "switch: the kernel takes no routing rule for UDP ports (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
-void by_capture_drop(struct by_capture *capture, const struct by_flow *flow) {
+void by_capture_drop(struct by_capture *capture, const struct by_capture_flow *flow) {
   int reason = change_rule(capture, false, flow);
   if (reason) by_info("switch", "a routing rule of %s stays: %s", flow->interface, strerror(reason));
 }

@@ -16,7 +16,7 @@ enum { BY_CAPTURE_TABLE = 7612 }; /* of routes; and the rules' priority */
 struct by_capture;
 
 /* Packets of one sender for one receiver that come in by one interface; both of IPv4, or of IPv6. */
-struct by_flow {
+struct by_capture_flow {
   char interface[IF_NAMESIZE];
   struct by_udp_end from, to;
 };
@@ -28,7 +28,7 @@ BANYAN_CHECK enum banyan_status by_capture_open(struct by_capture **out);
 void by_capture_close(struct by_capture *capture);
 /* The flow's packets reach a socket that is bound to its receiver's address and port, which needs IP_TRANSPARENT for
  * that, until it is dropped. Each flow once at a time. */
-BANYAN_CHECK enum banyan_status by_capture_add(struct by_capture *capture, const struct by_flow *flow);
-void by_capture_drop(struct by_capture *capture, const struct by_flow *flow);
+BANYAN_CHECK enum banyan_status by_capture_add(struct by_capture *capture, const struct by_capture_flow *flow);
+void by_capture_drop(struct by_capture *capture, const struct by_capture_flow *flow);
 
 #endif

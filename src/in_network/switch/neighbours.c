@@ -125,7 +125,7 @@ static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned int
 
 /* ---- what grants need */
 
-struct by_neighbour {
+struct by_switch_neighbour {
   uint32_t port;
   struct in6_addr address;
   uint32_t wanted; /* times */
@@ -147,8 +147,8 @@ void by_neighbours_fini(struct by_neighbours *neighbours) {
   free(neighbours->all);
 }
 
-static struct by_neighbour *find(const struct by_neighbours *neighbours, uint32_t port,
-                                 const struct in6_addr *address) {
+static struct by_switch_neighbour *find(const struct by_neighbours *neighbours, uint32_t port,
+                                        const struct in6_addr *address) {
   for (uint32_t i = 0; i < neighbours->n; i++)
     if (neighbours->all[i].port == port && IN6_ARE_ADDR_EQUAL(&neighbours->all[i].address, address))
       return &neighbours->all[i];
@@ -170,7 +170,7 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
   if (first == neighbours->n) return notify(neighbours, port, NULL, NULL);
   other = neighbours->all[first].hardware;
   for (uint32_t i = first; i < neighbours->n; i++) {
-    struct by_neighbour *neighbour = &neighbours->all[i];
+    struct by_switch_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->known || !memcmp(neighbour->hardware, other, 6)) continue;
     if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) continue;
     BY_TRY(notify(neighbours, port, &neighbour->address, neighbour->hardware));
@@ -179,7 +179,7 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
   }
   BY_TRY(notify(neighbours, port, NULL, other));
   for (uint32_t i = 0; i < neighbours->n; i++) {
-    struct by_neighbour *neighbour = &neighbours->all[i];
+    struct by_switch_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->named || memcmp(neighbour->hardware, other, 6)) continue;
     BY_TRY(notify(neighbours, port, &neighbour->address, NULL));
     neighbour->named = false;
@@ -190,17 +190,17 @@ static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port
 /* ---- what is wanted */
 
 void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
-  struct by_neighbour *neighbour = find(neighbours, port, address);
+  struct by_switch_neighbour *neighbour = find(neighbours, port, address);
   assert(neighbour || neighbours->n < neighbours->most);
   if (!neighbour) {
     neighbour = &neighbours->all[neighbours->n++];
-    *neighbour = (struct by_neighbour){.port = port, .address = *address};
+    *neighbour = (struct by_switch_neighbour){.port = port, .address = *address};
   }
   neighbour->wanted++;
 }
 
 void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
-  struct by_neighbour *neighbour = find(neighbours, port, address);
+  struct by_switch_neighbour *neighbour = find(neighbours, port, address);
   if (!neighbour || --neighbour->wanted) return;
   if (neighbour->named) (void)notify(neighbours, port, address, NULL);
   *neighbour = neighbours->all[--neighbours->n];
@@ -209,7 +209,7 @@ void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const s
 
 bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
                         uint8_t hardware[6]) {
-  const struct by_neighbour *neighbour = find(neighbours, port, address);
+  const struct by_switch_neighbour *neighbour = find(neighbours, port, address);
   memset(hardware, 0, 6);
   if (!neighbours->plane->ops->needs_neighbours) return true;
   if (!neighbour || !neighbour->known) return false;
@@ -217,7 +217,8 @@ bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, c
   return true;
 }
 
-static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_neighbour *neighbour, bool *changed) {
+static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_switch_neighbour *neighbour,
+                                  bool *changed) {
   uint8_t hardware[6];
   bool found;
   BY_TRY(find_next_hop(&neighbours->netlink, neighbours->interfaces[neighbour->port], &neighbour->address, hardware,

@@ -8,13 +8,13 @@
 #include "data_plane.h"
 #include "netlink.h"
 
-struct by_neighbour;
+struct by_switch_neighbour;
 
 struct by_neighbours {
   const struct by_plane *plane;
   const unsigned *interfaces; /* by port */
   struct by_netlink netlink;
-  struct by_neighbour *all;
+  struct by_switch_neighbour *all;
   uint32_t n, most;
 };
 

@@ -276,8 +276,8 @@ static void inlet_ready(void *context, uint32_t events) {
 
 /* ---- inlets, each for the jobs that use it */
 
-static struct by_flow flow_of(const struct inlet *inlet) {
-  struct by_flow flow = {.from = inlet->from, .to = inlet->end};
+static struct by_capture_flow flow_of(const struct inlet *inlet) {
+  struct by_capture_flow flow = {.from = inlet->from, .to = inlet->end};
   memcpy(flow.interface, inlet->queue->options->ports[inlet->port], IF_NAMESIZE);
   return flow;
 }
@@ -285,7 +285,7 @@ static struct by_flow flow_of(const struct inlet *inlet) {
 static void close_inlet(struct inlet *inlet) {
   struct by_queue *queue = inlet->queue;
   if (inlet->captured) {
-    struct by_flow flow = flow_of(inlet);
+    struct by_capture_flow flow = flow_of(inlet);
     by_capture_drop(queue->options->capture, &flow);
   }
   if (queue->last[inlet->port] == inlet) queue->last[inlet->port] = NULL;
@@ -305,7 +305,7 @@ static void disuse(struct inlet *inlet) {
 static enum banyan_status open_inlet(struct inlet *inlet) {
   struct by_queue *queue = inlet->queue;
   if (inlet->port == PASSING) return open_socket(NULL, &inlet->from, &inlet->end, &inlet->mailer.fd);
-  struct by_flow flow = flow_of(inlet);
+  struct by_capture_flow flow = flow_of(inlet);
   BY_TRY(open_socket(flow.interface, &inlet->from, &inlet->end, &inlet->mailer.fd));
   BY_TRY(by_loop_watch(queue->loop, inlet->mailer.fd, EPOLLIN, inlet_ready, inlet, &inlet->watch));
   BY_TRY(by_capture_add(queue->options->capture, &flow));

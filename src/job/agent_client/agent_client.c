@@ -386,7 +386,7 @@ static enum banyan_status begin(struct by_agent_client *link) {
   return by_loop_post(job->loop, due, link);
 }
 
-static enum banyan_status create(const struct by_agent_options *options, struct by_agent_client **out) {
+static enum banyan_status create(const struct by_agent_client_options *options, struct by_agent_client **out) {
   struct by_agent_client *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   *link = (struct by_agent_client){.job = options->job,
@@ -407,7 +407,7 @@ static enum banyan_status create(const struct by_agent_options *options, struct 
   return status;
 }
 
-void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out) {
+void by_agent_client_create(const struct by_agent_client_options *options, struct by_agent_client **out) {
   *out = NULL;
   if (create(options, out) != BANYAN_OK)
     by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());

@@ -29,7 +29,7 @@ struct by_agent_events {
   void *context;
 };
 
-struct by_agent_options {
+struct by_agent_client_options {
   struct by_job *job;
   struct by_control *control;
   struct by_observation *observed; /* what calls are like; under the job's lock */
@@ -38,7 +38,7 @@ struct by_agent_options {
 
 /* NULL in *out: there is neither agent nor manager, or no way to reach them (a warning gives the reason). A rank of a
  * job of several; its loop may run already. */
-void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out);
+void by_agent_client_create(const struct by_agent_client_options *options, struct by_agent_client **out);
 /* Any thread: sends that this rank has left, and nothing more, while its context may be there for long. NULL is
  * allowed.
  */

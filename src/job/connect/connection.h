@@ -38,7 +38,7 @@ enum by_target_state { BY_TARGET_IDLE, BY_TARGET_CONNECTING, BY_TARGET_DONE };
 
 struct by_kept;
 
-struct target {
+struct by_connect_target {
   struct by_connector *connector;
   uint32_t process, next_address, open; /* attempts under way */
   enum by_target_state state;
@@ -56,7 +56,7 @@ struct target {
   struct by_timer lacking;        /* for long */
   struct by_kept *kept;           /* lanes of the membership before, on their way into this one; NULL: none */
   /* They have become the link's lanes; or they are of no use, and calls wait for the link. */
-  void (*kept_ended)(struct target *target, bool attached);
+  void (*kept_ended)(struct by_connect_target *target, bool attached);
   char last_error[400];
 };
 
@@ -69,7 +69,7 @@ struct by_connector {
   uint32_t n_helper_keys;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
-  struct target **targets; /* by process; more of them under the lock, too */
+  struct by_connect_target **targets; /* by process; more of them under the lock, too */
   uint32_t n_targets, targets_room;
   LIST_HEAD(, incoming) incoming; /* newest first */
   /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
@@ -81,7 +81,7 @@ struct by_connector {
 };
 
 /* Which process connects to which, and which connection of how many of the link. */
-struct hello {
+struct by_link_hello {
   uint32_t from, to;
   uint8_t lane, lanes;
   uint64_t membership; /* of both, see by_job */
@@ -100,42 +100,44 @@ struct by_greeted {
 };
 
 /* link_lanes.c. `out` holds HELLO bytes. */
-void by_hello_write(const struct hello *hello, uint8_t *out);
-enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out);
+void by_hello_write(const struct by_link_hello *hello, uint8_t *out);
+enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length,
+                                 struct by_link_hello *out);
 /* How many connections a link to this address has. */
 uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer);
 /* One more connection of a link. True: that was the last one, and the link has begun. Takes socket and TLS over. */
-bool by_target_add_connection(struct target *target, const struct hello *hello, const struct by_greeted *greeted);
-void by_target_forget_connections(struct target *target);
+bool by_target_add_connection(struct by_connect_target *target, const struct by_link_hello *hello,
+                              const struct by_greeted *greeted);
+void by_target_forget_connections(struct by_connect_target *target);
 /* A link over shared memory: takes segment and wake over, and the socket. */
-void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends);
+void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_ends *ends);
 
 /* incoming.c */
 /* A connection was accepted. */
 void by_incoming_accept(struct by_connector *connector, int fd, bool local);
 /* This side made a local connection, and hands were shaken. */
-void by_incoming_exchange(struct target *target, int fd);
+void by_incoming_exchange(struct by_connect_target *target, int fd);
 void by_incoming_free(struct by_connector *connector);
 
 /* outgoing.c */
-void by_target_init(struct target *target, struct by_connector *connector, uint32_t process);
+void by_target_init(struct by_connect_target *target, struct by_connector *connector, uint32_t process);
 /* A link is wanted. */
-void by_target_begin(struct target *target);
+void by_target_begin(struct by_connect_target *target);
 /* Nothing goes on towards it any more. */
-void by_target_finish(struct target *target);
+void by_target_finish(struct by_connect_target *target);
 /* It cannot be reached; `why` if no attempt has left a reason. Unless it turns out to have died, the job fails with it.
  */
-void by_target_fail(struct target *target, const char *why);
+void by_target_fail(struct by_connect_target *target, const char *why);
 /* It was reached, but this could not be made a link; the thread's error text has the reason. The same, but at once
  * unless `status` says that the peer is gone. */
-void by_target_broken(struct target *target, enum banyan_status status, const char *what);
-void by_target_fini(struct target *target);
+void by_target_broken(struct by_connect_target *target, enum banyan_status status, const char *what);
+void by_target_fini(struct by_connect_target *target);
 
 /* kept_lanes.c */
 /* Whether there are such lanes: the link begins with them, or is made when they turn out to be of no use. */
-bool by_target_awaits_kept(struct target *target);
+bool by_target_awaits_kept(struct by_connect_target *target);
 /* Closes them: the link has another connection, or is not needed. */
-void by_target_forget_kept(struct target *target);
+void by_target_forget_kept(struct by_connect_target *target);
 
 /* greet.c: the handshake on a data connection. It reads not a byte beyond it, so that the socket can become a lane. One
  * for each connection; it frees itself after reporting how it went. */

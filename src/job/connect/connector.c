@@ -62,7 +62,7 @@ static void take_requests(void *context) {
 void by_connector_want(struct by_connector *connector, uint32_t process) {
   if (process >= connector->job->rank) return; /* it will connect to this process */
   pthread_mutex_lock(&connector->lock);
-  struct target *target = connector->targets[process];
+  struct by_connect_target *target = connector->targets[process];
   if (!target->requested) connector->requests[connector->n_requests++] = process;
   target->requested = true;
   bool post = !connector->posted;
@@ -168,7 +168,7 @@ static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
   bool room = BY_ARRAY_GROW(&connector->targets, &connector->targets_room, n) &&
               BY_ARRAY_GROW(&connector->requests, &connector->requests_room, n);
   while (room && connector->n_targets < n) {
-    struct target *target = calloc(1, sizeof *target);
+    struct by_connect_target *target = calloc(1, sizeof *target);
     if (!target) break;
     by_target_init(target, connector, connector->n_targets);
     connector->targets[connector->n_targets++] = target;

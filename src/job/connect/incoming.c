@@ -19,7 +19,7 @@ struct incoming {
   struct by_greet *greet; /* NULL: it is over */
   struct by_watch *watch;
   struct by_timer timeout;
-  struct target *target; /* once it is known */
+  struct by_connect_target *target; /* once it is known */
   int fd;
   bool local, ours; /* ours: we connected */
   char peer[BY_ADDRESS_TEXT];
@@ -40,7 +40,7 @@ static void free_incoming(struct incoming *in) {
 
 /* It was a rank of the job: without this connection there is no link. */
 static void exchange_failed(struct incoming *in, enum banyan_status status) {
-  struct target *target = in->target;
+  struct by_connect_target *target = in->target;
   free_incoming(in);
   by_target_broken(target, status, "setting up shared memory failed");
 }
@@ -75,7 +75,7 @@ static enum banyan_status receive_descriptors(struct incoming *in, int *fds, siz
 }
 
 static void make_link(struct incoming *in, int segment, int wake) {
-  struct target *target = in->target;
+  struct by_connect_target *target = in->target;
   struct by_shm_ends ends = {.socket = in->fd, .segment = segment, .peer_wake = wake, .first = in->ours};
   by_loop_unwatch(in->watch);
   in->watch = NULL;
@@ -140,7 +140,7 @@ static enum banyan_status check_ticket(const struct by_job *job, uint32_t from, 
 }
 
 static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose, const uint8_t *ticket,
-                                      const struct hello *theirs) {
+                                      const struct by_link_hello *theirs) {
   const struct by_job *job = in->connector->job;
   char byte;
   if ((purpose & ~BY_PURPOSE_HELPER) != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
@@ -156,7 +156,7 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
 }
 
 /* Whoever holds the job's key could otherwise take another rank's place. */
-static enum banyan_status check_identity(const struct incoming *in, const struct hello *theirs,
+static enum banyan_status check_identity(const struct incoming *in, const struct by_link_hello *theirs,
                                          const struct by_tls *tls) {
   const struct by_job *job = in->connector->job;
   if (!tls || by_fingerprint_equal(&tls->fingerprint, &job->members[theirs->from].fingerprint)) return BANYAN_OK;
@@ -167,7 +167,7 @@ static enum banyan_status check_identity(const struct incoming *in, const struct
 
 static void incoming_greeted(void *context, enum banyan_status status, const struct by_greeted *greeted) {
   struct incoming *in = context;
-  struct hello theirs = {0};
+  struct by_link_hello theirs = {0};
   in->greet = NULL;
   in->fd = greeted->fd;
   if (status == BANYAN_OK) status = by_hello_read(in->connector->job, greeted->hello, greeted->length, &theirs);
@@ -186,7 +186,7 @@ static void incoming_greeted(void *context, enum banyan_status status, const str
   if (in->local) {
     begin_exchange(in);
   } else {
-    struct target *target = in->target;
+    struct by_connect_target *target = in->target;
     in->fd = -1;
     free_incoming(in);
     by_target_add_connection(target, &theirs, greeted);
@@ -203,7 +203,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
   uint8_t hello[HELLO];
   struct by_address peer;
   by_hello_write(
-      &(struct hello){
+      &(struct by_link_hello){
           .from = connector->job->rank, .to = UINT32_MAX, .lanes = 1, .membership = connector->job->membership},
       hello);
   in->local = local;
@@ -232,7 +232,7 @@ void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
   }
 }
 
-void by_incoming_exchange(struct target *target, int fd) {
+void by_incoming_exchange(struct by_connect_target *target, int fd) {
   struct incoming *in = new_incoming(target->connector);
   if (!in) {
     by_close(fd);

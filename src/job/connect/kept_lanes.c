@@ -12,7 +12,7 @@
 enum { MARKER_MS = 1000 }; /* until the lower process's end has changed, too */
 
 struct by_kept {
-  struct target *target;
+  struct by_connect_target *target;
   struct by_connector *connector; /* until there is a target */
   uint32_t process, n;
   struct by_handover handovers[BY_LANES];
@@ -34,7 +34,7 @@ static void free_kept(struct by_kept *kept, bool lanes) {
 
 /* The link is made anew. */
 static void give_up(struct by_kept *kept, const char *why) {
-  struct target *target = kept->target;
+  struct by_connect_target *target = kept->target;
   bool wanted = kept->wanted;
   by_info("net", "the connection to %s is not kept: %s", by_job_name(target->connector->job, target->process), why);
   free_kept(kept, true);
@@ -46,7 +46,7 @@ static void is_late(void *context) {
 }
 
 static void attach(struct by_kept *kept) {
-  struct target *target = kept->target;
+  struct by_connect_target *target = kept->target;
   const struct by_connector_events *events = &target->connector->events;
   struct by_lane *lanes[BY_LANES];
   uint32_t n = kept->n;
@@ -117,11 +117,11 @@ void by_connector_keep(struct by_connector *connector, uint32_t process, struct 
   if (by_loop_post(connector->job->loop, begin, kept) != BANYAN_OK) free_kept(kept, true);
 }
 
-bool by_target_awaits_kept(struct target *target) {
+bool by_target_awaits_kept(struct by_connect_target *target) {
   if (target->kept) target->kept->wanted = true;
   return target->kept;
 }
 
-void by_target_forget_kept(struct target *target) {
+void by_target_forget_kept(struct by_connect_target *target) {
   if (target->kept) free_kept(target->kept, true);
 }

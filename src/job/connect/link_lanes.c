@@ -15,17 +15,19 @@
 
 enum { UNSENT = 128 << 10 };
 
-static const struct by_field fields[] = {BY_FIELD(hello, from, BY_FIELD_U32), BY_FIELD(hello, to, BY_FIELD_U32),
-                                         BY_FIELD(hello, lane, BY_FIELD_U8), BY_FIELD(hello, lanes, BY_FIELD_U8),
-                                         BY_FIELD(hello, membership, BY_FIELD_U64)};
+static const struct by_field fields[] = {
+    BY_FIELD(by_link_hello, from, BY_FIELD_U32), BY_FIELD(by_link_hello, to, BY_FIELD_U32),
+    BY_FIELD(by_link_hello, lane, BY_FIELD_U8), BY_FIELD(by_link_hello, lanes, BY_FIELD_U8),
+    BY_FIELD(by_link_hello, membership, BY_FIELD_U64)};
 
-void by_hello_write(const struct hello *hello, uint8_t *out) {
+void by_hello_write(const struct by_link_hello *hello, uint8_t *out) {
   struct by_writer writer;
   by_writer_init(&writer, out, HELLO);
   by_fields_write(&writer, BY_FIELDS(fields), hello);
 }
 
-enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out) {
+enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length,
+                                 struct by_link_hello *out) {
   struct by_reader reader;
   by_reader_init(&reader, bytes, length);
   enum banyan_status status = by_fields_read(&reader, NULL, BY_FIELDS(fields), "a link's hello", out);
@@ -89,7 +91,8 @@ uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address 
 }
 
 /* Takes the socket and its TLS over, also on failure. */
-static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by_tls *tls, struct by_lane **out) {
+static enum banyan_status make_tcp_lane(struct by_connect_target *target, int fd, struct by_tls *tls,
+                                        struct by_lane **out) {
   struct by_job *job = target->connector->job;
   char congestion[BY_CONGESTION_TEXT] = "?", text[BY_ADDRESS_TEXT];
   struct by_address peer = {0};
@@ -106,7 +109,7 @@ static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by
   return BANYAN_OK;
 }
 
-void by_target_forget_connections(struct target *target) {
+void by_target_forget_connections(struct by_connect_target *target) {
   for (uint32_t i = 0; i < BY_LANES; i++) {
     if (target->fds[i] >= 0) by_close(target->fds[i]);
     target->fds[i] = -1;
@@ -116,12 +119,12 @@ void by_target_forget_connections(struct target *target) {
   target->have = 0;
 }
 
-static void attach(const struct target *target, struct by_lane *const *lanes, uint32_t n) {
+static void attach(const struct by_connect_target *target, struct by_lane *const *lanes, uint32_t n) {
   const struct by_connector_events *events = &target->connector->events;
   events->attach(events->context, target->process, lanes, n);
 }
 
-static void make_tcp_link(struct target *target) {
+static void make_tcp_link(struct by_connect_target *target) {
   struct by_lane *lanes[BY_LANES];
   enum banyan_status status = BANYAN_OK;
   uint32_t n = 0;
@@ -142,7 +145,8 @@ static void make_tcp_link(struct target *target) {
   for (uint32_t i = 0; i < n; i++) lanes[i]->ops->destroy(lanes[i]);
 }
 
-bool by_target_add_connection(struct target *target, const struct hello *hello, const struct by_greeted *greeted) {
+bool by_target_add_connection(struct by_connect_target *target, const struct by_link_hello *hello,
+                              const struct by_greeted *greeted) {
   by_target_forget_kept(target);
   if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
   target->lanes = hello->lanes;
@@ -158,7 +162,7 @@ bool by_target_add_connection(struct target *target, const struct hello *hello, 
   return true;
 }
 
-void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends) {
+void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_ends *ends) {
   struct by_job *job = target->connector->job;
   struct by_lane *lane = NULL;
   uid_t uid;

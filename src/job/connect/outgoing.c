@@ -23,7 +23,7 @@ enum {
 /* One address that is being tried, or a local socket. */
 struct attempt {
   LIST_ENTRY(attempt) entry;
-  struct target *target;
+  struct by_connect_target *target;
   struct by_address to;
   struct by_watch *watch;
   struct by_greet *greet;
@@ -49,11 +49,11 @@ static void free_attempt(struct attempt *attempt) {
 
 static void greet_attempt(struct attempt *attempt, bool local);
 static void connect_attempt(struct attempt *attempt, const struct by_address *to);
-static void retry_lane(struct target *target, uint32_t lane);
-static void connect_lane(struct target *target, uint32_t lane, const struct by_address *to);
-static void try_next(struct target *target);
-static struct by_address address_after(const struct target *target, uint32_t places);
-static void note_status(struct target *target, enum banyan_status status);
+static void retry_lane(struct by_connect_target *target, uint32_t lane);
+static void connect_lane(struct by_connect_target *target, uint32_t lane, const struct by_address *to);
+static void try_next(struct by_connect_target *target);
+static struct by_address address_after(const struct by_connect_target *target, uint32_t places);
+static void note_status(struct by_connect_target *target, enum banyan_status status);
 
 static void renew(struct attempt *attempt) {
   struct by_loop *loop = attempt->target->connector->job->loop;
@@ -73,7 +73,7 @@ static void take_turn(struct attempt *attempt) {
 }
 
 static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
-  struct target *target = attempt->target;
+  struct by_connect_target *target = attempt->target;
   if (attempt->greeted) target->greeting = false;
   bool closed = attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD);
   bool own = status == BANYAN_ERR_SYSTEM; /* this process is out of something: its program may give some back */
@@ -102,8 +102,8 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
 
 /* A connection of the link is there. The first one settles where the others go. */
 static void connected_lane(struct attempt *attempt, const struct by_greeted *greeted) {
-  struct target *target = attempt->target;
-  struct hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
+  struct by_connect_target *target = attempt->target;
+  struct by_link_hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
   bool first = !attempt->lane;
   if (first) target->winner = attempt->to;
   free_attempt(attempt);
@@ -122,8 +122,8 @@ static void connected_lane(struct attempt *attempt, const struct by_greeted *gre
 
 static void attempt_greeted(void *context, enum banyan_status status, const struct by_greeted *greeted) {
   struct attempt *attempt = context;
-  struct target *target = attempt->target;
-  struct hello theirs = {0};
+  struct by_connect_target *target = attempt->target;
+  struct by_link_hello theirs = {0};
   attempt->greet = NULL;
   attempt->fd = greeted->fd;
   if (status == BANYAN_OK) status = by_hello_read(target->connector->job, greeted->hello, greeted->length, &theirs);
@@ -145,17 +145,17 @@ static void attempt_greeted(void *context, enum banyan_status status, const stru
 
 static void greet_attempt(struct attempt *attempt, bool local) {
   struct by_connector *connector = attempt->target->connector;
-  struct target *target = attempt->target;
+  struct by_connect_target *target = attempt->target;
   struct by_job_keys keys;
   uint8_t hello[HELLO],
       lanes = attempt->lane ? (uint8_t)target->lanes : by_connector_lanes_to(connector->job, &attempt->to);
   attempt->greeted = target->greeting = true;
   if (!attempt->lane) target->lanes = local ? 1 : lanes;
-  by_hello_write(&(struct hello){.from = connector->job->rank,
-                                 .to = target->process,
-                                 .lane = (uint8_t)attempt->lane,
-                                 .lanes = (uint8_t)target->lanes,
-                                 .membership = connector->job->membership},
+  by_hello_write(&(struct by_link_hello){.from = connector->job->rank,
+                                         .to = target->process,
+                                         .lane = (uint8_t)attempt->lane,
+                                         .lanes = (uint8_t)target->lanes,
+                                         .membership = connector->job->membership},
                  hello);
   by_greet_get_keys(connector, target->process, &keys);
   struct by_greet_options options = {
@@ -207,7 +207,7 @@ static void attempt_late(void *context) {
   attempt_failed(attempt, by_fail(BANYAN_ERR_CONNECT, "no answer in time"));
 }
 
-static struct attempt *new_attempt(struct target *target, uint32_t lane) {
+static struct attempt *new_attempt(struct by_connect_target *target, uint32_t lane) {
   struct attempt *attempt = calloc(1, sizeof *attempt);
   if (!attempt) {
     by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "connecting could not begin");
@@ -229,7 +229,7 @@ static void connect_attempt(struct attempt *attempt, const struct by_address *to
   if (status != BANYAN_OK) attempt_failed(attempt, status);
 }
 
-static void connect_lane(struct target *target, uint32_t lane, const struct by_address *to) {
+static void connect_lane(struct by_connect_target *target, uint32_t lane, const struct by_address *to) {
   struct attempt *attempt = new_attempt(target, lane);
   if (!attempt) return;
   if (by_address_compare(to, &target->winner))
@@ -243,14 +243,14 @@ static void lane_again(void *context) {
 }
 
 /* The other end had more connections than it takes at once; the link's timeout ends this. */
-static void retry_lane(struct target *target, uint32_t lane) {
+static void retry_lane(struct by_connect_target *target, uint32_t lane) {
   struct attempt *attempt = new_attempt(target, lane);
   if (!attempt) return;
   by_timer_init(&attempt->late, lane_again, attempt);
   by_loop_set_delay(target->connector->job->loop, &attempt->late, AGAIN_MS * BY_MILLISECOND);
 }
 
-static void connect_local(struct target *target) {
+static void connect_local(struct by_connect_target *target) {
   struct attempt *attempt = new_attempt(target, 0);
   if (!attempt) return;
   const char *name = target->connector->job->members[target->process].local;
@@ -263,7 +263,7 @@ static void connect_local(struct target *target) {
 
 /* ---- all attempts to reach a process */
 
-static void set_state(struct target *target, enum by_target_state to) {
+static void set_state(struct by_connect_target *target, enum by_target_state to) {
   static const char *const names[] = {"idle", "connecting", "done"};
   assert(to == target->state || to == target->state + 1 || to == BY_TARGET_DONE);
   if (to != target->state)
@@ -272,7 +272,7 @@ static void set_state(struct target *target, enum by_target_state to) {
   target->state = to;
 }
 
-void by_target_finish(struct target *target) {
+void by_target_finish(struct by_connect_target *target) {
   set_state(target, BY_TARGET_DONE);
   by_loop_cancel_timer(&target->stagger);
   by_loop_cancel_timer(&target->timeout);
@@ -286,7 +286,7 @@ void by_target_finish(struct target *target) {
  * that finds no way to another one goes itself, and leaves that to those that have one. If it is lost already, the link
  * is not needed. */
 static void give_verdict(void *argument) {
-  struct target *target = argument;
+  struct by_connect_target *target = argument;
   struct by_job *job = target->connector->job;
   bool own = target->last_status == BANYAN_ERR_SYSTEM; /* the peer has no part in it */
   char text[900];
@@ -304,7 +304,7 @@ static void give_verdict(void *argument) {
   by_job_changed(job);
 }
 
-static bool has_left(const struct target *target) {
+static bool has_left(const struct by_connect_target *target) {
   struct by_job *job = target->connector->job;
   by_job_lock(job);
   bool left = job->left[target->process];
@@ -313,14 +313,14 @@ static bool has_left(const struct target *target) {
 }
 
 /* Of a helper, whether it is alive. */
-static bool ask(const struct target *target) {
+static bool ask(const struct by_connect_target *target) {
   const struct by_connector_events *events = &target->connector->events;
   return events->ask(events->context);
 }
 
 /* Perhaps it died, or ended because the job failed: if so, rank 0 reports that first. Of a helper whose host is gone it
  * may not know yet: it is asked to find out. */
-static void await_verdict(struct target *target) {
+static void await_verdict(struct by_connect_target *target) {
   const struct by_job *job = target->connector->job;
   by_target_finish(target);
   if (has_left(target)) {
@@ -332,13 +332,13 @@ static void await_verdict(struct target *target) {
 }
 
 void by_connector_left(struct by_connector *connector, uint32_t process) {
-  struct target *target = connector->targets[process];
+  struct by_connect_target *target = connector->targets[process];
   if (!by_timer_is_set(&target->verdict)) return;
   by_loop_cancel_timer(&target->verdict);
   give_verdict(target);
 }
 
-void by_target_fail(struct target *target, const char *why) {
+void by_target_fail(struct by_connect_target *target, const char *why) {
   char reason[sizeof target->last_error];
   snprintf(reason, sizeof reason, "%s", target->last_error[0] ? target->last_error : why);
   snprintf(target->last_error, sizeof target->last_error,
@@ -347,7 +347,7 @@ void by_target_fail(struct target *target, const char *why) {
   await_verdict(target);
 }
 
-static void note_status(struct target *target, enum banyan_status status) {
+static void note_status(struct by_connect_target *target, enum banyan_status status) {
   target->last_status = status;
   if (status != BANYAN_ERR_SYSTEM)
     by_loop_cancel_timer(&target->lacking);
@@ -356,12 +356,12 @@ static void note_status(struct target *target, enum banyan_status status) {
 }
 
 static void lacks_for_long(void *context) {
-  struct target *target = context;
+  struct by_connect_target *target = context;
   by_target_finish(target);
   give_verdict(target);
 }
 
-void by_target_broken(struct target *target, enum banyan_status status, const char *what) {
+void by_target_broken(struct by_connect_target *target, enum banyan_status status, const char *what) {
   target->last_status = status;
   snprintf(target->last_error, sizeof target->last_error, "%s: %s", what, banyan_error_text());
   if (status == BANYAN_ERR_PEER_DEAD) {
@@ -382,7 +382,7 @@ static bool is_like(const struct by_address *a, const struct by_address *b) {
          by_address_is_link_local(a) == by_address_is_link_local(b);
 }
 
-static struct by_address address_after(const struct target *target, uint32_t places) {
+static struct by_address address_after(const struct by_connect_target *target, uint32_t places) {
   const struct by_job *job = target->connector->job;
   const struct by_member *peer = &job->members[target->process];
   const struct by_address *usable[BY_MEMBER_ADDRESSES];
@@ -398,7 +398,7 @@ static struct by_address address_after(const struct target *target, uint32_t pla
 
 /* Every address was tried. Where a process answered and then did not shake hands in time, it is tried again: a rank
  * that is held up for a while is not gone. */
-static void end_round(struct target *target) {
+static void end_round(struct by_connect_target *target) {
   if (target->open) return;
   struct by_job *job = target->connector->job;
   if (!target->again) {
@@ -409,7 +409,7 @@ static void end_round(struct target *target) {
   if (target->process >= job->size) (void)!ask(target); /* is it stopped? */
 }
 
-static void try_next(struct target *target) {
+static void try_next(struct by_connect_target *target) {
   struct by_job *job = target->connector->job;
   const struct by_member *peer = &job->members[target->process];
   if (target->state != BY_TARGET_CONNECTING) return;
@@ -426,7 +426,7 @@ static void try_next(struct target *target) {
   if (attempt) connect_attempt(attempt, to);
 }
 
-static void begin_round(struct target *target) {
+static void begin_round(struct by_connect_target *target) {
   const struct by_job *job = target->connector->job;
   const struct by_member *peer = &job->members[target->process], *self = &job->members[job->rank];
   target->again = false;
@@ -440,7 +440,7 @@ static void begin_round(struct target *target) {
 }
 
 static void stagger_over(void *context) {
-  struct target *target = context;
+  struct by_connect_target *target = context;
   if (target->again && !target->open)
     begin_round(target);
   else
@@ -448,7 +448,7 @@ static void stagger_over(void *context) {
 }
 
 /* "no connection to 10.0.0.1:4000, [fd00::1]:4000" */
-static void describe_tried(const struct target *target, char *text, size_t room) {
+static void describe_tried(const struct by_connect_target *target, char *text, size_t room) {
   const struct by_job *job = target->connector->job;
   const struct by_member *peer = &job->members[target->process];
   char address[BY_ADDRESS_TEXT];
@@ -469,7 +469,7 @@ void by_connector_visit_tried(const struct by_connector *connector,
                               void *context) {
   uint64_t now = by_loop_now(connector->job->loop);
   for (uint32_t p = 0; p < connector->n_targets; p++) {
-    const struct target *target = connector->targets[p];
+    const struct by_connect_target *target = connector->targets[p];
     char way[150];
     if (!by_timer_is_set(&target->timeout) || target->again || target->greeting) continue; /* its host answers */
     describe_tried(target, way, sizeof way);
@@ -478,28 +478,28 @@ void by_connector_visit_tried(const struct by_connector *connector,
 }
 
 static void timed_out(void *context) {
-  struct target *target = context;
+  struct by_connect_target *target = context;
   char tried[150], why[200];
   describe_tried(target, tried, sizeof tried);
   snprintf(why, sizeof why, "%s within %d s", tried, TIMEOUT_S);
   by_target_fail(target, why);
 }
 
-void by_target_begin(struct target *target) {
+void by_target_begin(struct by_connect_target *target) {
   if (target->state != BY_TARGET_IDLE || by_target_awaits_kept(target)) return;
   set_state(target, BY_TARGET_CONNECTING);
   by_loop_set_delay(target->connector->job->loop, &target->timeout, TIMEOUT_S * BY_SECOND);
   begin_round(target);
 }
 
-static void kept_ended(struct target *target, bool attached) {
+static void kept_ended(struct by_connect_target *target, bool attached) {
   if (attached)
     by_target_finish(target);
   else
     by_target_begin(target);
 }
 
-void by_target_init(struct target *target, struct by_connector *connector, uint32_t process) {
+void by_target_init(struct by_connect_target *target, struct by_connector *connector, uint32_t process) {
   target->connector = connector;
   target->process = process;
   target->kept_ended = kept_ended;
@@ -510,7 +510,7 @@ void by_target_init(struct target *target, struct by_connector *connector, uint3
   by_timer_init(&target->verdict, give_verdict, target);
 }
 
-void by_target_fini(struct target *target) {
+void by_target_fini(struct by_connect_target *target) {
   by_target_forget_kept(target);
   by_target_finish(target);
   by_loop_cancel_timer(&target->verdict);

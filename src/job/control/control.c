@@ -269,13 +269,13 @@ const struct by_refusals_message *by_control_get_refusals(const struct by_contro
 
 /* ---- for other threads */
 
-static void handle_failure(const struct by_report *report) {
+static void handle_failure(const struct by_control_report *report) {
   by_deaths_report(report->context, report->status, report->process, report->text);
 }
 
 bool by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
   const struct by_control_peers *peers = &control->peers;
-  struct by_report report = {
+  struct by_control_report report = {
       .handle = handle_failure, .context = &control->deaths, .status = status, .process = process};
   bool posted = by_control_peers_post(peers, &report, NULL, text);
   return posted && !by_control_peers_is_helper(peers, peers->job->rank) && !atomic_load(&peers->leaving);
@@ -285,13 +285,13 @@ bool by_control_suspect(struct by_control *control, uint32_t process, const char
   return by_deaths_post_suspicion(&control->deaths, process, text);
 }
 
-static void handle_question(const struct by_report *report) {
+static void handle_question(const struct by_control_report *report) {
   by_deadlock_check_ask(report->context, report->text, report->awaited);
 }
 
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited) {
   const struct by_control_peers *peers = &control->peers;
-  struct by_report report = {.handle = handle_question, .context = &control->check};
+  struct by_control_report report = {.handle = handle_question, .context = &control->check};
   if (atomic_load(&peers->deaf) || atomic_load(&peers->leaving)) return false;
   snprintf(report.awaited, sizeof report.awaited, "%s", awaited ? awaited : "");
   return by_control_peers_post(peers, &report, NULL, late ? late : "");
@@ -303,7 +303,7 @@ void by_control_have_listen(struct by_control *control) {
 }
 
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length) {
-  struct by_report report = {.handle = by_helpers_send_plan, .context = &control->helpers, .length = length};
+  struct by_control_report report = {.handle = by_helpers_send_plan, .context = &control->helpers, .length = length};
   (void)by_control_peers_post(&control->peers, &report, bytes, "the plan of a communicator");
 }
 
@@ -349,13 +349,14 @@ void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n,
 }
 
 void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length) {
-  struct by_report report = {
+  struct by_control_report report = {
       .handle = by_notices_send_network, .context = &control->notices, .process = rank, .length = length};
   (void)by_control_peers_post(&control->peers, &report, bytes, "the topology of the job");
 }
 
 void by_control_send_follow(struct by_control *control, const char *root) {
-  struct by_report report = {.handle = by_helpers_send_follow, .context = &control->helpers, .length = strlen(root)};
+  struct by_control_report report = {
+      .handle = by_helpers_send_follow, .context = &control->helpers, .length = strlen(root)};
   (void)by_control_peers_post(&control->peers, &report, root, "where the next membership meets");
 }
 

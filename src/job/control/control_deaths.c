@@ -202,12 +202,12 @@ void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *pe
     by_deaths_suspect(deaths, message->process, message->text);
 }
 
-static void handle_suspicion(const struct by_report *report) {
+static void handle_suspicion(const struct by_control_report *report) {
   by_deaths_suspect(report->context, report->process, report->text);
 }
 
 bool by_deaths_post_suspicion(struct by_deaths *deaths, uint32_t process, const char *text) {
-  struct by_report report = {.handle = handle_suspicion, .context = deaths, .process = process};
+  struct by_control_report report = {.handle = handle_suspicion, .context = deaths, .process = process};
   return by_control_peers_post(deaths->peers, &report, NULL, text);
 }
 

@@ -24,8 +24,8 @@ struct by_delayed_message {
   uint8_t bytes[];
 };
 
-struct by_newcomer {
-  STAILQ_ENTRY(by_newcomer) entry;
+struct by_joining_helper {
+  STAILQ_ENTRY(by_joining_helper) entry;
   struct by_control_peer *peer; /* NULL: it is gone */
   uint32_t process;             /* 0: others are before it, or its admission has not begun */
   uint32_t missing;             /* answers */
@@ -218,7 +218,7 @@ void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const 
     by_helpers_handle(helpers, &(struct by_received){.type = LOST, .payload = bytes, .length = writer.length});
 }
 
-void by_helpers_send_plan(const struct by_report *report) {
+void by_helpers_send_plan(const struct by_control_report *report) {
   const struct by_helpers *helpers = report->context;
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
@@ -242,7 +242,7 @@ static enum banyan_status issue_ticket(const struct by_control_peers *peers, con
 }
 
 static enum banyan_status send_follow(const struct by_helpers *helpers, const struct by_control_peer *peer,
-                                      const struct by_report *report) {
+                                      const struct by_control_report *report) {
   struct by_ticket ticket;
   struct by_writer writer;
   uint8_t bytes[FOLLOW_MOST];
@@ -256,7 +256,7 @@ static enum banyan_status send_follow(const struct by_helpers *helpers, const st
   return by_control_peer_try_send(peer, FOLLOW, bytes, writer.length);
 }
 
-void by_helpers_send_follow(const struct by_report *report) {
+void by_helpers_send_follow(const struct by_control_report *report) {
   const struct by_helpers *helpers = report->context;
   const struct by_control_peers *peers = helpers->peers;
   for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
@@ -267,7 +267,7 @@ void by_helpers_send_follow(const struct by_report *report) {
 
 /* ---- helpers that come */
 
-static void send_joined(struct by_helpers *helpers, struct by_newcomer *newcomer) {
+static void send_joined(struct by_helpers *helpers, struct by_joining_helper *newcomer) {
   const struct by_control_peers *peers = helpers->peers;
   for (struct by_control_peer *peer = peers->all; peer; peer = peer->next) {
     if (!by_control_peer_stays(peer) || by_control_peers_has_lost(peers, (uint32_t)peer->rank))
@@ -282,7 +282,7 @@ static void send_joined(struct by_helpers *helpers, struct by_newcomer *newcomer
 static void known_late(void *argument) {
   struct by_helpers *helpers = argument;
   uint32_t process = STAILQ_FIRST(&helpers->newcomers)->process;
-  for (struct by_newcomer *first; (first = STAILQ_FIRST(&helpers->newcomers)) && first->process == process;) {
+  for (struct by_joining_helper *first; (first = STAILQ_FIRST(&helpers->newcomers)) && first->process == process;) {
     const struct by_control_peer *silent = helpers->peers->all;
     while (silent && (!silent->asked || !by_control_peers_is_helper(helpers->peers, silent->rank)))
       silent = silent->next;
@@ -291,7 +291,7 @@ static void known_late(void *argument) {
   }
 }
 
-static enum banyan_status begin(struct by_helpers *helpers, struct by_newcomer *newcomer) {
+static enum banyan_status begin(struct by_helpers *helpers, struct by_joining_helper *newcomer) {
   struct by_writer writer;
   uint32_t process = helpers->peers->job->processes;
   BY_TRY(by_control_peers_make_room(helpers->peers, process, process + 1));
@@ -303,7 +303,7 @@ static enum banyan_status begin(struct by_helpers *helpers, struct by_newcomer *
   return BANYAN_OK;
 }
 
-static void welcome(struct by_helpers *helpers, const struct by_newcomer *newcomer) {
+static void welcome(struct by_helpers *helpers, const struct by_joining_helper *newcomer) {
   uint32_t process = newcomer->process;
   if (!newcomer->peer) {
     by_deaths_lose(helpers->deaths, process, "it left before it had joined");
@@ -319,7 +319,7 @@ static void welcome(struct by_helpers *helpers, const struct by_newcomer *newcom
 }
 
 static void advance(struct by_helpers *helpers) {
-  for (struct by_newcomer *first; (first = STAILQ_FIRST(&helpers->newcomers));) {
+  for (struct by_joining_helper *first; (first = STAILQ_FIRST(&helpers->newcomers));) {
     bool begun = first->process || (first->peer && begin(helpers, first) == BANYAN_OK);
     if (begun && first->missing) return;
     STAILQ_REMOVE_HEAD(&helpers->newcomers, entry);
@@ -347,7 +347,7 @@ void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, c
     by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "the job is ending");
     return;
   }
-  struct by_newcomer *newcomer = calloc(1, sizeof *newcomer);
+  struct by_joining_helper *newcomer = calloc(1, sizeof *newcomer);
   struct by_writer writer;
   if (!newcomer) {
     by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "out of memory for a helper");
@@ -363,7 +363,7 @@ void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, c
 }
 
 void by_helpers_knows(struct by_helpers *helpers, struct by_control_peer *peer) {
-  struct by_newcomer *first = STAILQ_FIRST(&helpers->newcomers);
+  struct by_joining_helper *first = STAILQ_FIRST(&helpers->newcomers);
   if (!peer->asked || !first) return;
   peer->asked = false;
   first->missing--;
@@ -375,7 +375,7 @@ void by_helpers_handle_known(void *helpers, const struct by_received *message) {
 }
 
 void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer) {
-  struct by_newcomer *newcomer;
+  struct by_joining_helper *newcomer;
   STAILQ_FOREACH(newcomer, &helpers->newcomers, entry) {
     if (newcomer->peer == peer) newcomer->peer = NULL;
   }
@@ -399,7 +399,7 @@ void by_helpers_fini(struct by_helpers *helpers) {
     STAILQ_REMOVE_HEAD(&helpers->delayed, entry);
     free(message);
   }
-  for (struct by_newcomer *newcomer; (newcomer = STAILQ_FIRST(&helpers->newcomers));) {
+  for (struct by_joining_helper *newcomer; (newcomer = STAILQ_FIRST(&helpers->newcomers));) {
     STAILQ_REMOVE_HEAD(&helpers->newcomers, entry);
     free(newcomer);
   }

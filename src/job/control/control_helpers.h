@@ -20,8 +20,8 @@ struct by_helpers {
   STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
   size_t delayed_bytes;
   struct by_timer delayed_due;
-  STAILQ_HEAD(, by_newcomer) newcomers; /* rank 0: those that come; the first one is being made known, */
-  struct by_timer known_late;           /* which takes long */
+  STAILQ_HEAD(, by_joining_helper) newcomers; /* rank 0: those that come; the first one is being made known, */
+  struct by_timer known_late;                 /* which takes long */
 };
 
 void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
@@ -33,10 +33,10 @@ void by_helpers_handle(void *argument, const struct by_received *received);
 /* Rank 0: its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
 /* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */
-void by_helpers_send_plan(const struct by_report *report);
+void by_helpers_send_plan(const struct by_control_report *report);
 
 /* Rank 0: see by_control_send_follow; likewise. */
-void by_helpers_send_follow(const struct by_report *report);
+void by_helpers_send_follow(const struct by_control_report *report);
 
 /* Rank 0: a helper or server comes. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);

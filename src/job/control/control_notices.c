@@ -131,7 +131,7 @@ void by_notices_handle_class(void *argument, const struct by_received *message) 
 
 /* ---- NETWORK */
 
-void by_notices_send_network(const struct by_report *report) {
+void by_notices_send_network(const struct by_control_report *report) {
   const struct by_notices *notices = report->context;
   const struct by_control_peer *peer = notices->peers->of_process[report->process];
   if (!peer || !by_control_peer_stays(peer)) return;

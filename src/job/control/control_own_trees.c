@@ -18,7 +18,7 @@ struct by_own_version {
 
 /* ---- reports */
 
-static void send_report(const struct by_report *report) {
+static void send_report(const struct by_control_report *report) {
   const struct by_own_trees *own = report->context;
   struct by_tree_report read;
   const struct by_control_peer *root = by_control_peers_root(own->peers);
@@ -35,9 +35,9 @@ void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_report_write(&writer, report);
-  (void)by_control_peers_post(own->peers,
-                              &(struct by_report){.handle = send_report, .context = own, .length = writer.length},
-                              bytes, "a report about in-network trees");
+  (void)by_control_peers_post(
+      own->peers, &(struct by_control_report){.handle = send_report, .context = own, .length = writer.length}, bytes,
+      "a report about in-network trees");
 }
 
 /* A rank cannot work with that server; a server, of which the tree may have several, cannot do its own part. */

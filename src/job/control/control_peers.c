@@ -350,14 +350,14 @@ void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status sta
 /* ---- from other threads */
 
 static void handle_report(void *context) {
-  struct by_report *report = context;
+  struct by_control_report *report = context;
   report->handle(report);
   free(report);
 }
 
-bool by_control_peers_post(const struct by_control_peers *peers, const struct by_report *report, const void *bytes,
-                           const char *text) {
-  struct by_report *copy = malloc(sizeof *copy + report->length);
+bool by_control_peers_post(const struct by_control_peers *peers, const struct by_control_report *report,
+                           const void *bytes, const char *text) {
+  struct by_control_report *copy = malloc(sizeof *copy + report->length);
   if (copy) {
     *copy = *report;
     snprintf(copy->text, sizeof copy->text, "%s", text);

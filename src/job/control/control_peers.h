@@ -191,8 +191,8 @@ void by_control_peers_send_text(struct by_control_peers *peers, enum message typ
 void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text);
 
 /* From any thread to the loop's: `handle` is called with a copy. */
-struct by_report {
-  void (*handle)(const struct by_report *report);
+struct by_control_report {
+  void (*handle)(const struct by_control_report *report);
   void *context;
   enum banyan_status status;
   uint32_t process;
@@ -201,7 +201,7 @@ struct by_report {
   uint8_t bytes[];
 };
 /* Any thread. False: out of memory, which is logged. */
-bool by_control_peers_post(const struct by_control_peers *peers, const struct by_report *report, const void *bytes,
-                           const char *text);
+bool by_control_peers_post(const struct by_control_peers *peers, const struct by_control_report *report,
+                           const void *bytes, const char *text);
 
 #endif

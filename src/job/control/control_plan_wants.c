@@ -51,7 +51,7 @@ void by_plan_wants_handle(void *argument, const struct by_received *received) {
 
 /* ---- the rank that asks */
 
-static void send_want(const struct by_report *report) {
+static void send_want(const struct by_control_report *report) {
   struct by_plan_switching *switching = report->context;
   const struct by_control_peers *peers = switching->peers;
   const struct by_plan_switch_message message = {.kind = BY_PLAN_SWITCH_WANTED,
@@ -67,7 +67,8 @@ static void send_want(const struct by_report *report) {
 }
 
 void by_plan_wants_post(struct by_plan_switching *switching, uint32_t comm, uint32_t n, const uint32_t *processes) {
-  struct by_report report = {.handle = send_want, .context = switching, .process = comm, .length = 4 * (size_t)n};
+  struct by_control_report report = {
+      .handle = send_want, .context = switching, .process = comm, .length = 4 * (size_t)n};
   struct by_writer writer;
   uint8_t *bytes = malloc(report.length + 1);
   by_writer_init(&writer, bytes, bytes ? report.length : 0);

@@ -44,7 +44,7 @@ static void find_place(const char *switches, const char *name, char *out, size_t
 
 static void lose_all(struct by_control_switch *at, const char *why) {
   snprintf(at->why, sizeof at->why, "%s", why);
-  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
+  for (struct by_in_network_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->parts[s].refused |= tree->parts[s].asked == at;
 }
 
@@ -82,7 +82,7 @@ static enum banyan_status get_switch(struct by_switches *switches, const struct 
   return by_resolving_start(at->place, 0, &at->resolving);
 }
 
-enum banyan_status by_switches_find(struct by_switches *switches, struct by_control_tree *tree,
+enum banyan_status by_switches_find(struct by_switches *switches, struct by_in_network_tree *tree,
                                     const struct by_cluster_switch *places, uint32_t n) {
   char place[BY_HOST_TEXT + 16];
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
@@ -99,8 +99,8 @@ enum banyan_status by_switches_find(struct by_switches *switches, struct by_cont
 
 /* ---- what it answers */
 
-static struct by_control_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
-  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
+static struct by_in_network_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
+  for (struct by_in_network_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (*which = 0; tree->ends.job == job && *which < tree->tree->n_switches; ++*which)
       if (tree->parts[*which].asked == at) return tree;
   return NULL;
@@ -113,7 +113,7 @@ static bool is_as_before(const struct by_granted *before, const struct by_grante
 }
 
 /* The manager keeps account of the switch's memory, and must know what is free again. */
-static void do_without(const struct by_switches *switches, struct by_control_tree *tree, uint32_t which) {
+static void do_without(const struct by_switches *switches, struct by_in_network_tree *tree, uint32_t which) {
   tree->parts[which].refused = true;
   tree->answers[which].granted = false;
   switches->events.changed(switches->events.context);
@@ -122,7 +122,7 @@ static void do_without(const struct by_switches *switches, struct by_control_tre
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
   const struct by_control_switch *at = context;
   uint32_t which;
-  struct by_control_tree *tree = find_tree(at, job, &which);
+  struct by_in_network_tree *tree = find_tree(at, job, &which);
   if (!tree || tree->parts[which].refused) return;
   if (tree->stage < BY_TREE_GIVEN) {
     tree->answers[which] = (struct by_tree_answer){.granted = true, .what = *what};
@@ -140,7 +140,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
           job);
 }
 
-static void want(const struct by_control_tree *tree, uint32_t which) {
+static void want(const struct by_in_network_tree *tree, uint32_t which) {
   struct by_reservation reservation;
   const struct by_tree_ends *ends = &tree->ends;
   enum banyan_status status = BANYAN_OK;
@@ -157,13 +157,13 @@ static void want(const struct by_control_tree *tree, uint32_t which) {
 }
 
 /* Switches, and ends with several trees, tell them apart by this. */
-static bool is_taken(const struct by_switches *switches, const struct by_control_tree *tree, uint16_t job) {
-  const struct by_control_tree *other = switches->trees;
+static bool is_taken(const struct by_switches *switches, const struct by_in_network_tree *tree, uint16_t job) {
+  const struct by_in_network_tree *other = switches->trees;
   while (other && (other == tree || other->ends.job != job)) other = other->next;
   return other;
 }
 
-enum banyan_status by_switches_choose_numbers(const struct by_switches *switches, struct by_control_tree *tree) {
+enum banyan_status by_switches_choose_numbers(const struct by_switches *switches, struct by_in_network_tree *tree) {
   struct {
     uint16_t job, key;
     unsigned char secret[BY_TREE_SECRET];
@@ -179,7 +179,7 @@ enum banyan_status by_switches_choose_numbers(const struct by_switches *switches
   return BANYAN_OK;
 }
 
-static void rename_tree(const struct by_switches *switches, struct by_control_tree *tree) {
+static void rename_tree(const struct by_switches *switches, struct by_in_network_tree *tree) {
   uint16_t before = tree->ends.job;
   bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(switches, tree) == BANYAN_OK;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
@@ -195,7 +195,7 @@ static void rename_tree(const struct by_switches *switches, struct by_control_tr
 static void lost(void *context, uint16_t job, enum by_reservation_lost why, const char *text) {
   struct by_control_switch *at = context;
   uint32_t which;
-  struct by_control_tree *tree = find_tree(at, job, &which);
+  struct by_in_network_tree *tree = find_tree(at, job, &which);
   if (!tree) return;
   snprintf(at->why, sizeof at->why, "%s", text);
   if (tree->stage >= BY_TREE_GIVEN) {
@@ -213,7 +213,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
 /* ---- asking */
 
 static void want_all(struct by_control_switch *at) {
-  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
+  for (struct by_in_network_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches && tree->stage == BY_TREE_ASKED; s++)
       if (tree->parts[s].asked == at) want(tree, s);
 }
@@ -267,14 +267,14 @@ static void look_for(struct by_control_switch *at) {
 
 /* Where nothing listens a switch may be about to start. One that is silent may have lost a packet, which Linux sends
  * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
-static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint64_t now) {
+static bool may_answer(const struct by_in_network_tree *tree, uint32_t which, uint64_t now) {
   if (tree->answers[which].granted || tree->parts[which].refused) return false;
   uint64_t timeout = *tree->parts[which].asked->why ? STARTING_MS : TIMEOUT_MS;
   return now < tree->since + timeout * BY_MILLISECOND;
 }
 
 /* Time is up, or all have answered: a switch that has not granted anything has no part. */
-static void settle(const struct by_switches *switches, struct by_control_tree *tree) {
+static void settle(const struct by_switches *switches, struct by_in_network_tree *tree) {
   tree->stage = BY_TREE_SETTLED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     struct by_control_switch *at = tree->parts[s].asked;
@@ -289,7 +289,7 @@ static void settle(const struct by_switches *switches, struct by_control_tree *t
 }
 
 /* One switch that refuses is enough where all have to grant. */
-static bool is_awaited(const struct by_control_tree *tree, uint64_t now) {
+static bool is_awaited(const struct by_in_network_tree *tree, uint64_t now) {
   bool awaited = false, refused = false;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     awaited |= may_answer(tree, s, now);
@@ -303,7 +303,7 @@ bool by_switches_look(struct by_switches *switches) {
   bool waiting = false, settled = false;
   for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
-  for (struct by_control_tree *tree = switches->trees, *next; tree; tree = next) {
+  for (struct by_in_network_tree *tree = switches->trees, *next; tree; tree = next) {
     next = tree->next;
     if (tree->stage != BY_TREE_ASKED) continue;
     bool awaited = is_awaited(tree, now);
@@ -317,7 +317,7 @@ bool by_switches_look(struct by_switches *switches) {
 }
 
 /* It has memory of its own. */
-static void take_aggregator(struct by_control_tree *tree, uint32_t s) {
+static void take_aggregator(struct by_in_network_tree *tree, uint32_t s) {
   struct by_tree_answer *answer = &tree->answers[s];
   answer->granted = !tree->parts[s].refused;
   answer->what = (struct by_granted){.slots = tree->parts[s].allowed, .n_below = tree->tree->switches[s].n_below};
@@ -326,7 +326,7 @@ static void take_aggregator(struct by_control_tree *tree, uint32_t s) {
             tree->tree->switches[s].name, tree->ends.job);
 }
 
-void by_switches_lose(struct by_control_tree *tree, uint32_t process) {
+void by_switches_lose(struct by_in_network_tree *tree, uint32_t process) {
   for (uint32_t s = 0; s < tree->tree->n_switches && tree->stage < BY_TREE_GIVEN; s++) {
     if (tree->parts[s].asked || tree->answers[s].aggregator != process) continue;
     tree->parts[s].refused = true;
@@ -343,7 +343,7 @@ static enum banyan_status look_again(struct by_control_switch *at) {
   return status;
 }
 
-void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
+void by_switches_ask(struct by_switches *switches, struct by_in_network_tree *tree) {
   tree->stage = BY_TREE_ASKED;
   tree->since = by_loop_now(switches->job->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
@@ -357,7 +357,7 @@ void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree)
     }
 }
 
-bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t room) {
+bool by_switches_lack(const struct by_in_network_tree *tree, char *text, size_t room) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     const struct by_tree_part *part = &tree->parts[s];
     const struct by_tree_answer *answer = &tree->answers[s];
@@ -375,7 +375,7 @@ bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t roo
   return false;
 }
 
-void by_switches_drop(const struct by_control_tree *tree) {
+void by_switches_drop(const struct by_in_network_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
     if (tree->parts[s].asked && tree->parts[s].asked->client)
       by_switch_client_drop(tree->parts[s].asked->client, tree->ends.job);

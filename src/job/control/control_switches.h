@@ -16,8 +16,8 @@ struct by_cluster_switch;
 enum by_tree_stage { BY_TREE_PLANNED, BY_TREE_ASKED, BY_TREE_SETTLED, BY_TREE_GIVEN, BY_TREE_OVER };
 
 /* An in-network tree at rank 0. control_trees.c owns it. */
-struct by_control_tree {
-  struct by_control_tree *next;
+struct by_in_network_tree {
+  struct by_in_network_tree *next;
   struct by_tree_set *set;
   struct by_switched_tree *tree;
   struct by_tree_ends ends;
@@ -39,7 +39,7 @@ struct by_control_tree {
 
 struct by_switch_events {
   /* All switches of this tree have answered, or their time is up; its stage is BY_TREE_SETTLED. */
-  void (*settled)(void *context, struct by_control_tree *tree);
+  void (*settled)(void *context, struct by_in_network_tree *tree);
   /* What is granted has changed. */
   void (*changed)(void *context);
   void *context;
@@ -48,27 +48,27 @@ struct by_switch_events {
 struct by_switches {
   const struct by_job *job;
   struct by_switch_events events;
-  struct by_control_tree *trees;   /* all; listed by control_trees.c */
-  struct by_control_switch *first; /* which are asked */
+  struct by_in_network_tree *trees; /* all; listed by control_trees.c */
+  struct by_control_switch *first;  /* which are asked */
 };
 
 void by_switches_fini(struct by_switches *switches);
 /* Random numbers for a tree that none of the listed trees has; others, where a switch says that these are taken. */
 BANYAN_CHECK enum banyan_status by_switches_choose_numbers(const struct by_switches *switches,
-                                                           struct by_control_tree *tree);
+                                                           struct by_in_network_tree *tree);
 /* Which of `places` a tree's switches are; those that are not among them are known by name. */
-BANYAN_CHECK enum banyan_status by_switches_find(struct by_switches *switches, struct by_control_tree *tree,
+BANYAN_CHECK enum banyan_status by_switches_find(struct by_switches *switches, struct by_in_network_tree *tree,
                                                  const struct by_cluster_switch *places, uint32_t n);
 /* This process is lost. If it is an aggregator of the tree, the tree is set up without it; ends of one that is set up
  * notice for themselves. */
-void by_switches_lose(struct by_control_tree *tree, uint32_t process);
+void by_switches_lose(struct by_in_network_tree *tree, uint32_t process);
 /* Asks all switches of a tree; by_switches_look sees what they answer. */
-void by_switches_ask(struct by_switches *switches, struct by_control_tree *tree);
+void by_switches_ask(struct by_switches *switches, struct by_in_network_tree *tree);
 /* False: there is nothing to wait for. */
 bool by_switches_look(struct by_switches *switches);
 /* Why a tree that is settled cannot do without a switch that has no part, or too little, in `text`. False: it can. */
-bool by_switches_lack(const struct by_control_tree *tree, char *text, size_t room);
+bool by_switches_lack(const struct by_in_network_tree *tree, char *text, size_t room);
 /* Gives all cells of a tree back to the switches. */
-void by_switches_drop(const struct by_control_tree *tree);
+void by_switches_drop(const struct by_in_network_tree *tree);
 
 #endif

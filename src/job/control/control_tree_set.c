@@ -23,16 +23,16 @@ void by_tree_set_go(struct by_tree_set *set, enum by_set_state state) {
   set->state = state;
 }
 
-static struct by_control_tree *find_of(const struct by_tree_set *set, struct by_control_tree *from) {
+static struct by_in_network_tree *find_of(const struct by_tree_set *set, struct by_in_network_tree *from) {
   while (from && from->set != set) from = from->next;
   return from;
 }
 
-struct by_control_tree *by_tree_set_first(const struct by_tree_set *set) {
+struct by_in_network_tree *by_tree_set_first(const struct by_tree_set *set) {
   return find_of(set, set->switches->trees);
 }
 
-struct by_control_tree *by_tree_set_next(const struct by_control_tree *tree) {
+struct by_in_network_tree *by_tree_set_next(const struct by_in_network_tree *tree) {
   return find_of(tree->set, tree->next);
 }
 
@@ -42,7 +42,7 @@ struct by_set_end *by_tree_set_find_end(const struct by_tree_set *set, uint32_t 
   return NULL;
 }
 
-static void free_tree(struct by_control_tree *tree) {
+static void free_tree(struct by_in_network_tree *tree) {
   by_switched_tree_destroy(tree->tree);
   free(tree->answers);
   free(tree->parts);
@@ -50,16 +50,16 @@ static void free_tree(struct by_control_tree *tree) {
   free(tree);
 }
 
-void by_tree_set_free_list(struct by_control_tree *trees) {
-  for (struct by_control_tree *next; trees; trees = next) {
+void by_tree_set_free_list(struct by_in_network_tree *trees) {
+  for (struct by_in_network_tree *next; trees; trees = next) {
     next = trees->next;
     free_tree(trees);
   }
 }
 
 void by_tree_set_destroy(struct by_tree_set *set) {
-  for (struct by_control_tree **place = &set->switches->trees; set->trees && *place;) { /* others have seen it */
-    struct by_control_tree *tree = *place;
+  for (struct by_in_network_tree **place = &set->switches->trees; set->trees && *place;) { /* others have seen it */
+    struct by_in_network_tree *tree = *place;
     if (tree->set != set) {
       place = &tree->next;
       continue;
@@ -74,29 +74,29 @@ void by_tree_set_destroy(struct by_tree_set *set) {
 
 /* ---- where the ends are */
 
-static const struct by_member *member_of(const struct by_control_tree *tree, uint32_t process) {
+static const struct by_member *member_of(const struct by_in_network_tree *tree, uint32_t process) {
   return &tree->set->switches->job->members[process];
 }
 
 /* The server, workers, and aggregators. UINT32_MAX: no process of this tree; those behind it are, for each switch. */
-static uint32_t process_of(const struct by_control_tree *tree, uint32_t end) {
+static uint32_t process_of(const struct by_in_network_tree *tree, uint32_t end) {
   uint32_t n = tree->tree->n_workers;
   if (end > n) return tree->answers[end - 1 - n].aggregator;
   return end ? tree->processes[end - 1] : tree->ends.server;
 }
 
-static uint32_t count_ends(const struct by_control_tree *tree) {
+static uint32_t count_ends(const struct by_in_network_tree *tree) {
   return 1 + tree->tree->n_workers + tree->tree->n_switches;
 }
 
 /* Where end number `end` is to be reached. */
-static struct by_address *address_of(struct by_control_tree *tree, uint32_t end) {
+static struct by_address *address_of(struct by_in_network_tree *tree, uint32_t end) {
   uint32_t n = tree->tree->n_workers;
   if (end > n) return &tree->answers[end - 1 - n].at;
   return end ? &tree->ends.workers[end - 1] : &tree->ends.at;
 }
 
-static enum banyan_status find_ends(struct by_control_tree *tree) {
+static enum banyan_status find_ends(struct by_in_network_tree *tree) {
   uint32_t n = 0;
   struct by_tree_end *ends = calloc(count_ends(tree), sizeof *ends);
   if (!ends) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trees through switches");
@@ -112,7 +112,7 @@ static enum banyan_status find_ends(struct by_control_tree *tree) {
 }
 
 enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set) {
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
+  for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
     BY_TRY(find_ends(tree));
   return BANYAN_OK;
 }
@@ -125,7 +125,7 @@ bool by_tree_set_lacks_ports(const struct by_tree_set *set) {
 
 /* ---- slots */
 
-void by_tree_set_level(struct by_control_tree *tree) {
+void by_tree_set_level(struct by_in_network_tree *tree) {
   uint32_t least = BY_TREE_WANTED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
     if (tree->parts[s].allowed >= BY_TREE_WORTHWHILE) least = MIN(least, tree->parts[s].allowed);
@@ -146,7 +146,7 @@ static uint32_t granted_slots(const struct by_tree_grants *grants, const char *s
 }
 
 /* Aggregators have memory of their own, so that the manager's grants do not name them. */
-static void find_part(const struct by_tree_wanted *wanted, struct by_control_tree *tree, uint32_t s) {
+static void find_part(const struct by_tree_wanted *wanted, struct by_in_network_tree *tree, uint32_t s) {
   const struct by_switched_switch *at = &tree->tree->switches[s];
   tree->answers[s].aggregator = at->aggregator ? wanted->helpers[at->vertex - wanted->plan->n_ranks] : UINT32_MAX;
   tree->parts[s].refused = at->aggregator && tree->answers[s].aggregator == UINT32_MAX;
@@ -156,7 +156,7 @@ static void find_part(const struct by_tree_wanted *wanted, struct by_control_tre
 }
 
 static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wanted *wanted, uint32_t class_,
-                               uint32_t group, struct by_control_tree *tree) {
+                               uint32_t group, struct by_in_network_tree *tree) {
   const struct by_plan *plan = wanted->plan;
   tree->set = set;
   tree->together = set->together;
@@ -174,7 +174,7 @@ static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wan
 }
 
 /* Classes may have the same tree, which is set up once. */
-static bool is_listed(const struct by_control_tree *list, uint32_t server) {
+static bool is_listed(const struct by_in_network_tree *list, uint32_t server) {
   while (list && list->tree->server != server) list = list->next;
   return list;
 }
@@ -189,8 +189,8 @@ static enum banyan_status add_end(struct by_tree_set *set, uint32_t process) {
 }
 
 static enum banyan_status add_tree(struct by_tree_set *set, const struct by_tree_wanted *wanted, uint32_t class_,
-                                   uint32_t group, struct by_control_tree **list) {
-  struct by_control_tree *tree = calloc(1, sizeof *tree);
+                                   uint32_t group, struct by_in_network_tree **list) {
+  struct by_in_network_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   enum banyan_status status = make(set, wanted, class_, group, tree);
   for (uint32_t e = 0; status == BANYAN_OK && e < count_ends(tree); e++)
@@ -210,7 +210,7 @@ static bool has_server(const struct by_tree_wanted *wanted, const struct by_grou
 }
 
 static enum banyan_status add_trees(struct by_tree_set *set, const struct by_tree_wanted *wanted,
-                                    struct by_control_tree **list) {
+                                    struct by_in_network_tree **list) {
   const struct by_plan *plan = wanted->plan;
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
@@ -222,7 +222,7 @@ static enum banyan_status add_trees(struct by_tree_set *set, const struct by_tre
 }
 
 enum banyan_status by_tree_set_make(struct by_switches *switches, const struct by_tree_wanted *wanted, bool together,
-                                    struct by_control_tree **list, struct by_tree_set **out) {
+                                    struct by_in_network_tree **list, struct by_tree_set **out) {
   struct by_tree_set *set = calloc(1, sizeof *set);
   if (!set) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trees through switches");
   *set = (struct by_tree_set){.switches = switches,

@@ -55,10 +55,10 @@ struct by_tree_set {
 
 /* Makes a set, and the list of its trees, which the caller adds to the others. On failure there is nothing. */
 BANYAN_CHECK enum banyan_status by_tree_set_make(struct by_switches *switches, const struct by_tree_wanted *wanted,
-                                                 bool together, struct by_control_tree **list,
+                                                 bool together, struct by_in_network_tree **list,
                                                  struct by_tree_set **out);
 /* A list that was not added. */
-void by_tree_set_free_list(struct by_control_tree *trees);
+void by_tree_set_free_list(struct by_in_network_tree *trees);
 /* With its trees, which are removed from the others. It is in no list any more. */
 void by_tree_set_destroy(struct by_tree_set *set);
 /* Changes that are not listed above are a fault. */
@@ -66,14 +66,14 @@ void by_tree_set_go(struct by_tree_set *set, enum by_set_state state);
 /* NULL: the process is none of its ends. */
 struct by_set_end *by_tree_set_find_end(const struct by_tree_set *set, uint32_t process);
 /* The trees of a set, one after the other. */
-struct by_control_tree *by_tree_set_first(const struct by_tree_set *set);
-struct by_control_tree *by_tree_set_next(const struct by_control_tree *tree);
+struct by_in_network_tree *by_tree_set_first(const struct by_tree_set *set);
+struct by_in_network_tree *by_tree_set_next(const struct by_in_network_tree *tree);
 /* All ends have UDP ports: finds their addresses, and how large fragments may be. */
 BANYAN_CHECK enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set);
 /* Whether one has none yet. */
 bool by_tree_set_lacks_ports(const struct by_tree_set *set);
 /* All ends of a tree use as many slots as the switch with the fewest allows: more elsewhere would be of no use. */
-void by_tree_set_level(struct by_control_tree *tree);
+void by_tree_set_level(struct by_in_network_tree *tree);
 /* To the arena. */
 BANYAN_CHECK enum banyan_status by_tree_grants_copy(struct by_arena *arena, const struct by_tree_grants *from,
                                                     struct by_tree_grants *out);

@@ -63,7 +63,7 @@ struct part {
   uint8_t bytes[BY_TREE_MESSAGE_MOST];
 };
 
-static enum banyan_status send_part(struct by_control_tree *tree, struct part *part, uint32_t process) {
+static enum banyan_status send_part(struct by_in_network_tree *tree, struct part *part, uint32_t process) {
   struct by_writer writer;
   by_writer_init(&writer, part->bytes, sizeof part->bytes);
   by_tree_message_write(&writer, &part->message);
@@ -72,13 +72,14 @@ static enum banyan_status send_part(struct by_control_tree *tree, struct part *p
   return send_to(tree->set->trees, process, TREE, part->bytes, writer.length);
 }
 
-static enum banyan_status send_end(struct by_control_tree *tree, struct part *part, uint32_t worker, uint32_t process) {
+static enum banyan_status send_end(struct by_in_network_tree *tree, struct part *part, uint32_t worker,
+                                   uint32_t process) {
   by_tree_describe(tree->tree, &tree->ends, tree->answers, worker, &part->message);
   return send_part(tree, part, process);
 }
 
 /* Aggregators before workers, whose first terms should find them ready. */
-static enum banyan_status send_all(struct by_control_tree *tree, struct part *part) {
+static enum banyan_status send_all(struct by_in_network_tree *tree, struct part *part) {
   BY_TRY(send_end(tree, part, BY_TREE_FOR_SERVER, tree->ends.server));
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     if (!tree->tree->switches[s].aggregator || !tree->answers[s].granted) continue;
@@ -89,7 +90,7 @@ static enum banyan_status send_all(struct by_control_tree *tree, struct part *pa
   return BANYAN_OK;
 }
 
-static enum banyan_status give(struct by_control_tree *tree) {
+static enum banyan_status give(struct by_in_network_tree *tree) {
   struct part *part = malloc(sizeof *part);
   if (!part) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->stage = BY_TREE_GIVEN;
@@ -104,7 +105,7 @@ static const char *name_of(const struct by_cell_request *one) {
   return one->tree->tree->switches[one->which].name;
 }
 
-static bool requests(const struct by_control_tree *tree, uint32_t which) {
+static bool requests(const struct by_in_network_tree *tree, uint32_t which) {
   return !tree->set->number && tree->set->state >= BY_SET_WAITING && tree->stage < BY_TREE_OVER &&
          tree->tree->switches[which].adds && !tree->tree->switches[which].aggregator;
 }
@@ -114,16 +115,16 @@ static void list(struct by_trees *trees) {
   uint32_t most = 1;
   free(trees->requested);
   trees->n_requests = 0;
-  for (const struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next)
+  for (const struct by_in_network_tree *tree = trees->switches.trees; tree; tree = tree->next)
     most += tree->tree->n_switches;
   trees->requested = calloc(most, sizeof *trees->requested);
-  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->requested; tree = tree->next)
+  for (struct by_in_network_tree *tree = trees->switches.trees; tree && trees->requested; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches; s++)
       if (requests(tree, s)) trees->requested[trees->n_requests++] = (struct by_cell_request){tree, s};
 }
 
 static struct by_cluster_cells describe(const struct by_cell_request *one) {
-  const struct by_control_tree *tree = one->tree;
+  const struct by_in_network_tree *tree = one->tree;
   assert(tree);
   const struct by_tree_answer *answer = &tree->answers[one->which];
   return (struct by_cluster_cells){.at = name_of(one),
@@ -171,7 +172,7 @@ static void report_released(struct by_trees *trees) {
 }
 
 static void drop_cells(struct by_tree_set *set) {
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
+  for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
     by_switches_drop(tree);
     tree->stage = BY_TREE_OVER;
   }
@@ -247,7 +248,7 @@ static void fail(struct by_tree_set *set) {
 
 static void acquire(struct by_tree_set *set) {
   by_tree_set_go(set, BY_SET_ACQUIRING);
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
+  for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
     by_switches_ask(&set->trees->switches, tree);
   look_soon(set->trees);
 }
@@ -297,7 +298,7 @@ static void open(struct by_tree_set *set) {
 
 /* ---- giving the ends their parts */
 
-static enum banyan_status check_settled(const struct by_control_tree *tree) {
+static enum banyan_status check_settled(const struct by_in_network_tree *tree) {
   char text[400];
   if (!by_switches_lack(tree, text, sizeof text)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "tree \"%s\" cannot be set up: %s", tree->tree->server_name, text);
@@ -308,7 +309,7 @@ static enum banyan_status check_settled(const struct by_control_tree *tree) {
 static void give_settled(struct by_tree_set *set) {
   enum banyan_status status = BANYAN_OK;
   bool awaited = false;
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
+  for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
     awaited |= tree->stage == BY_TREE_ASKED;
     if (set->together && tree->stage == BY_TREE_SETTLED && status == BANYAN_OK) status = check_settled(tree);
   }
@@ -316,7 +317,7 @@ static void give_settled(struct by_tree_set *set) {
     fail(set);
     return;
   }
-  for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
+  for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree))
     if (tree->stage == BY_TREE_SETTLED && status == BANYAN_OK && !(set->together && awaited)) status = give(tree);
   if (status != BANYAN_OK)
     fail(set);
@@ -324,7 +325,7 @@ static void give_settled(struct by_tree_set *set) {
     by_tree_set_go(set, BY_SET_GIVEN);
 }
 
-static void settled(void *context, struct by_control_tree *tree) {
+static void settled(void *context, struct by_in_network_tree *tree) {
   (void)tree;
   look_soon(context);
 }
@@ -388,7 +389,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
     explain(one, cells[i].slots);
     one->tree->parts[one->which].allowed = cells[i].slots;
   }
-  for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next)
+  for (struct by_in_network_tree *tree = trees->switches.trees; tree; tree = tree->next)
     if (tree->set->state == BY_SET_WAITING) by_tree_set_level(tree);
   acquire_all(trees);
 }
@@ -465,7 +466,7 @@ void by_trees_lost(struct by_trees *trees, uint32_t process) {
   LIST_FOREACH(set, &trees->sets, entry) {
     struct by_set_end *end = by_tree_set_find_end(set, process);
     if (!end) continue;
-    for (struct by_control_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
+    for (struct by_in_network_tree *tree = by_tree_set_first(set); tree; tree = by_tree_set_next(tree)) {
       by_switches_lose(tree, process);
       if (tree->ends.server != process) continue;
       by_switches_drop(tree);
@@ -489,12 +490,12 @@ void by_trees_fail(struct by_trees *trees) {
 /* ---- beginning */
 
 /* Adds a set and its list of trees to the others. */
-static enum banyan_status add_set(struct by_trees *trees, struct by_tree_set *set, struct by_control_tree *list,
+static enum banyan_status add_set(struct by_trees *trees, struct by_tree_set *set, struct by_in_network_tree *list,
                                   const struct by_tree_grants *grants) {
   enum banyan_status status = BANYAN_OK;
   set->trees = trees;
   by_timer_init(&set->late, too_late, set);
-  for (struct by_control_tree *tree = list, *next; tree; tree = next) {
+  for (struct by_in_network_tree *tree = list, *next; tree; tree = next) {
     next = tree->next;
     tree->next = trees->switches.trees;
     trees->switches.trees = tree;
@@ -511,7 +512,7 @@ static enum banyan_status add_set(struct by_trees *trees, struct by_tree_set *se
 struct beginning {
   struct by_trees *trees;
   struct by_tree_set *set;
-  struct by_control_tree *list;
+  struct by_in_network_tree *list;
 };
 
 static void begin(void *argument) {
@@ -551,7 +552,7 @@ void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const ui
 
 enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted *wanted) {
   struct by_trees *trees = argument;
-  struct by_control_tree *list = NULL;
+  struct by_in_network_tree *list = NULL;
   struct by_tree_set *set = NULL;
   BY_TRY(by_tree_set_make(&trees->switches, wanted, true, &list, &set));
   enum banyan_status status = add_set(trees, set, list, wanted->grants);

@@ -32,9 +32,9 @@ struct by_trees {
   struct by_timer due;  /* while a tree waits for switches, */
   uint64_t cells_until; /* or for the manager's answer about their memory; 0: it does not */
   struct by_cell_request {
-    struct by_control_tree *tree; /* NULL: it is gone */
-    uint32_t which;               /* of its switches */
-  } * requested;                  /* what that is about, in its order */
+    struct by_in_network_tree *tree; /* NULL: it is gone */
+    uint32_t which;                  /* of its switches */
+  } * requested;                     /* what that is about, in its order */
   uint32_t n_requests;
   uint64_t released; /* the last of the manager's plans whose cells have been given back; 0: none */
 };

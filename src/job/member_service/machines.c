@@ -9,7 +9,7 @@
 
 enum { ASK_MS = 300 /* before what a member has not answered is sent again first */ };
 
-struct by_machine {
+struct by_paxos_instance {
   struct by_machines *machines;
   struct by_membership *membership;
   struct by_paxos *paxos;
@@ -22,22 +22,22 @@ struct by_machine {
 
 /* ---- what a machine does */
 
-static void warn(const struct by_machine *machine, enum banyan_status status) {
+static void warn(const struct by_paxos_instance *machine, enum banyan_status status) {
   if (status != BANYAN_OK) by_warn("member", "membership \"%s\": %s", machine->membership->name, banyan_error_text());
 }
 
-static struct by_machine *newest(const struct by_machines *machines) {
+static struct by_paxos_instance *newest(const struct by_machines *machines) {
   return machines->n && !machines->ended[0] ? machines->machines[0] : NULL;
 }
 
 static void on_send(void *context, uint32_t to, const void *message, size_t length) {
-  const struct by_machine *machine = context;
+  const struct by_paxos_instance *machine = context;
   const struct by_machines_events *events = &machine->machines->events;
   events->send(events->context, &machine->membership->members[to].fingerprint, message, length);
 }
 
 static void on_welcome(void *context, const struct by_fingerprint *to, const void *message, size_t length) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   const struct by_machines_events *events = &machine->machines->events;
   struct by_membership *next;
   const struct by_successor *successor = by_paxos_decision(machine->paxos);
@@ -47,17 +47,17 @@ static void on_welcome(void *context, const struct by_fingerprint *to, const voi
 }
 
 static void on_set_timer(void *context, uint64_t delay) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   by_loop_set_delay(machine->machines->loop, &machine->timer, delay);
 }
 
 static void on_decided(void *context, const struct by_successor *successor) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   warn(machine, by_successor_apply(successor, machine->membership, &machine->successor));
 }
 
 static void on_ended(void *context, const char *text) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   char late[1024];
   snprintf(late, sizeof late,
            "the other members of \"%s\" go on without this process, since its program did not call "
@@ -69,7 +69,7 @@ static void on_ended(void *context, const char *text) {
 
 /* Other machines may be called. */
 static void on_gone(void *context, const struct by_fingerprint *fingerprint) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   struct by_machines *machines = machine->machines;
   by_facts_note(&machines->gone, fingerprint, "processes that left and ended");
   for (uint32_t i = 0; i < machines->n; i++)
@@ -79,7 +79,7 @@ static void on_gone(void *context, const struct by_fingerprint *fingerprint) {
 static enum banyan_status enter(struct by_machines *machines, struct by_membership *membership, bool met);
 
 /* After a machine was called. An older one may decide what this process does not take part in any more. */
-static void settle(struct by_machine *machine, enum banyan_status status) {
+static void settle(struct by_paxos_instance *machine, enum banyan_status status) {
   struct by_machines *machines = machine->machines;
   struct by_membership *successor = machine->successor;
   char *ended = machine->ended;
@@ -101,13 +101,13 @@ static void settle(struct by_machine *machine, enum banyan_status status) {
 }
 
 static void expired(void *context) {
-  struct by_machine *machine = context;
+  struct by_paxos_instance *machine = context;
   settle(machine, by_paxos_timer(machine->paxos));
 }
 
 /* ---- memberships */
 
-static void free_machine(struct by_machine *machine) {
+static void free_machine(struct by_paxos_instance *machine) {
   by_loop_cancel_timer(&machine->timer);
   by_paxos_destroy(machine->paxos);
   by_membership_destroy(machine->membership);
@@ -117,10 +117,10 @@ static void free_machine(struct by_machine *machine) {
 }
 
 static enum banyan_status make_machine(struct by_machines *machines, struct by_membership *membership, uint32_t self,
-                                       struct by_machine **out) {
-  struct by_machine *machine = calloc(1, sizeof *machine);
+                                       struct by_paxos_instance **out) {
+  struct by_paxos_instance *machine = calloc(1, sizeof *machine);
   if (!machine) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a membership");
-  *machine = (struct by_machine){.machines = machines, .membership = membership};
+  *machine = (struct by_paxos_instance){.machines = machines, .membership = membership};
   by_timer_init(&machine->timer, expired, machine);
   struct by_paxos_config config = {.membership = membership,
                                    .self = self,
@@ -143,16 +143,16 @@ static enum banyan_status make_machine(struct by_machines *machines, struct by_m
   return status;
 }
 
-static void push(struct by_machines *machines, struct by_machine *machine) {
+static void push(struct by_machines *machines, struct by_paxos_instance *machine) {
   if (machines->n == BY_MACHINES_KEPT) free_machine(machines->machines[--machines->n]);
-  memmove(machines->machines + 1, machines->machines, machines->n * sizeof(struct by_machine *));
+  memmove(machines->machines + 1, machines->machines, machines->n * sizeof(struct by_paxos_instance *));
   machines->machines[0] = machine;
   machines->n++;
   machines->ended[0] = 0;
 }
 
 /* What is known of its members. *has_dead: one of them is. */
-static enum banyan_status apply_facts(struct by_machine *machine, bool *has_dead) {
+static enum banyan_status apply_facts(struct by_paxos_instance *machine, bool *has_dead) {
   const struct by_machines *machines = machine->machines;
   const struct by_membership *membership = machine->membership;
   for (uint32_t i = 0; i < membership->n + membership->n_excluded; i++) {
@@ -170,7 +170,7 @@ static enum banyan_status apply_facts(struct by_machine *machine, bool *has_dead
 static void take_early(struct by_machines *machines, uint64_t number);
 
 static enum banyan_status enter(struct by_machines *machines, struct by_membership *membership, bool met) {
-  struct by_machine *machine = NULL;
+  struct by_paxos_instance *machine = NULL;
   bool has_dead = false;
   uint32_t self = by_membership_find(membership, &machines->self);
   uint64_t number = membership->number;
@@ -199,32 +199,32 @@ enum banyan_status by_machines_welcomed(struct by_machines *machines, struct by_
 }
 
 enum banyan_status by_machines_found(struct by_machines *machines, struct by_membership *membership) {
-  struct by_machine *before = newest(machines);
+  struct by_paxos_instance *before = newest(machines);
   if (machines->n) machines->leaves = false; /* that was about the membership before */
   BY_TRY(enter(machines, membership, true));
   if (before) settle(before, by_paxos_leave(before->paxos));
   return BANYAN_OK;
 }
 
-static struct by_machine *find(const struct by_machines *machines, uint64_t number) {
+static struct by_paxos_instance *find(const struct by_machines *machines, uint64_t number) {
   for (uint32_t i = 0; i < machines->n; i++)
     if (machines->machines[i]->membership->number == number) return machines->machines[i];
   return NULL;
 }
 
 /* Its rank among the members; UINT32_MAX: none. */
-static uint32_t rank_of(const struct by_machine *machine, const struct by_fingerprint *fingerprint) {
+static uint32_t rank_of(const struct by_paxos_instance *machine, const struct by_fingerprint *fingerprint) {
   uint32_t rank = by_membership_find(machine->membership, fingerprint);
   return rank < machine->membership->n ? rank : UINT32_MAX;
 }
 
 const struct by_membership *by_machines_newest(const struct by_machines *machines) {
-  const struct by_machine *machine = newest(machines);
+  const struct by_paxos_instance *machine = newest(machines);
   return machine ? machine->membership : NULL;
 }
 
 bool by_machines_is_active(const struct by_machines *machines) {
-  const struct by_machine *machine = newest(machines);
+  const struct by_paxos_instance *machine = newest(machines);
   return machine && (!machine->met || by_paxos_state(machine->paxos) != BY_PAXOS_QUIET);
 }
 
@@ -239,13 +239,13 @@ bool by_machines_has(const struct by_machines *machines, const struct by_fingerp
 /* Its sender knows a membership that this process does not: its coordinator died before it had notified all. */
 static void keep_early(struct by_machines *machines, const struct by_fingerprint *from, const uint8_t *message,
                        size_t length) {
-  struct by_machine *machine = newest(machines);
+  struct by_paxos_instance *machine = newest(machines);
   uint32_t rank = machine ? rank_of(machine, from) : UINT32_MAX;
   bool asks = message[0] == BY_PAXOS_REPORT || message[0] == BY_PAXOS_PREPARE || message[0] == BY_PAXOS_ACCEPT;
   if (rank == UINT32_MAX || !asks || by_fingerprint_equal(from, &machines->self)) return;
-  struct by_early *early = &machines->early[machines->next_early++ % BY_EARLY_KEPT];
+  struct by_early_message *early = &machines->early[machines->next_early++ % BY_EARLY_KEPT];
   free(early->message);
-  *early = (struct by_early){.from = *from, .message = malloc(length), .length = length};
+  *early = (struct by_early_message){.from = *from, .message = malloc(length), .length = length};
   if (early->message) memcpy(early->message, message, length);
   settle(machine, by_paxos_ask(machine->paxos, rank));
 }
@@ -253,7 +253,7 @@ static void keep_early(struct by_machines *machines, const struct by_fingerprint
 void by_machines_receive(struct by_machines *machines, const struct by_fingerprint *from, const void *message,
                          size_t length) {
   if (length < 9) return;
-  struct by_machine *machine = find(machines, by_get_u64((const uint8_t *)message + 1));
+  struct by_paxos_instance *machine = find(machines, by_get_u64((const uint8_t *)message + 1));
   if (!machine) {
     keep_early(machines, from, message, length);
     return;
@@ -266,7 +266,7 @@ void by_machines_receive(struct by_machines *machines, const struct by_fingerpri
 /* What came too early for this membership comes now. */
 static void take_early(struct by_machines *machines, uint64_t number) {
   for (uint32_t i = 0; i < BY_EARLY_KEPT; i++) {
-    struct by_early early = machines->early[i];
+    struct by_early_message early = machines->early[i];
     if (!early.message || by_get_u64(early.message + 1) != number) continue;
     machines->early[i].message = NULL;
     by_machines_receive(machines, &early.from, early.message, early.length);
@@ -277,12 +277,12 @@ static void take_early(struct by_machines *machines, uint64_t number) {
 /* ---- what happens */
 
 void by_machines_request(struct by_machines *machines) {
-  struct by_machine *machine = newest(machines);
+  struct by_paxos_instance *machine = newest(machines);
   if (machine) settle(machine, by_paxos_request(machine->paxos));
 }
 
 void by_machines_formed(struct by_machines *machines, uint64_t number) {
-  struct by_machine *machine = find(machines, number);
+  struct by_paxos_instance *machine = find(machines, number);
   if (!machine) return;
   machine->met = true;
   settle(machine, by_paxos_formed(machine->paxos));
@@ -291,7 +291,7 @@ void by_machines_formed(struct by_machines *machines, uint64_t number) {
 /* Notifies all machines, the newest last, since it may enter another. */
 static void notify_all(struct by_machines *machines, const struct by_fingerprint *fingerprint, bool dead) {
   for (uint32_t i = machines->n; i-- > 0;) {
-    struct by_machine *machine = machines->machines[i];
+    struct by_paxos_instance *machine = machines->machines[i];
     uint32_t rank = rank_of(machine, fingerprint);
     if (rank == UINT32_MAX && dead) warn(machine, by_paxos_gone(machine->paxos, fingerprint));
     if (rank == UINT32_MAX || by_fingerprint_equal(fingerprint, &machines->self)) continue;
@@ -318,19 +318,19 @@ void by_machines_trust(struct by_machines *machines, const struct by_fingerprint
 }
 
 void by_machines_remind(struct by_machines *machines, const struct by_fingerprint *fingerprint) {
-  struct by_machine *machine = newest(machines);
+  struct by_paxos_instance *machine = newest(machines);
   uint32_t rank = machine ? rank_of(machine, fingerprint) : UINT32_MAX;
   if (rank != UINT32_MAX) settle(machine, by_paxos_remind(machine->paxos, rank));
 }
 
 void by_machines_leave(struct by_machines *machines) {
-  struct by_machine *machine = newest(machines);
+  struct by_paxos_instance *machine = newest(machines);
   machines->leaves = true;
   if (machine) settle(machine, by_paxos_leave(machine->paxos));
 }
 
 void by_machines_late(struct by_machines *machines, uint64_t number) {
-  struct by_machine *machine = newest(machines);
+  struct by_paxos_instance *machine = newest(machines);
   if (!machine || machine->membership->number != number || machine->met) return;
   machine->late = true;
   settle(machine, by_paxos_leave(machine->paxos));
@@ -350,7 +350,7 @@ void by_machines_withdraw(struct by_machines *machines, const struct by_fingerpr
 }
 
 const char *by_machines_explain(const struct by_machines *machines, char *text) {
-  const struct by_machine *machine = newest(machines);
+  const struct by_paxos_instance *machine = newest(machines);
   if (machine) return by_paxos_explain(machine->paxos, text);
   snprintf(text, BY_QUORUM_TEXT, "this process is in no membership");
   return text;

@@ -10,7 +10,7 @@
 
 enum { BY_MACHINES_KEPT = 8, BY_EARLY_KEPT = 16 };
 
-struct by_machine;
+struct by_paxos_instance;
 
 /* From within calls of this module. */
 struct by_machines_events {
@@ -26,7 +26,7 @@ struct by_machines_events {
 };
 
 /* A message about a membership that this process does not know yet. */
-struct by_early {
+struct by_early_message {
   struct by_fingerprint from;
   uint8_t *message; /* NULL: none */
   size_t length;
@@ -37,9 +37,9 @@ struct by_machines {
   struct by_fingerprint self;
   struct by_machines_events events;
   uint32_t n;
-  struct by_machine *machines[BY_MACHINES_KEPT]; /* the newest first */
+  struct by_paxos_instance *machines[BY_MACHINES_KEPT]; /* the newest first */
   struct by_facts dead, gone;
-  struct by_early early[BY_EARLY_KEPT]; /* the last ones */
+  struct by_early_message early[BY_EARLY_KEPT]; /* the last ones */
   uint32_t next_early;
   bool leaves;      /* this process wants to */
   char ended[1024]; /* why there is no newest one any more; "": there is, or was never one */

@@ -54,7 +54,7 @@ static enum banyan_status measure(struct by_measurement *m, struct by_measured *
 }
 
 struct probes {
-  struct by_probe *all;
+  struct by_probe_flow *all;
   uint32_t n;
   bool links;
 };
@@ -109,7 +109,7 @@ enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_
   return status;
 }
 
-enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n, bool links) {
+enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe_flow *probes, uint32_t n, bool links) {
   struct by_measurement m = {.start = by_clock_now(&by_clock_system)};
   return lead_and_follow(comm, &m, NULL, &(struct probes){probes, n, links});
 }

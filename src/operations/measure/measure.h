@@ -17,7 +17,7 @@ struct banyan_comm;
 enum { BY_PROBE_MOST_BLOCK = 1 << 20 };
 
 /* A flow of a few that tell whether a network is still as it was measured. */
-struct by_probe {
+struct by_probe_flow {
   uint32_t round, from, to; /* flows of one round go together; hosts */
   double rate;              /* bit/s */
   double delay;             /* seconds one way */
@@ -32,7 +32,7 @@ struct by_measure_options {
 
 struct by_measured {
   struct by_topology *topology; /* each host takes part, in the order of their first ranks */
-  struct by_probe *probes;      /* with the rates that they have now */
+  struct by_probe_flow *probes; /* with the rates that they have now */
   uint32_t n_probes;            /* 0: round trips are too long for any */
   bool rough; /* there are sites with long round trips between them: these links are rough (topology.h) */
 };
@@ -46,7 +46,7 @@ BANYAN_CHECK enum banyan_status by_measure(struct banyan_comm *comm, const struc
                                            struct by_measured *out);
 /* Collective over `comm`; blocks, for some 50 ms for each round. Rank 0 gives n probes, with the rates that they had,
  * and gets those that they have now; `links`: of hosts that are wired to each other. Errors as above. */
-BANYAN_CHECK enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe *probes, uint32_t n,
+BANYAN_CHECK enum banyan_status by_measure_probe(struct banyan_comm *comm, struct by_probe_flow *probes, uint32_t n,
                                                  bool links);
 
 void by_measured_fini(struct by_measured *measured);

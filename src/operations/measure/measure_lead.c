@@ -51,7 +51,7 @@ static uint32_t most_experiments(const struct by_measurement *m) {
 }
 
 static enum banyan_status conduct(struct by_measurement *m, struct by_survey *survey) {
-  const struct by_flow *flows;
+  const struct by_survey_flow *flows;
   char phase[64] = "";
   for (uint32_t n; (n = by_survey_next(survey, &flows)) != 0;) {
     struct by_experiment experiment = {.n = n};

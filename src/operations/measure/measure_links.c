@@ -22,7 +22,7 @@ struct wire {
 struct wires {
   uint32_t n;
   struct wire *all;
-  struct by_probe *probes; /* of a round: 2 n */
+  struct by_probe_flow *probes; /* of a round: 2 n */
 };
 
 /* ---- which links there are */
@@ -100,10 +100,10 @@ static enum banyan_status run_round(struct by_measurement *m, struct wires *w) {
     for (uint32_t i = 0; i < w->n; i++) {
       const struct wire *wire = &w->all[i];
       if (!by_link_tries_open(&wire->tries)) continue;
-      w->probes[n++] = (struct by_probe){.round = (uint32_t)way,
-                                         .from = way ? wire->b : wire->a,
-                                         .to = way ? wire->a : wire->b,
-                                         .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
+      w->probes[n++] = (struct by_probe_flow){.round = (uint32_t)way,
+                                              .from = way ? wire->b : wire->a,
+                                              .to = way ? wire->a : wire->b,
+                                              .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
     }
   BY_TRY(by_measure_lead_probes(m, w->probes, n, true));
   for (uint32_t i = 0, k = 0; i < w->n; i++) {

@@ -153,14 +153,14 @@ void by_measure_take_rates(struct by_measurement *m, uint32_t n);
 /* Rank 0: measures as the options say. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_measure_lead(struct by_measurement *m, struct by_measured *out);
 /* Rank 0: fills in the rates of these flows, round by round; `links`: each has a link for itself. */
-BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n,
-                                                       bool links);
+BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe_flow *probes,
+                                                       uint32_t n, bool links);
 
 /* The same of a site, which others reach through the last node, with no probes. */
 BANYAN_CHECK enum banyan_status by_measure_lead_site(struct by_measurement *m, struct by_topology **out);
 /* Rank 0: flows across sites, once, which then are probes. Fills `m->tried`. BANYAN_ERR_TIMEOUT, and all is as before:
  * there is no time for that. `rate`: bit/s of the fastest host. */
-BANYAN_CHECK enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_flow *flows,
+BANYAN_CHECK enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_survey_flow *flows,
                                                        uint32_t n, double rate, struct by_measured *out);
 /* Names for m->n hosts, of BY_MEASURE_MOST_NAME bytes each. */
 void by_measure_name_hosts(const struct by_measurement *m, char (*names)[BY_MEASURE_MOST_NAME], const char **out);

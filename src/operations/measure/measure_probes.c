@@ -47,7 +47,7 @@ static void order_hosts(const struct by_topology *topology, uint32_t n, const ch
 void by_measure_add_probe(const struct by_measurement *m, struct by_measured *out, uint32_t round, uint32_t from,
                           uint32_t to) {
   out->probes[out->n_probes++] =
-      (struct by_probe){.round = round, .from = from, .to = to, .delay = m->pairs.delay[(size_t)from * m->n + to]};
+      (struct by_probe_flow){.round = round, .from = from, .to = to, .delay = m->pairs.delay[(size_t)from * m->n + to]};
 }
 
 /* One way, then the other, so that answers find their ways free: hosts of one half send to those of the other half, and
@@ -68,7 +68,7 @@ enum banyan_status by_measure_choose_probes(const struct by_measurement *m, stru
   return failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network") : BANYAN_OK;
 }
 
-enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_flow *flows, uint32_t n,
+enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_survey_flow *flows, uint32_t n,
                                           double rate, struct by_measured *out) {
   struct by_experiment experiment = {.n = n, .most_block = FAR_LEAST_BLOCK};
   out->probes = calloc(n, sizeof *out->probes);
@@ -100,7 +100,7 @@ enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct
 
 /* Where a rank was late, so that a flow stood still, the kernel knows better what its link carries. That says little of
  * how much may be under way. */
-static void take(struct by_measurement *m, struct by_probe *probes, uint32_t n, bool links) {
+static void take(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
   memcpy(m->rates, m->tried, n * sizeof *m->rates);
   by_measure_take_rates(m, n);
   for (uint32_t k = 0; k < n; k++) {
@@ -111,12 +111,12 @@ static void take(struct by_measurement *m, struct by_probe *probes, uint32_t n, 
   }
 }
 
-static bool is_known(const struct by_measurement *m, const struct by_probe *probe) {
+static bool is_known(const struct by_measurement *m, const struct by_probe_flow *probe) {
   size_t pair = (size_t)probe->from * m->n + probe->to;
   return m->best[pair] > 0 || m->pairs.rate[pair] > 0;
 }
 
-static enum banyan_status probe_round(struct by_measurement *m, struct by_probe *probes, uint32_t n, bool links) {
+static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
   struct by_experiment experiment = {.n = n};
   uint32_t least_block = LINK_FIRST_BYTES;
   if (n > m->n_most) return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->n_most);
@@ -147,7 +147,8 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe 
   return BANYAN_OK;
 }
 
-enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe *probes, uint32_t n, bool links) {
+enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n,
+                                          bool links) {
   for (uint32_t first = 0, end; first < n; first = end) {
     for (end = first; end < n && probes[end].round == probes[first].round;) end++;
     BY_TRY(probe_round(m, probes + first, end - first, links));

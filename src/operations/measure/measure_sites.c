@@ -206,8 +206,8 @@ static double fastest(const struct by_measure_sites *sites, struct by_topology *
 }
 
 static enum banyan_status lead(struct by_measurement *m, const struct by_measure_sites *sites,
-                               struct by_topology *const *topologies, struct by_flow *flows, const char *const *names,
-                               struct by_measured *out) {
+                               struct by_topology *const *topologies, struct by_survey_flow *flows,
+                               const char *const *names, struct by_measured *out) {
   uint32_t n = by_sites_flows(m->n, sites->site_of, sites->n, flows);
   char text[300];
   snprintf(text, sizeof text, "%u hosts at %u sites", m->n, sites->n);
@@ -226,7 +226,7 @@ static enum banyan_status lead(struct by_measurement *m, const struct by_measure
 static enum banyan_status join(struct by_measurement *m, const struct by_measure_sites *sites, struct outcome *own,
                                struct by_measured *out) {
   struct by_topology **topologies = calloc(sites->n, sizeof *topologies);
-  struct by_flow *flows = calloc(by_sites_most_flows(sites->n), sizeof *flows);
+  struct by_survey_flow *flows = calloc(by_sites_most_flows(sites->n), sizeof *flows);
   char(*names)[BY_MEASURE_MOST_NAME] = calloc(m->n, sizeof *names);
   const char **list = calloc(m->n, sizeof *list);
   enum banyan_status status = topologies && flows && names && list

@@ -19,7 +19,7 @@ struct cuts {
   const struct by_topology *topology;
   const struct by_bound_request *request;
   bool reversed; /* data flows against the arcs: arcs are directed from the result to its terms */
-  struct by_flow flow;
+  struct by_flow_network flow;
   struct by_bound_limit *limits; /* of each arc but the source's */
   uint32_t n_limits;
   double *part;           /* of each host */
@@ -117,7 +117,7 @@ static bool is_better(struct cuts *cuts) {
 
 /* Of the cuts with this host outside. */
 static void receive(struct cuts *cuts, uint32_t host) {
-  struct by_flow *flow = &cuts->flow;
+  struct by_flow_network *flow = &cuts->flow;
   const uint32_t *hosts = cuts->request->hosts;
   memset(cuts->inside, true, source(cuts) + 1);
   cuts->inside[hosts[host]] = false;

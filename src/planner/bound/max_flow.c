@@ -4,9 +4,9 @@
 
 #define NONE UINT32_MAX
 
-enum banyan_status by_flow_init(struct by_flow *flow, uint32_t n_vertices, uint32_t most_arcs) {
+enum banyan_status by_flow_init(struct by_flow_network *flow, uint32_t n_vertices, uint32_t most_arcs) {
   size_t n = n_vertices, m = most_arcs;
-  *flow = (struct by_flow){.n_vertices = n_vertices, .most_arcs = most_arcs};
+  *flow = (struct by_flow_network){.n_vertices = n_vertices, .most_arcs = most_arcs};
   by_arena_init(&flow->arena);
   flow->capacity = BY_ARENA_ARRAY(&flow->arena, double, m);
   flow->left = BY_ARENA_ARRAY(&flow->arena, double, 2 * m);
@@ -22,12 +22,12 @@ enum banyan_status by_flow_init(struct by_flow *flow, uint32_t n_vertices, uint3
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for flows between %u vertices", n_vertices);
 }
 
-void by_flow_fini(struct by_flow *flow) {
+void by_flow_fini(struct by_flow_network *flow) {
   by_arena_fini(&flow->arena);
-  *flow = (struct by_flow){0};
+  *flow = (struct by_flow_network){0};
 }
 
-uint32_t by_flow_add(struct by_flow *flow, uint32_t from, uint32_t to, double capacity) {
+uint32_t by_flow_add(struct by_flow_network *flow, uint32_t from, uint32_t to, double capacity) {
   size_t arc = flow->n_arcs++;
   flow->capacity[arc] = capacity;
   flow->head[2 * arc] = to;
@@ -35,15 +35,15 @@ uint32_t by_flow_add(struct by_flow *flow, uint32_t from, uint32_t to, double ca
   return (uint32_t)arc;
 }
 
-uint32_t by_flow_tail(const struct by_flow *flow, uint32_t arc) {
+uint32_t by_flow_tail(const struct by_flow_network *flow, uint32_t arc) {
   return flow->head[2 * (size_t)arc + 1];
 }
 
-uint32_t by_flow_head(const struct by_flow *flow, uint32_t arc) {
+uint32_t by_flow_head(const struct by_flow_network *flow, uint32_t arc) {
   return flow->head[2 * (size_t)arc];
 }
 
-void by_flow_seal(struct by_flow *flow) {
+void by_flow_seal(struct by_flow_network *flow) {
   uint32_t *first = flow->first, n = 2 * flow->n_arcs;
   for (uint32_t d = 0; d < n; d++) first[flow->head[d ^ 1]]++;
   for (uint32_t v = 0; v < flow->n_vertices; v++) first[v + 1] += first[v];
@@ -51,7 +51,7 @@ void by_flow_seal(struct by_flow *flow) {
 }
 
 /* Breadth first over all arcs that have something left. */
-static void find_levels(struct by_flow *flow, uint32_t from) {
+static void find_levels(struct by_flow_network *flow, uint32_t from) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < flow->n_vertices; v++) flow->level[v] = NONE;
   flow->level[from] = 0;
@@ -68,7 +68,7 @@ static void find_levels(struct by_flow *flow, uint32_t from) {
 }
 
 /* The next arc one level down from v; NONE: there is none any more. */
-static uint32_t next_down(struct by_flow *flow, uint32_t v) {
+static uint32_t next_down(struct by_flow_network *flow, uint32_t v) {
   for (; flow->next[v] < flow->first[v + 1]; flow->next[v]++) {
     uint32_t d = flow->leaving[flow->next[v]];
     if (flow->left[d] > 0 && flow->level[flow->head[d]] == flow->level[v] + 1) return d;
@@ -77,7 +77,7 @@ static uint32_t next_down(struct by_flow *flow, uint32_t v) {
 }
 
 /* Fills a path to its narrowest arc, which has exactly nothing left then. Returns the place of that arc in the path. */
-static uint32_t fill_path(struct by_flow *flow, uint32_t length, double *total) {
+static uint32_t fill_path(struct by_flow_network *flow, uint32_t length, double *total) {
   uint32_t narrow = 0;
   for (uint32_t i = 1; i < length; i++)
     if (flow->left[flow->path[i]] < flow->left[flow->path[narrow]]) narrow = i;
@@ -91,7 +91,7 @@ static uint32_t fill_path(struct by_flow *flow, uint32_t length, double *total) 
 }
 
 /* All that goes down the levels. Depth first without recursion: paths may be as long as the network. */
-static double fill_levels(struct by_flow *flow, uint32_t from, uint32_t to) {
+static double fill_levels(struct by_flow_network *flow, uint32_t from, uint32_t to) {
   double total = 0;
   uint32_t v = from, length = 0;
   memcpy(flow->next, flow->first, flow->n_vertices * sizeof *flow->next);
@@ -112,7 +112,7 @@ static double fill_levels(struct by_flow *flow, uint32_t from, uint32_t to) {
   }
 }
 
-double by_flow_run(struct by_flow *flow, uint32_t from, uint32_t to) {
+double by_flow_run(struct by_flow_network *flow, uint32_t from, uint32_t to) {
   double total = 0;
   for (size_t a = 0; a < flow->n_arcs; a++) {
     flow->left[2 * a] = flow->capacity[a];
@@ -125,6 +125,6 @@ double by_flow_run(struct by_flow *flow, uint32_t from, uint32_t to) {
   }
 }
 
-bool by_flow_is_inside(const struct by_flow *flow, uint32_t vertex) {
+bool by_flow_is_inside(const struct by_flow_network *flow, uint32_t vertex) {
   return flow->level[vertex] != NONE;
 }

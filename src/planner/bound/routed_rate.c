@@ -9,7 +9,7 @@ struct loads {
   const struct by_topology *topology;
   const struct by_routed *routed;
   struct by_paths paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *bundle;       /* of each link, the first of those between the same nodes, which share what they carry */
   double (*capacity)[2];  /* of each bundle, as its first link is directed */
   double (*link)[2];      /* how often the buffer goes over each bundle */
@@ -78,7 +78,7 @@ static void find_tightest(const struct loads *loads, double *rate, struct by_bou
 
 static enum banyan_status find(struct loads *loads, struct by_arena *arena) {
   size_t n = loads->topology->n_nodes, m = loads->topology->n_links;
-  loads->hops = BY_ARENA_ARRAY(arena, struct by_hop, n);
+  loads->hops = BY_ARENA_ARRAY(arena, struct by_next_hop, n);
   loads->bundle = BY_ARENA_ARRAY(arena, uint32_t, m);
   loads->capacity = by_arena_alloc(arena, m, sizeof *loads->capacity);
   loads->link = by_arena_alloc(arena, m, sizeof *loads->link);

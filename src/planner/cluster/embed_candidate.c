@@ -15,10 +15,10 @@ static const double enough = 0.999; /* of what a group's terminals can send: rou
 struct finding {
   struct by_embed_net *net;
   struct by_paths paths;
-  struct by_hop *hops; /* of each node, to the last destination */
-  uint32_t *above;     /* of each terminal: towards the leader of its group */
-  uint32_t *number;    /* of each terminal that leads: its group's */
-  uint32_t *mark;      /* of each node: the last group that it was found inside of */
+  struct by_next_hop *hops; /* of each node, to the last destination */
+  uint32_t *above;          /* of each terminal: towards the leader of its group */
+  uint32_t *number;         /* of each terminal that leads: its group's */
+  uint32_t *mark;           /* of each node: the last group that it was found inside of */
   uint32_t marks;
   struct by_arena arena;
 };
@@ -232,7 +232,7 @@ static enum banyan_status find(struct finding *f) {
   net->order = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   net->shared = BY_ARENA_ARRAY(&net->arena, bool, net->graph->n_resources);
   net->left = BY_ARENA_ARRAY(&net->arena, double, net->graph->n_resources);
-  f->hops = BY_ARENA_ARRAY(&f->arena, struct by_hop, nodes);
+  f->hops = BY_ARENA_ARRAY(&f->arena, struct by_next_hop, nodes);
   f->above = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
   f->number = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
   f->mark = BY_ARENA_ARRAY(&f->arena, uint32_t, nodes);

@@ -225,7 +225,7 @@ enum banyan_status by_embed_net_add_servers(struct by_embed_net *net, const stru
 static enum banyan_status find_load(struct by_embed_candidates *list, struct by_embed_candidate *new) {
   const struct by_embed_net *net = list->net;
   const struct by_embed_server *server = &net->servers[new->server];
-  const struct by_flow *flow = &server->ways.trees[0].flow;
+  const struct by_rooted_flow *flow = &server->ways.trees[0].flow;
   uint32_t *out = calloc(flow->n, sizeof *out);
   if (!out) return by_plan_no_memory();
   (void)by_flow_theta(flow, new->adds, out);
@@ -258,7 +258,7 @@ enum banyan_status by_embed_candidates_add_network(struct by_embed_candidates *l
 
 enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *list) {
   for (uint32_t s = 0; s < list->net->n_servers; s++) {
-    const struct by_flow *flow = &list->net->servers[s].ways.trees[0].flow;
+    const struct by_rooted_flow *flow = &list->net->servers[s].ways.trees[0].flow;
     bool *adds = calloc(flow->n, sizeof *adds);
     double theta;
     enum banyan_status status = adds ? by_flow_least(flow, UINT32_MAX, adds, &theta) : by_plan_no_memory();
@@ -273,7 +273,7 @@ enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *l
 static enum banyan_status price_server(struct by_embed_candidates *list, uint32_t s, const double *price, double worth,
                                        double *least) {
   const struct by_embed_server *server = &list->net->servers[s];
-  const struct by_flow *flow = &server->ways.trees[0].flow;
+  const struct by_rooted_flow *flow = &server->ways.trees[0].flow;
   double *of = calloc(2 * (size_t)flow->n, sizeof *of), *rent = of + flow->n, cost;
   bool *adds = calloc(flow->n, sizeof *adds);
   enum banyan_status status = of && adds ? BANYAN_OK : by_plan_no_memory();

@@ -131,7 +131,7 @@ static enum banyan_status order_by_nearness(const struct by_nearness *near, uint
 
 /* --- the ring --- */
 
-static enum banyan_status find_ring(struct work *w, uint64_t seed, struct by_control *control) {
+static enum banyan_status find_ring(struct work *w, uint64_t seed, struct by_controller_trees *control) {
   const struct by_nearness *near = w->near;
   float length[BY_HAMILTON_EXACT * BY_HAMILTON_EXACT];
   uint32_t n = near->n_ranks;
@@ -143,7 +143,7 @@ static enum banyan_status find_ring(struct work *w, uint64_t seed, struct by_con
 }
 
 /* The ring's part of it: fills `ring`, `order` and `ring_time`; `near` is there. */
-static enum banyan_status control_find_ring(struct by_control *control, uint64_t seed) {
+static enum banyan_status control_find_ring(struct by_controller_trees *control, uint64_t seed) {
   struct work w = {.topology = control->topology, .near = &control->near};
   control->ring_time = INFINITY;
   control->order = calloc((size_t)control->near.n_ranks + 1, sizeof *control->order);
@@ -158,7 +158,7 @@ static enum banyan_status control_find_ring(struct by_control *control, uint64_t
 }
 
 /* The ring cut open is the tree where that is faster: trees are made for few links, and those may have long delays. */
-static enum banyan_status cut_ring_if_faster(struct by_control *control) {
+static enum banyan_status cut_ring_if_faster(struct by_controller_trees *control) {
   struct by_control_tree *cut;
   double seconds;
   BY_TRY(by_control_tree_cut(control->order, &control->near, &control->costs, &control->tree->kept, &cut));
@@ -170,7 +170,7 @@ static enum banyan_status cut_ring_if_faster(struct by_control *control) {
   return status;
 }
 
-static enum banyan_status make(struct by_control *control, const struct by_control_options *options) {
+static enum banyan_status make(struct by_controller_trees *control, const struct by_control_options *options) {
   control->costs = by_control_costs_of(&control->near);
   BY_TRY(by_control_tree_make(&control->near, &options->limits, &control->costs, &control->tree));
   BY_TRY(by_control_tree_time(control->tree, &control->near, &control->costs, &control->tree_time));
@@ -181,22 +181,22 @@ static enum banyan_status make(struct by_control *control, const struct by_contr
 }
 
 enum banyan_status by_control_make(const struct by_topology *topology, const struct by_control_options *options,
-                                   struct by_control *out) {
-  *out = (struct by_control){.topology = topology};
+                                   struct by_controller_trees *out) {
+  *out = (struct by_controller_trees){.topology = topology};
   BY_TRY(by_nearness_init(&out->near, topology, options->participants, options->n_participants));
   enum banyan_status status = make(out, options);
   if (status != BANYAN_OK) by_control_fini(out);
   return status;
 }
 
-void by_control_fini(struct by_control *control) {
+void by_control_fini(struct by_controller_trees *control) {
   by_control_tree_destroy(control->tree);
   free(control->order);
   by_nearness_fini(&control->near);
-  *control = (struct by_control){0};
+  *control = (struct by_controller_trees){0};
 }
 
-enum banyan_status by_control_give(const struct by_control *control, struct by_plan *plan) {
+enum banyan_status by_control_give(const struct by_controller_trees *control, struct by_plan *plan) {
   const struct by_control_tree *tree = control->tree;
   const struct by_plan_control own = {.parent = tree->parent,
                                       .ring = control->ring.answer == BY_HAMILTON_YES ? control->order : NULL,
@@ -209,7 +209,7 @@ enum banyan_status by_control_give(const struct by_control *control, struct by_p
 enum banyan_status by_control_add(const struct by_topology *topology, const struct by_control_options *options,
                                   struct by_plan *plan) {
   struct by_control_options own = *options;
-  struct by_control control = {0};
+  struct by_controller_trees control = {0};
   uint32_t *node_of = calloc(plan->n_vertices, sizeof *node_of);
   if (!node_of) return by_plan_no_memory();
   own.participants = node_of;
@@ -227,7 +227,7 @@ enum banyan_status by_control_add(const struct by_topology *topology, const stru
   return status;
 }
 
-static const char *name_of(const struct by_control *control, uint32_t rank) {
+static const char *name_of(const struct by_controller_trees *control, uint32_t rank) {
   return control->topology->nodes[control->near.node[rank]].name;
 }
 
@@ -239,7 +239,7 @@ static void label_rank(const void *owner, uint32_t rank, char *out, size_t room)
 /* --- in words --- */
 
 /* "4 links", "12 ms". */
-static void add_distance(const struct by_control *control, double distance, struct by_text *text) {
+static void add_distance(const struct by_controller_trees *control, double distance, struct by_text *text) {
   char shown[32];
   if (control->tree->kept.by_delay)
     by_text_add(text, "%s", by_print_seconds(distance, shown));
@@ -247,7 +247,7 @@ static void add_distance(const struct by_control *control, double distance, stru
     by_text_add(text, "%g link%s", distance, distance == 1 ? "" : "s");
 }
 
-static void add_tree_words(const struct by_control *control, struct by_text *text) {
+static void add_tree_words(const struct by_controller_trees *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   char shown[32];
   by_text_add(text, "control tree: %u rank%s, height %u, at most %u children, ", tree->n, tree->n == 1 ? "" : "s",
@@ -261,7 +261,7 @@ static void add_tree_words(const struct by_control *control, struct by_text *tex
   by_text_add(text, ".\n");
 }
 
-static void name_reason(const struct by_control *control, char *out, size_t room) {
+static void name_reason(const struct by_controller_trees *control, char *out, size_t room) {
   const char *name = name_of(control, control->ring.where);
   switch (control->ring.reason) {
   case BY_HAMILTON_FOUND: snprintf(out, room, "found"); break;
@@ -277,7 +277,7 @@ static void name_reason(const struct by_control *control, char *out, size_t room
 }
 
 /* The ranks in their order, as many as fit on a line. */
-static void add_order(const struct by_control *control, struct by_text *text) {
+static void add_order(const struct by_controller_trees *control, struct by_text *text) {
   size_t column = BY_DRAW_INDENT;
   by_text_add(text, "%*s", BY_DRAW_INDENT - 1, "");
   for (uint32_t i = 0; i < control->near.n_ranks; i++) {
@@ -289,7 +289,7 @@ static void add_order(const struct by_control *control, struct by_text *text) {
   by_text_add(text, "\n");
 }
 
-static void add_ring_words(const struct by_control *control, struct by_text *text) {
+static void add_ring_words(const struct by_controller_trees *control, struct by_text *text) {
   char reason[128], shown[32];
   name_reason(control, reason, sizeof reason);
   if (control->ring.answer != BY_HAMILTON_YES) {
@@ -300,7 +300,7 @@ static void add_ring_words(const struct by_control *control, struct by_text *tex
   add_order(control, text);
 }
 
-enum banyan_status by_control_draw(const struct by_control *control, struct by_text *text) {
+enum banyan_status by_control_draw(const struct by_controller_trees *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   uint32_t *scratch = calloc(2 * (size_t)tree->n, sizeof *scratch);
   if (!scratch) return by_plan_no_memory();
@@ -323,7 +323,7 @@ static void add_real(struct by_text *text, const char *key, double value) {
   by_json_add_real(text, value);
 }
 
-static void add_limits(const struct by_control *control, struct by_text *text) {
+static void add_limits(const struct by_controller_trees *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   by_text_add(text, "\"limits\": {\"fan_out\": %u, \"height\": %u", tree->kept.fan_out, tree->kept.height);
   add_real(text, "distance", tree->kept.distance);
@@ -332,7 +332,7 @@ static void add_limits(const struct by_control *control, struct by_text *text) {
               tree->farther ? "\"distance\"" : "");
 }
 
-static void add_tree(const struct by_control *control, struct by_text *text) {
+static void add_tree(const struct by_controller_trees *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   const char *comma = "";
   by_text_add(text, ", \"tree\": {\"root\": ");
@@ -353,7 +353,7 @@ static void add_tree(const struct by_control *control, struct by_text *text) {
   by_text_add(text, "}}");
 }
 
-static void add_ring(const struct by_control *control, struct by_text *text) {
+static void add_ring(const struct by_controller_trees *control, struct by_text *text) {
   static const char *const answers[] = {"yes", "no", "unknown"};
   char reason[128];
   name_reason(control, reason, sizeof reason);
@@ -371,7 +371,7 @@ static void add_ring(const struct by_control *control, struct by_text *text) {
   by_text_add(text, "}");
 }
 
-void by_control_print(const struct by_control *control, struct by_text *text) {
+void by_control_print(const struct by_controller_trees *control, struct by_text *text) {
   by_text_add(text, "{\"format\": \"banyan-control 1\", \"ranks\": %u, ", control->tree->n);
   add_limits(control, text);
   add_tree(control, text);

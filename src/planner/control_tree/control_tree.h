@@ -144,7 +144,7 @@ struct by_control_options {
   uint64_t seed; /* of the search for a ring */
 };
 
-struct by_control {
+struct by_controller_trees {
   const struct by_topology *topology; /* borrowed */
   struct by_nearness near;
   struct by_control_costs costs;
@@ -161,10 +161,11 @@ struct by_control {
  * rack. Empty it with by_control_fini; the topology must live as long. Errors as of by_nearness_init and
  * by_control_tree_make. Cost: theirs. */
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
-                                                const struct by_control_options *options, struct by_control *out);
-void by_control_fini(struct by_control *control);
+                                                const struct by_control_options *options,
+                                                struct by_controller_trees *out);
+void by_control_fini(struct by_controller_trees *control);
 /* Gives a plan over the same ranks this tree, and the ring if there is one. */
-BANYAN_CHECK enum banyan_status by_control_give(const struct by_control *control, struct by_plan *plan);
+BANYAN_CHECK enum banyan_status by_control_give(const struct by_controller_trees *control, struct by_plan *plan);
 /* Makes a control tree for a plan whose ranks are nodes of the topology, by name (by_plan_place), and gives it to the
  * plan; the participants of the options do not count. Where none can be made (by_nearness_init) the plan stays without.
  */
@@ -173,9 +174,9 @@ BANYAN_CHECK enum banyan_status by_control_add(const struct by_topology *topolog
 
 struct by_text;
 /* Adds a drawing for people. */
-BANYAN_CHECK enum banyan_status by_control_draw(const struct by_control *control, struct by_text *text);
+BANYAN_CHECK enum banyan_status by_control_draw(const struct by_controller_trees *control, struct by_text *text);
 /* Adds one line of JSON without a newline, docs/plan-format.md. */
-void by_control_print(const struct by_control *control, struct by_text *text);
+void by_control_print(const struct by_controller_trees *control, struct by_text *text);
 
 /* --- assignment, for the levels of a tree --- */
 

@@ -19,16 +19,16 @@ static const struct by_doc_limits limits = {4096, 8, 32};
 
 static const double tolerance = 60; /* seconds by which clocks may differ */
 
-struct by_machine by_machine_get(void) {
+struct by_cost_machine by_machine_get(void) {
   static _Thread_local struct utsname name;
   const char *encrypt = getenv("BANYAN_ENCRYPT");
   long processors = sysconf(_SC_NPROCESSORS_CONF);
-  return (struct by_machine){.encrypted = !encrypt || strcmp(encrypt, "off") != 0,
-                             .name = uname(&name) == 0 ? name.nodename : "",
-                             .processors = processors > 0 ? (uint64_t)processors : 0};
+  return (struct by_cost_machine){.encrypted = !encrypt || strcmp(encrypt, "off") != 0,
+                                  .name = uname(&name) == 0 ? name.nodename : "",
+                                  .processors = processors > 0 ? (uint64_t)processors : 0};
 }
 
-enum banyan_status by_machine_costs_path(const struct by_machine *machine, char out[BY_MACHINE_MOST_PATH]) {
+enum banyan_status by_machine_costs_path(const struct by_cost_machine *machine, char out[BY_MACHINE_MOST_PATH]) {
   if (strchr(machine->name, '/')) return by_fail(BANYAN_ERR_ARGUMENT, "the name of this machine has a /");
   if (!by_cache_folder(getenv("BANYAN_CACHE"), out, BY_MACHINE_MOST_PATH))
     return by_fail(BANYAN_ERR_ARGUMENT,
@@ -64,7 +64,7 @@ static enum banyan_status check_date(const struct by_place *place, const json_t 
 }
 
 static enum banyan_status read_costs(const struct by_place *place, const json_t *root, double now,
-                                     const struct by_machine *machine, struct by_cost_rates *rates) {
+                                     const struct by_cost_machine *machine, struct by_cost_rates *rates) {
   struct by_place at = {.above = place, .field = "costs"};
   struct by_cost_rates fitted = *rates;
   const char *text;
@@ -84,7 +84,7 @@ static enum banyan_status read_costs(const struct by_place *place, const json_t 
 }
 
 enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length, double now,
-                                          const struct by_machine *machine, struct by_cost_rates *rates) {
+                                          const struct by_cost_machine *machine, struct by_cost_rates *rates) {
   const struct by_place place = {.field = source};
   json_t *root;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
@@ -93,7 +93,8 @@ enum banyan_status by_machine_costs_parse(const char *source, const char *text, 
   return status;
 }
 
-void by_machine_costs_print(const struct by_machine *machine, const char *costs, double now, struct by_text *text) {
+void by_machine_costs_print(const struct by_cost_machine *machine, const char *costs, double now,
+                            struct by_text *text) {
   json_t *root = json_pack("{s:s, s:s, s:I, s:s, s:I}", "format", FORMAT, "machine", machine->name, "processors",
                            (json_int_t)machine->processors, "costs", costs, "made", (json_int_t)now);
   char *printed = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
@@ -107,7 +108,7 @@ void by_machine_costs_print(const struct by_machine *machine, const char *costs,
 
 /* --- the file --- */
 
-enum banyan_status by_machine_costs_read(const struct by_machine *machine, const char *path,
+enum banyan_status by_machine_costs_read(const struct by_cost_machine *machine, const char *path,
                                          struct by_cost_rates *rates) {
   char *text;
   size_t length;
@@ -118,7 +119,7 @@ enum banyan_status by_machine_costs_read(const struct by_machine *machine, const
   return status;
 }
 
-enum banyan_status by_machine_costs_keep(const struct by_machine *machine, const char *costs) {
+enum banyan_status by_machine_costs_keep(const struct by_cost_machine *machine, const char *costs) {
   char path[BY_MACHINE_MOST_PATH];
   struct by_text text;
   BY_TRY(by_machine_costs_path(machine, path));
@@ -132,7 +133,7 @@ enum banyan_status by_machine_costs_keep(const struct by_machine *machine, const
 
 void by_machine_costs_use(struct by_cost_rates *rates) {
   static atomic_flag warned = ATOMIC_FLAG_INIT;
-  const struct by_machine machine = by_machine_get();
+  const struct by_cost_machine machine = by_machine_get();
   char path[BY_MACHINE_MOST_PATH];
   if (by_machine_costs_path(&machine, path) != BANYAN_OK) return;
   enum banyan_status status = by_machine_costs_read(&machine, path, rates);

@@ -6,7 +6,7 @@
 
 /* --- what a choice needs --- */
 
-double by_flow_theta(const struct by_flow *flow, const bool *adds, uint32_t *out) {
+double by_flow_theta(const struct by_rooted_flow *flow, const bool *adds, uint32_t *out) {
   uint32_t *sum = out ? out : calloc((size_t)flow->n + 1, sizeof *sum);
   double theta = 0;
   if (!sum) return INFINITY;
@@ -37,7 +37,7 @@ struct knapsack {
 };
 
 struct search {
-  const struct by_flow *flow;
+  const struct by_rooted_flow *flow;
   double theta;
   uint32_t most;
   struct knapsack *sacks;
@@ -50,7 +50,7 @@ static bool may_add(const struct search *s, uint32_t v) {
 
 /* Whether v may get `below` from its children and send `out`. */
 static bool fits(const struct search *s, uint32_t v, double below, double out) {
-  const struct by_flow *flow = s->flow;
+  const struct by_rooted_flow *flow = s->flow;
   return below + out <= s->theta * slack * flow->limit[v] && (!v || out <= s->theta * slack * flow->capacity[v]);
 }
 
@@ -128,7 +128,8 @@ static enum banyan_status search_fewest(struct search *s, bool *adds, bool *foun
   return !*found || read_sacks(s, k, adds) ? BANYAN_OK : by_plan_no_memory();
 }
 
-enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint32_t most, bool *adds, bool *found) {
+enum banyan_status by_flow_fewest(const struct by_rooted_flow *flow, double theta, uint32_t most, bool *adds,
+                                  bool *found) {
   struct by_arena arena;
   struct search s = {.flow = flow, .theta = theta, .most = most, .arena = &arena};
   by_arena_init(&arena);
@@ -139,7 +140,7 @@ enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint
 
 /* --- the least theta --- */
 
-enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool *adds, double *theta) {
+enum banyan_status by_flow_least(const struct by_rooted_flow *flow, uint32_t most, bool *adds, double *theta) {
   bool found = true, *tried = calloc((size_t)flow->n + 1, sizeof *tried);
   if (!tried) return by_plan_no_memory();
   double low = 0, high = by_flow_theta(flow, tried, NULL);
@@ -165,7 +166,7 @@ enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool
  * depth d. Rows are as long as their vertex is deep. */
 
 struct table {
-  const struct by_flow *flow;
+  const struct by_rooted_flow *flow;
   const double *rent;
   double *above;   /* of each vertex: the price of all links up to the server */
   uint32_t *depth; /* of each vertex */
@@ -218,8 +219,8 @@ static size_t measure(struct table *t, const double *price) {
   return room;
 }
 
-enum banyan_status by_flow_cheapest(const struct by_flow *flow, const double *price, const double *rent, bool *adds,
-                                    double *cost) {
+enum banyan_status by_flow_cheapest(const struct by_rooted_flow *flow, const double *price, const double *rent,
+                                    bool *adds, double *cost) {
   struct by_arena arena;
   by_arena_init(&arena);
   struct table t = {.flow = flow,

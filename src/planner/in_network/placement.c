@@ -236,8 +236,8 @@ static enum banyan_status find_rates(struct program *p, double *rate, double *bo
 
 /* A flow as large as the tree's at its rate, in what the other choices leave of each row, and where only those may add
  * that do. In units of the choice's rate, so that a theta of 1 does. */
-static void fill_spared(struct program *p, const struct choice *choice, const double *load, struct by_flow *spared,
-                        double *capacity, double *limit) {
+static void fill_spared(struct program *p, const struct choice *choice, const double *load,
+                        struct by_rooted_flow *spared, double *capacity, double *limit) {
   const struct by_way_tree *tree = &p->ways->trees[choice->tree];
   memset(p->load, 0, p->n_rows * sizeof *p->load);
   add_load(p, choice, choice->rate, p->load);
@@ -254,7 +254,7 @@ static void fill_spared(struct program *p, const struct choice *choice, const do
 }
 
 static enum banyan_status prune_one(struct program *p, struct choice *choice, double *load) {
-  struct by_flow spared;
+  struct by_rooted_flow spared;
   bool found;
   fill_spared(p, choice, load, &spared, p->price, p->rent);
   BY_TRY(by_flow_fewest(&spared, 1 + gain_wanted, UINT32_MAX, p->adds, &found));
@@ -291,7 +291,7 @@ static enum banyan_status share(struct choices *choices, bool more, bool pruned,
 
 /* The choice with the least theta on one tree. */
 static enum banyan_status add_best(struct choices *choices, uint32_t t, uint32_t most, double *theta) {
-  const struct by_flow *flow = &choices->ways->trees[t].flow;
+  const struct by_rooted_flow *flow = &choices->ways->trees[t].flow;
   bool *adds = BY_ARENA_ARRAY(&choices->ways->arena, bool, flow->n);
   if (!adds) return by_plan_no_memory();
   BY_TRY(by_flow_least(flow, most, adds, theta));
@@ -305,7 +305,7 @@ static enum banyan_status add_none(struct choices *choices, uint32_t t) {
 
 /* 1 / theta if all who are able add, or nobody does, memory aside. */
 static double rate_if(struct by_placement_ways *ways, bool all_add) {
-  struct by_flow unheld = ways->trees[0].flow;
+  struct by_rooted_flow unheld = ways->trees[0].flow;
   const bool *none = BY_ARENA_ARRAY(&ways->arena, bool, unheld.n);
   unheld.hold = BY_ARENA_ARRAY(&ways->arena, double, unheld.n);
   return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;

@@ -14,7 +14,7 @@
 struct work {
   struct by_placement_ways *ways;
   struct by_paths paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *vertex;    /* of each node: its vertex + 1; 0: not on a way */
   uint32_t *nodes;     /* on ways */
   uint32_t *only_link; /* of each node that may be an aggregator; NONE: it has several or none, or is a worker */
@@ -92,19 +92,19 @@ static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
   tree->aggregator = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->detour = BY_ARENA_ARRAY(arena, uint32_t, n);
   tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->job->n_workers);
-  tree->flow = (struct by_flow){.n = w->n,
-                                .parent = BY_ARENA_ARRAY(arena, uint32_t, n),
-                                .own = BY_ARENA_ARRAY(arena, uint32_t, n),
-                                .able = BY_ARENA_ARRAY(arena, bool, n),
-                                .capacity = BY_ARENA_ARRAY(arena, double, n),
-                                .limit = BY_ARENA_ARRAY(arena, double, n),
-                                .hold = BY_ARENA_ARRAY(arena, double, n)};
+  tree->flow = (struct by_rooted_flow){.n = w->n,
+                                       .parent = BY_ARENA_ARRAY(arena, uint32_t, n),
+                                       .own = BY_ARENA_ARRAY(arena, uint32_t, n),
+                                       .able = BY_ARENA_ARRAY(arena, bool, n),
+                                       .capacity = BY_ARENA_ARRAY(arena, double, n),
+                                       .limit = BY_ARENA_ARRAY(arena, double, n),
+                                       .hold = BY_ARENA_ARRAY(arena, double, n)};
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
 static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t v) {
   const struct by_node *node = &w->ways->topology->nodes[w->nodes[v]];
-  const struct by_hop *hop = &w->hops[w->nodes[v]];
+  const struct by_next_hop *hop = &w->hops[w->nodes[v]];
   tree->node[v] = w->nodes[v];
   tree->aggregator[v] = NONE;
   tree->flow.limit[v] = fmin(by_residual(node->out), by_residual(node->in));
@@ -251,7 +251,7 @@ static enum banyan_status make_trees(struct work *w, double turnaround) {
   BY_TRY(check_job(ways, ways->job));
   ways->n_trees = ways->job->n_servers;
   ways->trees = BY_ARENA_ARRAY(&ways->arena, struct by_way_tree, ways->n_trees);
-  w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_hop, ways->topology->n_nodes);
+  w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_next_hop, ways->topology->n_nodes);
   w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   if (ways->arena.failed) return by_plan_no_memory();

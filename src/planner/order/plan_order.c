@@ -39,7 +39,7 @@ static bool use(struct search *s, uint32_t what, struct by_capacity capacity) {
   return true;
 }
 
-static bool list_way(struct search *s, const struct by_hop *hops, uint32_t from, uint32_t to) {
+static bool list_way(struct search *s, const struct by_next_hop *hops, uint32_t from, uint32_t to) {
   const struct by_topology *t = s->topology;
   for (uint32_t at = from, next; at != to; at = next) {
     uint32_t link = hops[at].link, way = t->links[link].a == at ? BY_AB : BY_BA;
@@ -52,7 +52,7 @@ static bool list_way(struct search *s, const struct by_hop *hops, uint32_t from,
 }
 
 /* Ways are found by their end, so pairs stand by it: that of i and j is from j to i. */
-static enum banyan_status list_ways(struct search *s, const struct by_paths *paths, struct by_hop *hops) {
+static enum banyan_status list_ways(struct search *s, const struct by_paths *paths, struct by_next_hop *hops) {
   for (uint32_t i = 0; i < s->n; i++) {
     BY_TRY(by_paths_between(paths, s->graph->node[i], s->graph->node, s->n, hops));
     for (uint32_t j = 0; j < s->n; j++) {
@@ -118,7 +118,7 @@ static struct score improve(const struct search *s, uint32_t *order) {
 static enum banyan_status find(struct search *s, uint32_t *order) {
   uint32_t given[BY_RING_SEARCHED];
   struct by_paths paths;
-  struct by_hop *hops = BY_ARENA_ARRAY(&s->arena, struct by_hop, s->topology->n_nodes);
+  struct by_next_hop *hops = BY_ARENA_ARRAY(&s->arena, struct by_next_hop, s->topology->n_nodes);
   size_t things = 2 * ((size_t)s->topology->n_links + s->topology->n_nodes);
   s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->n * s->n + 1);
   s->seconds = BY_ARENA_ARRAY(&s->arena, double, things);

@@ -14,7 +14,7 @@ struct edge {
   double weight;
 };
 
-struct by_level {
+struct by_contraction {
   uint32_t n, n_edges, root;
   struct edge *edges;
   uint32_t *best;  /* of each vertex: the lightest edge into it, later that of the tree; NONE: the root */
@@ -27,7 +27,7 @@ enum banyan_status by_arborescence_init(struct by_arborescence *search, const st
   struct by_arena *arena = &search->arena;
   search->arc = BY_ARENA_ARRAY(arena, uint32_t, n);
   search->mark = BY_ARENA_ARRAY(arena, uint32_t, n);
-  search->levels = BY_ARENA_ARRAY(arena, struct by_level, n);
+  search->levels = BY_ARENA_ARRAY(arena, struct by_contraction, n);
   for (uint32_t i = 0; i < n && !arena->failed; i++) { /* a level has fewer vertices than the one before */
     search->levels[i].edges = BY_ARENA_ARRAY(arena, struct edge, net->n_arcs);
     search->levels[i].best = BY_ARENA_ARRAY(arena, uint32_t, n - i);
@@ -44,7 +44,7 @@ void by_arborescence_fini(struct by_arborescence *search) {
 }
 
 /* Every vertex takes its lightest edge. The sum of their weights; INFINITY: one has none. */
-static double take_best(struct by_level *level) {
+static double take_best(struct by_contraction *level) {
   double sum = 0;
   for (uint32_t v = 0; v < level->n; v++) level->best[v] = NONE;
   for (uint32_t e = 0; e < level->n_edges; e++) {
@@ -61,7 +61,7 @@ static double take_best(struct by_level *level) {
 }
 
 /* Numbers the vertices of the next level: cycles first. How many there are; `cycles`: how many of them are cycles. */
-static uint32_t number_above(const struct by_level *level, uint32_t *mark, uint32_t *cycles) {
+static uint32_t number_above(const struct by_contraction *level, uint32_t *mark, uint32_t *cycles) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < level->n; v++) mark[v] = level->above[v] = NONE;
   for (uint32_t v = 0; v < level->n; v++) {
@@ -77,7 +77,7 @@ static uint32_t number_above(const struct by_level *level, uint32_t *mark, uint3
   return n;
 }
 
-static void contract(const struct by_level *level, uint32_t n, struct by_level *next) {
+static void contract(const struct by_contraction *level, uint32_t n, struct by_contraction *next) {
   next->n = n;
   next->n_edges = 0;
   next->root = level->above[level->root];
@@ -91,7 +91,7 @@ static void contract(const struct by_level *level, uint32_t n, struct by_level *
 }
 
 /* The edges of the tree above enter vertices of this level, in place of the lightest ones. */
-static void expand(const struct by_level *above, struct by_level *level) {
+static void expand(const struct by_contraction *above, struct by_contraction *level) {
   for (uint32_t v = 0; v < above->n; v++) {
     if (above->best[v] == NONE) continue;
     uint32_t e = above->edges[above->best[v]].below;
@@ -101,7 +101,7 @@ static void expand(const struct by_level *above, struct by_level *level) {
 
 double by_arborescence_find(struct by_arborescence *search, uint32_t root, const double *weight) {
   const struct by_directed *net = search->net;
-  struct by_level *level = search->levels;
+  struct by_contraction *level = search->levels;
   level->n = net->n;
   level->n_edges = net->n_arcs;
   level->root = root;

@@ -11,7 +11,7 @@ struct by_arborescence {
   const struct by_directed *net;
   uint32_t *arc; /* of each host but the root: by which it is reached in the last tree */
   /* private */
-  struct by_level *levels;
+  struct by_contraction *levels;
   uint32_t *mark;
   struct by_arena arena;
 };

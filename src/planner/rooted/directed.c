@@ -13,7 +13,7 @@ struct making {
   const uint32_t *hosts;
   bool reversed;
   struct by_paths paths;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *bundle; /* of each link: the first of those between the same nodes */
   bool *is_host;    /* of each node */
   struct by_arena work;
@@ -73,7 +73,7 @@ static bool follow(const struct making *m, uint32_t from, uint32_t to, struct by
   struct by_directed *net = m->net;
   uint32_t nodes = 2 * t->n_links, back = m->reversed;
   for (uint32_t v = m->hosts[from]; v != m->hosts[to]; v = m->hops[v].next) {
-    const struct by_hop *hop = &m->hops[v];
+    const struct by_next_hop *hop = &m->hops[v];
     if (hop->link == UINT32_MAX || (hop->next != m->hosts[to] && m->is_host[hop->next])) return false;
     uint32_t bundle = m->bundle[hop->link], way = way_from(t, bundle, v);
     uint32_t sent = nodes + (back ? t->n_nodes : 0) + v, received = nodes + (back ? 0 : t->n_nodes) + hop->next;
@@ -114,7 +114,7 @@ static enum banyan_status make(struct making *m, uint32_t n) {
   net->n_resources = 2 * (t->n_links + t->n_nodes);
   net->capacity = BY_ARENA_ARRAY(&net->arena, double, net->n_resources);
   net->arcs = BY_ARENA_ARRAY(&net->arena, struct by_arc, (size_t)n * n);
-  m->hops = BY_ARENA_ARRAY(&m->work, struct by_hop, t->n_nodes);
+  m->hops = BY_ARENA_ARRAY(&m->work, struct by_next_hop, t->n_nodes);
   m->bundle = BY_ARENA_ARRAY(&m->work, uint32_t, t->n_links);
   m->is_host = BY_ARENA_ARRAY(&m->work, bool, t->n_nodes);
   if (net->arena.failed || m->work.failed) return no_memory();

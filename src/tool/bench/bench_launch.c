@@ -29,7 +29,7 @@ static enum banyan_status start_ranks(const char *name, int ranks, char *const *
   enum banyan_status status = by_job_environment_init(&environment);
   if (!status) status = by_hosts_add_self(&hosts, ranks);
   if (!status) status = by_hosts_place(&hosts, ranks);
-  struct by_job job = by_job_usual(name);
+  struct by_launch job = by_job_usual(name);
   job.hosts = &hosts;
   job.ranks = ranks;
   job.command = words;

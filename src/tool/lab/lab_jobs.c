@@ -281,7 +281,7 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
 
 static enum banyan_status launch(const struct job *job, int *exit_code) {
   const struct by_lab_jobs_options *options = job->jobs->options;
-  struct by_job launched = options->usual;
+  struct by_launch launched = options->usual;
   char title[BY_LAB_PATH];
   struct by_job_environment environment;
   enum banyan_status status = fill_environment(job, &environment);

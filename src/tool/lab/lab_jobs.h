@@ -10,7 +10,7 @@
 #include "topology.h"
 
 struct by_lab_jobs_options {
-  struct by_job usual;         /* limits of time and the like, for all jobs */
+  struct by_launch usual;      /* limits of time and the like, for all jobs */
   const struct by_words *jobs; /* texts of --job; none: `command` is the only job */
   char **command;              /* ends with NULL */
   struct by_words environment; /* texts of --env */

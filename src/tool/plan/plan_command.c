@@ -23,8 +23,8 @@ struct plan_options {
   uint64_t bytes;
   bool list;
   bool control, in_network, save;
-  const char *fit;                /* a file; NULL: not given */
-  struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
+  const char *fit;                  /* a file; NULL: not given */
+  struct by_plan_arguments request; /* its `ranks` also as a number, where no topology is given */
 };
 
 #define VALUES struct plan_options
@@ -169,7 +169,7 @@ static enum banyan_status fit(struct by_plan *plan, const struct placement *plac
 }
 
 /* The plan is over hosts, of which each owns the blocks of its ranks. */
-static enum banyan_status plan_topology(struct by_plan_request *request, const struct placement *placement,
+static enum banyan_status plan_topology(struct by_plan_arguments *request, const struct placement *placement,
                                         const char **scope, struct by_plan **out) {
   double *on_host = by_cli_zeroed((size_t)placement->n_hosts + 1, sizeof *on_host);
   for (uint32_t r = 0; placement->host_of && r < placement->n_ranks; r++) on_host[placement->host_of[r]]++;
@@ -188,7 +188,7 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
     return by_fail(BANYAN_ERR_ARGUMENT, "more than one of TOPOLOGY, --builtin and --file is given: name one");
   if (asked->request.svg.dark && !asked->request.svg.path)
     return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
-  struct by_plan_request request = asked->request;
+  struct by_plan_arguments request = asked->request;
   request.svg.bytes = asked->bytes;
   if (request.topology)
     BY_TRY(plan_topology(&request, placement, scope, &plan));
@@ -279,7 +279,7 @@ static enum banyan_status show_control(const struct plan_options *asked) {
   const struct by_svg_request *svg = &asked->request.svg;
   struct by_planner_options planner = by_planner_defaults();
   struct by_topology *topology;
-  struct by_control control = {0};
+  struct by_controller_trees control = {0};
   struct by_text text = {0};
   uint32_t *ranks = NULL;
   BY_TRY(by_planner_options_read(&asked->request.planner, "--", &planner));
@@ -360,7 +360,7 @@ static bool is_builtin(const char *text) {
 
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
-  asked.request = (struct by_plan_request){.placed = {.most_adding = -1}};
+  asked.request = (struct by_plan_arguments){.placed = {.most_adding = -1}};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

@@ -161,7 +161,8 @@ enum banyan_status by_plan_write_svg(const struct by_svg_request *request, const
   return status;
 }
 
-enum banyan_status by_plan_write_control_svg(const struct by_svg_request *request, const struct by_control *control) {
+enum banyan_status by_plan_write_control_svg(const struct by_svg_request *request,
+                                             const struct by_controller_trees *control) {
   const struct by_control_tree *tree = control->tree;
   const struct by_topology *topology = control->topology;
   struct by_svg_vertex *vertices = by_cli_zeroed(tree->n, sizeof *vertices);

@@ -19,6 +19,6 @@ BANYAN_CHECK enum banyan_status by_plan_write_svg(const struct by_svg_request *r
                                                   const struct by_topology *topology);
 /* Draws the control tree over its network. */
 BANYAN_CHECK enum banyan_status by_plan_write_control_svg(const struct by_svg_request *request,
-                                                          const struct by_control *control);
+                                                          const struct by_controller_trees *control);
 
 #endif

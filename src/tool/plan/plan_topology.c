@@ -146,7 +146,7 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
 }
 
 /* All ranks and helpers, if any switch adds, or aggregators may as there are no helpers. */
-static enum banyan_status find_servers(const struct by_plan_request *request, const struct by_topology *topology,
+static enum banyan_status find_servers(const struct by_plan_arguments *request, const struct by_topology *topology,
                                        const struct by_planner_options *options, uint32_t **out, uint32_t *n) {
   const struct by_graph_choice *choice = &options->choice;
   bool adds = !(options->ways & BY_PLAN_HELPERS);
@@ -163,7 +163,7 @@ static enum banyan_status find_servers(const struct by_plan_request *request, co
 }
 
 /* Over the hosts of the plan. */
-static enum banyan_status explain_bound(const struct by_plan_request *request, const struct by_topology *topology,
+static enum banyan_status explain_bound(const struct by_plan_arguments *request, const struct by_topology *topology,
                                         const struct by_planned *planned, struct by_text *text) {
   uint32_t n = planned->graph->n_terminals;
   const struct by_bound_request wanted = {.collective = request->collective,
@@ -174,7 +174,7 @@ static enum banyan_status explain_bound(const struct by_plan_request *request, c
   return by_plan_explain_bound(planned->plan, topology, &wanted, request->json, text);
 }
 
-static enum banyan_status explain(const struct by_plan_request *request, const struct by_topology *topology,
+static enum banyan_status explain(const struct by_plan_arguments *request, const struct by_topology *topology,
                                   const struct by_planned *planned, struct by_text *text) {
   if (!request->json) {
     by_planned_explain(planned, topology, text);
@@ -189,7 +189,7 @@ static enum banyan_status explain(const struct by_plan_request *request, const s
   return BANYAN_OK;
 }
 
-static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
+static enum banyan_status make_trees(const struct by_plan_arguments *request, const struct by_topology *topology,
                                      struct by_planner_options *options, const char **scope, struct by_plan **out) {
   struct by_graph_choice *choice = &options->choice;
   struct by_planned planned = {0};
@@ -220,7 +220,7 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
   return status;
 }
 
-enum banyan_status by_plan_from_topology(const struct by_plan_request *request, const char **scope,
+enum banyan_status by_plan_from_topology(const struct by_plan_arguments *request, const char **scope,
                                          struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
   struct by_topology *topology;
@@ -348,7 +348,7 @@ static void print_times(const struct by_times *times, double error) {
 }
 
 static enum banyan_status save(const char *costs) {
-  const struct by_machine machine = by_machine_get();
+  const struct by_cost_machine machine = by_machine_get();
   char path[BY_MACHINE_MOST_PATH];
   BY_TRY(by_machine_costs_path(&machine, path));
   BY_TRY(by_machine_costs_keep(&machine, costs));

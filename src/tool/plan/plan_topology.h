@@ -39,7 +39,7 @@ BANYAN_CHECK enum banyan_status by_plan_in_network(const struct by_in_network_re
                                                    const struct by_topology *topology, FILE *to, bool json,
                                                    struct by_plan **out);
 
-struct by_plan_request {
+struct by_plan_arguments {
   const char *topology;        /* as by_topology_named takes it */
   const char *ranks, *helpers; /* names with commas; NULL: ranks of the topology, no helpers */
   struct by_planner_texts planner;
@@ -53,7 +53,7 @@ struct by_plan_request {
 
 /* Plans for AllReduce; prints the explanation on standard error and draws the links' use where that is requested.
  * *scope is that of the plan's bound (by_graph_bound_scope). The caller owns *out. */
-BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, const char **scope,
+BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_arguments *request, const char **scope,
                                                       struct by_plan **out);
 
 /* Times that `banyan bench --json` has printed, sorted by the plans they are of. */

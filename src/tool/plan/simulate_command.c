@@ -187,7 +187,7 @@ static const char *name_end(const struct session *s, uint32_t vertex, char *out)
 }
 
 /* For by_simulate_options; the context is the session. */
-static void trace_transfer(void *context, const struct by_transfer *transfer) {
+static void trace_transfer(void *context, const struct by_simulated_chunk *transfer) {
   struct session *s = context;
   char pair[80], from[32], to[32];
   if (s->events >= MOST_EVENTS) {

@@ -51,7 +51,7 @@ static bool is_replaced(char *const *item) {
   return false;
 }
 
-static void add_environment(const struct by_job *job, struct by_text *out) {
+static void add_environment(const struct by_launch *job, struct by_text *out) {
   static const char *const master[] = {"MASTER_ADDR", "MASTER_PORT"};
   by_text_add(out, "\nvariables of every process, beside those of its host%s:\n",
               by_hosts_all_local(job->hosts) ? ", which are this command's" : "");
@@ -74,7 +74,8 @@ static void add_environment(const struct by_job *job, struct by_text *out) {
   by_text_add(out, "  %s=(so that output is printed line by line)\n", BY_LINE_OUTPUT_VARIABLES);
 }
 
-static void add_process(const struct by_job *job, const struct by_launch_host *host, int index, struct by_text *out) {
+static void add_process(const struct by_launch *job, const struct by_launch_host *host, int index,
+                        struct by_text *out) {
   const struct by_rank_place place = {.rank = host->first + index,
                                       .size = by_launch_size_of(job, host),
                                       .local_rank = index,
@@ -101,7 +102,8 @@ static void add_process(const struct by_job *job, const struct by_launch_host *h
   by_text_add(out, "\n");
 }
 
-static enum banyan_status add_host(const struct by_job *job, const struct by_launch_host *host, struct by_text *out) {
+static enum banyan_status add_host(const struct by_launch *job, const struct by_launch_host *host,
+                                   struct by_text *out) {
   static const char *const group[] = {"GROUP_RANK", "NODE_RANK"};
   char directory[4096];
   struct by_launch_words words;
@@ -133,7 +135,7 @@ static enum banyan_status add_host(const struct by_job *job, const struct by_lau
   return BANYAN_OK;
 }
 
-enum banyan_status by_dry_run_print(const struct by_job *job, struct by_text *out) {
+enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out) {
   const struct by_launch_hosts *hosts = job->hosts;
   size_t n = 0;
   while (n < hosts->count && !hosts->items[n].beside) n++; /* those of helpers and servers follow */

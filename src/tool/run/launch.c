@@ -43,7 +43,7 @@ enum launch_state {
 };
 
 struct launcher {
-  const struct by_job *job;
+  const struct by_launch *job;
   struct by_launch_link *links;
   size_t n_links;
   struct by_elastic *elastic; /* of a job whose processes may come and go; NULL: they may not */
@@ -572,7 +572,7 @@ static void fini(struct launcher *l) {
   close(l->signals);
 }
 
-int by_launch(const struct by_job *job) {
+int by_launch(const struct by_launch *job) {
   const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, BY_SIGNAL_ROTATE, 0};
   struct launcher l = {.job = job,
                        .deadline = from_now(job->start),

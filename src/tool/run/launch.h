@@ -136,7 +136,7 @@ enum by_output_mode by_output_choose(int choice, char *const *command, enum by_o
 struct by_elastic_options;
 struct by_rank_files;
 
-struct by_job {
+struct by_launch {
   const char *title; /* of messages: "banyan run" */
   const struct by_launch_hosts *hosts;
   int ranks;
@@ -161,11 +161,11 @@ struct by_job {
 };
 
 /* Without time limit; 1 s to report a failure, 5 s between signals, 60 s for hosts to answer. */
-struct by_job by_job_usual(const char *title);
+struct by_launch by_job_usual(const char *title);
 /* Blocks. Returns the exit code: 0; that of the rank that failed first (128 +
  * signal when killed), or as supervisor.h says where processes may come and go;
  * 124 after the timeout; 1 when nothing could be started, or nothing else failed and a file is incomplete. */
-int by_launch(const struct by_job *job);
+int by_launch(const struct by_launch *job);
 
 /* ---- how ranks ended, for people and as an exit code: launch_reports.c */
 

@@ -74,7 +74,7 @@ void by_add_quoted(struct by_text *text, const char *word) {
 }
 
 /* The words of the ssh command, the host, and one word for the shell there. */
-static enum banyan_status set_ssh(const struct by_job *job, const struct by_launch_host *host,
+static enum banyan_status set_ssh(const struct by_launch *job, const struct by_launch_host *host,
                                   struct by_launch_words *out) {
   static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
   struct by_text shell = {0};
@@ -97,14 +97,14 @@ static enum banyan_status set_ssh(const struct by_job *job, const struct by_laun
 }
 
 /* Within the allocation, beside other steps; what goes through it are no lines. */
-static void set_srun(const struct by_job *job, const struct by_launch_host *host, struct by_launch_words *out) {
+static void set_srun(const struct by_launch *job, const struct by_launch_host *host, struct by_launch_words *out) {
   out->last = by_cli_print("--nodelist=%s", host->destination);
   const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
                               "--input=all", "--cpu-bind=none", "--quiet",   out->last,    job->remote,    "run-host"};
   memcpy(out->argv, argv, sizeof argv);
 }
 
-enum banyan_status by_launch_words_init(const struct by_job *job, const struct by_launch_host *host,
+enum banyan_status by_launch_words_init(const struct by_launch *job, const struct by_launch_host *host,
                                         struct by_launch_words *out) {
   *out = (struct by_launch_words){.argv = {"/proc/self/exe", "run-host"}};
   if (host->local) return BANYAN_OK;
@@ -120,7 +120,7 @@ void by_launch_words_fini(struct by_launch_words *words) {
 
 /* ---- the link */
 
-enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+enum banyan_status by_launch_link_open(const struct by_launch *job, const struct by_launch_host *host,
                                        struct by_launch_link *out) {
   char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
   struct by_launch_words words;

@@ -38,14 +38,14 @@ struct by_launch_words {
   char *copy, *last;                      /* what argv points to */
 };
 
-BANYAN_CHECK enum banyan_status by_launch_words_init(const struct by_job *job, const struct by_launch_host *host,
+BANYAN_CHECK enum banyan_status by_launch_words_init(const struct by_launch *job, const struct by_launch_host *host,
                                                      struct by_launch_words *out);
 void by_launch_words_fini(struct by_launch_words *words);
 /* 'it'\''s': a word that no shell changes. */
 void by_add_quoted(struct by_text *text, const char *word);
 
 /* Starts run-host for a host. */
-enum banyan_status by_launch_link_open(const struct by_job *job, const struct by_launch_host *host,
+enum banyan_status by_launch_link_open(const struct by_launch *job, const struct by_launch_host *host,
                                        struct by_launch_link *out);
 /* Waits until run-host or ssh has ended, until this time (of by_clock_system) at most, then kills it. Returns its wait
  * status; 0 if it was waited for before. */

@@ -16,7 +16,7 @@ struct by_some_ranks {
 };
 
 struct by_launch_reports {
-  const struct by_job *job;
+  const struct by_launch *job;
   struct by_output *output;
   int failed;
   struct by_some_ranks early;  /* have ended with exit code 0 before the first failure */

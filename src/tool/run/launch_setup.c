@@ -345,6 +345,6 @@ bool by_program_path(char *out) {
   return length >= 0;
 }
 
-struct by_job by_job_usual(const char *title) {
-  return (struct by_job){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
+struct by_launch by_job_usual(const char *title) {
+  return (struct by_launch){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
 }

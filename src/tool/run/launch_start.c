@@ -29,7 +29,7 @@ int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interf
   return ranks == 1 ? 1 : is_one_machine(hosts, interface) || !others ? 2 : 3;
 }
 
-void by_launch_request_ports(const struct by_job *job, struct by_launch_link *link) {
+void by_launch_request_ports(const struct by_launch *job, struct by_launch_link *link) {
   struct by_pipe ask;
   by_pipe_init(&ask, -1, 0);
   by_pipe_string(&ask, job->ports ? job->ports : "");
@@ -44,7 +44,7 @@ static void add_name(struct by_text *places, const char *name, int port) {
 }
 
 /* The addresses that the host found are in `offered`, with this port. */
-static void add_places(const struct by_job *job, const struct by_launch_host *host, const char *offered, int port,
+static void add_places(const struct by_launch *job, const struct by_launch_host *host, const char *offered, int port,
                        struct by_text *places) {
   char own[BY_HOST_TEXT] = "";
   struct by_address address;
@@ -94,7 +94,7 @@ static const char *next_text(const struct by_launch_frame *frame, const char *te
   return next < frame->payload + frame->length ? next : "";
 }
 
-enum banyan_status by_launch_root_take(const struct by_job *job, const struct by_launch_host *host,
+enum banyan_status by_launch_root_take(const struct by_launch *job, const struct by_launch_host *host,
                                        const struct by_launch_frame *frame, struct by_launch_root *root) {
   const char *offered = frame->payload, *identity = strchr(offered, '#'), *texts[2];
   int port = (int)frame->number;
@@ -168,7 +168,8 @@ enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *k
 
 /* ---- what to start */
 
-void by_launch_command_of(const struct by_job *job, const struct by_launch_host *host, struct by_launch_command *out) {
+void by_launch_command_of(const struct by_launch *job, const struct by_launch_host *host,
+                          struct by_launch_command *out) {
   *out = (struct by_launch_command){.words = {host->local ? "/proc/self/exe" : job->remote}};
   snprintf(out->trees, sizeof out->trees, "%d", host->slots);
   out->argv = host->beside ? (char *const *)out->words : job->command;
@@ -178,17 +179,17 @@ void by_launch_command_of(const struct by_job *job, const struct by_launch_host 
   out->words[3] = out->trees;
 }
 
-int by_launch_size_of(const struct by_job *job, const struct by_launch_host *host) {
+int by_launch_size_of(const struct by_launch *job, const struct by_launch_host *host) {
   return MAX(job->ranks, host->first + host->ranks);
 }
 
 /* Hosts that are this machine share its cores, so they count on. */
-int by_launch_core_of(const struct by_job *job, const struct by_launch_host *host) {
+int by_launch_core_of(const struct by_launch *job, const struct by_launch_host *host) {
   return !job->pin ? -1 : host->local ? host->first : 0;
 }
 
 /* What torchrun tells all processes of a host; what each has of its own is in rank_environment.c. */
-static void set_torch(const struct by_job *job, const struct by_launch_root *root, const struct by_launch_link *link,
+static void set_torch(const struct by_launch *job, const struct by_launch_root *root, const struct by_launch_link *link,
                       struct by_job_environment *environment) {
   char group[16];
   snprintf(group, sizeof group, "%zu", link->group);
@@ -204,7 +205,7 @@ static void set_torch(const struct by_job *job, const struct by_launch_root *roo
 }
 
 /* Rank 0's host has its own address. */
-void by_launch_send_reach(const struct by_job *job, const struct by_launch_root *root, struct by_launch_link *link) {
+void by_launch_send_reach(const struct by_launch *job, const struct by_launch_root *root, struct by_launch_link *link) {
   if (link->asked || link->host->first == 0 || link->host->beside || !root->answers.length ||
       by_variables_get(job->environment, "MASTER_ADDR"))
     return;
@@ -212,7 +213,7 @@ void by_launch_send_reach(const struct by_job *job, const struct by_launch_root 
   link->asked = link->searching = true;
 }
 
-static void send_elastic(const struct by_job *job, struct by_launch_link *link) {
+static void send_elastic(const struct by_launch *job, struct by_launch_link *link) {
   struct by_pipe payload;
   char size[16];
   snprintf(size, sizeof size, "%d", link->local_size ? link->local_size : link->host->ranks);
@@ -223,7 +224,7 @@ static void send_elastic(const struct by_job *job, struct by_launch_link *link) 
   by_pipe_fini(&payload);
 }
 
-enum banyan_status by_launch_send_start(const struct by_job *job, const struct by_launch_root *root, const char *key,
+enum banyan_status by_launch_send_start(const struct by_launch *job, const struct by_launch_root *root, const char *key,
                                         struct by_launch_link *link) {
   const struct by_launch_host *host = link->host;
   struct by_job_environment environment = {0};

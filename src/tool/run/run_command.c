@@ -19,7 +19,7 @@
 #include "text.h"
 
 struct run_options {
-  struct by_job job;
+  struct by_launch job;
   long ranks;
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
@@ -157,7 +157,7 @@ static const struct by_command command = {
 enum { MEMBER_PORTS = 4 };
 
 /* Every process listens on `each` ports of its own, and rank 0's host keeps more. `most` processes may run in all. */
-static enum banyan_status check_ports(const struct by_job *job, const struct by_launch_hosts *hosts, int most,
+static enum banyan_status check_ports(const struct by_launch *job, const struct by_launch_hosts *hosts, int most,
                                       int each) {
   struct by_port_range range;
   char where[64] = "";
@@ -328,14 +328,14 @@ static char **make_labels(const struct crew *crew) {
 }
 
 /* Everything is open, or the job does not start: what cannot be written is noticed before hours of work. */
-static int start(struct by_job *job) {
+static int start(struct by_launch *job) {
   for (size_t i = 0; i < job->hosts->count && job->files; i++)
     if (by_rank_files_open(job->files, &job->hosts->items[i], job->ranks))
       return by_command_end(&command, BANYAN_ERR_SYSTEM);
   return by_launch(job);
 }
 
-static int start_or_print(struct by_job *job, const struct run_options *run) {
+static int start_or_print(struct by_launch *job, const struct run_options *run) {
   static struct by_rank_files files; /* the job refers to it */
   struct by_text text = {0};
   by_rank_files_init(&files, run->files);
@@ -359,7 +359,7 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
     return by_command_misused(&command);
   }
   char **labels = make_labels(crew);
-  struct by_job *job = &run->job;
+  struct by_launch *job = &run->job;
   job->hosts = hosts;
   job->ranks = crew->ranks;
   job->beside = crew->processes - crew->ranks;

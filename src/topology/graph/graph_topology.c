@@ -205,7 +205,7 @@ struct make {
   size_t n_steps, room_steps;
   uint32_t *pair_at; /* distant pairs of vertex v: pairs[pair_at[v] .. pair_at[v + 1]) */
   uint32_t *pairs;
-  struct by_hop *hops;
+  struct by_next_hop *hops;
   uint32_t *limit;          /* of each node: the resource of its limit; NONE: not made */
   uint32_t *uses;           /* of the edge that is made */
   struct by_origin *origin; /* of each resource */
@@ -295,7 +295,7 @@ static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, st
   const struct overlay *o = &make->overlay;
   *way = (struct way){.at = make->n_steps, .delay = make->hops[node].delay};
   while (node != to) {
-    const struct by_hop *hop = &make->hops[node];
+    const struct by_next_hop *hop = &make->hops[node];
     bool open = hop->link != NONE && (hop->next == to || (forwards(o, hop->next) && limit_of(o, hop->next) > 0));
     if (!open) {
       make->n_steps = way->at;
@@ -426,7 +426,7 @@ static enum banyan_status take_arrays(struct make *make) {
   o->bundles = BY_ARENA_ARRAY(&o->arena, struct bundle, m);
   o->bundle_of = BY_ARENA_ARRAY(&o->arena, uint32_t, m);
   make->pair_at = BY_ARENA_ARRAY(&o->arena, uint32_t, n + 1);
-  make->hops = BY_ARENA_ARRAY(&o->arena, struct by_hop, n);
+  make->hops = BY_ARENA_ARRAY(&o->arena, struct by_next_hop, n);
   make->limit = BY_ARENA_ARRAY(&o->arena, uint32_t, n);
   /* Two ways, each over every node and link at most once. */
   make->uses = BY_ARENA_ARRAY(&o->arena, uint32_t, 4 * n + 4);

@@ -22,9 +22,9 @@
  * many at a time. Bounded in memory. */
 struct by_link_ways {
   struct by_paths paths;
-  struct by_hop *hops; /* of the search under way */
-  uint32_t **steps;    /* of each destination: by which step packets leave each node; NULL: not kept */
-  uint32_t *kept;      /* destinations, a ring: the oldest at `oldest` once there are `most` */
+  struct by_next_hop *hops; /* of the search under way */
+  uint32_t **steps;         /* of each destination: by which step packets leave each node; NULL: not kept */
+  uint32_t *kept;           /* destinations, a ring: the oldest at `oldest` once there are `most` */
   uint32_t n, most, oldest;
   uint32_t searches, searched; /* that may be made until the next by_link_ways_allow; that ever were */
 };

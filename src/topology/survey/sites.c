@@ -63,15 +63,15 @@ uint32_t by_sites_most_flows(uint32_t n_sites) {
   return n_sites * (n_sites - 1) * FLOWS;
 }
 
-uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_flow *flows) {
+uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_survey_flow *flows) {
   uint32_t n_flows = 0;
   for (uint32_t a = 0; a < n_sites; a++)
     for (uint32_t b = a + 1; b < n_sites; b++)
       for (uint32_t k = 0; k < flows_between(n, site_of, a, b); k++) {
         uint32_t of_a = host_of(site_of, a, k % size_of(n, site_of, a));
         uint32_t of_b = host_of(site_of, b, k % size_of(n, site_of, b));
-        flows[n_flows++] = (struct by_flow){of_a, of_b};
-        flows[n_flows++] = (struct by_flow){of_b, of_a};
+        flows[n_flows++] = (struct by_survey_flow){of_a, of_b};
+        flows[n_flows++] = (struct by_survey_flow){of_b, of_a};
       }
   return n_flows;
 }

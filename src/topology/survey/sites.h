@@ -16,7 +16,7 @@ double by_sites_longest_trip(uint32_t n, const double *delay);
 
 /* The flows of the experiment: for each pair of sites a few between their hosts, both ways, flow 2 k + 1 back where
  * flow 2 k goes there, in the order of pairs. `flows`: room for by_sites_most_flows. Returns how many there are. */
-uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_flow *flows);
+uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_survey_flow *flows);
 uint32_t by_sites_most_flows(uint32_t n_sites);
 
 /* Joins the sites: hosts of these names, all taking part, in their order; of each site what sites[s] has, whose hosts

@@ -25,7 +25,7 @@ static const double is_decided = -0.3, is_tied = 0.25;
 
 /* ---- levels */
 
-static void free_level(struct by_level *level) {
+static void free_level(struct by_survey_level *level) {
   free(level->members);
   free(level->unit_of);
   free(level->out);
@@ -33,8 +33,8 @@ static void free_level(struct by_level *level) {
 }
 
 /* n units over all hosts; three arrays hold all that belongs to it. */
-static enum banyan_status make_level(struct by_level *level, uint32_t n, uint32_t n_hosts) {
-  *level = (struct by_level){.n = n};
+static enum banyan_status make_level(struct by_survey_level *level, uint32_t n, uint32_t n_hosts) {
+  *level = (struct by_survey_level){.n = n};
   level->members = calloc((size_t)n_hosts + n + 1, sizeof *level->members);
   level->unit_of = calloc((size_t)n_hosts + n, sizeof *level->unit_of);
   level->out = calloc((4 * (size_t)n + 2) * n, sizeof *level->out);
@@ -51,7 +51,7 @@ static enum banyan_status make_level(struct by_level *level, uint32_t n, uint32_
 }
 
 /* From `unit_of`. */
-static void index_members(struct by_level *level, uint32_t n_hosts) {
+static void index_members(struct by_survey_level *level, uint32_t n_hosts) {
   uint32_t at = 0;
   for (uint32_t u = 0; u < level->n; u++) {
     level->start[u] = at;
@@ -61,11 +61,11 @@ static void index_members(struct by_level *level, uint32_t n_hosts) {
   level->start[level->n] = at;
 }
 
-static struct by_level *top(struct by_survey *survey) {
+static struct by_survey_level *top(struct by_survey *survey) {
   return &survey->levels[survey->n_levels - 1];
 }
 
-static uint32_t size_of(const struct by_level *level, uint32_t unit) {
+static uint32_t size_of(const struct by_survey_level *level, uint32_t unit) {
   return level->start[unit + 1] - level->start[unit];
 }
 
@@ -73,8 +73,8 @@ static uint32_t size_of(const struct by_level *level, uint32_t unit) {
 
 static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, uint32_t b) {
   survey->meeting[survey->n_flows / 2] = meeting;
-  survey->flows[survey->n_flows++] = (struct by_flow){a, b};
-  survey->flows[survey->n_flows++] = (struct by_flow){b, a};
+  survey->flows[survey->n_flows++] = (struct by_survey_flow){a, b};
+  survey->flows[survey->n_flows++] = (struct by_survey_flow){b, a};
 }
 
 uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n) {
@@ -83,7 +83,7 @@ uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n) {
 
 /* The hosts of a unit with all others of its part, until each has had a turn. */
 static void make_fan(struct by_survey *survey, uint32_t unit, uint32_t parts) {
-  const struct by_level *level = top(survey);
+  const struct by_survey_level *level = top(survey);
   const uint32_t *own = level->members + level->start[unit];
   uint32_t n_own = size_of(level, unit), others = 0, k = 0;
   for (uint32_t v = unit % parts; v < level->n; v += parts) others += v == unit ? 0 : size_of(level, v);
@@ -99,7 +99,7 @@ static uint32_t round_at(const struct by_survey *survey) {
 }
 
 static void make_flows(struct by_survey *survey) {
-  const struct by_level *level = top(survey);
+  const struct by_survey_level *level = top(survey);
   const struct by_tournament *t = &survey->tournament;
   survey->n_flows = 0;
   if (survey->phase == BY_SURVEY_FANS) {
@@ -129,7 +129,7 @@ static uint32_t rounds_left(const struct by_survey *survey) {
 }
 
 /* What unit u and a group show together: below is_decided, that it does not belong there. */
-static double tie_of(const struct by_level *level, uint32_t u, uint32_t group) {
+static double tie_of(const struct by_survey_level *level, uint32_t u, uint32_t group) {
   double sum = 0;
   for (uint32_t v = 0; v < level->n; v++)
     if (v != u && level->group_of[v] == group) sum += level->evidence[(size_t)u * level->n + v];
@@ -137,12 +137,12 @@ static double tie_of(const struct by_level *level, uint32_t u, uint32_t group) {
 }
 
 /* Whether it is not known that u, which little ties to its group, does not belong to another one, or to its own. */
-static bool is_loose(const struct by_level *level, const double *ties, uint32_t u, uint32_t group) {
+static bool is_loose(const struct by_survey_level *level, const double *ties, uint32_t u, uint32_t group) {
   uint32_t own = level->group_of[u], n = level->n_groups;
   return ties[(size_t)u * n + own] < is_tied && (group == own || ties[(size_t)u * n + group] > is_decided);
 }
 
-static void mark_open(struct by_level *level, const double *ties) {
+static void mark_open(struct by_survey_level *level, const double *ties) {
   uint32_t n = level->n;
   level->n_open = 0;
   for (uint32_t u = 0; u < n; u++)
@@ -159,7 +159,7 @@ static void mark_open(struct by_level *level, const double *ties) {
 
 /* Finds the pairs that have not met and should: where it is not known that their groups do not belong together, or the
  * one to the group of the other. */
-static enum banyan_status find_open(struct by_level *level) {
+static enum banyan_status find_open(struct by_survey_level *level) {
   double *ties = calloc((size_t)level->n * level->n_groups, sizeof *ties);
   if (!ties) return by_topology_no_memory();
   for (uint32_t u = 0; u < level->n; u++)
@@ -170,7 +170,7 @@ static enum banyan_status find_open(struct by_level *level) {
 }
 
 static enum banyan_status begin_tournament(struct by_survey *survey) {
-  struct by_level *level = top(survey);
+  struct by_survey_level *level = top(survey);
   bool at_random = survey->most || level->tournaments % 2 == 0;
   uint32_t *order = calloc(2 * (size_t)level->n, sizeof *order);
   if (!order) return by_topology_no_memory();
@@ -202,8 +202,8 @@ static void begin_fans(struct by_survey *survey) {
 }
 
 static enum banyan_status begin_level(struct by_survey *survey) {
-  const struct by_level *below = top(survey);
-  struct by_level *level = &survey->levels[survey->n_levels++];
+  const struct by_survey_level *below = top(survey);
+  struct by_survey_level *level = &survey->levels[survey->n_levels++];
   BY_TRY(make_level(level, below->n_groups, survey->n));
   for (uint32_t h = 0; h < survey->n; h++) level->unit_of[h] = below->group_of[below->unit_of[h]];
   index_members(level, survey->n);
@@ -213,7 +213,7 @@ static enum banyan_status begin_level(struct by_survey *survey) {
 
 /* Whether each unit can send and receive what its parts, or all others, can. */
 static bool holds_nobody(const struct by_survey *survey) {
-  const struct by_level *level = &survey->levels[survey->n_levels - 1], *below = level - 1;
+  const struct by_survey_level *level = &survey->levels[survey->n_levels - 1], *below = level - 1;
   double out = 0, in = 0;
   for (uint32_t p = 0; p < below->n; p++) out += below->out[p], in += below->in[p];
   for (uint32_t u = 0; u < level->n; u++) {
@@ -227,7 +227,7 @@ static bool holds_nobody(const struct by_survey *survey) {
 }
 
 static enum banyan_status end_fans(struct by_survey *survey) {
-  struct by_level *level = top(survey);
+  struct by_survey_level *level = top(survey);
   survey->phase = BY_SURVEY_OVER;
   if (level->n == 2) { /* two units have met once their fans are done */
     level->sum[1] = level->out[0] + level->in[1];
@@ -237,7 +237,7 @@ static enum banyan_status end_fans(struct by_survey *survey) {
     level->n_groups = 1;
   }
   if (survey->n_levels > 1 && holds_nobody(survey)) {
-    struct by_level *below = level - 1;
+    struct by_survey_level *below = level - 1;
     free_level(level);
     survey->n_levels--;
     below->n_groups = 1;
@@ -250,20 +250,20 @@ static enum banyan_status end_fans(struct by_survey *survey) {
 /* Whether the groups are as good as they get: they did not change and nothing speaks against them. Where experiments
  * are limited, one group is believed at once. */
 static bool is_clear(const struct by_survey *survey, bool settled) {
-  const struct by_level *level = &survey->levels[survey->n_levels - 1];
+  const struct by_survey_level *level = &survey->levels[survey->n_levels - 1];
   if (survey->most && !level->doubtful) return level->n_groups == 1 || !level->n_open;
   return settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful;
 }
 
 static bool may_play_on(const struct by_survey *survey) {
-  const struct by_level *level = &survey->levels[survey->n_levels - 1];
+  const struct by_survey_level *level = &survey->levels[survey->n_levels - 1];
   if (level->tournaments >= MOST_TOURNAMENTS) return false;
   if (!survey->most) return true;
   return rounds_left(survey) >= MIN(level->n / 2, LEAST_ROUNDS);
 }
 
 static enum banyan_status end_tournament(struct by_survey *survey) {
-  struct by_level *level = top(survey);
+  struct by_survey_level *level = top(survey);
   uint32_t *before = malloc(level->n * sizeof *before);
   if (!before) return by_topology_no_memory();
   memcpy(before, level->group_of, level->n * sizeof *before);
@@ -291,13 +291,13 @@ enum banyan_status by_survey_record(struct by_survey *survey, const double *rate
     if (!(rates[k] >= 0 && isfinite(rates[k])))
       return by_fail(BANYAN_ERR_ARGUMENT, "the flow from host %u to host %u got %g bit/s", survey->flows[k].from,
                      survey->flows[k].to, rates[k]);
-  struct by_level *level = top(survey);
+  struct by_survey_level *level = top(survey);
   for (uint32_t k = 0; k < survey->n_flows; k += 2) {
     if (survey->phase == BY_SURVEY_FANS) {
       level->out[survey->meeting[k / 2]] += rates[k];
       level->in[survey->meeting[k / 2]] += rates[k + 1];
     } else {
-      struct by_meeting m = survey->tournament.meetings[survey->meeting[k / 2]];
+      struct by_match m = survey->tournament.meetings[survey->meeting[k / 2]];
       double *there = &level->last[(size_t)m.a * level->n + m.b], *back = &level->last[(size_t)m.b * level->n + m.a];
       *there = fmax(*there, 0) + rates[k];
       *back = fmax(*back, 0) + rates[k + 1];
@@ -310,7 +310,7 @@ enum banyan_status by_survey_record(struct by_survey *survey, const double *rate
   return BANYAN_OK;
 }
 
-uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **flows) {
+uint32_t by_survey_next(const struct by_survey *survey, const struct by_survey_flow **flows) {
   *flows = survey->flows;
   return survey->n_flows;
 }

@@ -34,7 +34,7 @@
 
 struct by_survey;
 
-struct by_flow {
+struct by_survey_flow {
   uint32_t from, to; /* hosts */
 };
 
@@ -49,7 +49,7 @@ BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay
 void by_survey_destroy(struct by_survey *survey);
 
 /* The flows to be measured together; *flows lives until the next record. None: the survey is over. */
-uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **flows);
+uint32_t by_survey_next(const struct by_survey *survey, const struct by_survey_flow **flows);
 /* What each of them got in bit/s, 0 or more. */
 BANYAN_CHECK enum banyan_status by_survey_record(struct by_survey *survey, const double *rates);
 /* How many experiments may follow at most, roughly, where their number is limited. */

@@ -29,7 +29,7 @@ static const double least_share = 0.4; /* of the slower of two ways: it may have
 static const double many_ways = 1.25;  /* a unit that does so much more with all than with any one */
 
 /* The most that u sent to, or received from, any one other. Cost: n. */
-static double level_most(const struct by_level *level, uint32_t u, bool receives) {
+static double level_most(const struct by_survey_level *level, uint32_t u, bool receives) {
   double most = 0;
   for (uint32_t v = 0; v < level->n; v++)
     if (v != u) most = fmax(most, receives ? by_level_rate(level, v, u) : by_level_rate(level, u, v));
@@ -38,7 +38,7 @@ static double level_most(const struct by_level *level, uint32_t u, bool receives
 
 /* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
  * link. */
-static bool level_is_mesh(const struct by_level *level, uint32_t group) {
+static bool level_is_mesh(const struct by_survey_level *level, uint32_t group) {
   uint32_t size = 0, spread = 0;
   for (uint32_t u = 0; u < level->n; u++) {
     if (level->group_of[u] != group) continue;
@@ -58,7 +58,7 @@ struct clusters {
 /* What the last tournament shows about a pair: how slow it was against what its ends can do with others. A link may be
  * full one way only, so both count; but what strikes one flow alone, as a loss that makes it stand still, is not to
  * outweigh what the others show. */
-static double weigh(const struct clusters *c, const struct by_level *level, uint32_t u, uint32_t v) {
+static double weigh(const struct clusters *c, const struct by_survey_level *level, uint32_t u, uint32_t v) {
   double share[2];
   for (int way = 0; way < 2; way++) {
     uint32_t from = way ? v : u, to = way ? u : v;
@@ -148,7 +148,7 @@ static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
   }
 }
 
-static void number(const struct clusters *c, struct by_level *level) {
+static void number(const struct clusters *c, struct by_survey_level *level) {
   uint32_t *group_of = level->group_of;
   level->n_groups = 0;
   for (uint32_t u = 0; u < c->n; u++) {
@@ -174,7 +174,7 @@ static bool doubt(const struct clusters *c) {
 
 /* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
  * with all, as far as half of the units did as much with one. `scratch`: n. */
-static void take_most(const struct by_level *level, double *const most[2], double *scratch) {
+static void take_most(const struct by_survey_level *level, double *const most[2], double *scratch) {
   for (int way = 0; way < 2; way++) {
     for (uint32_t u = 0; u < level->n; u++) scratch[u] = most[way][u] = level_most(level, u, way == 1);
     qsort(scratch, level->n, sizeof *scratch, by_order_numbers);
@@ -184,7 +184,7 @@ static void take_most(const struct by_level *level, double *const most[2], doubl
   }
 }
 
-enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng) {
+enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng *rng) {
   size_t n = level->n;
   double *memory = malloc((n * n + 3 * n) * sizeof *memory);
   uint32_t *numbers = malloc(2 * n * sizeof *numbers);
@@ -220,7 +220,7 @@ static const double limits = 0.95; /* a unit that does less of what its links ca
 struct sketch {
   const struct by_survey *survey;
   struct by_topology_builder builder;
-  const struct by_level *level;
+  const struct by_survey_level *level;
   double *out, *in, *rate; /* of the level, made alike; rate as level->sum */
   double *delay, *away;    /* seconds between units, and from each to its switch */
   uint32_t *node;          /* that stands for each unit */
@@ -259,7 +259,7 @@ static enum banyan_status make_alike(double *values, size_t n, double most) {
 
 /* Rates of the level: what a unit did in all is at least what it did with any one other. */
 static enum banyan_status take_rates(struct sketch *s) {
-  const struct by_level *level = s->level;
+  const struct by_survey_level *level = s->level;
   uint32_t n = level->n;
   for (uint32_t u = 0; u < n; u++) {
     s->out[u] = fmax(level->out[u], level_most(level, u, false));
@@ -294,7 +294,7 @@ static double reckon_away(const struct sketch *s, uint32_t u) {
 
 /* Between the groups, into the same memory: no group has a number above that of its first unit. */
 static enum banyan_status raise_delays(struct sketch *s) {
-  const struct by_level *level = s->level;
+  const struct by_survey_level *level = s->level;
   uint32_t n = level->n, m = level->n_groups;
   double *sum = calloc((size_t)m * m + 1, sizeof *sum);
   uint32_t *terms = calloc((size_t)m * m + 1, sizeof *terms);
@@ -384,7 +384,7 @@ static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *c
 
 /* Its groups become the units of the next level. */
 static enum banyan_status join_groups(struct sketch *s) {
-  const struct by_level *level = s->level;
+  const struct by_survey_level *level = s->level;
   for (uint32_t g = 0; g < level->n_groups; g++) {
     uint32_t size = 0, first = UINT32_MAX, node;
     for (uint32_t u = 0; u < level->n; u++)

@@ -12,7 +12,7 @@
 enum { BY_SURVEY_LEVELS = 4 };
 
 /* What is measured at one level: hosts, then groups of them, then groups of these. Each is a unit here. */
-struct by_level {
+struct by_survey_level {
   uint32_t n;
   uint32_t *members, *start; /* the hosts of unit u: members[start[u]] .. members[start[u + 1]] */
   uint32_t *unit_of;         /* of each host */
@@ -32,21 +32,21 @@ struct by_survey {
   uint32_t n;
   double *delay;
   struct by_rng rng;
-  struct by_level levels[BY_SURVEY_LEVELS];
+  struct by_survey_level levels[BY_SURVEY_LEVELS];
   uint32_t n_levels;
   enum { BY_SURVEY_FANS, BY_SURVEY_PAIRS, BY_SURVEY_OVER } phase;
   uint32_t at; /* fan or round, of `rounds` */
   uint32_t rounds;
   uint32_t most, done; /* experiments; most 0: as many as it takes */
   struct by_tournament tournament;
-  struct by_flow *flows;
+  struct by_survey_flow *flows;
   uint32_t *meeting; /* of flows 2 k and 2 k + 1, the way there and back */
   uint32_t n_flows;
   char text[64];
 };
 
 /* Mean rate from u to v; 0: they did not meet. */
-static inline double by_level_rate(const struct by_level *level, uint32_t u, uint32_t v) {
+static inline double by_level_rate(const struct by_survey_level *level, uint32_t u, uint32_t v) {
   size_t pair = (size_t)u * level->n + v;
   return level->times[pair] > 0 ? level->sum[pair] / level->times[pair] : 0;
 }
@@ -54,6 +54,6 @@ static inline double by_level_rate(const struct by_level *level, uint32_t u, uin
  * u % parts. */
 uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n);
 /* Fills group_of, with groups numbered in order of their first unit, n_groups and doubtful. Cost: n^3. */
-BANYAN_CHECK enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng);
+BANYAN_CHECK enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng *rng);
 
 #endif

@@ -48,7 +48,7 @@ static void gather(uint32_t n, const uint32_t *group_of, const uint32_t *order, 
 }
 
 static void add(struct by_tournament *t, uint32_t *n_meetings, uint32_t a, uint32_t b) {
-  t->meetings[(*n_meetings)++] = (struct by_meeting){MIN(a, b), MAX(a, b)};
+  t->meetings[(*n_meetings)++] = (struct by_match){MIN(a, b), MAX(a, b)};
 }
 
 static void end_round(struct by_tournament *t, uint32_t n_meetings) {

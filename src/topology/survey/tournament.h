@@ -11,12 +11,12 @@ uint32_t by_tournament_rounds(uint32_t n);
 /* The player that `player` meets in that round; itself: none. The circle method (Kirkman 1847). Cost: 1. */
 uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player);
 
-struct by_meeting {
+struct by_match {
   uint32_t a, b;
 };
 
 struct by_tournament {
-  struct by_meeting *meetings;
+  struct by_match *meetings;
   uint32_t *first; /* of round r: meetings first[r] .. first[r + 1] */
   uint32_t n_rounds;
 };
