@@ -103,7 +103,7 @@ struct {
   __type(value, struct bpf_devmap_val);
 } interfaces SEC(".maps");
 
-struct group {
+struct xdp_group {
   __uint(type, BPF_MAP_TYPE_DEVMAP);
   __uint(max_entries, BY_XDP_MEMBERS);
   __type(key, uint32_t);
@@ -114,7 +114,7 @@ struct {
   __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
   __uint(max_entries, BY_XDP_GROUPS);
   __type(key, uint32_t);
-  __array(values, struct group);
+  __array(values, struct xdp_group);
 } groups SEC(".maps");
 
 struct {
