@@ -326,7 +326,7 @@ static enum banyan_status show_beside(struct plan_options *asked) {
 }
 
 /* The first of the options given that only a plan for a topology heeds; NULL: there is none. */
-static const char *find_topology_option(const struct by_plan_request *request) {
+static const char *find_topology_option(const struct by_plan_arguments *request) {
 #define ROW(key, name, letter, value, help) name,
   static const char *const planner[] = {BY_PLANNER_KEYS(ROW)};
 #undef ROW
