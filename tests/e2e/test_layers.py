@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 SOURCE = Path(os.environ["BANYAN_SOURCE"])
-TABLE = "layers = {\n  'base': [],\n  'net/high': ['base', 'net/low'],\n  'net/low': ['base'],\n}\n"
+TABLE = "layers = [\n  ['base', []],\n  ['net/low', ['base']],\n  ['net/high', ['net/low']],\n]\n"
 FILES = {
     "src/base/text.h": "",
     "src/base/text.c": '#include "text.h"\n',
@@ -28,7 +28,7 @@ def check(files, paths):
     there is nothing to report."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, text in {"meson.build": TABLE, **files}.items():
+        for name, text in {"src/meson.build": TABLE, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         commands = [{"directory": folder, "file": name, "command": " ".join(["cc", *(f"-I{p}" for p in seen), "-c", name])}
@@ -50,8 +50,16 @@ def expect(report, *patterns):
 
 def test_small_trees():
     expect(check(FILES, PATHS))
-    upward = {**FILES, "src/net/low/socket.c": '#include "stream.h"\n'}
-    expect(check(upward, PATHS), r'^src/net/low/socket\.c: includes "stream\.h", a header of net/high, which net/low may')
+    upward = {**FILES, "src/base/text.c": '#include "socket.h"\n', "src/net/low/socket.c": '#include "socket.h"\n',
+              "src/net/low/socket.h": ""}
+    expect(check(upward, PATHS), r"^src/base: includes headers of net/low, which is on a higher floor",
+           r"^src/meson\.build: lists base for net/low, which includes none of its headers",
+           r'^src/base/text\.c: includes "socket\.h", a header of net/low, which src/meson\.build does not list for base')
+    circle = {**FILES, "src/net/low/socket.c": '#include "stream.h"\n#include "text.h"\n'}
+    expect(check(circle, PATHS), r"^src/net/high: is in a circle of modules .*: net/low$",
+           r"^src/net/low: is in a circle of modules .*: base, net/high$", r'^src/net/low/socket\.c: includes "stream\.h"')
+    order = "layers = [\n  ['net/low', ['base']],\n  ['base', []],\n  ['net/high', ['net/low']],\n]\n"
+    expect(check({**FILES, "src/meson.build": order}, PATHS), r"^src/meson\.build: net/low stands before base")
     wide = {**PATHS, "src/net/low/socket.c": ["src/base", "src/net/low", "src/net/high"]}
     expect(check(FILES, wide), r'^src/net/low: finds "stream\.h" of net/high')
     narrow = {**PATHS, "src/net/high/stream.c": ["src/base", "src/net/high"]}
@@ -59,7 +67,11 @@ def test_small_trees():
     twice = {**FILES, "src/net/high/text.h": ""}
     assert "has a header of that name too" in check(twice, PATHS)
     unlisted = {**FILES, "src/net/other/other.c": ""}
-    expect(check(unlisted, {**PATHS, "src/net/other/other.c": []}), r"^src/net/other: not in the layers")
+    expect(check(unlisted, {**PATHS, "src/net/other/other.c": []}), r"^src/net/other: is not in src/meson\.build")
+    sideways = {**FILES, "src/sparse/rows.h": "", "src/elastic/grow.c": '#include "rows.h"\n'}
+    capabilities = TABLE.replace("]\n", "  ['sparse', []],\n  ['elastic', ['sparse']],\n]\n")
+    expect(check({**sideways, "src/meson.build": capabilities}, {**PATHS, "src/elastic/grow.c": ["src/elastic", "src/sparse"]}),
+           r"^src/elastic: includes headers of sparse, which is another capability")
     forgotten = {**FILES, "src/net/low/forgotten.c": ""}
     expect(check(forgotten, PATHS), r"^src/net/low/forgotten\.c: .* never compiled")
 

@@ -1,0 +1,20 @@
+/* Rank 0 plans for the communicators of a job that are made while it runs: those of splits and subsets. Each asks for a
+ * plan at its first call. A thread of its own plans from the topology that the context keeps: for each set of hosts
+ * once, however many communicators are on it, and for all sets together where they share links (planner_share.h). Plans
+ * come into use by plan switches; until then, and where nothing can be planned, communicators go on with what they
+ * have.
+ */
+#ifndef BY_ADAPTATION_GROUP_PLANS_H
+#define BY_ADAPTATION_GROUP_PLANS_H
+
+#include "context.h"
+#include "control.h"
+
+/* See struct by_control_events; `argument` is a struct by_context. On the loop's thread; does not block on planning. */
+void by_group_plans_want(void *argument, const struct by_plan_want *want);
+/* See struct by_planning_events. */
+void by_group_plans_network_kept(struct by_context *context);
+/* The same. Waits for the plan that is being made, if there is one, which is cancelled. */
+void by_group_plans_end(struct by_context *context);
+
+#endif

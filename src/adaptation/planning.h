@@ -1,0 +1,61 @@
+/* Planning when a job starts: rank 0 plans over the job's hosts, and all ranks use its plan. */
+#ifndef BY_ADAPTATION_PLANNING_H
+#define BY_ADAPTATION_PLANNING_H
+
+#include "comm.h"
+#include "forecast.h"
+#include "job_network.h"
+#include "planner_rivals.h"
+#include "text.h"
+#include "topology.h"
+
+struct by_planning_options {
+  bool in_order; /* the h-th host is the h-th node that takes part, as where it was measured. Else hosts are the nodes
+                    of their names (by_topology_find_host); where no host has such a node, the same, with a warning */
+  const uint32_t *nodes;          /* the node of each host, where that is known, in place of in_order */
+  enum banyan_plan_source source; /* of plans, with `nodes` at rank 0; at all ranks alike. BUILTIN: by in_order */
+  const uint32_t *order;          /* in_order: the h-th host is the order[h]-th such node; NULL: the h-th */
+  const char *plan; /* a plan that was made before, over the job's hosts, as text; NULL: the planner makes one */
+  char **made;      /* rank 0: where the job has a plan, its text, which the caller frees, or NULL: out of memory;
+                       NULL: nobody asks */
+  bool may_fail;    /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
+  struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
+                                   is hopeful; for hosts in order */
+};
+
+/* Collective over the job's own communicator, before its first call. *planned: it has a plan then. Takes ownership of
+ * the topology, which rank 0 gives, and keeps it (job_network.h). Helpers that came are nodes of their names, or else
+ * the next that may help. */
+BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
+                                                    const struct by_planning_options *options, bool *planned);
+/* Changes the rates to those kept for this machine, but in a deterministic job, as they may have been measured. Log as
+ * by_machine_costs_use. */
+void by_planning_costs(const struct by_context *context, struct by_cost_rates *rates);
+/* What a plan for this job depends on besides its network, in a line: the planner and its settings, costs, how many
+ * ranks hosts have. Log as by_planning_costs. */
+void by_planning_describe(const struct by_context *context, struct by_text *text);
+/* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
+ * and no lock: for any thread, while the context lives. */
+BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *context,
+                                                  const struct by_job_network *network, struct by_text *text);
+/* Rank 0 of a managed job, on the loop's thread: keeps the manager's topology of its hosts, which are the nodes of
+ * their names, for plans of groups. `context`: a struct by_context. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
+ * stays. */
+BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const char *text);
+/* The same with the plans that are predicted to take at most `within` times as long; none where all are one node. */
+BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_context *context,
+                                                   const struct by_job_network *network, double within,
+                                                   struct by_rivals *out);
+/* Rank 0, any thread, without the lock: by_plan_switches_propose of a plan for the job's own communicator, over its
+ * hosts or ranks, which rank 0 made and the user did not choose. Takes the plan over. */
+BANYAN_CHECK enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan,
+                                                    enum banyan_plan_source source,
+                                                    const struct by_plan_switch_observer *notify);
+/* The node of a host as by_topology_find_host finds it; UINT32_MAX: none or several. */
+uint32_t by_planning_node_of(const struct by_topology *topology, const char *host);
+/* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
+enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
+/* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */
+bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology);
+
+#endif

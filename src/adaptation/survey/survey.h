@@ -1,0 +1,79 @@
+/* A survey: finds out which network joins some hosts, by measuring what flows
+ * between them get. A state machine without I/O: it chooses which flows are to be
+ * measured together next, takes what each of them got, and infers a topology
+ * from it. The same answers give the same questions and the same topology.
+ *
+ * 1. Fans: one host at a time sends to all others and receives from all, which
+ *    shows what it can send and receive in all.
+ * 2. Pairs: rounds of disjoint pairs, both ways at once (tournament.h). A flow
+ *    that gets less than both its ends can do with others shares something with
+ *    other flows of its round. Hosts are put into groups so that such flows go
+ *    from one group to another (correlation clustering by local search), and
+ *    the next tournament goes either inside groups or across them, until the
+ *    groups no longer change: two to five tournaments.
+ * 3. The same with each group in place of a host, all its hosts together, until
+ *    there is one group, or no two belong together, or too few to decide.
+ *
+ * So it finds trees: hosts at switches, these behind links that they share, as
+ * racks and sites are. What lies between groups that do not meet at one point,
+ * and hosts that reach several others at once faster than any of them, becomes a
+ * link for each pair and what they can do in all. It cannot see: links that
+ * are never full, with all hosts behind them sending at once; a mesh's inner
+ * links; which hosts forward for others. Cost: (n - 1) experiments a tournament, each of
+ * at most 2 n flows; n^2 memory, n^3 time.
+ *
+ * With a limit of experiments, fans of several hosts go on at once, each with a
+ * part of the others; of the first tournament only some rounds are played; then
+ * those meet of which it is not known whether they belong together, and the
+ * others go on from group to group; and nothing is repeated that seems clear.
+ * The result is rougher. */
+#ifndef BY_ADAPTATION_SURVEY_SURVEY_H
+#define BY_ADAPTATION_SURVEY_SURVEY_H
+
+#include "topology.h"
+
+struct by_survey;
+
+struct by_survey_flow {
+  uint32_t from, to; /* hosts */
+};
+
+enum { BY_SURVEY_MOST_HOSTS = 1024, BY_SURVEY_LEAST_EXPERIMENTS = 8 };
+
+/* A survey of 2 to BY_SURVEY_MOST_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
+ * several answers. The seed determines in which orders hosts meet. `most`: limit of experiments, at least
+ * BY_SURVEY_LEAST_EXPERIMENTS; 0: none. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
+                                                 struct by_survey **out);
+/* NULL is allowed. */
+void by_survey_destroy(struct by_survey *survey);
+
+/* The flows to be measured together; *flows lives until the next record. None: the survey is over. */
+uint32_t by_survey_next(const struct by_survey *survey, const struct by_survey_flow **flows);
+/* What each of them got in bit/s, 0 or more. */
+BANYAN_CHECK enum banyan_status by_survey_record(struct by_survey *survey, const double *rates);
+/* How many experiments may follow at most, roughly, where their number is limited. */
+uint32_t by_survey_left(const struct by_survey *survey);
+/* From now on at most so many more may follow, roughly, where their number is limited. */
+void by_survey_limit(struct by_survey *survey, uint32_t left);
+/* What goes on, for people: "pairs of hosts, tournament 2". Static storage or the survey's, until the next record. */
+const char *by_survey_phase(struct by_survey *survey);
+
+struct by_survey_link {
+  uint32_t a, b;             /* hosts */
+  double there, back, delay; /* bit/s from a to b, and from b to a; seconds */
+};
+
+/* Without a survey: a topology of n hosts with these links. Rates and names as in the next function. */
+BANYAN_CHECK enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link *links, uint32_t n_links,
+                                                      const char *name, const char *const *hosts,
+                                                      struct by_topology **out);
+/* Once it is over: the topology, whose hosts have these names in this order, all taking part. Rates that differ by a
+ * few percent count as equal, and are rounded to three digits. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name,
+                                                const char *const *hosts, struct by_topology **out);
+/* The same of a site, which other hosts reach through a switch: the last node. */
+BANYAN_CHECK enum banyan_status by_survey_infer_site(const struct by_survey *survey, const char *name,
+                                                     const char *const *hosts, struct by_topology **out);
+
+#endif

@@ -1,0 +1,59 @@
+/* Inside the survey: shared by survey.c, what is measured next, and survey_infer.c, which hosts belong together and the
+ * topology. */
+#ifndef BY_ADAPTATION_SURVEY_SURVEY_PARTS_H
+#define BY_ADAPTATION_SURVEY_SURVEY_PARTS_H
+
+#include <stdbool.h>
+
+#include "rng.h"
+#include "survey.h"
+#include "tournament.h"
+
+enum { BY_SURVEY_LEVELS = 4 };
+
+/* What is measured at one level: hosts, then groups of them, then groups of these. Each is a unit here. */
+struct by_survey_level {
+  uint32_t n;
+  uint32_t *members, *start; /* the hosts of unit u: members[start[u]] .. members[start[u + 1]] */
+  uint32_t *unit_of;         /* of each host */
+  double *out, *in;          /* bit/s that unit u sent, and received, in all */
+  double *sum;               /* bit/s from u to v, at u * n + v, summed over the tournaments */
+  double *times;             /* and in how many of them u and v met */
+  double *last;              /* of the last tournament; below 0: they did not meet */
+  double *evidence;          /* that u and v belong together, symmetric */
+  uint32_t tournaments;
+  uint32_t *group_of, n_groups; /* of units: the next level's */
+  uint8_t *open;                /* pairs u < v that have not met, and should, at u * n + v; */
+  uint32_t n_open;              /* how many; only where experiments are limited */
+  bool doubtful;                /* some unit would fit another group too */
+};
+
+struct by_survey {
+  uint32_t n;
+  double *delay;
+  struct by_rng rng;
+  struct by_survey_level levels[BY_SURVEY_LEVELS];
+  uint32_t n_levels;
+  enum { BY_SURVEY_FANS, BY_SURVEY_PAIRS, BY_SURVEY_OVER } phase;
+  uint32_t at; /* fan or round, of `rounds` */
+  uint32_t rounds;
+  uint32_t most, done; /* experiments; most 0: as many as it takes */
+  struct by_tournament tournament;
+  struct by_survey_flow *flows;
+  uint32_t *meeting; /* of flows 2 k and 2 k + 1, the way there and back */
+  uint32_t n_flows;
+  char text[64];
+};
+
+/* Mean rate from u to v; 0: they did not meet. */
+static inline double by_level_rate(const struct by_survey_level *level, uint32_t u, uint32_t v) {
+  size_t pair = (size_t)u * level->n + v;
+  return level->times[pair] > 0 ? level->sum[pair] / level->times[pair] : 0;
+}
+/* In how many parts the n units of a level are divided for fans, which go on in all parts at once: unit u is in part
+ * u % parts. */
+uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n);
+/* Fills group_of, with groups numbered in order of their first unit, n_groups and doubtful. Cost: n^3. */
+BANYAN_CHECK enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng *rng);
+
+#endif

@@ -1,0 +1,62 @@
+/* What `banyan run` does for a job whose processes may come and go: it keeps the processes that there should be in
+ * accordance with the hosts, which may change, and passes messages between them and the supervisor. It starts nothing
+ * itself: the launcher does. One thread. */
+#ifndef BY_CMD_RUN_ELASTIC_JOB_H
+#define BY_CMD_RUN_ELASTIC_JOB_H
+
+#include "launch_io.h"
+
+struct by_elastic_options {
+  int least, most;        /* processes; most: at the same time */
+  int restarts;           /* in all */
+  double min_timeout;     /* seconds with fewer than `least` before the job is ended */
+  double start;           /* seconds that the first membership waits for processes */
+  const char *preemption; /* command that every host runs; NULL: none */
+  const char *hostfile;   /* is looked at each second; NULL: none */
+  int offered_slots;      /* processes on each host that the cluster's manager offers; 0: none are requested */
+  const char *agent;      /* the socket of this host's agent, which requests them */
+  /* Reads the hosts and their slots as they are to be now. */
+  enum banyan_status (*read)(void *context, struct by_launch_hosts *out);
+  void *context;
+};
+
+enum { BY_EVERY_PROCESS = -1 };
+
+struct by_elastic_events {
+  void *context;
+  /* Sends a frame about a process to its host; BY_EVERY_PROCESS: to all hosts. */
+  void (*send)(void *context, int process, enum by_launch_frame_type type, const void *payload, size_t length);
+  /* Starts host->ranks processes, from host->first on, which `local` others on this host precede; of
+   * all there, the local ranks are below `local_size`. The host stays valid until by_elastic_destroy. If that fails,
+   * the launcher says so, by by_elastic_lost. */
+  void (*open)(void *context, const struct by_launch_host *host, int local, int local_size);
+  void (*print)(void *context, const char *line);
+  void (*end)(void *context, int exit_code); /* the job is to be ended */
+};
+
+struct by_elastic;
+
+/* `hosts` are placed, and their processes are being started; `key` is the job's. All is borrowed. */
+struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_options *options,
+                                     const struct by_launch_hosts *hosts, const char *key,
+                                     const struct by_elastic_events *events);
+void by_elastic_destroy(struct by_elastic *elastic); /* NULL is allowed */
+
+/* A process has ended, says its host; its host is lost; it has sent a message. */
+void by_elastic_ended(struct by_elastic *elastic, int process, int status);
+void by_elastic_lost(struct by_elastic *elastic, int process);
+void by_elastic_received(struct by_elastic *elastic, int process, const void *bytes, size_t length);
+/* Whether any of these processes lives, or may be started again. */
+bool by_elastic_needs(const struct by_elastic *elastic, int first, int n);
+/* These processes are asked to leave; no others are started in their place. */
+void by_elastic_leave(struct by_elastic *elastic, int first, int n, const char *why);
+void by_elastic_leave_all(struct by_elastic *elastic, const char *why);
+
+/* Does what is due, and what has to wait for its turn: starts, and looks at the host file. Returns when it is to be
+ * called again; UINT64_MAX: never. */
+uint64_t by_elastic_tick(struct by_elastic *elastic);
+/* Whether the job is not over, though perhaps no process lives; and its exit code once it is. */
+bool by_elastic_waits(const struct by_elastic *elastic);
+int by_elastic_exit_code(const struct by_elastic *elastic);
+
+#endif

@@ -1,0 +1,91 @@
+/* A communicator: some processes of a job, with calls and a plan of their own. Those that share two members have
+ * different numbers; calls on one do not wait for those on another.
+ *
+ * Under the context's lock unless a function says otherwise. What a higher module keeps here is in a struct that only
+ * its file changes. */
+#ifndef BY_JOB_COMM_H
+#define BY_JOB_COMM_H
+
+#include <stdatomic.h>
+
+#include "context.h"
+#include "plan_switch_message.h"
+
+/* The plan of a plan switch. */
+struct by_kept_plan {
+  uint32_t number;
+  struct by_plan *plan;
+  uint32_t *helpers; /* see by_plans_set; in the plan's arena, as everywhere here */
+  uint32_t trees;    /* the same */
+};
+
+/* Whether the first rank of a communicator asks rank 0 of the job for a plan: at its first call. */
+enum by_plan_wanted { BY_PLAN_NOT_WANTED, BY_PLAN_WANTED_AT_FIRST_CALL, BY_PLAN_ASKED_FOR };
+
+/* plan_switch.c: how a communicator changes plans. */
+struct by_plan_changes {
+  uint64_t started;                  /* collective calls, sparse ones too, and plans set by hand */
+  uint64_t set_by_hand;              /* those of them */
+  enum by_plan_wanted wanted;        /* plan_wanted.c */
+  struct by_plan_switch plan_switch; /* to another plan */
+  struct by_kept_plan next;          /* that plan */
+  struct by_marks marks;             /* where its iterations begin */
+  const struct by_submit_log *log;   /* of submitted operations; NULL: there is none */
+  bool announces;                    /* a note in that log waits for the next iteration */
+  uint64_t marked, each;             /* operations submitted at the last mark, and in the iteration before it */
+  uint32_t decided, noted;           /* the last plan switch that was decided on, and the last one in the log */
+  struct by_kept_plan kept[5];       /* plans of the last ones for submitted operations, oldest first */
+  uint32_t n_kept;
+  uint32_t used;       /* plans that have come into use */
+  uint64_t since;      /* calls that had started when the plan came into use; more, so that old ones count less */
+  uint64_t operations; /* calls of submitted operations since, at rank 0 of the job */
+  bool for_operations; /* the same: they make most calls, or did when it was last known */
+  bool asked;          /* the same: the plan was proposed again, so that they have its in-network trees */
+  struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
+};
+
+struct by_ledger;
+
+struct banyan_comm {
+  struct by_context *context;
+  struct banyan_comm *next; /* of the context's */
+  struct by_team *team;
+  uint32_t *processes; /* rank -> rank in the job */
+  uint32_t rank, size;
+  uint32_t local_size, local_rank;
+  uint64_t deadline; /* nanoseconds */
+  _Atomic uint32_t splits;
+  bool hidden; /* another one's, for what is submitted to that */
+  struct by_plan_changes plans;
+  struct by_sparse_queue *sparse; /* sparse.c. NULL: it has made no sparse call yet */
+  struct by_submitter *submitter; /* submitter.c. NULL: nothing has been submitted yet */
+};
+
+/* Numbers of communicators within another one: splits are counted from 1, and what else a communicator has within it
+ * has the number of no split, and one of these as its first rank. Members of a
+ * membership have one of their own for what they exchange about the one before. */
+enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS = 3, BY_OF_MEMBERS = 4 };
+
+/* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
+BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
+/* A communicator over these processes; its team gets the default plan. */
+BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+                                             const uint32_t *processes, struct banyan_comm **out);
+/* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
+void by_comm_pay_debts(struct banyan_comm *comm);
+/* Adds what became of its calls. */
+void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
+/* Whether the context's ledger has to know of it once it is gone: it is a membership's, and that has failed. */
+bool by_comm_needs_ledger(const struct banyan_comm *comm);
+/* Frees it, with its team. */
+void by_comm_end(struct banyan_comm *comm);
+/* A number for a team within another one, from the number of splits of that one and the part's first rank. */
+uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
+/* In nanoseconds, of a call that asks for so many seconds, 0: as usual. */
+static inline uint64_t by_comm_lasts(const struct banyan_comm *comm, double deadline) {
+  return deadline > 0 ? by_clock_from_seconds(deadline) : comm->deadline;
+}
+/* The context's communicator of this number; NULL: there is none. */
+struct banyan_comm *by_comm_find(const struct by_context *context, uint32_t id);
+
+#endif

@@ -1,0 +1,45 @@
+/* What rank 0 knows of the network under its job: the topology that it planned from, and which node each host of the
+ * job is. An immutable value with a reference count, so that planning may take its time while another thread keeps a
+ * newer one: it is replaced as a whole, never changed.
+ *
+ * Its successors, two ranks on other hosts, have copies, so that the loss of a host does not lose it; other ranks have
+ * none. Rank 0 sends what it keeps to them, and they follow a little later. */
+#ifndef BY_JOB_JOB_NETWORK_H
+#define BY_JOB_JOB_NETWORK_H
+
+#include <banyan/types.h>
+
+#include "context.h"
+#include "topology.h"
+
+struct by_network_message;
+
+struct by_job_network {
+  struct by_topology *topology;   /* owned */
+  uint32_t *nodes;                /* host of the job, as in host_of -> node; hosts on one machine share a node. Owned */
+  uint32_t n_hosts;               /* in `nodes`, the job's */
+  enum banyan_plan_source source; /* BANYAN_PLAN_TOPOLOGY or BANYAN_PLAN_MEASURED */
+  _Atomic uint32_t references;
+};
+
+enum { BY_JOB_SUCCESSORS = 2 };
+
+/* The lowest ranks on the first two hosts that are not rank 0's, in this order; the same at all ranks. Returns how many
+ * there are. */
+uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESSORS]);
+/* Rank 0: keeps a topology, with the node of each of the job's hosts, in the place of what was kept before, and sends
+ * it to its successors. Takes ownership of `topology`, on failure too; `nodes` is copied. Takes the lock. */
+BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology,
+                                                    const uint32_t *nodes, enum banyan_plan_source source);
+/* A successor: keeps what rank 0 has sent; what makes no sense is logged and ignored. `argument`: a struct by_context.
+ * Takes the lock. */
+void by_job_network_take(void *argument, const struct by_network_message *message);
+/* Nothing is known any more, at rank 0's successors either. Takes the lock. */
+void by_job_network_drop(struct by_context *context);
+/* Rank 0 and its successors: a reference to what is kept, which by_job_network_release gives back, on any thread. NULL:
+ * no topology is known here. Takes the lock. */
+struct by_job_network *by_job_network_hold(struct by_context *context);
+/* NULL is allowed. */
+void by_job_network_release(struct by_job_network *network);
+
+#endif

@@ -1,0 +1,35 @@
+/* A request: a call under way that the program may wait for, or give away. It keeps the context alive, as a
+ * communicator does, until it has ended and been finished. Under the context's lock. */
+#ifndef BY_JOB_REQUEST_H
+#define BY_JOB_REQUEST_H
+
+#include "context.h"
+
+/* Of a request that is no call of the engine, or not yet. */
+struct by_request_ops {
+  bool (*ended)(const struct banyan_request *request);
+  /* Its status; frees it. */
+  enum banyan_status (*finish)(struct banyan_request *request);
+  /* Waits until it has ended, at most until about that time, and does work of it meanwhile, without the lock. NULL:
+   * there is nothing to do. */
+  void (*wait)(struct banyan_request *request, uint64_t until);
+};
+
+struct banyan_request {
+  struct by_call *call; /* the engine's; NULL: see `ops` */
+  const struct by_request_ops *ops;
+  void *of; /* an object of `ops` */
+  struct by_context *context;
+  void (*then)(void *argument, enum banyan_status status, const char *text); /* of one that was given away */
+  void *argument;
+  struct banyan_request *next;
+};
+
+/* Calls back for given requests that have ended, without the lock meanwhile. */
+void by_requests_notify(struct by_context *context);
+/* Like it, until all that other threads do so for have been notified. */
+void by_requests_notify_all(struct by_context *context);
+/* Whether a given one has ended. */
+bool by_requests_have_ended(const struct by_context *context);
+
+#endif

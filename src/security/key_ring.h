@@ -1,0 +1,33 @@
+/* The keys that a process of a job has now: derived from the text that it was given, and again whenever the file that
+ * has them was replaced by `banyan keys rotate` (job_key.h). The only place where a process keeps them; its memory is
+ * left out of core dumps. Any thread. */
+#ifndef BY_SECURITY_KEY_RING_H
+#define BY_SECURITY_KEY_RING_H
+
+#include "handshake.h"
+
+struct by_key_ring;
+
+/* `text`: a job's key, or at helpers and servers (`subject` not NULL, and copied) a ticket for that. `path`: the file
+ * that it is from, or that has what takes its place; NULL: it stays as it is. Errors of by_job_keys_derive. The caller
+ * owns *out. */
+enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
+                                      struct by_key_ring **out) BANYAN_CHECK;
+/* Another owner of it, which is returned. NULL is allowed. */
+struct by_key_ring *by_key_ring_hold(struct by_key_ring *ring);
+/* The last owner wipes and destroys it. NULL is allowed. */
+void by_key_ring_destroy(struct by_key_ring *ring);
+
+/* The keys of now. Looks at the file, and takes what has changed; what cannot be used is logged once, and what there
+ * was stays. The caller wipes *out. */
+void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out);
+/* Has a connection use these; `helpers`: and accept helpers and servers. */
+void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_handshake_options *handshake);
+/* What belongs to the job is marked with this key, which stays. Borrowed from the ring. */
+const struct by_key *by_key_ring_job(const struct by_key_ring *ring);
+/* The text of now. `out` holds BY_JOB_KEY_MOST. The caller wipes it. */
+void by_key_ring_text(struct by_key_ring *ring, char *out);
+/* The key of tickets under the key of now, as a text. `out` holds BY_TICKET_KEY_TEXT. */
+enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) BANYAN_CHECK;
+
+#endif
