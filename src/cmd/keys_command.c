@@ -312,7 +312,7 @@ static enum banyan_status show(const struct keys_options *asked, char **operands
 }
 
 static enum banyan_status renew_authority(const struct keys_options *asked, int64_t now, int64_t until,
-                                          struct by_key_authority *authority) {
+                                          struct by_key_authority *authority, int *renewed) {
   struct by_key_authority made = {0};
   struct by_certificate_facts facts;
   long days = days_of(asked, DAYS_OF_AUTHORITY);
@@ -332,12 +332,13 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   BY_TRY(by_keys_revoke_again(asked->folder, authority, now));
   print_day(now + days * DAY, day);
   printf("%s: the authority, until %s\n", path, day);
+  ++*renewed;
   return BANYAN_OK;
 }
 
 /* For the same role, name and addresses. */
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
-                                     const char *path, int64_t now, int64_t until) {
+                                     const char *path, int64_t now, int64_t until, int *renewed) {
   struct by_certificate_facts facts;
   const char *addresses[BY_MOST_WORDS];
   enum banyan_status status = by_certificate_load(path, &facts);
@@ -350,7 +351,10 @@ static enum banyan_status renew_file(const struct keys_options *asked, const str
   for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
     addresses[request.address_count++] = at;
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
-  if (status == BANYAN_OK && facts.who.expires <= until) status = issue(asked->folder, authority, &request, path, true);
+  if (status == BANYAN_OK && facts.who.expires <= until) {
+    status = issue(asked->folder, authority, &request, path, true);
+    ++*renewed;
+  }
   by_certificate_facts_fini(&facts);
   return status;
 }
@@ -358,14 +362,17 @@ static enum banyan_status renew_file(const struct keys_options *asked, const str
 static enum banyan_status renew(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
   struct by_key_list files = {0};
-  int64_t now = time(NULL), until = now + (asked->within >= 0 ? asked->within : BY_TLS_SOON) * DAY;
+  long within = asked->within >= 0 ? asked->within : BY_TLS_SOON;
+  int64_t now = time(NULL), until = now + within * DAY;
+  int renewed = 0;
   (void)operands;
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
   if (status == BANYAN_OK) status = by_key_folder_list(asked->folder, &files);
-  if (status == BANYAN_OK) status = renew_authority(asked, now, until, &authority);
+  if (status == BANYAN_OK) status = renew_authority(asked, now, until, &authority, &renewed);
   for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
-    status = renew_file(asked, &authority, files.items[i], now, until);
+    status = renew_file(asked, &authority, files.items[i], now, until, &renewed);
   if (status == BANYAN_OK) status = by_keys_forget_expired(asked->folder, now);
+  if (status == BANYAN_OK && !renewed) printf("nothing in %s expires within %ld days\n", asked->folder, within);
   by_key_list_fini(&files);
   by_key_authority_fini(&authority);
   return status;

@@ -58,7 +58,7 @@ static enum banyan_status find_only(const char *folder, const char *role, char *
   closedir(opened);
   if (n == 1) return BANYAN_OK;
   if (n > 1)
-    return by_fail(BANYAN_ERR_AUTH, "there are %d files %s-*.pem in %s; say whose to take, or leave one", n, role,
+    return by_fail(BANYAN_ERR_AUTH, "there are %d files %s-*.pem in %s; choose one with --name, or leave one", n, role,
                    folder);
   return by_fail(BANYAN_ERR_SYSTEM,
                  "there is no %s/%s-NAME.pem; `banyan keys make %s NAME` makes it where the "

@@ -47,6 +47,9 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
   /* A name with two addresses fails in two ways, in turn: each is logged once until the manager is there again. */
   bool fresh = by_repeats_take(&session->reasons, "", 0, why, 1);
   bool was_open = by_agent_session_is_open(agent);
+  size_t named = strlen(agent->options.manager);
+  /* Where the manager has an address for a name, connections are called like it. */
+  if (!strncmp(why, agent->options.manager, named) && !strncmp(why + named, ": ", 2)) why += named + 2;
   if (was_open) session->since = now;
   by_keep_printable(why, session->why, sizeof session->why);
   if (was_open || fresh) {

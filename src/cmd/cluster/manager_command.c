@@ -16,7 +16,6 @@
 
 #define FOLDER "/var/lib/banyan"
 #define STATE_FILE FOLDER "/manager.db"
-#define TOKEN_FILE FOLDER "/token"
 
 struct manager_options {
   struct by_manager_server_options server;
@@ -72,7 +71,7 @@ static const struct by_option options[] = {
             "serve the page, the state and metrics here, such as\n127.0.0.1:8420, or fd:3 for an inherited socket that "
             "listens;\ndefault: not at all"),
     BY_TEXT("token-file", 0, page.token_file, "FILE",
-            "file with the page's token, created if missing; default\n" TOKEN_FILE),
+            "file with the page's token, created if missing; default\n" BY_MANAGER_TOKEN_FILE),
     BY_TEXT("http-certificate", 0, page.certificate, "FILE", "certificate for HTTPS (PEM); with --http-key"),
     BY_TEXT("http-key", 0, page.key, "FILE", "key of this certificate"),
     BY_INT("threads", 0, threads, "N", 1, 64, "number of planning threads; default 2"),
@@ -193,7 +192,7 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
   if (s->asked.listen && by_address_resolve(s->asked.listen, &of_server->at, 1, &n) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--listen");
   /* The usual folder may be missing without a package; errors are reported for the file. */
-  if (!strcmp(of_server->state, STATE_FILE) || (of_page->at && !strcmp(of_page->token_file, TOKEN_FILE)))
+  if (!strcmp(of_server->state, STATE_FILE) || (of_page->at && !strcmp(of_page->token_file, BY_MANAGER_TOKEN_FILE)))
     (void)!mkdir(FOLDER, 0750);
   of_server->loop = of_page->loop = loop;
   of_server->identity = by_tls_watch_get(s->keys);
@@ -215,8 +214,11 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   BY_TRY(serve(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
   if (s->topology) snprintf(size, sizeof size, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
-  by_command_note("%s: ready at %s, %s%s%s", command.name, by_address_print(&at, text), size,
-                  s->page ? "; page at " : "", s->page ? by_web_page_get_url(s->page) : "");
+  if (s->page)
+    by_command_note("%s: ready at %s, %s; token in %s, page at %s", command.name, by_address_print(&at, text), size,
+                    s->asked.page.token_file, by_web_page_get_url(s->page));
+  else
+    by_command_note("%s: ready at %s, %s", command.name, by_address_print(&at, text), size);
   return BANYAN_OK;
 }
 
@@ -232,7 +234,7 @@ int by_cli_manager(int argc, char **argv) {
   static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
   struct by_manager_options usual = by_manager_defaults();
   struct session s = {.asked = {.server = {.state = STATE_FILE, .manager = usual},
-                                .page = {.token_file = TOKEN_FILE},
+                                .page = {.token_file = BY_MANAGER_TOKEN_FILE},
                                 .order = "share",
                                 .gain = (long)(usual.gain * 100 + 0.5),
                                 .first = (long)usual.rules.iterations,

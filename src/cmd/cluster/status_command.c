@@ -150,8 +150,11 @@ static enum banyan_status ask_manager(struct client *client, json_t **out) {
   if (code) return judge(client, code);
   client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
   if (status == 401)
-    return by_fail(BANYAN_ERR_AUTH, "the manager at %s wants %s token: name the file that its --token-file names",
-                   client->url, client->headers ? "another" : "its");
+    return by_fail(
+        BANYAN_ERR_AUTH,
+        "the manager at %s wants %s token: give --token-file with the file that the manager's --token-file names, "
+        "which is " BY_MANAGER_TOKEN_FILE " if none is named",
+        client->url, client->headers ? "another" : "its");
   if (status != 200)
     return by_fail(BANYAN_ERR_PROTOCOL, "the server at %s is not a manager (HTTP status %ld)", client->url, status);
   return by_doc_load("the manager's state", by_text_get(&client->answer), client->answer.length, &limits, out);

@@ -87,6 +87,9 @@ void by_web_metrics_print(const json_t *state, struct by_text *out);
 
 struct by_web_page;
 
+/* Of a manager for which no other one is named. */
+#define BY_MANAGER_TOKEN_FILE "/var/lib/banyan/token"
+
 struct by_web_page_options {
   struct by_loop *loop;
   const char *at;         /* "127.0.0.1:8420", names are looked up; or "fd:3", an inherited socket that listens */
