@@ -165,6 +165,12 @@ void by_log_flush(void) {
   errno = kept;
 }
 
+void by_log_report_omitted(void) {
+  int kept = errno;
+  write_counts(by_clock_to_seconds(by_clock_now(&by_clock_system)));
+  errno = kept;
+}
+
 void by_log(enum by_log_level level, const char *module, const char *format, ...) {
   int kept = errno;
   if (by_log_wanted(level, module)) {

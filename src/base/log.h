@@ -19,6 +19,8 @@ enum by_log_level { BY_LOG_ERROR, BY_LOG_WARN, BY_LOG_INFO, BY_LOG_DEBUG };
 void by_log(enum by_log_level level, const char *module, const char *format, ...) BY_PRINTF(3, 4);
 /* Says how many lines were left out so far: where a process ends a part of its work. */
 void by_log_flush(void);
+/* The same of minutes that are over: to be called now and then by processes that may log nothing else for long. */
+void by_log_report_omitted(void);
 bool by_log_wanted(enum by_log_level level, const char *module);
 /* Whether BANYAN_LOG may have this value. */
 BANYAN_CHECK enum banyan_status by_log_check(const char *list);

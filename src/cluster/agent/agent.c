@@ -190,6 +190,7 @@ static void set_classes(struct by_agent *agent, uint64_t now) {
 void by_agent_tick(struct by_agent *agent, uint64_t now) {
   by_agent_session_tick(agent, now);
   by_repeats_flush(&agent->ranks.rejections, "agent", by_clock_to_seconds(now));
+  by_log_report_omitted();
   if (!by_agent_session_take_due(agent, now)) return;
   by_agent_reports_count(agent, now);
   if (agent->reports.renew) by_agent_session_renew(agent, now);

@@ -52,7 +52,8 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
   if (!strncmp(why, agent->options.manager, named) && !strncmp(why + named, ": ", 2)) why += named + 2;
   if (was_open) session->since = now;
   by_keep_printable(why, session->why, sizeof session->why);
-  if (was_open || fresh) {
+  /* A session that ended before the manager's welcome was not announced. */
+  if (session->announced || fresh) {
     by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", agent->options.manager,
             session->why);
     session->announced = false;

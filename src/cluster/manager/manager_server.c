@@ -369,6 +369,7 @@ static void tick(void *context) {
   use_next(server);
   look_for_requests(server);
   by_repeats_flush(&server->rejected, "manager", now);
+  by_log_report_omitted();
   if (server->store) by_manager_store_commit(server->store);
   renew_store(server, now);
   by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
