@@ -175,7 +175,7 @@ static enum banyan_status measure(struct banyan_comm *world, const struct by_neg
   out->down = (double)(last.messages - then.messages) / rounds;
   BY_TRY(sum(world, last.messages - then.messages, &messages));
   out->messages = (double)messages / rounds;
-  out->children = world->submitter->n_neighbours;
+  out->children = by_named_submitter(world)->n_neighbours;
   return stay_idle(world, c->idle, &out->idle);
 }
 

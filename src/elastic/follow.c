@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "control.h"
 #include "descriptor.h"

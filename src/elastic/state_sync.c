@@ -13,7 +13,7 @@
 #include <banyan/collectives.h>
 
 #include "clock.h"
-#include "comms.h"
+#include "comm.h"
 #include "log.h"
 #include "state_copies.h"
 #include "state_hash.h"

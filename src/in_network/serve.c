@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "control.h"
 #include "control_messages.h"

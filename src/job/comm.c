@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "feature.h"
 #include "ledger.h"
 #include "plans.h"
-#include "sparse_exchange.h"
 
 enum banyan_status by_comm_check(const struct banyan_comm *comm) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
@@ -66,7 +66,7 @@ void by_comm_pay_debts(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
   while (by_engine_status(context->job.engine) == BANYAN_OK &&
-         (by_team_owes(comm->team) || (comm->sparse && by_sparse_queue_owes(comm->sparse)))) {
+         (by_team_owes(comm->team) || by_features_comm_owes(comm))) {
     by_engine_progress(context->job.engine);
     if (by_clock_now(&by_clock_system) > until) break;
     by_context_unlock(context);
@@ -79,7 +79,6 @@ bool by_comm_needs_ledger(const struct banyan_comm *comm) {
   return comm->context->ledger && !comm->hidden && by_engine_status(comm->context->job.engine) != BANYAN_OK;
 }
 
-/* A sparse call is one of the communicator's calls, and what became of all of it counts. */
 void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
   struct by_history calls = {0};
   by_team_add_history(comm->team, &calls);
@@ -88,9 +87,10 @@ void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *led
                                                           .size = comm->size,
                                                           .rank = comm->rank,
                                                           .begun = by_team_next_call(comm->team)});
-  if (comm->sparse) by_ledger_add_history(ledger, by_sparse_queue_history(comm->sparse));
+  by_features_add_history(comm, ledger);
   by_ledger_add_history(ledger, &calls);
   by_history_fini(&calls);
+  by_features_add_series(comm, ledger);
 }
 
 void by_comm_end(struct banyan_comm *comm) {
@@ -100,7 +100,7 @@ void by_comm_end(struct banyan_comm *comm) {
   *place = comm->next;
   by_plans_forget_trees(comm->context, comm->team);
   by_team_destroy(comm->team);
-  by_sparse_queue_destroy(comm->sparse);
+  by_features_comm_destroyed(comm);
   comm->context->references--;
   free(comm->processes);
   free(comm);

@@ -57,8 +57,7 @@ struct banyan_comm {
   _Atomic uint32_t splits;
   bool hidden; /* another one's, for what is submitted to that */
   struct by_plan_changes plans;
-  struct by_sparse_queue *sparse; /* sparse.c. NULL: it has made no sparse call yet */
-  struct by_submitter *submitter; /* submitter.c. NULL: nothing has been submitted yet */
+  void *features[BY_FEATURES_MAX]; /* What it keeps for capabilities, by their places in by_features; see feature.h. */
 };
 
 /* Numbers of communicators within another one: splits are counted from 1, and what else a communicator has within it
@@ -68,7 +67,7 @@ enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS 
 
 /* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
-/* A communicator over these processes; its team gets the default plan. */
+/* A communicator over these processes; its team gets the default plan. The capabilities are not notified. */
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
@@ -77,8 +76,13 @@ void by_comm_pay_debts(struct banyan_comm *comm);
 void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
 /* Whether the context's ledger has to know of it once it is gone: it is a membership's, and that has failed. */
 bool by_comm_needs_ledger(const struct banyan_comm *comm);
-/* Frees it, with its team. */
+/* Frees it, with its team. It is one of by_comm_make. */
 void by_comm_end(struct banyan_comm *comm);
+/* The same for a communicator of the program, of which the capabilities are notified. */
+BANYAN_CHECK enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+                                             const uint32_t *processes, struct banyan_comm **out);
+/* Frees one of by_comm_open, which is not the last of the job, unless the caller holds the context. */
+void by_comm_close(struct banyan_comm *comm);
 /* A number for a team within another one, from the number of splits of that one and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
 /* In nanoseconds, of a call that asks for so many seconds, 0: as usual. */

@@ -13,6 +13,7 @@
 #include "control_messages.h"
 #include "credentials.h"
 #include "descriptor.h"
+#include "feature.h"
 #include "formation.h"
 #include "job_network.h"
 #include "key_ring.h"
@@ -359,7 +360,6 @@ static void destroy(struct by_context *context) {
   }
   if (context->planning.end) context->planning.end(context);
   by_progress_stop(&context->progress); /* the control thread could have started it anew */
-  if (context->sparse.comms) by_offload_fini(&context->sparse.offload);
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
   if (context->replanning.object) context->replanning.destroy(context->replanning.object);
@@ -367,10 +367,7 @@ static void destroy(struct by_context *context) {
   by_control_destroy(context->control);
   context->control = NULL;
   by_agent_client_destroy(context->cluster);
-  for (struct by_control_message *message = context->submitting.messages, *next; message; message = next) {
-    next = message->next;
-    by_control_message_free(context->job.engine, message);
-  }
+  by_features_detach(context);
   by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->job.tracer);
@@ -436,7 +433,8 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   context->given.end = &context->given.first;
   context->planning = events->planning;
   if (role) context->job.role = *role;
-  enum banyan_status status = begin(context, options, events);
+  enum banyan_status status = by_features_attach(context);
+  if (status == BANYAN_OK) status = begin(context, options, events);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());

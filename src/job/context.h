@@ -13,7 +13,6 @@
 
 #include "descriptor.h"
 #include "observe.h"
-#include "offload.h"
 #include "progress.h"
 #include "region.h"
 
@@ -37,22 +36,11 @@ struct by_given_requests {
   uint32_t notifying;
 };
 
-/* submitter.c: what is submitted to the communicators of a context. */
-struct by_submitting {
-  uint32_t submitters;                          /* communicators that have one */
-  uint32_t open;                                /* operations that have not ended */
-  bool listens;                                 /* Others wait for this rank: every communicator has a submitter. */
-  uint64_t ended_seen;                          /* calls that had ended and moves of sparse ones, as last seen */
-  struct by_control_message *messages, *newest; /* for communicators that are not made yet, oldest first */
-};
-
-/* sparse.c: communicators that have made sparse calls so far, calls and tasks that had ended when they were last looked
- * at, and what does these tasks; made with the first communicator. */
-struct by_sparse_calls {
-  uint32_t comms;
-  uint64_t ended_seen, tasks_seen;
-  uint64_t moves; /* looks that brought exchanges further, perhaps to their end */
-  struct by_offload offload;
+/* What a context keeps for the capabilities; see feature.h. */
+enum { BY_FEATURES_MAX = 8 };
+struct by_feature_states {
+  void *states[BY_FEATURES_MAX]; /* by the capability's place in by_features; NULL: it keeps nothing */
+  uint32_t active;               /* bits of the active ones */
 };
 
 /* comm.c: the regions of banyan_alloc, and how many of them were freed while a call used them. */
@@ -110,8 +98,7 @@ struct by_context {
   uint64_t plan_switches; /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
   struct by_any *anys; /* calls.c: receives from any rank that have none yet */
-  struct by_sparse_calls sparse;
-  struct by_submitting submitting;
+  struct by_feature_states features;
   struct by_ledger *ledger; /* of communicators that were destroyed after the membership failed; NULL: it is none */
 };
 

@@ -14,4 +14,7 @@ struct by_context_events {
   struct by_planning_events planning;
 };
 
+/* What the job itself does for a context. */
+extern const struct by_context_events by_context_events;
+
 #endif

@@ -267,7 +267,7 @@ void by_submitted_end(struct by_submitted *s, enum banyan_status status, const c
   s->status = status;
   if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->context->job.tracer, s->trace, status);
   if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
-  owner->context->submitting.open--;
+  by_named_of(owner->context)->open--;
   by_progress_count_ended(&owner->context->progress);
   if (s->group == UINT64_MAX || !owner->comm) return;
   by_controller_ended(owner->controller, s->group);
@@ -354,7 +354,7 @@ static void open_operation(struct by_submitted *s) {
   struct by_submitter *owner = s->owner;
   by_submitted_set_state(s, BY_SUBMITTED_WAITS);
   LIST_INSERT_HEAD(&owner->operations.open, s, entry);
-  owner->context->submitting.open++;
+  by_named_of(owner->context)->open++;
   by_context_hold(owner->context);
   owner->deadline = MIN(owner->deadline, s->limit);
   owner->dirty = true;
@@ -429,7 +429,7 @@ void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negot
   *out = (struct banyan_negotiation){0};
   if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
-  const struct by_submitter *owner = comm->submitter;
+  const struct by_submitter *owner = by_named_submitter(comm);
   if (owner) {
     const struct by_controller_counters *c = by_controller_counters(owner->controller);
     *out = owner->counts;

@@ -8,6 +8,7 @@
 #include "control.h"
 #include "ledger.h"
 #include "log.h"
+#include "sparse.h"
 #include "text.h"
 
 enum {
@@ -222,7 +223,7 @@ static enum banyan_status make_controller(struct by_submitter *owner) {
 }
 
 enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out) {
-  *out = comm->submitter;
+  *out = by_named_submitter(comm);
   if (*out) return BANYAN_OK;
   struct by_submitter *owner = calloc(1, sizeof *owner);
   if (!owner) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for submitting operations");
@@ -241,16 +242,16 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
     by_submitter_free(owner);
     return status;
   }
-  comm->submitter = owner;
-  comm->context->submitting.submitters++;
+  by_feature_set_of_comm(comm, &by_named_feature, owner);
+  if (!by_named_of(comm->context)->submitters++) by_feature_activate(comm->context, &by_named_feature, true);
   *out = owner;
   if (comm->size > 1) by_progress_listen(&comm->context->progress);
   by_plan_switches_attach_log(comm, &owner->log);
   return offer_tree(owner);
 }
 
-void by_submitter_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
-  const struct by_submitter *owner = comm->submitter;
+static void add_series(const struct banyan_comm *comm, struct by_ledger *ledger) {
+  const struct by_submitter *owner = by_named_submitter(comm);
   if (!owner) return;
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_OPERATIONS,
                                                           .communicator = by_team_id(comm->team),
@@ -260,8 +261,8 @@ void by_submitter_add_to_ledger(const struct banyan_comm *comm, struct by_ledger
   by_ledger_add_history(ledger, &owner->history);
 }
 
-void by_submitter_forget(struct banyan_comm *comm) {
-  struct by_submitter *owner = comm->submitter;
+static void forget_comm(struct banyan_comm *comm) {
+  struct by_submitter *owner = by_named_submitter(comm);
   struct by_submitted *s;
   char text[BY_OPERATION_NAME + 128];
   if (!owner) return;
@@ -276,10 +277,10 @@ void by_submitter_forget(struct banyan_comm *comm) {
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
   by_flights_fini(owner);
-  if (by_comm_needs_ledger(comm)) by_submitter_add_to_ledger(comm, comm->context->ledger);
+  if (by_comm_needs_ledger(comm)) add_series(comm, comm->context->ledger);
   by_plan_switches_attach_log(comm, NULL);
-  comm->submitter = NULL;
-  owner->context->submitting.submitters--;
+  by_feature_set_of_comm(comm, &by_named_feature, NULL);
+  if (!--by_named_of(owner->context)->submitters) by_feature_activate(owner->context, &by_named_feature, false);
   owner->comm = owner->log.inner = NULL;
   if (!owner->operations.taken) by_submitter_free(owner);
 }
@@ -317,17 +318,17 @@ static bool is_over(const struct by_context *context, uint32_t number) {
 
 /* A control message for a communicator that is not made here yet waits for it. The engine ends a sender of too many. */
 static void keep(struct by_context *context, struct by_control_message *message) {
-  struct by_submitting *submitting = &context->submitting;
+  struct by_named_state *named = by_named_of(context);
   if (is_over(context, message->team)) {
     by_control_message_free(context->job.engine, message);
     return;
   }
   message->next = NULL;
-  if (submitting->messages)
-    submitting->newest->next = message;
+  if (named->messages)
+    named->newest->next = message;
   else
-    submitting->messages = message;
-  submitting->newest = message;
+    named->messages = message;
+  named->newest = message;
 }
 
 /* NULL: that failed, and with it the job. */
@@ -353,22 +354,27 @@ static void deliver(struct by_context *context, struct by_control_message *messa
 }
 
 /* Without a submitter there may be no link over which the question could come what this rank lacks. */
-void by_submitters_listen(struct by_context *context) {
-  context->submitting.listens = true;
+static void listen_to_all(struct by_context *context) {
+  by_context_lock(context);
+  by_named_of(context)->listens = true;
   for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
     if (!comm->hidden) (void)need_or_fail(comm);
+  by_progress_kick(&context->progress);
+  by_context_unlock(context);
 }
 
-void by_submitters_opened(struct banyan_comm *comm) {
+/* Handles control messages that came before the communicator was made. */
+static void take_kept_messages(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
-  struct by_control_message *messages = context->submitting.messages;
-  context->submitting.messages = NULL;
+  struct by_named_state *named = by_named_of(context);
+  struct by_control_message *messages = named->messages;
+  named->messages = NULL;
   while (messages) {
     struct by_control_message *next = messages->next;
     deliver(context, messages);
     messages = next;
   }
-  if (context->submitting.listens) (void)need_or_fail(comm);
+  if (named->listens) (void)need_or_fail(comm);
 }
 
 /* ---- going on */
@@ -410,20 +416,25 @@ static bool take_all_messages(struct by_context *context) {
   return true;
 }
 
-bool by_submitters_advance(struct by_context *context) {
-  bool moved = take_all_messages(context);
-  bool again = context->submitting.submitters > 0;
-  while (again) {
-    uint64_t now = by_engine_ended(context->job.engine) + context->sparse.moves;
-    bool ended = now != context->submitting.ended_seen;
-    context->submitting.ended_seen = now;
+/* Continues operations; some may end others. */
+static bool advance_all(struct by_context *context) {
+  struct by_named_state *named = by_named_of(context);
+  bool moved = false;
+  for (bool again = true; again;) {
+    uint64_t now = by_engine_ended(context->job.engine) + by_sparse_count_moves(context);
+    bool ended = now != named->ended_seen;
+    named->ended_seen = now;
     again = false;
     for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
-      if (comm->submitter) again |= advance(comm->submitter, ended);
+      if (by_named_submitter(comm)) again |= advance(by_named_submitter(comm), ended);
     again &= by_engine_status(context->job.engine) == BANYAN_OK;
     moved |= again;
   }
   return moved;
+}
+
+static bool has_work(const struct by_context *context) {
+  return by_named_of(context)->open;
 }
 
 /* ---- time */
@@ -468,10 +479,11 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
   }
 }
 
-void by_submitters_left(struct by_context *context) {
+/* What waits for a process that has left will not start. What has started somewhere is still announced to all. */
+static void hasten_waiting(struct by_context *context) {
   uint64_t soon = by_clock_now(&by_clock_system) + MESSAGE_SECONDS * BY_SECOND;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
-    struct by_submitter *owner = comm->submitter;
+    struct by_submitter *owner = by_named_submitter(comm);
     struct by_submitted *s;
     if (!owner || LIST_EMPTY(&owner->operations.open)) continue;
     LIST_FOREACH(s, &owner->operations.open, entry) s->limit = MIN(s->limit, soon);
@@ -489,25 +501,23 @@ static void end_late(struct by_submitter *owner, uint64_t now) {
   }
 }
 
-uint64_t by_submitters_deadline(const void *argument) {
-  const struct by_context *context = argument;
+static uint64_t find_deadline(const struct by_context *context) {
   uint64_t least = UINT64_MAX;
   for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
-    if (!comm->submitter) continue;
-    least = MIN(least, by_controller_deadline(comm->submitter->controller));
-    least = MIN(least, comm->submitter->deadline);
-    least = MIN(least, comm->submitter->still.at);
+    const struct by_submitter *owner = by_named_submitter(comm);
+    if (!owner) continue;
+    least = MIN(least, by_controller_deadline(owner->controller));
+    least = MIN(least, owner->deadline);
+    least = MIN(least, owner->still.at);
   }
   return least;
 }
 
-void by_submitters_check(void *argument) {
-  struct by_context *context = argument;
-  if (!context->submitting.submitters) return;
+static void check_deadlines(struct by_context *context) {
   uint64_t now = by_clock_now(&by_clock_system);
-  if (by_submitters_deadline(context) > now) return;
+  if (find_deadline(context) > now) return;
   for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
-    struct by_submitter *owner = comm->submitter;
+    struct by_submitter *owner = by_named_submitter(comm);
     if (!owner) continue;
     if (by_controller_deadline(owner->controller) <= now) {
       if (context->control) by_control_have_listen(context->control);
@@ -518,3 +528,23 @@ void by_submitters_check(void *argument) {
     by_submitter_ask_if_still(owner, now);
   }
 }
+
+static void detach(struct by_context *context) {
+  for (struct by_control_message *message = by_named_of(context)->messages, *next; message; message = next) {
+    next = message->next;
+    by_control_message_free(context->job.engine, message);
+  }
+}
+
+const struct by_feature by_named_feature = {.bytes = sizeof(struct by_named_state),
+                                            .detach = detach,
+                                            .advance = advance_all,
+                                            .has_work = has_work,
+                                            .deadline = find_deadline,
+                                            .check_deadlines = check_deadlines,
+                                            .take_messages = take_all_messages,
+                                            .process_left = hasten_waiting,
+                                            .listen = listen_to_all,
+                                            .comm_made = take_kept_messages,
+                                            .comm_closes = forget_comm,
+                                            .add_series = add_series};

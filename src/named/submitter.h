@@ -11,6 +11,7 @@
 #include <banyan/submit.h>
 
 #include "controller.h"
+#include "named.h"
 #include "plan_switch.h"
 #include "request.h"
 
@@ -138,22 +139,6 @@ void by_flights_fini(struct by_submitter *owner);
 
 /* The communicator's submitter, made if need be, without an inner communicator. */
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
-/* Adds what became of the operations of a communicator; none if nothing was submitted to it. */
-void by_submitter_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
-/* Before the communicator is destroyed. */
-void by_submitter_forget(struct banyan_comm *comm);
-/* Handles control messages, and continues submitted operations. True if anything was done. */
-bool by_submitters_advance(struct by_context *context);
-/* `argument`, here and below: a struct by_context. When by_submitters_check has to be called at the latest; UINT64_MAX:
- * not before something else happens. */
-uint64_t by_submitters_deadline(const void *argument);
-void by_submitters_check(void *argument);
-/* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
-void by_submitters_left(struct by_context *context);
-/* Others wait for what this rank has not submitted: it reads control messages of all its communicators from now on. */
-void by_submitters_listen(struct by_context *context);
-/* A communicator is new: handles control messages that arrived before it was made. */
-void by_submitters_opened(struct banyan_comm *comm);
 
 /* ---- still.c */
 

@@ -1,9 +1,12 @@
+/* Sparse calls of communicators, and the thread that merges rows for them without the lock. */
 #include "sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "ledger.h"
+#include "offload.h"
 #include "plan_switch.h"
 #include "request.h"
 #include "sparse_exchange.h"
@@ -12,25 +15,78 @@
 enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
 enum { OFFLOADS = 256 << 10 /* bytes: some 50 us of merging, a few times what waking a thread takes */ };
 
-bool by_sparse_calls_advance(struct by_context *context) {
-  struct by_sparse_calls *sparse = &context->sparse;
+/* What a context keeps for sparse calls. */
+struct sparse {
+  uint32_t comms;                  /* Communicators that have made sparse calls so far. */
+  uint64_t ended_seen, tasks_seen; /* Calls and tasks that had ended when they were last looked at. */
+  uint64_t moves;                  /* Looks at which an exchange progressed. */
+  struct by_offload offload;       /* It runs tasks without the lock. It is set up if `comms` is not 0. */
+};
+
+static struct sparse *state_of(const struct by_context *context) {
+  return by_feature_state(context, &by_sparse_feature);
+}
+
+static struct by_sparse_queue *queue_of(const struct banyan_comm *comm) {
+  return by_feature_of_comm(comm, &by_sparse_feature);
+}
+
+uint64_t by_sparse_count_moves(const struct by_context *context) {
+  return state_of(context)->moves;
+}
+
+/* Goes on with sparse calls whose parts have ended. */
+static bool advance(struct by_context *context) {
+  struct sparse *sparse = state_of(context);
   bool moved = false;
-  if (!sparse->comms) return false;
   uint64_t ended = by_engine_ended(context->job.engine);
   uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
   if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
   if (tasks != sparse->tasks_seen) by_progress_count_ended(&context->progress); /* for those that wait for a call */
   sparse->ended_seen = ended;
   sparse->tasks_seen = tasks;
-  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
-    moved |= comm->sparse && by_sparse_progress(comm->sparse);
+  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    struct by_sparse_queue *queue = queue_of(comm);
+    moved |= queue && by_sparse_progress(queue);
+  }
   sparse->moves += moved;
   return moved;
 }
 
-bool by_sparse_calls_have_work(const struct by_context *context) {
-  return context->sparse.comms && atomic_load_explicit(&context->sparse.offload.open, memory_order_relaxed);
+/* Rows are being merged without the lock, after which a call goes on. */
+static bool has_work(const struct by_context *context) {
+  return atomic_load_explicit(&state_of(context)->offload.open, memory_order_relaxed);
 }
+
+static void detach(struct by_context *context) {
+  if (state_of(context)->comms) by_offload_fini(&state_of(context)->offload);
+}
+
+static bool comm_owes(const struct banyan_comm *comm) {
+  return queue_of(comm) && by_sparse_queue_owes(queue_of(comm));
+}
+
+static bool comm_is_idle(const struct banyan_comm *comm) {
+  return !queue_of(comm) || by_sparse_queue_is_idle(queue_of(comm));
+}
+
+static void comm_destroyed(struct banyan_comm *comm) {
+  by_sparse_queue_destroy(queue_of(comm));
+}
+
+/* A sparse call is one of the communicator's calls. */
+static void add_history(const struct banyan_comm *comm, struct by_ledger *ledger) {
+  if (queue_of(comm)) by_ledger_add_history(ledger, by_sparse_queue_history(queue_of(comm)));
+}
+
+const struct by_feature by_sparse_feature = {.bytes = sizeof(struct sparse),
+                                             .detach = detach,
+                                             .advance = advance,
+                                             .has_work = has_work,
+                                             .comm_owes = comm_owes,
+                                             .comm_is_idle = comm_is_idle,
+                                             .comm_destroyed = comm_destroyed,
+                                             .add_history = add_history};
 
 /* Half of the machine's memory, divided by the ranks on it. */
 static size_t usual_memory(const struct by_context *context) {
@@ -46,8 +102,11 @@ static void task_done(void *context) {
 
 static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
-  if (comm->sparse) return BANYAN_OK;
-  if (!context->sparse.comms++) by_offload_init(&context->sparse.offload, task_done, context);
+  struct sparse *sparse = state_of(context);
+  struct by_sparse_queue *queue = NULL;
+  if (queue_of(comm)) return BANYAN_OK;
+  if (!sparse->comms++) by_offload_init(&sparse->offload, task_done, context);
+  by_feature_activate(context, &by_sparse_feature, true);
   struct by_sparse_options options = {
       .engine = context->job.engine,
       .team = comm->team,
@@ -59,9 +118,11 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
       .fixed = context->job.settings.deterministic,
       .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
       .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores,
-      .offload = &context->sparse.offload,
+      .offload = &sparse->offload,
       .offloads = OFFLOADS};
-  return by_sparse_queue_create(&options, &comm->sparse);
+  BY_TRY(by_sparse_queue_create(&options, &queue));
+  by_feature_set_of_comm(comm, &by_sparse_feature, queue);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
@@ -78,7 +139,7 @@ enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const st
 
 enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out) {
   BY_TRY(need_queue(comm));
-  *out = by_sparse_take(comm->sparse);
+  *out = by_sparse_take(queue_of(comm));
   return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
 }
 
@@ -118,13 +179,14 @@ static bool has_ended_or_offers(void *exchange) {
  * it does, also if that takes longer. */
 static void wait_for(struct banyan_request *request, uint64_t until) {
   struct by_context *context = request->context;
+  struct by_offload *offload = &state_of(context)->offload;
   by_sparse_attend(request->of);
   while (!by_sparse_ended(request->of)) {
     by_progress_wait_until(&context->progress, has_ended_or_offers, request->of, until);
     struct by_task *task = by_sparse_offered(request->of);
-    if (task && by_offload_claim(&context->sparse.offload, task)) {
+    if (task && by_offload_claim(offload, task)) {
       by_context_unlock(context);
-      by_offload_do(&context->sparse.offload, task);
+      by_offload_do(offload, task);
       by_context_lock(context);
     } else if (until != UINT64_MAX && by_clock_now(&by_clock_system) >= until) {
       if (by_sparse_leave(request->of)) return;

@@ -1,7 +1,7 @@
 /* Helpers: see serve.h. */
 #include <stdio.h>
 
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "control.h"
 #include "follow.h"

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comms.h"
+#include "feature.h"
 #include "ledger.h"
 #include "sparse.h"
 #include "sparse_exchange.h"
-#include "submitter.h"
 
 void by_interrupted_fini(struct by_interrupted *interrupted) {
   banyan_comm_destroy(interrupted->inner);
@@ -24,10 +23,9 @@ static void end_all(struct by_context *before) {
   enum { MOST_MS = 1000 };
   for (int i = 0; i < MOST_MS; i++) {
     bool idle = true;
-    by_sparse_calls_advance(before);
-    by_submitters_advance(before);
+    by_features_advance(before);
     for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
-      idle &= !comm->sparse || by_sparse_queue_is_idle(comm->sparse);
+      idle &= by_features_comm_is_idle(comm);
     if (idle) return;
     by_context_unlock(before);
     usleep(1000);
@@ -40,11 +38,8 @@ enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struc
   struct by_ledger *ledger = before->ledger;
   by_context_lock(before);
   end_all(before);
-  for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next) {
-    if (comm->hidden) continue;
-    by_comm_add_to_ledger(comm, ledger);
-    by_submitter_add_to_ledger(comm, ledger);
-  }
+  for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
+    if (!comm->hidden) by_comm_add_to_ledger(comm, ledger);
   enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->job.membership, self);
   by_context_unlock(before);
   banyan_comm_destroy(interrupted->inner);

@@ -7,7 +7,7 @@
 #include "automatic.h"
 #include "carry.h"
 #include "clock.h"
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "group_plans.h"
 #include "join.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comms.h"
+#include "comm.h"
 #include "connection.h"
 #include "context.h"
 #include "context_events.h"

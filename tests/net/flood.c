@@ -22,7 +22,7 @@
 
 #include "address.h"
 #include "attack.h"
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "control_object.h"
 #include "controller.h"

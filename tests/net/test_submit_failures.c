@@ -373,7 +373,7 @@ static void test_abort(void **state) {
 
 static void write_message(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
   by_context_lock(comm->context);
-  must(by_engine_write(comm->context->job.engine, to, comm->submitter->id, bytes, n));
+  must(by_engine_write(comm->context->job.engine, to, by_named_submitter(comm)->id, bytes, n));
   by_progress_kick(&comm->context->progress);
   by_context_unlock(comm->context);
 }
@@ -527,7 +527,7 @@ static void start_or_die(void *context, void *const *cookies, uint32_t n) {
 
 static void lay_plot(const struct banyan_comm *comm, const struct death *death) {
   by_context_lock(comm->context);
-  struct by_controller_config *config = &comm->submitter->controller->config;
+  struct by_controller_config *config = &by_named_submitter(comm)->controller->config;
   plot.death = death;
   plot.send = config->send;
   plot.start = config->start;

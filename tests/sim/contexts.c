@@ -3,8 +3,9 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
+#include "feature.h"
 
 static void name_member(struct by_context *context, struct by_member *member, uint32_t rank, uint32_t hosts) {
   char text[32];
@@ -37,6 +38,7 @@ void context_make(struct by_context *context, const struct world *world, uint32_
   context->progress.driver = BY_DRIVER_USER;
   context->given.end = &context->given.first;
   context->job.engine = world->nodes[rank].engine;
+  assert_ok(by_features_attach(context));
 }
 
 void context_end_comms(struct by_context *context) {
@@ -48,6 +50,7 @@ void context_end_comms(struct by_context *context) {
 }
 
 void context_fini(struct by_context *context) {
+  by_features_detach(context);
   by_progress_fini(&context->progress);
   by_regions_fini(&context->memory.regions);
   by_arena_fini(&context->job.arena);

@@ -4,7 +4,7 @@
 
 #include "agent_client_state.h"
 #include "check.h"
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "contexts.h"
 #include "loop.h"

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "contexts.h"
 
-#include "comms.h"
+#include "comm.h"
 #include "context_events.h"
 #include "control_object.h"
 #include "loop.h"
@@ -225,7 +225,7 @@ static bool progress(struct rank *rank) {
 }
 
 static const struct by_plan *inner_plan(const struct rank *rank) {
-  const struct by_submitter *submitter = rank->comm->submitter;
+  const struct by_submitter *submitter = by_named_submitter(rank->comm);
   return submitter && submitter->log.inner ? by_team_plan(submitter->log.inner->team) : NULL;
 }
 
@@ -284,9 +284,9 @@ static void check(const struct job *job) {
     assert_int_equal(comm->plans.started, first->plans.started);
     assert_int_equal(comm->plans.decided, first->plans.decided);
     assert_string_equal(by_team_plan(comm->team)->name, by_team_plan(first->team)->name);
-    if (noted && comm->submitter && comm->submitter->log.inner)
-      assert_string_equal(by_team_plan(comm->submitter->log.inner->team)->name,
-                          by_team_plan(first->submitter->log.inner->team)->name);
+    if (noted && by_named_submitter(comm) && by_named_submitter(comm)->log.inner)
+      assert_string_equal(by_team_plan(by_named_submitter(comm)->log.inner->team)->name,
+                          by_team_plan(by_named_submitter(first)->log.inner->team)->name);
   }
 }
 
@@ -344,7 +344,7 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
   assert_int_equal(root->open + late->open, 0);
-  assert_string_equal(by_team_plan(late->comm->submitter->log.inner->team)->name, "sharded");
+  assert_string_equal(by_team_plan(by_named_submitter(late->comm)->log.inner->team)->name, "sharded");
   free_job(job);
 }
 
@@ -360,7 +360,7 @@ static void test_no_log(void **state) {
   }
   for (uint32_t r = 0; r < 2; r++) {
     assert_int_equal(job->ranks[r].open, 0);
-    assert_string_equal(by_team_plan(job->ranks[r].comm->submitter->log.inner->team)->name, plans[0]);
+    assert_string_equal(by_team_plan(by_named_submitter(job->ranks[r].comm)->log.inner->team)->name, plans[0]);
   }
   free_job(job);
 }

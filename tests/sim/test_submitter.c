@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "comms.h"
+#include "comm.h"
 #include "contexts.h"
 #include "controller_parts.h"
 #include "plan.h"
@@ -169,7 +169,7 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   for (uint32_t r = 0; r < job->world.n; r++) {
-    assert_null(job->ranks[r].context.submitting.messages);
+    assert_null(by_named_of(&job->ranks[r].context)->messages);
     context_end_comms(&job->ranks[r].context);
   }
   uint32_t n = job->world.n;
@@ -389,7 +389,7 @@ static void check_trees(const struct job *job, uint32_t t, bool *moved) {
   const struct team *team = &job->teams[t];
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
-    const struct by_controller_config *place = by_controller_place(comm->submitter->controller);
+    const struct by_controller_config *place = by_controller_place(by_named_submitter(comm)->controller);
     const char *control = comm->context->job.settings.control;
     if (strncmp(control, "tree:", 5) == 0) assert_in_range(place->n_up_children, 0, atoi(control + 5));
     if (strcmp(comm->context->job.settings.control, "auto") != 0 || !team->plan_switch || team->n == 1) continue;
@@ -399,7 +399,7 @@ static void check_trees(const struct job *job, uint32_t t, bool *moved) {
     by_plan_destroy(plan);
     assert_int_equal(place->up_parent, up[place->rank]);
     assert_int_equal(place->down_parent, down[place->rank]);
-    assert_int_equal(comm->submitter->log.root, up[place->rank] == place->rank);
+    assert_int_equal(by_named_submitter(comm)->log.root, up[place->rank] == place->rank);
     *moved = true;
   }
 }
@@ -417,9 +417,9 @@ static void check_plans(const struct job *job, uint32_t t) {
   if (is_in_vain(job, t)) return;
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
-    if (!team->plan_switch || !comm->submitter || !comm->submitter->log.inner) continue;
+    if (!team->plan_switch || !by_named_submitter(comm) || !by_named_submitter(comm)->log.inner) continue;
     assert_int_equal(comm->plans.noted, team->plan_switch);
-    assert_string_equal(by_team_plan(comm->submitter->log.inner->team)->name, team->plan);
+    assert_string_equal(by_team_plan(by_named_submitter(comm)->log.inner->team)->name, team->plan);
   }
 }
 
@@ -489,7 +489,7 @@ static void check_counts(const struct job *job, uint32_t t) {
     banyan_comm_negotiation(member->comm, &counts);
     assert_int_equal(counts.started + counts.refused, counts.submitted);
     assert_int_equal(counts.malformed, 0);
-    assert_int_equal(member->comm->submitter->controller->waiting, 0);
+    assert_int_equal(by_named_submitter(member->comm)->controller->waiting, 0);
   }
 }
 
@@ -748,9 +748,9 @@ static void test_messages_for_nobody(void **state) {
   assert_true(sent < MESSAGES);
   assert_status(by_engine_status(engine), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(by_engine_error(engine), "rank 1 sent more control messages"));
-  while (burst->contexts[0].submitting.messages) {
-    struct by_control_message *message = burst->contexts[0].submitting.messages;
-    burst->contexts[0].submitting.messages = message->next;
+  while (by_named_of(&burst->contexts[0])->messages) {
+    struct by_control_message *message = by_named_of(&burst->contexts[0])->messages;
+    by_named_of(&burst->contexts[0])->messages = message->next;
     by_control_message_free(engine, message);
   }
   free(bytes);

@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "cluster_message.h"
-#include "comms.h"
+#include "comm.h"
 #include "context.h"
 #include "context_events.h"
 #include "control.h"

@@ -1,7 +1,7 @@
 /* The public calls: dense collectives, each of which is started under the lock, and waited for or not; and receives
  * from any rank. Until a message that no other call receives is there, such a receive is only a request of the
  * communicator; then it becomes an ordinary call of the executor. */
-#include "comms.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-#include "comms.h"
+/* The public functions that make and destroy communicators, and tell what they are. */
+#include "calls.h"
+#include "feature.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +13,17 @@
 #include "plan_switch.h"
 #include "process_identity.h"
 #include "request.h"
-#include "submitter.h"
 
 enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
   BY_TRY(by_comm_make(context, team_id, rank, n, processes, out));
-  by_submitters_opened(*out);
+  by_features_comm_made(*out);
   return BANYAN_OK;
 }
 
 void by_comm_close(struct banyan_comm *comm) {
   by_comm_pay_debts(comm);
-  by_submitter_forget(comm);
+  by_features_comm_closes(comm);
   by_any_forget(comm);
   by_plan_switches_forget(comm);
   by_comm_end(comm);

@@ -1,0 +1,9 @@
+/* The capabilities of the library. Nothing else names all of them; the job calls them through this table. */
+#include "named.h"
+#include "sparse.h"
+
+const struct by_feature *const by_features[] = {
+    &by_sparse_feature,
+    &by_named_feature,
+    NULL,
+};

@@ -1,0 +1,109 @@
+/* What the job does for progress, control messages and the agent. */
+#include "calls.h"
+#include "context_events.h"
+#include "feature.h"
+#include "plan_switch.h"
+#include "plans.h"
+#include "request.h"
+
+/* ---- progress */
+
+static __attribute__((noinline)) bool advance_all(struct by_context *context, bool notifies) {
+  bool moved = context->anys && by_any_advance(context);
+  if (by_engine_has_control_messages(context->job.engine) && by_features_take_messages(context)) moved = true;
+  if (by_features_advance(context)) moved = true;
+  if (notifies && context->given.first) by_requests_notify(context);
+  return moved;
+}
+
+/* Mostly there is nothing beside the calls of the engine, and a call of 8 bytes takes a few rounds. */
+static bool advance(void *argument, bool notifies) {
+  struct by_context *context = argument;
+  bool none = !context->anys && !context->features.active && !context->given.first &&
+              !by_engine_has_control_messages(context->job.engine);
+  return !none && advance_all(context, notifies);
+}
+
+static bool has_work(const void *argument) {
+  const struct by_context *context = argument;
+  return context->anys || by_features_have_work(context) || by_requests_have_ended(context);
+}
+
+static uint64_t find_deadline(const void *context) {
+  return by_features_deadline(context);
+}
+
+static void check_deadlines(void *context) {
+  by_features_check_deadlines(context);
+}
+
+/* ---- control messages */
+
+/* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
+ * still be on its way, to a link that brings what it sent before it left, or to nothing. */
+static void left(void *argument, uint32_t process) {
+  struct by_context *context = argument;
+  context->job.left[process] = true;
+  by_engine_left(context->job.engine, process, process > context->job.rank);
+  by_features_process_left(context);
+}
+
+static void begin_listening(void *context) {
+  by_features_listen(context);
+}
+
+static void probe(void *argument, uint32_t process, uint64_t bytes) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  by_engine_probe(context->job.engine, process, bytes);
+  by_progress_kick(&context->progress);
+  by_context_unlock(context);
+}
+
+static void receive(void *argument, uint64_t nanoseconds) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  by_progress_receive(&context->progress, nanoseconds);
+  by_context_unlock(context);
+}
+
+static bool has_manager(void *argument) {
+  const struct by_context *context = argument;
+  return context->cluster != NULL;
+}
+
+static void reservation(void *argument, const struct by_cluster_cells *cells, uint32_t n) {
+  const struct by_context *context = argument;
+  by_agent_client_reserve(context->cluster, cells, n);
+}
+
+static bool may_answer(void *argument) {
+  const struct by_context *context = argument;
+  return by_agent_client_may_answer(context->cluster);
+}
+
+static void released(void *argument, uint64_t number) {
+  const struct by_context *context = argument;
+  if (context->cluster) by_agent_client_released(context->cluster, number);
+}
+
+const struct by_context_events by_context_events = {
+    .control = {.open_udp = by_context_open_udp,
+                .attach_tree = by_context_attach_tree,
+                .left = left,
+                .listen = begin_listening,
+                .handle_plan_switch = by_plan_switches_handle,
+                .view_plan_switches = by_plan_switches_view,
+                .probe = probe,
+                .receive = receive,
+                .vanished = by_context_vanished,
+                .has_manager = has_manager,
+                .reservation = reservation,
+                .may_answer = may_answer,
+                .released = released},
+    .agent = {.view_plan_switches = by_plan_switches_view,
+              .print_plan = by_plan_switches_print,
+              .propose = by_plan_switches_propose,
+              .find_given_plan = by_plans_find_given},
+    .progress = {
+        .advance = advance, .has_work = has_work, .deadline = find_deadline, .check_deadlines = check_deadlines}};

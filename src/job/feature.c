@@ -1,0 +1,143 @@
+/* Calls the hooks of the capabilities, and keeps their states. */
+#include "feature.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static uint32_t number_of(const struct by_feature *feature) {
+  uint32_t i = 0;
+  while (by_features[i] != feature) i++;
+  assert(i < BY_FEATURES_MAX);
+  return i;
+}
+
+enum banyan_status by_features_attach(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++) {
+    if (!by_features[i]->bytes) continue;
+    context->features.states[i] = calloc(1, by_features[i]->bytes);
+    if (!context->features.states[i]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
+  }
+  return BANYAN_OK;
+}
+
+void by_features_detach(struct by_context *context) {
+  uint32_t n = 0;
+  while (by_features[n]) n++;
+  while (n--) {
+    if (by_features[n]->detach && context->features.states[n]) by_features[n]->detach(context);
+    free(context->features.states[n]);
+    context->features.states[n] = NULL;
+  }
+}
+
+void *by_feature_state(const struct by_context *context, const struct by_feature *feature) {
+  return context->features.states[number_of(feature)];
+}
+
+void by_feature_activate(struct by_context *context, const struct by_feature *feature, bool active) {
+  uint32_t bit = UINT32_C(1) << number_of(feature);
+  context->features.active = active ? context->features.active | bit : context->features.active & ~bit;
+}
+
+void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature *feature) {
+  return comm->features[number_of(feature)];
+}
+
+void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature *feature, void *object) {
+  comm->features[number_of(feature)] = object;
+}
+
+/* The lowest feature of the set, which it is removed from. */
+static const struct by_feature *next_of(uint32_t *set) {
+  uint32_t i = (uint32_t)__builtin_ctz(*set);
+  *set &= *set - 1;
+  return by_features[i];
+}
+
+bool by_features_advance(struct by_context *context) {
+  bool moved = false;
+  for (uint32_t set = context->features.active; set;) {
+    const struct by_feature *feature = next_of(&set);
+    if (feature->advance && feature->advance(context)) moved = true;
+  }
+  return moved;
+}
+
+bool by_features_take_messages(struct by_context *context) {
+  bool any = false;
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->take_messages && by_features[i]->take_messages(context)) any = true;
+  return any;
+}
+
+bool by_features_have_work(const struct by_context *context) {
+  for (uint32_t set = context->features.active; set;) {
+    const struct by_feature *feature = next_of(&set);
+    if (feature->has_work && feature->has_work(context)) return true;
+  }
+  return false;
+}
+
+uint64_t by_features_deadline(const struct by_context *context) {
+  uint64_t earliest = UINT64_MAX;
+  for (uint32_t set = context->features.active; set;) {
+    const struct by_feature *feature = next_of(&set);
+    uint64_t deadline = feature->deadline ? feature->deadline(context) : UINT64_MAX;
+    if (deadline < earliest) earliest = deadline;
+  }
+  return earliest;
+}
+
+void by_features_check_deadlines(struct by_context *context) {
+  for (uint32_t set = context->features.active; set;) {
+    const struct by_feature *feature = next_of(&set);
+    if (feature->check_deadlines) feature->check_deadlines(context);
+  }
+}
+
+void by_features_process_left(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->process_left) by_features[i]->process_left(context);
+}
+
+void by_features_comm_made(struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->comm_made) by_features[i]->comm_made(comm);
+}
+
+bool by_features_comm_owes(const struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->comm_owes && by_features[i]->comm_owes(comm)) return true;
+  return false;
+}
+
+bool by_features_comm_is_idle(const struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->comm_is_idle && !by_features[i]->comm_is_idle(comm)) return false;
+  return true;
+}
+
+void by_features_comm_closes(struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->comm_closes) by_features[i]->comm_closes(comm);
+}
+
+void by_features_comm_destroyed(struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->comm_destroyed) by_features[i]->comm_destroyed(comm);
+}
+
+void by_features_add_history(const struct banyan_comm *comm, struct by_ledger *ledger) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->add_history) by_features[i]->add_history(comm, ledger);
+}
+
+void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *ledger) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->add_series) by_features[i]->add_series(comm, ledger);
+}
+
+void by_features_listen(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->listen) by_features[i]->listen(context);
+}

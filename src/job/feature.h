@@ -1,0 +1,85 @@
+/* A capability as the job knows it: when the job calls it, and what it keeps. The job names no capability: by_features,
+ * which src/features.c defines, names all of them. A hook that is NULL does nothing. */
+#ifndef BY_JOB_FEATURE_H
+#define BY_JOB_FEATURE_H
+
+#include "comm.h"
+
+struct by_ledger;
+
+struct by_feature {
+  /* What a context keeps for this capability: so many bytes, which are 0 at first. */
+  size_t bytes;
+
+  /* Frees what its state of the context owns. All communicators are gone, no other thread of the job runs, and the
+   * engine still exists. */
+  void (*detach)(struct by_context *context);
+
+  /* The next four are called under the job's lock, and only while the capability is active in this context, see
+   * by_feature_activate. */
+  /* Does what can be done. Returns whether anything was done. */
+  bool (*advance)(struct by_context *context);
+  /* Returns whether something must progress although no thread waits for it. */
+  bool (*has_work)(const struct by_context *context);
+  /* When check_deadlines must be called at the latest, in nanoseconds; UINT64_MAX: it need not be called. */
+  uint64_t (*deadline)(const struct by_context *context);
+  void (*check_deadlines)(struct by_context *context);
+
+  /* Under the job's lock: reads the control messages that the engine holds. Returns whether there were any. */
+  bool (*take_messages)(struct by_context *context);
+  /* Under the job's lock: a process has left the job. */
+  void (*process_left)(struct by_context *context);
+  /* Any thread: another rank asks this rank to read control messages of all its communicators from now on. */
+  void (*listen)(struct by_context *context);
+
+  /* The rest is called under the job's lock. */
+  /* A communicator of the program has been made. */
+  void (*comm_made)(struct banyan_comm *comm);
+  /* Peers may still wait for a confirmation of this communicator's calls. */
+  bool (*comm_owes)(const struct banyan_comm *comm);
+  /* No thread works on this communicator's calls any more, after they have ended. */
+  bool (*comm_is_idle)(const struct banyan_comm *comm);
+  /* A communicator of the program is about to be destroyed; its team still exists. */
+  void (*comm_closes)(struct banyan_comm *comm);
+  /* The communicator's team is gone: frees what the communicator keeps for this capability. */
+  void (*comm_destroyed)(struct banyan_comm *comm);
+  /* Adds to the ledger what became of calls of this capability that count among the communicator's calls: to the series
+   * that was added last. */
+  void (*add_history)(const struct banyan_comm *comm, struct by_ledger *ledger);
+  /* Adds a series of its own to the ledger. */
+  void (*add_series)(const struct banyan_comm *comm, struct by_ledger *ledger);
+};
+
+/* All capabilities; the last entry is NULL. There are at most BY_FEATURES_MAX. The order is that in which `advance` is
+ * called; `detach` is called in reverse order. */
+extern const struct by_feature *const by_features[];
+
+/* Allocates the states of all capabilities. BANYAN_ERR_NO_MEMORY: by_features_detach still has to be called. */
+BANYAN_CHECK enum banyan_status by_features_attach(struct by_context *context);
+void by_features_detach(struct by_context *context);
+/* The state of a capability, of its `bytes`. Each capability has a function that returns it with its type. */
+void *by_feature_state(const struct by_context *context, const struct by_feature *feature);
+/* Under lock: from now on, or no longer, the job calls the hooks that only an active capability has called. */
+void by_feature_activate(struct by_context *context, const struct by_feature *feature, bool active);
+/* What a communicator keeps for a capability; NULL: nothing. Each capability has a function that returns it with its
+ * type. Under lock. */
+void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature *feature);
+void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature *feature, void *object);
+
+/* The job calls these; each calls the hook of that name. Under lock, but for the last one. */
+bool by_features_advance(struct by_context *context);
+bool by_features_take_messages(struct by_context *context);
+bool by_features_have_work(const struct by_context *context);
+uint64_t by_features_deadline(const struct by_context *context);
+void by_features_check_deadlines(struct by_context *context);
+void by_features_process_left(struct by_context *context);
+void by_features_comm_made(struct banyan_comm *comm);
+bool by_features_comm_owes(const struct banyan_comm *comm);
+bool by_features_comm_is_idle(const struct banyan_comm *comm);
+void by_features_comm_closes(struct banyan_comm *comm);
+void by_features_comm_destroyed(struct banyan_comm *comm);
+void by_features_add_history(const struct banyan_comm *comm, struct by_ledger *ledger);
+void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *ledger);
+void by_features_listen(struct by_context *context);
+
+#endif
