@@ -13,7 +13,7 @@ shows 'no switch of the topology adds' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --server w0 -- true
 shows '--server places the servers' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches user --server s0 -- true
-shows 'there is no "s0"' err
+shows 'which has no "s0"' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches xdp --mtu 9000 -- true
 shows 'packets of at most 3506' err
 wants 0 "$BANYAN" lab "$examples/adding-2.json" --switches xdp --dry-run
