@@ -13,9 +13,13 @@ A block that cannot run has a comment in the line before it, or in the line befo
 
 A Python block that needs statements before it has the comment <!-- with: STATEMENTS -->.
 """
+import importlib
+import importlib.util
 import json
+import multiprocessing
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -26,6 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "bindings/python"), str(SOURCE / "tests/python")]
+import ranks  # noqa: E402
+
 BUILD, BANYAN = Path(os.environ.get("BANYAN_BUILD", SOURCE / "build")), os.environ.get("BANYAN", "")
 # The limits are seconds for a block, of which the first one of PyTorch may compile its extension, and for all blocks.
 # The latter is less than Meson's limit for a page, so that a block that takes too long is named.
@@ -115,12 +122,18 @@ def why_not(block):
     """Returns the reason why a block cannot run on this machine, or ""."""
     if block.language == "python":
         for module in re.findall(r"\b(torch|numpy)\b", block.text + block.comments.get("with", "")):
-            if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
+            if importlib.util.find_spec(module) is None:
                 return f"there is no {module}"
     if block.language == "sh" and "sudo " in block.text:
         if os.geteuid() or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
             return "network namespaces may not be made here"
     return ""
+
+
+def act_as_rank(environment, path):
+    """Runs a Python block as `banyan run` would have a rank run it."""
+    os.environ.update(environment)
+    runpy.run_path(path, run_name="__main__")
 
 
 class Folder:
@@ -163,14 +176,32 @@ class Folder:
             if status:
                 raise Failed(f"{status if isinstance(status, str) else f'exit code {status}'}\n{log.read()[-3000:]}")
 
+    def run_ranks(self, program):
+        """Runs a program of Python on two ranks. PyTorch takes seconds to import, so this process imports it, and ranks are forked
+        from it; but banyan.torch is left to the program, since it changes what banyan.elastic does."""
+        os.chdir(self.root)
+        (self.root / "block.py").write_text(program)
+        if "torch" in program:
+            importlib.import_module("torch")
+        if "banyan.torch" in program:  # compiled in time that no rank waits for
+            process = multiprocessing.get_context("fork").Process(target=importlib.import_module, args=("banyan.torch",))
+            process.start()
+            process.join(LIMIT)
+            if process.exitcode != 0:
+                process.kill()
+                raise Failed("banyan.torch cannot be imported")
+        try:
+            ranks.run(2, act_as_rank, self.environment, "block.py")
+        except AssertionError as error:
+            raise Failed(error) from error
+
     def try_block(self, block):
         if block.language == "json":
             json.loads(block.text)
         elif block.language == "sh":
             self.run(["bash", "-euo", "pipefail", "-c", block.text])
         elif block.language == "python":
-            (self.root / "block.py").write_text(block.comments.get("with", "") + "\n" + block.text + "\n")
-            self.run([BANYAN, "run", "-n", "2", "--", "python3", "block.py"])
+            self.run_ranks(block.comments.get("with", "") + "\n" + block.text + "\n")
         else:
             program = block.text if "main(" in block.text else BODY % block.text
             (self.root / "block.c").write_text(program + "\n")
