@@ -242,9 +242,13 @@ def launched():
 
 
 def setUpModule():
-    """The backend is compiled, where it was not yet, before tests begin that have a time limit."""
+    """PyTorch is imported once, for the processes that are forked. banyan.torch is imported only where it is used, as it changes
+    what banyan.elastic does; where it was not yet compiled, that happens before tests begin that have a time limit."""
     if importlib.util.find_spec("torch"):
-        subprocess.run([sys.executable, "-m", "banyan.torch"], stdout=subprocess.DEVNULL, check=False)
+        importlib.import_module("torch")
+        process = multiprocessing.get_context("fork").Process(target=importlib.import_module, args=("banyan.torch",))
+        process.start()
+        process.join()
 
 
 class Elastic(unittest.TestCase):

@@ -22,6 +22,12 @@ BANYAN = os.environ.get("BANYAN", "banyan")
 PROGRAM = textwrap.dedent("""
     import os, sys, torch, torch.distributed as dist, banyan.torch
     from banyan import library, rendezvous
+    for _ in range(10 if "groups" in sys.argv else 0):  # one after the other at one address
+        dist.init_process_group("banyan")
+        value = torch.ones(3)
+        dist.all_reduce(value)
+        assert value.tolist() == [dist.get_world_size()] * 3
+        dist.destroy_process_group()
     dist.init_process_group("banyan")
     value = torch.tensor([dist.get_rank() + 1])
     dist.all_reduce(value)
@@ -64,7 +70,26 @@ RESTARTED = textwrap.dedent("""
 """)
 
 
-def spawned(rank, method, size):
+def forked(function, arguments, size):
+    """As mp.spawn, for what concerns no launcher: ranks that are forked need not import PyTorch."""
+    mp.start_processes(function, arguments, size, start_method="fork")
+
+
+def spawned(rank, methods, size):
+    import torch
+    import torch.distributed as dist
+
+    for method in methods:
+        joins(rank, method, size)
+        for _ in range(10):  # groups, one after the other in one store
+            dist.init_process_group("banyan", init_method=method, rank=rank, world_size=size)
+            value = torch.ones(3)
+            dist.all_reduce(value)
+            assert value.tolist() == [size] * 3
+            dist.destroy_process_group()
+
+
+def joins(rank, method, size):
     import torch
     import torch.distributed as dist
 
@@ -91,6 +116,7 @@ def spawned(rank, method, size):
     assert "#" in root and root.endswith(f"#{fingerprint}") == (rank == 0), root
     dist.barrier()  # rank 0 holds the store
     dist.destroy_process_group()
+    module.meet = meet
 
 
 def again(rank, store, sizes):
@@ -200,35 +226,31 @@ class Launchers(unittest.TestCase):
     def test_torchrun(self):
         for _ in range(3):
             done = self.start(sys.executable, "-m", "torch.distributed.run", "--redirects", "1", "--tee", "1",
-                              "--nproc_per_node", "2", "--master_port", str(ranks.free_port()), self.program)
+                              "--nproc_per_node", "2", "--master_port", str(ranks.free_port()), self.program, "groups")
             if "address already in use" not in done.stderr.lower():
                 break  # Otherwise another process took the port just now.
         self.check(done, 2)
         self.assertNotIn("whoever can read the store", done.stderr)
 
     def test_stores(self):
-        for method in (f"tcp://127.0.0.1:{ranks.free_port()}", f"file://{self.folder}/store"):
-            with self.subTest(method):
-                mp.spawn(spawned, (method, 2), nprocs=2)
+        mp.spawn(spawned, ([f"tcp://127.0.0.1:{ranks.free_port()}", f"file://{self.folder}/store"], 2), nprocs=2)
 
     def test_groups_at_one_address(self):
-        """bench/pytorch_groups.py does the same more often."""
+        """bench/pytorch_groups.py does the same more often; here, test_torchrun and test_stores do it with the other launchers."""
         script = str(Path(__file__).parents[2] / "bench" / "pytorch_groups.py")
-        for launcher, store in (("spawn", "tcp"), ("spawn", "file"), ("torchrun", "env"), ("banyan", "env")):
-            with self.subTest(launcher=launcher, store=store):
-                done = self.start(sys.executable, script, "--rounds", "10", "--launchers", launcher, "--stores", store)
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.start(sys.executable, script, "--rounds", "10", "--launchers", "banyan", "--stores", "env")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_groups_in_one_store(self):
-        mp.spawn(again, (f"{self.folder}/store", [3, 3, 2, 3, 2, 3]), nprocs=3)
+        forked(again, (f"{self.folder}/store", [3, 3, 2, 3, 2, 3]), 3)
         left = [name for name in os.listdir(self.folder) if ".key-" in name]
         self.assertEqual(left, [], "a file with a key was left")
 
     def test_signals(self):
-        mp.spawn(signals, (self.folder,), nprocs=2)
+        forked(signals, (self.folder,), 2)
 
     def test_attempt_that_failed(self):
-        mp.spawn(late, (f"{self.folder}/store",), nprocs=2)
+        forked(late, (f"{self.folder}/store",), 2)
 
     def test_restart_of_torchrun(self):
         with open(self.program, "w", encoding="utf-8") as file:
