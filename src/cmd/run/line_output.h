@@ -1,5 +1,5 @@
 /* Lets ranks print line by line: into a pipe, the C library and Python would print by pages, and not at all what is
- * left when the process is killed. Decision 147 says why by these means. */
+ * left when the process is killed. Decision 179 says why by these means. */
 #ifndef BY_CMD_RUN_LINE_OUTPUT_H
 #define BY_CMD_RUN_LINE_OUTPUT_H
 
