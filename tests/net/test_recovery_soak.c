@@ -133,7 +133,7 @@ static _Noreturn void be_process(int slot, int n, const char *transport, bool pr
   setenv("BANYAN_KEY", JOB_KEY, 1);
   set_host(slot);
   setenv("BANYAN_TRANSPORT", transport, 1);
-  setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1); /* else the last founder may die, see decision 107 */
+  setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1); /* else the last founder may die, see decision 181 */
   self.slot = slot;
   self.n = n;
   if (banyan_member_create(NULL, &self.member) != BANYAN_OK) quit(EXIT_FAILED, "a member");

@@ -1,6 +1,6 @@
 /* Agreement on the successor of a membership: single-decree Paxos among its members, as a state machine in each of them
  * that is proposer, acceptor and learner. The first member that is believed alive proposes; when it seems not to do so,
- * members turn to the next. Newcomers have no vote. docs/decisions/0107 has the proof.
+ * members turn to the next. Newcomers have no vote. docs/decisions/0181 has the proof.
  *
  * No I/O and no clock: the caller passes messages, the end of the timer, and what it knows of other members; messages
  * leave through callbacks, which must not call the machine. Every machine decides, or ends with a text, as long as its
