@@ -1,6 +1,6 @@
 /* Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches are sent it with
  * their grants. It tells nothing of the tree's secret, with which ends check each other. All derivations are
- * HKDF-Expand with SHA-256, with the labels of decision 122. */
+ * HKDF-Expand with SHA-256, with the labels of decision 166. */
 #ifndef BY_IN_NETWORK_ENDPOINTS_HOP_KEY_H
 #define BY_IN_NETWORK_ENDPOINTS_HOP_KEY_H
 
