@@ -6,9 +6,9 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "adaptation.h"
 #include "clock.h"
 #include "descriptor.h"
-#include "job_network.h"
 #include "log.h"
 #include "plan_switch.h"
 #include "planner_options.h"
@@ -470,14 +470,14 @@ static struct by_group_plans *make(struct by_context *context) {
  * this has ended. */
 static struct by_group_plans *plans_of(struct by_context *context) {
   by_context_lock(context);
-  if (!context->group_plans && context->state != BY_CONTEXT_LEAVES) context->group_plans = make(context);
-  struct by_group_plans *plans = context->group_plans;
+  if (!by_adaptation_of(context)->groups && context->state != BY_CONTEXT_LEAVES)
+    by_adaptation_of(context)->groups = make(context);
+  struct by_group_plans *plans = by_adaptation_of(context)->groups;
   by_context_unlock(context);
   return plans;
 }
 
-void by_group_plans_want(void *argument, const struct by_plan_want *want) {
-  struct by_context *context = argument;
+void by_group_plans_want(struct by_context *context, const struct by_plan_want *want) {
   if (context->job.settings.deterministic) return; /* when a plan comes into use is a matter of time */
   struct by_group_plans *plans = plans_of(context);
   if (!plans) return;
@@ -493,7 +493,7 @@ void by_group_plans_want(void *argument, const struct by_plan_want *want) {
 
 void by_group_plans_network_kept(struct by_context *context) {
   by_context_lock(context);
-  struct by_group_plans *plans = context->group_plans;
+  struct by_group_plans *plans = by_adaptation_of(context)->groups;
   by_context_unlock(context);
   if (!plans) return;
   pthread_mutex_lock(&plans->lock);
@@ -502,7 +502,7 @@ void by_group_plans_network_kept(struct by_context *context) {
 }
 
 void by_group_plans_end(struct by_context *context) {
-  struct by_group_plans *plans = context->group_plans;
+  struct by_group_plans *plans = by_adaptation_of(context)->groups;
   if (!plans) return;
   pthread_mutex_lock(&plans->lock);
   plans->ends = true;
@@ -525,5 +525,5 @@ void by_group_plans_end(struct by_context *context) {
   pthread_mutex_destroy(&plans->lock);
   pthread_cond_destroy(&plans->changed);
   free(plans);
-  context->group_plans = NULL;
+  by_adaptation_of(context)->groups = NULL;
 }

@@ -10,11 +10,11 @@
 #include "context.h"
 #include "control.h"
 
-/* See struct by_control_events; `argument` is a struct by_context. On the loop's thread; does not block on planning. */
-void by_group_plans_want(void *argument, const struct by_plan_want *want);
-/* See struct by_planning_events. */
+/* A communicator asks for a plan, or needs none any more. On the loop's thread; does not block on planning. */
+void by_group_plans_want(struct by_context *context, const struct by_plan_want *want);
+/* Rank 0, any thread: the context keeps another topology. */
 void by_group_plans_network_kept(struct by_context *context);
-/* The same. Waits for the plan that is being made, if there is one, which is cancelled. */
+/* Before the context goes: waits for the plan that is being made, if there is one, which is cancelled. */
 void by_group_plans_end(struct by_context *context);
 
 #endif

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adaptation.h"
 #include "clock.h"
 #include "control.h"
 #include "descriptor.h"
 #include "engine.h"
 #include "followers.h"
-#include "job_network.h"
 #include "log.h"
 #include "network_belief.h"
 #include "path_message.h"
@@ -61,7 +61,7 @@ struct planning {
  *   PROPOSES -> WATCHES    it has been decided on */
 enum state { WATCHES, PLANS, PROPOSES, STATES };
 
-struct replanner {
+struct by_replanner {
   struct by_context *context;
   struct by_job_network *base; /* the topology that was measured or given, */
   struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
@@ -90,11 +90,11 @@ struct replanner {
   struct planning planning;
 };
 
-static double now(const struct replanner *r) {
+static double now(const struct by_replanner *r) {
   return by_clock_to_seconds(by_loop_now(r->context->job.loop));
 }
 
-static void set_state(struct replanner *r, enum state state) {
+static void set_state(struct by_replanner *r, enum state state) {
   static const char *const names[] = {"watches", "plans", "proposes"};
   by_debug("plan", "replanning: %s -> %s", names[r->state], names[state]);
   r->state = state;
@@ -103,14 +103,14 @@ static void set_state(struct replanner *r, enum state state) {
 /* ---- reports */
 
 /* A helper is at the node of its name. */
-static uint32_t node_of(const struct replanner *r, uint32_t process) {
+static uint32_t node_of(const struct by_replanner *r, uint32_t process) {
   const struct by_job *job = &r->context->job;
   if (process < job->size) return r->base->nodes[job->host_of[process]];
   return process < job->processes ? by_planning_node_of(r->base->topology, job->members[process].host) : UINT32_MAX;
 }
 
 /* No call is under way here; *ended: how many have been. */
-static bool is_idle(const struct replanner *r, uint64_t *ended) {
+static bool is_idle(const struct by_replanner *r, uint64_t *ended) {
   const struct by_engine *engine = r->context->job.engine;
   by_context_lock(r->context);
   *ended = by_engine_ended(engine);
@@ -119,7 +119,7 @@ static bool is_idle(const struct replanner *r, uint64_t *ended) {
   return idle;
 }
 
-static void take_probed(struct replanner *r, uint32_t process, const struct by_path_message *message) {
+static void take_probed(struct by_replanner *r, uint32_t process, const struct by_path_message *message) {
   uint64_t ended;
   bool alone = is_idle(r, &ended) && r->alone && ended == r->alone_since;
   by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe%s", process, message->process,
@@ -129,7 +129,7 @@ static void take_probed(struct replanner *r, uint32_t process, const struct by_p
 }
 
 static void take_report(void *context, uint32_t process, const struct by_path_message *message) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   if (message->kind == BY_PATH_PROBED) {
     take_probed(r, process, message);
     return;
@@ -193,7 +193,7 @@ static void look_whether_planned(void *context);
 
 /* Where the loop has no room for a task, the next tick sees it. */
 static void *plan_main(void *argument) {
-  struct replanner *r = argument;
+  struct by_replanner *r = argument;
   struct planning *p = &r->planning;
   p->status = plan(r->context, p);
   if (p->status != BANYAN_OK) snprintf(p->error, sizeof p->error, "%s", banyan_error_text());
@@ -210,7 +210,7 @@ static void free_planning(struct planning *p) {
 }
 
 /* Groups that are made from now on are planned for by it, too. */
-static enum banyan_status keep_belief(struct replanner *r) {
+static enum banyan_status keep_belief(struct by_replanner *r) {
   struct by_topology *topology;
   BY_TRY(by_network_belief_copy(r->belief, &topology));
   BY_TRY(by_job_network_keep(r->context, topology, r->base->nodes, r->base->source));
@@ -219,7 +219,7 @@ static enum banyan_status keep_belief(struct replanner *r) {
   return BANYAN_OK;
 }
 
-static enum banyan_status begin_planning(struct replanner *r) {
+static enum banyan_status begin_planning(struct by_replanner *r) {
   struct planning *p = &r->planning;
   BY_TRY(keep_belief(r));
   by_text_init(&p->text);
@@ -231,7 +231,7 @@ static enum banyan_status begin_planning(struct replanner *r) {
 
 /* ---- proposing */
 
-static void be_quiet(struct replanner *r) {
+static void be_quiet(struct by_replanner *r) {
   if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
   r->until = now(r) + r->quiet;
   r->quiet = fmin(2 * r->quiet, most_quiet);
@@ -244,7 +244,7 @@ static void free_pair(struct by_trial_pair *pair) {
 }
 
 /* Other communicators of all ranks get the plan that the job has now, or has agreed on. */
-static void lead_followers(const struct replanner *r) {
+static void lead_followers(const struct by_replanner *r) {
   struct by_plan *plan;
   if (by_plan_switches_copy(r->context, WORLD, &plan) != BANYAN_OK) {
     by_warn("plan", "communicators of all ranks keep their plan: %s", banyan_error_text());
@@ -257,7 +257,7 @@ static void lead_followers(const struct replanner *r) {
 /* Calls have to become faster by it, else it goes back: another job on the same links takes about half of each, and the
  * plan in use is faster than it seems. */
 static void decided(void *context, uint64_t at, const char *why) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   (void)at;
   set_state(r, WATCHES);
   if (!r->repairs) be_quiet(r);
@@ -272,7 +272,7 @@ static void decided(void *context, uint64_t at, const char *why) {
 
 /* A plan switch that makes no call faster is for links that others use, too, and that only seem slow. */
 static void trial_over(void *context, enum by_trial_verdict verdict, bool changed) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   bool at_start = r->tries;
   r->tries = false;
   if (at_start == changed) lead_followers(r);
@@ -283,7 +283,7 @@ static void trial_over(void *context, enum by_trial_verdict verdict, bool change
           changed ? ", which is not used any more" : "", r->quiet);
 }
 
-static enum banyan_status propose(struct replanner *r, struct planning *p) {
+static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   struct by_plan *plan = NULL;
   r->pair = (struct by_trial_pair){
       .before = p->current, .used = by_plan_switches_view(r->context, WORLD).used, .source = p->network->source};
@@ -308,13 +308,13 @@ static bool is_leaving(struct by_context *context) {
 }
 
 /* It is tried again. */
-static void fail(struct replanner *r, const char *what, const char *why) {
+static void fail(struct by_replanner *r, const char *what, const char *why) {
   by_warn("plan", "%s: %s", what, why);
   be_quiet(r);
   r->failed = true;
 }
 
-static void planned(struct replanner *r) {
+static void planned(struct by_replanner *r) {
   struct planning *p = &r->planning;
   char rates[2][32];
   pthread_join(p->thread, NULL);
@@ -334,13 +334,13 @@ static void planned(struct replanner *r) {
 }
 
 static void look_whether_planned(void *context) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   if (r->state == PLANS && atomic_load(&r->planning.over)) planned(r);
 }
 
 /* ---- watching */
 
-static enum banyan_status watch_from(struct replanner *r, struct by_job_network *base) {
+static enum banyan_status watch_from(struct by_replanner *r, struct by_job_network *base) {
   struct by_network_belief *belief;
   bool measured = base->source == BANYAN_PLAN_MEASURED;
   BY_TRY(by_network_belief_create(base->topology, measured, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
@@ -354,7 +354,7 @@ static enum banyan_status watch_from(struct replanner *r, struct by_job_network 
 }
 
 /* Another topology may have been measured since. */
-static void look_for_another(struct replanner *r) {
+static void look_for_another(struct by_replanner *r) {
   struct by_job_network *network = by_job_network_hold(r->context);
   if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) {
     by_network_file_destroy(r->file); /* it is of the one before */
@@ -364,7 +364,7 @@ static void look_for_another(struct replanner *r) {
   by_job_network_release(network);
 }
 
-static void ask_for_probe(const struct replanner *r, const struct by_path_probe *probe) {
+static void ask_for_probe(const struct by_replanner *r, const struct by_path_probe *probe) {
   const struct by_job *job = &r->context->job;
   uint32_t from = UINT32_MAX, to = UINT32_MAX;
   for (uint32_t rank = job->size; rank-- > 0;) {
@@ -380,11 +380,11 @@ static void ask_for_probe(const struct replanner *r, const struct by_path_probe 
                                              .within = (uint32_t)lround(probe->within * 1e3),
                                              .bytes = probe->bytes,
                                              .lasts = (uint32_t)lround(probe->lasts * 1e3)}};
-  by_control_probe_path(r->context->control, from, &message);
+  by_control_paths_probe(r->context, from, &message);
 }
 
 /* Probes would distort a trial, unless it takes long since there are few calls. */
-static bool trial_goes_first(struct replanner *r) {
+static bool trial_goes_first(struct by_replanner *r) {
   if (!by_trial_calls_busy(r->trials))
     r->trial_since = -INFINITY;
   else if (isinf(r->trial_since))
@@ -393,7 +393,7 @@ static bool trial_goes_first(struct replanner *r) {
 }
 
 /* While calls are made, for a plan that may change. */
-static void send_probes(struct replanner *r, const struct by_plan_switches_view *view) {
+static void send_probes(struct by_replanner *r, const struct by_plan_switches_view *view) {
   struct by_path_probe probe;
   uint64_t ended;
   bool idle = is_idle(r, &ended);
@@ -412,7 +412,7 @@ static void send_probes(struct replanner *r, const struct by_plan_switches_view 
 }
 
 /* What is found of links goes to the cache. */
-static void keep_refined(struct replanner *r) {
+static void keep_refined(struct by_replanner *r) {
   struct by_topology *topology;
   uint32_t refined = by_network_belief_refined(r->belief);
   if (!r->file || refined == r->refined || by_network_file_is_busy(r->file)) return;
@@ -424,7 +424,7 @@ static void keep_refined(struct replanner *r) {
 
 /* The user's plan stays, and one that is agreed on comes into use first. A plan for links that only seemed slow is not
  * kept for a while. */
-static bool may_plan(const struct replanner *r, const struct by_plan_switches_view *view) {
+static bool may_plan(const struct by_replanner *r, const struct by_plan_switches_view *view) {
   bool quiet = now(r) < r->until && !by_network_belief_was_mistaken(r->belief);
   return r->state == WATCHES && r->due && !quiet && *view->plan && !view->supplied && !view->taken &&
          !by_trial_calls_busy(r->trials);
@@ -432,7 +432,7 @@ static bool may_plan(const struct replanner *r, const struct by_plan_switches_vi
 
 /* Plans that are predicted to be nearly as fast as the first one are tried once, while the network is as it was taken
  * to be. */
-static void try_others(struct replanner *r, const struct by_plan_switches_view *view) {
+static void try_others(struct by_replanner *r, const struct by_plan_switches_view *view) {
   if (r->due && r->tries) by_trial_calls_stop(r->trials);
   if (r->tried || r->due || r->state != WATCHES || r->kept || view->started < FIRST_CALLS) return;
   r->tried = true;
@@ -443,16 +443,16 @@ static void try_others(struct replanner *r, const struct by_plan_switches_view *
 }
 
 /* Asks all to watch their connections; again, once helpers have come. */
-static void watch_paths(struct replanner *r) {
+static void watch_paths(struct by_replanner *r) {
   uint32_t processes = r->context->job.processes;
   if (by_network_belief_grow(r->belief, processes) != BANYAN_OK)
     by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
   r->watched = processes;
-  by_control_watch_paths(r->context->control, INTERVAL_MS, &(struct by_path_sink){take_report, r});
+  by_control_paths_watch(r->context, INTERVAL_MS, &(struct by_path_sink){take_report, r});
 }
 
 static void tick(void *context) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   look_whether_planned(r);
   if (r->watched < r->context->job.processes) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
@@ -478,7 +478,7 @@ static void tick(void *context) {
 }
 
 static void begin(void *context) {
-  struct replanner *r = context;
+  struct by_replanner *r = context;
   by_debug("plan", "replanning: watches the network");
   r->reported = now(r);
   tick(r);
@@ -486,8 +486,8 @@ static void begin(void *context) {
 
 /* ---- its life; the loop runs no more when it ends */
 
-static void destroy(void *object) {
-  struct replanner *r = object;
+void by_replan_destroy(struct by_replanner *r) {
+  if (!r) return;
   by_loop_cancel_timer(&r->tick);
   if (r->state == PLANS) {
     pthread_join(r->planning.thread, NULL);
@@ -504,7 +504,7 @@ static void destroy(void *object) {
 }
 
 /* A loop that has much to do may have no room for it for a while. */
-static enum banyan_status post_begin(struct replanner *r) {
+static enum banyan_status post_begin(struct by_replanner *r) {
   enum { TRIES = 100, PAUSE_US = 10000 };
   for (int i = 1;; i++) {
     enum banyan_status status = by_loop_post(r->context->job.loop, begin, r);
@@ -514,9 +514,10 @@ static enum banyan_status post_begin(struct replanner *r) {
 }
 
 /* Known before it begins, for communicators that another rank makes now. It ends with the context, whatever comes. */
-static enum banyan_status publish_and_begin(struct replanner *r) {
+static enum banyan_status publish_and_begin(struct by_replanner *r) {
   by_context_lock(r->context);
-  r->context->replanning = (struct by_replanning){r, destroy};
+  by_adaptation_of(r->context)->replanner = r;
+  r->context->replans = true;
   by_context_unlock(r->context);
   return post_begin(r);
 }
@@ -529,7 +530,7 @@ static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_wan
 
 bool by_replan_want(struct by_context *context, const struct by_plan_want *want) {
   by_context_lock(context);
-  struct replanner *r = context->replanning.object;
+  struct by_replanner *r = by_adaptation_of(context)->replanner;
   by_context_unlock(context);
   if (!r) return false;
   if (!want->n) return by_followers_remove(r->followers, want->comm);
@@ -540,13 +541,13 @@ bool by_replan_want(struct by_context *context, const struct by_plan_want *want)
 
 enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file) {
   struct by_job_network *network = by_job_network_hold(context);
-  struct replanner *r = NULL;
+  struct by_replanner *r = NULL;
   bool wanted = network && context->job.rank == 0 && !context->cluster && !context->job.settings.deterministic &&
-                !context->replanning.object;
+                !by_adaptation_of(context)->replanner;
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {
-    *r = (struct replanner){.context = context, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
+    *r = (struct by_replanner){.context = context, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
     file = NULL;
     by_timer_init(&r->tick, tick, r);
     status = watch_from(r, network);
@@ -557,7 +558,7 @@ enum banyan_status by_replan_begin(struct by_context *context, struct by_network
     if (status == BANYAN_OK)
       status = publish_and_begin(r);
     else
-      destroy(r);
+      by_replan_destroy(r);
   }
   by_network_file_destroy(file);
   by_job_network_release(network);

@@ -7,6 +7,8 @@
 #include "control.h"
 #include "network_file.h"
 
+struct by_replanner;
+
 /* Rank 0, once the job has the plan of the topology that its context keeps. Does nothing where an agent or manager
  * plans for the job, or nothing that is measured may decide. The context owns what it begins, and it takes over `file`,
  * which gets what is found of a measured network; NULL: none. */
@@ -15,5 +17,8 @@ BANYAN_CHECK enum banyan_status by_replan_begin(struct by_context *context, stru
  * plan from now on; or, with want->n 0, it goes. False: it is none that follows, or this process does not plan again.
  */
 bool by_replan_want(struct by_context *context, const struct by_plan_want *want);
+
+/* When the context goes; the loop runs no more. NULL is allowed. */
+void by_replan_destroy(struct by_replanner *replanner);
 
 #endif

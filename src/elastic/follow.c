@@ -8,7 +8,6 @@
 
 #include "clock.h"
 #include "comm.h"
-#include "context_events.h"
 #include "control.h"
 #include "descriptor.h"
 #include "formation.h"
@@ -109,8 +108,7 @@ static void *join_main(void *argument) {
   struct banyan_options options = *follower->options;
   options.root = follower->root;
   if (follower->asks) keep_answering(follower);
-  if (follower->root[0] &&
-      by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
+  if (follower->root[0] && by_context_create(&options, &follower->role, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }

@@ -9,7 +9,6 @@
 #include <sys/queue.h>
 
 #include "comm.h"
-#include "context_events.h"
 #include "control.h"
 #include "control_messages.h"
 #include "follow.h"
@@ -269,7 +268,7 @@ static void *join_main(void *argument) {
   struct joining *joining = argument;
   struct slot *slot = joining->slot;
   struct role *role = slot->role;
-  slot->status = by_context_create(&slot->options, &joining->role, &by_context_events, &role->context);
+  slot->status = by_context_create(&slot->options, &joining->role, &role->context);
   snprintf(slot->text, sizeof slot->text, "%s", banyan_error_text());
   free(joining);
   atomic_store(&role->joined, true);

@@ -15,7 +15,6 @@
 #include "descriptor.h"
 #include "feature.h"
 #include "formation.h"
-#include "job_network.h"
 #include "key_ring.h"
 #include "ledger.h"
 #include "log.h"
@@ -310,8 +309,7 @@ static void *loop_main(void *argument) {
   return NULL;
 }
 
-static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
-                                       const struct by_member *self) {
+static enum banyan_status join_control(struct by_context *context, const struct by_member *self) {
   char plan[BY_PLAN_MOST_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
@@ -321,20 +319,19 @@ static enum banyan_status join_control(struct by_context *context, const struct 
                                             .self = self,
                                             .plan = hello.plan,
                                             .plan_version = hello.plan_version,
-                                            .events = *events};
+                                            .events = by_context_events.control};
   options.events.context = context;
   return by_control_join(&options, &context->control);
 }
 
-static enum banyan_status connect_to_others(struct by_context *context, const struct by_control_events *events,
-                                            struct by_member *self) {
+static enum banyan_status connect_to_others(struct by_context *context, struct by_member *self) {
   if (context->job.servers) BY_TRY(by_context_open_udp(context, &self->udp_port));
   BY_TRY(by_connector_create(&context->job, self, &(struct by_connector_events){attach_lanes, ask_rank_0, context},
                              &context->connector));
-  return join_control(context, events, self);
+  return join_control(context, self);
 }
 
-static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
+static enum banyan_status join(struct by_context *context) {
   struct by_member self = {0};
   BY_TRY(describe_self(context, &self));
   if (context->job.size == 1) {
@@ -344,7 +341,7 @@ static enum banyan_status join(struct by_context *context, const struct by_contr
     return name_members(context);
   }
   BY_TRY(by_job_take_keys(&context->job, &self));
-  BY_TRY(connect_to_others(context, events, &self));
+  BY_TRY(connect_to_others(context, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);
@@ -358,22 +355,20 @@ static void destroy(struct by_context *context) {
     by_loop_stop(context->job.loop);
     pthread_join(context->thread, NULL);
   }
-  if (context->planning.end) context->planning.end(context);
+  by_features_stop(context);
   by_progress_stop(&context->progress); /* the control thread could have started it anew */
   by_timeline_destroy(context->timeline);
   if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
-  if (context->replanning.object) context->replanning.destroy(context->replanning.object);
+  by_features_detach(context);
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;
   by_agent_client_destroy(context->cluster);
-  by_features_detach(context);
   by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->job.tracer);
   by_regions_fini(&context->memory.regions);
   by_plans_fini(context);
-  by_job_network_release(context->network);
   by_membership_destroy(context->job.formed);
   by_own_statement_release(context->job.statement);
   by_process_identity_destroy(context->job.identity);
@@ -389,10 +384,9 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
-static enum banyan_status begin(struct by_context *context, const struct banyan_options *options,
-                                const struct by_context_events *events) {
+static enum banyan_status begin(struct by_context *context, const struct banyan_options *options) {
   bool is_rank = context->job.role.kind == BY_MEMBER_RANK;
-  struct by_progress_events progress = events->progress;
+  struct by_progress_events progress = by_context_events.progress;
   progress.context = context;
   BY_TRY(by_progress_init(&context->progress, &context->job, &progress));
   BY_TRY(by_loop_create(&by_clock_system, &context->job.loop));
@@ -401,7 +395,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   by_log_set_rank(context->job.size > 1 && is_rank ? (int)context->job.rank : -1);
   BY_TRY(by_timeline_create(&context->job, &context->timeline));
   BY_TRY(note_joining(context));
-  BY_TRY(join(context, &events->control));
+  BY_TRY(join(context));
   context->job.role.formation = NULL; /* it was the caller's */
   BY_TRY(make_engine(context));
   enum banyan_status status = context->job.formed ? BANYAN_OK : by_timeline_open(context->timeline, false);
@@ -413,15 +407,17 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   by_presence_join();
   by_context_unlock(context);
   if (context->job.size == 1 || !is_rank) return BANYAN_OK;
-  struct by_agent_client_options agent = {
-      .job = &context->job, .control = context->control, .observed = &context->observed, .events = events->agent};
+  struct by_agent_client_options agent = {.job = &context->job,
+                                          .control = context->control,
+                                          .observed = &context->observed,
+                                          .events = by_context_events.agent};
   agent.events.context = context;
   by_agent_client_create(&agent, &context->cluster);
   return BANYAN_OK;
 }
 
 enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
-                                     const struct by_context_events *events, struct by_context **out) {
+                                     struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_descriptors_close_in_children();
@@ -431,10 +427,9 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   pthread_cond_init(&context->job.changed, NULL);
   context->job.class_ = -1;
   context->given.end = &context->given.first;
-  context->planning = events->planning;
   if (role) context->job.role = *role;
   enum banyan_status status = by_features_attach(context);
-  if (status == BANYAN_OK) status = begin(context, options, events);
+  if (status == BANYAN_OK) status = begin(context, options);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -17,11 +17,8 @@
 #include "region.h"
 
 struct by_agent_client;
-struct by_context_events;
 struct by_control;
-struct by_group_plans;
 struct by_connector;
-struct by_job_network;
 struct by_ledger;
 struct by_timeline;
 struct by_udp;
@@ -58,19 +55,6 @@ struct by_job_plans {
   bool logged_apart, logged_operations; /* why in-network trees go among ranks */
 };
 
-/* startup/replan.c: rank 0 of a job without a manager watches its network, and plans again. */
-struct by_replanning {
-  void *object; /* NULL: it does not */
-  void (*destroy)(void *object);
-};
-
-struct by_context;
-/* What a higher module does that plans for communicators while the job runs; either may be NULL. */
-struct by_planning_events {
-  void (*network_kept)(struct by_context *context); /* rank 0, any thread: by_job_network_keep has another topology */
-  void (*end)(struct by_context *context);          /* before the context goes; the loop's thread has ended */
-};
-
 struct by_context {
   struct by_job job;
   struct by_progress progress;
@@ -90,10 +74,7 @@ struct by_context {
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;
-  struct by_replanning replanning;
-  struct by_job_network *network;     /* job_network.c: rank 0's; NULL: no topology is known */
-  struct by_group_plans *group_plans; /* group_plans.c: rank 0's; NULL: no group has asked for a plan */
-  struct by_planning_events planning;
+  bool replans;           /* Communicators of all ranks get the plans that rank 0 comes to later. */
   atomic_bool ends;       /* set when it is destroyed, so that threads that plan end soon */
   uint64_t plan_switches; /* plan_switch.c: to other plans while calls went on */
   struct by_given_requests given;
@@ -106,7 +87,7 @@ struct by_context {
 BANYAN_CHECK enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *out);
 /* `role` NULL: a rank of the settings' job. A formation is borrowed until this returns. */
 BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
-                                                  const struct by_context_events *events, struct by_context **out);
+                                                  struct by_context **out);
 /* One reference more. Under lock. */
 static inline void by_context_hold(struct by_context *context) {
   context->references++;

@@ -11,7 +11,6 @@ struct by_context_events {
   struct by_control_events control;
   struct by_agent_events agent;
   struct by_progress_events progress;
-  struct by_planning_events planning;
 };
 
 /* What the job itself does for a context. */

@@ -52,19 +52,17 @@ static void begin_listening(void *context) {
   by_features_listen(context);
 }
 
-static void probe(void *argument, uint32_t process, uint64_t bytes) {
-  struct by_context *context = argument;
-  by_context_lock(context);
-  by_engine_probe(context->job.engine, process, bytes);
-  by_progress_kick(&context->progress);
-  by_context_unlock(context);
+static void want_plan(void *context, const struct by_plan_want *want) {
+  by_features_plan_wanted(context, want);
 }
 
-static void receive(void *argument, uint64_t nanoseconds) {
-  struct by_context *context = argument;
-  by_context_lock(context);
-  by_progress_receive(&context->progress, nanoseconds);
-  by_context_unlock(context);
+static const struct by_control_rule *find_rule(void *context, uint16_t type) {
+  (void)context;
+  return by_features_find_rule(type);
+}
+
+static enum banyan_status keep_topology(void *context, const char *topology) {
+  return by_features_topology_told(context, topology);
 }
 
 static bool has_manager(void *argument) {
@@ -88,14 +86,14 @@ static void released(void *argument, uint64_t number) {
 }
 
 const struct by_context_events by_context_events = {
-    .control = {.open_udp = by_context_open_udp,
+    .control = {.find_rule = find_rule,
+                .want_plan = want_plan,
+                .open_udp = by_context_open_udp,
                 .attach_tree = by_context_attach_tree,
                 .left = left,
                 .listen = begin_listening,
                 .handle_plan_switch = by_plan_switches_handle,
                 .view_plan_switches = by_plan_switches_view,
-                .probe = probe,
-                .receive = receive,
                 .vanished = by_context_vanished,
                 .has_manager = has_manager,
                 .reservation = reservation,
@@ -104,6 +102,7 @@ const struct by_context_events by_context_events = {
     .agent = {.view_plan_switches = by_plan_switches_view,
               .print_plan = by_plan_switches_print,
               .propose = by_plan_switches_propose,
-              .find_given_plan = by_plans_find_given},
+              .find_given_plan = by_plans_find_given,
+              .keep_topology = keep_topology},
     .progress = {
         .advance = advance, .has_work = has_work, .deadline = find_deadline, .check_deadlines = check_deadlines}};

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "control.h"
+
 static uint32_t number_of(const struct by_feature *feature) {
   uint32_t i = 0;
   while (by_features[i] != feature) i++;
@@ -140,4 +142,27 @@ void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *le
 void by_features_listen(struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++)
     if (by_features[i]->listen) by_features[i]->listen(context);
+}
+
+void by_features_stop(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->stop && context->features.states[i]) by_features[i]->stop(context);
+}
+
+void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->plan_wanted) by_features[i]->plan_wanted(context, want);
+}
+
+enum banyan_status by_features_topology_told(struct by_context *context, const char *topology) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->topology_told) BY_TRY(by_features[i]->topology_told(context, topology));
+  return BANYAN_OK;
+}
+
+const struct by_control_rule *by_features_find_rule(uint16_t type) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    for (const struct by_control_rule *rule = by_features[i]->rules; rule && rule->type; rule++)
+      if (rule->type == type) return rule;
+  return NULL;
 }

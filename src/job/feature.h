@@ -5,12 +5,20 @@
 
 #include "comm.h"
 
+struct by_control_rule;
 struct by_ledger;
+struct by_plan_want;
 
 struct by_feature {
   /* What a context keeps for this capability: so many bytes, which are 0 at first. */
   size_t bytes;
 
+  /* The control messages that it handles, up to a rule of type 0. The handlers' context is the struct by_context. NULL:
+   * none. */
+  const struct by_control_rule *rules;
+
+  /* The loop's thread has ended: ends the capability's own threads, while threads of the job may still run. */
+  void (*stop)(struct by_context *context);
   /* Frees what its state of the context owns. All communicators are gone, no other thread of the job runs, and the
    * engine still exists. */
   void (*detach)(struct by_context *context);
@@ -31,6 +39,12 @@ struct by_feature {
   void (*process_left)(struct by_context *context);
   /* Any thread: another rank asks this rank to read control messages of all its communicators from now on. */
   void (*listen)(struct by_context *context);
+
+  /* Rank 0, on the loop's thread: a communicator asks for a plan, which may be proposed later; or goes, with n 0. */
+  void (*plan_wanted)(struct by_context *context, const struct by_plan_want *want);
+  /* Rank 0 of a managed job, on the loop's thread: the manager's topology of the job's hosts, as JSON. On failure what
+   * was known before stays. */
+  enum banyan_status (*topology_told)(void *context, const char *topology);
 
   /* The rest is called under the job's lock. */
   /* A communicator of the program has been made. */
@@ -66,7 +80,7 @@ void by_feature_activate(struct by_context *context, const struct by_feature *fe
 void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature *feature);
 void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature *feature, void *object);
 
-/* The job calls these; each calls the hook of that name. Under lock, but for the last one. */
+/* The job calls these; each calls the hook of that name. Under lock, where the hook is. */
 bool by_features_advance(struct by_context *context);
 bool by_features_take_messages(struct by_context *context);
 bool by_features_have_work(const struct by_context *context);
@@ -81,5 +95,10 @@ void by_features_comm_destroyed(struct banyan_comm *comm);
 void by_features_add_history(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_listen(struct by_context *context);
+void by_features_stop(struct by_context *context);
+void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want);
+BANYAN_CHECK enum banyan_status by_features_topology_told(struct by_context *context, const char *topology);
+/* NULL: no capability handles messages of this type. Any thread. */
+const struct by_control_rule *by_features_find_rule(uint16_t type);
 
 #endif

@@ -15,7 +15,7 @@ static bool follows_job(const struct banyan_comm *comm) {
   const struct by_context *context = comm->context;
   uint32_t r = 0;
   while (r < comm->size && comm->processes[r] == r) r++;
-  return r == context->job.size && context->replanning.object && !by_team_plan(comm->team)->origin.supplied;
+  return r == context->job.size && context->replans && !by_team_plan(comm->team)->origin.supplied;
 }
 
 static bool has_several_hosts(const struct banyan_comm *comm) {

@@ -8,8 +8,6 @@
 #include "carry.h"
 #include "clock.h"
 #include "comm.h"
-#include "context_events.h"
-#include "group_plans.h"
 #include "join.h"
 #include "log.h"
 #include "machine_fit.h"
@@ -150,19 +148,10 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct b
   return known ? plan_from_carried(comm, found, decision) : plan_anew(comm, source, decision);
 }
 
-static void want_plan(void *context, const struct by_plan_want *want) {
-  if (!by_replan_want(context, want)) by_group_plans_want(context, want);
-}
-
 enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
                            struct banyan_comm **out) {
   struct by_context *context = NULL;
-  struct by_context_events events = by_context_events;
-  events.control.want_plan = want_plan;
-  events.agent.keep_topology = by_planning_keep_topology;
-  events.control.keep_network = by_job_network_take;
-  events.planning = (struct by_planning_events){by_group_plans_network_kept, by_group_plans_end};
-  BY_TRY(by_context_create(options, role, &events, &context));
+  BY_TRY(by_context_create(options, role, &context));
   by_carried_leave_out_given(context);
   uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;

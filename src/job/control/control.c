@@ -45,35 +45,33 @@ static void handle_timeline(void *context, const struct by_received *message) {
 static const struct rule {
   void (*handle)(void *part, const struct by_received *message);
   size_t part; /* its offset in struct by_control */
-  enum { FROM_ALL, FROM_ROOT, TO_ROOT } direction;
-  enum { ALWAYS, WHILE_STARTING, ONCE_STARTED } when; /* the job starts until all have met */
+  enum by_control_direction direction;
+  enum by_control_phase phase;
 } rules[] = {
 #define PART(member) offsetof(struct by_control, member)
-    [WELCOME] = {by_meeting_handle_welcome, PART(meeting), FROM_ROOT, WHILE_STARTING},
-    [REFUSED] = {handle_text, 0, FROM_ALL, ALWAYS},
-    [FAILED] = {handle_text, 0, FROM_ALL, ALWAYS},
-    [SUSPECT] = {handle_text, 0, FROM_ALL, ALWAYS},
-    [LEAVING] = {handle_leaving, 0, FROM_ALL, ALWAYS},
-    [ASK] = {by_deadlock_check_handle, PART(check), TO_ROOT, ONCE_STARTED},
-    [DESCRIBE] = {by_deadlock_check_handle, PART(check), FROM_ROOT, ONCE_STARTED},
-    [DESCRIPTION] = {by_deadlock_check_handle, PART(check), TO_ROOT, ONCE_STARTED},
-    [LEFT] = {by_notices_handle_left, PART(notices), FROM_ROOT, ONCE_STARTED},
-    [PLAN] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
-    [LOST] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
-    [TREE] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
-    [TREE_ASK] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
-    [TREE_REPORT] = {by_trees_handle, PART(trees), TO_ROOT, ONCE_STARTED},
-    [PLAN_SWITCH] = {by_plan_wants_handle, PART(plan_switches), FROM_ALL, ALWAYS},
-    [LISTEN] = {by_notices_handle_listen, PART(notices), FROM_ALL, ONCE_STARTED},
-    [CLASS] = {by_notices_handle_class, PART(notices), FROM_ROOT, ONCE_STARTED},
-    [JOINED] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
-    [KNOWN] = {by_helpers_handle_known, PART(helpers), TO_ROOT, ALWAYS},
-    [TIMELINE] = {handle_timeline, 0, FROM_ALL, ONCE_STARTED},
-    [PATHS] = {by_control_paths_handle, PART(paths), FROM_ALL, ONCE_STARTED},
-    [NETWORK] = {by_notices_handle_network, PART(notices), FROM_ROOT, ONCE_STARTED},
-    [STATEMENT] = {by_control_trust_handle, PART(trust), FROM_ALL, ONCE_STARTED},
-    [REFUSALS] = {by_control_refusals_handle, PART(refusals), TO_ROOT, ONCE_STARTED},
-    [FOLLOW] = {by_helpers_handle, PART(helpers), FROM_ROOT, ONCE_STARTED},
+    [WELCOME] = {by_meeting_handle_welcome, PART(meeting), BY_CONTROL_FROM_ROOT, BY_CONTROL_WHILE_STARTING},
+    [REFUSED] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
+    [FAILED] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
+    [SUSPECT] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
+    [LEAVING] = {handle_leaving, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
+    [ASK] = {by_deadlock_check_handle, PART(check), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
+    [DESCRIBE] = {by_deadlock_check_handle, PART(check), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [DESCRIPTION] = {by_deadlock_check_handle, PART(check), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
+    [LEFT] = {by_notices_handle_left, PART(notices), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [PLAN] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [LOST] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [TREE] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [TREE_ASK] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [TREE_REPORT] = {by_trees_handle, PART(trees), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
+    [PLAN_SWITCH] = {by_plan_wants_handle, PART(plan_switches), BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
+    [LISTEN] = {by_notices_handle_listen, PART(notices), BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
+    [CLASS] = {by_notices_handle_class, PART(notices), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [JOINED] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [KNOWN] = {by_helpers_handle_known, PART(helpers), BY_CONTROL_TO_ROOT, BY_CONTROL_ALWAYS},
+    [TIMELINE] = {handle_timeline, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
+    [STATEMENT] = {by_control_trust_handle, PART(trust), BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
+    [REFUSALS] = {by_control_refusals_handle, PART(refusals), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
+    [FOLLOW] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
 };
 
 static void frame_came(void *context, const struct by_received *message) {
@@ -83,13 +81,21 @@ static void frame_came(void *context, const struct by_received *message) {
   if (root && message->peer->rank < 0) return; /* it was refused */
   if (!root && !done && type != WELCOME && type != REFUSED)
     return; /* it is about a job of which this rank is no part */
-  const struct rule *rule = type < sizeof rules / sizeof *rules ? &rules[type] : NULL;
-  if (!rule || !rule->handle || (rule->direction != FROM_ALL && (rule->direction == TO_ROOT) != root) ||
-      (rule->when == WHILE_STARTING && done))
+  const struct rule *own = type < sizeof rules / sizeof *rules && rules[type].handle ? &rules[type] : NULL;
+  const struct by_control_rule *other = NULL;
+  if (!own && control->events.find_rule) other = control->events.find_rule(control->events.context, type);
+  enum by_control_direction direction = own ? own->direction : other ? other->direction : BY_CONTROL_FROM_ALL;
+  enum by_control_phase phase = own ? own->phase : other ? other->phase : BY_CONTROL_ALWAYS;
+  if ((!own && !other) || (direction != BY_CONTROL_FROM_ALL && (direction == BY_CONTROL_TO_ROOT) != root) ||
+      (phase == BY_CONTROL_WHILE_STARTING && done))
     by_warn("control", "%s: message of unknown or unexpected type %u; ignored",
             by_stream_get_name(message->peer->stream), type);
-  else if (rule->when != ONCE_STARTED || done)
-    rule->handle((char *)control + rule->part, message);
+  else if (phase == BY_CONTROL_ONCE_STARTED && !done)
+    return;
+  else if (own)
+    own->handle((char *)control + own->part, message);
+  else
+    other->handle(control->events.context, message);
 }
 
 static void opened(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length) {
@@ -195,7 +201,6 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
                   &(struct by_meeting_events){newcomer, make_room, control});
   by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
   by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
-  by_control_paths_init(&control->paths, peers, &control->events);
   by_control_refusals_init(&control->refusals, peers);
   by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
   if (status == BANYAN_OK) status = trusts;
@@ -207,7 +212,6 @@ void by_control_object_fini(struct by_control *control) {
   by_control_peers_close(&control->peers);
   by_trees_fini(&control->trees);
   by_control_refusals_fini(&control->refusals);
-  by_control_paths_fini(&control->paths);
   by_helpers_fini(&control->helpers);
   by_own_trees_fini(&control->own_trees);
   by_meeting_fini(&control->meeting);
@@ -332,14 +336,6 @@ void by_control_send_class(struct by_control *control, uint32_t class_, bool ran
   by_notices_send_class(&control->notices, class_, ranks);
 }
 
-void by_control_watch_paths(struct by_control *control, uint32_t interval, const struct by_path_sink *sink) {
-  by_control_paths_watch(&control->paths, interval, sink);
-}
-
-void by_control_probe_path(struct by_control *control, uint32_t from, const struct by_path_message *message) {
-  by_control_paths_probe(&control->paths, from, message);
-}
-
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
   return by_plan_switching_propose(&control->plan_switches, proposal);
 }
@@ -348,10 +344,24 @@ void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n,
   by_plan_wants_post(&control->plan_switches, comm, n, processes);
 }
 
-void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length) {
+static void send_to_rank(const struct by_control_report *report) {
+  const struct by_control_peers *peers = report->context;
+  const struct by_control_peer *peer = peers->of_process[report->process];
+  if (!peer || !by_control_peer_stays(peer)) return;
+  enum message type = (enum message)report->number;
+  if (by_control_peer_try_send(peer, type, report->bytes, report->length) != BANYAN_OK)
+    by_debug("control", "%s: %s is not sent: %s", by_stream_get_name(peer->stream), report->text, banyan_error_text());
+}
+
+void by_control_send(struct by_control *control, uint32_t rank, uint16_t type, const void *bytes, size_t length,
+                     const char *what) {
   struct by_control_report report = {
-      .handle = by_notices_send_network, .context = &control->notices, .process = rank, .length = length};
-  (void)by_control_peers_post(&control->peers, &report, bytes, "the topology of the job");
+      .handle = send_to_rank, .context = &control->peers, .process = rank, .number = type, .length = length};
+  (void)by_control_peers_post(&control->peers, &report, bytes, what);
+}
+
+struct by_control_peers *by_control_get_peers(struct by_control *control) {
+  return &control->peers;
 }
 
 void by_control_send_follow(struct by_control *control, const char *root) {

@@ -19,13 +19,27 @@ struct by_control;
 struct by_plan_want;
 struct by_cluster_cells;
 struct by_cluster_switch;
-struct by_network_message;
-struct by_path_message;
+struct by_received;
 struct by_tree_message;
 struct by_tree_report;
 
+/* When control messages of a type are handled; others are logged and ignored. The job starts until all have met. */
+enum by_control_direction { BY_CONTROL_FROM_ALL, BY_CONTROL_FROM_ROOT, BY_CONTROL_TO_ROOT };
+enum by_control_phase { BY_CONTROL_ALWAYS, BY_CONTROL_WHILE_STARTING, BY_CONTROL_ONCE_STARTED };
+
+/* How a type of control message is handled that is not the job's own. */
+struct by_control_rule {
+  uint16_t type; /* 0: the end of a list of rules */
+  enum by_control_direction direction;
+  enum by_control_phase phase;
+  /* On the loop's thread. `context`: that of the events. */
+  void (*handle)(void *context, const struct by_received *message);
+};
+
 /* What the communicators of this process do about messages. On the loop's thread. */
 struct by_control_events {
+  /* The rule for messages of this type; NULL: there is none. */
+  const struct by_control_rule *(*find_rule)(void *context, uint16_t type);
   /* Opens a UDP port for trees through switches, or names the one that is open. Under no lock. */
   enum banyan_status (*open_udp)(void *context, uint32_t *port);
   /* This rank's part in a tree through switches. */
@@ -39,13 +53,7 @@ struct by_control_events {
                              struct by_plan_switch_message *answer, char *text, size_t room);
   /* Rank 0: a communicator asks for a plan, which is proposed later, or not at all. NULL: nothing plans here. */
   void (*want_plan)(void *context, const struct by_plan_want *want);
-  /* Another rank: rank 0 knows this of the network now. */
-  void (*keep_network)(void *context, const struct by_network_message *message);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
-  /* Sends so many bytes that nobody needs to a process; see by_engine_probe. */
-  void (*probe)(void *context, uint32_t process, uint64_t bytes);
-  /* For so many nanoseconds receives what comes, though no call is under way; see by_progress_receive. */
-  void (*receive)(void *context, uint64_t nanoseconds);
   /* Rank 0: whether there is an agent or manager; requests for memory of switches go to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
@@ -125,18 +133,6 @@ struct by_tree_grants {
 };
 /* In versions of trees: they serve what is submitted to the communicator, and not its direct calls. */
 #define BY_TREES_OF_OPERATIONS (UINT32_C(1) << 31)
-/* What gets the reports of paths and of probes, each of one process; path_message.h. On the loop's thread. */
-struct by_path_sink {
-  void (*report)(void *context, uint32_t process, const struct by_path_message *message);
-  void *context;
-};
-/* Rank 0, on the loop's thread: has all ranks and helpers that are here now watch their connections to other hosts,
- * and report what these show, about once in so many milliseconds while they send; 0: no longer. */
-void by_control_watch_paths(struct by_control *control, uint32_t interval, const struct by_path_sink *sink);
-/* The same: has one process do what the message, a BY_PATH_PROBE, asks, so that its path to another one shows
- * something.
- */
-void by_control_probe_path(struct by_control *control, uint32_t from, const struct by_path_message *message);
 /* Trees through switches that a plan needs, under this version. Borrowed. */
 struct by_tree_wanted {
   uint32_t version;
@@ -164,9 +160,12 @@ void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n,
 /* Any thread, rank 0: helpers and servers are to come to the next membership, whose rank 0 is at this root
  * ("address:port,..."). */
 void by_control_send_follow(struct by_control *control, const char *root);
-/* Any thread, rank 0: sends a NETWORK message to a rank; the bytes are copied. It may be missed by a rank that does not
- * read for long. */
-void by_control_send_network(struct by_control *control, uint32_t rank, const void *bytes, size_t length);
+/* Any thread, rank 0: sends a message that may be missed to a rank, if that has not left; the bytes are copied. `what`
+ * names it in the log. */
+void by_control_send(struct by_control *control, uint32_t rank, uint16_t type, const void *bytes, size_t length,
+                     const char *what);
+/* The control connections; on the loop's thread. */
+struct by_control_peers *by_control_get_peers(struct by_control *control);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* The same, or the connection to rank 0 has ended: nothing comes from rank 0 any more. Any thread, not rank 0. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "log.h"
-#include "network_message.h"
 
 enum { TOGETHER_MS = 50 };
 
@@ -130,24 +129,6 @@ void by_notices_handle_class(void *argument, const struct by_received *message) 
 }
 
 /* ---- NETWORK */
-
-void by_notices_send_network(const struct by_control_report *report) {
-  const struct by_notices *notices = report->context;
-  const struct by_control_peer *peer = notices->peers->of_process[report->process];
-  if (!peer || !by_control_peer_stays(peer)) return;
-  if (by_control_peer_try_send(peer, NETWORK, report->bytes, report->length) != BANYAN_OK)
-    by_debug("control", "%s: the topology is not sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
-}
-
-void by_notices_handle_network(void *argument, const struct by_received *received) {
-  const struct by_notices *notices = argument;
-  const struct by_control_events *events = notices->events;
-  struct by_network_message message;
-  if (by_network_message_read(received->payload, received->length, &message) != BANYAN_OK)
-    by_warn("control", "%s: malformed message about the network; ignored", by_stream_get_name(received->peer->stream));
-  else if (events->keep_network)
-    events->keep_network(events->context, &message);
-}
 
 void by_notices_init(struct by_notices *notices, struct by_deadlock_check *check, struct by_connector *connector,
                      const struct by_control_events *events) {

@@ -50,8 +50,4 @@ void by_notices_send_class(struct by_notices *notices, uint32_t class_, bool ran
 void by_notices_send_class_to(const struct by_notices *notices, const struct by_control_peer *peer);
 void by_notices_handle_class(void *argument, const struct by_received *message);
 
-/* Rank 0: see by_control_send_network. */
-void by_notices_send_network(const struct by_control_report *report);
-void by_notices_handle_network(void *argument, const struct by_received *received);
-
 #endif

@@ -4,7 +4,6 @@
 #define BY_JOB_CONTROL_CONTROL_OBJECT_H
 
 #include "control_helpers.h"
-#include "control_paths.h"
 #include "control_refusals.h"
 #include "control_trees.h"
 #include "control_trust.h"
@@ -21,7 +20,6 @@ struct by_control {
   struct by_control_meeting meeting;
   struct by_own_trees own_trees;
   struct by_helpers helpers;
-  struct by_control_paths paths;
   struct by_control_refusals refusals;
   struct by_trees trees;
 };

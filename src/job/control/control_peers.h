@@ -195,7 +195,7 @@ struct by_control_report {
   void (*handle)(const struct by_control_report *report);
   void *context;
   enum banyan_status status;
-  uint32_t process;
+  uint32_t process, number;
   char text[TEXT_MOST], awaited[TEXT_MOST];
   size_t length;
   uint8_t bytes[];

@@ -1,9 +1,12 @@
-#include "job_network.h"
+/* Keeps rank 0's topology, and sends it to the successors of rank 0. */
+#include "adaptation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "control.h"
+#include "control_peers.h"
+#include "group_plans.h"
 #include "log.h"
 #include "network_message.h"
 
@@ -24,7 +27,7 @@ static void send_message(const struct by_context *context, const struct by_netwo
   by_writer_init(&writer, bytes, bytes ? room : 0);
   by_network_message_write(&writer, message);
   for (uint32_t i = 0; i < n && !writer.failed; i++)
-    by_control_send_network(context->control, ranks[i], bytes, writer.length);
+    by_control_send(context->control, ranks[i], NETWORK, bytes, writer.length, "the topology of the job");
   free(bytes);
 }
 
@@ -62,8 +65,8 @@ static struct by_job_network *keep(struct by_context *context, struct by_topolog
   *network = (struct by_job_network){
       .topology = topology, .nodes = nodes, .n_hosts = context->job.n_hosts, .source = source, .references = 2};
   by_context_lock(context);
-  struct by_job_network *before = context->network;
-  context->network = network;
+  struct by_job_network *before = by_adaptation_of(context)->network;
+  by_adaptation_of(context)->network = network;
   by_context_unlock(context);
   by_job_network_release(before);
   return network;
@@ -81,14 +84,14 @@ enum banyan_status by_job_network_keep(struct by_context *context, struct by_top
   if (!network) return no_memory();
   send_network(context, network);
   by_job_network_release(network);
-  if (context->planning.network_kept) context->planning.network_kept(context);
+  by_group_plans_network_kept(context);
   return BANYAN_OK;
 }
 
 static void drop(struct by_context *context) {
   by_context_lock(context);
-  struct by_job_network *before = context->network;
-  context->network = NULL;
+  struct by_job_network *before = by_adaptation_of(context)->network;
+  by_adaptation_of(context)->network = NULL;
   by_context_unlock(context);
   by_job_network_release(before);
 }
@@ -121,17 +124,19 @@ static enum banyan_status take(struct by_context *context, const struct by_netwo
   return network ? BANYAN_OK : no_memory();
 }
 
-void by_job_network_take(void *argument, const struct by_network_message *message) {
-  struct by_context *context = argument;
-  if (!message->n_hosts)
+void by_job_network_handle(void *context, const struct by_received *received) {
+  struct by_network_message message;
+  if (by_network_message_read(received->payload, received->length, &message) != BANYAN_OK)
+    by_warn("control", "%s: malformed message about the network; ignored", by_stream_get_name(received->peer->stream));
+  else if (!message.n_hosts)
     drop(context);
-  else if (take(context, message) != BANYAN_OK)
+  else if (take(context, &message) != BANYAN_OK)
     by_warn("plan", "rank 0's topology is not kept here: %s", banyan_error_text());
 }
 
 struct by_job_network *by_job_network_hold(struct by_context *context) {
   by_context_lock(context);
-  struct by_job_network *network = context->network;
+  struct by_job_network *network = by_adaptation_of(context)->network;
   if (network) network->references++;
   by_context_unlock(context);
   return network;

@@ -1,6 +1,6 @@
 /* What rank 0 knows of the network, for ranks that are to know it too: NETWORK. As a value, without I/O. */
-#ifndef BY_JOB_CONTROL_NETWORK_MESSAGE_H
-#define BY_JOB_CONTROL_NETWORK_MESSAGE_H
+#ifndef BY_ADAPTATION_NETWORK_MESSAGE_H
+#define BY_ADAPTATION_NETWORK_MESSAGE_H
 
 #include <banyan/types.h>
 

@@ -1,4 +1,6 @@
-#include "control_paths.h"
+/* The timers and messages by which processes watch their connections, and probe paths for rank 0. */
+#include "adaptation.h"
+#include "control.h"
 
 #include <math.h>
 #include <sys/param.h>
@@ -87,9 +89,21 @@ static void begin(struct by_control_paths *paths, uint32_t interval) {
 
 /* ---- probing */
 
+/* Bytes that nobody needs; 0: no more. */
 static void send_probe(const struct by_control_paths *paths, uint32_t process, uint64_t bytes) {
-  const struct by_job *job = paths->peers->job;
-  if (job->engine && process != job->rank) paths->events->probe(paths->events->context, process, bytes);
+  struct by_context *context = paths->context;
+  if (!context->job.engine || process == context->job.rank) return;
+  by_context_lock(context);
+  by_engine_probe(context->job.engine, process, bytes);
+  by_progress_kick(&context->progress);
+  by_context_unlock(context);
+}
+
+/* For so many milliseconds receives what comes, though no call is under way. */
+static void receive_for(struct by_context *context, uint64_t milliseconds) {
+  by_context_lock(context);
+  by_progress_receive(&context->progress, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
+  by_context_unlock(context);
 }
 
 struct taken {
@@ -142,9 +156,8 @@ static void begin_probe(struct by_control_paths *paths, const struct by_path_mes
   const struct by_job *job = paths->peers->job;
   if (!job->engine) return;
   if (!message->test.first && !message->test.bytes) {
-    uint64_t milliseconds = (uint64_t)message->test.within + message->test.lasts;
     send_probe(paths, message->process, 0);
-    paths->events->receive(paths->events->context, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
+    receive_for(paths->context, (uint64_t)message->test.within + message->test.lasts);
     return;
   }
   if (by_timer_is_set(&paths->probe_due)) send_probe(paths, paths->probe.process, 0);
@@ -163,8 +176,20 @@ static void ask(struct by_control_paths *paths, uint32_t process, const struct b
     send_message(peer, message);
 }
 
+/* Paths are watched from the first message on. */
+static struct by_control_paths *need_paths(struct by_context *context, struct by_control_peers *peers) {
+  struct by_control_paths *paths = &by_adaptation_of(context)->paths;
+  if (paths->peers) return paths;
+  *paths = (struct by_control_paths){.peers = peers, .context = context};
+  by_path_watch_init(&paths->watch, &context->job);
+  by_timer_init(&paths->due, look, paths);
+  by_timer_init(&paths->probe_due, continue_probe, paths);
+  return paths;
+}
+
 /* The other end is asked for the connection, too: of a pair the higher process makes it; and to receive. */
-void by_control_paths_probe(struct by_control_paths *paths, uint32_t from, const struct by_path_message *message) {
+void by_control_paths_probe(struct by_context *context, uint32_t from, const struct by_path_message *message) {
+  struct by_control_paths *paths = need_paths(context, by_control_get_peers(context->control));
   struct by_path_message receives = {.kind = BY_PATH_PROBE, .process = from};
   receives.test.within = message->test.within;
   receives.test.lasts = message->test.lasts + LATE_MS;
@@ -174,7 +199,8 @@ void by_control_paths_probe(struct by_control_paths *paths, uint32_t from, const
 
 /* ---- messages */
 
-void by_control_paths_watch(struct by_control_paths *paths, uint32_t interval, const struct by_path_sink *sink) {
+void by_control_paths_watch(struct by_context *context, uint32_t interval, const struct by_path_sink *sink) {
+  struct by_control_paths *paths = need_paths(context, by_control_get_peers(context->control));
   paths->sink = *sink;
   for (const struct by_control_peer *peer = paths->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer))
@@ -182,8 +208,8 @@ void by_control_paths_watch(struct by_control_paths *paths, uint32_t interval, c
   begin(paths, interval);
 }
 
-void by_control_paths_handle(void *argument, const struct by_received *received) {
-  struct by_control_paths *paths = argument;
+void by_control_paths_handle(void *context, const struct by_received *received) {
+  struct by_control_paths *paths = need_paths(context, received->peer->peers);
   const struct by_control_peers *peers = paths->peers;
   struct by_path_message message;
   bool fits = by_path_message_read(received->payload, received->length, peers->job->processes, &message) == BANYAN_OK;
@@ -197,15 +223,8 @@ void by_control_paths_handle(void *argument, const struct by_received *received)
     paths->sink.report(paths->sink.context, (uint32_t)received->peer->rank, &message);
 }
 
-void by_control_paths_init(struct by_control_paths *paths, struct by_control_peers *peers,
-                           const struct by_control_events *events) {
-  *paths = (struct by_control_paths){.peers = peers, .events = events};
-  by_path_watch_init(&paths->watch, peers->job);
-  by_timer_init(&paths->due, look, paths);
-  by_timer_init(&paths->probe_due, continue_probe, paths);
-}
-
 void by_control_paths_fini(struct by_control_paths *paths) {
+  if (!paths->peers) return;
   by_loop_cancel_timer(&paths->due);
   by_loop_cancel_timer(&paths->probe_due);
   by_path_watch_fini(&paths->watch);

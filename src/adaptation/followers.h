@@ -1,8 +1,8 @@
 /* Communicators of all ranks in the job's order, as duplicates are: they begin with the plan that the job was given
  * when it started, and follow it. Whenever the job has come to another plan, rank 0 proposes that to each of them that
  * has made a call. All on the loop's thread, but the beginning and the end. */
-#ifndef BY_ELASTIC_FOLLOWERS_H
-#define BY_ELASTIC_FOLLOWERS_H
+#ifndef BY_ADAPTATION_FOLLOWERS_H
+#define BY_ADAPTATION_FOLLOWERS_H
 
 #include "context.h"
 

@@ -4,15 +4,15 @@
  *
  * Its successors, two ranks on other hosts, have copies, so that the loss of a host does not lose it; other ranks have
  * none. Rank 0 sends what it keeps to them, and they follow a little later. */
-#ifndef BY_JOB_JOB_NETWORK_H
-#define BY_JOB_JOB_NETWORK_H
+#ifndef BY_ADAPTATION_JOB_NETWORK_H
+#define BY_ADAPTATION_JOB_NETWORK_H
 
 #include <banyan/types.h>
 
 #include "context.h"
 #include "topology.h"
 
-struct by_network_message;
+struct by_received;
 
 struct by_job_network {
   struct by_topology *topology;   /* owned */
@@ -31,9 +31,9 @@ uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESS
  * it to its successors. Takes ownership of `topology`, on failure too; `nodes` is copied. Takes the lock. */
 BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology,
                                                     const uint32_t *nodes, enum banyan_plan_source source);
-/* A successor: keeps what rank 0 has sent; what makes no sense is logged and ignored. `argument`: a struct by_context.
- * Takes the lock. */
-void by_job_network_take(void *argument, const struct by_network_message *message);
+/* A successor: handles NETWORK, which says what rank 0 keeps; what makes no sense is logged and ignored. `context`: a
+ * struct by_context. Takes the lock. */
+void by_job_network_handle(void *context, const struct by_received *received);
 /* Nothing is known any more, at rank 0's successors either. Takes the lock. */
 void by_job_network_drop(struct by_context *context);
 /* Rank 0 and its successors: a reference to what is kept, which by_job_network_release gives back, on any thread. NULL:

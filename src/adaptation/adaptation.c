@@ -1,0 +1,30 @@
+/* What the job calls for planning from measurement. */
+#include "adaptation.h"
+#include "control.h"
+#include "group_plans.h"
+#include "planning.h"
+#include "replan.h"
+
+static void take_want(struct by_context *context, const struct by_plan_want *want) {
+  if (!by_replan_want(context, want)) by_group_plans_want(context, want);
+}
+
+static void detach(struct by_context *context) {
+  struct by_adaptation *adaptation = by_adaptation_of(context);
+  by_replan_destroy(adaptation->replanner);
+  by_control_paths_fini(&adaptation->paths);
+  by_job_network_release(adaptation->network);
+}
+
+static const struct by_control_rule rules[] = {
+    {PATHS, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED, by_control_paths_handle},
+    {NETWORK, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_job_network_handle},
+    {0},
+};
+
+const struct by_feature by_adaptation_feature = {.bytes = sizeof(struct by_adaptation),
+                                                 .rules = rules,
+                                                 .stop = by_group_plans_end,
+                                                 .detach = detach,
+                                                 .plan_wanted = take_want,
+                                                 .topology_told = by_planning_keep_topology};
