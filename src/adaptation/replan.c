@@ -542,7 +542,7 @@ bool by_replan_want(struct by_context *context, const struct by_plan_want *want)
 enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file) {
   struct by_job_network *network = by_job_network_hold(context);
   struct by_replanner *r = NULL;
-  bool wanted = network && context->job.rank == 0 && !context->cluster && !context->job.settings.deterministic &&
+  bool wanted = network && context->job.rank == 0 && !context->managed && !context->job.settings.deterministic &&
                 !by_adaptation_of(context)->replanner;
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");

@@ -9,11 +9,14 @@
 
 #include "agent_client_state.h"
 #include "control.h"
+#include "feature.h"
 #include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
 #include "plan.h"
 #include "plan_make.h"
+#include "plan_switch.h"
+#include "plans.h"
 #include "socket.h"
 
 enum {
@@ -86,7 +89,7 @@ struct by_cluster_proposal {
 };
 
 static struct by_plan_switches_view view_plan(const struct by_agent_client *link) {
-  return link->events.view_plan_switches(link->events.context, WORLD);
+  return by_plan_switches_view(link->context, WORLD);
 }
 
 static void send_kept(struct by_agent_client *link, uint64_t number, const char *why) {
@@ -122,7 +125,7 @@ bool by_agent_client_runs_plan(const struct by_agent_client *link) {
 
 uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
   struct by_plan_switches_view view = view_plan(link);
-  if (!*view.plan) view.supplied = link->events.find_given_plan(link->events.context, view.plan, sizeof view.plan);
+  if (!*view.plan) view.supplied = by_plans_find_given(link->context, view.plan, sizeof view.plan);
   by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
   return view.supplied ? view.version : 0;
 }
@@ -148,8 +151,8 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
   uint32_t *all = calloc(job->size, sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < job->size; r++) all[r] = r;
-  const struct by_agent_events *events = &proposal->link->events;
-  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, grants, &notify);
+  enum banyan_status status =
+      by_plan_switches_propose(proposal->link->context, WORLD, job->size, all, *plan, grants, &notify);
   *plan = NULL;
   free(all);
   return status;
@@ -179,8 +182,7 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
 
 /* Groups of the job are planned for by it, whatever becomes of the plan that it comes with. */
 static void take_topology(const struct by_agent_client *link, const char *topology) {
-  const struct by_agent_events *events = &link->events;
-  if (topology && events->keep_topology && events->keep_topology(events->context, topology) != BANYAN_OK)
+  if (topology && by_features_topology_told(link->context, topology) != BANYAN_OK)
     by_warn("cluster", "groups of the job keep their plans: %s", banyan_error_text());
 }
 
@@ -231,7 +233,7 @@ static void handle_classes(struct by_agent_client *link, const struct by_cluster
     if (!is_ours(link, message->jobs[i].job)) continue;
     uint32_t class_ = message->jobs[i].class_;
     by_job_set_class(link->job, class_);
-    if (link->job->rank == 0) by_control_send_class(link->control, class_, link->manager != NULL);
+    if (link->job->rank == 0) by_control_send_class(link->context->control, class_, link->manager != NULL);
   }
 }
 
@@ -244,7 +246,7 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
     break;
   case BY_MESSAGE_CELLS:
     if (is_ours(link, message->job) && link->job->rank == 0)
-      by_control_handle_cells(link->control, message->cells, message->n_cells);
+      by_control_handle_cells(link->context->control, message->cells, message->n_cells);
     break;
   case BY_MESSAGE_REFUSED: lose_for_long(link, message->why); break;
   default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_type_name(message->type)); break;
@@ -386,15 +388,12 @@ static enum banyan_status begin(struct by_agent_client *link) {
   return by_loop_post(job->loop, due, link);
 }
 
-static enum banyan_status create(const struct by_agent_client_options *options, struct by_agent_client **out) {
+static enum banyan_status create(struct by_context *context, struct by_agent_client **out) {
   struct by_agent_client *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
-  *link = (struct by_agent_client){.job = options->job,
-                                   .control = options->control,
-                                   .events = options->events,
-                                   .observed = options->observed,
-                                   .delay = FIRST_MS * BY_MILLISECOND};
-  by_path_watch_init(&link->paths, options->job);
+  *link = (struct by_agent_client){
+      .context = context, .job = &context->job, .observed = &context->observed, .delay = FIRST_MS * BY_MILLISECOND};
+  by_path_watch_init(&link->paths, link->job);
   by_timer_init(&link->retry, due, link);
   by_timer_init(&link->report, by_agent_client_report, link);
   choose_peer(link);
@@ -407,9 +406,9 @@ static enum banyan_status create(const struct by_agent_client_options *options, 
   return status;
 }
 
-void by_agent_client_create(const struct by_agent_client_options *options, struct by_agent_client **out) {
+void by_agent_client_create(struct by_context *context, struct by_agent_client **out) {
   *out = NULL;
-  if (create(options, out) != BANYAN_OK)
+  if (create(context, out) != BANYAN_OK)
     by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
 }
 

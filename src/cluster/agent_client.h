@@ -7,38 +7,13 @@
 #define BY_CLUSTER_AGENT_CLIENT_H
 
 #include "cluster_message.h"
-#include "control.h"
-#include "observe.h"
+#include "context.h"
 
 struct by_agent_client;
 
-/* What the client asks of the communicators of this process. On the loop's thread. */
-struct by_agent_events {
-  /* How far the communicator of this id has come. */
-  struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
-  /* Adds its plan as JSON, without classes for some collectives; nothing, if there is no such communicator. */
-  void (*print_plan)(void *context, uint32_t comm, struct by_text *text);
-  /* Proposes a plan to all ranks of the job; see by_plan_switches_propose. */
-  enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
-                                struct by_plan *plan, const struct by_tree_grants *grants,
-                                const struct by_plan_switch_observer *notify);
-  /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
-  bool (*find_given_plan)(void *context, char *name, size_t room);
-  /* The manager's topology of the job's hosts, as JSON, for plans of groups. */
-  enum banyan_status (*keep_topology)(void *context, const char *topology);
-  void *context;
-};
-
-struct by_agent_client_options {
-  struct by_job *job;
-  struct by_control *control;
-  struct by_observation *observed; /* what calls are like; under the job's lock */
-  struct by_agent_events events;
-};
-
 /* NULL in *out: there is neither agent nor manager, or no way to reach them (a warning gives the reason). A rank of a
- * job of several; its loop may run already. */
-void by_agent_client_create(const struct by_agent_client_options *options, struct by_agent_client **out);
+ * job of several, whose context must outlive it; the loop may run already. */
+void by_agent_client_create(struct by_context *context, struct by_agent_client **out);
 /* Any thread: sends that this rank has left, and nothing more, while its context may be there for long. NULL is
  * allowed.
  */

@@ -16,10 +16,9 @@
 #include "tls_identity.h"
 
 struct by_agent_client {
-  struct by_job *job;
-  struct by_control *control;
-  struct by_agent_events events;
-  struct by_observation *observed; /* under the job's lock */
+  struct by_context *context;
+  struct by_job *job;              /* The context's. */
+  struct by_observation *observed; /* The context's; under the job's lock. */
   const char *agent;               /* path; NULL: it is connected to the */
   const char *manager;             /* host:port, as this: */
   struct by_tls_watch *keys;       /* for the manager; NULL: none yet */

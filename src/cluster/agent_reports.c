@@ -6,6 +6,7 @@
 #include "agent_client_state.h"
 #include "key_ring.h"
 #include "log.h"
+#include "plan_switch.h"
 
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_text text;
@@ -50,7 +51,7 @@ static struct by_text print_own_plan(struct by_agent_client *link) {
   struct by_text text;
   by_text_init(&text);
   link->own_version = by_agent_client_find_own_plan(link, link->own_plan);
-  if (link->own_version) link->events.print_plan(link->events.context, 0, &text);
+  if (link->own_version) by_plan_switches_print(link->context, 0, &text);
   if (!text.failed && text.length <= MOST_PLAN) return text;
   by_text_fini(&text);
   by_text_init(&text);

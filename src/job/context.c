@@ -363,7 +363,6 @@ static void destroy(struct by_context *context) {
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;
-  by_agent_client_destroy(context->cluster);
   by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->job.tracer);
@@ -407,12 +406,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   by_presence_join();
   by_context_unlock(context);
   if (context->job.size == 1 || !is_rank) return BANYAN_OK;
-  struct by_agent_client_options agent = {.job = &context->job,
-                                          .control = context->control,
-                                          .observed = &context->observed,
-                                          .events = by_context_events.agent};
-  agent.events.context = context;
-  by_agent_client_create(&agent, &context->cluster);
+  by_features_start(context);
   return BANYAN_OK;
 }
 
@@ -457,7 +451,7 @@ static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
 }
 
 void by_context_retire(struct by_context *context, const char *text) {
-  by_agent_client_leave(context->cluster);
+  by_features_retire(context);
   by_timeline_leave(context->timeline, true);
   by_context_settle(context); /* a failure that is open has no text that could be added to */
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);

@@ -16,7 +16,6 @@
 #include "progress.h"
 #include "region.h"
 
-struct by_agent_client;
 struct by_control;
 struct by_connector;
 struct by_ledger;
@@ -69,8 +68,8 @@ struct by_context {
   struct by_timeline *timeline;
   struct by_control *control;
   struct by_connector *connector;
-  struct by_agent_client *cluster; /* to an agent or manager; NULL: there is none */
-  struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL */
+  bool managed;       /* There is an agent or manager, which plans for the job. */
+  struct by_udp *udp; /* of a rank in a job that may have trees through switches; else NULL */
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;

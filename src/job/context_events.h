@@ -2,14 +2,12 @@
 #ifndef BY_JOB_CONTEXT_EVENTS_H
 #define BY_JOB_CONTEXT_EVENTS_H
 
-#include "agent_client.h"
 #include "control.h"
 #include "progress.h"
 
 /* Each with a struct by_context as its context, which by_context_create fills in. */
 struct by_context_events {
   struct by_control_events control;
-  struct by_agent_events agent;
   struct by_progress_events progress;
 };
 

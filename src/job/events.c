@@ -61,28 +61,21 @@ static const struct by_control_rule *find_rule(void *context, uint16_t type) {
   return by_features_find_rule(type);
 }
 
-static enum banyan_status keep_topology(void *context, const char *topology) {
-  return by_features_topology_told(context, topology);
-}
-
 static bool has_manager(void *argument) {
   const struct by_context *context = argument;
-  return context->cluster != NULL;
+  return context->managed;
 }
 
-static void reservation(void *argument, const struct by_cluster_cells *cells, uint32_t n) {
-  const struct by_context *context = argument;
-  by_agent_client_reserve(context->cluster, cells, n);
+static void reservation(void *context, const struct by_cluster_cells *cells, uint32_t n) {
+  by_features_cells_wanted(context, cells, n);
 }
 
-static bool may_answer(void *argument) {
-  const struct by_context *context = argument;
-  return by_agent_client_may_answer(context->cluster);
+static bool may_answer(void *context) {
+  return by_features_cells_may_come(context);
 }
 
-static void released(void *argument, uint64_t number) {
-  const struct by_context *context = argument;
-  if (context->cluster) by_agent_client_released(context->cluster, number);
+static void released(void *context, uint64_t number) {
+  by_features_cells_released(context, number);
 }
 
 const struct by_context_events by_context_events = {
@@ -99,10 +92,5 @@ const struct by_context_events by_context_events = {
                 .reservation = reservation,
                 .may_answer = may_answer,
                 .released = released},
-    .agent = {.view_plan_switches = by_plan_switches_view,
-              .print_plan = by_plan_switches_print,
-              .propose = by_plan_switches_propose,
-              .find_given_plan = by_plans_find_given,
-              .keep_topology = keep_topology},
     .progress = {
         .advance = advance, .has_work = has_work, .deadline = find_deadline, .check_deadlines = check_deadlines}};

@@ -146,7 +146,7 @@ void by_features_listen(struct by_context *context) {
 
 void by_features_stop(struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->stop && context->features.states[i]) by_features[i]->stop(context);
+    if (by_features[i]->stop) by_features[i]->stop(context);
 }
 
 void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want) {
@@ -165,4 +165,36 @@ const struct by_control_rule *by_features_find_rule(uint16_t type) {
     for (const struct by_control_rule *rule = by_features[i]->rules; rule && rule->type; rule++)
       if (rule->type == type) return rule;
   return NULL;
+}
+
+/* Whether the i-th capability has not been detached yet. */
+static bool is_attached(const struct by_context *context, uint32_t i) {
+  return context->features.states[i] || !by_features[i]->bytes;
+}
+
+void by_features_start(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->start) by_features[i]->start(context);
+}
+
+void by_features_retire(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->retire) by_features[i]->retire(context);
+}
+
+void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->cells_wanted && is_attached(context, i)) by_features[i]->cells_wanted(context, cells, n);
+}
+
+void by_features_cells_released(struct by_context *context, uint64_t number) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->cells_released && is_attached(context, i)) by_features[i]->cells_released(context, number);
+}
+
+bool by_features_cells_may_come(const struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->cells_may_come && is_attached(context, i) && by_features[i]->cells_may_come(context))
+      return true;
+  return false;
 }

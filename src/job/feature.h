@@ -5,6 +5,7 @@
 
 #include "comm.h"
 
+struct by_cluster_cells;
 struct by_control_rule;
 struct by_ledger;
 struct by_plan_want;
@@ -17,6 +18,10 @@ struct by_feature {
    * none. */
   const struct by_control_rule *rules;
 
+  /* All have joined, and the threads of the job run. Only in a rank of a job of several. */
+  void (*start)(struct by_context *context);
+  /* This process is in a later membership: what others learn from this one is that it has left. */
+  void (*retire)(struct by_context *context);
   /* The loop's thread has ended: ends the capability's own threads, while threads of the job may still run. */
   void (*stop)(struct by_context *context);
   /* Frees what its state of the context owns. All communicators are gone, no other thread of the job runs, and the
@@ -45,6 +50,14 @@ struct by_feature {
   /* Rank 0 of a managed job, on the loop's thread: the manager's topology of the job's hosts, as JSON. On failure what
    * was known before stays. */
   enum banyan_status (*topology_told)(void *context, const char *topology);
+
+  /* Rank 0 of a managed job, on the loop's thread: what its trees request at switches, or have, in place of what was
+   * said before. */
+  void (*cells_wanted)(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);
+  /* The same: the cells of the manager's plan of this number, and of all before it, have been given back. */
+  void (*cells_released)(struct by_context *context, uint64_t number);
+  /* The same: an answer to a request may come; nothing is known of the manager being away. */
+  bool (*cells_may_come)(const struct by_context *context);
 
   /* The rest is called under the job's lock. */
   /* A communicator of the program has been made. */
@@ -95,6 +108,11 @@ void by_features_comm_destroyed(struct banyan_comm *comm);
 void by_features_add_history(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_listen(struct by_context *context);
+void by_features_start(struct by_context *context);
+void by_features_retire(struct by_context *context);
+void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);
+void by_features_cells_released(struct by_context *context, uint64_t number);
+bool by_features_cells_may_come(const struct by_context *context);
 void by_features_stop(struct by_context *context);
 void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want);
 BANYAN_CHECK enum banyan_status by_features_topology_told(struct by_context *context, const char *topology);

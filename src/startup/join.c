@@ -36,7 +36,7 @@ static bool is_apart(const struct by_job *job) {
 static enum source choose(const struct by_context *context) {
   const char *topology = context->job.settings.topology;
   if (!topology || strcmp(topology, "auto") == 0)
-    return is_apart(&context->job) && !context->cluster ? FROM_AUTOMATION : FROM_NOTHING;
+    return is_apart(&context->job) && !context->managed ? FROM_AUTOMATION : FROM_NOTHING;
   if (strcmp(topology, "off") == 0) return FROM_NOTHING;
   return strcmp(topology, "measure") == 0 ? FROM_CARE : FROM_TOPOLOGY;
 }

@@ -5,7 +5,6 @@
 #include "agent_client_state.h"
 #include "check.h"
 #include "comm.h"
-#include "context_events.h"
 #include "contexts.h"
 #include "loop.h"
 
@@ -69,14 +68,13 @@ static void init(struct job *job) {
   job->clock = (struct by_clock){now_of, job};
   assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
   by_observe_begin(&job->context.observed);
-  job->link = (struct by_agent_client){.job = &job->context.job,
+  job->link = (struct by_agent_client){.context = &job->context,
+                                       .job = &job->context.job,
                                        .observed = &job->context.observed,
-                                       .events = by_context_events.agent,
                                        .id = "a job",
                                        .welcome = true,
                                        .interval = INTERVAL_MS * BY_MILLISECOND};
   by_path_watch_init(&job->link.paths, &job->context.job);
-  job->link.events.context = &job->context;
   by_timer_init(&job->link.report, by_agent_client_report, &job->link);
   by_agent_client_report(&job->link);
 }

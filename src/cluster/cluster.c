@@ -1,0 +1,49 @@
+/* What the job calls for its connection to an agent or manager. */
+#include "cluster.h"
+
+#include "agent_client.h"
+
+/* What a context keeps for it. */
+struct cluster {
+  struct by_agent_client *client; /* NULL: there is neither agent nor manager. */
+};
+
+static struct by_agent_client *client_of(const struct by_context *context) {
+  const struct cluster *cluster = by_feature_state(context, &by_cluster_feature);
+  return cluster->client;
+}
+
+static void start(struct by_context *context) {
+  struct cluster *cluster = by_feature_state(context, &by_cluster_feature);
+  by_agent_client_create(context, &cluster->client);
+  context->managed = cluster->client != NULL;
+}
+
+static void retire(struct by_context *context) {
+  by_agent_client_leave(client_of(context));
+}
+
+static void detach(struct by_context *context) {
+  by_agent_client_destroy(client_of(context));
+  context->managed = false;
+}
+
+static void send_cells(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
+  by_agent_client_reserve(client_of(context), cells, n);
+}
+
+static void send_released(struct by_context *context, uint64_t number) {
+  if (client_of(context)) by_agent_client_released(client_of(context), number);
+}
+
+static bool may_answer(const struct by_context *context) {
+  return client_of(context) && by_agent_client_may_answer(client_of(context));
+}
+
+const struct by_feature by_cluster_feature = {.bytes = sizeof(struct cluster),
+                                              .start = start,
+                                              .retire = retire,
+                                              .detach = detach,
+                                              .cells_wanted = send_cells,
+                                              .cells_released = send_released,
+                                              .cells_may_come = may_answer};
