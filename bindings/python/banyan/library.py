@@ -207,6 +207,9 @@ def _remedy(reasons: list[str]) -> str:
                 "24.04) or openssl-libs (Fedora, RHEL 9)")
     if any("GLIBC" in reason for reason in reasons):
         return "it was built for a newer glibc: build the package from its sources here (docs/install.md)"
+    built = Path(__file__).resolve().parents[3] / "build" / "libbanyan.so"  # where this package is used in the sources
+    if built.is_file():
+        return f"set BANYAN_LIBRARY={built}, or run `sudo make install`"
     return ("run `sudo make install` in Banyan's sources, install the wheel that `make wheel` makes there, which contains it, "
             "or set BANYAN_LIBRARY to its path")
 
