@@ -145,4 +145,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # The job has a session of its own and would go on.
     main()
