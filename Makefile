@@ -72,9 +72,9 @@ lint: ## format, layers, names, warnings of gcc and clang, clang-tidy, cppcheck,
 	@scripts/install-deps build demo lint
 	@FAST=$(FAST) scripts/lint
 
-hooks: ## have git check format, layers and names before each commit (2 seconds)
+hooks: ## have git check format, layers, names and the subject of each commit (2 seconds)
 	@scripts/install-deps lint
-	@ln -sf "$(CURDIR)/scripts/pre-commit" "$$(git rev-parse --git-path hooks)/pre-commit"
+	@for hook in pre-commit commit-msg; do ln -sf "$(CURDIR)/scripts/$$hook" "$$(git rev-parse --git-path hooks)/$$hook"; done
 
 bench: ## time AllReduce, as installed, beside other libraries (QUICK=1: two minutes)
 	@scripts/install-deps build bench
