@@ -40,7 +40,7 @@ static void drop(struct by_agent_client *link) {
   link->welcome = false;
   by_loop_cancel_timer(&link->report);
   by_job_lock(link->job);
-  link->observed->awake = NULL;
+  link->observed->on_next_call = NULL;
   by_job_unlock(link->job);
 }
 

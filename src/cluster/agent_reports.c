@@ -141,9 +141,9 @@ static void resume(void *context) {
 }
 
 /* Under lock, in any thread: the first call after a time in which there was nothing to report. */
-static void awake(void *context) {
+static void on_next_call(void *context) {
   struct by_agent_client *link = context;
-  if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->awake = awake;
+  if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->on_next_call = on_next_call;
 }
 
 /* False: nothing has changed, and there is no news of links. Then nothing is looked at before a call is made. */
@@ -162,7 +162,7 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
     if (n) report->sizes[report->n_sizes++] = (struct by_cluster_size){i, n};
   }
   if (!changed) {
-    link->observed->awake = awake;
+    link->observed->on_next_call = on_next_call;
     link->observed->context = link;
   }
   by_job_unlock(job);

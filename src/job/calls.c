@@ -29,7 +29,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   if (counts) by_plan_switches_count(comm);
   if (counts && comm->context->observed.on)
     by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);
-  else if (comm->context->observed.awake)
+  else if (comm->context->observed.on_next_call)
     by_observe_wake(&comm->context->observed); /* what is sent counts all the same */
   return BANYAN_OK;
 }

@@ -520,7 +520,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   p->set_by_hand++;
   by_plan_switches_count(comm);
   by_plans_log(context, by_team_plan(comm->team), " from the next call on");
-  if (context->observed.awake) by_observe_wake(&context->observed); /* a manager is notified of it */
+  if (context->observed.on_next_call) by_observe_wake(&context->observed); /* a manager is notified of it */
   return BANYAN_OK;
 }
 

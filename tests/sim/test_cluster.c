@@ -159,7 +159,7 @@ static void start_agent(struct host *host) {
   struct by_agent_options options = {.host = host->name,
                                      .manager = "m:1",
                                      .interval = interval,
-                                     .rules = by_priority_usual(),
+                                     .rules = by_priority_defaults(),
                                      .seed = (uint64_t)(host - w.hosts),
                                      .calls = &calls,
                                      .context = host};

@@ -89,7 +89,7 @@ static void fini(struct job *job) {
 /* The network carries `carried` bit/s, and the rank sends `given` bit/s. */
 static void run(struct job *job, double seconds, double carried, double given) {
   const double step = STEP_MS * 1e-3;
-  if (given > 0 && job->context.observed.awake) by_observe_wake(&job->context.observed);
+  if (given > 0 && job->context.observed.on_next_call) by_observe_wake(&job->context.observed);
   for (uint64_t end = job->now + by_clock_from_seconds(seconds); job->now < end; job->now += STEP_MS * BY_MILLISECOND) {
     meter.bytes += (uint64_t)(carried / 8 * step);
     meter.busy += carried > 0 ? (uint64_t)(part * STEP_MS * 1000) : 0;

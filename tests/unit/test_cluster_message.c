@@ -428,15 +428,15 @@ static void test_differs(void **state) {
 
 /* Rates between those of recent reports are not news, and after a while no rate is. */
 static void test_late(void **state) {
-  struct by_path_late late = {0};
+  struct by_path_recent late = {0};
   (void)state;
-  assert_false(by_path_late_add(&late, 100)); /* This is the first rate. */
-  assert_false(by_path_late_add(&late, 140));
-  assert_true(by_path_late_add(&late, 60));
-  for (int i = 0; i < 20; i++) assert_false(by_path_late_add(&late, i % 2 ? 60 : 140));
-  assert_true(by_path_late_add(&late, 220));
-  for (int i = 0; i < BY_PATH_LATE; i++) assert_false(by_path_late_add(&late, 60));
-  assert_true(by_path_late_add(&late, 100)); /* The earlier rates are too long ago to count. */
+  assert_false(by_path_recent_add(&late, 100)); /* This is the first rate. */
+  assert_false(by_path_recent_add(&late, 140));
+  assert_true(by_path_recent_add(&late, 60));
+  for (int i = 0; i < 20; i++) assert_false(by_path_recent_add(&late, i % 2 ? 60 : 140));
+  assert_true(by_path_recent_add(&late, 220));
+  for (int i = 0; i < BY_PATH_RECENT; i++) assert_false(by_path_recent_add(&late, 60));
+  assert_true(by_path_recent_add(&late, 100)); /* The earlier rates are too long ago to count. */
 }
 
 static const struct by_budget_rules budget_rules = {10, 2, 1000, 100};

@@ -191,7 +191,7 @@ static void test_several(void **state) {
     now++;
     assert_true(hear(name, "p", true, 12));
   }
-  assert_int_equal(heard.n, BY_LLDP_HEARD);
+  assert_int_equal(heard.n, BY_LLDP_NEIGHBOURS);
   assert_string_equal(neighbour(&several), "");
 }
 

@@ -40,7 +40,7 @@ static void pass(double seconds) {
     struct by_topology *fresh;
     assert_true(rounds < 100);
     w.now = fmax(w.now, by_manager_discovery_next(w.discovery));
-    enum by_discovery_verdict verdict = by_manager_discovery_look(w.discovery, w.now, &fresh);
+    enum by_discovery_verdict verdict = by_manager_discovery_evaluate(w.discovery, w.now, &fresh);
     w.rejected |= verdict == BY_DISCOVERY_REJECTED;
     assert_int_equal(verdict == BY_DISCOVERY_CHANGED, fresh != NULL);
     if (!fresh) continue;

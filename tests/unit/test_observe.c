@@ -96,7 +96,7 @@ static void test_awake(void **state) {
   by_observe_begin(&o);
   call(&o, 1, 1);
   for (int i = 1; i <= 3; i++) {
-    o.awake = count_one;
+    o.on_next_call = count_one;
     o.context = &woken;
     call(&o, 1, 1);
     call(&o, 1, 1);

@@ -54,14 +54,14 @@ static void test_places(void **state) {
   const struct by_job_length announced = {.expected = 60}, silent = {0}, soon = {.expected = 21},
                              past = {.expected = 15};
   (void)state;
-  struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
-                           b = by_priority_find(&rules, 1, 20, 1000, &announced, INFINITY);
+  struct by_priority_position a = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
+                              b = by_priority_find(&rules, 1, 20, 1000, &announced, INFINITY);
   assert_int_equal(a.queue, 3);
   assert_int_equal(b.queue, 4); /* There are 40 iterations of 50 bytes left. */
   assert_float_equal(b.left, 2000, 1e-6);
   assert_true(by_priority_compare(&a, &b) < 0);
-  struct by_priority_place c = by_priority_find(&rules, 1, 20, 1000, &soon, INFINITY),
-                           d = by_priority_find(&rules, 1, 20, 60, &silent, INFINITY);
+  struct by_priority_position c = by_priority_find(&rules, 1, 20, 1000, &soon, INFINITY),
+                              d = by_priority_find(&rules, 1, 20, 60, &silent, INFINITY);
   assert_int_equal(c.queue, 1);
   /* In the same queue, the job that reports its length goes first. */
   assert_true(by_priority_compare(&c, &d) < 0 && by_priority_compare(&d, &c) > 0);
@@ -79,9 +79,9 @@ static void test_places_with_limits(void **state) {
   const struct by_priority_rules rules = {.iterations = 10, .threshold = 100, .equal = true};
   const struct by_job_length announced = {.expected = 60}, silent = {0};
   (void)state;
-  struct by_priority_place sent = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
-                           soon = by_priority_find(&rules, 1, 20, 1000, &silent, 1.5),
-                           late = by_priority_find(&rules, 1, 20, 1000, &silent, 1e9);
+  struct by_priority_position sent = by_priority_find(&rules, 1, 20, 1000, &silent, INFINITY),
+                              soon = by_priority_find(&rules, 1, 20, 1000, &silent, 1.5),
+                              late = by_priority_find(&rules, 1, 20, 1000, &silent, 1e9);
   assert_int_equal(soon.queue, 1);
   assert_true(isinf(soon.left)); /* That it may be less is no reason to be before others of this queue. */
   assert_int_equal(late.queue, sent.queue);
@@ -118,7 +118,7 @@ static void test_not_given(void **state) {
   assert_false(by_job_length_update(&length, 0, 1000));
   assert_int_equal(length.expected, 0);
   assert_int_equal(by_job_length_left(&length, 1000), 0);
-  assert_false(length.doubted);
+  assert_false(length.is_void);
 }
 
 static void test_left(void **state) {
@@ -139,29 +139,29 @@ static void test_fewer(void **state) {
   assert_true(by_job_length_update(&length, 500, 20));
   assert_true(by_job_length_update(&length, 300, 290));
   assert_int_equal(by_job_length_left(&length, 290), 10);
-  assert_false(length.doubted);
+  assert_false(length.is_void);
 }
 
 static void test_limit(void **state) {
   struct by_job_length length = {0}, announced = {0};
   (void)state;
-  assert_true(isinf(by_job_length_most(&length, 0.5, 1000)));
+  assert_true(isinf(by_job_length_max_iterations(&length, 0.5, 1000)));
   assert_false(by_job_length_limit(&length, 0, 1000));
   assert_float_equal(length.ends, 0, 0);
   assert_false(by_job_length_limit(&length, 600, 1000));
-  assert_float_equal(by_job_length_most(&length, 0.5, 1100), 1000, 1e-6);
-  assert_true(isinf(by_job_length_most(&length, 0, 1100)));
+  assert_float_equal(by_job_length_max_iterations(&length, 0.5, 1100), 1000, 1e-6);
+  assert_true(isinf(by_job_length_max_iterations(&length, 0, 1100)));
   assert_false(by_job_length_limit(&length, 700, 1100)); /* Of two ends the first one counts. */
   assert_false(by_job_length_limit(&length, 0, 1100));
   assert_float_equal(length.ends, 1600, 0);
   assert_false(by_job_length_limit(&length, 400, 1100));
   assert_float_equal(length.ends, 1500, 0);
-  assert_float_equal(by_job_length_most(&length, 0.5, 1510), 0, 0);
+  assert_float_equal(by_job_length_max_iterations(&length, 0.5, 1510), 0, 0);
   assert_false(by_job_length_limit(&length, 0, 1559));
   assert_true(by_job_length_limit(&length, 0, 1561)); /* It should have been ended a minute ago. */
-  assert_true(length.doubted);
+  assert_true(length.is_void);
   assert_false(by_job_length_limit(&length, 600, 1562));
-  assert_true(isinf(by_job_length_most(&length, 0.5, 1563)));
+  assert_true(isinf(by_job_length_max_iterations(&length, 0.5, 1563)));
   /* Doubt of one is doubt of both. */
   assert_true(by_job_length_update(&announced, 500, 20));
   assert_false(by_job_length_limit(&announced, 600, 1000));
@@ -170,7 +170,7 @@ static void test_limit(void **state) {
 }
 
 static void check_doubted(struct by_job_length *length) {
-  assert_true(length->doubted);
+  assert_true(length->is_void);
   assert_int_equal(length->expected, 0);
   assert_int_equal(by_job_length_left(length, 0), 0);
   assert_false(by_job_length_update(length, 10000, 0)); /* The doubt is permanent. */
@@ -216,11 +216,11 @@ enum { GIGABYTE = 1000000000 };
 
 /* Runs until the jobs are past their first iterations. */
 static void pass_first_iterations(void) {
-  pass_and_plan((int)by_priority_usual().iterations, 1000);
+  pass_and_plan((int)by_priority_defaults().iterations, 1000);
 }
 
 static void begin_with(const char *topology, bool equal) {
-  struct by_priority_rules rules = by_priority_usual();
+  struct by_priority_rules rules = by_priority_defaults();
   rules.equal = equal;
   begin_by(topology, rules);
   world.no_keys = true; /* There are no helpers: only the links of the jobs' own hosts are used. */
@@ -332,7 +332,7 @@ static void test_first_iterations_are_short(void **state) {
 
 /* Begins two jobs without first iterations that share links. Returns how many plans were made for them. */
 static unsigned begin_two(void) {
-  struct by_priority_rules rules = by_priority_usual();
+  struct by_priority_rules rules = by_priority_defaults();
   rules.iterations = 0;
   rules.equal = false;
   begin_by("mesh:4,nic=10g,link=1g", rules);
@@ -386,7 +386,7 @@ static bool meet(const struct world_job *a, const struct world_job *b) {
   return false;
 }
 
-static struct by_priority_place place_of(const struct world_job *job) {
+static struct by_priority_position place_of(const struct world_job *job) {
   const struct by_job_length length = {.expected = job->expected};
   return by_priority_find(&world.options.rules, job->n, job->iterations, job->sent, &length, INFINITY);
 }
@@ -396,7 +396,7 @@ static uint32_t queue_of(const struct world_job *job) {
 }
 
 static bool goes_before(const struct world_job *a, const struct world_job *b) {
-  struct by_priority_place of_a = place_of(a), of_b = place_of(b);
+  struct by_priority_position of_a = place_of(a), of_b = place_of(b);
   int order = by_priority_compare(&of_a, &of_b);
   return order ? order < 0 : a < b && !by_priority_are_equals(&world.options.rules, &of_a, &of_b);
 }

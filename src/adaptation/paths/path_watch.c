@@ -190,8 +190,8 @@ static bool is_news(struct by_path_watch *watch, const struct by_cluster_path *p
   for (uint32_t i = 0; i < n; i++) {
     struct by_path_usual *usual = find_usual(watch, paths[i].to);
     if (!usual) usual = add_usual(watch, paths[i].to);
-    if (paths[i].bandwidth > 0) news |= by_path_late_add(&usual->bandwidth, paths[i].bandwidth);
-    news |= by_path_late_add(&usual->sent, paths[i].sent);
+    if (paths[i].bandwidth > 0) news |= by_path_recent_add(&usual->bandwidth, paths[i].bandwidth);
+    news |= by_path_recent_add(&usual->sent, paths[i].sent);
   }
   return news;
 }

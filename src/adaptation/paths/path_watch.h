@@ -25,7 +25,7 @@ struct by_path_look {
 struct by_path_usual {
   const char *to;
   uint64_t at; /* when it was last looked at */
-  struct by_path_late bandwidth, sent;
+  struct by_path_recent bandwidth, sent;
 };
 
 /* A path for each other host. */

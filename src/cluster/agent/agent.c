@@ -6,16 +6,17 @@
 #include "clock.h"
 #include "json_doc.h"
 
-/* The helpers of other hosts' jobs and the servers of trees through switches that run on this host, as the manager asks
- * for them. A job has one of each at most, so that "helper" here is either.
+/* The agent: handles the manager's messages, gives classes without a manager, and prints its status. It also runs
+ * helpers of other hosts' jobs and servers of trees through switches for the manager. A job has at most one of each;
+ * "helper" means either.
  *
  *   state      next states        meaning
- *   STARTING   JOINED, CANCELLED  until its job has admitted it
- *   JOINED     LEAVING
- *   CANCELLED  -                  it is to leave, and had not joined
- *   LEAVING    -                  it is to leave
+ *   STARTING   JOINED, CANCELLED  its job has not admitted it yet
+ *   JOINED     LEAVING            it takes part
+ *   CANCELLED  -                  it must leave before it has joined
+ *   LEAVING    -                  it must leave
  *
- * From each it may end, and is forgotten. */
+ * In each state it may end, and is then removed. */
 
 enum by_agent_helper_state {
   BY_AGENT_HELPER_STARTING,
@@ -28,10 +29,10 @@ struct by_agent_helper {
   LIST_ENTRY(by_agent_helper) entry;
   char job[BY_CLUSTER_JOB_ID + 1];
   bool server;
-  uint32_t trees; /* of a server */
+  uint32_t trees; /* Trees of a server. */
   char *name;
   enum by_agent_helper_state state;
-  char *again; /* the manager wants it once more after it has ended: its line; NULL: it does not */
+  char *next_request; /* Line of the manager's next request for it, to be run after it has ended; NULL: none. */
 };
 
 static const char *kind_of(bool server) {
@@ -55,7 +56,7 @@ static bool is_leaving(const struct by_agent_helper *helper) {
   return helper->state == BY_AGENT_HELPER_CANCELLED || helper->state == BY_AGENT_HELPER_LEAVING;
 }
 
-/* NULL: the job has none. */
+/* Returns NULL if the job has none. */
 static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job, bool server) {
   struct by_agent_helper *helper;
   LIST_FOREACH(helper, &agent->helpers, entry) {
@@ -68,7 +69,7 @@ static void drop_helper(struct by_agent *agent, struct by_agent_helper *helper) 
   LIST_REMOVE(helper, entry);
   agent->n_helpers--;
   free(helper->name);
-  free(helper->again);
+  free(helper->next_request);
   free(helper);
 }
 
@@ -83,7 +84,7 @@ static void send_joined(struct by_agent *agent, const struct by_agent_helper *he
   send_helping(agent, helper->job, helper->name, helper->server, NULL, now);
 }
 
-/* ---- what the manager asks for */
+/* ---- the manager's requests */
 
 static enum banyan_status add_helper(struct by_agent *agent, const struct by_cluster_message *help) {
   if (help->server ? !agent->options.may_serve : !agent->options.may_help)
@@ -104,12 +105,12 @@ static enum banyan_status add_helper(struct by_agent *agent, const struct by_clu
   return status;
 }
 
-/* One that is about to end does not help any more: another one comes in its place. */
+/* Stores a request until the old process, which is about to end, has ended. */
 static void start_later(struct by_agent_helper *helper, const struct by_cluster_message *help) {
   struct by_text line = by_cluster_message_line(help);
-  free(helper->again);
-  helper->again = line.failed ? NULL : strdup(by_text_get(&line));
-  if (!helper->again) by_error("agent", "out of memory; a request for a helper is lost");
+  free(helper->next_request);
+  helper->next_request = line.failed ? NULL : strdup(by_text_get(&line));
+  if (!helper->next_request) by_error("agent", "out of memory; a request for a helper is lost");
   by_text_fini(&line);
 }
 
@@ -118,13 +119,12 @@ static void stop_helper(struct by_agent *agent, const char *job, bool server) {
   if (!helper) return;
   if (!is_leaving(helper))
     set_state(helper, helper->state == BY_AGENT_HELPER_JOINED ? BY_AGENT_HELPER_LEAVING : BY_AGENT_HELPER_CANCELLED);
-  free(helper->again);
-  helper->again = NULL;
+  free(helper->next_request);
+  helper->next_request = NULL;
   agent->options.calls->rest(agent->options.context, job, server);
 }
 
-/* A manager that was started again asks for what it has already. A server that is to serve more trees is started
- * anew. */
+/* A restarted manager requests helpers that run already. A server that must serve more trees is restarted. */
 static void start_helper(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
   struct by_agent_helper *helper = find_helper(agent, help->job, help->server);
   if (helper && !is_leaving(helper) && helper->trees < help->trees) stop_helper(agent, help->job, help->server);
@@ -152,13 +152,12 @@ static void start_again(struct by_agent *agent, const char *line, uint64_t now) 
 
 /* ---- classes without a manager */
 
-/* Jobs that have no class by the manager and are past their first iterations, in order; and how many steps that are, as
- * equals go together. */
-static uint32_t put_in_order(struct by_agent *agent, uint64_t now, struct by_agent_job **out, uint32_t *steps) {
+/* Sorts the jobs without a class of the manager's that are past their first iterations; *steps: equals count as one. */
+static uint32_t sort_jobs(struct by_agent *agent, uint64_t now, struct by_agent_job **out, uint32_t *steps) {
   uint32_t n = 0;
   for (struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry)) {
     if (job->managed) continue;
-    by_agent_job_find_place(agent, job, now);
+    by_agent_job_update_position(agent, job, now);
     if (!job->place.queue) continue;
     uint32_t at = n++;
     for (; at > 0 && by_priority_compare(&job->place, &out[at - 1]->place) < 0; at--) out[at] = out[at - 1];
@@ -170,12 +169,12 @@ static uint32_t put_in_order(struct by_agent *agent, uint64_t now, struct by_age
   return n;
 }
 
-/* Where the manager has not determined it, the host decides by what it sees. All jobs meet, on its link. */
+/* Gives classes by what this host knows, to jobs without a class of the manager's. All jobs meet on the host's link. */
 static void set_classes(struct by_agent *agent, uint64_t now) {
   struct by_agent_job **order = calloc((size_t)agent->ranks.n_jobs + 1, sizeof(struct by_agent_job *));
   uint32_t steps, lowest = 0, above = 0;
-  if (!order) return; /* they keep those that they have */
-  uint32_t n = put_in_order(agent, now, order, &steps);
+  if (!order) return; /* Without memory they keep their classes. */
+  uint32_t n = sort_jobs(agent, now, order, &steps);
   for (uint32_t i = 0; i < n; i++) {
     if (i == 0 || !by_priority_are_equals(&agent->options.rules, &order[i - 1]->place, &order[i]->place))
       steps--, above = lowest;
@@ -200,7 +199,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
   by_agent_reports_send(agent, now);
 }
 
-/* ---- what helpers do */
+/* ---- reports of helpers */
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, bool server, uint64_t now) {
   struct by_agent_helper *helper = find_helper(agent, job, server);
@@ -212,17 +211,17 @@ void by_agent_helper_joined(struct by_agent *agent, const char *job, bool server
 void by_agent_helper_ended(struct by_agent *agent, const char *job, bool server, const char *why, uint64_t now) {
   struct by_agent_helper *helper = find_helper(agent, job, server);
   if (!helper) return;
-  char *again = helper->again;
-  helper->again = NULL;
-  if (!again) send_helping(agent, helper->job, helper->name, server, why, now);
+  char *next_request = helper->next_request;
+  helper->next_request = NULL;
+  if (!next_request) send_helping(agent, helper->job, helper->name, server, why, now);
   drop_helper(agent, helper);
-  if (again) start_again(agent, again, now);
-  free(again);
+  if (next_request) start_again(agent, next_request, now);
+  free(next_request);
 }
 
 /* ---- the manager */
 
-/* A manager that was away has missed it, and one that is new has never received it. */
+/* Repeats which helpers have joined, since the manager may have been away or be a new one. */
 void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
   const struct by_agent_helper *helper;
   by_agent_session_opened(agent, now);
@@ -235,22 +234,22 @@ void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
   by_agent_reports_send(agent, now);
 }
 
-static void take_welcome(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+static void handle_welcome(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message welcome = *message;
   welcome.host = agent->options.host;
   by_agent_session_take_welcome(agent, message, now);
   by_agent_ranks_send(agent, &welcome);
 }
 
-static void take_classes(struct by_agent *agent, const struct by_cluster_message *message) {
+static void set_managed_classes(struct by_agent *agent, const struct by_cluster_message *message) {
   for (uint32_t i = 0; i < message->n_jobs; i++) {
     struct by_agent_job *job = by_agent_jobs_find(agent, message->jobs[i].job);
     if (job) by_agent_job_set_class(agent, job, message->jobs[i].class_, true);
   }
 }
 
-/* To rank 0, which answers itself. */
-static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+/* Forwards a plan to rank 0, which answers it. */
+static void forward_plan(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message kept = {.type = BY_MESSAGE_KEPT,
                                     .job = message->job,
                                     .number = message->number,
@@ -258,11 +257,11 @@ static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message
   if (!by_agent_ranks_send_root(agent, message)) by_agent_session_send(agent, &kept, now);
 }
 
-static void handle(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+static void handle_message(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   switch (message->type) {
-  case BY_MESSAGE_WELCOME: take_welcome(agent, message, now); break;
-  case BY_MESSAGE_CLASSES: take_classes(agent, message); break;
-  case BY_MESSAGE_PLAN: pass_plan_on(agent, message, now); break;
+  case BY_MESSAGE_WELCOME: handle_welcome(agent, message, now); break;
+  case BY_MESSAGE_CLASSES: set_managed_classes(agent, message); break;
+  case BY_MESSAGE_PLAN: forward_plan(agent, message, now); break;
   case BY_MESSAGE_CELLS: (void)by_agent_ranks_send_root(agent, message); break;
   case BY_MESSAGE_OFFERED: by_agent_meetings_send_offer(agent, message); break;
   case BY_MESSAGE_MEMBERS: by_agent_meetings_send_list(agent, message); break;
@@ -280,7 +279,7 @@ void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t le
   if (status == BANYAN_OK && by_cluster_type_is_up(message.type))
     status = by_fail(BANYAN_ERR_PROTOCOL, "sends \"%s\", as agents do", by_cluster_type_name(message.type));
   if (status == BANYAN_OK)
-    handle(agent, &message, now);
+    handle_message(agent, &message, now);
   else
     by_agent_session_refused(agent, false, banyan_error_text(), now);
   by_cluster_message_fini(&message);
@@ -288,7 +287,7 @@ void by_agent_handle_manager(struct by_agent *agent, const char *line, size_t le
 
 /* ---- what `banyan agent status` shows */
 
-enum { SOME_DIGITS = 12 /* of the ID of a job that is another user's */ };
+enum { SOME_DIGITS = 12 /* Printed digits of the ID of another user's job. */ };
 
 static void print_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
   if (!agent->options.manager) return;

@@ -1,3 +1,4 @@
+/* Runs an agent: connects it to ranks, to the manager, to interfaces and to its child processes. */
 #include "agent_daemon.h"
 
 #include <errno.h>
@@ -25,34 +26,34 @@
 enum {
   RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
   MANAGER_QUEUED = 8 * BY_CLUSTER_LINE_UP,
-  SILENT_MS = 15000 /* data sent to the manager that nobody acknowledges */
+  SILENT_MS = 15000 /* Milliseconds without an acknowledgement of data to the manager. */
 };
 
-static const uint64_t farewell = 5 * BY_SECOND; /* to read why it is refused */
-static const uint64_t hello_in = 10 * BY_SECOND;
-static const uint64_t timeout = 5 * BY_SECOND;          /* for the manager's name, and for its connection */
-static const uint64_t look_again = 20 * BY_MILLISECOND; /* whether a name has been found */
+static const uint64_t close_timeout = 5 * BY_SECOND; /* Time for a refused process to read why. */
+static const uint64_t hello_timeout = 10 * BY_SECOND;
+static const uint64_t timeout = 5 * BY_SECOND; /* Timeout for resolving the manager's name, and for connecting. */
+static const uint64_t check_interval = 20 * BY_MILLISECOND; /* Interval of checks whether the name is resolved. */
 
-/* One of the ranks' connections. */
+/* A connection of a rank or another process. */
 struct incoming {
   LIST_ENTRY(incoming) entry;
   struct by_agent_daemon *daemon;
   struct by_stream *stream;
-  struct by_agent_rank *rank; /* NULL: it is being finished */
-  uid_t uid;                  /* of the process */
-  struct by_timer deadline;   /* of hello, and of its end */
+  struct by_agent_rank *rank; /* NULL: it is being ended. */
+  uid_t uid;                  /* User of the process. */
+  struct by_timer deadline;   /* Deadline of hello, and later of its end. */
 };
 
-/* The connection to the manager: one attempt at a time, when the agent asks for it. */
+/* The connection to the manager: one attempt at a time, when the agent requests it. */
 struct manager_link {
-  struct by_tls_watch *keys; /* NULL: there is no manager */
+  struct by_tls_watch *keys; /* NULL: there is no manager. */
   struct by_resolving *resolving;
-  unsigned tries; /* of its addresses, in turn */
+  unsigned tries; /* Attempts so far, which try its addresses in turn. */
   struct by_timer look;
-  uint64_t give_up_at; /* looking the name up */
+  uint64_t give_up_at; /* Deadline of resolving the name. */
   struct by_stream *stream;
-  int64_t shown;         /* the end of the certificate that the stream was begun with */
-  struct by_timer judge; /* the stream, after the files have changed */
+  int64_t shown;         /* Expiry of the certificate with which the stream was opened. */
+  struct by_timer judge; /* Verifies the stream again after the files have changed. */
 };
 
 struct by_agent_daemon {
@@ -60,7 +61,7 @@ struct by_agent_daemon {
   struct by_agent *agent;
   struct by_host_links *links;
   struct by_link_neighbours *neighbours;
-  struct by_netlink sockets; /* to ask about those of helpers */
+  struct by_netlink sockets; /* Reads the traffic of helpers' sockets. */
   struct manager_link manager;
   struct by_acceptor *acceptor;
   struct by_watch *news;
@@ -73,12 +74,12 @@ static uint64_t now_of(const struct by_agent_daemon *daemon) {
   return by_loop_now(daemon->options.loop);
 }
 
-/* After whatever may have changed when it is to look next. */
+/* Sets the timer after anything that may have changed the agent's next time. */
 static void set_tick(struct by_agent_daemon *daemon) {
   by_loop_set_timer(daemon->options.loop, &daemon->tick, by_agent_next(daemon->agent));
 }
 
-static void tick(void *context) {
+static void advance(void *context) {
   struct by_agent_daemon *daemon = context;
   by_host_links_set_queues(daemon->links);
   by_agent_tick(daemon->agent, now_of(daemon));
@@ -94,14 +95,14 @@ static void drop_incoming(struct incoming *incoming) {
   free(incoming);
 }
 
-/* What is queued is still sent; a process that does not close is closed. */
-static void finish(struct incoming *incoming) {
+/* Ends a connection after sending what is queued, or by a timeout if the process does not close it. */
+static void finish_connection(struct incoming *incoming) {
   incoming->rank = NULL;
   by_stream_refuse(incoming->stream);
-  by_loop_set_delay(incoming->daemon->options.loop, &incoming->deadline, farewell);
+  by_loop_set_delay(incoming->daemon->options.loop, &incoming->deadline, close_timeout);
 }
 
-/* A process that does not read is ended, and gets everything when it connects again. */
+/* Ends the connection of a process that does not read. When it reconnects, it gets everything. */
 static void send_to_rank(void *context, void *connection, const char *line, size_t length) {
   struct incoming *incoming = connection;
   struct by_agent_daemon *daemon = context;
@@ -112,7 +113,7 @@ static void send_to_rank(void *context, void *connection, const char *line, size
 
 static void end_rank(void *context, void *connection) {
   (void)context;
-  finish(connection);
+  finish_connection(connection);
 }
 
 static void handle_rank(void *context, uint16_t type, const void *line, size_t length) {
@@ -121,7 +122,7 @@ static void handle_rank(void *context, uint16_t type, const void *line, size_t l
   (void)type;
   if (!incoming->rank) return;
   by_loop_cancel_timer(&incoming->deadline);
-  if (!by_agent_handle_rank(daemon->agent, incoming->rank, line, length, now_of(daemon))) finish(incoming);
+  if (!by_agent_handle_rank(daemon->agent, incoming->rank, line, length, now_of(daemon))) finish_connection(incoming);
   set_tick(daemon);
 }
 
@@ -140,7 +141,7 @@ static void incoming_late(void *context) {
   drop_incoming(incoming);
 }
 
-static enum banyan_status take_in(struct incoming *incoming, int fd) {
+static enum banyan_status admit_process(struct incoming *incoming, int fd) {
   struct by_agent_daemon *daemon = incoming->daemon;
   struct by_stream_options options = {.loop = daemon->options.loop,
                                       .fd = fd,
@@ -161,7 +162,7 @@ static enum banyan_status take_in(struct incoming *incoming, int fd) {
   return by_agent_rank_came(daemon->agent, incoming, incoming->uid, now_of(daemon), &incoming->rank);
 }
 
-static void accepted(void *context, int fd) {
+static void handle_accepted(void *context, int fd) {
   struct by_agent_daemon *daemon = context;
   struct incoming *incoming = calloc(1, sizeof *incoming);
   if (!incoming) {
@@ -171,8 +172,8 @@ static void accepted(void *context, int fd) {
   incoming->daemon = daemon;
   by_timer_init(&incoming->deadline, incoming_late, incoming);
   LIST_INSERT_HEAD(&daemon->incoming_connections, incoming, entry);
-  if (take_in(incoming, fd) == BANYAN_OK) {
-    by_loop_set_delay(daemon->options.loop, &incoming->deadline, hello_in);
+  if (admit_process(incoming, fd) == BANYAN_OK) {
+    by_loop_set_delay(daemon->options.loop, &incoming->deadline, hello_timeout);
     return;
   }
   by_agent_log_user(daemon->agent, incoming->uid, banyan_error_text(), now_of(daemon));
@@ -190,11 +191,11 @@ static void disconnect_manager(void *context) {
   link->stream = NULL;
 }
 
-/* The connection could not be made, or has ended. */
+/* Handles that the connection failed or ended. */
 static void manager_gone(void *context, enum banyan_status status, const char *why) {
   struct by_agent_daemon *daemon = context;
   (void)status;
-  char text[BY_AGENT_TEXT]; /* what the stream has is gone with it */
+  char text[BY_AGENT_TEXT]; /* A copy, since the stream owns the text and is destroyed. */
   snprintf(text, sizeof text, "%s", why);
   disconnect_manager(daemon);
   by_agent_manager_gone(daemon->agent, text, now_of(daemon));
@@ -217,7 +218,7 @@ static void manager_received(void *context, uint16_t type, const void *line, siz
   set_tick(daemon);
 }
 
-/* A manager whose host vanished is noticed too. */
+/* Connects with timeouts that detect that the manager's host vanished. */
 static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struct by_address *address) {
   const struct by_tls_identity *identity = by_tls_watch_get(daemon->manager.keys);
   struct by_tls_options tls = {.identity = identity, .peers = BY_TLS_MANAGER};
@@ -240,7 +241,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
   return by_stream_create(&options, &daemon->manager.stream);
 }
 
-static void look(void *context) {
+static void check_name(void *context) {
   struct by_agent_daemon *daemon = context;
   struct manager_link *link = &daemon->manager;
   struct by_address address;
@@ -248,7 +249,7 @@ static void look(void *context) {
   size_t n;
   enum banyan_status status = by_resolving_look(link->resolving, &address, 1, &n, &done);
   if (!done && now_of(daemon) < link->give_up_at) {
-    by_loop_set_delay(daemon->options.loop, &link->look, look_again);
+    by_loop_set_delay(daemon->options.loop, &link->look, check_interval);
     return;
   }
   by_resolving_destroy(link->resolving);
@@ -275,19 +276,20 @@ static bool send_to_manager(void *context, const char *line, size_t length) {
   return daemon->manager.stream && by_stream_send(daemon->manager.stream, 0, line, length) == BANYAN_OK;
 }
 
-static int64_t expires(void *context) {
+static int64_t get_expiry(void *context) {
   const struct by_agent_daemon *daemon = context;
   return by_tls_watch_get(daemon->manager.keys)->expires;
 }
 
-static enum banyan_status certify(void *context, const struct by_statement *statement, uint8_t *out, size_t *length) {
+static enum banyan_status sign_statement(void *context, const struct by_statement *statement, uint8_t *out,
+                                         size_t *length) {
   const struct by_agent_daemon *daemon = context;
   if (!daemon->manager.keys)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no certificate, as it has no manager");
   return by_statement_sign(by_tls_watch_get(daemon->manager.keys), statement, (uint64_t)time(NULL), out, length);
 }
 
-static void judge(void *context) {
+static void verify_manager(void *context) {
   struct by_agent_daemon *daemon = context;
   const struct manager_link *link = &daemon->manager;
   const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
@@ -298,28 +300,28 @@ static void judge(void *context) {
     manager_gone(daemon, BANYAN_ERR_AUTH, banyan_error_text());
 }
 
-/* The stream is not judged at once: the caller that has files read again may use it. */
+/* The check is deferred, since the caller that has files read again may use the stream. */
 static void keys_changed(void *context) {
   struct by_agent_daemon *daemon = context;
   by_loop_set_delay(daemon->options.loop, &daemon->manager.judge, 0);
 }
 
-/* Whoever is still connecting shows nothing that could have expired. */
-static void looked(void *context) {
+/* A stream that is still connecting has no certificate that could have expired. */
+static void handle_checked(void *context) {
   const struct by_agent_daemon *daemon = context;
   const struct by_stream *stream = daemon->manager.stream;
-  if (stream && by_stream_get_subject(stream)) judge(context);
+  if (stream && by_stream_get_subject(stream)) verify_manager(context);
 }
 
-/* Files that have changed are read again; the connection is then made anew if it was made with another certificate. It
- * ends when the manager's is believed no more. */
+/* Watches the files of the certificate. If they change, it reconnects if the certificate is a new one, or disconnects
+ * if the manager's is no longer accepted. */
 static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
   const struct by_tls_watch_options options = {.loop = daemon->options.loop,
                                                .folder = daemon->options.keys,
                                                .role = BY_TLS_AGENT,
                                                .name = daemon->options.agent.host,
                                                .changed = keys_changed,
-                                               .looked = looked,
+                                               .looked = handle_checked,
                                                .context = daemon};
   char host[BY_HOST_TEXT];
   int port;
@@ -329,19 +331,19 @@ static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
 
 /* ---- interfaces */
 
-static size_t count(void *context, struct by_agent_counter *out) {
+static size_t read_counters(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
   size_t n = by_host_links_count(daemon->links, out);
   for (size_t i = 0; i < n; i++) {
-    const struct by_lldp *said = by_link_neighbours_get(daemon->neighbours, out[i].name);
-    snprintf(out[i].neighbour, sizeof out[i].neighbour, "%s", said ? by_lldp_name(said) : "");
-    snprintf(out[i].neighbour_port, sizeof out[i].neighbour_port, "%s", said ? said->port : "");
+    const struct by_lldp *info = by_link_neighbours_get(daemon->neighbours, out[i].name);
+    snprintf(out[i].neighbour, sizeof out[i].neighbour, "%s", info ? by_lldp_name(info) : "");
+    snprintf(out[i].neighbour_port, sizeof out[i].neighbour_port, "%s", info ? info->port : "");
   }
   by_helper_processes_add_traffic(&daemon->helpers, &daemon->sockets, out, n);
   return n;
 }
 
-static void take_rate(void *context, double rate) {
+static void set_rate(void *context, double rate) {
   struct by_agent_daemon *daemon = context;
   by_host_links_set_rate(daemon->links, rate);
 }
@@ -360,8 +362,6 @@ static void links_changed(void *context, uint32_t events) {
   neighbours_changed(daemon);
 }
 
-/* ---- helpers */
-
 static void helper_joined(void *context, const char *job, bool server) {
   struct by_agent_daemon *daemon = context;
   by_agent_helper_joined(daemon->agent, job, server, now_of(daemon));
@@ -370,36 +370,37 @@ static void helper_joined(void *context, const char *job, bool server) {
 static void helper_ended(void *context, const char *job, bool server, const char *why) {
   struct by_agent_daemon *daemon = context;
   by_info("agent", "job %s is %s no more: %s", job, server ? "served" : "helped", why);
-  by_agent_helper_ended(daemon->agent, job, server, why, now_of(daemon)); /* which may have another one started */
+  by_agent_helper_ended(daemon->agent, job, server, why,
+                        now_of(daemon)); /* The agent may start another one in this call. */
 }
 
-static enum banyan_status help(void *context, const struct by_cluster_message *help) {
-  return by_helper_processes_start(&((struct by_agent_daemon *)context)->helpers, help);
+static enum banyan_status start_helper(void *context, const struct by_cluster_message *request) {
+  return by_helper_processes_start(&((struct by_agent_daemon *)context)->helpers, request);
 }
 
-/* Of a switch alone. */
+/* Returns 0 if this host is no switch. */
 static uint32_t used_cells(void *context) {
   const struct by_agent_daemon *daemon = context;
   return daemon->options.used_cells ? daemon->options.used_cells(daemon->options.context) : 0;
 }
 
-static void rest(void *context, const char *job, bool server) {
+static void release_helper(void *context, const char *job, bool server) {
   by_helper_processes_rest(&((struct by_agent_daemon *)context)->helpers, job, server);
 }
 
-/* ---- all */
+/* ---- beginning and end */
 
 static enum banyan_status listen_for_ranks(struct by_agent_daemon *daemon) {
   const struct by_path_socket *place = &daemon->options.socket;
   int fd;
   if (!place->path) return BANYAN_OK;
   BY_TRY(by_path_socket_listen(place, &fd));
-  BY_TRY(by_acceptor_create(daemon->options.loop, fd, accepted, daemon, &daemon->acceptor));
+  BY_TRY(by_acceptor_create(daemon->options.loop, fd, handle_accepted, daemon, &daemon->acceptor));
   if (daemon->options.group < 0 || chown(place->path, (uid_t)-1, (gid_t)daemon->options.group) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot give %s to group %ld", place->path, daemon->options.group);
 }
 
-/* Neighbours are for a manager. */
+/* Neighbours are only of interest to a manager. */
 static enum banyan_status watch_neighbours(struct by_agent_daemon *daemon) {
   const struct by_link_neighbours_options options = {.loop = daemon->options.loop,
                                                      .filter = daemon->options.links.filter,
@@ -415,13 +416,13 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
                                               .disconnect = disconnect_manager,
                                               .send_to_rank = send_to_rank,
                                               .end_rank = end_rank,
-                                              .count = count,
-                                              .take_rate = take_rate,
-                                              .help = help,
-                                              .rest = rest,
+                                              .count = read_counters,
+                                              .take_rate = set_rate,
+                                              .help = start_helper,
+                                              .rest = release_helper,
                                               .used_cells = used_cells,
-                                              .certify = certify,
-                                              .expires = expires};
+                                              .certify = sign_statement,
+                                              .expires = get_expiry};
   struct by_agent_options options = daemon->options.agent;
   (void)!getrandom(&options.seed, sizeof options.seed, GRND_NONBLOCK);
   options.calls = &calls;
@@ -429,14 +430,14 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
   return by_agent_create(&options, now_of(daemon), &daemon->agent);
 }
 
-static enum banyan_status start(struct by_agent_daemon *daemon) {
+static enum banyan_status start_agent(struct by_agent_daemon *daemon) {
   const char *manager = daemon->options.agent.manager;
   BY_TRY(by_host_links_create(&daemon->options.links, &daemon->links));
   BY_TRY(by_netlink_open_protocol(&daemon->sockets, NETLINK_SOCK_DIAG, 0));
   if (manager) BY_TRY(watch_keys(daemon));
   BY_TRY(watch_neighbours(daemon));
   BY_TRY(make_agent(daemon));
-  BY_TRY(listen_for_ranks(daemon)); /* another agent is found here, before its queues are touched */
+  BY_TRY(listen_for_ranks(daemon)); /* Another agent is detected here, before its queues are touched. */
   BY_TRY(by_loop_watch(daemon->options.loop, by_host_links_get_fd(daemon->links), EPOLLIN, links_changed, daemon,
                        &daemon->news));
   by_loop_set_delay(daemon->options.loop, &daemon->tick, 0);
@@ -457,10 +458,10 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
                                                  .joined = helper_joined,
                                                  .ended = helper_ended,
                                                  .context = daemon};
-  by_timer_init(&daemon->tick, tick, daemon);
-  by_timer_init(&daemon->manager.look, look, daemon);
-  by_timer_init(&daemon->manager.judge, judge, daemon);
-  enum banyan_status status = start(daemon);
+  by_timer_init(&daemon->tick, advance, daemon);
+  by_timer_init(&daemon->manager.look, check_name, daemon);
+  by_timer_init(&daemon->manager.judge, verify_manager, daemon);
+  enum banyan_status status = start_agent(daemon);
   if (status != BANYAN_OK) {
     by_agent_daemon_destroy(daemon);
     return status;

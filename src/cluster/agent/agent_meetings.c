@@ -1,5 +1,5 @@
-/* What processes ask of the manager through their host's agent that are no ranks of a job: launchers that can use more
- * hosts, and processes that meet others of their job. Each has a number, by which the manager answers. */
+/* Forwards requests to the manager from processes that are no ranks of a job: launchers that can use more hosts, and
+ * processes that meet others of their job. Each has a number, by which the manager answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ void by_agent_meetings_send_list(const struct by_agent *agent, const struct by_c
   }
 }
 
-/* A launcher asks the manager for hosts, and asks again if no answer comes. Without a manager there are none. */
+/* Forwards a launcher's request for hosts; it asks again if no answer comes. Without a manager there are none. */
 void by_agent_meeting_want(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
                            uint64_t now) {
   enum { BYTES = 64 };
@@ -49,8 +49,8 @@ void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now) {
     if (all) rank->unsent = true, rank->known = false;
     if (!rank->unsent || !by_agent_session_is_open(agent)) continue;
     if (!by_agent_ranks_may_forward(agent, rank->user, strlen(rank->meet), now)) {
-      by_agent_note_news(agent, rank->user, now); /* it is tried again then */
-      continue;                                   /* another user may have more left */
+      by_agent_note_news(agent, rank->user, now); /* The next report tries again. */
+      continue;                                   /* Another user may have a larger budget. */
     }
     rank->unsent = false;
     rank->known = true;
@@ -58,7 +58,7 @@ void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now) {
   }
 }
 
-/* A process meets others of its job through the manager. It stays connected as long as it lives. */
+/* Stores and forwards the line of a process that meets others. It stays connected as long as it lives. */
 enum banyan_status by_agent_meeting_handle(struct by_agent *agent, struct by_agent_rank *rank,
                                            const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message meet = *message;

@@ -1,3 +1,4 @@
+/* Handles the messages of ranks and other processes, and stores the lines of jobs for the manager. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +9,16 @@
 #include "statement.h"
 
 enum {
-  MOST_KEPT = 64 << 20, /* bytes of all jobs' lines; a quarter of that of one user */
-  LATEST = 1000000000   /* s until the end of a job: no clock reaches more */
+  MAX_STORED = 64 << 20,   /* Maximum bytes of all jobs' stored lines; a quarter of that for one user. */
+  MAX_SECONDS = 1000000000 /* Maximum seconds until the end of a job that the clock can represent. */
 };
 
-static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
+static const struct by_budget_rules rank_limits = {1000, 200, 4 << 20,
+                                                   1 << 18}; /* A rank reports at most 100 times a second. */
 
-static const double early = 0.8; /* of an interval after the last one: a rank that reports then has news */
+static const double early_part = 0.8; /* An earlier report than after this fraction of an interval is about a change. */
 
-/* The compiler sees that the status is an error. */
+/* Inline code, so that the compiler sees that the status is an error. */
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   return BANYAN_ERR_NO_MEMORY;
@@ -65,7 +67,7 @@ void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *j
     if (rank->job == job) send_class(agent, rank);
 }
 
-/* ---- jobs, and the lines that are kept of them */
+/* ---- jobs and their stored lines */
 
 struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char *id) {
   struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs);
@@ -73,13 +75,13 @@ struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char
   return job;
 }
 
-/* Counts bytes of a line that is kept for a user. BANYAN_ERR_UNSUPPORTED: it would be too much. */
-static enum banyan_status count_kept(struct by_agent *agent, struct by_agent_user *user, size_t length) {
-  if (user->kept + length > MOST_KEPT / 4 && !by_agent_user_is_root(user))
+/* Counts the bytes of a stored line for a user. BANYAN_ERR_UNSUPPORTED: too many. */
+static enum banyan_status count_stored(struct by_agent *agent, struct by_agent_user *user, size_t length) {
+  if (user->kept + length > MAX_STORED / 4 && !by_agent_user_is_root(user))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs of user %u here is more than %d bytes", user->uid,
-                   MOST_KEPT / 4);
-  if (agent->ranks.kept + length > MOST_KEPT)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs here is more than %d bytes", MOST_KEPT);
+                   MAX_STORED / 4);
+  if (agent->ranks.kept + length > MAX_STORED)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is kept of the jobs here is more than %d bytes", MAX_STORED);
   user->kept += length;
   agent->ranks.kept += length;
   return BANYAN_OK;
@@ -98,13 +100,13 @@ static void drop_lines(struct by_agent *agent, struct by_agent_job *job) {
   for (int i = 0; i < BY_AGENT_LINES; i++) drop_line(agent, job, (enum by_agent_line)i);
 }
 
-static enum banyan_status keep_text(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
-                                    const struct by_text *text) {
+static enum banyan_status store_text(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
+                                     const struct by_text *text) {
   drop_line(agent, job, which);
   if (text->failed || text->length > BY_CLUSTER_LINE_UP)
     return by_fail(BANYAN_ERR_PROTOCOL, "a line of %zu bytes cannot be passed on", text->length);
   char *line = strdup(by_text_get(text));
-  enum banyan_status status = line ? count_kept(agent, job->user, text->length) : no_memory();
+  enum banyan_status status = line ? count_stored(agent, job->user, text->length) : no_memory();
   if (status != BANYAN_OK) {
     free(line);
     return status;
@@ -114,12 +116,12 @@ static enum banyan_status keep_text(struct by_agent *agent, struct by_agent_job 
   return BANYAN_OK;
 }
 
-/* In their order: a plan that a job runs is of a job that is known. */
+/* Sends lines in their order, since the manager must know a job before the plan that it runs. */
 static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
   for (int i = 0; i < BY_AGENT_LINES && by_agent_session_is_open(agent); i++) {
     if (!job->unsent[i]) continue;
     if (!by_agent_ranks_may_forward(agent, job->user, strlen(job->lines[i]), now)) {
-      by_agent_note_news(agent, job->user, now); /* it is tried again then */
+      by_agent_note_news(agent, job->user, now); /* The next report tries again. */
       return;
     }
     job->unsent[i] = false;
@@ -127,12 +129,12 @@ static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64
   }
 }
 
-/* Keeps a line in place of the one before, and sends what was not sent as far as that is allowed now. */
-static enum banyan_status keep_message(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
-                                       const struct by_cluster_message *message, uint64_t now) {
+/* Replaces a stored line, and sends unsent lines as far as budgets allow. */
+static enum banyan_status store_message(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which,
+                                        const struct by_cluster_message *message, uint64_t now) {
   struct by_text text = by_cluster_message_line(message);
   if (which == BY_AGENT_SWITCHED) drop_line(agent, job, BY_AGENT_KEEPS);
-  enum banyan_status status = keep_text(agent, job, which, &text);
+  enum banyan_status status = store_text(agent, job, which, &text);
   by_text_fini(&text);
   if (status == BANYAN_OK) send_unsent(agent, job, now);
   return status;
@@ -173,8 +175,8 @@ static void drop_job(struct by_agent *agent, struct by_agent_job *job) {
   free(job);
 }
 
-/* Counts a rank of a job, which begins with the first one. BANYAN_ERR_PROTOCOL: it is another user's;
- * BANYAN_ERR_UNSUPPORTED: there are too many. */
+/* Adds a rank to a job, which begins with its first rank. BANYAN_ERR_PROTOCOL: it is another user's;
+ * BANYAN_ERR_UNSUPPORTED: too many. */
 static enum banyan_status join_job(struct by_agent *agent, const char *id, struct by_agent_user *user,
                                    struct by_agent_job **out) {
   struct by_agent_job *job = by_agent_jobs_find(agent, id);
@@ -186,24 +188,24 @@ static enum banyan_status join_job(struct by_agent *agent, const char *id, struc
   return BANYAN_OK;
 }
 
-/* The job ends with its last rank here. */
+/* Removes a rank from a job, which ends with its last rank here. */
 static void leave_job(struct by_agent *agent, struct by_agent_job *job) {
   if (--job->ranks == 0) drop_job(agent, job);
 }
 
-/* One of which it is not known how long it is never goes back up: ranks that leave take what they sent with them. */
-void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
+/* A job of unknown length never moves up: when ranks leave, what they sent no longer counts. */
+void by_agent_job_update_position(const struct by_agent *agent, struct by_agent_job *job, uint64_t now) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
   uint32_t before = job->place.queue;
   double seconds = by_clock_to_seconds(now);
   by_job_length_limit(&job->length, usage.ends ? by_clock_to_seconds(usage.ends) - seconds : 0, seconds);
   by_job_length_update(&job->length, usage.expected, usage.iterations);
-  double most = by_job_length_most(&job->length, usage.iteration_time, seconds);
-  job->place = by_priority_find(&agent->options.rules, 1, usage.iterations, usage.sent, &job->length, most);
-  if (!job->length.expected && isinf(most) && job->place.queue < before) job->place.queue = before;
+  double max_iterations = by_job_length_max_iterations(&job->length, usage.iteration_time, seconds);
+  job->place = by_priority_find(&agent->options.rules, 1, usage.iterations, usage.sent, &job->length, max_iterations);
+  if (!job->length.expected && isinf(max_iterations) && job->place.queue < before) job->place.queue = before;
 }
 
-/* ---- what a rank's connections showed of the network */
+/* ---- measurements of a rank's connections */
 
 static void free_paths(struct by_agent_rank *rank) {
   for (uint32_t i = 0; rank->paths && i < rank->paths->n; i++) free((char *)rank->paths->all[i].to);
@@ -220,9 +222,9 @@ static bool have_changed(const struct by_agent_paths *before, const struct by_cl
   return false;
 }
 
-/* True: the rank reports before its time, or a path is much slower or faster than it was. */
-static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *given, double interval, uint64_t now) {
-  bool soon = rank->paths && now < rank->paths_at + by_clock_from_seconds(early * interval);
+/* Stores the paths. Returns true if the report is early, or a path is much slower or faster than before. */
+static bool store_paths(struct by_agent_rank *rank, const struct by_cluster_job *given, double interval, uint64_t now) {
+  bool soon = rank->paths && now < rank->paths_at + by_clock_from_seconds(early_part * interval);
   bool news = soon || have_changed(rank->paths, given);
   free_paths(rank);
   rank->paths_at = now;
@@ -235,7 +237,7 @@ static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *
   return news;
 }
 
-/* ---- coming and going */
+/* ---- connections */
 
 enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
                                       struct by_agent_rank **out) {
@@ -250,14 +252,15 @@ enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, 
     user->n_ranks--;
     return no_memory();
   }
-  *rank = (struct by_agent_rank){.connection = connection, .user = user, .budget = by_budget_full(&of_rank, seconds)};
+  *rank =
+      (struct by_agent_rank){.connection = connection, .user = user, .budget = by_budget_full(&rank_limits, seconds)};
   LIST_INSERT_HEAD(&agent->ranks.all, rank, entry);
   agent->ranks.n++;
   *out = rank;
   return BANYAN_OK;
 }
 
-static void drop(struct by_agent *agent, struct by_agent_rank *rank) {
+static void drop_rank(struct by_agent *agent, struct by_agent_rank *rank) {
   LIST_REMOVE(rank, entry);
   agent->ranks.n--;
   rank->user->n_ranks--;
@@ -272,13 +275,13 @@ void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint
   enum { BYTES = 128 };
   if (rank->job) {
     struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
-    /* What is not sent now is known from the next report, which does not name that rank. */
+    /* If it is not sent now, the next report without that rank tells the manager. */
     if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
     by_agent_note_news(agent, rank->user, now);
     leave_job(agent, rank->job);
   }
   by_agent_meeting_end(agent, rank, now);
-  drop(agent, rank);
+  drop_rank(agent, rank);
 }
 
 void by_agent_ranks_init(struct by_agent *agent, uint64_t now) {
@@ -289,29 +292,29 @@ void by_agent_ranks_init(struct by_agent *agent, uint64_t now) {
 void by_agent_ranks_fini(struct by_agent *agent) {
   struct by_agent_ranks *ranks = &agent->ranks;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
-  while (!LIST_EMPTY(&agent->ranks.all)) drop(agent, LIST_FIRST(&agent->ranks.all));
+  while (!LIST_EMPTY(&agent->ranks.all)) drop_rank(agent, LIST_FIRST(&agent->ranks.all));
   while (!TAILQ_EMPTY(&ranks->jobs)) drop_job(agent, TAILQ_FIRST(&ranks->jobs));
   for (struct by_agent_user *user; (user = LIST_FIRST(&ranks->users)); free(user)) LIST_REMOVE(user, entry);
   by_repeats_flush(&ranks->rejections, "agent", INFINITY);
   by_log_flush();
 }
 
-/* One that connects again is the same rank: its old connection may not have been seen to close. */
-static void replace(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
+/* Ends an older connection of the same rank, whose end may not have been noticed. */
+static void end_old_connection(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   for (struct by_agent_rank *old = LIST_FIRST(&agent->ranks.all); old; old = LIST_NEXT(old, entry)) {
     if (old == rank || old->job != rank->job || old->rank != rank->rank) continue;
     send_refusal(agent, old, "the rank has connected once more", now);
     agent->options.calls->end_rank(agent->options.context, old->connection);
     leave_job(agent, old->job);
-    drop(agent, old);
+    drop_rank(agent, old);
     return;
   }
 }
 
 /* ---- messages */
 
-static enum banyan_status join(struct by_agent *agent, struct by_agent_rank *rank,
-                               const struct by_cluster_message *message) {
+static enum banyan_status join_by_hello(struct by_agent *agent, struct by_agent_rank *rank,
+                                        const struct by_cluster_message *message) {
   if (rank->job) return by_fail(BANYAN_ERR_PROTOCOL, "sends hello twice");
   if (rank->number) return by_fail(BANYAN_ERR_PROTOCOL, "sends hello, and has asked for something without a job");
   if (message->version != BY_CLUSTER_VERSION)
@@ -330,16 +333,16 @@ static enum banyan_status handle_hello(struct by_agent *agent, struct by_agent_r
                                        .host = agent->options.host,
                                        .interval = agent->session.interval,
                                        .rate = agent->session.rate};
-  BY_TRY(join(agent, rank, message));
-  replace(agent, rank, now);
+  BY_TRY(join_by_hello(agent, rank, message));
+  end_old_connection(agent, rank, now);
   by_agent_rank_send(agent, rank, &welcome);
   send_class(agent, rank);
   by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
-/* What only rank 0 may send, of its own job. A job is sent whenever rank 0 has connected, and then what the job runs:
- * what an earlier one has sent counts no more. */
+/* Handles messages that only rank 0 may send, about its own job. It sends the job when it connects, and then the plan
+ * that it runs, so earlier lines are dropped. */
 static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_agent_rank *rank,
                                         const struct by_cluster_message *message, uint64_t now) {
   static const enum by_agent_line lines[BY_MESSAGE_KINDS] = {
@@ -356,14 +359,14 @@ static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_
     rank->job->name = copy_text(message->name);
     drop_lines(agent, rank->job);
   }
-  BY_TRY(keep_message(agent, rank->job, lines[message->type], message, now));
-  /* Without a manager switches' memory is not shared out, and rank 0 need not wait. */
+  BY_TRY(store_message(agent, rank->job, lines[message->type], message, now));
+  /* Without a manager the memory of switches is not shared, so rank 0 need not wait. */
   if (message->type == BY_MESSAGE_RESERVE && agent->session.state != BY_SESSION_WELCOME)
     by_agent_rank_send(agent, rank, &nobody);
   return BANYAN_OK;
 }
 
-/* Over a time in which more than a few packets go; a report on a change may come just behind another. */
+/* Measures over at least a quarter of an interval, as reports of changes may come in quick succession. */
 static void measure_rate(struct by_agent_rank *rank, double interval, uint64_t now) {
   double seconds = by_clock_to_seconds(now - rank->rated_at);
   if (rank->rated_at && seconds < interval / 4) return;
@@ -385,20 +388,20 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
   rank->usage = (struct by_agent_usage){
       .iterations = job->iterations,
       .expected = rank->rank == 0 ? job->expected : 0,
-      .ends = rank->rank == 0 && job->ends_in > 0 ? now + by_clock_from_seconds(fmin(job->ends_in, LATEST)) : 0,
+      .ends = rank->rank == 0 && job->ends_in > 0 ? now + by_clock_from_seconds(fmin(job->ends_in, MAX_SECONDS)) : 0,
       .calls = job->calls,
       .sent = job->sent,
       .input = job->input,
       .iteration_time = job->iteration_time};
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->usage.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(rank, interval, now);
-  bool news = take_paths(rank, job, interval, now);
+  bool news = store_paths(rank, job, interval, now);
   if (first || news) by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
-static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *rank,
-                                 const struct by_cluster_message *message, uint64_t now) {
+static enum banyan_status handle_message(struct by_agent *agent, struct by_agent_rank *rank,
+                                         const struct by_cluster_message *message, uint64_t now) {
   if (message->type == BY_MESSAGE_MEET && !rank->job) return by_agent_meeting_handle(agent, rank, message, now);
   if (message->type == BY_MESSAGE_WANTED && !rank->job) {
     by_agent_meeting_want(agent, rank, message, now);
@@ -420,10 +423,10 @@ static enum banyan_status handle(struct by_agent *agent, struct by_agent_rank *r
   }
 }
 
-/* Any process may ask, and gets a statement that is of use only to whoever has the key of that fingerprint; who its
- * user is, the kernel says. */
-static enum banyan_status certify(const struct by_agent *agent, const struct by_agent_rank *rank,
-                                  const struct by_cluster_message *message) {
+/* Signs a statement for any process: it is useless without the key of that fingerprint, and the kernel identifies the
+ * user. */
+static enum banyan_status send_statement(const struct by_agent *agent, const struct by_agent_rank *rank,
+                                         const struct by_cluster_message *message) {
   const struct by_agent_options *options = &agent->options;
   struct by_statement statement = {.user = rank->user->uid};
   uint8_t bytes[BY_STATEMENT_MOST];
@@ -445,13 +448,13 @@ static enum banyan_status certify(const struct by_agent *agent, const struct by_
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
-    return by_fail(BANYAN_ERR_PROTOCOL, "sends more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
-                   of_rank.bytes_a_second);
+    return by_fail(BANYAN_ERR_PROTOCOL, "sends more than %.0f lines or %.0f bytes a second", rank_limits.lines_a_second,
+                   rank_limits.bytes_a_second);
   BY_TRY(by_agent_user_receive(rank->user, length, now));
   return by_cluster_message_read(line, length, message);
 }
 
-/* A process that asks has been answered, and one that leaves has gone: either ends the connection. */
+/* Requests for the status or a statement, and leaving, end the connection. */
 bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
                           uint64_t now) {
   struct by_cluster_message message = {0};
@@ -467,8 +470,8 @@ bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, co
     by_agent_print(agent, rank->user->uid, now, &text);
     by_agent_rank_send_text(agent, rank, &text);
   }
-  if (certifies) status = certify(agent, rank, &message);
-  if (status == BANYAN_OK && !ends) status = handle(agent, rank, &message, now);
+  if (certifies) status = send_statement(agent, rank, &message);
+  if (status == BANYAN_OK && !ends) status = handle_message(agent, rank, &message, now);
   if (status != BANYAN_OK) send_refusal(agent, rank, banyan_error_text(), now);
   by_cluster_message_fini(&message);
   if (status == BANYAN_OK && !ends) return true;

@@ -1,3 +1,4 @@
+/* Measures the traffic of interfaces, adds up what the ranks of each job have done, and reports both to the manager. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,17 +7,17 @@
 #include "agent_state.h"
 #include "clock.h"
 
-enum { FRESH = 2 /* intervals; so long a rank's rate and paths count */, MOST_PATHS = 1024 };
-
-/* ---- interfaces */
+enum { VALID = 2 /* Intervals for which a rank's rate and paths are valid. */, MAX_PATHS = 1024 };
 
 static double rate_of(uint64_t before, uint64_t after, double seconds) {
-  return after >= before ? 8 * (double)(after - before) / seconds : 0; /* one that was made anew counts anew */
+  return after >= before ? 8 * (double)(after - before) / seconds
+                         : 0; /* A counter of an interface that was made again begins at 0. */
 }
 
-/* Of a time too short the rates of before stay, and are measured on from there. */
-static struct by_agent_interface follow(const struct by_agent_interface *before, const struct by_agent_counter *counter,
-                                        double seconds, bool measure) {
+/* Updates an interface. If the interval was too short, it keeps the previous rates and extends the interval. */
+static struct by_agent_interface update_interface(const struct by_agent_interface *before,
+                                                  const struct by_agent_counter *counter, double seconds,
+                                                  bool measure) {
   struct by_agent_interface next = {.counter = *counter};
   if (!before) return next;
   const struct by_agent_counter *then = &before->counter;
@@ -49,21 +50,21 @@ void by_agent_reports_count(struct by_agent *agent, uint64_t now) {
     for (uint32_t k = 0; k < reports->n && !before; k++)
       if (!strcmp(reports->interfaces[k].counter.name, counters[i].name)) before = &reports->interfaces[k];
     reports->renew |= !before || strcmp(before->counter.address, counters[i].address) != 0;
-    next[i] = follow(before, &counters[i], seconds, measure);
+    next[i] = update_interface(before, &counters[i], seconds, measure);
   }
   memcpy(reports->interfaces, next, n * sizeof *next);
   reports->n = (uint32_t)n;
   if (measure || !reports->counted_at) reports->counted_at = now;
 }
 
-/* ---- what the ranks of a job have done together */
+/* ---- the usage of a job */
 
 struct by_agent_usage by_agent_usage_merge(const struct by_agent *agent, const struct by_agent_job *job) {
   struct by_agent_usage all = {0};
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
     const struct by_agent_usage *usage = &rank->usage;
     if (rank->job != job) continue;
-    all.sent = MIN(all.sent + MIN(usage->sent, INT64_MAX), INT64_MAX); /* the most that a message holds */
+    all.sent = MIN(all.sent + MIN(usage->sent, INT64_MAX), INT64_MAX); /* Maximum that a message can contain. */
     all.iterations = MAX(all.iterations, usage->iterations);
     if (usage->expected) all.expected = usage->expected;
     if (usage->ends) all.ends = usage->ends;
@@ -75,27 +76,27 @@ struct by_agent_usage by_agent_usage_merge(const struct by_agent *agent, const s
   return all;
 }
 
-static bool counts(const struct by_agent *agent, const struct by_agent_job *job, const struct by_agent_rank *rank,
-                   uint64_t now) {
-  uint64_t fresh = by_clock_from_seconds(FRESH * agent->session.interval);
+static bool is_valid(const struct by_agent *agent, const struct by_agent_job *job, const struct by_agent_rank *rank,
+                     uint64_t now) {
+  uint64_t fresh = by_clock_from_seconds(VALID * agent->session.interval);
   return rank->job == job && rank->paths && rank->paths_at + fresh >= now;
 }
 
-static uint32_t gather(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
-                       struct by_cluster_path *out) {
+static uint32_t gather_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                             struct by_cluster_path *out) {
   uint32_t n = 0;
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
-    for (uint32_t i = 0; counts(agent, job, rank, now) && i < rank->paths->n; i++, n++)
+    for (uint32_t i = 0; is_valid(agent, job, rank, now) && i < rank->paths->n; i++, n++)
       if (out) out[n] = rank->paths->all[i];
   return n;
 }
 
-static int by_host(const void *a, const void *b) {
+static int compare_hosts(const void *a, const void *b) {
   const struct by_cluster_path *x = a, *y = b;
   return strcmp(x->to, y->to);
 }
 
-static int by_size(const void *a, const void *b) {
+static int compare_traffic(const void *a, const void *b) {
   const struct by_cluster_path *x = a, *y = b;
   return x->sent != y->sent ? (x->sent < y->sent) - (x->sent > y->sent) : strcmp(x->to, y->to);
 }
@@ -110,36 +111,36 @@ static uint32_t join_equal(struct by_cluster_path *all, uint32_t n) {
   return kept;
 }
 
-/* The `most` paths of a job that carry most: what is left of a line's bytes for paths is shared out among jobs. */
+/* Lists the at most `max` paths of a job with the most traffic: jobs share the bytes of a line. */
 static enum banyan_status list_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
-                                     uint32_t most, struct by_arena *arena, struct by_cluster_job *out) {
-  uint32_t n = gather(agent, job, now, NULL);
+                                     uint32_t max, struct by_arena *arena, struct by_cluster_job *out) {
+  uint32_t n = gather_paths(agent, job, now, NULL);
   struct by_cluster_path *all = BY_ARENA_ARRAY(arena, struct by_cluster_path, n + 1);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  (void)gather(agent, job, now, all);
-  qsort(all, n, sizeof *all, by_host);
+  (void)gather_paths(agent, job, now, all);
+  qsort(all, n, sizeof *all, compare_hosts);
   n = join_equal(all, n);
-  qsort(all, n, sizeof *all, by_size);
+  qsort(all, n, sizeof *all, compare_traffic);
   out->paths = all;
-  out->n_paths = MIN(n, MIN(most, BY_CLUSTER_PATHS));
+  out->n_paths = MIN(n, MIN(max, BY_CLUSTER_PATHS));
   return BANYAN_OK;
 }
 
-/* ---- whose traffic it is */
+/* ---- the traffic of jobs */
 
 static const char *text_or_null(const char *text) {
   return *text ? text : NULL;
 }
 
-/* Where queues sort by marks, they have counted. Elsewhere what ranks report counts, for what is left of it; over
- * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
- * on every link of a tree what is summed goes one way, and the sum comes back. */
+/* Queues count marked traffic. On other interfaces the ranks' reports count, minus that, spread over the interfaces
+ * like all traffic; plus the traffic of helpers' sockets. As much is received as sent, since on every link of a tree
+ * the summands go in one direction and the sum comes back. */
 void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cluster_interface *out) {
   const struct by_agent_reports *reports = &agent->reports;
-  uint64_t fresh = by_clock_from_seconds(FRESH * agent->session.interval);
-  double of_ranks = 0, sent_marked = 0, all = 0; /* all: without marks */
+  uint64_t fresh = by_clock_from_seconds(VALID * agent->session.interval);
+  double of_ranks = 0, sent_marked = 0, all = 0; /* `all`: traffic of interfaces without queues. */
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->rated_at + fresh >= reports->counted_at) of_ranks += rank->rate; /* it sends nothing without news */
+    if (rank->rated_at + fresh >= reports->counted_at) of_ranks += rank->rate; /* A rank without news sends nothing. */
   for (uint32_t i = 0; i < reports->n; i++)
     if (reports->interfaces[i].counter.queues)
       sent_marked += reports->interfaces[i].marked;
@@ -178,8 +179,8 @@ static uint32_t list_ranks(const struct by_agent *agent, const struct by_agent_j
   return n;
 }
 
-static enum banyan_status describe(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
-                                   uint32_t *ranks, struct by_arena *arena, struct by_cluster_job *out) {
+static enum banyan_status describe_job(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                                       uint32_t *ranks, struct by_arena *arena, struct by_cluster_job *out) {
   const struct by_agent_usage usage = by_agent_usage_merge(agent, job);
   struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
   if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
@@ -202,13 +203,13 @@ static enum banyan_status describe(const struct by_agent *agent, const struct by
 
 enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint64_t now, struct by_arena *arena,
                                               struct by_cluster_job **out) {
-  uint32_t paths_left = MOST_PATHS, jobs_left = agent->ranks.n_jobs;
+  uint32_t paths_left = MAX_PATHS, jobs_left = agent->ranks.n_jobs;
   uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, agent->ranks.n);
   struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, agent->ranks.n_jobs);
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   for (const struct by_agent_job *job = TAILQ_FIRST(&agent->ranks.jobs); job; job = TAILQ_NEXT(job, entry), jobs++) {
-    BY_TRY(describe(agent, job, now, ranks, arena, jobs));
+    BY_TRY(describe_job(agent, job, now, ranks, arena, jobs));
     BY_TRY(list_paths(agent, job, now, paths_left / jobs_left--, arena, jobs));
     paths_left -= jobs->n_paths;
     ranks += jobs->n_ranks;
@@ -216,11 +217,11 @@ enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint
   return BANYAN_OK;
 }
 
-/* One that is more than the manager takes now is sent later, with what is new by then. */
+/* Sends a report, or defers it if it exceeds what the manager accepts now. */
 static void send_report(struct by_agent *agent, const struct by_cluster_message *report, struct by_cluster_job *jobs,
                         uint64_t now) {
   struct by_text text = by_cluster_message_line(report);
-  if (text.length > BY_CLUSTER_LINE_UP) { /* without paths, as all else counts more */
+  if (text.length > BY_CLUSTER_LINE_UP) { /* Paths matter least. */
     for (uint32_t j = 0; j < report->n_jobs; j++) jobs[j].n_paths = 0;
     by_text_fini(&text);
     text = by_cluster_message_line(report);

@@ -1,3 +1,4 @@
+/* The session with the manager: connects with increasing delays, sends lines, and determines when reports are due. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +8,9 @@
 #include "agent_state.h"
 #include "clock.h"
 
-static const double first_delay = 0.1, least_longest = 0.5, most_refused = 60; /* seconds */
+static const double first_delay = 0.1, min_longest = 0.5, max_refused = 60; /* Seconds. */
 
-/* Changes that come together are reported together, and those that never end a tenth of an interval apart. */
+/* Changes within `soon` are reported together, and reports are at least a tenth of an interval apart. */
 static const uint64_t soon = 50 * BY_MILLISECOND;
 static const double apart = 0.1;
 
@@ -34,17 +35,17 @@ bool by_agent_session_is_open(const struct by_agent *agent) {
 /* ---- connecting */
 
 static double longest_delay(const struct by_agent_session *session) {
-  return fmax(session->interval / 2, least_longest);
+  return fmax(session->interval / 2, min_longest);
 }
 
-/* Waits a random part of the delay: all agents lose a manager at the same moment. */
+/* Waits for a random part of the delay, since all agents lose a manager at the same moment. */
 static void connect_after(struct by_agent_session *session, double delay, uint64_t now) {
   session->connect_at = now + by_clock_from_seconds(delay * (0.5 + by_rng_unit(&session->rng) / 2));
 }
 
 void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now) {
   struct by_agent_session *session = &agent->session;
-  /* A name with two addresses fails in two ways, in turn: each is logged once until the manager is there again. */
+  /* A name with two addresses fails in two ways alternately: each is logged once until the manager is there again. */
   bool fresh = by_repeats_take(&session->reasons, "", 0, why, 1);
   bool was_open = by_agent_session_is_open(agent);
   size_t named = strlen(agent->options.manager);
@@ -85,16 +86,16 @@ void by_agent_session_opened(struct by_agent *agent, uint64_t now) {
 
 /* ---- sending */
 
-static void disconnect(struct by_agent *agent, const char *why, uint64_t now) {
+static void end_session(struct by_agent *agent, const char *why, uint64_t now) {
   agent->options.calls->disconnect(agent->options.context);
   by_agent_manager_gone(agent, why, now);
 }
 
-/* A line that the manager cannot take must be sent anew, as is all that counts in a new session. */
+/* Sends a line, or disconnects if that fails, since a new session sends everything that matters again. */
 void by_agent_session_send_line(struct by_agent *agent, const char *line, uint64_t now) {
   if (!by_agent_session_is_open(agent)) return;
   if (!agent->options.calls->send_to_manager(agent->options.context, line, strlen(line)))
-    disconnect(agent, "it does not read what it is sent", now);
+    end_session(agent, "it does not read what it is sent", now);
 }
 
 void by_agent_session_send(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
@@ -123,17 +124,17 @@ void by_agent_session_take_welcome(struct by_agent *agent, const struct by_clust
   if (welcome->rate > 0) agent->options.calls->take_rate(agent->options.context, welcome->rate);
 }
 
-/* The reason will not pass soon: twice as long each time, until the session has gone well for a while. */
+/* A refusal does not pass soon, so the delay doubles each time, until a session has lasted for a while. */
 void by_agent_session_refused(struct by_agent *agent, bool understood, const char *why, uint64_t now) {
   struct by_agent_session *session = &agent->session;
-  bool went_well = session->state == BY_SESSION_WELCOME && now - session->since > by_clock_from_seconds(most_refused);
+  bool went_well = session->state == BY_SESSION_WELCOME && now - session->since > by_clock_from_seconds(max_refused);
   bool first = went_well || !(session->refused_delay > 0);
   char text[BY_AGENT_TEXT];
   if (!understood) session->n_refused++;
   snprintf(text, sizeof text, "%s: %.150s",
            understood ? "it refuses this agent" : "it sends what no manager sends (is it one, of this version?)", why);
-  session->refused_delay = first ? longest_delay(session) : fmin(2 * session->refused_delay, most_refused);
-  disconnect(agent, text, now);
+  session->refused_delay = first ? longest_delay(session) : fmin(2 * session->refused_delay, max_refused);
+  end_session(agent, text, now);
   connect_after(session, session->refused_delay, now);
 }
 

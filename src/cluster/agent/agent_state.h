@@ -1,11 +1,11 @@
-/* An agent as its files see it. Each part belongs to the file that its comment names, and is changed there only.
+/* The parts of an agent. Each part belongs to the file that its comment names, and is changed there only.
  *
  * The session with the manager, without I/O: when the agent connects, what it sends, when the next report is due.
  *
  *   state        next states         meaning
  *   NONE         -                   there is no manager
- *   WAITING      CONNECTING          until connect_at
- *   CONNECTING   OPEN, WAITING       the owner tries
+ *   WAITING      CONNECTING          waits until connect_at
+ *   CONNECTING   OPEN, WAITING       the owner is connecting
  *   OPEN         WELCOME, WAITING    hello was sent
  *   WELCOME      WAITING             the manager has answered */
 #ifndef BY_CLUSTER_AGENT_AGENT_STATE_H
@@ -30,57 +30,56 @@ enum by_agent_session_state {
 struct by_agent_session {
   struct by_rng rng;
   enum by_agent_session_state state;
-  uint64_t connect_at;       /* in WAITING */
-  double delay;              /* seconds before the next attempt but one */
-  double refused_delay;      /* the same after a refusal; 0: there was none */
-  uint64_t since;            /* when it was opened or closed */
-  double rate;               /* bit/s of the host's link, as the manager states; 0: not known */
-  bool announced;            /* it was logged that the manager is there, since it was logged that it is not */
-  struct by_repeats reasons; /* that have been logged since */
-  char why[BY_AGENT_TEXT];   /* it is not open; "" while it is */
-  uint64_t n_refused;        /* lines of the manager's that were not taken */
+  uint64_t connect_at;       /* In WAITING. */
+  double delay;              /* Seconds before the attempt after the next one. */
+  double refused_delay;      /* The same after a refusal; 0: there was none. */
+  uint64_t since;            /* When the session was opened or closed. */
+  double rate;               /* bit/s of the host's link, as the manager states; 0: unknown. */
+  bool announced;            /* The last message in the log was that the manager is there. */
+  struct by_repeats reasons; /* Reasons that have been logged since then. */
+  char why[BY_AGENT_TEXT];   /* Why the session is not open; "" while it is. */
+  uint64_t n_refused;        /* Lines of the manager that were refused. */
 
-  double interval;    /* seconds between reports */
-  uint64_t report_at; /* the next report, changes or not */
-  uint64_t change_at; /* one because of a change; UINT64_MAX: none */
-  uint64_t ticked_at; /* the last report was due */
+  double interval;    /* Seconds between reports. */
+  uint64_t report_at; /* Time of the next regular report. */
+  uint64_t change_at; /* Time of the next report of a change; UINT64_MAX: none. */
+  uint64_t ticked_at; /* Time of the last report. */
 };
 
 void by_agent_session_init(struct by_agent *agent, uint64_t now);
 bool by_agent_session_is_open(const struct by_agent *agent);
 
-/* Sends where the session is open; else the message is forgotten: what counts is sent again in a new session. */
+/* Sends a message if the session is open. Otherwise it is dropped: a new session begins with all that matters. */
 void by_agent_session_send(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now);
-/* The same of what was printed before. */
+/* Sends a line that was printed before. */
 void by_agent_session_send_line(struct by_agent *agent, const char *line, uint64_t now);
 
-/* Connects where that is due. */
+/* Connects if that is due. */
 void by_agent_session_tick(struct by_agent *agent, uint64_t now);
 void by_agent_session_opened(struct by_agent *agent, uint64_t now);
-/* Closes it, to send hello anew. */
+/* Closes the session and opens a new one, with a new hello. */
 void by_agent_session_renew(struct by_agent *agent, uint64_t now);
 void by_agent_session_take_welcome(struct by_agent *agent, const struct by_cluster_message *welcome, uint64_t now);
-/* The manager refuses this agent, or a line of its was not understood, which counts: the session is closed, for longer
- * each time. */
+/* Closes the session after a refusal, or a line of the manager that was not understood, and waits longer each time. */
 void by_agent_session_refused(struct by_agent *agent, bool understood, const char *why, uint64_t now);
-/* Whether a report is due now; the next one is then later. */
+/* Tells whether a report is due, and sets the time of the next one. */
 bool by_agent_session_take_due(struct by_agent *agent, uint64_t now);
 
 /* ---- this host's processes: agent_ranks.c */
 
-/* What a user of this host may have of the agent, and have passed on to the manager: none uses up what is meant for
- * all. Root is not limited, as it could have everything anyway. */
+/* The limits of a user of this host, so that none uses up what is meant for all. Root has no limits, since it could do
+ * everything anyway. */
 struct by_agent_user {
   LIST_ENTRY(by_agent_user) entry;
   unsigned uid;
-  uint32_t n_ranks, n_jobs;  /* n_ranks: connections */
-  size_t kept;               /* bytes of its jobs' lines */
-  struct by_budget forwards; /* of what is passed on to the manager */
-  struct by_budget received; /* of what all its connections send together, those that have ended among them */
-  struct by_budget news;     /* of what makes a report come before its time */
+  uint32_t n_ranks, n_jobs;  /* `n_ranks`: connections. */
+  size_t kept;               /* Bytes of its jobs' stored lines. */
+  struct by_budget forwards; /* Limits lines to the manager. */
+  struct by_budget received; /* Limits lines of all its connections together, including closed ones. */
+  struct by_budget news;     /* Limits reports before their time. */
 };
 
-/* What rank 0 sent last, in the order in which it is passed on; KEEPS: after SWITCHED. */
+/* The latest lines of rank 0, in the order in which they are forwarded; KEEPS: after SWITCHED. */
 enum by_agent_line {
   BY_AGENT_JOB,
   BY_AGENT_RESERVE,
@@ -90,32 +89,32 @@ enum by_agent_line {
   BY_AGENT_LINES
 };
 
-/* A job that has ranks on this host, with what rank 0 last sent of it: the agent keeps these lines, and sends them in
- * every session with the manager. */
+/* A job with ranks on this host. The agent stores the latest lines of its rank 0, and sends them in every session with
+ * the manager. */
 struct by_agent_job {
   TAILQ_ENTRY(by_agent_job) entry;
   char id[BY_CLUSTER_JOB_ID + 1];
-  struct by_agent_user *user;  /* whose it is */
-  char *name;                  /* NULL: rank 0 is not here, or has not sent it yet */
-  char *lines[BY_AGENT_LINES]; /* NULL as `name` */
-  bool unsent[BY_AGENT_LINES]; /* in this session with the manager */
-  uint32_t ranks;              /* that are here */
-  struct by_job_length length; /* as rank 0 states it, if it is here */
-  struct by_priority_place place;
+  struct by_agent_user *user;  /* The owner. */
+  char *name;                  /* NULL: rank 0 is not here, or has not sent it yet. */
+  char *lines[BY_AGENT_LINES]; /* NULL: not sent by rank 0. */
+  bool unsent[BY_AGENT_LINES]; /* Lines to send in this session with the manager. */
+  uint32_t ranks;              /* Number of ranks on this host. */
+  struct by_job_length length; /* As rank 0 states, if it is here. */
+  struct by_priority_position place;
   uint32_t class_;
-  bool managed; /* the manager has determined the class */
+  bool managed; /* The manager has determined the class. */
 };
 
-/* What a rank, or all ranks of a job, have done since the job began. */
+/* What a rank, or all ranks of a job here, have done since the job began. */
 struct by_agent_usage {
   uint64_t iterations, calls, sent, input;
-  uint64_t expected; /* iterations in all, as rank 0 states; 0: not known */
-  uint64_t ends;     /* when its launcher ends it at the latest, as rank 0 states; 0: not known */
+  uint64_t expected; /* Total iterations, as rank 0 states; 0: unknown. */
+  uint64_t ends;     /* Latest end by the launcher's limit, as rank 0 states; 0: unknown. */
   double iteration_time;
-  uint64_t sizes[BY_CLUSTER_SIZES]; /* calls, by log2 of their bytes */
+  uint64_t sizes[BY_CLUSTER_SIZES]; /* Calls by log2 of their bytes. */
 };
 
-/* What the connections of a rank, or of all of a job's here, showed; `to` of a rank's own are its own. */
+/* Measurements of the connections of a rank, or of all ranks of a job here. A rank owns its names `to`. */
 struct by_agent_paths {
   uint32_t n;
   struct by_cluster_path all[BY_CLUSTER_PATHS];
@@ -125,49 +124,49 @@ struct by_agent_rank {
   LIST_ENTRY(by_agent_rank) entry;
   void *connection;
   struct by_agent_user *user;
-  struct by_budget budget;  /* of what it sends */
-  struct by_agent_job *job; /* NULL: no hello yet */
-  uint64_t number;          /* of a launcher that asks for hosts, or a process that meets others; 0: it is neither */
-  char *meets, *handle;     /* the job that it meets others of, and its handle there */
-  char *meet;               /* what it has sent last about that; NULL: it meets none */
-  bool unsent, known;       /* the manager has it not, and has it or an earlier one, from this session */
+  struct by_budget budget;  /* Limits its lines. */
+  struct by_agent_job *job; /* NULL: before hello. */
+  uint64_t number;          /* Number of a launcher that asks for hosts, or a process that meets others; 0: neither. */
+  char *meets, *handle;     /* The job whose other processes it meets, and its handle there. */
+  char *meet;               /* Its latest line about that; NULL: it meets none. */
+  bool unsent, known;       /* It is to be sent; it or an earlier one was sent in this session. */
   uint32_t rank;
   struct by_agent_usage usage;
-  uint64_t rated_at, rated_sent; /* from where on its rate is measured */
-  double rate;                   /* bit/s that it sends */
-  struct by_agent_paths *paths;  /* NULL: it has sent none */
+  uint64_t rated_at, rated_sent; /* Time and bytes at the start of the measurement of its rate. */
+  double rate;                   /* bit/s that it sends. */
+  struct by_agent_paths *paths;  /* NULL: it has sent none. */
   uint64_t paths_at;
 };
 
 struct by_agent_ranks {
-  LIST_HEAD(, by_agent_user) users; /* that have ranks here, or have used up something */
-  size_t kept;                      /* bytes of all jobs' lines */
-  struct by_budget forwards;        /* of what is sent to the manager by all */
-  struct by_repeats rejections;     /* the log of what users do wrong */
-  TAILQ_HEAD(, by_agent_job) jobs;  /* in the order in which they came */
+  LIST_HEAD(, by_agent_user) users; /* Users with connections, or with budgets that are not full. */
+  size_t kept;                      /* Bytes of all jobs' stored lines. */
+  struct by_budget forwards;        /* Limits lines of all users to the manager. */
+  struct by_repeats rejections;     /* Limits the log of users' errors. */
+  TAILQ_HEAD(, by_agent_job) jobs;  /* In the order in which they began. */
   uint32_t n_jobs;
   LIST_HEAD(, by_agent_rank) all;
   uint32_t n;
-  uint64_t n_refused; /* lines that were not taken */
-  uint64_t n_numbers; /* that were given so far */
+  uint64_t n_refused; /* Lines that were refused. */
+  uint64_t n_numbers; /* Numbers given so far. */
 };
 
 void by_agent_ranks_init(struct by_agent *agent, uint64_t now);
-/* Calls nothing. */
+/* Makes no calls. */
 void by_agent_ranks_fini(struct by_agent *agent);
 
-/* To all ranks of jobs. */
+/* Sends a message to all ranks of jobs. */
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message);
-/* To rank 0 of the message's job. False: it is not here. */
+/* Sends a message to rank 0 of its job. False: it is not here. */
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message);
 
-/* NULL: it has no rank here. */
+/* Returns NULL if the job has no rank here. */
 struct by_agent_job *by_agent_jobs_find(const struct by_agent *agent, const char *id);
-/* Sends what was not sent of all jobs; in a new session all lines are sent again. */
+/* Sends the unsent lines of all jobs; all: every line, in a new session. */
 void by_agent_jobs_send(struct by_agent *agent, bool all, uint64_t now);
-/* Finds its place in the order by what its ranks have done. */
-void by_agent_job_find_place(const struct by_agent *agent, struct by_agent_job *job, uint64_t now);
-/* Its ranks are notified if it had another class. */
+/* Updates its position in the order by what its ranks have done. */
+void by_agent_job_update_position(const struct by_agent *agent, struct by_agent_job *job, uint64_t now);
+/* Sets its class, and notifies its ranks of a change. */
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed);
 
 /* ---- users of these processes: agent_users.c */
@@ -175,67 +174,67 @@ void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *j
 static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
   return user->uid == 0;
 }
-/* Counts a connection of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
+/* Counts a new connection of a user. BANYAN_ERR_UNSUPPORTED: too many. */
 BANYAN_CHECK enum banyan_status by_agent_user_connect(struct by_agent *agent, unsigned uid, double seconds,
                                                       struct by_agent_user **out);
-/* A line of one of its processes has come. BANYAN_ERR_PROTOCOL: they send too much. */
+/* Counts a line of one of its processes. BANYAN_ERR_PROTOCOL: they send too much. */
 BANYAN_CHECK enum banyan_status by_agent_user_receive(struct by_agent_user *user, size_t length, uint64_t now);
-/* Whether a line may be passed on to the manager now. NULL: one of the agent's own. */
+/* Tells whether a line may be sent to the manager now, and counts it. NULL: a line of the agent itself. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
-/* Something of a user's job is worth a report soon, if the user has not had too many of late. */
+/* Causes a report soon because of a user's job, unless the user has caused too many recently. */
 void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now);
 
-/* To one process. */
+/* Sends a message to one process. */
 void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
                         const struct by_cluster_message *message);
-/* Frees the text. */
+/* Sends a text, and frees it. */
 void by_agent_rank_send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text);
 
-/* ---- those that are no ranks of a job, but ask the manager for something: agent_meetings.c */
+/* ---- processes that are no ranks of a job, but ask the manager for something: agent_meetings.c */
 
-/* A launcher asks for hosts. */
+/* Forwards a launcher's request for hosts. */
 void by_agent_meeting_want(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
                            uint64_t now);
-/* A process meets others of its job. */
+/* Handles a process that meets others of its job. */
 BANYAN_CHECK enum banyan_status by_agent_meeting_handle(struct by_agent *agent, struct by_agent_rank *rank,
                                                         const struct by_cluster_message *message, uint64_t now);
-/* It ends, which the manager is notified of if it knows the process. */
+/* Ends a process, and notifies the manager if it knows it. */
 void by_agent_meeting_end(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now);
-/* To the launcher of its number, if that is still there. */
+/* Sends an offer to the launcher with its number, if that is still connected. */
 void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);
-/* To the process of its number, or to those in the list. */
+/* Sends a list to the process with its number, or to all processes in it. */
 void by_agent_meetings_send_list(const struct by_agent *agent, const struct by_cluster_message *list);
-/* Sends what was not sent of processes that meet others; in a new session with the manager, all. */
+/* Sends the unsent lines of processes that meet others; all: every line, in a new session. */
 void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now);
 
-/* ---- what is reported of these and of this host's interfaces: agent_reports.c */
+/* ---- reports about these and the host's interfaces: agent_reports.c */
 
 struct by_agent_interface {
-  struct by_agent_counter counter;                             /* when it was last looked at */
-  double sent, received, marked, helped_sent, helped_received; /* bit/s before that */
+  struct by_agent_counter counter;                             /* The counters when they were last read. */
+  double sent, received, marked, helped_sent, helped_received; /* bit/s before that. */
 };
 
 struct by_agent_reports {
   uint64_t started, counted_at;
   uint32_t n;
   struct by_agent_interface interfaces[BY_AGENT_INTERFACES];
-  bool renew;      /* there is an interface that the last hello did not name */
-  uint64_t n_sent; /* reports */
+  bool renew;      /* There is an interface that the last hello did not name. */
+  uint64_t n_sent; /* Reports so far. */
 };
 
-/* What the ranks of a job have done together. */
+/* Returns what the ranks of a job here have done together. */
 struct by_agent_usage by_agent_usage_merge(const struct by_agent *agent, const struct by_agent_job *job);
 /* Reads the interfaces' counters. */
 void by_agent_reports_count(struct by_agent *agent, uint64_t now);
 void by_agent_reports_send_hello(struct by_agent *agent, uint64_t now);
 void by_agent_reports_send(struct by_agent *agent, uint64_t now);
-/* All jobs, in the order of the list; they lie in the arena. */
+/* Lists all jobs in their order, in memory of the arena. */
 BANYAN_CHECK enum banyan_status by_agent_reports_list_jobs(const struct by_agent *agent, uint64_t now,
                                                            struct by_arena *arena, struct by_cluster_job **out);
-/* The interfaces with what jobs send and receive over each. */
+/* Lists the interfaces with the traffic of jobs on each. */
 void by_agent_reports_list_interfaces(const struct by_agent *agent, struct by_cluster_interface *out);
 
-/* ---- all of it: agent.c */
+/* ---- the agent: agent.c */
 
 struct by_agent {
   struct by_agent_options options;

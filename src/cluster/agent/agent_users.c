@@ -1,18 +1,17 @@
-/* Users whose processes are connected to the agent: how much each may send, so that none keeps others from being
- * heard, and what is sent to their processes. */
+/* Limits what the processes of each user may send, so that none displaces others, and sends to processes. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "agent_state.h"
 #include "clock.h"
 
-/* Of the budget of the agent itself. */
-static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
-/* As much as some ranks may send each, and each of many as a rule. */
-static const struct by_budget_rules of_received = {1 << 14, 2000, 64 << 20, 4 << 20};
-static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
+/* Part of the agent's own budget. */
+static const struct by_budget_rules user_limits = {512, 5, 2 << 20, 1 << 16};
+/* As much as some ranks may send at their limits, and many at normal rates. */
+static const struct by_budget_rules receive_limits = {1 << 14, 2000, 64 << 20, 4 << 20};
+static const struct by_budget_rules report_limits = {60, 0.25, 1, 1};
 
-/* One that has gone keeps what it has used up, until it may have all again. */
+/* Removes users without connections once their budgets are full again. */
 static void forget_users(struct by_agent *agent, double seconds) {
   for (struct by_agent_user *user = LIST_FIRST(&agent->ranks.users), *next; user; user = next) {
     next = LIST_NEXT(user, entry);
@@ -32,9 +31,9 @@ enum banyan_status by_agent_user_connect(struct by_agent *agent, unsigned uid, d
     forget_users(agent, seconds);
     if (!(user = calloc(1, sizeof *user))) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
     *user = (struct by_agent_user){.uid = uid,
-                                   .forwards = by_budget_full(&of_user, seconds),
-                                   .received = by_budget_full(&of_received, seconds),
-                                   .news = by_budget_full(&of_news, seconds)};
+                                   .forwards = by_budget_full(&user_limits, seconds),
+                                   .received = by_budget_full(&receive_limits, seconds),
+                                   .news = by_budget_full(&report_limits, seconds)};
     LIST_INSERT_HEAD(&agent->ranks.users, user, entry);
   }
   if (user->n_ranks == BY_AGENT_RANKS / 2 && !by_agent_user_is_root(user))
@@ -57,7 +56,7 @@ void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, u
 }
 
 void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
-  if (agent->session.change_at != UINT64_MAX) return; /* a report comes anyway */
+  if (agent->session.change_at != UINT64_MAX) return; /* A report is due anyway. */
   if (by_agent_user_is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now)))
     by_agent_links_changed(agent, now);
 }
@@ -67,10 +66,10 @@ enum banyan_status by_agent_user_receive(struct by_agent_user *user, size_t leng
     return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL,
                  "all processes of user %u together send more than %.0f lines or %.0f bytes a second", user->uid,
-                 of_received.lines_a_second, of_received.bytes_a_second);
+                 receive_limits.lines_a_second, receive_limits.bytes_a_second);
 }
 
-/* ---- sending to their processes */
+/* ---- sending to processes */
 
 void by_agent_rank_send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text) {
   const struct by_agent_options *options = &agent->options;

@@ -1,3 +1,4 @@
+/* Starts helpers and servers as child processes, reads their output and measures their traffic. */
 #include "helper_process.h"
 
 #include <arpa/inet.h>
@@ -27,22 +28,24 @@ enum { LINE = 512 };
 
 static const uint64_t timeout = 2 * BY_SECOND;
 
-/* What it writes, of which the first and the last whole line count. */
+/* Output of a process; only the first and the last whole line matter. */
 struct output {
   struct by_helper_process *process;
   int fd;
   struct by_watch *watch;
-  char line[LINE]; /* that is under way */
+  char line[LINE]; /* The incomplete line. */
   size_t length;
   char last[LINE];
 };
 
-/*   state     next states
+/* State of a process.
+ *
+ *   state     next states
  *   STARTED   JOINED, LEAVING
  *   JOINED    LEAVING
  *   LEAVING   -                  it was asked to leave, and is killed if it does not
  *
- * From each it may end, and is forgotten. */
+ * In each state it may end, and is then removed. */
 enum state { STARTED, JOINED, LEAVING };
 
 struct by_helper_process {
@@ -70,10 +73,10 @@ static void set_state(struct by_helper_process *process, enum state state) {
   process->state = state;
 }
 
-/* ---- what it prints */
+/* ---- output */
 
-/* On standard output: "NAME helps N ranks", "NAME serves N trees". */
-static void take_line(struct output *output) {
+/* Handles a line. Standard output has "NAME helps N ranks" or "NAME serves N trees". */
+static void handle_line(struct output *output) {
   struct by_helper_process *process = output->process;
   output->line[output->length] = '\0';
   by_keep_printable(output->line, output->last, sizeof output->last);
@@ -84,10 +87,10 @@ static void take_line(struct output *output) {
   process->among->joined(process->among->context, process->job, process->server);
 }
 
-static void take_bytes(struct output *output, const char *bytes, size_t n) {
+static void handle_bytes(struct output *output, const char *bytes, size_t n) {
   for (size_t i = 0; i < n; i++) {
     if (bytes[i] == '\n')
-      take_line(output);
+      handle_line(output);
     else if (output->length < LINE - 1)
       output->line[output->length++] = bytes[i];
   }
@@ -100,7 +103,7 @@ static void close_output(struct output *output) {
   output->fd = -1;
 }
 
-/* Without waiting; what it wrote before it died is there. */
+/* Reads without waiting, including what a dead process has written. */
 static void read_output(void *context, uint32_t events) {
   struct output *output = context;
   char bytes[4096];
@@ -113,13 +116,13 @@ static void read_output(void *context, uint32_t events) {
       close_output(output);
       return;
     }
-    take_bytes(output, bytes, (size_t)n);
+    handle_bytes(output, bytes, (size_t)n);
   }
 }
 
-/* ---- its end */
+/* ---- end */
 
-static void destroy(struct by_helper_process *process) {
+static void destroy_process(struct by_helper_process *process) {
   LIST_REMOVE(process, entry);
   if (process->pid > 0 && !kill(process->pid, SIGKILL)) waitpid(process->pid, NULL, 0);
   by_loop_cancel_timer(&process->deadline);
@@ -154,11 +157,11 @@ static void has_ended(void *context, uint32_t events) {
   read_output(&process->err, EPOLLIN);
   describe_end(process, status, why);
   memcpy(job, process->job, sizeof job);
-  destroy(process);
+  destroy_process(process);
   among->ended(among->context, job, server, why);
 }
 
-static void too_late(void *context) {
+static void kill_late(void *context) {
   const struct by_helper_process *process = context;
   by_warn("agent", "the %s of job %s does not leave; it is killed", kind_of(process), process->job);
   if (process->pid > 0) kill(process->pid, SIGKILL);
@@ -173,9 +176,9 @@ void by_helper_processes_rest(struct by_helper_processes *processes, const char 
   by_loop_set_delay(processes->loop, &process->deadline, timeout);
 }
 
-/* ---- its start */
+/* ---- start */
 
-/* In the child. The environment names a descriptor with the key, and this agent. */
+/* Runs in the child. The environment names a descriptor with the key, and this agent. */
 static _Noreturn void become_helper(const struct by_helper_processes *processes, const struct by_cluster_message *help,
                                     int key, pid_t parent, const int ends[2]) {
   const char *program = processes->program;
@@ -185,10 +188,10 @@ static _Noreturn void become_helper(const struct by_helper_processes *processes,
   signal(SIGPIPE, SIG_DFL);
   dup2(ends[0], STDOUT_FILENO);
   dup2(ends[1], STDERR_FILENO);
-  char trees[16], place[32];
-  snprintf(place, sizeof place, "/proc/self/fd/%d", key);
+  char trees[16], key_path[32];
+  snprintf(key_path, sizeof key_path, "/proc/self/fd/%d", key);
   unsetenv("BANYAN_KEY");
-  if (fcntl(key, F_SETFD, 0) || setenv("BANYAN_KEY_FILE", place, 1) || setenv("BANYAN_AGENT", processes->agent, 1))
+  if (fcntl(key, F_SETFD, 0) || setenv("BANYAN_KEY_FILE", key_path, 1) || setenv("BANYAN_AGENT", processes->agent, 1))
     _exit(127);
   snprintf(trees, sizeof trees, "%u", help->trees ? help->trees : 1);
   const char *arguments[] = {"banyan",     help->server ? "server" : "helper", "--root", help->root, "--name",
@@ -198,7 +201,7 @@ static _Noreturn void become_helper(const struct by_helper_processes *processes,
   _exit(127);
 }
 
-static enum banyan_status spawn(struct by_helper_process *process, const struct by_cluster_message *help) {
+static enum banyan_status spawn_process(struct by_helper_process *process, const struct by_cluster_message *help) {
   int out[2] = {-1, -1}, err[2] = {-1, -1};
   int key = -1;
   pid_t parent = getpid();
@@ -223,8 +226,8 @@ static enum banyan_status watch_output(struct by_helper_process *process, struct
   return by_loop_watch(process->among->loop, output->fd, EPOLLIN, read_output, output, &output->watch);
 }
 
-static enum banyan_status start(struct by_helper_process *process, const struct by_cluster_message *help) {
-  BY_TRY(spawn(process, help));
+static enum banyan_status start_process(struct by_helper_process *process, const struct by_cluster_message *help) {
+  BY_TRY(spawn_process(process, help));
   BY_TRY(watch_output(process, &process->out));
   BY_TRY(watch_output(process, &process->err));
   BY_TRY(by_pidfd_open(process->pid, &process->pidfd));
@@ -239,44 +242,45 @@ enum banyan_status by_helper_processes_start(struct by_helper_processes *process
   process->out.fd = process->err.fd = process->pidfd = -1;
   snprintf(process->job, sizeof process->job, "%s", help->job);
   process->server = help->server;
-  by_timer_init(&process->deadline, too_late, process);
+  by_timer_init(&process->deadline, kill_late, process);
   LIST_INSERT_HEAD(&processes->all, process, entry);
-  enum banyan_status status = start(process, help);
-  if (status != BANYAN_OK) destroy(process);
+  enum banyan_status status = start_process(process, help);
+  if (status != BANYAN_OK) destroy_process(process);
   return status;
 }
 
 void by_helper_processes_fini(struct by_helper_processes *processes) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
-  while (!LIST_EMPTY(&processes->all)) destroy(LIST_FIRST(&processes->all));
+  while (!LIST_EMPTY(&processes->all)) destroy_process(LIST_FIRST(&processes->all));
 }
 
-/* ---- what it has sent and received, by the kernel's counts of its open connections (sock_diag) */
+/* ---- traffic, by the kernel's counts of open connections (sock_diag) */
 
-enum { MOST_SOCKETS = 4096, ESTABLISHED = 1 << 1 /* TCP_ESTABLISHED */ };
+enum { MAX_SOCKETS = 4096, ESTABLISHED = 1 << 1 /* The bit of TCP_ESTABLISHED. */ };
 
-struct looking {
-  unsigned long inodes[MOST_SOCKETS]; /* of the process's sockets */
+struct traffic_query {
+  unsigned long inodes[MAX_SOCKETS]; /* Inodes of the process's sockets. */
   size_t n_inodes;
   struct by_agent_counter *counters;
   size_t n;
 };
 
-static void list_sockets(pid_t pid, struct looking *looking) {
+static void list_sockets(pid_t pid, struct traffic_query *traffic_query) {
   char path[300], target[64];
   snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
   DIR *folder = opendir(path);
   if (!folder) return;
-  for (const struct dirent *entry; (entry = readdir(folder)) && looking->n_inodes < MOST_SOCKETS;) {
+  for (const struct dirent *entry; (entry = readdir(folder)) && traffic_query->n_inodes < MAX_SOCKETS;) {
     ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
     if (length <= 0) continue;
     target[length] = '\0';
-    if (sscanf(target, "socket:[%lu]", &looking->inodes[looking->n_inodes]) == 1) looking->n_inodes++;
+    if (sscanf(target, "socket:[%lu]", &traffic_query->inodes[traffic_query->n_inodes]) == 1) traffic_query->n_inodes++;
   }
   closedir(folder);
 }
 
-static struct by_agent_counter *find_interface(const struct looking *looking, const struct inet_diag_msg *socket) {
+static struct by_agent_counter *find_interface(const struct traffic_query *traffic_query,
+                                               const struct inet_diag_msg *socket) {
   char text[INET6_ADDRSTRLEN] = "";
   struct in6_addr six;
   memcpy(&six, socket->id.idiag_src, sizeof six);
@@ -284,19 +288,19 @@ static struct by_agent_counter *find_interface(const struct looking *looking, co
     inet_ntop(AF_INET, &socket->id.idiag_src[3], text, sizeof text);
   else
     inet_ntop(socket->idiag_family, socket->id.idiag_src, text, sizeof text);
-  for (size_t i = 0; i < looking->n; i++)
-    if (!strcmp(looking->counters[i].address, text)) return &looking->counters[i];
+  for (size_t i = 0; i < traffic_query->n; i++)
+    if (!strcmp(traffic_query->counters[i].address, text)) return &traffic_query->counters[i];
   return NULL;
 }
 
-static int take_socket(const struct nlmsghdr *header, void *context) {
-  const struct looking *looking = context;
+static int add_socket(const struct nlmsghdr *header, void *context) {
+  const struct traffic_query *traffic_query = context;
   const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(header);
   struct tcp_info info;
   size_t i = 0;
-  while (i < looking->n_inodes && looking->inodes[i] != socket->idiag_inode) i++;
-  if (i == looking->n_inodes) return MNL_CB_OK;
-  struct by_agent_counter *counter = find_interface(looking, socket);
+  while (i < traffic_query->n_inodes && traffic_query->inodes[i] != socket->idiag_inode) i++;
+  if (i == traffic_query->n_inodes) return MNL_CB_OK;
+  struct by_agent_counter *counter = find_interface(traffic_query, socket);
   if (!counter) return MNL_CB_OK;
   by_netlink_copy(by_netlink_find(header, sizeof *socket, INET_DIAG_INFO), &info, sizeof info);
   counter->helped_sent += info.tcpi_bytes_acked;
@@ -306,20 +310,20 @@ static int take_socket(const struct nlmsghdr *header, void *context) {
 
 void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct by_agent_counter *counters, size_t n) {
   static const uint8_t families[] = {AF_INET, AF_INET6};
-  struct looking *looking = pid > 0 ? calloc(1, sizeof *looking) : NULL;
+  struct traffic_query *traffic_query = pid > 0 ? calloc(1, sizeof *traffic_query) : NULL;
   struct by_netlink_request request;
-  if (!looking) return;
-  *looking = (struct looking){.counters = counters, .n = n};
-  list_sockets(pid, looking);
-  for (size_t i = 0; i < sizeof families && looking->n_inodes > 0; i++) {
+  if (!traffic_query) return;
+  *traffic_query = (struct traffic_query){.counters = counters, .n = n};
+  list_sockets(pid, traffic_query);
+  for (size_t i = 0; i < sizeof families && traffic_query->n_inodes > 0; i++) {
     struct inet_diag_req_v2 *body = by_netlink_begin(&request, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sizeof *body);
     body->sdiag_family = families[i];
     body->sdiag_protocol = IPPROTO_TCP;
     body->idiag_ext = 1 << (INET_DIAG_INFO - 1);
     body->idiag_states = ESTABLISHED;
-    (void)by_netlink_receive(sockets, &request, take_socket, looking);
+    (void)by_netlink_receive(sockets, &request, add_socket, traffic_query);
   }
-  free(looking);
+  free(traffic_query);
 }
 
 void by_helper_processes_add_traffic(const struct by_helper_processes *processes, struct by_netlink *sockets,

@@ -1,3 +1,4 @@
+/* Reads and writes LLDP frames, and keeps the neighbours of an interface. */
 #include "lldp.h"
 
 #include <arpa/inet.h>
@@ -7,11 +8,11 @@
 #include "clock.h"
 #include "text.h"
 
-/* A TLV has 7 bits of type and 9 bits of length in front of its value. */
+/* Types of TLVs, which have 7 bits of type and 9 bits of length before their value. */
 enum type { END, CHASSIS, PORT, TTL, PORT_DESCRIPTION, SYSTEM_NAME, SYSTEM_DESCRIPTION };
 
-/* Subtypes of IDs. Those of ports: 1 alias, 2 component, 3 hardware address, 4 network address, 5 interface's name,
- * 6 circuit, 7 local. Of chassis: 4 hardware address, 5 network address, 6 interface's name. */
+/* Subtypes of IDs. Of ports: 1 alias, 2 component, 3 hardware address, 4 network address, 5 interface name, 6 circuit,
+ * 7 local. Of chassis: 4 hardware address, 5 network address, 6 interface name. */
 enum {
   HEADER = 14,
   PORT_HARDWARE = 3,
@@ -21,7 +22,7 @@ enum {
   NAME = 5,
   LOCAL = 7
 };
-enum { FAMILY_IPV4 = 1, FAMILY_IPV6 = 2 }; /* IANA's numbers, in front of a network address */
+enum { FAMILY_IPV4 = 1, FAMILY_IPV6 = 2 }; /* IANA's numbers, which precede a network address. */
 
 const uint8_t by_lldp_address[6] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e};
 static const char agent_mark[] = "Banyan agent";
@@ -69,7 +70,7 @@ static enum banyan_status keep_id(struct value value, uint8_t hardware, uint8_t 
   return *out ? BANYAN_OK : malformed("the ID of the %s is empty", what);
 }
 
-static enum banyan_status take(enum type type, struct value value, struct by_lldp *out) {
+static enum banyan_status read_value(enum type type, struct value value, struct by_lldp *out) {
   switch (type) {
   case CHASSIS: return keep_id(value, CHASSIS_HARDWARE, CHASSIS_NETWORK, "chassis", out->chassis);
   case PORT: return keep_id(value, PORT_HARDWARE, PORT_NETWORK, "port", out->port);
@@ -98,14 +99,14 @@ enum banyan_status by_lldp_read(const void *frame, size_t length, struct by_lldp
     /* Chassis, port and time come first, in this order, and once. */
     if (n < TTL ? type != n + 1 : type >= CHASSIS && type <= TTL) return malformed("value %u is of type %u", n, type);
     if (type == END) return BANYAN_OK;
-    BY_TRY(take((enum type)type, value, out));
+    BY_TRY(read_value((enum type)type, value, out));
     at = value.bytes + value.length;
   }
 }
 
 /* ---- writing */
 
-static uint8_t *put(uint8_t *at, enum type type, const void *value, size_t length) {
+static uint8_t *put_value(uint8_t *at, enum type type, const void *value, size_t length) {
   *at++ = (uint8_t)(type << 1 | length >> 8);
   *at++ = (uint8_t)length;
   if (length) memcpy(at, value, length);
@@ -118,7 +119,7 @@ static uint8_t *put_id(uint8_t *at, enum type type, uint8_t subtype, const char 
   if (n > BY_LLDP_TEXT - 1) n = BY_LLDP_TEXT - 1;
   id[0] = subtype;
   memcpy(id + 1, text, n);
-  return put(at, type, id, n + 1);
+  return put_value(at, type, id, n + 1);
 }
 
 size_t by_lldp_write(const char *host, const char *interface, const uint8_t hardware[6], uint16_t ttl,
@@ -132,67 +133,69 @@ size_t by_lldp_write(const char *host, const char *interface, const uint8_t hard
   memcpy(out + 12, ether_type, 2);
   uint8_t *at = put_id(out + HEADER, CHASSIS, LOCAL, host);
   at = put_id(at, PORT, NAME, interface);
-  at = put(at, TTL, time, sizeof time);
-  at = put(at, SYSTEM_NAME, host, strnlen(host, BY_LLDP_TEXT - 1));
-  at = put(at, SYSTEM_DESCRIPTION, description, strlen(description));
-  return (size_t)(put(at, END, NULL, 0) - out);
+  at = put_value(at, TTL, time, sizeof time);
+  at = put_value(at, SYSTEM_NAME, host, strnlen(host, BY_LLDP_TEXT - 1));
+  at = put_value(at, SYSTEM_DESCRIPTION, description, strlen(description));
+  return (size_t)(put_value(at, END, NULL, 0) - out);
 }
 
-/* ---- what was heard at an interface */
+/* ---- the neighbours of an interface */
 
-const char *by_lldp_name(const struct by_lldp *said) {
-  return *said->system ? said->system : said->chassis;
+const char *by_lldp_name(const struct by_lldp *info) {
+  return *info->system ? info->system : info->chassis;
 }
 
-static void drop(struct by_lldp_neighbours *heard, uint32_t i) {
-  heard->all[i] = heard->all[--heard->n];
+static void remove_neighbour(struct by_lldp_neighbours *neighbours, uint32_t i) {
+  neighbours->all[i] = neighbours->all[--neighbours->n];
 }
 
-bool by_lldp_neighbours_add(struct by_lldp_neighbours *heard, const struct by_lldp *said, uint64_t now) {
+bool by_lldp_neighbours_add(struct by_lldp_neighbours *neighbours, const struct by_lldp *info, uint64_t now) {
   uint32_t i = 0, oldest = 0;
-  for (; i < heard->n; i++) {
-    if (!strcmp(heard->all[i].said.chassis, said->chassis) && !strcmp(heard->all[i].said.port, said->port)) break;
-    if (heard->all[i].heard < heard->all[oldest].heard) oldest = i;
+  for (; i < neighbours->n; i++) {
+    if (!strcmp(neighbours->all[i].info.chassis, info->chassis) && !strcmp(neighbours->all[i].info.port, info->port))
+      break;
+    if (neighbours->all[i].received < neighbours->all[oldest].received) oldest = i;
   }
-  bool known = i < heard->n;
-  if (!said->ttl) {
-    if (known) drop(heard, i);
+  bool known = i < neighbours->n;
+  if (!info->ttl) {
+    if (known) remove_neighbour(neighbours, i);
     return false;
   }
-  if (!known) i = heard->n < BY_LLDP_HEARD ? heard->n++ : oldest;
-  heard->all[i] = (struct by_lldp_neighbour){.said = *said, .heard = now, .expires = now + said->ttl * BY_SECOND};
+  if (!known) i = neighbours->n < BY_LLDP_NEIGHBOURS ? neighbours->n++ : oldest;
+  neighbours->all[i] =
+      (struct by_lldp_neighbour){.info = *info, .received = now, .expires = now + info->ttl * BY_SECOND};
   return !known;
 }
 
-uint64_t by_lldp_neighbours_expire(struct by_lldp_neighbours *heard, uint64_t now) {
+uint64_t by_lldp_neighbours_expire(struct by_lldp_neighbours *neighbours, uint64_t now) {
   uint64_t next = UINT64_MAX;
-  for (uint32_t i = 0; i < heard->n;) {
-    if (heard->all[i].expires <= now)
-      drop(heard, i);
-    else if (heard->all[i++].expires < next)
-      next = heard->all[i - 1].expires;
+  for (uint32_t i = 0; i < neighbours->n;) {
+    if (neighbours->all[i].expires <= now)
+      remove_neighbour(neighbours, i);
+    else if (neighbours->all[i++].expires < next)
+      next = neighbours->all[i - 1].expires;
   }
   return next;
 }
 
 static bool is_fresh(const struct by_lldp_neighbour *neighbour, uint64_t now) {
-  return now < neighbour->heard + (neighbour->expires - neighbour->heard) / 2;
+  return now < neighbour->received + (neighbour->expires - neighbour->received) / 2;
 }
 
-/* Agents go before others, what was heard lately before what may be gone, the last one before those before. */
+/* Tells whether a is the better neighbour: agents before others, recent before possibly gone, the last one first. */
 static bool goes_before(const struct by_lldp_neighbour *a, const struct by_lldp_neighbour *b, uint64_t now) {
-  if (a->said.agent != b->said.agent) return a->said.agent;
+  if (a->info.agent != b->info.agent) return a->info.agent;
   if (is_fresh(a, now) != is_fresh(b, now)) return is_fresh(a, now);
-  return a->heard > b->heard;
+  return a->received > b->received;
 }
 
-const struct by_lldp *by_lldp_neighbours_get(const struct by_lldp_neighbours *heard, uint64_t now, bool *several) {
+const struct by_lldp *by_lldp_neighbours_get(const struct by_lldp_neighbours *neighbours, uint64_t now, bool *several) {
   const struct by_lldp_neighbour *best = NULL;
   uint32_t fresh = 0;
-  for (uint32_t i = 0; i < heard->n; i++)
-    if (!best || goes_before(&heard->all[i], best, now)) best = &heard->all[i];
-  for (uint32_t i = 0; i < heard->n; i++)
-    fresh += heard->all[i].said.agent == best->said.agent && is_fresh(&heard->all[i], now);
+  for (uint32_t i = 0; i < neighbours->n; i++)
+    if (!best || goes_before(&neighbours->all[i], best, now)) best = &neighbours->all[i];
+  for (uint32_t i = 0; i < neighbours->n; i++)
+    fresh += neighbours->all[i].info.agent == best->info.agent && is_fresh(&neighbours->all[i], now);
   *several = fresh > 1;
-  return best && !*several ? &best->said : NULL;
+  return best && !*several ? &best->info : NULL;
 }

@@ -1,3 +1,4 @@
+/* Composes a topology from agents' reports, and compares it with one that people wrote. */
 #include "discovery.h"
 
 #include <math.h>
@@ -9,29 +10,29 @@
 #include "leader.h"
 #include "topology_make.h"
 
-static const double usual_rate = 1e9; /* bit/s, of a link whose rate nobody knows */
+static const double default_rate = 1e9; /* bit/s of a link whose rate is unknown. */
 
 enum { TEXT = 640 };
 
-/* An interface at a switch that has no agent. */
+/* An interface that is connected to a switch without an agent. */
 struct claim {
-  uint32_t node; /* whose */
-  const struct by_discovered_interface *said;
-  bool shared;  /* others say that they are at the same port */
-  bool dropped; /* it is stale, and others say so */
+  uint32_t node; /* Its node. */
+  const struct by_discovered_interface *interface;
+  bool shared;  /* Other interfaces claim the same port. */
+  bool dropped; /* It is stale, and another interface claims the port. */
 };
 
 struct composing {
   const struct by_discovery_rules *rules;
-  const struct by_discovered_node **nodes; /* sorted: node i of the builder is nodes[i] */
+  const struct by_discovered_node **nodes; /* Sorted; node i of the builder is nodes[i]. */
   uint32_t n;
   struct by_topology_builder builder;
   struct claim *claims;
-  uint32_t n_claims, claim_room;
+  uint32_t n_claims, claims_capacity;
 };
 
-static void contradict(const struct by_discovery_rules *rules, const char *format, ...) BY_PRINTF(2, 3);
-static void contradict(const struct by_discovery_rules *rules, const char *format, ...) {
+static void report_contradiction(const struct by_discovery_rules *rules, const char *format, ...) BY_PRINTF(2, 3);
+static void report_contradiction(const struct by_discovery_rules *rules, const char *format, ...) {
   char text[TEXT];
   va_list arguments;
   if (!rules->contradiction) return;
@@ -68,9 +69,9 @@ static const struct by_discovered_interface *find_interface(const struct by_disc
   return NULL;
 }
 
-static double lesser(double a, double b) {
-  double least = a > 0 && b > 0 ? fmin(a, b) : fmax(a, b);
-  return least > 0 ? least : usual_rate;
+static double min_rate(double a, double b) {
+  double min = a > 0 && b > 0 ? fmin(a, b) : fmax(a, b);
+  return min > 0 ? min : default_rate;
 }
 
 static enum banyan_status add_link(struct composing *c, uint32_t a, const char *port_a, uint32_t b, const char *port_b,
@@ -81,53 +82,54 @@ static enum banyan_status add_link(struct composing *c, uint32_t a, const char *
   return by_topology_builder_keep(&c->builder, port_b, &link->port[1]);
 }
 
-/* What two agents say of each other does not fit: of what they say now it is reported by whoever is contradicted. */
+/* Reports a contradiction between two agents. */
 static void contradict_agent(const struct composing *c, const struct by_discovered_node *one,
                              const struct by_discovered_interface *here, const struct by_discovered_node *other,
                              const struct by_discovered_interface *there) {
-  if (here->stale || (there && there->stale)) return; /* it may be so in a moment */
+  if (here->stale || (there && there->stale)) return; /* A stale report may be confirmed in a moment. */
   if (!there)
-    contradict(c->rules, "%.64s says that its %.32s leads to %.32s of %.64s, which has no such interface", one->name,
-               here->name, here->neighbour_port, other->name);
+    report_contradiction(c->rules, "%.64s says that its %.32s leads to %.32s of %.64s, which has no such interface",
+                         one->name, here->name, here->neighbour_port, other->name);
   else if (*there->neighbour)
-    contradict(c->rules,
-               "%.64s says that its %.32s leads to %.32s of %.64s, which says that it leads to %.32s of %.64s",
-               one->name, here->name, there->name, other->name, there->neighbour_port, there->neighbour);
+    report_contradiction(
+        c->rules, "%.64s says that its %.32s leads to %.32s of %.64s, which says that it leads to %.32s of %.64s",
+        one->name, here->name, there->name, other->name, there->neighbour_port, there->neighbour);
   else
-    contradict(c->rules, "%.64s says that its %.32s leads to %.32s of %.64s, which hears nobody there", one->name,
-               here->name, there->name, other->name);
+    report_contradiction(c->rules, "%.64s says that its %.32s leads to %.32s of %.64s, which hears nobody there",
+                         one->name, here->name, there->name, other->name);
 }
 
-/* Both ends have agents. The link is added once, by the first of them. */
+/* Joins two nodes with agents. The first of them adds the link. */
 static enum banyan_status join_agents(struct composing *c, uint32_t a, const struct by_discovered_interface *here,
                                       uint32_t b) {
   const struct by_discovered_node *one = c->nodes[a], *other = c->nodes[b];
   const struct by_discovered_interface *there = find_interface(other, here->neighbour_port);
   bool agree = there && !strcmp(there->neighbour, one->name) && !strcmp(there->neighbour_port, here->name);
   if (a == b)
-    contradict(c->rules, "%.64s says that its %.32s leads to its own %.32s", one->name, here->name,
-               here->neighbour_port);
+    report_contradiction(c->rules, "%.64s says that its %.32s leads to its own %.32s", one->name, here->name,
+                         here->neighbour_port);
   else if (!agree)
     contradict_agent(c, one, here, other, there);
   else if (a < b)
-    return add_link(c, a, here->name, b, there->name, lesser(here->rate, there->rate));
+    return add_link(c, a, here->name, b, there->name, min_rate(here->rate, there->rate));
   return BANYAN_OK;
 }
 
 static int compare_ports(const void *a, const void *b) {
   const struct claim *x = *(struct claim *const *)a, *y = *(struct claim *const *)b;
-  int order = strcmp(x->said->neighbour, y->said->neighbour);
-  if (!order) order = strcmp(x->said->neighbour_port, y->said->neighbour_port);
-  if (!order) order = x->said->stale - y->said->stale;
+  int order = strcmp(x->interface->neighbour, y->interface->neighbour);
+  if (!order) order = strcmp(x->interface->neighbour_port, y->interface->neighbour_port);
+  if (!order) order = x->interface->stale - y->interface->stale;
   return order ? order : (x > y) - (x < y);
 }
 
 static bool is_same_port(const struct claim *a, const struct claim *b) {
-  return !strcmp(a->said->neighbour, b->said->neighbour) && !strcmp(a->said->neighbour_port, b->said->neighbour_port);
+  return !strcmp(a->interface->neighbour, b->interface->neighbour) &&
+         !strcmp(a->interface->neighbour_port, b->interface->neighbour_port);
 }
 
-/* Two who name the same port agree that they are at this switch, and about nothing more. */
-static enum banyan_status judge_claims(struct composing *c) {
+/* Interfaces that name the same port are at this switch, but their ports are unknown. */
+static enum banyan_status compare_claims(struct composing *c) {
   struct claim **sorted = calloc((size_t)c->n_claims + 1, sizeof *sorted);
   if (!sorted) return by_topology_no_memory();
   for (uint32_t i = 0; i < c->n_claims; i++) sorted[i] = &c->claims[i];
@@ -135,13 +137,13 @@ static enum banyan_status judge_claims(struct composing *c) {
   for (uint32_t i = 1, first = 0; i < c->n_claims; i++) {
     if (!is_same_port(sorted[first], sorted[i])) {
       first = i;
-    } else if (sorted[i]->said->stale) {
+    } else if (sorted[i]->interface->stale) {
       sorted[i]->dropped = true;
     } else {
       sorted[first]->shared = sorted[i]->shared = true;
-      contradict(c->rules, "%.64s and %.64s both say that they are at port %.32s of %.64s",
-                 c->nodes[sorted[first]->node]->name, c->nodes[sorted[i]->node]->name, sorted[i]->said->neighbour_port,
-                 sorted[i]->said->neighbour);
+      report_contradiction(c->rules, "%.64s and %.64s both say that they are at port %.32s of %.64s",
+                           c->nodes[sorted[first]->node]->name, c->nodes[sorted[i]->node]->name,
+                           sorted[i]->interface->neighbour_port, sorted[i]->interface->neighbour);
     }
   }
   free(sorted);
@@ -153,27 +155,28 @@ static enum banyan_status list_claims(struct composing *c) {
     for (uint32_t i = 0; i < c->nodes[a]->n_interfaces; i++) {
       const struct by_discovered_interface *here = &c->nodes[a]->interfaces[i];
       if (!*here->neighbour || by_topology_builder_find(&c->builder, here->neighbour) < c->n) continue;
-      if (!BY_ARRAY_GROW(&c->claims, &c->claim_room, c->n_claims + 1)) return by_topology_no_memory();
-      c->claims[c->n_claims++] = (struct claim){.node = a, .said = here};
+      if (!BY_ARRAY_GROW(&c->claims, &c->claims_capacity, c->n_claims + 1)) return by_topology_no_memory();
+      c->claims[c->n_claims++] = (struct claim){.node = a, .interface = here};
     }
-  return judge_claims(c);
+  return compare_claims(c);
 }
 
 static enum banyan_status join_other(struct composing *c, const struct claim *claim) {
-  const struct by_discovered_interface *said = claim->said;
-  uint32_t node = by_topology_builder_find(&c->builder, said->neighbour);
+  const struct by_discovered_interface *interface = claim->interface;
+  uint32_t node = by_topology_builder_find(&c->builder, interface->neighbour);
   if (claim->dropped) return BANYAN_OK;
-  if (node == UINT32_MAX) BY_TRY(by_topology_builder_add(&c->builder, BY_NODE_SWITCH, said->neighbour, &node));
-  return add_link(c, claim->node, said->name, node, claim->shared ? "" : said->neighbour_port, lesser(said->rate, 0));
+  if (node == UINT32_MAX) BY_TRY(by_topology_builder_add(&c->builder, BY_NODE_SWITCH, interface->neighbour, &node));
+  return add_link(c, claim->node, interface->name, node, claim->shared ? "" : interface->neighbour_port,
+                  min_rate(interface->rate, 0));
 }
 
 static enum banyan_status add_links(struct composing *c) {
-  uint32_t next = 0; /* of the claims, which are in the same order */
+  uint32_t next = 0; /* Index of the claims, which are in the same order. */
   BY_TRY(list_claims(c));
   for (uint32_t a = 0; a < c->n; a++)
     for (uint32_t i = 0; i < c->nodes[a]->n_interfaces; i++) {
       const struct by_discovered_interface *here = &c->nodes[a]->interfaces[i];
-      if (next < c->n_claims && c->claims[next].said == here)
+      if (next < c->n_claims && c->claims[next].interface == here)
         BY_TRY(join_other(c, &c->claims[next++]));
       else if (*here->neighbour)
         BY_TRY(join_agents(c, a, here, by_topology_builder_find(&c->builder, here->neighbour)));
@@ -181,7 +184,7 @@ static enum banyan_status add_links(struct composing *c) {
   return BANYAN_OK;
 }
 
-/* ---- who reaches whom */
+/* ---- connected parts */
 
 static bool *find_linked(const struct by_topology *t) {
   bool *linked = calloc((size_t)t->n_nodes + 1, sizeof *linked);
@@ -195,22 +198,23 @@ static bool is_silent(const struct by_discovered_node *node) {
   return !node->aggregates && node->n_interfaces;
 }
 
-/* The first interface is the fastest one. */
+/* Joins hosts without neighbours by one switch, at their first interface, which is the fastest. */
 static enum banyan_status join_silent(struct composing *c) {
   uint32_t n = 0, network = UINT32_MAX;
   for (uint32_t a = 0; a < c->n; a++) n += is_silent(c->nodes[a]);
   if (!c->rules->assume_network || n < 2) return BANYAN_OK;
-  if (by_topology_builder_find(&c->builder, BY_DISCOVERY_NETWORK) != UINT32_MAX) return BANYAN_OK; /* another's name */
+  if (by_topology_builder_find(&c->builder, BY_DISCOVERY_NETWORK) != UINT32_MAX)
+    return BANYAN_OK; /* Another node has that name. */
   BY_TRY(by_topology_builder_add(&c->builder, BY_NODE_SWITCH, BY_DISCOVERY_NETWORK, &network));
   for (uint32_t a = 0; a < c->n; a++) {
     const struct by_discovered_interface *first = c->nodes[a]->interfaces;
-    if (is_silent(c->nodes[a])) BY_TRY(add_link(c, a, first->name, network, "", lesser(first->rate, 0)));
+    if (is_silent(c->nodes[a])) BY_TRY(add_link(c, a, first->name, network, "", min_rate(first->rate, 0)));
   }
   return BANYAN_OK;
 }
 
-/* Only the part of the network with most hosts takes part, the first of equals. */
-static enum banyan_status choose_part(struct composing *c) {
+/* Only the part of the network with the most hosts takes part, the first of equals. */
+static enum banyan_status choose_largest_part(struct composing *c) {
   struct by_topology *t = c->builder.topology;
   uint32_t *above = calloc((size_t)t->n_nodes + 1, sizeof *above),
            *hosts = calloc((size_t)t->n_nodes + 1, sizeof *hosts);
@@ -230,8 +234,8 @@ static enum banyan_status choose_part(struct composing *c) {
     if (t->nodes[v].kind != BY_NODE_HOST || by_leader(above, v) == by_leader(above, best)) continue;
     t->nodes[v].takes_part = false;
     if (linked[v])
-      contradict(c->rules, "%.64s does not reach %.64s over any link that both ends agree on", t->nodes[v].name,
-                 t->nodes[by_leader(above, best)].name);
+      report_contradiction(c->rules, "%.64s does not reach %.64s over any link that both ends agree on",
+                           t->nodes[v].name, t->nodes[by_leader(above, best)].name);
   }
   bool ok = above && hosts && linked;
   free(above);
@@ -246,7 +250,7 @@ static enum banyan_status compose(struct composing *c) {
   BY_TRY(add_nodes(c));
   BY_TRY(add_links(c));
   BY_TRY(join_silent(c));
-  return choose_part(c);
+  return choose_largest_part(c);
 }
 
 enum banyan_status by_discovery_compose(const struct by_discovered_node *nodes, uint32_t n,
@@ -281,7 +285,7 @@ bool by_discovery_is_same(const struct by_topology *a, const struct by_topology 
   return same;
 }
 
-/* A port that the written topology does not name may be any. */
+/* A port that the written topology does not name matches any. */
 static bool is_port(const char *written, const char *composed) {
   return !*written || !*composed || !strcmp(written, composed);
 }
@@ -305,8 +309,8 @@ static uint32_t compare_links(const struct by_topology *written, const struct by
     const char *a = composed->nodes[link->a].name, *b = composed->nodes[link->b].name;
     uint32_t at_a = by_topology_find(written, a), at_b = by_topology_find(written, b);
     if (at_a == UINT32_MAX || at_b == UINT32_MAX || has_link(written, at_a, at_b, link->port)) continue;
-    contradict(rules, "%.32s of %.64s leads to %.32s of %.64s, which is no link of the topology", link->port[0], a,
-               *link->port[1] ? link->port[1] : "a port", b);
+    report_contradiction(rules, "%.32s of %.64s leads to %.32s of %.64s, which is no link of the topology",
+                         link->port[0], a, *link->port[1] ? link->port[1] : "a port", b);
     n++;
   }
   return n;
@@ -315,13 +319,13 @@ static uint32_t compare_links(const struct by_topology *written, const struct by
 static uint32_t compare_node(const struct by_node *written, const struct by_node *composed,
                              const struct by_discovery_rules *rules) {
   if (composed->aggregates && written->kind == BY_NODE_HOST) {
-    contradict(rules, "%.64s is a switch that aggregates, and a host in the topology", written->name);
+    report_contradiction(rules, "%.64s is a switch that aggregates, and a host in the topology", written->name);
     return 1;
   }
-  /* An agent beside a switch that runs without one knows nothing of its cells. */
+  /* An agent may run without knowledge of the cells of a switch on its host. */
   if (!written->aggregates || !composed->aggregates || composed->memory >= written->memory) return 0;
-  contradict(rules, "%.64s has %llu bytes of cells, and %llu in the topology", written->name,
-             (unsigned long long)composed->memory, (unsigned long long)written->memory);
+  report_contradiction(rules, "%.64s has %llu bytes of cells, and %llu in the topology", written->name,
+                       (unsigned long long)composed->memory, (unsigned long long)written->memory);
   return 1;
 }
 

@@ -1,3 +1,4 @@
+/* Decides which job is planned next and fills in the request to the planner. */
 #include "manager.h"
 
 #include <math.h>
@@ -18,23 +19,22 @@
 #include "manager_user_plan.h"
 #include "plan_ways.h"
 
-/* Which jobs are to be planned for, which first, and what is asked of the planner. */
+static const double much = 0.1;           /* Fraction of its rate that a plan must lose before it is planned again. */
+static const double dwelling = 5;         /* Intervals with a plan before the next planning. */
+static const double unsettled = 8;        /* Intervals without a change of the jobs before or behind this one. */
+static const double max_unsettled = 24;   /* Maximum of intervals to wait for that since the last planning: in a large
+                                             cluster the order always changes. */
+static const double much_worse = 2;       /* No waiting if the old plan's rate was so many times as high. */
+static const double slightly_worse = 1.2; /* The same factor if a link has changed since. */
+static const double alone = 3;            /* Intervals in which the agent of a job's host may still connect. */
 
-static const double much = 0.1;    /* of what a plan carried: it has lost that */
-static const double dwelling = 5;  /* intervals with a plan, before another is looked for; */
-static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind, */
-static const double restless =
-    24;                        /* but so many at most since it was planned: in a large cluster somebody always does */
-static const double awful = 2; /* but not where the old one carried so many times as much, */
-static const double failing = 1.2; /* or so many, and a link has changed since */
-static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
+/* ---- detecting changes */
 
-/* ---- looking */
-
-static void look_at_rate(struct by_manager *m, struct by_manager_job *job) {
+static void check_rate(struct by_manager *m, struct by_manager_job *job) {
   char before[32], now[32];
   double rate = by_use_rate(m, job, &job->plans.current->shares);
-  bool settled = m->now - m->began >= dwelling * m->options.interval; /* the rates of jobs are known again */
+  bool settled =
+      m->now - m->began >= dwelling * m->options.interval; /* The rates of jobs are known again after a restart. */
   if (!job->plans.rate_then && settled) by_plans_note_rate(job, rate);
   job->check.worse = job->plans.rate_then / rate;
   if (rate < (1 - much) * job->plans.rate_then)
@@ -42,20 +42,20 @@ static void look_at_rate(struct by_manager *m, struct by_manager_job *job) {
                 by_print_rate(job->plans.rate_then, before));
 }
 
-static void look_at(struct by_manager *m, struct by_manager_job *job) {
+static void check_job(struct by_manager *m, struct by_manager_job *job) {
   const struct by_manager_options *o = &m->options;
   if (!job->plans.current) {
     by_due_mark(job, BY_DUE_NEW, job->plans.planned > 0 ? "it has no plan yet" : "the job is new");
     return;
   }
-  look_at_rate(m, job);
+  check_rate(m, job);
   if (m->now - job->plans.planned >= o->replan) by_due_mark(job, BY_DUE_TIME, "%.0f s have passed", o->replan);
   if (o->replan_iterations && job->iterations >= job->plans.planned_at + o->replan_iterations)
     by_due_mark(job, BY_DUE_TIME, "%llu iterations have passed", (unsigned long long)o->replan_iterations);
 }
 
-/* Planning takes time that all jobs share, and a user may claim that a job is on all hosts. So each of their agents
- * must have reported a rank of it; of hosts without an agent the claim is believed. */
+/* Planning takes time that all jobs share, and a user may claim that a job is on all hosts. So the agent of each host
+ * must have reported one of its ranks; for hosts without an agent the claim is accepted. */
 static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
   const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
   if (job->parts[h].reported) return true;
@@ -77,29 +77,29 @@ static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job
 }
 
 static bool can_be_planned(const struct by_manager_job *job) {
-  return !by_job_has_left(job) && !job->plans.own && job->placed && job->n_hosts > 1 && job->peer &&
+  return !by_job_has_left(job) && !job->plans.own && job->in_topology && job->n_hosts > 1 && job->peer &&
          !job->plans.running && !by_job_is_moving(job);
 }
 
-/* ---- choosing */
+/* ---- choosing a job */
 
-/* A new plan shows what it is worth when the rates of late are its own, and those that go before the job have rates of
- * late when they have done so for a while. What has happened to a link meanwhile is known at once, also where the order
- * has changed since: as it does when another job moves off the same link. */
-static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
+/* Tells whether a job must wait: a new plan's rate is known only after some intervals, and so are the rates of jobs
+ * that precede it. A change of a link is known at once, even if the order has changed since, as when another job leaves
+ * it. */
+static bool must_wait(const struct by_manager *m, const struct by_manager_job *job) {
   if (!job->plans.current || job->notes.due <= BY_DUE_SWITCH) return false;
   bool known = m->links->changed > fmin(job->order.changed, job->plans.planned);
   bool rests = m->now - job->order.changed >= unsettled * m->options.interval ||
-               m->now - job->plans.planned >= restless * m->options.interval;
+               m->now - job->plans.planned >= max_unsettled * m->options.interval;
   if (!known && !rests) return true;
-  double bad = m->links->changed > job->plans.planned ? failing : awful;
+  double bad = m->links->changed > job->plans.planned ? slightly_worse : much_worse;
   return job->check.worse < bad && m->now - job->plans.current->made < dwelling * m->options.interval;
 }
 
-/* What comes by itself waits until an interval has passed; what was refused, until then. */
+/* Changes without urgency wait for an interval since the last planning, and refused jobs until `not_before`. */
 static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
   if (job->notes.due == BY_DUE_NONE || !can_be_planned(job) || job->check.n_confirmed < job->n_hosts) return false;
-  if (m->now < job->plans.not_before || dwells(m, job)) return false;
+  if (m->now < job->plans.not_before || must_wait(m, job)) return false;
   if (job->notes.due == BY_DUE_SWITCH && by_manager_hosts_settle(m, job->plans.planned)) return false;
   return job->notes.due <= BY_DUE_SWITCH || m->now - job->plans.planned >= m->options.interval;
 }
@@ -109,45 +109,44 @@ static bool goes_before(const struct by_manager_job *a, const struct by_manager_
   return a->check.worse > b->check.worse;
 }
 
-/* Those that the job's user allows, of those that the manager allows. */
+/* Returns the methods that both the user and the manager allow. */
 static uint32_t ways_of(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t both = job->preferences.ways & m->options.ways, ways = both ? both : m->options.ways;
   return m->now < job->plans.switchless_until ? ways & ~(uint32_t)BY_PLAN_SWITCHES : ways;
 }
 
-/* ---- which hosts may help it */
+/* ---- hosts that may help a job */
 
-enum { HELPERS = 4, HELPED = 3 };   /* most; fewest hosts that gain by one */
-static const double to_spare = 0.5; /* of its link, in both directions */
+enum { HELPERS = 4, HELPED = 3 };   /* Maximum of helpers; minimum of hosts that benefit from one. */
+static const double min_free = 0.5; /* Fraction of its links that a helper must have free in both directions. */
 
 struct candidate {
   uint32_t node;
   double left;
 };
 
-/* Of its links together, in the direction that has less; and what there would be if nobody used them. */
-static double spare(const struct by_paths *of_node, const struct by_topology *t, uint32_t node, double *all) {
-  double left[2] = {0, 0}, most[2] = {0, 0};
+/* Returns the free rate of a host's links in the direction that has less; *all is their total rate. */
+static double find_free_rate(const struct by_paths *of_node, const struct by_topology *t, uint32_t node, double *all) {
+  double left[2] = {0, 0}, total[2] = {0, 0};
   for (uint32_t i = of_node->first[node]; i < of_node->first[node + 1]; i++) {
     const struct by_link *link = &t->links[of_node->links[i]];
-    for (int way = 0; way < 2; way++) {
-      left[way == (link->a == node)] += by_residual(link->capacity[way]);
-      most[way == (link->a == node)] += link->capacity[way].all;
+    for (int direction = 0; direction < 2; direction++) {
+      left[direction == (link->a == node)] += by_residual(link->capacity[direction]);
+      total[direction == (link->a == node)] += link->capacity[direction].all;
     }
   }
-  *all = fmin(most[0], most[1]);
+  *all = fmin(total[0], total[1]);
   return fmin(left[0], left[1]);
 }
 
-/* Its agent offers it, and no job has ranks there, also none that the manager does not know yet: their link would be
- * shared with the helper. */
+/* A host may help if its agent offers it and no job, even an unknown one, has ranks there. */
 static bool may_help(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, uint8_t uses) {
   const struct by_manager_host *host = &m->hosts->all[node];
   return host->agent && host->may_help && !host->n_unknown && !(uses & BY_NODE_HAS_RANKS) &&
          !by_helpers_is_barred(m, job, node, false);
 }
 
-/* Those with most to spare, the first of equals. One that helps another job may be used by that any time. */
+/* Finds the hosts with the most free capacity. One that helps another job counts half, as that may need it any time. */
 static uint32_t find_helpers(const struct by_manager *m, const struct by_manager_job *job,
                              const struct by_topology *left, uint32_t *out) {
   struct candidate best[HELPERS];
@@ -157,7 +156,7 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
   for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
     double all, rate;
     if (!may_help(m, job, v, uses[v])) continue;
-    if ((rate = spare(by_seen_paths(m), left, v, &all)) < to_spare * all) continue;
+    if ((rate = find_free_rate(by_seen_paths(m), left, v, &all)) < min_free * all) continue;
     if (uses[v] & BY_NODE_HELPS) rate /= 2;
     uint32_t at = n < HELPERS ? n++ : HELPERS;
     for (; at > 0 && best[at - 1].left < rate; at--)
@@ -169,8 +168,8 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
   return n;
 }
 
-/* Hosts that may run servers of its trees, its own among them. How much their links have to spare is the planner's
- * concern. */
+/* Finds hosts that may run servers of the job's trees, including its own. The planner considers the load of their
+ * links. */
 static uint32_t find_servers(const struct by_manager *m, const struct by_manager_job *job, uint32_t *out) {
   uint32_t n = 0;
   bool some = job->key && (ways_of(m, job) & BY_PLAN_SWITCHES);
@@ -182,25 +181,27 @@ static uint32_t find_servers(const struct by_manager *m, const struct by_manager
   return n;
 }
 
-/* Switches add for it that are there and have cells for it. */
+/* Marks the switches that are connected and have cells for the job. */
 static void set_switches(const struct by_manager *m, const struct by_manager_job *job, struct by_topology *left) {
   bool strict = m->now < job->plans.strict_until;
   for (uint32_t v = 0; v < left->n_nodes; v++) {
     if (left->nodes[v].kind != BY_NODE_SWITCH) continue;
-    left->nodes[v].memory = by_grants_room(m, job, v, strict);
+    left->nodes[v].memory = by_grants_available(m, job, v, strict);
     left->nodes[v].aggregates = left->nodes[v].memory > 0;
   }
 }
 
 /* ---- the snapshot */
 
-static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
+static enum banyan_status fill_request(struct by_manager *m, struct by_manager_job *job,
+                                       struct by_plan_request *request) {
   BY_TRY(by_use_residual(m, job, true, &request->residual));
   if (by_use_may_give_way(m, job)) BY_TRY(by_use_residual(m, job, false, &request->calm));
   set_switches(m, job, &request->residual);
   if (request->calm.nodes) set_switches(m, job, &request->calm);
-  double changed = fmax(m->links->changed, m->hosts->adds_changed); /* what has happened to a link is known */
-  request->sways = changed <= job->plans.planned && by_use_sways(m, job);
+  double changed =
+      fmax(m->links->changed, m->hosts->switches_changed); /* A changed link makes current rates valid at once. */
+  request->is_shared = changed <= job->plans.planned && by_use_sways(m, job);
   request->nodes = calloc(job->n_hosts, sizeof *request->nodes);
   request->helpers = calloc(HELPERS, sizeof *request->helpers);
   request->servers = calloc((size_t)m->topology->n_nodes + 1, sizeof *request->servers);
@@ -221,7 +222,7 @@ static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job,
 }
 
 struct by_manager_options by_manager_defaults(void) {
-  return (struct by_manager_options){.rules = by_priority_usual(),
+  return (struct by_manager_options){.rules = by_priority_defaults(),
                                      .interval = 2,
                                      .replan = 60,
                                      .gain = 0.05,
@@ -278,7 +279,7 @@ static void restore_event(const struct by_manager *m, struct by_manager_job *job
   by_job_add_event(m, job, &event);
 }
 
-static enum banyan_status restore(struct by_manager *m, const struct by_manager_row *row) {
+static enum banyan_status restore_row(struct by_manager *m, const struct by_manager_row *row) {
   struct by_manager_job *job = by_jobs_find(m, row->job);
   if (row->table == BY_ROW_JOB) return by_jobs_restore(m, row);
   if (!job) return BANYAN_OK;
@@ -294,7 +295,7 @@ static enum banyan_status restore(struct by_manager *m, const struct by_manager_
 void by_manager_restore(struct by_manager *m, const struct by_manager_row *row, double now) {
   m->now = now;
   m->restoring = true;
-  if (restore(m, row) != BANYAN_OK)
+  if (restore_row(m, row) != BANYAN_OK)
     by_warn("manager", "something that was kept of job %s does not fit any more: %s", row->job, banyan_error_text());
   m->restoring = false;
 }
@@ -307,9 +308,9 @@ void by_manager_tick(struct by_manager *m, double now) {
   by_meetings_tick(m);
   by_seen_tick(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
-    bool assumed = job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
-                   !job->plans.assumed.items;
+    if (can_be_planned(job) && are_confirmed(m, job)) check_job(m, job);
+    bool assumed = job->plans.own && !by_job_has_left(job) && job->in_topology && job->n_hosts > 1 &&
+                   !job->plans.running && !job->plans.assumed.items;
     if (assumed && are_confirmed(m, job)) by_user_plan_assume(m, job);
   }
 }
@@ -321,11 +322,11 @@ bool by_manager_next(struct by_manager *m, double now, struct by_plan_request **
     if (is_ripe(m, job) && (!first || goes_before(job, first))) first = job;
   struct by_plan_request *request = first ? calloc(1, sizeof *request) : NULL;
   if (!request) return false;
-  if (fill(m, first, request) != BANYAN_OK) {
+  if (fill_request(m, first, request) != BANYAN_OK) {
     by_plan_request_destroy(request);
     return false;
   }
-  by_due_clear(first); /* what comes meanwhile counts */
+  by_due_clear(first); /* Changes from here on count. */
   *out = request;
   return true;
 }

@@ -1,3 +1,4 @@
+/* Records agents' reports about the network, composes a topology when they have settled, and logs contradictions. */
 #include "manager_discovery.h"
 
 #include <math.h>
@@ -12,67 +13,67 @@
 #include "json_doc.h"
 #include "log.h"
 
-static const double settling = 0.4; /* s without a change, after which it counts; */
-static const double most = 2;       /* but so long at most after the first one */
-static const double silence = 1.5;  /* s after the first agent has come, in which all that speaks LLDP was heard */
-static const double doubt = 3;      /* s that a contradiction lasts before it is one: both ends do not learn at once */
-static const double doubt_of_cells = 10;
-static const double forgotten = 600; /* s after which a machine whose agent is away is none any more */
-static const double start_up = 30;   /* s in which a written topology can be rejected */
+static const double settling = 0.4;    /* Seconds without a change after which reports are evaluated. */
+static const double max_settling = 2;  /* Maximum seconds from the first change to that. */
+static const double lldp_time = 1.5;   /* Seconds from the first agent until all devices with LLDP have been noticed. */
+static const double confirm_after = 3; /* Seconds until a contradiction is confirmed: ends learn at different times. */
+static const double confirm_cells_after = 10;
+static const double forgotten = 600; /* Seconds after which a host without a connected agent is forgotten. */
+static const double start_up = 30;   /* Seconds in which a written topology can be rejected. */
 
 enum { AGENTS = 16384, CONTRADICTIONS = 256 };
 
-/* Another topology costs all jobs a moment of the manager, so agents that say now this and now that have it seldom. */
-static const struct by_budget_rules of_changes = {
+/* A new topology delays all jobs, so it is limited how often agents can cause one. */
+static const struct by_budget_rules change_limits = {
     .lines_at_once = 16, .lines_a_second = 1.0 / 30, .bytes_at_once = 1, .bytes_a_second = 1};
-static const double later = 30; /* s */
-static const struct by_budget_rules of_lines = {
+static const double retry_after = 30; /* Seconds until the next attempt. */
+static const struct by_budget_rules line_limits = {
     .lines_at_once = 16, .lines_a_second = 0.1, .bytes_at_once = 1, .bytes_a_second = 1};
 
-/* An interface: strings are on the heap, "" if they are not known. */
+/* An interface. Its strings are on the heap, "" if unknown. */
 struct interface {
   char *name, *neighbour, *port;
   double rate;
-  bool stale, listed; /* listed: in the message that is read */
+  bool stale, listed; /* `listed`: contained in the message that is being read. */
 };
 
 struct agent {
   char *host;
-  double parted; /* since when it is away; INFINITY: it is there */
+  double parted; /* When its agent disconnected; INFINITY: it is connected. */
   bool aggregates;
   uint64_t memory;
   uint32_t cells;
-  const char *misfit; /* what does not fit of its cells; NULL: nothing */
-  uint32_t n, room;
+  const char *misfit; /* A contradiction about its cells; NULL: none. */
+  uint32_t n, allocated;
   struct interface *interfaces;
   UT_hash_handle hh;
 };
 
 struct contradiction {
   char *text;
-  double from;       /* when it is one: */
-  bool lasts;        /* it was logged */
-  bool again;        /* it was found when they were last looked for */
-  bool with_written; /* it is about the written topology */
+  double from;       /* When it is confirmed. */
+  bool is_confirmed; /* It was confirmed, and logged. */
+  bool found_again;  /* It was found in the last evaluation. */
+  bool with_written; /* It is about the written topology. */
 };
 
 struct by_manager_discovery {
   struct by_manager_discovery_options options;
   struct agent *agents;
-  double first;                   /* when the first agent came; INFINITY: none has */
-  double changed, waiting;        /* the last change, and the first that was not looked at; INFINITY: none */
-  bool assumes;                   /* who has heard nobody so far has no neighbour that speaks LLDP */
-  const struct by_topology *last; /* that was composed: the caller's */
+  double first;                   /* When the first agent connected; INFINITY: none has. */
+  double changed, waiting;        /* The last change, and the first that was not evaluated; INFINITY: none. */
+  bool assumes;                   /* Hosts without neighbours so far are assumed to have none that speaks LLDP. */
+  const struct by_topology *last; /* The last composed topology, owned by the caller. */
   struct by_budget changes;
   uint32_t n;
   struct contradiction all[CONTRADICTIONS];
-  bool with_written; /* while contradictions are collected, */
-  double doubt;      /* s that they last before they are some */
+  bool with_written;    /* Contradictions being collected are about the written topology. */
+  double confirm_after; /* Seconds until they are confirmed. */
   double now;
-  struct by_budget lines; /* of the log */
+  struct by_budget lines; /* Limits lines of the log. */
 };
 
-/* ---- what agents say */
+/* ---- agents' reports */
 
 static void note_change(struct by_manager_discovery *d, double now) {
   d->changed = now;
@@ -110,10 +111,11 @@ static struct interface *find_interface(const struct agent *agent, const char *n
   return NULL;
 }
 
-/* NULL: there is no memory; the next report comes soon. */
+/* Adds an interface. NULL: no memory; the next report comes soon. */
 static struct interface *add_interface(struct agent *agent, const char *name) {
   struct interface fresh = {.name = strdup(name), .neighbour = strdup(""), .port = strdup("")};
-  if (fresh.name && fresh.neighbour && fresh.port && BY_ARRAY_GROW(&agent->interfaces, &agent->room, agent->n + 1)) {
+  if (fresh.name && fresh.neighbour && fresh.port &&
+      BY_ARRAY_GROW(&agent->interfaces, &agent->allocated, agent->n + 1)) {
     agent->interfaces[agent->n] = fresh;
     return &agent->interfaces[agent->n++];
   }
@@ -121,8 +123,8 @@ static struct interface *add_interface(struct agent *agent, const char *name) {
   return NULL;
 }
 
-/* Whether it is another one than before. Nothing is known of one who is not named: the last one holds, as stale. */
-static bool take_neighbour(struct interface *interface, const char *neighbour, const char *port) {
+/* Sets the neighbour and returns whether anything changed. Without a neighbour the last one stays, as stale. */
+static bool set_neighbour(struct interface *interface, const char *neighbour, const char *port) {
   bool was_stale = interface->stale;
   interface->stale = !neighbour && *interface->neighbour;
   if (!neighbour) return interface->stale != was_stale;
@@ -141,7 +143,7 @@ static bool take_neighbour(struct interface *interface, const char *neighbour, c
   return true;
 }
 
-/* Interfaces that are not listed any more stay as far as something is linked to them, and while they are not many. */
+/* Removes interfaces that are no longer listed, unless they have a neighbour and are not too many. */
 static bool end_unlisted(struct agent *agent) {
   bool changed = false;
   for (uint32_t i = 0; i < agent->n;) {
@@ -159,7 +161,7 @@ static bool end_unlisted(struct agent *agent) {
   return changed;
 }
 
-static bool take_interfaces(struct agent *agent, const struct by_cluster_message *message) {
+static bool read_interfaces(struct agent *agent, const struct by_cluster_message *message) {
   bool changed = false;
   for (uint32_t i = 0; i < agent->n; i++) agent->interfaces[i].listed = false;
   for (uint32_t i = 0; i < message->n_interfaces; i++) {
@@ -169,12 +171,12 @@ static bool take_interfaces(struct agent *agent, const struct by_cluster_message
     if (!to && !(to = add_interface(agent, from->name))) continue;
     to->listed = true;
     to->rate = from->rate;
-    changed |= take_neighbour(to, from->neighbour, from->neighbour_port);
+    changed |= set_neighbour(to, from->neighbour, from->neighbour_port);
   }
   return end_unlisted(agent) || changed;
 }
 
-static bool take_cells(struct agent *agent, const struct by_cluster_aggregates *aggregates) {
+static bool read_cells(struct agent *agent, const struct by_cluster_aggregates *aggregates) {
   bool had = agent->aggregates;
   uint64_t memory = agent->memory;
   agent->aggregates = aggregates && aggregates->cells;
@@ -192,8 +194,8 @@ void by_manager_discovery_handle(struct by_manager_discovery *d, const char *hos
   bool changed = HASH_COUNT(d->agents) != before;
   if (isinf(d->first)) d->first = now;
   agent->parted = INFINITY;
-  if (message->type == BY_MESSAGE_HELLO) changed |= take_cells(agent, message->aggregates);
-  changed |= take_interfaces(agent, message);
+  if (message->type == BY_MESSAGE_HELLO) changed |= read_cells(agent, message->aggregates);
+  changed |= read_interfaces(agent, message);
   if (changed) note_change(d, now);
 }
 
@@ -206,7 +208,7 @@ void by_manager_discovery_part(struct by_manager_discovery *d, const char *host,
   note_change(d, now);
 }
 
-/* Who was last heard there is not there any more. */
+/* Forgets a neighbour whose agent is gone for good. */
 static void forget_neighbour(struct by_manager_discovery *d, const char *name) {
   for (struct agent *agent = d->agents; agent; agent = agent->hh.next)
     for (uint32_t i = 0; i < agent->n; i++) {
@@ -224,11 +226,11 @@ static void forget_parted(struct by_manager_discovery *d, double now) {
     HASH_DELETE(hh, d->agents, agent);
     forget_neighbour(d, agent->host);
     free_agent(agent);
-    note_change(d, now - settling); /* at once */
+    note_change(d, now - settling); /* Evaluates it at once. */
   }
 }
 
-/* One end of a link, as its agent has reported it. */
+/* Restores one end of a link, as its agent has reported it. */
 static void restore_end(struct by_manager_discovery *d, const struct by_topology *t, const struct by_link *link,
                         int end, double now) {
   const struct by_node *here = &t->nodes[end ? link->b : link->a], *there = &t->nodes[end ? link->a : link->b];
@@ -239,7 +241,7 @@ static void restore_end(struct by_manager_discovery *d, const struct by_topology
   if (!interface && !(interface = add_interface(agent, link->port[end]))) return;
   interface->rate = link->capacity[end].all;
   if (strcmp(there->name, BY_DISCOVERY_NETWORK) != 0 || *link->port[!end])
-    (void)take_neighbour(interface, there->name, link->port[!end]);
+    (void)set_neighbour(interface, there->name, link->port[!end]);
   else
     d->assumes = true;
   interface->stale = *interface->neighbour;
@@ -274,36 +276,36 @@ void by_manager_discovery_count(struct by_manager_discovery *d, const char *host
 
 /* ---- contradictions */
 
-static void collect(void *context, const char *text) {
+static void collect_contradiction(void *context, const char *text) {
   struct by_manager_discovery *d = context;
   struct contradiction *at = d->all, *end = at + d->n;
   while (at < end && strcmp(at->text, text) != 0) at++;
   if (at == end) {
     char *copy = d->n < CONTRADICTIONS ? strdup(text) : NULL;
     if (!copy) return;
-    *at = (struct contradiction){.text = copy, .from = d->now + d->doubt, .with_written = d->with_written};
+    *at = (struct contradiction){.text = copy, .from = d->now + d->confirm_after, .with_written = d->with_written};
     d->n++;
   }
-  at->again = true;
+  at->found_again = true;
 }
 
 static void end_contradictions(struct by_manager_discovery *d) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < d->n; i++)
-    if (d->all[i].again)
+    if (d->all[i].found_again)
       d->all[kept++] = d->all[i];
     else
       free(d->all[i].text);
   d->n = kept;
-  for (uint32_t i = 0; i < d->n; i++) d->all[i].again = false;
+  for (uint32_t i = 0; i < d->n; i++) d->all[i].found_again = false;
 }
 
-/* All are shown; of very many only some are logged. */
-static void log_lasting(struct by_manager_discovery *d, double now) {
+/* All contradictions are shown, but the number of logged ones is limited. */
+static void log_confirmed(struct by_manager_discovery *d, double now) {
   for (uint32_t i = 0; i < d->n; i++) {
     struct contradiction *one = &d->all[i];
-    if (one->lasts || now < one->from) continue;
-    one->lasts = true;
+    if (one->is_confirmed || now < one->from) continue;
+    one->is_confirmed = true;
     if (!by_budget_take(&d->lines, 0, now)) continue;
     by_warn("manager", "%s: %s",
             one->with_written ? "an agent contradicts the topology, which counts"
@@ -314,9 +316,10 @@ static void log_lasting(struct by_manager_discovery *d, double now) {
 
 /* ---- composing */
 
-static enum banyan_status compose(struct by_manager_discovery *d, struct by_topology **out) {
+static enum banyan_status compose_reports(struct by_manager_discovery *d, struct by_topology **out) {
   uint32_t n = HASH_COUNT(d->agents), of_all = 0, at = 0, node = 0;
-  const struct by_discovery_rules rules = {.assume_network = d->assumes, .contradiction = collect, .context = d};
+  const struct by_discovery_rules rules = {
+      .assume_network = d->assumes, .contradiction = collect_contradiction, .context = d};
   for (const struct agent *agent = d->agents; agent; agent = agent->hh.next) of_all += agent->n;
   struct by_discovered_node *nodes = calloc((size_t)n + 1, sizeof *nodes);
   struct by_discovered_interface *interfaces = calloc((size_t)of_all + 1, sizeof *interfaces);
@@ -343,9 +346,9 @@ static enum banyan_status compose(struct by_manager_discovery *d, struct by_topo
   return status;
 }
 
-/* The differences as an error, while the manager starts. */
+/* Reports the differences as an error, while the manager starts. */
 static bool is_rejected(struct by_manager_discovery *d, const struct by_topology *composed) {
-  const struct by_discovery_rules rules = {.contradiction = collect, .context = d};
+  const struct by_discovery_rules rules = {.contradiction = collect_contradiction, .context = d};
   struct by_text text;
   d->with_written = true;
   uint32_t n = by_discovery_compare(d->options.written, composed, &rules);
@@ -353,7 +356,8 @@ static bool is_rejected(struct by_manager_discovery *d, const struct by_topology
   if (!n || d->options.trust || d->now > d->first + start_up) return false;
   by_text_init(&text);
   for (uint32_t i = 0; i < d->n; i++)
-    if (d->all[i].with_written && d->all[i].again) by_text_add(&text, "%s%s", text.length ? "; " : "", d->all[i].text);
+    if (d->all[i].with_written && d->all[i].found_again)
+      by_text_add(&text, "%s%s", text.length ? "; " : "", d->all[i].text);
   (void)by_fail(BANYAN_ERR_TOPOLOGY,
                 "the topology differs from what agents report (--trust-topology uses it nevertheless): %s",
                 by_text_get(&text));
@@ -362,32 +366,32 @@ static bool is_rejected(struct by_manager_discovery *d, const struct by_topology
 }
 
 double by_manager_discovery_next(const struct by_manager_discovery *d) {
-  double next = fmin(d->changed + settling, d->waiting + most);
-  if (!d->assumes) next = fmin(next, d->first + silence);
+  double next = fmin(d->changed + settling, d->waiting + max_settling);
+  if (!d->assumes) next = fmin(next, d->first + lldp_time);
   for (const struct agent *agent = d->agents; agent; agent = agent->hh.next)
     next = fmin(next, agent->parted + forgotten);
   for (uint32_t i = 0; i < d->n; i++)
-    if (!d->all[i].lasts) next = fmin(next, d->all[i].from);
+    if (!d->all[i].is_confirmed) next = fmin(next, d->all[i].from);
   return next;
 }
 
-/* What jobs hold changes before the switch reports it, so this takes longer to be one. */
+/* Collects contradictions about cells. Jobs' cells change before the switch's report, so confirmation takes longer. */
 static void collect_cells(struct by_manager_discovery *d) {
   char text[512];
   for (const struct agent *agent = d->agents; agent; agent = agent->hh.next) {
     if (!agent->misfit) continue;
     snprintf(text, sizeof text, "%.255s says that it %s", agent->host, agent->misfit);
-    d->doubt = doubt_of_cells;
-    collect(d, text);
-    d->doubt = doubt;
+    d->confirm_after = confirm_cells_after;
+    collect_contradiction(d, text);
+    d->confirm_after = confirm_after;
   }
 }
 
-static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_topology **out) {
+static enum by_discovery_verdict evaluate(struct by_manager_discovery *d, struct by_topology **out) {
   struct by_topology *composed;
   enum by_discovery_verdict verdict = BY_DISCOVERY_SAME;
   d->changed = d->waiting = INFINITY;
-  enum banyan_status status = compose(d, &composed);
+  enum banyan_status status = compose_reports(d, &composed);
   if (status != BANYAN_OK) {
     by_debug("manager", "%s", banyan_error_text());
   } else if (d->options.written) {
@@ -397,7 +401,7 @@ static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_
     by_topology_destroy(composed);
   } else if (!by_budget_take(&d->changes, 0, d->now)) {
     by_topology_destroy(composed);
-    d->changed = d->now + later - settling;
+    d->changed = d->now + retry_after - settling;
   } else {
     d->last = *out = composed;
     verdict = BY_DISCOVERY_CHANGED;
@@ -407,16 +411,16 @@ static enum by_discovery_verdict look(struct by_manager_discovery *d, struct by_
   return verdict;
 }
 
-enum by_discovery_verdict by_manager_discovery_look(struct by_manager_discovery *d, double now,
-                                                    struct by_topology **out) {
+enum by_discovery_verdict by_manager_discovery_evaluate(struct by_manager_discovery *d, double now,
+                                                        struct by_topology **out) {
   forget_parted(d, now);
-  bool silent = !d->assumes && now >= d->first + silence;
-  bool settled = now >= fmin(d->changed + settling, d->waiting + most);
+  bool silent = !d->assumes && now >= d->first + lldp_time;
+  bool settled = now >= fmin(d->changed + settling, d->waiting + max_settling);
   *out = NULL;
   d->now = now;
   d->assumes |= silent;
-  enum by_discovery_verdict verdict = settled || silent ? look(d, out) : BY_DISCOVERY_SAME;
-  log_lasting(d, now);
+  enum by_discovery_verdict verdict = settled || silent ? evaluate(d, out) : BY_DISCOVERY_SAME;
+  log_confirmed(d, now);
   return verdict;
 }
 
@@ -427,7 +431,7 @@ void by_manager_discovery_print(const struct by_manager_discovery *d, struct by_
   by_json_begin_member(text, "contradictions");
   by_text_add(text, "[");
   for (uint32_t i = 0; i < d->n; i++) {
-    if (!d->all[i].lasts) continue;
+    if (!d->all[i].is_confirmed) continue;
     by_json_separate(text);
     by_json_add_string(text, d->all[i].text);
   }
@@ -441,9 +445,9 @@ enum banyan_status by_manager_discovery_create(const struct by_manager_discovery
   if (!d) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what agents report");
   d->options = *options;
   d->now = now;
-  d->changes = by_budget_full(&of_changes, now);
-  d->lines = by_budget_full(&of_lines, now);
-  d->doubt = doubt;
+  d->changes = by_budget_full(&change_limits, now);
+  d->lines = by_budget_full(&line_limits, now);
+  d->confirm_after = confirm_after;
   d->first = d->changed = d->waiting = INFINITY;
   return BANYAN_OK;
 }

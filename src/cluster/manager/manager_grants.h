@@ -1,11 +1,11 @@
-/* Cells of switches for the trees of the manager's plans. Cells of a tree at a switch are a guarantee, which keeps the
- * tree's way full, and as many more as nobody else is guaranteed. All cells of a plan are given together or none of
- * them, and each plan gets fresh ones: what it had stays in the account until rank 0 reports that it has been returned
- * (released). So where a plan finds no room that others have beyond their guarantees, these are to change to fresh,
- * smaller cells first. A job that has few and could have twice as many changes, too.
+/* Cells of switches for the trees of the manager's plans. A tree gets a guarantee at each switch, which keeps its path
+ * full, and as many more cells as nobody else is guaranteed. A plan gets all of its cells together or none, and each
+ * plan gets new ones: the old ones stay in the account until rank 0 reports their return (released). If a plan lacks
+ * cells that others have beyond their guarantees, these jobs first change to new, fewer cells. A job with few cells
+ * that could have twice as many changes, too.
  *
- *     total  =  held (given, and not yet returned; of all jobs and plans)  +  free
- *     free   =  a quarter, for guarantees, and while plans change  +  the rest, for anybody */
+ *     total  =  held (given and not yet returned, for all jobs and plans)  +  free
+ *     free   =  a quarter, the reserve for guarantees and while plans change  +  the rest, for anybody */
 #ifndef BY_CLUSTER_MANAGER_MANAGER_GRANTS_H
 #define BY_CLUSTER_MANAGER_MANAGER_GRANTS_H
 
@@ -13,59 +13,59 @@
 
 enum by_grants_result {
   BY_GRANTS_GIVEN,
-  BY_GRANTS_WAIT, /* there will be room when others have changed to their guarantees, or returned what they had */
-  BY_GRANTS_NONE, /* there is no room beside the guarantees of others, or a switch is not there */
+  BY_GRANTS_WAIT, /* Cells will be free when others have changed to their guarantees, or returned old cells. */
+  BY_GRANTS_NONE, /* Others are guaranteed the cells, or a switch is not connected. */
 };
 
-/* Cells of a switch that its agent reports to be there now. */
+/* Tells whether a switch is connected and its agent reports cells. */
 bool by_grants_switch_is_there(const struct by_manager *m, uint32_t node);
-/* Bytes in flight that a switch has cells for in a new plan of the job: what others are not guaranteed, and the job
- * does not hold; 0: not enough for a tree. strict: only what is free now. */
-uint64_t by_grants_room(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, bool strict);
+/* Returns the bytes in flight for which a switch has cells in a new plan of the job: those that others are not
+ * guaranteed and the job does not hold; 0: not enough for a tree. `strict`: only cells that are free now. */
+uint64_t by_grants_available(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, bool strict);
 /* Gives the cells that a plan's trees need. */
 enum by_grants_result by_grants_give(struct by_manager *m, struct by_manager_job *job, uint64_t number,
                                      const struct by_plan_needs *needs, enum by_grants_share share);
-/* A job that is to change to this share on fresh cells, so that there is room for these needs of `of`, and for later
- * changes: the one that would return most where it is crowded. NULL: it is not, none can, or one is changing. */
+/* Returns a job that must change to this share on new cells, so that these needs of `of` and later changes can be met:
+ * the job that would return most. NULL: cells suffice, no job can change, or one is changing. */
 struct by_manager_job *by_grants_find_victim(const struct by_manager *m, const struct by_manager_job *of,
                                              const struct by_plan_needs *needs, enum by_grants_share share);
-/* Whether a fair share is at least twice what one of the trees of the plan that the job has can have under way, and no
- * less than what any of them can: cells have become free that nobody needs. */
+/* Tells whether a fair share is at least twice the window of one of the trees of the job's plan, and no less than that
+ * of any of them: cells that nobody needs have become free. */
 bool by_grants_may_grow(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
                         const struct by_plan_needs *needs);
-/* A job that holds more than its fair share at a switch where `of`, which has this plan, has less than half of its own,
- * and that would return enough for `of` to have twice as much: the one that would return most. NULL: there is none. */
+/* Returns the job that exceeds its fair share most at a switch where `of`, with this plan, has less than half of its
+ * own, and that would return enough for `of` to have twice as much. NULL: none. */
 struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const struct by_manager_job *of,
                                            const struct by_plan_needs *needs);
 bool by_grants_has(const struct by_manager_job *job, uint64_t number);
-/* Whether a plan's trees pass a switch that is not there any more, also one that only forwards for them: it removes its
- * entry from the stacks of fragments. *node: one of these. */
+/* Tells whether a plan's trees pass a switch that is not connected, even one that only forwards for them, as it removes
+ * its entry from the stacks of fragments. *node: one of these. */
 bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *plan, uint32_t *node);
-/* Whether a switch where a plan has cells has begun again since the plan was made: they are gone, and what its trees
- * send passes the switch unmerged. *node: one of these. */
+/* Tells whether a switch where a plan has cells has restarted since the plan was made. Its cells are gone, and
+ * fragments pass it unmerged. *node: one of these. */
 bool by_grants_are_lost(const struct by_manager *m, const struct by_manager_plan *plan, uint32_t *node);
-/* Whether the job holds cells for trees of the server on this host. */
+/* Tells whether the job holds cells for trees of the server on this host. */
 bool by_grants_use_server(const struct by_manager_job *job, const char *host);
-/* What the plan was given is free; through: and what all earlier ones were. */
+/* Frees the cells of a plan; through: and those of all earlier plans. */
 void by_grants_return(struct by_manager *m, struct by_manager_job *job, uint64_t number, bool through);
-/* What plans with numbers between these two were given is free: the job has never run them. */
+/* Frees the cells of plans with numbers between these two, which the job has never run. */
 void by_grants_return_between(struct by_manager *m, struct by_manager_job *job, uint64_t after, uint64_t before);
-/* The job leaves. */
+/* Frees all cells, as the job leaves. */
 void by_grants_end(struct by_manager *m, struct by_manager_job *job);
 
-/* The cells of a plan, to be sent. *n of them; free *out, which borrows the rest. NULL: no memory. */
+/* Returns the cells of a plan for a message: *n of them. Free the array; the texts are borrowed. NULL: no memory. */
 struct by_cluster_cells *by_grants_list(const struct by_manager *m, const struct by_manager_job *job, uint64_t number,
                                         uint32_t *n);
-/* Slots that all jobs hold at a switch, and how many of them they are guaranteed. */
+/* Returns the slots that all jobs hold at a switch; *guaranteed: how many of them are guaranteed. */
 uint64_t by_grants_held(const struct by_manager *m, uint32_t node, uint64_t *guaranteed);
 
 void by_grants_keep(const struct by_manager *m, const struct by_manager_job *job);
-/* From a row that was kept. */
+/* Restores grants from a row. */
 BANYAN_CHECK enum banyan_status by_grants_restore(struct by_manager *m, struct by_manager_job *job,
                                                   const struct by_manager_row *row);
 void by_grants_free(struct by_manager_job *job);
-/* JSON objects of the cells of a job, each with a comma before it if one is needed; node: only those at a switch, with
- * the job in place of the switch; BY_NOWHERE: all. */
+/* Appends JSON objects of the cells of a job, each with a comma before it if one is needed. node: only those at this
+ * switch, with the job instead of the switch; BY_NOWHERE: all. */
 void by_grants_print(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, struct by_text *text);
 
 #endif

@@ -1,3 +1,4 @@
+/* Asks agents to start helpers and servers for a job, records which have joined, and releases them. */
 #include "manager_helpers.h"
 
 #include <assert.h>
@@ -11,8 +12,8 @@
 #include "manager_hosts.h"
 #include "ticket.h"
 
-static const double join_wait = 10;   /* s for a helper */
-static const double barred_for = 300; /* s, a helper that did not come */
+static const double join_wait = 10;   /* Seconds in which a helper must join. */
+static const double barred_for = 300; /* Seconds in which a helper that did not join is not asked again. */
 
 static const char *kind_of(bool server) {
   return server ? "server" : "helper";
@@ -43,8 +44,8 @@ uint32_t by_helpers_count_barred_servers(const struct by_manager_job *job) {
 
 /* ---- rows */
 
-static void keep(const struct by_manager *m, const struct by_manager_job *job, const struct by_manager_helper *helper,
-                 bool gone) {
+static void keep_row(const struct by_manager *m, const struct by_manager_job *job,
+                     const struct by_manager_helper *helper, bool gone) {
   struct by_manager_row row = {.table = helper->server ? BY_ROW_SERVER : BY_ROW_HELPER,
                                .gone = gone,
                                .job = job->id,
@@ -55,13 +56,13 @@ static void keep(const struct by_manager *m, const struct by_manager_job *job, c
 }
 
 void by_helpers_keep(const struct by_manager *m, const struct by_manager_job *job) {
-  for (uint32_t i = 0; i < job->plans.n_helpers; i++) keep(m, job, &job->plans.helpers[i], false);
+  for (uint32_t i = 0; i < job->plans.n_helpers; i++) keep_row(m, job, &job->plans.helpers[i], false);
 }
 
-static struct by_manager_helper *add(struct by_manager_job *job, uint32_t host, bool server,
-                                     enum by_helper_state state) {
+static struct by_manager_helper *add_helper(struct by_manager_job *job, uint32_t host, bool server,
+                                            enum by_helper_state state) {
   struct by_managed_plans *plans = &job->plans;
-  if (!BY_ARRAY_GROW(&plans->helpers, &plans->helpers_room, (size_t)plans->n_helpers + 1)) return NULL;
+  if (!BY_ARRAY_GROW(&plans->helpers, &plans->helpers_capacity, (size_t)plans->n_helpers + 1)) return NULL;
   plans->helpers[plans->n_helpers] = (struct by_manager_helper){.host = host, .server = server, .state = state};
   return &plans->helpers[plans->n_helpers++];
 }
@@ -70,15 +71,15 @@ enum banyan_status by_helpers_restore(struct by_manager *m, struct by_manager_jo
                                       const struct by_manager_row *row) {
   uint32_t host = by_manager_hosts_find(m, row->name);
   if (host == BY_NOWHERE || !row->helper.joined) return BANYAN_OK;
-  struct by_manager_helper *helper = add(job, host, row->table == BY_ROW_SERVER, BY_HELPER_JOINED);
+  struct by_manager_helper *helper = add_helper(job, host, row->table == BY_ROW_SERVER, BY_HELPER_JOINED);
   if (!helper) return by_manager_no_memory();
   helper->trees = row->helper.trees;
   return BANYAN_OK;
 }
 
-/* ---- what a plan needs */
+/* ---- the needs of a plan */
 
-/* "HOST/N" is tree N of the server on HOST. */
+/* Tells whether a server is on a host: "HOST/N" is tree N of the server on HOST. */
 static bool is_on(const struct by_vertex *server, const char *host) {
   const char *slash = strrchr(server->name, '/');
   size_t length = slash ? (size_t)(slash - server->name) : 0;
@@ -93,15 +94,15 @@ static uint32_t host_of(const struct by_manager *m, const struct by_vertex *vert
   return by_manager_hosts_find(m, name);
 }
 
-/* Trees that a plan has on a host's server: their numbers may have gaps. */
+/* Returns the trees that a host's server must have for a plan; their numbers may have gaps. */
 static uint32_t trees_on(const struct by_plan *plan, const char *host) {
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     if (plan->vertices[v].kind != BY_VERTEX_SERVER || !is_on(&plan->vertices[v], host)) continue;
     uint32_t trees = (uint32_t)strtoul(strrchr(plan->vertices[v].name, '/') + 1, NULL, 10) + 1;
-    if (trees > most) most = trees;
+    if (trees > max) max = trees;
   }
-  return most;
+  return max;
 }
 
 bool by_helpers_are_used(const struct by_manager *m, const struct by_plan *plan,
@@ -116,22 +117,22 @@ bool by_helpers_are_used(const struct by_manager *m, const struct by_plan *plan,
   return false;
 }
 
-/* ---- asking */
+/* ---- requests to agents */
 
 static void set_state(const struct by_manager *m, const struct by_manager_job *job, struct by_manager_helper *helper,
                       enum by_helper_state state) {
   static const char *const names[] = {"barred", "asked", "joined"};
-  const double lasts[] = {barred_for, join_wait, 0};
+  const double seconds[] = {barred_for, join_wait, 0};
   char name[96];
   by_debug("manager", "%s for job %s: %s -> %s", by_helpers_name(m, helper, name), job->id, names[helper->state],
            names[state]);
   assert(state != BY_HELPER_ASKED || helper->state != BY_HELPER_ASKED);
   helper->state = state;
-  helper->until = m->now + lasts[state];
-  keep(m, job, helper, false);
+  helper->until = m->now + seconds[state];
+  keep_row(m, job, helper, false);
 }
 
-/* Agents get no more than a ticket for this one. */
+/* Sends a ticket that is valid for this helper only, since agents must not know the key. */
 static enum banyan_status send_help(struct by_manager *m, const struct by_manager_job *job,
                                     const struct by_manager_helper *helper, const struct by_manager_host *host) {
   struct by_ticket_subject subject = {helper->server ? BY_TICKET_SERVER : BY_TICKET_HELPER, host->name};
@@ -153,10 +154,10 @@ static enum banyan_status send_help(struct by_manager *m, const struct by_manage
   return BANYAN_OK;
 }
 
-/* A server that has joined and is to serve more trees is started anew by its agent. */
-static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server, uint32_t trees) {
+/* Asks for a helper. An agent restarts a server that has joined and must serve more trees. */
+static bool ask_host(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server, uint32_t trees) {
   struct by_manager_helper *helper = by_helpers_find(job, host, server);
-  if (!helper && !(helper = add(job, host, server, BY_HELPER_BARRED))) return false;
+  if (!helper && !(helper = add_helper(job, host, server, BY_HELPER_BARRED))) return false;
   if (helper->state == BY_HELPER_ASKED && helper->trees >= trees) return true;
   if (helper->state == BY_HELPER_JOINED && helper->trees >= trees) return true;
   if (trees > helper->trees) helper->trees = trees;
@@ -171,7 +172,8 @@ bool by_helpers_ask(struct by_manager *m, struct by_manager_job *job, const stru
     uint32_t host = host_of(m, vertex);
     bool server = vertex->kind == BY_VERTEX_SERVER;
     uint32_t trees = server && host != BY_NOWHERE ? trees_on(plan, m->hosts->all[host].name) : 0;
-    if (host == BY_NOWHERE || trees > BY_CLUSTER_TREES || !job->key || !ask(m, job, host, server, trees)) return false;
+    if (host == BY_NOWHERE || trees > BY_CLUSTER_TREES || !job->key || !ask_host(m, job, host, server, trees))
+      return false;
   }
   return true;
 }
@@ -203,8 +205,8 @@ bool by_helpers_are_missing(const struct by_manager *m, const struct by_manager_
   return missing;
 }
 
-/* A plan that is being made may have a helper there, too. */
-void by_helpers_make_way(const struct by_manager *m, const struct by_manager_job *job) {
+/* A plan in the making may have a helper there, too. */
+void by_helpers_mark_displaced(const struct by_manager *m, const struct by_manager_job *job) {
   for (struct by_manager_job *other = m->jobs; other; other = other->next) {
     if (other == job || by_job_has_left(other)) continue;
     bool helped = other->plans.running;
@@ -214,7 +216,7 @@ void by_helpers_make_way(const struct by_manager *m, const struct by_manager_job
   }
 }
 
-/* ---- what they do */
+/* ---- reports of agents */
 
 void by_helpers_set_joined(const struct by_manager *m, const struct by_manager_job *job,
                            struct by_manager_helper *helper, const struct by_manager_peer *by) {
@@ -234,7 +236,7 @@ void by_helpers_release(struct by_manager *m, struct by_manager_job *job, const 
   for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
     struct by_manager_helper helper = job->plans.helpers[i];
     bool used = by_helpers_are_used(m, current, &helper) || by_helpers_are_used(m, proposed, &helper);
-    /* Calls of an earlier plan may still be under way there. */
+    /* Calls of an earlier plan may still use its server. */
     used |= helper.server && by_grants_use_server(job, m->hosts->all[helper.host].name);
     used &= !all;
     bool barred = helper.state == BY_HELPER_BARRED;
@@ -243,12 +245,12 @@ void by_helpers_release(struct by_manager *m, struct by_manager_job *job, const 
       continue;
     }
     if (!barred) by_helpers_send_release(m, job, helper.host, helper.server);
-    keep(m, job, &helper, true);
+    keep_row(m, job, &helper, true);
   }
   job->plans.n_helpers = kept;
 }
 
-/* ---- to see it */
+/* ---- state */
 
 void by_helpers_print(const struct by_manager *m, const struct by_manager_job *job, bool server, struct by_text *text) {
   by_text_add(text, "[");

@@ -1,3 +1,4 @@
+/* Records hosts, their interfaces and their offers, and finds the links of the topology to which interfaces belong. */
 #include "manager_hosts.h"
 
 #include <math.h>
@@ -8,26 +9,27 @@
 #include "log.h"
 #include "manager_links.h"
 
-static const double overhead = 0.2;    /* headers, answers and what was counted early or late, of what jobs send */
-static const double fresh_part = 0.25; /* of a mean of late is what was just reported */
-static const double together = 0.5;    /* s after which no more switches come at once; */
-static const double most_together = 3; /* and so many at most */
+static const double overhead = 0.2;    /* Fraction that is added to jobs' traffic for headers, acknowledgements and
+                                          measurements at different times. */
+static const double fresh_part = 0.25; /* Weight of a new report in the smoothed traffic. */
+static const double together = 0.5;    /* Seconds without a change after which switches are complete. */
+static const double max_together = 3;  /* Maximum of seconds to wait for that. */
 
 /* ---- by name */
 
-static struct by_manager_host *find(const struct by_manager *m, const char *name) {
+static struct by_manager_host *find_host(const struct by_manager *m, const char *name) {
   struct by_manager_host *host;
   HASH_FIND_STR(m->hosts->by_name, name, host);
   return host;
 }
 
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name) {
-  const struct by_manager_host *host = find(m, name);
+  const struct by_manager_host *host = find_host(m, name);
   return host ? host->node : BY_NOWHERE;
 }
 
-/* The name must be as long-lived as the host. */
-static enum banyan_status add(struct by_manager *m, const char *name, uint32_t node) {
+/* Adds a host. The name must live as long as it does. */
+static enum banyan_status add_host(struct by_manager *m, const char *name, uint32_t node) {
   struct by_manager_host *host = &m->hosts->all[m->hosts->n];
   *host = (struct by_manager_host){.name = name, .node = node, .parted = node == BY_NOWHERE ? 0 : m->now};
   HASH_ADD_KEYPTR(hh, m->hosts->by_name, name, strlen(name), host);
@@ -36,20 +38,20 @@ static enum banyan_status add(struct by_manager *m, const char *name, uint32_t n
   return BANYAN_OK;
 }
 
-static uint32_t room_for_others(const struct by_manager *m) {
+static uint32_t max_others(const struct by_manager *m) {
   return m->options.discovers ? BY_MANAGER_DISCOVERED : BY_MANAGER_UNAUTHENTICATED;
 }
 
 enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out) {
-  const struct by_manager_host *host = find(m, name);
+  const struct by_manager_host *host = find_host(m, name);
   *out = host ? (uint32_t)(host - m->hosts->all) : m->hosts->n;
   if (host) return BANYAN_OK;
-  if (m->hosts->n - m->topology->n_nodes == room_for_others(m))
+  if (m->hosts->n - m->topology->n_nodes == max_others(m))
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "%u hosts have come already that are not in the manager's topology: add \"%.64s\" to it",
-                   room_for_others(m), name);
+                   max_others(m), name);
   char *copy = strdup(name);
-  if (!copy || add(m, copy, BY_NOWHERE) != BANYAN_OK) {
+  if (!copy || add_host(m, copy, BY_NOWHERE) != BANYAN_OK) {
     free(copy);
     return by_manager_no_memory();
   }
@@ -59,9 +61,9 @@ enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char
   return BANYAN_OK;
 }
 
-/* ---- which may help, and serve */
+/* ---- hosts that may help and serve */
 
-static enum banyan_status allow(struct by_manager *m, const char *names, const char *what, bool *allowed) {
+static enum banyan_status allow_hosts(struct by_manager *m, const char *names, const char *what, bool *allowed) {
   bool all = !strcmp(names, "all");
   for (uint32_t v = 0; v < m->topology->n_nodes; v++) allowed[v] = all;
   if (all || !strcmp(names, "none")) return BANYAN_OK;
@@ -82,22 +84,22 @@ enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   uint32_t n = m->topology->n_nodes;
   struct by_manager_hosts *hosts = m->hosts = calloc(1, sizeof *hosts);
   if (!hosts) return by_manager_no_memory();
-  hosts->all = calloc((size_t)n + room_for_others(m), sizeof *hosts->all);
+  hosts->all = calloc((size_t)n + max_others(m), sizeof *hosts->all);
   hosts->allowed = calloc((size_t)n + 1, sizeof *hosts->allowed);
   hosts->may_serve = calloc((size_t)n + 1, sizeof *hosts->may_serve);
   if (!hosts->all || !hosts->allowed || !hosts->may_serve) return by_manager_no_memory();
-  for (uint32_t v = 0; v < n; v++) BY_TRY(add(m, m->topology->nodes[v].name, v));
-  BY_TRY(allow(m, m->options.helpers, "help", hosts->allowed));
-  return allow(m, m->options.servers, "serve", hosts->may_serve);
+  for (uint32_t v = 0; v < n; v++) BY_TRY(add_host(m, m->topology->nodes[v].name, v));
+  BY_TRY(allow_hosts(m, m->options.helpers, "help", hosts->allowed));
+  return allow_hosts(m, m->options.servers, "serve", hosts->may_serve);
 }
 
-static void free_adds(struct by_manager_host *host) {
-  if (host->adds) {
-    free(host->adds->address);
-    free(host->adds->key);
+static void free_aggregates(struct by_manager_host *host) {
+  if (host->aggregates) {
+    free(host->aggregates->address);
+    free(host->aggregates->key);
   }
-  free(host->adds);
-  host->adds = NULL;
+  free(host->aggregates);
+  host->aggregates = NULL;
 }
 
 static void free_interfaces(struct by_manager_host *host) {
@@ -112,7 +114,7 @@ void by_manager_hosts_fini(struct by_manager *m) {
   if (!hosts) return;
   for (uint32_t h = 0; hosts->all && h < hosts->n; h++) {
     free_interfaces(&hosts->all[h]);
-    free_adds(&hosts->all[h]);
+    free_aggregates(&hosts->all[h]);
     free(hosts->all[h].unknown);
     if (hosts->all[h].node == BY_NOWHERE) free((char *)hosts->all[h].name);
   }
@@ -123,52 +125,53 @@ void by_manager_hosts_fini(struct by_manager *m) {
   free(hosts);
 }
 
-static enum banyan_status take_adds(struct by_manager_host *host, const struct by_cluster_aggregates *message) {
-  struct by_manager_adds *adds = message ? calloc(1, sizeof *adds) : NULL;
-  free_adds(host);
+static enum banyan_status set_aggregates(struct by_manager_host *host, const struct by_cluster_aggregates *message) {
+  struct by_manager_aggregates *aggregates = message ? calloc(1, sizeof *aggregates) : NULL;
+  free_aggregates(host);
   if (!message) return BANYAN_OK;
-  if (!adds) return by_manager_no_memory();
-  host->adds = adds;
-  *adds = (struct by_manager_adds){.cells = message->cells,
-                                   .bytes = message->bytes,
-                                   .address = strdup(message->address),
-                                   .key = message->key ? strdup(message->key) : NULL,
-                                   .float32 = message->float32};
-  return adds->address && (adds->key || !message->key) ? BANYAN_OK : by_manager_no_memory();
+  if (!aggregates) return by_manager_no_memory();
+  host->aggregates = aggregates;
+  *aggregates = (struct by_manager_aggregates){.cells = message->cells,
+                                               .bytes = message->bytes,
+                                               .address = strdup(message->address),
+                                               .key = message->key ? strdup(message->key) : NULL,
+                                               .float32 = message->float32};
+  return aggregates->address && (aggregates->key || !message->key) ? BANYAN_OK : by_manager_no_memory();
 }
 
-static void note_adds(const struct by_manager *m) {
-  if (m->now - m->hosts->adds_changed >= together) m->hosts->adds_unsettled = m->now;
-  m->hosts->adds_changed = m->now;
+static void note_switch_change(const struct by_manager *m) {
+  if (m->now - m->hosts->switches_changed >= together) m->hosts->switches_unsettled = m->now;
+  m->hosts->switches_changed = m->now;
 }
 
 bool by_manager_hosts_settle(const struct by_manager *m, double planned) {
-  if (m->now - m->hosts->adds_changed >= together) return false;
-  return m->now - fmax(m->hosts->adds_unsettled, planned) < most_together;
+  if (m->now - m->hosts->switches_changed >= together) return false;
+  return m->now - fmax(m->hosts->switches_unsettled, planned) < max_together;
 }
 
 enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent,
                                               const struct by_cluster_message *hello) {
   struct by_manager_host *host = &m->hosts->all[index];
-  bool known = host->node != BY_NOWHERE, added = host->adds != NULL;
+  bool known = host->node != BY_NOWHERE, added = host->aggregates != NULL;
   host->agent = agent;
   host->may_help = known && hello->may_help && m->hosts->allowed[host->node];
   host->may_serve = known && hello->may_serve && m->hosts->may_serve[host->node];
-  BY_TRY(take_adds(host, known ? hello->aggregates : NULL));
-  if (added || host->adds) {
-    note_adds(m);
+  BY_TRY(set_aggregates(host, known ? hello->aggregates : NULL));
+  if (added || host->aggregates) {
+    note_switch_change(m);
     char why[BY_MANAGER_WHY];
     snprintf(why, sizeof why, "switch \"%.64s\" is there", host->name);
     by_due_mark_all(m, BY_DUE_SWITCH, why);
-    by_info("manager", "%s: %u cells of %u bytes at %s", why, host->adds ? host->adds->cells : 0,
-            host->adds ? host->adds->bytes : 0, host->adds ? host->adds->address : "no address");
+    by_info("manager", "%s: %u cells of %u bytes at %s", why, host->aggregates ? host->aggregates->cells : 0,
+            host->aggregates ? host->aggregates->bytes : 0,
+            host->aggregates ? host->aggregates->address : "no address");
   }
   return BANYAN_OK;
 }
 
 /* ---- links */
 
-/* Of a host with one link, the busiest interface has it, however that is called. */
+/* Returns the only link of a host, or BY_NOWHERE. Its busiest interface then belongs to it, whatever its name. */
 static uint32_t only_link(const struct by_topology *t, uint32_t node) {
   uint32_t found = BY_NOWHERE;
   for (uint32_t l = 0; l < t->n_links; l++) {
@@ -179,7 +182,7 @@ static uint32_t only_link(const struct by_topology *t, uint32_t node) {
   return found;
 }
 
-static uint32_t busiest(const struct by_manager_host *host) {
+static uint32_t find_busiest(const struct by_manager_host *host) {
   uint32_t best = 0;
   for (uint32_t i = 1; i < host->n_interfaces; i++) {
     const struct by_manager_interface *a = &host->interfaces[i], *b = &host->interfaces[best];
@@ -201,28 +204,28 @@ static void match_links(const struct by_manager *m, struct by_manager_host *host
       if (interface->name && !strcmp(interface->name, name)) interface->link = l, found = true;
     }
   }
-  if (!found && only != BY_NOWHERE && host->n_interfaces) host->interfaces[busiest(host)].link = only;
+  if (!found && only != BY_NOWHERE && host->n_interfaces) host->interfaces[find_busiest(host)].link = only;
 }
 
-/* Ranks and interfaces are counted at different moments, and what ranks gave away waits in the kernel for a while, so
- * single reports differ by whole bursts. */
-static void follow(double *mean, double message, bool first) {
+/* Smooths traffic: ranks and interfaces are read at different moments, and data of ranks waits in the kernel for a
+ * while, so single reports differ by whole bursts. */
+static void smooth(double *mean, double message, bool first) {
   *mean = first ? message : *mean + fresh_part * (message - *mean);
 }
 
-static double of_others(struct by_manager_interface *i, int way, double all, double ours) {
-  bool first = i->mean[way] < 0;
-  follow(&i->mean[way], all, first);
-  follow(&i->mean_ours[way], ours, first);
-  return fmax(0, i->mean[way] - (1 + overhead) * i->mean_ours[way]);
+static double traffic_of_others(struct by_manager_interface *i, int direction, double all, double ours) {
+  bool first = i->mean[direction] < 0;
+  smooth(&i->mean[direction], all, first);
+  smooth(&i->mean_ours[direction], ours, first);
+  return fmax(0, i->mean[direction] - (1 + overhead) * i->mean_ours[direction]);
 }
 
 static void read_interface(struct by_manager *m, const struct by_manager_host *host, struct by_manager_interface *i) {
   if (i->link == BY_NOWHERE) return;
   uint32_t out = by_links_step_out(m->topology, i->link, host->node), in = out ^ 1;
   double of_jobs[2] = {i->message.ours_sent, i->message.ours_received};
-  /* What passes a switch is nobody's there, and what servers send is not counted as their jobs': what jobs put on the
-   * link is known from their plans. */
+  /* Ranks do not account for what passes a switch or what a server sends, so the load of jobs there comes from their
+   * plans. */
   if (m->topology->nodes[host->node].kind == BY_NODE_SWITCH) {
     of_jobs[0] += by_use_of_jobs(m, out);
     of_jobs[1] += by_use_of_jobs(m, in);
@@ -230,15 +233,15 @@ static void read_interface(struct by_manager *m, const struct by_manager_host *h
     of_jobs[0] = fmax(of_jobs[0], by_use_of_jobs(m, out));
     of_jobs[1] = fmax(of_jobs[1], by_use_of_jobs(m, in));
   }
-  double sent = of_others(i, 0, i->message.sent, of_jobs[0]),
-         received = of_others(i, 1, i->message.received, of_jobs[1]);
+  double sent = traffic_of_others(i, 0, i->message.sent, of_jobs[0]),
+         received = traffic_of_others(i, 1, i->message.received, of_jobs[1]);
   by_links_set_others(m, host->node, i->link, sent, received);
   by_links_set_capacity(m, host->node, i->link, i->message.rate > 0 ? i->message.rate : INFINITY);
 }
 
-/* The links of interfaces that are not there any more carry nothing. */
-static void take_down(struct by_manager *m, const struct by_manager_host *host,
-                      const struct by_cluster_interface *message, uint32_t n) {
+/* Sets the capacity of links to 0 whose interfaces have disappeared. */
+static void remove_links(struct by_manager *m, const struct by_manager_host *host,
+                         const struct by_cluster_interface *message, uint32_t n) {
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     uint32_t j = 0;
     while (j < n && strcmp(host->interfaces[i].name, message[j].name) != 0) j++;
@@ -251,7 +254,7 @@ static enum banyan_status list_interfaces(struct by_manager *m, struct by_manage
                                           const struct by_cluster_interface *message, uint32_t n) {
   struct by_manager_interface *fresh = calloc((size_t)n + 1, sizeof *fresh);
   if (!fresh) return by_manager_no_memory();
-  take_down(m, host, message, n);
+  remove_links(m, host, message, n);
   free_interfaces(host);
   host->interfaces = fresh;
   for (uint32_t i = 0; i < n; i++) {
@@ -285,7 +288,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   host->agent = NULL;
   host->parted = m->now;
   host->n_unknown = 0;
-  if (host->adds) note_adds(m);
+  if (host->aggregates) note_switch_change(m);
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     by_links_forget(m, host->node, host->interfaces[i].link);
@@ -299,7 +302,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
 void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job) {
   struct by_manager_host *host = &m->hosts->all[index];
   if (!host->unknown) host->unknown = calloc(BY_MANAGER_UNKNOWN, sizeof *host->unknown);
-  if (!host->unknown || host->n_unknown == BY_MANAGER_UNKNOWN) return; /* the next report may find them known */
+  if (!host->unknown || host->n_unknown == BY_MANAGER_UNKNOWN) return; /* The next report may find them known. */
   snprintf(host->unknown[host->n_unknown++], sizeof *host->unknown, "%s", job);
 }
 
@@ -312,11 +315,12 @@ bool by_manager_hosts_has_unknown(const struct by_manager *m, uint32_t index, co
 
 double by_manager_hosts_rate(const struct by_manager *m, uint32_t index) {
   uint32_t node = m->hosts->all[index].node;
-  double most = 0;
+  double max_rate = 0;
   if (node == BY_NOWHERE) return 0;
   for (uint32_t l = 0; l < m->topology->n_links; l++) {
     const struct by_link *link = &m->topology->links[l];
-    if (link->a == node || link->b == node) most = fmax(most, link->capacity[link->a == node ? BY_AB : BY_BA].all);
+    if (link->a == node || link->b == node)
+      max_rate = fmax(max_rate, link->capacity[link->a == node ? BY_AB : BY_BA].all);
   }
-  return fmin(most, m->topology->nodes[node].out.all);
+  return fmin(max_rate, m->topology->nodes[node].out.all);
 }

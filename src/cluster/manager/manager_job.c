@@ -1,3 +1,4 @@
+/* Indexes the manager's jobs, stores their rows, and records why each must be planned again. */
 #include "manager_job.h"
 
 #include <stdarg.h>
@@ -17,10 +18,9 @@ void by_manager_keep_row(const struct by_manager *m, const struct by_manager_row
   if (m->options.keep && !m->restoring) m->options.keep(m->options.context, row);
 }
 
-/* ---- the index: every report asks for a job by its ID. Chains of jobs of one hash; as a job may choose its ID, a long
- * chain is as slow as a list, and no worse. */
+/* ---- index: every report looks up a job by its ID */
 
-/* FNV-1a. */
+/* Hashes with FNV-1a. Jobs choose their IDs, so a chain may become as long as a list of all jobs, but not worse. */
 static uint32_t bucket_of(const char *text) {
   uint32_t hash = 2166136261u;
   for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
@@ -33,17 +33,17 @@ struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) 
   return job;
 }
 
-static struct by_manager_job *pass_others(struct by_manager_job *job, const char *host) {
+static struct by_manager_job *skip_to_host(struct by_manager_job *job, const char *host) {
   while (job && strcmp(job->hosts[0], host) != 0) job = LIST_NEXT(job, by_root);
   return job;
 }
 
 struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host) {
-  return pass_others(LIST_FIRST(&m->by_root[bucket_of(host)]), host);
+  return skip_to_host(LIST_FIRST(&m->by_root[bucket_of(host)]), host);
 }
 
 struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job) {
-  return pass_others(LIST_NEXT(job, by_root), job->hosts[0]);
+  return skip_to_host(LIST_NEXT(job, by_root), job->hosts[0]);
 }
 
 void by_jobs_index(struct by_manager *m, struct by_manager_job *job) {
@@ -77,7 +77,7 @@ void by_job_keep(const struct by_manager *m, const struct by_manager_job *job) {
                                           .iterations = job->iterations,
                                           .sent = job->sent,
                                           .expected = job->length.expected,
-                                          .doubted = job->length.doubted,
+                                          .is_void = job->length.is_void,
                                           .numbers = job->plans.numbers,
                                           .class_ = job->order.class_,
                                           .left = by_job_has_left(job),
@@ -120,7 +120,9 @@ bool by_job_is_moving(const struct by_manager_job *job) {
 }
 
 const struct by_link_shares *by_job_shares(const struct by_manager_job *job) {
-  if (by_job_is_moving(job)) return &job->plans.proposed->shares; /* so that not all go where there is room now */
+  if (by_job_is_moving(job))
+    return &job->plans.proposed
+                ->shares; /* Counts the proposal at once, so that not all jobs move to the same free links. */
   return job->plans.current ? &job->plans.current->shares : &job->plans.assumed;
 }
 

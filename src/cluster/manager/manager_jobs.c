@@ -1,3 +1,4 @@
+/* Begins and ends jobs, adds up their reports, and notifies their hosts of their classes. */
 #include "manager_job.h"
 
 #include <assert.h>
@@ -19,12 +20,13 @@
 #include "manager_user_plan.h"
 #include "plan_ways.h"
 
-enum { MOST_JOBS = 4096, MOST_LEFT = 64 /* jobs that have left and are still shown */ };
+enum { MAX_JOBS = 4096, MAX_LEFT = 64 /* Jobs that have left and are still shown. */ };
 
-static const double least_timeout = 30, intervals_waited = 10; /* s, and intervals, of a job that nobody speaks for */
-static const double settled = 0.02;                            /* of a rate: smaller changes are none */
-static const double idle = 1e3;                                /* bit/s that are none */
-static const double fresh_part = 0.25;                         /* of a rate is what it was in the last interval */
+static const double min_timeout = 30,
+                    intervals_waited = 10; /* A job ends after so many seconds and intervals without a message. */
+static const double settled = 0.02;        /* Fraction of a rate below which changes are ignored. */
+static const double idle = 1e3;            /* bit/s below which a job is idle. */
+static const double fresh_part = 0.25;     /* Weight of the last interval in the smoothed rate. */
 
 static void set_state(struct by_manager_job *job, enum by_job_state state) {
   static const char *const names[] = {"runs", "left", "replaced"};
@@ -55,10 +57,10 @@ void by_jobs_free_all(struct by_manager *m) {
   m->jobs = NULL;
 }
 
-/* The host of rank r among the different ones, which it may join. */
+/* Finds or adds the host of rank r. */
 static enum banyan_status add_host(const struct by_manager *m, struct by_manager_job *job, uint32_t r,
                                    const char *name) {
-  uint32_t h = r ? job->of_rank[r - 1] : 0; /* ranks of a host mostly follow each other */
+  uint32_t h = r ? job->of_rank[r - 1] : 0; /* Ranks of a host mostly have consecutive numbers. */
   for (uint32_t tried = 0; tried < job->n_hosts; tried++, h = (h + 1) % job->n_hosts)
     if (job->hosts[h] && !strcmp(job->hosts[h], name)) {
       job->of_rank[r] = h;
@@ -77,8 +79,8 @@ static int compare_hosts(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
-                                const struct by_cluster_message *message) {
+static enum banyan_status locate_hosts(const struct by_manager *m, struct by_manager_job *job,
+                                       const struct by_cluster_message *message) {
   const char *lost = NULL;
   job->hosts = BY_ARENA_ARRAY(&job->arena, const char *, message->n_hosts);
   job->of_rank = BY_ARENA_ARRAY(&job->arena, uint32_t, message->n_hosts);
@@ -97,12 +99,12 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
     job->parts[h].reported = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
   }
   qsort(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts);
-  job->placed = !lost;
+  job->in_topology = !lost;
   if (lost) by_job_set_trouble(job, "host \"%.64s\" is not in the manager's topology: add it there", lost);
   return BANYAN_OK;
 }
 
-/* False: no memory. NULL is a text, too. */
+/* Replaces a text, which may be NULL. Returns false if memory is exhausted. */
 static bool set_text(char **to, const char *text) {
   free(*to);
   *to = text ? strdup(text) : NULL;
@@ -115,8 +117,9 @@ static enum banyan_status copy_texts(struct by_manager_job *job, const struct by
   return all ? BANYAN_OK : by_manager_no_memory();
 }
 
-/* A preference that makes no sense is ignored: planning goes on. */
-static void take_wishes(struct by_manager *m, struct by_manager_job *job, const struct by_cluster_message *message) {
+/* Invalid preferences are ignored, so that planning continues. */
+static void read_preferences(struct by_manager *m, struct by_manager_job *job,
+                             const struct by_cluster_message *message) {
   struct by_job_preferences preferences = {
       .penalty = message->tree_penalty, .steps = message->steps, .trees = message->trees};
   if (message->ways && by_plan_ways_parse(message->ways, &preferences.ways) != BANYAN_OK)
@@ -129,8 +132,8 @@ static void take_wishes(struct by_manager *m, struct by_manager_job *job, const 
   by_user_plan_set(m, job, replaced ? NULL : message->own_plan, message->plan);
 }
 
-static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *message,
-                                 struct by_manager_job **out) {
+static enum banyan_status create_job(struct by_manager *m, const struct by_cluster_message *message,
+                                     struct by_manager_job **out) {
   struct by_manager_job *job = calloc(1, sizeof *job);
   if (!job) return by_manager_no_memory();
   by_arena_init(&job->arena);
@@ -139,7 +142,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   job->began = message->began;
   by_due_clear(job);
   enum banyan_status status = copy_texts(job, message);
-  if (status == BANYAN_OK) status = place(m, job, message);
+  if (status == BANYAN_OK) status = locate_hosts(m, job, message);
   if (status != BANYAN_OK) {
     free_job(job);
     return status;
@@ -149,8 +152,8 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   *at = *out = job;
   by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
-  by_helpers_make_way(m, job);
-  take_wishes(m, job, message);
+  by_helpers_mark_displaced(m, job);
+  read_preferences(m, job, message);
   return BANYAN_OK;
 }
 
@@ -168,7 +171,7 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
   by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_JOB, .gone = true, .job = job->id});
 }
 
-static void forget(struct by_manager *m, struct by_manager_job *job) {
+static void forget_job(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_job **at = &m->jobs;
   if (job->state != BY_JOB_REPLACED) {
     forget_row(m, job);
@@ -180,12 +183,12 @@ static void forget(struct by_manager *m, struct by_manager_job *job) {
   by_use_set_stale(m);
 }
 
-/* An ID comes back where a root and a key do, as those of a job that is started again by a script. One that the planner
- * still reads is forgotten later, and found no more. */
-static void replace(struct by_manager *m, struct by_manager_job *job) {
+/* Removes a job whose ID is used again, as by a script that starts a job with the same root and key. If the planner
+ * still reads it, it is removed later, and the index does not find it any more. */
+static void replace_job(struct by_manager *m, struct by_manager_job *job) {
   if (!by_job_has_left(job)) by_jobs_leave(m, job, "it began again");
   if (!job->plans.running) {
-    forget(m, job);
+    forget_job(m, job);
     return;
   }
   forget_row(m, job);
@@ -202,14 +205,14 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
     if (message->began > 0) job->began = message->began;
     *out = job;
     BY_TRY(copy_texts(job, message));
-    take_wishes(m, job, message);
+    read_preferences(m, job, message);
     return BANYAN_OK;
   }
-  if (job) replace(m, job);
+  if (job) replace_job(m, job);
   uint32_t n = 0;
   for (const struct by_manager_job *other = m->jobs; other; other = other->next) n += !by_job_has_left(other);
-  if (n == MOST_JOBS) return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MOST_JOBS);
-  BY_TRY(create(m, message, out));
+  if (n == MAX_JOBS) return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MAX_JOBS);
+  BY_TRY(create_job(m, message, out));
   by_job_keep(m, *out);
   by_info("manager", "job %s (%s): %u ranks on %u hosts", (*out)->id, (*out)->name, (*out)->n_ranks, (*out)->n_hosts);
   return BANYAN_OK;
@@ -245,9 +248,9 @@ static void send_class(struct by_manager *m, struct by_manager_peer *peer, const
   by_manager_send(m, peer, &(struct by_cluster_message){.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &of_job});
 }
 
-/* Counts never go back, also where a manager that began again has no report of all hosts yet. More than INT64_MAX,
- * which hosts may report together, cannot be read from the state. */
-static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *message) {
+/* Counts never decrease, even if a restarted manager lacks reports of some hosts. They are limited to INT64_MAX, since
+ * the state could not be read with more. */
+static void add_report(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *message) {
   job->parts_sent += message->sent - before;
   uint64_t sent = job->parts_sent < INT64_MAX ? job->parts_sent : INT64_MAX;
   if (sent > job->sent) job->sent = sent;
@@ -256,19 +259,19 @@ static void add_up(struct by_manager_job *job, uint64_t before, const struct by_
   if (message->iteration_time > 0) job->iteration_time = message->iteration_time;
 }
 
-/* As rank 0 states it, which the agent of its host passes on. */
+/* Updates the length as rank 0 states it; the agent of its host forwards that. */
 static void update_length(struct by_manager *m, struct by_manager_job *job, uint64_t expected, double ends_in) {
   bool late = by_job_length_limit(&job->length, ends_in, m->now);
   if (!by_job_length_update(&job->length, expected, job->iterations) && !late) return;
-  if (job->length.doubted)
+  if (job->length.is_void)
     by_info("manager", "job %s (%s) %s: its length counts as unknown", job->id, job->name,
             late ? "goes on after its end" : "has made more iterations than it expected, or expects more by now");
   by_job_keep(m, job);
 }
 
-static struct by_priority_place find_place(const struct by_manager *m, const struct by_manager_job *job) {
+static struct by_priority_position find_position(const struct by_manager *m, const struct by_manager_job *job) {
   return by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length,
-                          by_job_length_most(&job->length, job->iteration_time, m->now));
+                          by_job_length_max_iterations(&job->length, job->iteration_time, m->now));
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
@@ -280,7 +283,7 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   struct by_manager_part *part = &job->parts[h];
   part->reported = true;
   if (part->peer != peer) send_class(m, peer, job);
-  add_up(job, part->sent, message);
+  add_report(job, part->sent, message);
   part->peer = peer;
   part->sent = message->sent;
   by_seen_report(m, job, h, message);
@@ -297,13 +300,14 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
 
 /* ---- time */
 
-static void rate(struct by_manager *m, struct by_manager_job *job) {
+static void update_rate(struct by_manager *m, struct by_manager_job *job) {
   double passed = m->now - job->rated;
   if (passed < m->options.interval) return;
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
   double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
-  if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
-  now = fmin(now, by_use_most(m, by_job_shares(job)));                     /* whatever its ranks report */
+  if (!job->rated_input && job->input && job->since < job->rated)
+    now = 0; /* The first count is not a rate, as it covers the whole life of the job. */
+  now = fmin(now, by_use_max(m, by_job_shares(job))); /* Limits the rate to the capacity, whatever its ranks report. */
   if (now < idle) now = 0;
   if (fabs(now - job->input_rate) > settled * job->input_rate) by_use_set_stale(m);
   job->input_rate = now;
@@ -333,29 +337,29 @@ static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *
 void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (by_job_has_left(job)) continue;
-    if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new sends nothing */
-    if (m->now - job->seen > fmax(intervals_waited * m->options.interval, least_timeout)) {
+    if (job->peer && *job->peer->job) job->seen = m->now; /* A rank without news sends nothing. */
+    if (m->now - job->seen > fmax(intervals_waited * m->options.interval, min_timeout)) {
       by_jobs_leave(m, job, "nobody has spoken for it for a while");
       continue;
     }
-    rate(m, job);
-    struct by_priority_place before = job->place;
+    update_rate(m, job);
+    struct by_priority_position before = job->position;
     update_length(m, job, 0, 0);
-    job->place = find_place(m, job);
-    if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
+    job->position = find_position(m, job);
+    if (job->position.queue != before.queue || by_priority_compare(&job->position, &before) != 0) by_use_set_stale(m);
     by_plans_end_silent(m, job);
-    by_plans_miss_switches(m, job);
+    by_plans_check_switches(m, job);
     by_proposal_advance(m, job);
     by_proposal_grow(m, job);
   }
-  uint32_t left; /* the oldest of those are forgotten */
-  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &left)) && left > MOST_LEFT;) forget(m, oldest);
+  uint32_t left; /* Removes the oldest of too many jobs that have left. */
+  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &left)) && left > MAX_LEFT;) forget_job(m, oldest);
   by_use_sum(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
     if (!by_job_has_left(job)) send_new_class(m, job);
 }
 
-/* ---- when a manager begins again */
+/* ---- restart of the manager */
 
 static const struct by_doc_limits hosts_limits = {.bytes = 32 << 20, .containers = 1, .elements = BY_CLUSTER_RANKS + 1};
 
@@ -388,11 +392,11 @@ enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager
   job->since = row->of_job.since;
   job->iterations = row->of_job.iterations;
   job->sent = row->of_job.sent;
-  job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
+  job->length = (struct by_job_length){.expected = row->of_job.expected, .is_void = row->of_job.is_void};
   job->notified = row->of_job.class_;
   by_order_restore(job, row->of_job.class_);
   by_plans_restore_job(job, row->of_job.numbers, row->of_job.own_plan);
-  job->place = find_place(m, job);
+  job->position = find_position(m, job);
   if (row->of_job.left) set_state(job, BY_JOB_LEFT);
   if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
   job->gone_at = m->now;

@@ -1,3 +1,4 @@
+/* Determines what links carry and how much jobs and others use of it, and gives jobs classes in their order. */
 #include "manager_links.h"
 
 #include <math.h>
@@ -8,72 +9,72 @@
 
 #include "log.h"
 
-struct place {
+struct position {
   struct by_manager_job *job;
   uint32_t came, behind;
 };
 
-static int compare(const void *one, const void *other) {
-  const struct place *a = one, *b = other;
-  int order = by_priority_compare(&a->job->place, &b->job->place);
+static int compare_positions(const void *one, const void *other) {
+  const struct position *a = one, *b = other;
+  int order = by_priority_compare(&a->job->position, &b->job->position);
   return order ? order : (a->came > b->came) - (a->came < b->came);
 }
 
-/* The list is by when they came. Those of queue 0 have class 0, and stand in nobody's way for long. */
-static uint32_t put_in_order(const struct by_manager *m, struct place *out) {
+/* Sorts the jobs; `came` is their index in the list. Jobs of queue 0 have class 0 and delay nobody for long. */
+static uint32_t sort_jobs(const struct by_manager *m, struct position *out) {
   uint32_t n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (by_job_has_left(job) || !job->place.queue) continue;
-    out[n] = (struct place){.job = job, .came = n};
+    if (by_job_has_left(job) || !job->position.queue) continue;
+    out[n] = (struct position){.job = job, .came = n};
     n++;
   }
-  qsort(out, n, sizeof *out, compare);
+  qsort(out, n, sizeof *out, compare_positions);
   return n;
 }
 
-/* The most of a count on the steps where a job sends, and what its steps have at least from now on. */
-static uint32_t most_on(const struct by_manager_job *job, const uint32_t *count) {
+/* Return the maximum of a count over the steps where a job sends, and raise the counts of these steps. */
+static uint32_t max_on(const struct by_manager_job *job, const uint32_t *count) {
   const struct by_link_shares *shares = by_job_shares(job);
-  uint32_t most = 0;
-  for (uint32_t i = 0; i < shares->n; i++) most = MAX(most, count[shares->items[i].step]);
-  return most;
+  uint32_t max = 0;
+  for (uint32_t i = 0; i < shares->n; i++) max = MAX(max, count[shares->items[i].step]);
+  return max;
 }
 
-static void raise_on(const struct by_manager_job *job, uint32_t *count, uint32_t least) {
+static void raise_counts(const struct by_manager_job *job, uint32_t *count, uint32_t min) {
   const struct by_link_shares *shares = by_job_shares(job);
-  for (uint32_t i = 0; i < shares->n; i++) count[shares->items[i].step] = MAX(count[shares->items[i].step], least);
+  for (uint32_t i = 0; i < shares->n; i++) count[shares->items[i].step] = MAX(count[shares->items[i].step], min);
 }
 
-static bool are_equals(const struct by_manager *m, const struct place *a, const struct place *b) {
-  return by_priority_are_equals(&m->options.rules, &a->job->place, &b->job->place);
+static bool are_equals(const struct by_manager *m, const struct position *a, const struct position *b) {
+  return by_priority_are_equals(&m->options.rules, &a->job->position, &b->job->position);
 }
 
-static void count_behind(const struct by_manager *m, struct place *places, uint32_t n, uint32_t *on_step) {
+static void count_behind(const struct by_manager *m, struct position *positions, uint32_t n, uint32_t *on_step) {
   for (uint32_t end = n, from; end > 0; end = from) {
     from = end - 1;
-    while (from > 0 && are_equals(m, &places[from - 1], &places[end - 1])) from--;
-    for (uint32_t i = from; i < end; i++) places[i].behind = most_on(places[i].job, on_step);
-    for (uint32_t i = from; i < end; i++) raise_on(places[i].job, on_step, places[i].behind + 1);
+    while (from > 0 && are_equals(m, &positions[from - 1], &positions[end - 1])) from--;
+    for (uint32_t i = from; i < end; i++) positions[i].behind = max_on(positions[i].job, on_step);
+    for (uint32_t i = from; i < end; i++) raise_counts(positions[i].job, on_step, positions[i].behind + 1);
   }
 }
 
-static void set_place(const struct by_manager *m, struct by_manager_job *job, uint32_t class_, uint32_t above,
-                      uint32_t behind) {
+static void set_position(const struct by_manager *m, struct by_manager_job *job, uint32_t class_, uint32_t above,
+                         uint32_t behind) {
   double changed = job->order.above != above || job->order.behind != behind ? m->now : job->order.changed;
   job->order = (struct by_job_order){.class_ = class_, .above = above, .behind = behind, .changed = changed};
 }
 
-static void give_classes(const struct by_manager *m, const struct place *places, uint32_t n, uint32_t *on_step) {
+static void give_classes(const struct by_manager *m, const struct position *positions, uint32_t n, uint32_t *on_step) {
   for (uint32_t from = 0, end; from < n; from = end) {
     end = from + 1;
-    while (end < n && are_equals(m, &places[from], &places[end])) end++;
+    while (end < n && are_equals(m, &positions[from], &positions[end])) end++;
     for (uint32_t i = from; i < end; i++) {
-      struct by_manager_job *job = places[i].job;
-      /* Of those behind it no more than there are classes for matter: in a long row some job always comes or ends. */
-      uint32_t above = most_on(job, on_step), behind = MIN(places[i].behind, BY_PRIORITY_CLASSES - 2);
-      set_place(m, job, by_priority_class(job->place.queue, above, behind), above, behind);
+      struct by_manager_job *job = positions[i].job;
+      /* At most as many jobs behind it count as there are classes; in a long chain some job always begins or ends. */
+      uint32_t above = max_on(job, on_step), behind = MIN(positions[i].behind, BY_PRIORITY_CLASSES - 2);
+      set_position(m, job, by_priority_class(job->position.queue, above, behind), above, behind);
     }
-    for (uint32_t i = from; i < end; i++) raise_on(places[i].job, on_step, places[i].job->order.class_);
+    for (uint32_t i = from; i < end; i++) raise_counts(positions[i].job, on_step, positions[i].job->order.class_);
   }
 }
 
@@ -81,30 +82,30 @@ void by_order_restore(struct by_manager_job *job, uint32_t class_) {
   job->order.class_ = class_;
 }
 
-/* Gives each job a class, by its queue and those that it meets; by_use_sum calls it. Without memory all keep theirs. */
-static void order_find(const struct by_manager *m, uint32_t n_steps) {
+/* Gives each job a class by its queue and the jobs that it meets; by_use_sum calls it. Without memory classes stay. */
+static void find_classes(const struct by_manager *m, uint32_t n_steps) {
   uint32_t n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next, n++)
-    if (!job->place.queue) set_place(m, job, 0, 0, 0);
-  struct place *places = calloc((size_t)n + 1, sizeof *places);
+    if (!job->position.queue) set_position(m, job, 0, 0, 0);
+  struct position *positions = calloc((size_t)n + 1, sizeof *positions);
   uint32_t *on_step = calloc((size_t)n_steps + 1, sizeof *on_step);
-  if (places && on_step) { /* else they keep those that they have */
-    n = put_in_order(m, places);
-    count_behind(m, places, n, on_step);
+  if (positions && on_step) {
+    n = sort_jobs(m, positions);
+    count_behind(m, positions, n, on_step);
     memset(on_step, 0, n_steps * sizeof *on_step);
-    give_classes(m, places, n, on_step);
+    give_classes(m, positions, n, on_step);
   }
-  free(places);
+  free(positions);
   free(on_step);
 }
 
-static const double much_less = 0.9;  /* of what the topology states: the link is slower than that */
-static const double changed = 0.05;   /* of a capacity */
-static const double of_a_dead = 0.01; /* capacity that a link keeps which is down, so that numbers stay numbers */
-static const double always = 0.05;    /* of a capacity is left for everyone; others' use below that is none */
+static const double much_less = 0.9;  /* A link with less than this fraction of the stated capacity is slow. */
+static const double changed = 0.05;   /* Fraction of a capacity that counts as a change. */
+static const double dead_part = 0.01; /* Fraction of its capacity that a dead link keeps, to avoid divisions by 0. */
+static const double min_part = 0.05;  /* Fraction of a capacity that everyone has; less use by others is ignored. */
 
-/* The capacity of a step by the topology. */
-static const struct by_capacity *given(const struct by_topology *t, uint32_t step) {
+/* Returns the capacity of a step by the topology. */
+static const struct by_capacity *stated_capacity(const struct by_topology *t, uint32_t step) {
   if (step < 2 * t->n_links) return &t->links[step / 2].capacity[step % 2];
   const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
   return step % 2 ? &node->in : &node->out;
@@ -116,20 +117,20 @@ enum banyan_status by_links_init(struct by_manager *m) {
   if (!m->links) return by_manager_no_memory();
   m->links->n_steps = n;
   for (uint32_t s = 0; s < n; s++) {
-    double whole = given(m->topology, s)->all;
+    double whole = stated_capacity(m->topology, s)->all;
     m->links->steps[s] = (struct by_manager_step){
         .carries = whole, .by_agent = INFINITY, .message = whole, .seen = INFINITY, .marked = whole};
   }
   return BANYAN_OK;
 }
 
-/* ---- what they carry */
+/* ---- capacities */
 
 uint32_t by_links_step_out(const struct by_topology *t, uint32_t link, uint32_t node) {
   return 2 * link + (t->links[link].a == node ? BY_AB : BY_BA);
 }
 
-/* The least of what is stated and seen. Jobs that it matters to are due to be planned for. */
+/* Sets what a step carries, the minimum of reports and measurements, and marks the jobs that it affects. */
 static void set_carried(struct by_manager *m, uint32_t step) {
   const struct by_link *link = &m->topology->links[step / 2];
   const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
@@ -137,7 +138,8 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   char before[32], after[32], why[BY_MANAGER_WHY];
   struct by_manager_step *of = &m->links->steps[step];
   double was = of->marked, now = fmin(of->message, of->seen);
-  now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job reports to have seen */
+  now = fmax(now,
+             dead_part * stated_capacity(m->topology, step)->all); /* A limit for what jobs claim to have measured. */
   of->carries = now;
   if (fabs(now - was) <= changed * was) return;
   of->marked = now;
@@ -148,15 +150,15 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   by_due_mark_sharers(m, NULL, why);
 }
 
-/* Of what both ends report the smaller counts. */
+/* Of the reports of both ends the smaller one counts. */
 void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double message) {
   struct by_manager_step *of = m->links->steps;
   of[by_links_step_out(m->topology, link, node)].by_agent = message;
   double rate = fmin(of[2 * link].by_agent, of[2 * link + 1].by_agent);
   for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
-    double whole = given(m->topology, s)->all;
+    double whole = stated_capacity(m->topology, s)->all;
     of[s].notified = isfinite(rate);
-    of[s].message = rate < much_less * whole ? fmax(rate, of_a_dead * whole) : whole;
+    of[s].message = rate < much_less * whole ? fmax(rate, dead_part * whole) : whole;
     set_carried(m, s);
   }
 }
@@ -167,7 +169,7 @@ void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, dou
   m->links->steps[out ^ 1].others[1] = received;
 }
 
-/* The rate that the agent has stated still counts, as there is nothing better. */
+/* The rate that the agent has reported still counts, as there is nothing better. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link) {
   by_links_set_others(m, node, link, 0, 0);
   m->links->steps[2 * link].notified = m->links->steps[2 * link + 1].notified = false;
@@ -178,17 +180,17 @@ void by_links_set_seen(struct by_manager *m, uint32_t step, double rate) {
   set_carried(m, step);
 }
 
-/* ---- how much of it is used */
+/* ---- use */
 
-static double measured(const struct by_manager *m, uint32_t step) {
+static double measured_use(const struct by_manager *m, uint32_t step) {
   const struct by_manager_step *of = &m->links->steps[step];
   double others = fmax(of->others[0], of->others[1]);
-  return others > always * of->carries ? others : 0;
+  return others > min_part * of->carries ? others : 0;
 }
 
-/* What the topology states counts where no more is measured. */
+/* The use that the topology states counts unless more is measured. */
 double by_use_others(const struct by_manager *m, uint32_t step) {
-  return fmax(given(m->topology, step)->used, measured(m, step));
+  return fmax(stated_capacity(m->topology, step)->used, measured_use(m, step));
 }
 
 void by_use_set_stale(struct by_manager *m) {
@@ -198,7 +200,7 @@ void by_use_set_stale(struct by_manager *m) {
 void by_use_sum(struct by_manager *m) {
   if (!m->links->stale) return;
   m->links->stale = false;
-  order_find(m, m->links->n_steps);
+  find_classes(m, m->links->n_steps);
   for (uint32_t s = 0; s < m->links->n_steps; s++) {
     memset(m->links->steps[s].ours, 0, sizeof m->links->steps[s].ours);
     memset(m->links->steps[s].jobs_on, 0, sizeof m->links->steps[s].jobs_on);
@@ -234,30 +236,30 @@ bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job
 
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_job_shares(job);
-  uint32_t own = job->input_rate > 0, most = 0;
+  uint32_t own = job->input_rate > 0, max = 0;
   for (uint32_t i = 0; i < shares->n; i++) {
-    if (measured(m, shares->items[i].step) > 0) return true;
+    if (measured_use(m, shares->items[i].step) > 0) return true;
     uint32_t n = 0;
     for (uint32_t c = 0; c <= job->order.class_; c++) n += m->links->steps[shares->items[i].step].jobs_on[c];
-    most = n > most ? n : most;
+    max = n > max ? n : max;
   }
-  return most > own;
+  return max > own;
 }
 
-/* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. Those whose
- * first iterations go beside its own are soon past them. */
+/* Returns the bit/s that a step has for a job. Streams of one class share a link evenly, so a new job gets its part of
+ * a full link. Jobs in their first iterations leave class 0 soon. */
 static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
                         bool beside) {
   const struct by_manager_step *of = &m->links->steps[step];
   double left = of->carries - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
-  if (!job->order.class_) return fmax(left, always * of->carries);
+  if (!job->order.class_) return fmax(left, min_part * of->carries);
   uint32_t sharers = of->jobs_on[job->order.class_] + (own > 0 ? 0 : 1);
   left = fmax(left - (of->ours[job->order.class_] - own), left / (double)(sharers ? sharers : 1));
-  return fmax(left, always * of->carries);
+  return fmax(left, min_part * of->carries);
 }
 
-/* What the job itself puts on a step is no hindrance to it. Shares are sorted: steps are to be asked for in their
- * order, with the same `next`, which begins at 0. */
+/* Returns the job's own load on a step. Shares are sorted: callers pass steps in ascending order, with the same `next`,
+ * which begins at 0. */
 static double find_own(const struct by_manager_job *job, uint32_t step, uint32_t *next) {
   const struct by_link_shares *own = by_job_shares(job);
   while (*next < own->n && own->items[*next].step < step) ++*next;
@@ -273,16 +275,17 @@ double by_use_rate(const struct by_manager *m, const struct by_manager_job *job,
   return rate;
 }
 
-double by_use_most(const struct by_manager *m, const struct by_link_shares *shares) {
+double by_use_max(const struct by_manager *m, const struct by_link_shares *shares) {
   double rate = INFINITY;
   for (uint32_t i = 0; i < shares->n; i++)
     rate = fmin(rate, m->links->steps[shares->items[i].step].carries / shares->items[i].load);
   return rate;
 }
 
-/* ---- as a topology */
+/* ---- the topology as a job sees it */
 
-static void fill(const struct by_manager *m, const struct by_manager_job *job, bool beside, struct by_topology *out) {
+static void fill_capacities(const struct by_manager *m, const struct by_manager_job *job, bool beside,
+                            struct by_topology *out) {
   uint32_t next = 0, links = 2 * out->n_links;
   for (uint32_t s = 0; s < m->links->n_steps; s++) {
     double all = m->links->steps[s].carries, own = find_own(job, s, &next);
@@ -309,6 +312,6 @@ enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager
   memcpy(out->nodes, t->nodes, t->n_nodes * sizeof *t->nodes);
   memcpy(out->links, t->links, t->n_links * sizeof *t->links);
   by_use_sum(m);
-  fill(m, job, beside, out);
+  fill_capacities(m, job, beside, out);
   return BANYAN_OK;
 }

@@ -1,3 +1,4 @@
+/* Introduces the processes of jobs with changing membership to each other. */
 #include "manager_meetings.h"
 
 #include <stdio.h>
@@ -7,17 +8,17 @@
 
 #include "log.h"
 
-enum { MEETINGS = 1024, PROCESSES = 16384, OF_ONE = 1024 /* processes of one agent */, INTRODUCED = 16 };
+enum { MEETINGS = 1024, PROCESSES = 16384, OF_ONE = 1024 /* Maximum of processes of one agent. */, INTRODUCED = 16 };
 
-static const double away = 60;   /* s in which the agent of a process may come back and repeat it */
-static const double repeats = 3; /* intervals in which agents repeat their processes to a manager that has begun */
+static const double reconnect_time = 60; /* Seconds in which the agent of a process may reconnect and repeat it. */
+static const double repeats = 3;         /* Intervals in which agents repeat their processes to a restarted manager. */
 
 enum state { WAITING, FORMING, JOINING, MEMBER };
 
 struct process {
   TAILQ_ENTRY(process) entry;
-  const struct by_manager_peer *peer; /* NULL: its agent has gone, at `gone` */
-  uint64_t number;                    /* that the agent has given it */
+  const struct by_manager_peer *peer; /* NULL: its agent disconnected at `gone`. */
+  uint64_t number;                    /* Given by the agent. */
   enum state state;
   double gone;
   char handle[];
@@ -26,19 +27,19 @@ struct process {
 struct by_meeting_point {
   LIST_ENTRY(by_meeting_point) entry;
   char job[BY_CLUSTER_JOB_ID + 1];
-  uint32_t founders; /* as the last process says */
+  uint32_t founders; /* As the latest process states. */
   uint32_t attempt;
-  bool formed; /* some process has reported that it is a member, and one lives that did */
+  bool formed; /* Some process has reported that it is a member, and such a process is still there. */
   TAILQ_HEAD(, process) processes;
 };
 
 /* ---- processes */
 
-static uint32_t count(const struct by_meeting_point *meeting, enum state least, enum state most) {
+static uint32_t count_processes(const struct by_meeting_point *meeting, enum state from, enum state to) {
   const struct process *p;
   uint32_t n = 0;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
-  TAILQ_FOREACH(p, &meeting->processes, entry) n += p->state >= least && p->state <= most;
+  TAILQ_FOREACH(p, &meeting->processes, entry) n += p->state >= from && p->state <= to;
   return n;
 }
 
@@ -70,7 +71,7 @@ static struct process *find_process(const struct by_meeting_point *meeting, cons
   return NULL;
 }
 
-/* One whose agent has come back, which may be before its old connection is seen to have ended. */
+/* Finds a process whose agent has reconnected, perhaps before the end of its old connection was noticed. */
 static struct process *find_handle(const struct by_meeting_point *meeting, const struct by_manager_peer *peer,
                                    const char *handle) {
   struct process *p;
@@ -81,7 +82,7 @@ static struct process *find_handle(const struct by_meeting_point *meeting, const
   return NULL;
 }
 
-static enum banyan_status check_room(const struct by_manager *m, const struct by_manager_peer *peer) {
+static enum banyan_status check_limits(const struct by_manager *m, const struct by_manager_peer *peer) {
   uint32_t meetings = 0, processes = 0, of_one = 0;
   const struct by_meeting_point *meeting;
   const struct process *p;
@@ -100,7 +101,7 @@ static enum banyan_status check_room(const struct by_manager *m, const struct by
 static enum banyan_status add_process(struct by_manager *m, const struct by_manager_peer *peer,
                                       const struct by_cluster_message *meet, struct by_meeting_point **in,
                                       struct process **out) {
-  BY_TRY(check_room(m, peer));
+  BY_TRY(check_limits(m, peer));
   struct process *process = calloc(1, sizeof *process + strlen(meet->handle) + 1);
   if (process && !*in) {
     *in = calloc(1, sizeof **in);
@@ -122,7 +123,7 @@ static enum banyan_status add_process(struct by_manager *m, const struct by_mana
 
 /* ---- lists */
 
-/* number 0: to all that are in it. */
+/* Sends a list. number 0: to all processes in it. */
 static void send_list(const struct by_manager *m, const struct by_meeting_point *meeting,
                       const struct by_manager_peer *peer, uint64_t number, uint32_t attempt, const char *const *handles,
                       uint32_t n) {
@@ -135,16 +136,16 @@ static void send_list(const struct by_manager *m, const struct by_meeting_point 
   by_manager_send(m, peer, &list);
 }
 
-/* Of those of its agent that form the first membership: the agent gets one list for all, as many lists of many handles
- * would be too much for its connection. */
+/* Tells whether a process is the first of its agent that forms the first membership: the agent gets one list for all,
+ * as a long list for each would exceed the limits of its connection. */
 static bool is_first_there(const struct by_meeting_point *meeting, const struct process *process) {
   const struct process *p = TAILQ_FIRST(&meeting->processes);
   while (p->state != FORMING || p->peer != process->peer) p = TAILQ_NEXT(p, entry);
   return p == process;
 }
 
-/* All that wait form the first membership, once they are enough. No attempt has the number of an earlier one, also one
- * that a manager made which was ended since. */
+/* All waiting processes form the first membership once they are enough. The number of an attempt is higher than those
+ * of earlier ones, including those of an earlier manager process. */
 static void form_first(const struct by_manager *m, struct by_meeting_point *meeting) {
   const char *handles[BY_CLUSTER_FOUNDERS];
   struct process *p;
@@ -162,7 +163,8 @@ static void form_first(const struct by_manager *m, struct by_meeting_point *meet
   by_info("manager", "%u processes of job %.12s form the first membership", n, meeting->job);
 }
 
-static void introduce(const struct by_manager *m, const struct by_meeting_point *meeting, struct process *newcomer) {
+static void introduce_to_members(const struct by_manager *m, const struct by_meeting_point *meeting,
+                                 struct process *newcomer) {
   const char *handles[INTRODUCED];
   const struct process *p;
   uint32_t n = 0;
@@ -173,26 +175,26 @@ static void introduce(const struct by_manager *m, const struct by_meeting_point 
   send_list(m, meeting, newcomer->peer, newcomer->number, 0, handles, n);
 }
 
-/* Processes that wait go where they can. Where no member is left, those that come form a first membership again. */
-static void place(const struct by_manager *m, struct by_meeting_point *meeting) {
+/* Advances processes that wait. If no member is left, new ones form a first membership again. */
+static void advance(const struct by_manager *m, struct by_meeting_point *meeting) {
   struct process *p;
-  if (meeting->formed && !count(meeting, FORMING, MEMBER)) meeting->formed = false;
+  if (meeting->formed && !count_processes(meeting, FORMING, MEMBER)) meeting->formed = false;
   if (!meeting->formed) {
-    bool begins =
-        m->now < m->began + repeats * m->options.interval; /* there may be members that are not repeated yet */
+    bool begins = m->now < m->began + repeats * m->options.interval; /* Members may not be repeated yet. */
     uint32_t waiting = 0;
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
     TAILQ_FOREACH(p, &meeting->processes, entry) waiting += p->state == WAITING && p->peer;
-    if (waiting >= MAX(meeting->founders, 1) && !count(meeting, FORMING, FORMING) && !begins) form_first(m, meeting);
+    if (waiting >= MAX(meeting->founders, 1) && !count_processes(meeting, FORMING, FORMING) && !begins)
+      form_first(m, meeting);
     return;
   }
-  if (!count(meeting, MEMBER, MEMBER)) return;
+  if (!count_processes(meeting, MEMBER, MEMBER)) return;
   TAILQ_FOREACH(p, &meeting->processes, entry) {
-    if (p->state == WAITING && p->peer) introduce(m, meeting, p);
+    if (p->state == WAITING && p->peer) introduce_to_members(m, meeting, p);
   }
 }
 
-/* ---- what agents send */
+/* ---- messages of agents */
 
 enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer *peer,
                                     const struct by_cluster_message *meet) {
@@ -208,7 +210,7 @@ enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer
   process->state = meet->member ? MEMBER : WAITING;
   meeting->founders = meet->count;
   meeting->formed |= meet->member;
-  place(m, meeting);
+  advance(m, meeting);
   return BANYAN_OK;
 }
 
@@ -218,7 +220,7 @@ void by_meetings_part(struct by_manager *m, const struct by_manager_peer *peer,
   struct process *process = meeting ? find_process(meeting, peer, parted->number) : NULL;
   if (!process) return;
   drop_process(meeting, process);
-  place(m, meeting);
+  advance(m, meeting);
   drop_if_empty(meeting);
 }
 
@@ -239,9 +241,9 @@ void by_meetings_tick(struct by_manager *m) {
     next = LIST_NEXT(meeting, entry);
     for (struct process *p = TAILQ_FIRST(&meeting->processes), *after; p; p = after) {
       after = TAILQ_NEXT(p, entry);
-      if (!p->peer && m->now >= p->gone + away) drop_process(meeting, p);
+      if (!p->peer && m->now >= p->gone + reconnect_time) drop_process(meeting, p);
     }
-    place(m, meeting);
+    advance(m, meeting);
     drop_if_empty(meeting);
   }
 }

@@ -1,3 +1,4 @@
+/* Handles the messages of agents and ranks: checks who may send what, and passes it on. */
 #include "manager_hosts.h"
 
 #include <assert.h>
@@ -12,9 +13,9 @@
 #include "manager_offers.h"
 #include "manager_plans.h"
 
-enum { JOBS_OF_ONE = 512 /* of one certificate */ };
+enum { JOBS_OF_ONE = 512 /* Jobs of one certificate. */ };
 
-static const double found_again = 6; /* s in which ranks find an agent that was started again */
+static const double found_again = 6; /* Seconds in which ranks find an agent that was restarted. */
 
 #define refuse(...) by_fail(BANYAN_ERR_PROTOCOL, __VA_ARGS__)
 
@@ -82,14 +83,16 @@ static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_p
 
 /* ---- about jobs */
 
-/* A rank speaks for its job alone. */
+/* A rank may only speak for its own job. */
 static enum banyan_status may_send(const struct by_manager_peer *peer, const char *job) {
   if (!*peer->job || !strcmp(peer->job, job)) return BANYAN_OK;
   return refuse("job %.32s speaks for job %.32s", peer->job, job);
 }
 
-/* An agent passes on what any process on its host sends: nonsense about one job must not cost the host its manager. */
-static enum banyan_status ignore(struct by_manager *m, const struct by_manager_peer *peer, enum banyan_status status) {
+/* Ignores an error in a message that an agent forwards: any process may cause it, and the host must not lose its
+ * manager. */
+static enum banyan_status ignore_error(struct by_manager *m, const struct by_manager_peer *peer,
+                                       enum banyan_status status) {
   if (status == BANYAN_OK || *peer->job) return status;
   by_info("manager", "ignored a message of the agent of \"%.64s\": %s", peer->host, banyan_error_text());
   m->counters.refused++;
@@ -101,7 +104,7 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
   struct by_manager_job *job = by_jobs_find(m, message->job);
   if (strcmp(peer->host, message->hosts[0]) != 0)
     return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, message->hosts[0]);
-  /* A job is of the certificate that it came with: an agent's, or another one of its rank 0's host. */
+  /* A job belongs to the certificate that announced it: an agent's, or another one for the host of its rank 0. */
   char owner[BY_MANAGER_OWNER];
   snprintf(owner, sizeof owner, "%s %.64s", peer->role == BY_ROLE_AGENT ? "agent" : "job",
            peer->name ? peer->name : "");
@@ -120,8 +123,8 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
   return BANYAN_OK;
 }
 
-/* Jobs of rank 0 on an agent's host that it does not name are over. An agent sends what there is before its first
- * report; but ranks take some seconds to find one that has just begun. */
+/* Ends the jobs whose rank 0 is on an agent's host and that its report does not name. An agent sends all jobs before
+ * its first report, but ranks take some seconds to find an agent that has just begun. */
 static void end_unreported(struct by_manager *m, const struct by_manager_peer *peer,
                            const struct by_cluster_message *message) {
   if (peer->index == BY_NOWHERE) return;
@@ -154,7 +157,7 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
   return BANYAN_OK;
 }
 
-/* A job that requests cells waits for an answer, also where it gets none. */
+/* Answers a job that requests cells and gets none, as it waits. */
 static void answer_none(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message) {
   struct by_cluster_message none = {.type = BY_MESSAGE_CELLS, .job = message->job};
   if (message->type == BY_MESSAGE_RESERVE) by_manager_send(m, peer, &none);
@@ -165,7 +168,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   struct by_manager_job *job = by_jobs_find(m, message->job);
   BY_TRY(may_send(peer, message->job));
   if (!job || by_job_has_left(job)) {
-    answer_none(m, peer, message); /* it has left meanwhile, or was ignored */
+    answer_none(m, peer, message); /* The job has left meanwhile, or its announcement was ignored. */
     return BANYAN_OK;
   }
   if (message->type == BY_MESSAGE_HELPING) {
@@ -181,7 +184,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   }
   if (!sends_for_root) {
     answer_none(m, peer, message);
-    return ignore(
+    return ignore_error(
         m, peer,
         refuse("\"%.64s\" reports what job %.32s does, and does not speak for its rank 0", peer->host, message->job));
   }
@@ -195,16 +198,16 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
   return BANYAN_OK;
 }
 
-static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *peer,
-                                 const struct by_cluster_message *message) {
+static enum banyan_status handle_message(struct by_manager *m, struct by_manager_peer *peer,
+                                         const struct by_cluster_message *message) {
   if (message->type != BY_MESSAGE_HELLO && peer->state == BY_PEER_NEW)
     return refuse("received \"%s\" before \"hello\"", by_cluster_type_name(message->type));
   switch (message->type) {
   case BY_MESSAGE_HELLO: return handle_hello(m, peer, message);
-  case BY_MESSAGE_JOB: BY_TRY(may_send(peer, message->job)); return ignore(m, peer, begin_job(m, peer, message));
+  case BY_MESSAGE_JOB: BY_TRY(may_send(peer, message->job)); return ignore_error(m, peer, begin_job(m, peer, message));
   case BY_MESSAGE_REPORT: return handle_report(m, peer, message);
   case BY_MESSAGE_WANTED: return by_manager_offer(m, peer, message);
-  case BY_MESSAGE_MEET: return ignore(m, peer, by_meetings_take(m, peer, message));
+  case BY_MESSAGE_MEET: return ignore_error(m, peer, by_meetings_take(m, peer, message));
   case BY_MESSAGE_PARTED: by_meetings_part(m, peer, message); return BANYAN_OK;
   case BY_MESSAGE_LEFT:
   case BY_MESSAGE_SWITCHED:
@@ -220,7 +223,7 @@ enum banyan_status by_manager_handle(struct by_manager *m, struct by_manager_pee
                                      const struct by_cluster_message *message, double now) {
   m->now = now;
   peer->last_message = now;
-  enum banyan_status status = handle(m, peer, message);
+  enum banyan_status status = handle_message(m, peer, message);
   if (status != BANYAN_OK) m->counters.refused++;
   return status;
 }

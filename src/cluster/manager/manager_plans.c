@@ -1,3 +1,4 @@
+/* Judges the plans of the planner, handles the answers of jobs, and notices helpers and switches that are lost. */
 #include "manager_plans.h"
 
 #include <math.h>
@@ -13,12 +14,12 @@
 #include "manager_proposal.h"
 #include "manager_user_plan.h"
 
-static const double grace = 0.5;            /* s in which a switch's agent may connect again */
-static const double begun_wait = 6;         /* s in which agents find a manager that was started again */
-static const double silence = 10;           /* s, and intervals twice, of an agent that is there */
-static const double swaying = 4;            /* times the gain, beside others */
-enum { ENOUGH = 3 };                        /* times in a row that they must find it */
-static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
+static const double grace = 0.5;      /* Seconds in which a switch's agent may reconnect. */
+static const double restart_wait = 6; /* Seconds in which agents find a restarted manager. */
+static const double silence = 10;     /* Seconds, and intervals twice, after which a connected agent counts as gone. */
+static const double busy_factor = 4;  /* Factor for the required gain while others are sending. */
+enum { ENOUGH = 3 };                  /* Consecutive plannings that must find the gain then. */
+static const uint64_t max_skip = 1 << 20; /* A number of a plan that is higher by so much is not plausible. */
 
 void by_plans_keep(const struct by_manager *m, const struct by_manager_job *job) {
   if (job->plans.current) by_manager_plan_keep(m, job, job->plans.current, true);
@@ -36,10 +37,10 @@ void by_plans_end(struct by_manager *m, struct by_manager_job *job) {
   if (job->plans.proposed) by_manager_plan_forget(m, job, job->plans.proposed);
 }
 
-/* ---- judging */
+/* ---- results of the planner */
 
-static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_manager_job *job,
-                                         struct by_plan_request *request) {
+static struct by_manager_plan *create_plan(const struct by_manager *m, struct by_manager_job *job,
+                                           struct by_plan_request *request) {
   struct by_manager_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return NULL;
   *plan = (struct by_manager_plan){.number = ++job->plans.numbers,
@@ -61,9 +62,9 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
   return plan;
 }
 
-/* What the job has now is known from the request. False: it has moved meanwhile, and the request is about what it had.
- */
-static bool take_back(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
+/* Ends a planning and stores what the request found about the current plan. Returns false if the job has switched
+ * meanwhile, so that the request is about an old plan. */
+static bool end_planning(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
   job->plans.running = false;
   job->plans.candidates = NULL;
   job->plans.n_candidates = 0;
@@ -86,20 +87,20 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
   return !by_job_has_left(job) && !job->plans.own;
 }
 
-/* Its plan names a helper, server or switch that is not there, or has lost its cells: ranks repeat such trees among
- * themselves, or send past the switch, whatever the network carries. */
-static bool misses_any(const struct by_manager *m, const struct by_manager_job *job) {
+/* Tells whether a job's plan names a helper, server or switch that is gone, or has lost its cells. Ranks then do the
+ * work of such trees themselves, or fragments pass the switch unmerged, so its rate does not matter. */
+static bool is_incomplete(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t node;
   return by_helpers_are_missing(m, job, job->plans.current->plan) ||
          by_grants_miss_switch(m, job->plans.current->plan, &node) || by_grants_are_lost(m, job->plans.current, &node);
 }
 
-/* Rates of late are not those to come: so a gain beside others must be large, and be found again and again. */
+/* Recent rates may not last. So a gain while others are sending must be large, and be found several times in a row. */
 static bool is_worth_it(const struct by_manager *m, struct by_manager_job *job, const struct by_plan_request *request) {
-  double gain = request->sways ? swaying * m->options.gain : m->options.gain;
-  if (!job->plans.current || misses_any(m, job)) return true;
+  double gain = request->is_shared ? busy_factor * m->options.gain : m->options.gain;
+  if (!job->plans.current || is_incomplete(m, job)) return true;
   job->plans.gains = request->gain > 1 + gain ? job->plans.gains + 1 : 0;
-  if (job->plans.gains && request->sways && job->plans.gains < ENOUGH) {
+  if (job->plans.gains && request->is_shared && job->plans.gains < ENOUGH) {
     char why[BY_MANAGER_WHY];
     memcpy(why, job->notes.reason, sizeof why);
     by_due_mark(job, BY_DUE_CHANGE, "%s", why);
@@ -112,14 +113,14 @@ void by_manager_planned(struct by_manager *m, struct by_plan_request *request, d
   struct by_manager_job *job = request->job;
   m->now = now;
   m->counters.planned++;
-  bool counts = take_back(m, job, request);
+  bool counts = end_planning(m, job, request);
   if (counts && request->status != BANYAN_OK) {
     by_warn("manager", "no plan for job %s (%s): %s", job->id, job->name, request->why);
     by_job_set_trouble(job, "%s", request->why);
     job->plans.not_before = m->now + m->options.replan;
   } else if (counts) {
     by_job_set_trouble(job, "%s", "");
-    struct by_manager_plan *plan = is_worth_it(m, job, request) ? take_plan(m, job, request) : NULL;
+    struct by_manager_plan *plan = is_worth_it(m, job, request) ? create_plan(m, job, request) : NULL;
     if (plan) by_proposal_begin(m, job, plan);
   }
   by_plan_request_destroy(request);
@@ -127,8 +128,8 @@ void by_manager_planned(struct by_manager *m, struct by_plan_request *request, d
 
 /* ---- answers */
 
-/* So that a job that sends nonsense, or takes no plan, costs others no planning. */
-static double longer_each_time(const struct by_manager *m, uint32_t times) {
+/* Grows with each refusal, so that a job that sends nonsense or refuses plans does not use much planning time. */
+static double backoff(const struct by_manager *m, uint32_t times) {
   return fmin(m->options.interval * (double)(1u << (times < 10 ? times : 10)), m->options.replan);
 }
 
@@ -137,21 +138,21 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
   if (!job->plans.proposed || job->plans.proposed->number != number) {
     by_warn("manager", "job %s (%s) runs plan %llu, which is not known any more: it is planned again", job->id,
             job->name, (unsigned long long)number);
-    if (number > job->plans.numbers && number - job->plans.numbers < much_later) job->plans.numbers = number;
+    if (number > job->plans.numbers && number - job->plans.numbers < max_skip) job->plans.numbers = number;
     if (job->plans.current) by_manager_plan_forget(m, job, job->plans.current);
     by_manager_plan_retire(job);
     job->plans.ran = number;
     by_use_set_stale(m);
-    /* Once it may be, as after a manager has lost what it kept. */
+    /* The first unknown plan is planned again at once, as when a manager has lost its rows. */
     bool waits = m->now < job->plans.not_before;
-    if (!waits && job->plans.unknown++) job->plans.not_before = m->now + longer_each_time(m, job->plans.unknown - 2);
+    if (!waits && job->plans.unknown++) job->plans.not_before = m->now + backoff(m, job->plans.unknown - 2);
     by_due_mark(job, BY_DUE_NEW, "it runs a plan that is not known");
     return;
   }
   by_manager_plan_add_event(m, job, job->plans.proposed, "", job->plans.proposed->why);
   if (job->plans.current) by_manager_plan_forget(m, job, job->plans.current);
   by_manager_plan_retire(job);
-  /* Rank 0 takes plans in their order, so those between have been lost on their way: it has none of their cells. */
+  /* Rank 0 receives plans in their order, so those in between were lost and it has none of their cells. */
   by_grants_return_between(m, job, job->plans.ran, number);
   job->plans.current = job->plans.proposed;
   job->plans.proposed = NULL;
@@ -166,7 +167,7 @@ void by_plans_switched(struct by_manager *m, struct by_manager_job *job, uint64_
   by_manager_plan_release_helpers(m, job);
 }
 
-/* Others may wait for what it had; servers that its calls still used may rest. */
+/* Other jobs may wait for the cells; servers that its calls still used can be released. */
 void by_plans_released(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
   by_grants_return(m, job, number, true);
   by_manager_plan_release_helpers(m, job);
@@ -175,10 +176,10 @@ void by_plans_released(struct by_manager *m, struct by_manager_job *job, uint64_
 }
 
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
-  by_grants_return(m, job, number, false); /* it has acquired none of its cells */
+  by_grants_return(m, job, number, false); /* The job has acquired none of the plan's cells. */
   if (!job->plans.proposed || job->plans.proposed->number != number) return;
   if (job->plans.proposed->needs.n && job->plans.refusals) by_proposal_avoid_switches(m, job);
-  by_proposal_give_up(m, job, longer_each_time(m, job->plans.refusals++), why);
+  by_proposal_give_up(m, job, backoff(m, job->plans.refusals++), why);
 }
 
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool server,
@@ -199,7 +200,7 @@ void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t
   by_proposal_advance(m, job);
 }
 
-/* An agent reports that a helper has joined, and again on each connection before its first report. */
+/* An agent repeats on each connection, before its first report, which helpers have joined; others have ended. */
 void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer *agent) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
     for (int server = 0; server < 2; server++) {
@@ -209,7 +210,7 @@ void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer 
     }
 }
 
-/* An agent whose host has lost power is not seen to close its connection. */
+/* The connection of an agent whose host has lost power does not end by itself. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
   for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
     struct by_manager_helper helper = job->plans.helpers[i];
@@ -220,11 +221,11 @@ void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
   }
 }
 
-/* A plan is made without a switch that is not there, once its agent has had time to connect again, and with fresh cells
- * at one that has begun again. */
-void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *job) {
+/* A plan without a lost switch is made once its agent has had time to reconnect, and one with new cells at a switch
+ * that has restarted. */
+void by_plans_check_switches(const struct by_manager *m, struct by_manager_job *job) {
   uint32_t node;
-  if (!job->plans.current || job->plans.running || by_job_is_moving(job) || m->now - m->began < begun_wait) return;
+  if (!job->plans.current || job->plans.running || by_job_is_moving(job) || m->now - m->began < restart_wait) return;
   if (by_grants_are_lost(m, job->plans.current, &node))
     by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" has begun again, without its cells", m->hosts->all[node].name);
   if (!by_grants_miss_switch(m, job->plans.current->plan, &node)) return;
@@ -232,7 +233,7 @@ void by_plans_miss_switches(const struct by_manager *m, struct by_manager_job *j
   by_due_mark(job, BY_DUE_HELPER, "switch \"%.64s\" is gone", m->hosts->all[node].name);
 }
 
-/* ---- beside proposals */
+/* ---- planning begins */
 
 void by_plans_note_rate(struct by_manager_job *job, double rate) {
   job->plans.rate_then = rate;
@@ -249,7 +250,7 @@ void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request)
   job->plans.current->embedding = NULL;
 }
 
-/* ---- when a manager begins again */
+/* ---- restart of the manager */
 
 enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job *job,
                                     const struct by_manager_row *row) {
@@ -267,11 +268,11 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   }
   by_manager_plan_free(*to);
   *to = plan;
-  job->plans.rate_then = 0; /* what it carried beside others is not kept */
+  job->plans.rate_then = 0; /* The rate beside others is not stored. */
   job->plans.planned = m->now;
   by_due_clear(job);
   if (!job->plans.current) by_due_mark(job, BY_DUE_NEW, "the job is new");
-  /* Whether the job was asked and whether it has moved is not known: its agent reports it when it is back. */
+  /* Nobody knows whether the job was asked and has switched; its agent reports that when it reconnects. */
   if (job->plans.proposed) {
     by_proposal_set_state(job, BY_PROPOSAL_LATE);
     job->plans.deadline = m->now + m->options.replan;

@@ -1,3 +1,4 @@
+/* Carries out a proposal: waits for helpers and cells, sends the plan, and ends it on refusal or timeout. */
 #include "manager_proposal.h"
 
 #include <assert.h>
@@ -13,12 +14,13 @@
 #include "manager_hosts.h"
 #include "manager_links.h"
 
-static const double least_wait = 30, most_wait = 3600, iterations_waited = 20; /* s, and iterations, for an answer */
-static const double join_wait = 15;    /* s for helpers, and for cells to become free */
-static const double strict_for = 60;   /* s without cells that others are to give back, or without switches */
-static const double settled = 2;       /* intervals with a plan, before it gets other cells that are free */
-enum { TRIED = 3 };                    /* hosts whose servers do not come: neither will those of others, for now */
-static const size_t beside_plan = 256; /* bytes of a message that brings one */
+static const double min_wait = 30, max_wait = 3600,
+                    iterations_waited = 20; /* Seconds, and iterations, to wait for an answer. */
+static const double join_wait = 15;         /* Seconds for helpers to join and for cells to become free. */
+static const double strict_for = 60;        /* Seconds in which only free cells, or no switches, are planned. */
+static const double settled = 2;            /* Intervals with a plan before it gets more cells. */
+enum { MAX_TRIED = 3 }; /* Hosts whose servers did not join, after which other hosts are not tried for now. */
+static const size_t overhead = 256; /* Bytes of a message besides its plan. */
 
 /* ---- plans */
 
@@ -64,7 +66,7 @@ void by_manager_plan_release_helpers(struct by_manager *m, struct by_manager_job
   by_helpers_release(m, job, plan_of(job->plans.current), plan_of(job->plans.proposed), false);
 }
 
-/* The planner may still be reading it. */
+/* The planner may still be reading the plan. */
 void by_manager_plan_retire(struct by_manager_job *job) {
   if (job->plans.current) job->plans.ran = job->plans.current->number;
   if (job->plans.running && !job->plans.retired)
@@ -74,7 +76,7 @@ void by_manager_plan_retire(struct by_manager_job *job) {
   job->plans.current = NULL;
 }
 
-/* ---- what becomes of a proposal */
+/* ---- end of a proposal */
 
 void by_proposal_set_state(struct by_manager_job *job, enum by_proposal_state state) {
   static const char *const names[] = {"none", "joining", "asked", "late"};
@@ -91,8 +93,7 @@ void by_proposal_set_state(struct by_manager_job *job, enum by_proposal_state st
   job->plans.proposal = state;
 }
 
-/* Cells of a plan that rank 0 has not been sent are free; of another one it acquires them, or answers that it does
- * not. */
+/* Cells of a plan that was not sent become free; for a sent one rank 0 acquires them or answers that it does not. */
 void by_proposal_drop(struct by_manager *m, struct by_manager_job *job) {
   if (!job->plans.proposed) return;
   if (job->plans.proposal == BY_PROPOSAL_JOINING) by_grants_return(m, job, job->plans.proposed->number, false);
@@ -104,7 +105,6 @@ void by_proposal_drop(struct by_manager *m, struct by_manager_job *job) {
   by_manager_plan_release_helpers(m, job);
 }
 
-/* Not taken: it is tried again when it is due, but not at once. */
 void by_proposal_give_up(struct by_manager *m, struct by_manager_job *job, double wait, const char *why) {
   by_info("manager", "job %s (%s) keeps its plan: %s", job->id, job->name, why);
   by_manager_plan_add_event(m, job, job->plans.proposed, "kept: ", why);
@@ -114,23 +114,24 @@ void by_proposal_give_up(struct by_manager *m, struct by_manager_job *job, doubl
   by_proposal_drop(m, job);
 }
 
-/* How rank 0 reaches the switches of the plan's trees. The caller frees it. NULL: no memory. */
+/* Lists how rank 0 reaches the switches of the plan's trees. The caller frees the list. NULL: no memory. */
 static struct by_cluster_switch *list_switches(const struct by_manager *m, const struct by_plan *plan, uint32_t *n) {
   struct by_cluster_switch *out = calloc((size_t)plan->n_vertices + 1, sizeof *out);
   *n = 0;
   for (uint32_t v = plan->n_ranks; out && v < plan->n_vertices; v++) {
     uint32_t host =
         plan->vertices[v].kind == BY_VERTEX_SWITCH ? by_manager_hosts_find(m, plan->vertices[v].name) : BY_NOWHERE;
-    const struct by_manager_adds *adds = host == BY_NOWHERE ? NULL : m->hosts->all[host].adds;
-    if (adds) out[(*n)++] = (struct by_cluster_switch){plan->vertices[v].name, adds->address, adds->key};
+    const struct by_manager_aggregates *aggregates = host == BY_NOWHERE ? NULL : m->hosts->all[host].aggregates;
+    if (aggregates)
+      out[(*n)++] = (struct by_cluster_switch){plan->vertices[v].name, aggregates->address, aggregates->key};
   }
   return out;
 }
 
-/* The job's groups do without one that does not fit beside the plan. */
+/* The topology is optional, so it is omitted if it does not fit beside the plan. */
 static const char *topology_beside(const struct by_manager_plan *plan, const char *text) {
-  size_t room = BY_CLUSTER_LINE_DOWN - beside_plan, length = plan->topology ? strlen(plan->topology) : 0;
-  return length + strlen(text) <= room ? plan->topology : NULL;
+  size_t capacity = BY_CLUSTER_LINE_DOWN - overhead, length = plan->topology ? strlen(plan->topology) : 0;
+  return length + strlen(text) <= capacity ? plan->topology : NULL;
 }
 
 static void send_message(struct by_manager *m, struct by_manager_job *job, const char *plan) {
@@ -150,7 +151,7 @@ static void send_message(struct by_manager *m, struct by_manager_job *job, const
     double iterations = iterations_waited * job->iteration_time;
     by_proposal_set_state(job, BY_PROPOSAL_ASKED);
     job->plans.asked_by = job->peer->number;
-    job->plans.deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
+    job->plans.deadline = m->now + fmin(fmax(iterations, min_wait), max_wait);
     by_manager_send(m, job->peer, &message);
   }
   free(switches);
@@ -161,14 +162,14 @@ static void send_plan(struct by_manager *m, struct by_manager_job *job) {
   struct by_text text;
   by_text_init(&text);
   by_plan_print(job->plans.proposed->plan, &text);
-  if (text.length > BY_CLUSTER_LINE_DOWN - beside_plan)
+  if (text.length > BY_CLUSTER_LINE_DOWN - overhead)
     by_proposal_give_up(m, job, m->options.replan, "its plan is longer than a message may be");
   else if (!text.failed)
     send_message(m, job, by_text_get(&text));
   by_text_fini(&text);
 }
 
-/* ---- what it needs before it is sent */
+/* ---- conditions for sending */
 
 void by_proposal_avoid_switches(const struct by_manager *m, struct by_manager_job *job) {
   job->plans.switchless_until = m->now + strict_for;
@@ -177,34 +178,34 @@ void by_proposal_avoid_switches(const struct by_manager *m, struct by_manager_jo
 static void BY_PRINTF(4, 5)
     propose_fresh(struct by_manager *m, struct by_manager_job *job, enum by_grants_share share, const char *why, ...);
 
-/* Whether all helpers and servers of the proposal are there; one that does not come ends it. */
+/* Tells whether all helpers and servers of the proposal have joined; ends the proposal if one does not join. */
 static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
   const struct by_manager_helper *lost;
   char why[BY_MANAGER_WHY], name[96];
   if (by_helpers_have_joined(m, job, job->plans.proposed->plan, &lost)) return true;
   if (!lost) return false;
   snprintf(why, sizeof why, "%s has not come", by_helpers_name(m, lost, name));
-  if (lost->server && by_helpers_count_barred_servers(job) >= TRIED) by_proposal_avoid_switches(m, job);
+  if (lost->server && by_helpers_count_barred_servers(job) >= MAX_TRIED) by_proposal_avoid_switches(m, job);
   by_proposal_give_up(m, job, 0, why);
   by_due_mark(job, BY_DUE_HELPER, "%s", why);
   return false;
 }
 
-/* Others change one after the other: to their guarantees while the job waits. */
-static void make_room(struct by_manager *m, const struct by_manager_job *job, bool waits) {
-  enum by_grants_share share = waits ? BY_GRANTS_LEAST : BY_GRANTS_FAIR;
+/* Makes other jobs change one after the other: to their guarantees while this job waits. */
+static void make_room(struct by_manager *m, const struct by_manager_job *job, bool must_wait) {
+  enum by_grants_share share = must_wait ? BY_GRANTS_LEAST : BY_GRANTS_FAIR;
   struct by_manager_job *victim = by_grants_find_victim(m, job, &job->plans.proposed->needs, share);
   if (victim) propose_fresh(m, victim, share, "fewer cells, as job %.12s needs some", job->id);
 }
 
-/* Whether the proposal has its cells, all of them. Where others have more than they are guaranteed, they change first;
- * where they do not in time, it is planned again with what is free. */
+/* Tells whether the proposal has all of its cells. Jobs with more than their guarantees change first; if they do not in
+ * time, the job is planned again with free cells. */
 static bool has_cells(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_plan *plan = job->plans.proposed;
   enum by_grants_result result = by_grants_give(m, job, plan->number, &plan->needs, plan->share);
-  bool waits = result == BY_GRANTS_WAIT && m->now < job->plans.deadline;
+  bool must_wait = result == BY_GRANTS_WAIT && m->now < job->plans.deadline;
   if (plan->share == BY_GRANTS_AMPLE && result != BY_GRANTS_NONE) make_room(m, job, result == BY_GRANTS_WAIT);
-  if (result == BY_GRANTS_GIVEN || waits) return !waits;
+  if (result == BY_GRANTS_GIVEN || must_wait) return !must_wait;
   double *until = m->now < job->plans.strict_until ? &job->plans.switchless_until : &job->plans.strict_until;
   *until = m->now + strict_for;
   by_proposal_give_up(m, job, 0,
@@ -216,7 +217,7 @@ static bool has_cells(struct by_manager *m, struct by_manager_job *job) {
   return false;
 }
 
-/* ---- late ones */
+/* ---- timeouts */
 
 static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
   by_warn("manager", "job %s (%s) has not answered to plan %llu; it may still come", job->id, job->name,
@@ -228,8 +229,8 @@ static void stop_waiting(struct by_manager *m, struct by_manager_job *job) {
   job->plans.not_before = job->plans.deadline = m->now + m->options.replan;
 }
 
-/* No answer has come for long since the connection on which it was sent has ended: rank 0 has none of its cells. */
-static void lose_late(struct by_manager *m, struct by_manager_job *job) {
+/* The connection on which it was sent has ended and no answer came, so rank 0 has none of its cells. */
+static void end_lost(struct by_manager *m, struct by_manager_job *job) {
   by_warn("manager", "job %s (%s) has not got plan %llu", job->id, job->name,
           (unsigned long long)job->plans.proposed->number);
   by_manager_plan_add_event(m, job, job->plans.proposed, "", "lost on its way to rank 0");
@@ -247,20 +248,19 @@ void by_proposal_advance(struct by_manager *m, struct by_manager_job *job) {
   if (job->plans.proposal == BY_PROPOSAL_ASKED && passed)
     stop_waiting(m, job);
   else if (job->plans.proposal == BY_PROPOSAL_LATE && passed && job->peer && job->peer->number != job->plans.asked_by)
-    lose_late(m, job);
+    end_lost(m, job);
 }
 
-/* ---- new ones */
+/* ---- new proposals */
 
-/* Takes over the plan. */
 void by_proposal_begin(struct by_manager *m, struct by_manager_job *job, struct by_manager_plan *plan) {
-  by_proposal_drop(m, job); /* a late one */
+  by_proposal_drop(m, job); /* There may be a late proposal. */
   job->plans.proposed = plan;
   by_proposal_set_state(job, BY_PROPOSAL_JOINING);
   job->plans.deadline = m->now + join_wait;
   by_use_set_stale(m);
   m->counters.plans++;
-  by_job_keep(m, job); /* the number, before it is sent */
+  by_job_keep(m, job); /* Stores the number before the plan is sent. */
   by_manager_plan_keep(m, job, plan, false);
   if (by_helpers_ask(m, job, plan->plan))
     by_proposal_advance(m, job);
@@ -268,7 +268,7 @@ void by_proposal_begin(struct by_manager *m, struct by_manager_job *job, struct 
     by_proposal_drop(m, job);
 }
 
-/* The plan that it has, with other cells. */
+/* Proposes the job's current plan with other cells. */
 static void propose_fresh(struct by_manager *m, struct by_manager_job *job, enum by_grants_share share, const char *why,
                           ...) {
   const struct by_manager_plan *old = job->plans.current;

@@ -1,3 +1,4 @@
+/* Passes jobs' reports of their connections to link_seen.h, and answers its questions about the load of jobs. */
 #include "manager_seen.h"
 
 #include <math.h>
@@ -22,23 +23,23 @@ void by_seen_report(struct by_manager *m, const struct by_manager_job *job, uint
 
 /* ---- what others send */
 
-static bool reports_anything(const struct by_manager *m, const struct by_manager_part *part) {
-  const struct by_seen_path *path = part->peer ? LIST_FIRST(&part->paths) : NULL;
+static bool reports_anything(const struct by_manager *m, const struct by_manager_part *factor) {
+  const struct by_seen_path *path = factor->peer ? LIST_FIRST(&factor->paths) : NULL;
   while (path && !by_link_seen_is_fresh(m->seen, path)) path = LIST_NEXT(path, entry);
   return path;
 }
 
-/* Adds to what a job was seen to send on each step; 0: takes it away again. */
-static void add_paths(const struct by_manager *m, const struct by_manager_job *job, double part, double *of_job) {
+/* Adds the bandwidths of a job's paths to each step; part 0 sets them to 0 again. */
+static void add_paths(const struct by_manager *m, const struct by_manager_job *job, double factor, double *of_job) {
   const struct by_seen_path *path;
   for (uint32_t h = 0; h < job->n_hosts; h++) LIST_FOREACH(path, &job->parts[h].paths, entry) {
       bool counts = by_link_seen_is_fresh(m->seen, path);
       for (uint32_t i = 0; i < path->n_steps && counts; i++)
-        of_job[path->steps[i]] = part * (of_job[path->steps[i]] + path->sent);
+        of_job[path->steps[i]] = factor * (of_job[path->steps[i]] + path->sent);
     }
 }
 
-/* Of a job that has helpers, or hosts that report nothing, more passes than is reported: what its plan puts there. */
+/* For a job with helpers, or hosts that report nothing, the load by its plan counts where it exceeds the reports. */
 static void add_unreported(const struct by_manager *m, const struct by_manager_job *job, double *of_job,
                            struct by_seen_step *steps) {
   const struct by_link_shares *shares = by_job_shares(job);
@@ -53,10 +54,10 @@ static void add_unreported(const struct by_manager *m, const struct by_manager_j
   add_paths(m, job, 0, of_job);
 }
 
-static void view(void *context, struct by_seen_step *steps) {
+static void describe_steps(void *context, struct by_seen_step *steps) {
   const struct by_manager *m = context;
   uint32_t n = 2 * m->topology->n_links;
-  double *of_job = calloc((size_t)n + 1, sizeof *of_job); /* without memory what is reported is all */
+  double *of_job = calloc((size_t)n + 1, sizeof *of_job); /* Without memory only the reports count. */
   for (uint32_t s = 0; s < n; s++) {
     const struct by_manager_step *of = &m->links->steps[s];
     steps[s] = (struct by_seen_step){.stated = of->message,
@@ -70,7 +71,7 @@ static void view(void *context, struct by_seen_step *steps) {
   free(of_job);
 }
 
-/* ---- the rest */
+/* ---- events of link_seen.h */
 
 static void for_paths(void *context, void (*visit)(void *seen, struct by_seen_paths *paths), void *seen) {
   const struct by_manager *m = context;
@@ -94,7 +95,7 @@ void by_seen_tick(struct by_manager *m) {
 }
 
 enum banyan_status by_seen_init(struct by_manager *m) {
-  const struct by_seen_events events = {view, for_paths, gives_way, set_rate, m};
+  const struct by_seen_events events = {describe_steps, for_paths, gives_way, set_rate, m};
   return by_link_seen_create(m->topology, m->options.interval, &events, &m->seen);
 }
 

@@ -1,3 +1,5 @@
+/* Accepts connections with TLS, limits what each certificate may send, and drives the manager, its planner and its
+ * store. */
 #include "manager_server.h"
 
 #include <math.h>
@@ -19,30 +21,30 @@
 #include "stream.h"
 
 enum {
-  TICKS = 4,          /* in an interval */
-  CONNECTIONS = 4096, /* that are authenticated */
+  TICKS = 4,          /* Ticks in an interval. */
+  CONNECTIONS = 4096, /* Maximum of authenticated connections. */
   UNAUTHENTICATED = 256,
-  OF_ONE = 256, /* of one certificate */
+  MAX_OF_ONE = 256, /* Maximum of connections with one certificate. */
   QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
 };
-static const double goodbye = 2;      /* s to read why it was refused */
-static const double tried_again = 10; /* s after which the state's file is tried again */
+static const double goodbye = 2;      /* Seconds in which a refused peer can read why. */
+static const double retry_after = 10; /* Seconds after which the state's file is tried again. */
 
 struct connection {
   TAILQ_ENTRY(connection) entry;
   struct by_manager_server *server;
   struct by_stream *stream;
-  struct by_manager_peer *peer; /* NULL: not proven yet, or refused */
-  struct holder *holder;        /* of its certificate; NULL: not proven yet */
-  bool agent;                   /* the manager has accepted it as the agent of the certificate's host */
-  double closes;                /* when it is closed; 0: not */
+  struct by_manager_peer *peer; /* NULL: not authenticated yet, or refused. */
+  struct holder *holder;        /* Owner of its certificate; NULL: not authenticated yet. */
+  bool agent;                   /* The manager has accepted it as the agent of the certificate's host. */
+  double closes;                /* When it is closed; 0: not. */
 };
 
-/* The owner of a certificate: what it may send and have is for all its connections together. */
+/* The owner of a certificate, whose limits apply to all of its connections together. */
 struct holder {
   LIST_ENTRY(holder) entry;
   struct by_tls_subject who;
-  uint32_t n; /* connections */
+  uint32_t n; /* Number of connections. */
   struct by_budget budget;
 };
 
@@ -50,14 +52,14 @@ struct by_manager_server {
   struct by_manager_server_options options;
   struct by_loop *loop;
   struct by_manager *manager;
-  bool ready; /* it has a topology; until then nothing but what agents report counts */
+  bool ready; /* It has a topology; before that only agents' reports count. */
   struct by_manager_topology *topology;
   struct by_manager_store *store;
   struct by_plan_threads *threads;
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;
-  double began; /* s since 1970 at 0 of the loop's clock */
+  double began; /* Seconds since 1970 at time 0 of the loop's clock. */
   double renewed;
   TAILQ_HEAD(, connection) connections;
   uint32_t n_connections;
@@ -70,7 +72,7 @@ static double now_of(const struct by_manager_server *server) {
   return server->began + by_clock_to_seconds(by_loop_now(server->loop));
 }
 
-/* ---- what agents report of the network */
+/* ---- agents' reports about the network */
 
 static void handle_agent(struct connection *c, const struct by_cluster_message *message) {
   struct by_manager_server *server = c->server;
@@ -88,7 +90,7 @@ static void part_from_agent(struct connection *c) {
 
 /* ---- connections */
 
-static void leave(struct connection *c) {
+static void leave_manager(struct connection *c) {
   if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
   c->peer = NULL;
   part_from_agent(c);
@@ -96,7 +98,7 @@ static void leave(struct connection *c) {
 
 static void end_connection(struct connection *c) {
   struct by_manager_server *server = c->server;
-  leave(c);
+  leave_manager(c);
   if (c->holder) c->holder->n--;
   server->n_connections--;
   TAILQ_REMOVE(&server->connections, c, entry);
@@ -104,7 +106,7 @@ static void end_connection(struct connection *c) {
   free(c);
 }
 
-/* At the next tick: callers may still use it. */
+/* Closes a connection at the next tick, since callers may still use it. */
 static void close_soon(struct connection *c, double wait) {
   if (!c->closes) c->closes = now_of(c->server) + wait;
 }
@@ -118,11 +120,11 @@ static void send_line(struct connection *c, const struct by_cluster_message *mes
   by_text_fini(&line);
 }
 
-/* Kept before the job gets it: no number of a plan is given twice, nor cells of a switch. */
+/* Plans and cells are stored before they are sent, so that a restarted manager gives none of them twice. */
 static void send_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct by_manager_server *server = context;
-  bool lasts = message->type == BY_MESSAGE_PLAN || message->type == BY_MESSAGE_CELLS;
-  if (lasts && server->store) by_manager_store_commit(server->store);
+  bool is_stored = message->type == BY_MESSAGE_PLAN || message->type == BY_MESSAGE_CELLS;
+  if (is_stored && server->store) by_manager_store_commit(server->store);
   send_line(connection, message);
 }
 
@@ -131,14 +133,14 @@ static void keep_row(void *context, const struct by_manager_row *row) {
   if (server->store) by_manager_store_keep(server->store, row);
 }
 
-static void refuse(struct connection *c, const char *why) {
+static void refuse_peer(struct connection *c, const char *why) {
   char message[BY_CLUSTER_REASON], line[BY_CLUSTER_REASON + BY_ADDRESS_TEXT + 16];
   const char *name = by_stream_get_name(c->stream);
   by_keep_printable(why, message, sizeof message);
   snprintf(line, sizeof line, "%s is refused: %s", name, message);
   by_repeats_warn(&c->server->rejected, "manager", name, line, now_of(c->server));
   send_line(c, &(struct by_cluster_message){.type = BY_MESSAGE_REFUSED, .why = message});
-  leave(c);
+  leave_manager(c);
   by_stream_refuse(c->stream);
   close_soon(c, goodbye);
 }
@@ -155,7 +157,7 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
     by_manager_count_refused(c->server->manager);
     return status;
   }
-  /* What is said of jobs before there is a topology is said again when there is one. */
+  /* Messages about jobs before there is a topology are ignored; agents send them again when there is one. */
   if (c->server->ready || message.type == BY_MESSAGE_HELLO || message.type == BY_MESSAGE_REPORT)
     status = by_manager_handle(c->server->manager, c->peer, &message, now_of(c->server));
   if (status == BANYAN_OK) handle_agent(c, &message);
@@ -166,10 +168,10 @@ static enum banyan_status handle_line(struct connection *c, const void *line, si
 static void handle_frame(void *context, uint16_t type, const void *line, size_t length) {
   struct connection *c = context;
   (void)type;
-  if (c->peer && handle_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
+  if (c->peer && handle_line(c, line, length) != BANYAN_OK) refuse_peer(c, banyan_error_text());
 }
 
-/* An owner that has gone is remembered until it may send as much as any other again: connecting anew wins nothing. */
+/* Removes the owners of closed connections once their budget is full, so that reconnecting does not increase it. */
 static void forget_holders(struct by_manager_server *server) {
   for (struct holder *holder = LIST_FIRST(&server->holders), *next; holder; holder = next) {
     next = LIST_NEXT(holder, entry);
@@ -183,36 +185,36 @@ static struct holder *find_holder(struct by_manager_server *server, const struct
   struct holder *holder = LIST_FIRST(&server->holders);
   while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0))
     holder = LIST_NEXT(holder, entry);
-  if (holder) holder->who.expires = who->expires; /* it may have been renewed */
+  if (holder) holder->who.expires = who->expires; /* The certificate may have been renewed. */
   if (holder || !(holder = calloc(1, sizeof *holder))) return holder;
   *holder = (struct holder){.who = *who, .budget = by_budget_full(&by_budget_of_peer, now_of(server))};
   LIST_INSERT_HEAD(&server->holders, holder, entry);
   return holder;
 }
 
-static enum banyan_status take_in(struct connection *c, const struct by_tls_subject *who) {
+static enum banyan_status admit_peer(struct connection *c, const struct by_tls_subject *who) {
   struct by_manager_server *server = c->server;
   enum by_manager_role as = who->role == BY_TLS_AGENT ? BY_ROLE_AGENT : BY_ROLE_JOB;
   if (!(c->holder = find_holder(server, who))) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a connection");
-  if (++c->holder->n > OF_ONE)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d connections are there already with the certificate of %s \"%s\"", OF_ONE,
-                   by_tls_role_name(who->role), who->name);
+  if (++c->holder->n > MAX_OF_ONE)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d connections are there already with the certificate of %s \"%s\"",
+                   MAX_OF_ONE, by_tls_role_name(who->role), who->name);
   return by_manager_joined(server->manager, c, as, who->name, now_of(server), &c->peer);
 }
 
-static void opened(void *context, uint8_t role, const void *name, size_t length) {
+static void handle_opened(void *context, uint8_t role, const void *name, size_t length) {
   struct connection *c = context;
   (void)role;
   (void)name;
   (void)length;
-  if (take_in(c, by_stream_get_subject(c->stream)) == BANYAN_OK) return;
+  if (admit_peer(c, by_stream_get_subject(c->stream)) == BANYAN_OK) return;
   by_manager_count_refused(c->server->manager);
-  refuse(c, banyan_error_text());
+  refuse_peer(c, banyan_error_text());
 }
 
-static void ended(void *context, enum banyan_status status, const char *reason) {
+static void handle_ended(void *context, enum banyan_status status, const char *reason) {
   struct connection *c = context;
-  if (!by_stream_get_subject(c->stream)) { /* it never proved itself */
+  if (!by_stream_get_subject(c->stream)) { /* The peer never authenticated. */
     by_manager_count_refused(c->server->manager);
     by_repeats_warn(&c->server->rejected, "manager", by_stream_get_name(c->stream), reason, now_of(c->server));
   } else if (status != BANYAN_ERR_PEER_DEAD)
@@ -220,7 +222,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   end_connection(c);
 }
 
-static void accepted(void *context, int fd) {
+static void handle_accepted(void *context, int fd) {
   struct by_manager_server *server = context;
   struct connection *c = calloc(1, sizeof *c);
   struct by_tls_options tls = {
@@ -233,9 +235,9 @@ static void accepted(void *context, int fd) {
                                         .most_queued = QUEUED,
                                         .most_line = BY_CLUSTER_LINE_UP,
                                         .quiet = true,
-                                        .opened = opened,
+                                        .opened = handle_opened,
                                         .frame = handle_frame,
-                                        .ended = ended,
+                                        .ended = handle_ended,
                                         .context = c};
   bool full = server->n_connections - by_admission_count(&server->admission) >= CONNECTIONS;
   if (!c || full) {
@@ -244,7 +246,7 @@ static void accepted(void *context, int fd) {
     by_close(fd);
     return;
   }
-  (void)!by_socket_set_keepalive(fd, 1, 1, 3); /* a host that vanishes sends nothing: 4 s */
+  (void)!by_socket_set_keepalive(fd, 1, 1, 3); /* Detects within 4 s that a host has vanished. */
   c->server = server;
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
     by_warn("manager", "a connection is refused: %s", banyan_error_text());
@@ -257,8 +259,8 @@ static void accepted(void *context, int fd) {
 
 /* ---- plans */
 
-static void look_for_requests(struct by_manager_server *server) {
-  if (!by_manager_topology_next(server->topology)) by_plan_threads_look(server->threads);
+static void start_requests(struct by_manager_server *server) {
+  if (!by_manager_topology_next(server->topology)) by_plan_threads_start(server->threads);
 }
 
 static bool next_request(void *context, struct by_plan_request **out) {
@@ -266,25 +268,25 @@ static bool next_request(void *context, struct by_plan_request **out) {
   return by_manager_next(server->manager, now_of(server), out);
 }
 
-static void no_thread(void *context, const char *why) {
+static void warn_no_thread(void *context, const char *why) {
   struct by_manager_server *server = context;
   by_repeats_warn(&server->rejected, "manager", "a thread for the planner", why, now_of(server));
 }
 
-/* ---- another topology: as if the manager was restarted with it, but at once and in the same process */
+/* ---- another topology: the manager is replaced as if it was restarted, but in the same process */
 
-static void restore(void *context, const struct by_manager_row *row) {
+static void restore_row(void *context, const struct by_manager_row *row) {
   struct by_manager_server *server = context;
   by_manager_restore(server->manager, row, now_of(server));
 }
 
-/* Agents connect anew, and send everything again; so do ranks without one. */
+/* Makes agents, and ranks without one, connect and send everything again. */
 static void renew_connections(struct by_manager_server *server) {
   static const struct by_cluster_message again = {.type = BY_MESSAGE_AGAIN};
   struct connection *c;
   TAILQ_FOREACH(c, &server->connections, entry) {
     if (!c->peer) continue;
-    c->peer = NULL; /* it was the last manager's */
+    c->peer = NULL; /* The old manager frees it. */
     bool agent = c->agent;
     part_from_agent(c);
     if (agent) send_line(c, &again);
@@ -292,7 +294,8 @@ static void renew_connections(struct by_manager_server *server) {
   }
 }
 
-/* What was kept is all that the new one knows. While it cannot be written, the topology stays. */
+/* Creates a manager with the next topology, which knows only the stored rows. While these cannot be written, the old
+ * topology stays. */
 static void use_next(struct by_manager_server *server) {
   struct by_manager_options options = server->options.manager;
   struct by_manager *fresh, *before = server->manager;
@@ -306,7 +309,7 @@ static void use_next(struct by_manager_server *server) {
   by_plan_threads_discard(server->threads);
   server->manager = fresh;
   server->options.manager = options;
-  if (by_manager_store_load(server->store, restore, server) != BANYAN_OK)
+  if (by_manager_store_load(server->store, restore_row, server) != BANYAN_OK)
     by_error("manager", "%s", banyan_error_text());
   server->ready = true;
   renew_connections(server);
@@ -315,11 +318,11 @@ static void use_next(struct by_manager_server *server) {
   server->options.changed(server->options.context, options.topology);
 }
 
-static void planned(void *context, struct by_plan_request *request) {
+static void handle_planned(void *context, struct by_plan_request *request) {
   struct by_manager_server *server = context;
   by_manager_planned(server->manager, request, now_of(server));
   use_next(server);
-  look_for_requests(server);
+  start_requests(server);
 }
 
 static void topology_composed(void *context) {
@@ -331,9 +334,9 @@ static void topology_rejected(void *context, const char *why) {
   server->options.rejected(server->options.context, why);
 }
 
-/* ---- time */
+/* ---- timer */
 
-/* So that no older list is taken when it begins again. */
+/* Stores the numbers of revocation lists, so that no older list is accepted after a restart. */
 static void keep_lists(struct by_manager_server *server) {
   struct by_tls_list lists[BY_TLS_LISTS];
   uint32_t n = server->store ? by_tls_identity_lists(server->options.identity, lists, BY_TLS_LISTS) : 0;
@@ -343,21 +346,21 @@ static void keep_lists(struct by_manager_server *server) {
 }
 
 static void renew_store(struct by_manager_server *server, double now) {
-  if (!server->store || !by_manager_store_lost(server->store) || now - server->renewed < tried_again) return;
+  if (!server->store || !by_manager_store_lost(server->store) || now - server->renewed < retry_after) return;
   server->renewed = now;
   if (server->ready) {
     by_manager_store_renew(server->store);
     by_manager_keep_all(server->manager);
     by_manager_topology_keep(server->topology, server->store);
   } else {
-    by_manager_store_retry(server->store); /* what it has is loaded once there is a topology */
+    by_manager_store_retry(server->store); /* The stored rows are loaded once there is a topology. */
   }
   keep_lists(server);
   by_manager_store_commit(server->store);
   if (!by_manager_store_lost(server->store)) by_info("manager", "the state is kept again");
 }
 
-static void tick(void *context) {
+static void advance(void *context) {
   struct by_manager_server *server = context;
   double now = now_of(server);
   for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
@@ -367,7 +370,7 @@ static void tick(void *context) {
   forget_holders(server);
   by_manager_tick(server->manager, now);
   use_next(server);
-  look_for_requests(server);
+  start_requests(server);
   by_repeats_flush(&server->rejected, "manager", now);
   by_log_report_omitted();
   if (server->store) by_manager_store_commit(server->store);
@@ -375,7 +378,7 @@ static void tick(void *context) {
   by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
 }
 
-/* ---- to see it */
+/* ---- state */
 
 static void print_certificate(const char *before, enum by_tls_role role, const char *name, int64_t expires,
                               struct by_text *text) {
@@ -384,7 +387,7 @@ static void print_certificate(const char *before, enum by_tls_role role, const c
   by_text_add(text, ",\"expires\":%lld}", (long long)expires);
 }
 
-/* What agents report, and certificates: its own, and those that others have shown. */
+/* Prints agents' reports, and certificates: its own, and those of connected peers. */
 static void print_more(void *context, struct by_text *text) {
   const struct by_manager_server *server = context;
   const struct by_tls_identity *own = server->options.identity;
@@ -414,7 +417,7 @@ static enum banyan_status open_store(struct by_manager_server *server) {
   BY_TRY(by_manager_store_open(server->options.state, &server->store));
   BY_TRY(check_lists(server));
   keep_lists(server);
-  return server->ready ? by_manager_store_load(server->store, restore, server) : BANYAN_OK;
+  return server->ready ? by_manager_store_load(server->store, restore_row, server) : BANYAN_OK;
 }
 
 static double now_of_server(const void *context) {
@@ -437,7 +440,7 @@ static enum banyan_status begin_topology(struct by_manager_server *server) {
   return BANYAN_OK;
 }
 
-static enum banyan_status set_up(struct by_manager_server *server) {
+static enum banyan_status start_server(struct by_manager_server *server) {
   struct by_manager_server_options *o = &server->options;
   struct timespec wall;
   int listener;
@@ -453,13 +456,13 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   const struct by_plan_threads_options of_threads = {.loop = server->loop,
                                                      .n = o->threads,
                                                      .next = next_request,
-                                                     .done = planned,
-                                                     .failed = no_thread,
+                                                     .done = handle_planned,
+                                                     .failed = warn_no_thread,
                                                      .context = server};
   BY_TRY(by_plan_threads_create(&of_threads, &server->threads));
   if (!server->ready) by_manager_topology_restore(server->topology, server->store);
   BY_TRY(by_socket_listen(&o->at, (struct by_port_range){0, 0}, &listener, &server->bound));
-  return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
+  return by_acceptor_create(server->loop, listener, handle_accepted, server, &server->acceptor);
 }
 
 enum banyan_status by_manager_server_create(const struct by_manager_server_options *options,
@@ -471,8 +474,8 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   server->loop = options->loop;
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
-  by_timer_init(&server->tick, tick, server);
-  enum banyan_status status = set_up(server);
+  by_timer_init(&server->tick, advance, server);
+  enum banyan_status status = start_server(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);
     return status;
@@ -498,13 +501,13 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   free(server);
 }
 
-static void judge_again(struct connection *c) {
+static void verify_again(struct connection *c) {
   struct by_manager_server *server = c->server;
-  if (!by_stream_get_subject(c->stream)) /* it is being judged by the identity before */
+  if (!by_stream_get_subject(c->stream)) /* The old identity's verification is in progress. */
     end_connection(c);
   else if (c->peer && by_stream_judge_again(c->stream, server->options.identity) != BANYAN_OK) {
     by_manager_count_refused(server->manager);
-    refuse(c, banyan_error_text());
+    refuse_peer(c, banyan_error_text());
   }
 }
 
@@ -513,17 +516,17 @@ void by_manager_server_use(struct by_manager_server *server, const struct by_tls
   keep_lists(server);
   for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
     next = TAILQ_NEXT(c, entry);
-    judge_again(c);
+    verify_again(c);
   }
 }
 
 void by_manager_server_judge(struct by_manager_server *server) {
   int64_t now = time(NULL);
-  bool authority = now >= server->options.identity->expires; /* it or its own certificate */
+  bool authority = now >= server->options.identity->expires; /* The authority's or its own certificate has expired. */
   for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
     next = TAILQ_NEXT(c, entry);
     const struct by_tls_subject *subject = by_stream_get_subject(c->stream);
-    if (subject && (authority || now >= subject->expires)) judge_again(c);
+    if (subject && (authority || now >= subject->expires)) verify_again(c);
   }
 }
 

@@ -1,6 +1,5 @@
-/* A manager that listens: connections of agents and ranks, with TLS, limits on
- * what each may ask, threads that plan, and a file that keeps its state. On the
- * loop's thread; nothing blocks but creating and destroying. */
+/* A manager that listens: connections of agents and ranks with TLS, limits for each, threads that plan, and a file for
+ * its state. On the loop's thread; only create and destroy block. */
 #ifndef BY_CLUSTER_MANAGER_MANAGER_SERVER_H
 #define BY_CLUSTER_MANAGER_MANAGER_SERVER_H
 
@@ -15,36 +14,36 @@ struct by_manager_server;
 
 struct by_manager_server_options {
   struct by_loop *loop;
-  struct by_address at;                   /* to listen at; port 0: any */
-  const struct by_tls_identity *identity; /* must outlive it, or be replaced */
-  /* But what is for the server itself: what it calls, context. Without a topology it uses what agents report. Rates for
-   * predicted times are changed to what was kept for this machine (by_machine_costs_use). */
+  struct by_address at;                   /* Address to listen at; port 0: any. */
+  const struct by_tls_identity *identity; /* Must outlive the server, or be replaced. */
+  /* Options of the manager except its callbacks and context, which the server sets. Without a topology it uses what
+   * agents report. Rates for predicted times are replaced by those stored for this machine (by_machine_costs_use). */
   struct by_manager_options manager;
-  bool trust;        /* the topology is used also if agents contradict it */
-  const char *state; /* a file, manager_store.h */
-  unsigned threads;  /* that plan */
-  /* Agents report another topology, which is used from now on, and the one before ends. */
+  bool trust;        /* The topology is used even if agents contradict it. */
+  const char *state; /* File of the state, manager_store.h. */
+  unsigned threads;  /* Number of planner threads. */
+  /* Agents report a new topology, which is used from now on; the previous one may be freed. */
   void (*changed)(void *context, const struct by_topology *topology);
-  /* Agents contradict the topology, for this reason: the manager is to end. */
+  /* Agents contradict the topology, for this reason: the manager must end. */
   void (*rejected)(void *context, const char *why);
   void *context;
 };
 
-/* The caller owns *out. Errors of by_manager_create, by_manager_store_open, by_socket_listen. */
+/* The caller owns *out. Returns errors of by_manager_create, by_manager_store_open, by_socket_listen. */
 BANYAN_CHECK enum banyan_status by_manager_server_create(const struct by_manager_server_options *options,
                                                          struct by_manager_server **out);
-/* Keeps what is not kept yet. NULL is allowed. */
+/* Stores what is not stored yet. NULL is allowed. */
 void by_manager_server_destroy(struct by_manager_server *server);
-/* Another identity from now on, which must outlive it. Peers that are not believed any more are notified and let go,
- * and so are those that were not authenticated yet. */
+/* Uses another identity from now on, which must outlive the server. Peers that it does not accept are notified and
+ * disconnected, and so are those that were not authenticated yet. */
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity);
 
-/* Peers whose certificates have expired are let go in the same way. To be called now and then. */
+/* Disconnects peers whose certificates have expired in the same way. Call it regularly. */
 void by_manager_server_judge(struct by_manager_server *server);
 
 struct by_address by_manager_server_get_address(const struct by_manager_server *server);
 struct by_manager_counters by_manager_server_get_counters(const struct by_manager_server *server);
-/* by_manager_state of it. */
+/* Calls by_manager_state. */
 void by_manager_server_state(const struct by_manager_server *server, struct by_text *text);
 
 #endif

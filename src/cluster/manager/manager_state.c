@@ -1,4 +1,4 @@
-/* What the manager knows, as JSON for people's programs: docs/cluster.md. */
+/* Prints the state of the manager as JSON for programs: docs/cluster.md. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "manager_hosts.h"
 #include "manager_links.h"
 
-static void add(struct by_text *text, const char *constant) {
+static void add_constant(struct by_text *text, const char *constant) {
   by_text_add_bytes(text, constant, strlen(constant));
 }
 
-/* What stands behind the point of a number of bit/s is noise, and would take most of the time to print. */
+/* Fractions of a bit/s are noise, and printing them would take most of the time. */
 static void put_rate(struct by_text *text, const char *name, double bits_per_second) {
   by_json_put_real(text, name, round(bits_per_second));
 }
@@ -22,17 +22,17 @@ static void put_rate(struct by_text *text, const char *name, double bits_per_sec
 
 static void add_interface(const struct by_manager_interface *interface, struct by_text *text) {
   by_json_separate(text);
-  add(text, "{");
+  add_constant(text, "{");
   by_json_put_string(text, "name", interface->name);
   put_rate(text, "rate", interface->message.rate);
   put_rate(text, "sent", interface->message.sent);
   put_rate(text, "received", interface->message.received);
   put_rate(text, "ours_sent", interface->message.ours_sent);
   put_rate(text, "ours_received", interface->message.ours_received);
-  add(text, "}");
+  add_constant(text, "}");
 }
 
-/* Which hosts help which jobs, and serve them, by host. */
+/* Which hosts help or serve which jobs, sorted by host. */
 struct help {
   uint32_t host;
   bool server;
@@ -45,11 +45,11 @@ static int compare_help(const void *a, const void *b) {
   return x->server != y->server ? (x->server > y->server) - (x->server < y->server) : strcmp(x->job, y->job);
 }
 
-/* The last one is of no host. NULL: no memory. */
+/* Lists all helpers, with BY_NOWHERE as the host of the last entry. NULL: no memory. */
 static struct help *list_help(const struct by_manager *m) {
-  size_t n = 0, most = 0;
-  for (const struct by_manager_job *job = m->jobs; job; job = job->next) most += job->plans.n_helpers;
-  struct help *all = calloc(most + 1, sizeof *all);
+  size_t n = 0, max = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) max += job->plans.n_helpers;
+  struct help *all = calloc(max + 1, sizeof *all);
   for (const struct by_manager_job *job = m->jobs; all && job; job = job->next)
     for (uint32_t i = 0; i < job->plans.n_helpers; i++)
       if (job->plans.helpers[i].state == BY_HELPER_JOINED)
@@ -73,19 +73,19 @@ static void add_hosts(const struct by_manager *m, const struct help *help, struc
     const struct by_manager_host *host = &m->hosts->all[h];
     if (host->node != BY_NOWHERE && m->topology->nodes[h].kind != BY_NODE_HOST && !host->agent) continue;
     by_json_separate(text);
-    add(text, "{");
+    add_constant(text, "{");
     by_json_put_string(text, "name", host->name);
     by_json_put_bool(text, "connected", host->agent);
     by_json_put_bool(text, "in_topology", host->node != BY_NOWHERE);
     by_json_put_bool(text, "may_help", host->agent && host->may_help);
     by_json_put_bool(text, "may_serve", host->agent && host->may_serve);
-    add(text, ",\"helping\":[");
+    add_constant(text, ",\"helping\":[");
     add_helped(&help, h, false, text);
-    add(text, "],\"serving\":[");
+    add_constant(text, "],\"serving\":[");
     add_helped(&help, h, true, text);
-    add(text, "],\"interfaces\":[");
+    add_constant(text, "],\"interfaces\":[");
     for (uint32_t i = 0; i < host->n_interfaces; i++) add_interface(&host->interfaces[i], text);
-    add(text, "]}");
+    add_constant(text, "]}");
   }
 }
 
@@ -96,13 +96,13 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
   for (uint32_t s = 0; s < 2 * t->n_links; s++) {
     const struct by_link *link = &t->links[s / 2];
     by_json_separate(text);
-    add(text, "{");
+    add_constant(text, "{");
     by_json_put_string(text, "from", t->nodes[s % 2 ? link->b : link->a].name);
     by_json_put_string(text, "to", t->nodes[s % 2 ? link->a : link->b].name);
     put_rate(text, "capacity", m->links->steps[s].carries);
     put_rate(text, "ours", by_use_of_jobs(m, s));
     put_rate(text, "others", by_use_others(m, s));
-    add(text, "}");
+    add_constant(text, "}");
   }
 }
 
@@ -116,64 +116,64 @@ static const char *state_of(const struct by_manager_job *job) {
 
 static void add_plan(const struct by_manager_plan *plan, struct by_text *text) {
   if (!plan) {
-    add(text, ",\"plan\":null");
+    add_constant(text, ",\"plan\":null");
     return;
   }
-  add(text, ",\"plan\":{");
+  add_constant(text, ",\"plan\":{");
   by_json_put_count(text, "number", plan->number);
   put_rate(text, "throughput", plan->rate);
   by_json_put_real(text, "made", plan->made);
-  add(text, ",\"plan\":");
+  add_constant(text, ",\"plan\":");
   by_plan_print(plan->plan, text);
-  add(text, "}");
+  add_constant(text, "}");
 }
 
 static void add_event(const struct by_manager_event *event, struct by_text *text) {
   by_json_separate(text);
-  add(text, "{");
+  add_constant(text, "{");
   by_json_put_count(text, "number", event->number);
   by_json_put_real(text, "time", event->time);
   by_json_put_string(text, "why", event->why);
   put_rate(text, "before", event->before);
   put_rate(text, "after", event->after);
-  add(text, "}");
+  add_constant(text, "}");
 }
 
-/* How long it goes on, as far as that is known. */
+/* Prints how long the job continues, as far as known. */
 static void add_length(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
   const struct by_job_length *length = &job->length;
   double limit = length->ends && !by_job_has_left(job) ? fmax(0, length->ends - m->now) : INFINITY;
   if (length->expected)
     by_json_put_count(text, "expected", length->expected);
   else
-    add(text, ",\"expected\":null");
+    add_constant(text, ",\"expected\":null");
   if (length->expected && job->iteration_time > 0 && !by_job_has_left(job))
     by_json_put_real(text, "seconds_left",
                      fmin(limit, (double)by_job_length_left(length, job->iterations) * job->iteration_time));
   else
-    add(text, ",\"seconds_left\":null");
+    add_constant(text, ",\"seconds_left\":null");
   if (isfinite(limit))
     by_json_put_real(text, "ends_in", limit);
   else
-    add(text, ",\"ends_in\":null");
+    add_constant(text, ",\"ends_in\":null");
 }
 
 static void add_job(const struct by_manager *m, const struct by_manager_job *job, struct by_text *text) {
   by_json_separate(text);
-  add(text, "{");
+  add_constant(text, "{");
   by_json_put_string(text, "id", job->id);
   by_json_put_string(text, "name", job->name);
   by_json_put_count(text, "size", job->n_ranks);
-  add(text, ",\"hosts\":[");
+  add_constant(text, ",\"hosts\":[");
   for (uint32_t h = 0; h < job->n_hosts; h++) {
     by_json_separate(text);
     by_json_add_string(text, job->hosts[h]);
   }
-  add(text, "]");
+  add_constant(text, "]");
   by_json_put_string(text, "state", state_of(job));
   by_json_put_bool(text, "connected", job->peer);
   by_json_put_count(text, "class", job->order.class_);
-  by_json_put_count(text, "queue", job->place.queue);
+  by_json_put_count(text, "queue", job->position.queue);
   by_json_put_count(text, "iterations", job->iterations);
   add_length(m, job, text);
   by_json_put_string(text, "why", job->notes.trouble);
@@ -182,19 +182,19 @@ static void add_job(const struct by_manager *m, const struct by_manager_job *job
   by_json_put_count(text, "sent", job->sent);
   put_rate(text, "input_rate", by_job_has_left(job) ? 0 : job->input_rate);
   by_json_put_real(text, "since", job->since);
-  add(text, ",\"helpers\":");
+  add_constant(text, ",\"helpers\":");
   by_helpers_print(m, job, false, text);
-  add(text, ",\"servers\":");
+  add_constant(text, ",\"servers\":");
   by_helpers_print(m, job, true, text);
-  add(text, ",\"cells\":");
+  add_constant(text, ",\"cells\":");
   by_cells_print(m, job, text);
   add_plan(job->plans.current, text);
-  add(text, ",\"history\":[");
+  add_constant(text, ",\"history\":[");
   for (uint32_t i = 0; i < job->notes.n_history; i++) add_event(&job->notes.history[i], text);
-  add(text, "]}");
+  add_constant(text, "]}");
 }
 
-/* ---- all of it */
+/* ---- everything */
 
 void by_manager_state(const struct by_manager *m, double now, struct by_text *text) {
   const struct by_manager_counters *c = &m->counters;
@@ -204,30 +204,31 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
     text->failed = true;
     return;
   }
-  add(text, "{");
+  add_constant(text, "{");
   by_json_put_real(text, "time", now);
   by_json_put_string(text, "version", BANYAN_VERSION);
   by_json_put_real(text, "interval", m->options.interval);
-  add(text, ",\"topology\":");
+  add_constant(text, ",\"topology\":");
   by_topology_print(m->topology, text);
-  add(text, ",\"hosts\":[");
+  add_constant(text, ",\"hosts\":[");
   add_hosts(m, help, text);
   free(help);
-  add(text, "],\"links\":[");
+  add_constant(text, "],\"links\":[");
   add_links(m, text);
-  add(text, "],\"switches\":");
+  add_constant(text, "],\"switches\":");
   by_cells_print_switches(m, text);
-  add(text, ",\"jobs\":[");
+  add_constant(text, ",\"jobs\":[");
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (job->state != BY_JOB_REPLACED) add_job(m, job, text); /* it began again, and is kept for the planner alone */
-  add(text, "],\"counters\":{");
+    if (job->state != BY_JOB_REPLACED)
+      add_job(m, job, text); /* The job was replaced, and is only kept for the planner. */
+  add_constant(text, "],\"counters\":{");
   by_json_put_count(text, "reports", c->reports);
   by_json_put_count(text, "refused", c->refused);
   by_json_put_count(text, "planned", c->planned);
   by_json_put_count(text, "plans", c->plans);
   by_json_put_count(text, "plan_switches", c->plan_switches);
   by_json_put_count(text, "kept", c->kept);
-  add(text, "}");
+  add_constant(text, "}");
   if (m->options.print_more) m->options.print_more(m->options.context, text);
-  add(text, "}");
+  add_constant(text, "}");
 }

@@ -1,3 +1,4 @@
+/* Stores the manager's rows in SQLite, by a table of columns for each kind of row. */
 #include "manager_store.h"
 
 #include <sqlite3.h>
@@ -8,9 +9,9 @@
 #include "log.h"
 #include "trusted_file.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 10 };
+enum { APPLICATION = 0x42796d67 /* The text "Bymg". */, SCHEMA = 10 };
 
-/* Where a row has what a column holds. A text that is not there is "", but for MAYBE. */
+/* The type and position of a column's value in a row. A missing text is "", except for MAYBE. */
 struct column {
   enum { TEXT, MAYBE, REAL, COUNT, SMALL, FLAG } kind;
   size_t at;
@@ -18,14 +19,14 @@ struct column {
 #define COLUMN(kind, field)                                                                                            \
   { kind, offsetof(struct by_manager_row, field) }
 
-/* The tables, each behind those that it is about. The first column of each is the job. */
-enum { N_TABLES = BY_ROW_GRANT + 1, MOST_COLUMNS = 15 };
+/* The tables, each after those to which it refers. The first column of each is the job. */
+enum { N_TABLES = BY_ROW_GRANT + 1, MAX_COLUMNS = 15 };
 static const struct table {
-  const char *put, *clear; /* clear: forgets all rows of a job */
-  const char *drop;        /* forgets the row of a job that the second column names; NULL: a job has one at most */
+  const char *put, *clear; /* `clear` deletes all rows of a job. */
+  const char *drop;        /* Deletes the row of a job that the second column names; NULL: a job has at most one row. */
   const char *load;
   int n;
-  struct column columns[MOST_COLUMNS];
+  struct column columns[MAX_COLUMNS];
 } tables[N_TABLES] = {
     [BY_ROW_JOB] = {.put = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     .clear = "DELETE FROM jobs WHERE job = ?",
@@ -35,7 +36,7 @@ static const struct table {
                                 COLUMN(TEXT, of_job.root), COLUMN(REAL, of_job.since), COLUMN(COUNT, of_job.iterations),
                                 COLUMN(COUNT, of_job.sent), COLUMN(COUNT, of_job.numbers), COLUMN(SMALL, of_job.class_),
                                 COLUMN(FLAG, of_job.left), COLUMN(REAL, of_job.began), COLUMN(TEXT, of_job.owner),
-                                COLUMN(COUNT, of_job.expected), COLUMN(FLAG, of_job.doubted),
+                                COLUMN(COUNT, of_job.expected), COLUMN(FLAG, of_job.is_void),
                                 COLUMN(MAYBE, of_job.own_plan)}},
     [BY_ROW_PLAN] = {.put = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
                      .clear = "DELETE FROM plans WHERE job = ?",
@@ -77,21 +78,21 @@ static const struct table {
                       .columns = {COLUMN(TEXT, job), COLUMN(COUNT, grant.number), COLUMN(TEXT, grant.cells)}},
 };
 
-/* As many stay as are shown. */
+/* Keeps as many events as are shown. */
 static const char trim_events[] = "DELETE FROM history WHERE job = ?1 AND id NOT IN"
                                   " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)";
 static const char put_list[] = "INSERT OR REPLACE INTO lists VALUES (?, ?)";
 static const char put_network[] = "INSERT OR REPLACE INTO network VALUES (1, ?)";
 
 #define CELLS_TABLE "CREATE TABLE cells (job TEXT PRIMARY KEY, wish TEXT);"
-/* Of revoked certificates, by the key of the authority that made them. */
+/* Numbers of revocation lists by the key of their authority. */
 #define LISTS_TABLE "CREATE TABLE lists (authority TEXT PRIMARY KEY, number INTEGER);"
 
 #define GRANTS_TABLES                                                                                                  \
   "CREATE TABLE servers (job TEXT, name TEXT, joined INTEGER, trees INTEGER, PRIMARY KEY (job, name));"                \
   "CREATE TABLE grants (job TEXT, number INTEGER, cells TEXT, PRIMARY KEY (job, number));"
 
-/* The topology that agents have reported, as JSON: one row. */
+/* One row with the topology that agents have reported, as JSON. */
 #define NETWORK_TABLE "CREATE TABLE network (id INTEGER PRIMARY KEY, topology TEXT);"
 
 static const char schema[] =
@@ -110,12 +111,12 @@ struct by_manager_store {
   sqlite3 *db;
   char *path;
   sqlite3_stmt *put[N_TABLES], *clear[N_TABLES], *drop[N_TABLES], *trim_events, *put_list, *put_network;
-  bool open; /* a transaction */
+  bool open; /* A transaction is open. */
   bool lost;
-  bool notified; /* that it is lost; each attempt while a disk is full is no news */
+  bool notified; /* The loss was logged, once for all attempts while a disk is full. */
 };
 
-static enum banyan_status fail(const struct by_manager_store *store, enum banyan_status status) {
+static enum banyan_status fail_sqlite(const struct by_manager_store *store, enum banyan_status status) {
   int code = sqlite3_errcode(store->db) & 0xff;
   bool is_damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
   return by_fail(status, "the manager's state in %s%s: %s%s", store->path, is_damaged ? " is damaged" : "",
@@ -125,13 +126,14 @@ static enum banyan_status fail(const struct by_manager_store *store, enum banyan
                             : "");
 }
 
-static enum banyan_status run(const struct by_manager_store *store, const char *sql) {
-  return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? BANYAN_OK : fail(store, BANYAN_ERR_SYSTEM);
+static enum banyan_status run_sql(const struct by_manager_store *store, const char *sql) {
+  return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? BANYAN_OK
+                                                                     : fail_sqlite(store, BANYAN_ERR_SYSTEM);
 }
 
 /* ---- opening */
 
-static enum banyan_status ask_number(const struct by_manager_store *store, const char *sql, sqlite3_int64 *out) {
+static enum banyan_status query_number(const struct by_manager_store *store, const char *sql, sqlite3_int64 *out) {
   sqlite3_stmt *statement;
   int code = sqlite3_prepare_v2(store->db, sql, -1, &statement, NULL);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
@@ -143,7 +145,7 @@ static enum banyan_status ask_number(const struct by_manager_store *store, const
     status =
         by_fail(BANYAN_ERR_SYSTEM, "%s is in use by another manager: stop that one, or name another file", store->path);
   else if (code != SQLITE_ROW)
-    status = fail(store, BANYAN_ERR_SYSTEM);
+    status = fail_sqlite(store, BANYAN_ERR_SYSTEM);
   sqlite3_finalize(statement);
   return status;
 }
@@ -151,12 +153,13 @@ static enum banyan_status ask_number(const struct by_manager_store *store, const
 static enum banyan_status make_tables(const struct by_manager_store *store) {
   char *sql = sqlite3_mprintf("BEGIN; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", schema,
                               APPLICATION, SCHEMA);
-  enum banyan_status status = sql ? run(store, sql) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the state's file");
+  enum banyan_status status =
+      sql ? run_sql(store, sql) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the state's file");
   sqlite3_free(sql);
   return status;
 }
 
-/* What makes tables of one version those of the next. */
+/* Statements that convert the tables of a version to the next one. */
 static const char *const to_next[SCHEMA] = {
     [1] = "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; PRAGMA user_version = 2; COMMIT",
     [2] = "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT",
@@ -173,13 +176,13 @@ static const char *const to_next[SCHEMA] = {
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
   sqlite3_int64 application, version, existing;
-  BY_TRY(ask_number(store, "PRAGMA application_id", &application));
-  BY_TRY(ask_number(store, "PRAGMA user_version", &version));
-  BY_TRY(ask_number(store, "SELECT count(*) FROM sqlite_master", &existing));
+  BY_TRY(query_number(store, "PRAGMA application_id", &application));
+  BY_TRY(query_number(store, "PRAGMA user_version", &version));
+  BY_TRY(query_number(store, "SELECT count(*) FROM sqlite_master", &existing));
   if (!existing && !application) return make_tables(store);
   if (application != APPLICATION)
     return by_fail(BANYAN_ERR_PARSE, "%s is a database of something else: name another file with --state", store->path);
-  for (; version > 0 && version < SCHEMA; version++) BY_TRY(run(store, to_next[version]));
+  for (; version > 0 && version < SCHEMA; version++) BY_TRY(run_sql(store, to_next[version]));
   if (version == SCHEMA) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PARSE,
                  "%s has version %lld and this Banyan knows %d: use the later Banyan, or another file", store->path,
@@ -188,15 +191,16 @@ static enum banyan_status check_tables(const struct by_manager_store *store) {
 
 static enum banyan_status make_statement(const struct by_manager_store *store, const char *sql, sqlite3_stmt **out) {
   if (!sql || sqlite3_prepare_v2(store->db, sql, -1, out, NULL) == SQLITE_OK) return BANYAN_OK;
-  return fail(store, BANYAN_ERR_PARSE);
+  return fail_sqlite(store, BANYAN_ERR_PARSE);
 }
 
-static enum banyan_status prepare(struct by_manager_store *store) {
-  /* One manager a file, so no shared memory; and no waiting for the disk but when the log is written back. */
-  BY_TRY(run(store, "PRAGMA locking_mode = EXCLUSIVE"));
+static enum banyan_status prepare_database(struct by_manager_store *store) {
+  /* Only one manager uses a file, so it needs no shared memory; it waits for the disk only when the log is written
+   * back. */
+  BY_TRY(run_sql(store, "PRAGMA locking_mode = EXCLUSIVE"));
   sqlite3_int64 ignored;
-  BY_TRY(ask_number(store, "PRAGMA application_id", &ignored));
-  BY_TRY(run(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
+  BY_TRY(query_number(store, "PRAGMA application_id", &ignored));
+  BY_TRY(run_sql(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
   BY_TRY(check_tables(store));
   for (int i = 0; i < N_TABLES; i++) {
     BY_TRY(make_statement(store, tables[i].put, &store->put[i]));
@@ -206,7 +210,7 @@ static enum banyan_status prepare(struct by_manager_store *store) {
   BY_TRY(make_statement(store, trim_events, &store->trim_events));
   BY_TRY(make_statement(store, put_list, &store->put_list));
   BY_TRY(make_statement(store, put_network, &store->put_network));
-  return run(store, "BEGIN IMMEDIATE; COMMIT"); /* takes the file */
+  return run_sql(store, "BEGIN IMMEDIATE; COMMIT"); /* Locks the file. */
 }
 
 static enum banyan_status open_file(struct by_manager_store *store) {
@@ -226,7 +230,7 @@ enum banyan_status by_manager_store_open(const char *path, struct by_manager_sto
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the state's file");
   }
   enum banyan_status status = open_file(store);
-  if (status == BANYAN_OK) status = prepare(store);
+  if (status == BANYAN_OK) status = prepare_database(store);
   if (status == BANYAN_OK)
     *out = store;
   else
@@ -262,16 +266,16 @@ static void read_column(sqlite3_stmt *s, int at, const struct column *column, st
 }
 
 static enum banyan_status load_table(const struct by_manager_store *store, enum by_manager_table table,
-                                     void (*take)(void *context, const struct by_manager_row *row), void *context) {
+                                     void (*restore)(void *context, const struct by_manager_row *row), void *context) {
   sqlite3_stmt *s = NULL;
   BY_TRY(make_statement(store, tables[table].load, &s));
   int code;
   while ((code = sqlite3_step(s)) == SQLITE_ROW) {
     struct by_manager_row row = {.table = table};
     for (int i = 0; i < tables[table].n; i++) read_column(s, i, &tables[table].columns[i], &row);
-    take(context, &row);
+    restore(context, &row);
   }
-  enum banyan_status status = code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  enum banyan_status status = code == SQLITE_DONE ? BANYAN_OK : fail_sqlite(store, BANYAN_ERR_PARSE);
   sqlite3_finalize(s);
   return status;
 }
@@ -288,7 +292,8 @@ enum banyan_status by_manager_store_get_list(struct by_manager_store *store, con
   sqlite3_bind_text(s, 1, authority, -1, SQLITE_STATIC);
   int code = sqlite3_step(s);
   *number = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
-  enum banyan_status status = code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  enum banyan_status status =
+      code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail_sqlite(store, BANYAN_ERR_PARSE);
   sqlite3_finalize(s);
   return status;
 }
@@ -299,14 +304,15 @@ enum banyan_status by_manager_store_get_topology(struct by_manager_store *store,
   int code = sqlite3_step(s);
   const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
   if (text) by_text_add_bytes(out, text, strlen(text));
-  enum banyan_status status = code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  enum banyan_status status =
+      code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail_sqlite(store, BANYAN_ERR_PARSE);
   sqlite3_finalize(s);
   return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the topology that was kept") : status;
 }
 
 /* ---- writing */
 
-static void lose(struct by_manager_store *store) {
+static void report_lost(struct by_manager_store *store) {
   if (!store->notified)
     by_error("manager", "the state is not kept in %s any more: %s; the manager goes on, and tries again", store->path,
              sqlite3_errmsg(store->db));
@@ -315,14 +321,14 @@ static void lose(struct by_manager_store *store) {
   store->open = false;
 }
 
-static bool begin(struct by_manager_store *store) {
+static bool begin_transaction(struct by_manager_store *store) {
   if (store->open) return true;
   store->open = sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
-  if (!store->open) lose(store);
+  if (!store->open) report_lost(store);
   return store->open;
 }
 
-static void bind(sqlite3_stmt *s, int at, const struct column *column, const struct by_manager_row *row) {
+static void bind_column(sqlite3_stmt *s, int at, const struct column *column, const struct by_manager_row *row) {
   const void *from = (const char *)row + column->at;
   switch (column->kind) {
   case TEXT:
@@ -334,40 +340,40 @@ static void bind(sqlite3_stmt *s, int at, const struct column *column, const str
   }
 }
 
-/* Runs a statement on a row, whose first n columns it names. */
-static void apply(struct by_manager_store *store, sqlite3_stmt *s, const struct by_manager_row *row, int n) {
-  for (int i = 0; i < n; i++) bind(s, i + 1, &tables[row->table].columns[i], row);
-  if (sqlite3_step(s) != SQLITE_DONE) lose(store);
+/* Runs a statement with the first n columns of a row. */
+static void run_statement(struct by_manager_store *store, sqlite3_stmt *s, const struct by_manager_row *row, int n) {
+  for (int i = 0; i < n; i++) bind_column(s, i + 1, &tables[row->table].columns[i], row);
+  if (sqlite3_step(s) != SQLITE_DONE) report_lost(store);
   sqlite3_reset(s);
   sqlite3_clear_bindings(s);
 }
 
 void by_manager_store_keep(struct by_manager_store *store, const struct by_manager_row *row) {
-  if (store->lost || !begin(store)) return;
+  if (store->lost || !begin_transaction(store)) return;
   if (!row->gone) {
-    apply(store, store->put[row->table], row, tables[row->table].n);
-    if (row->table == BY_ROW_HISTORY) apply(store, store->trim_events, row, 1);
+    run_statement(store, store->put[row->table], row, tables[row->table].n);
+    if (row->table == BY_ROW_HISTORY) run_statement(store, store->trim_events, row, 1);
   } else if (store->drop[row->table]) {
-    apply(store, store->drop[row->table], row, 2);
-  } else { /* of a job with all that is about it */
+    run_statement(store, store->drop[row->table], row, 2);
+  } else { /* Deletes a job with all of its rows. */
     int end = row->table == BY_ROW_JOB ? N_TABLES : (int)row->table + 1;
-    for (int i = (int)row->table; i < end; i++) apply(store, store->clear[i], row, 1);
+    for (int i = (int)row->table; i < end; i++) run_statement(store, store->clear[i], row, 1);
   }
 }
 
 void by_manager_store_keep_list(struct by_manager_store *store, const char *authority, int64_t number) {
-  if (store->lost || !begin(store)) return;
+  if (store->lost || !begin_transaction(store)) return;
   sqlite3_bind_text(store->put_list, 1, authority, -1, SQLITE_STATIC);
   sqlite3_bind_int64(store->put_list, 2, number);
-  if (sqlite3_step(store->put_list) != SQLITE_DONE) lose(store);
+  if (sqlite3_step(store->put_list) != SQLITE_DONE) report_lost(store);
   sqlite3_reset(store->put_list);
   sqlite3_clear_bindings(store->put_list);
 }
 
 void by_manager_store_keep_topology(struct by_manager_store *store, const char *topology) {
-  if (store->lost || !begin(store)) return;
+  if (store->lost || !begin_transaction(store)) return;
   sqlite3_bind_text(store->put_network, 1, topology, -1, SQLITE_STATIC);
-  if (sqlite3_step(store->put_network) != SQLITE_DONE) lose(store);
+  if (sqlite3_step(store->put_network) != SQLITE_DONE) report_lost(store);
   sqlite3_reset(store->put_network);
   sqlite3_clear_bindings(store->put_network);
 }
@@ -375,7 +381,7 @@ void by_manager_store_keep_topology(struct by_manager_store *store, const char *
 void by_manager_store_commit(struct by_manager_store *store) {
   if (!store->open) return;
   store->open = false;
-  if (sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) lose(store);
+  if (sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) report_lost(store);
   if (!store->notified || store->lost) return;
   by_warn("manager", "the state is kept in %s again", store->path);
   store->notified = false;
@@ -391,10 +397,10 @@ void by_manager_store_retry(struct by_manager_store *store) {
 
 void by_manager_store_renew(struct by_manager_store *store) {
   by_manager_store_retry(store);
-  if (begin(store) &&
+  if (begin_transaction(store) &&
       sqlite3_exec(store->db,
                    "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers; DELETE FROM cells; DELETE FROM servers; "
                    "DELETE FROM grants",
                    NULL, NULL, NULL) != SQLITE_OK)
-    lose(store);
+    report_lost(store);
 }

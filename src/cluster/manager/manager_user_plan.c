@@ -1,3 +1,4 @@
+/* Records the plan that a job's user set, and the load on links of jobs without a plan of the manager's. */
 #include "manager_user_plan.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@ void by_user_plan_take(struct by_manager_job *job, struct by_link_shares shares)
   job->plans.assumed = shares;
 }
 
-/* What it puts on links is found out once it is known that the job is where it says. */
-static bool keep_trees(struct by_manager_job *job, const char *trees) {
+/* Its load on links is computed when the hosts of the job are confirmed. */
+static bool set_trees(struct by_manager_job *job, const char *trees) {
   bool same = trees ? job->plans.own_trees && !strcmp(job->plans.own_trees, trees) : !job->plans.own_trees;
   if (same) return false;
   free(job->plans.own_trees);
@@ -25,10 +26,10 @@ static bool keep_trees(struct by_manager_job *job, const char *trees) {
 }
 
 void by_user_plan_set(struct by_manager *m, struct by_manager_job *job, const char *own_plan, const char *trees) {
-  if (keep_trees(job, own_plan ? trees : NULL)) by_use_set_stale(m);
+  if (set_trees(job, own_plan ? trees : NULL)) by_use_set_stale(m);
   if (own_plan ? job->plans.own && !strcmp(job->plans.own, own_plan) : !job->plans.own) return;
   char *copy = own_plan ? strdup(own_plan) : NULL;
-  if (own_plan && !copy) return; /* rank 0 uses no plan of the manager's anyway */
+  if (own_plan && !copy) return; /* It does not matter, as rank 0 uses no plan of the manager's. */
   struct by_manager_event event = {.number = job->plans.numbers, .time = m->now};
   if (own_plan) {
     char name[65];
@@ -54,7 +55,7 @@ void by_user_plan_set(struct by_manager *m, struct by_manager_job *job, const ch
   by_job_keep(m, job);
 }
 
-/* The user's plan is over ranks; what counts is which hosts they are on. */
+/* Computes the load of the user's plan, which is over ranks, from the hosts of the ranks. */
 static enum banyan_status load_own(const struct by_manager *m, const struct by_manager_job *job,
                                    struct by_link_shares *out) {
   struct by_plan *plan;

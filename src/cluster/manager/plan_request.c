@@ -1,3 +1,4 @@
+/* Runs the planner for one job, and finds the load and the cells of the new plan. */
 #include "plan_request.h"
 
 #include <assert.h>
@@ -13,11 +14,11 @@
 #include "topology_part.h"
 #include "topology_paths.h"
 
-static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
+static const double min_detour = 0.5; /* Minimum rate around higher classes, as a fraction of that without them. */
 
-/* ---- what a plan puts on the network */
+/* ---- the load of a plan */
 
-/* Returns how many there are; out: NULL, or room for them. */
+/* Lists the shares and returns their number; out: NULL, or an array for them. */
 static uint32_t list_shares(const struct by_plan_load *load, const struct by_topology *t, struct by_link_share *out) {
   uint32_t n = 0, links = 2 * t->n_links;
   for (uint32_t s = 0; s < links + 2 * t->n_nodes; s++) {
@@ -59,20 +60,20 @@ enum banyan_status by_plan_ring_over(const struct by_topology *topology, const u
 
 /* ---- the cells that a plan needs */
 
-static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
+static const double turnaround = 100e-6; /* Seconds that hosts and switches add to a round trip, as in placement.h. */
 
-struct needing {
+struct needs_builder {
   const struct by_plan *plan;
   const struct by_topology *topology;
   const uint32_t *node_of;
   struct by_paths paths;
   struct by_next_hop *hops;
   struct by_plan_needs *out;
-  uint32_t room;
+  uint32_t allocated;
 };
 
-/* bit/s that the way of a worker leaves. */
-static double left_on_way(const struct needing *n, uint32_t from, uint32_t server) {
+/* Returns the minimum bit/s that are left on the path of a worker. */
+static double left_on_path(const struct needs_builder *n, uint32_t from, uint32_t server) {
   double rate = INFINITY;
   for (uint32_t v = from; v != server && n->hops[v].link != UINT32_MAX; v = n->hops[v].next) {
     const struct by_link *link = &n->topology->links[n->hops[v].link];
@@ -81,34 +82,35 @@ static double left_on_way(const struct needing *n, uint32_t from, uint32_t serve
   return rate;
 }
 
-/* Of a tree: what is on its way to the server and back at its rate, or at what its links leave if that is not known. */
-static uint32_t slots_of(const struct needing *n, const struct by_group *group, uint32_t server) {
+/* Returns the slots of a tree: the fragments in flight to the server and back, at its rate or, if that is unknown, at
+ * the rate that its links have left. */
+static uint32_t slots_of(const struct needs_builder *n, const struct by_group *group, uint32_t server) {
   double rate = group->rate > 0 ? group->rate : INFINITY, delay = 0;
   for (uint32_t i = 0; i < group->n; i++) {
     uint32_t vertex = group->order[i];
     if (n->plan->vertices[vertex].kind != BY_VERTEX_RANK) continue;
     delay = fmax(delay, n->hops[n->node_of[vertex]].delay);
-    if (!(group->rate > 0)) rate = fmin(rate, left_on_way(n, n->node_of[vertex], server));
+    if (!(group->rate > 0)) rate = fmin(rate, left_on_path(n, n->node_of[vertex], server));
   }
   double slots = isfinite(rate) ? ceil(rate / 8 * (2 * delay + turnaround) / BY_PLAN_NEED_PAYLOAD) : 1;
   return slots < UINT16_MAX ? (uint32_t)slots : UINT16_MAX;
 }
 
 /* A tree that several classes have needs its cells once. */
-static enum banyan_status add_need(struct needing *n, const char *server, uint32_t node, uint32_t slots) {
+static enum banyan_status add_need(struct needs_builder *n, const char *server, uint32_t node, uint32_t slots) {
   for (uint32_t i = 0; i < n->out->n; i++) {
     struct by_plan_need *need = &n->out->all[i];
     if (need->node != node || strcmp(need->server, server) != 0) continue;
     if (need->slots < slots) need->slots = slots;
     return BANYAN_OK;
   }
-  if (!BY_ARRAY_GROW(&n->out->all, &n->room, (size_t)n->out->n + 1))
+  if (!BY_ARRAY_GROW(&n->out->all, &n->allocated, (size_t)n->out->n + 1))
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cells of a plan");
   n->out->all[n->out->n++] = (struct by_plan_need){server, node, slots};
   return BANYAN_OK;
 }
 
-static enum banyan_status add_tree(struct needing *n, const struct by_group *group) {
+static enum banyan_status add_tree(struct needs_builder *n, const struct by_group *group) {
   if (group->kind != BY_GROUP_TREE) return BANYAN_OK;
   uint32_t root = group->order[group->root];
   if (n->plan->vertices[root].kind != BY_VERTEX_SERVER) return BANYAN_OK;
@@ -122,7 +124,7 @@ static enum banyan_status add_tree(struct needing *n, const struct by_group *gro
   return BANYAN_OK;
 }
 
-static enum banyan_status add_trees(struct needing *n, uint32_t *node_of) {
+static enum banyan_status add_trees(struct needs_builder *n, uint32_t *node_of) {
   BY_TRY(by_plan_place(n->plan, n->topology, node_of));
   BY_TRY(by_paths_init(&n->paths, n->topology));
   for (uint32_t c = 0; c < n->plan->n_classes; c++)
@@ -133,15 +135,15 @@ static enum banyan_status add_trees(struct needing *n, uint32_t *node_of) {
 enum banyan_status by_plan_needs_find(const struct by_plan *plan, const struct by_topology *topology,
                                       struct by_plan_needs *out) {
   uint32_t *node_of = calloc((size_t)plan->n_vertices + 1, sizeof *node_of), v = plan->n_ranks;
-  struct needing needing = {.plan = plan, .topology = topology, .node_of = node_of, .out = out};
+  struct needs_builder needs_builder = {.plan = plan, .topology = topology, .node_of = node_of, .out = out};
   *out = (struct by_plan_needs){0};
   while (v < plan->n_vertices && plan->vertices[v].kind != BY_VERTEX_SERVER) v++;
-  needing.hops = calloc(topology->n_nodes, sizeof *needing.hops);
+  needs_builder.hops = calloc(topology->n_nodes, sizeof *needs_builder.hops);
   enum banyan_status status =
-      node_of && needing.hops ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cells of a plan");
-  if (status == BANYAN_OK && v < plan->n_vertices) status = add_trees(&needing, node_of);
-  by_paths_fini(&needing.paths);
-  free(needing.hops);
+      node_of && needs_builder.hops ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cells of a plan");
+  if (status == BANYAN_OK && v < plan->n_vertices) status = add_trees(&needs_builder, node_of);
+  by_paths_fini(&needs_builder.paths);
+  free(needs_builder.hops);
   free(node_of);
   if (status == BANYAN_OK) return BANYAN_OK;
   free(out->all);
@@ -149,7 +151,7 @@ enum banyan_status by_plan_needs_find(const struct by_plan *plan, const struct b
   return status;
 }
 
-/* ---- running it */
+/* ---- planning */
 
 static_assert((int)BY_PLAN_CALLS == (int)BY_WEIGH_CALLS, "sizes of calls as the planner has them");
 
@@ -190,7 +192,7 @@ static enum banyan_status make_plan(struct by_plan_request *request, const struc
   return BANYAN_OK;
 }
 
-static enum banyan_status take(struct by_plan_request *request, const struct by_topology *network) {
+static enum banyan_status store_result(struct by_plan_request *request, const struct by_topology *network) {
   free(request->shares.items);
   BY_TRY(by_link_shares_find(request->plan, network, &request->shares, &request->rate));
   free(request->needs.all);
@@ -200,43 +202,43 @@ static enum banyan_status take(struct by_plan_request *request, const struct by_
   return BANYAN_OK;
 }
 
-static double left_of(const struct by_topology *t, uint32_t step) {
+static double residual_of(const struct by_topology *t, uint32_t step) {
   if (step < 2 * t->n_links) return by_residual(t->links[step / 2].capacity[step % 2]);
   const struct by_node *node = &t->nodes[step / 2 - t->n_links];
   return by_residual(step % 2 ? node->in : node->out);
 }
 
-/* Whether higher classes take something where the current plan, or the ring, sends. */
+/* Tells whether higher classes send where the current plan, or the ring, does. */
 static bool gives_way(const struct by_plan_request *request) {
   uint32_t i = 0, n = request->calm.nodes ? request->before.n : 0;
-  while (i < n && left_of(&request->residual, request->before.items[i].step) >=
-                      left_of(&request->calm, request->before.items[i].step))
+  while (i < n && residual_of(&request->residual, request->before.items[i].step) >=
+                      residual_of(&request->calm, request->before.items[i].step))
     i++;
   return i < n;
 }
 
-/* Higher classes come and go: when they are silent the job has all of the network, and what it has beside them is next
- * to nothing. So trees that make most of that little would cost more than they gain. How long they will be silent
- * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
-static enum banyan_status take_beside_higher(struct by_plan_request *request, const struct by_plan *current) {
+/* Higher classes come and go: without them the job has the whole network, with them almost nothing. So trees that are
+ * best for that little would cost more than they gain. As nobody knows how long they will be silent, a gain in one case
+ * may be a loss in the other, and the geometric mean of both counts. */
+static enum banyan_status plan_beside_higher(struct by_plan_request *request, const struct by_plan *current) {
   double calm, other;
   BY_TRY(by_link_shares_find(current, &request->calm, NULL, &calm));
-  if (by_embedding_facts(request->embedding).throughput >= way_round * calm) {
-    BY_TRY(take(request, &request->residual));
+  if (by_embedding_facts(request->embedding).throughput >= min_detour * calm) {
+    BY_TRY(store_result(request, &request->residual));
     BY_TRY(by_link_shares_find(request->plan, &request->calm, NULL, &other));
     request->gain = sqrt(request->gain * other / calm);
     return BANYAN_OK;
   }
   request->rate_before = calm;
   BY_TRY(make_plan(request, &request->calm));
-  BY_TRY(take(request, &request->calm));
+  BY_TRY(store_result(request, &request->calm));
   BY_TRY(by_link_shares_find(request->plan, &request->residual, NULL, &other));
   request->gain = sqrt(request->gain * other / request->rate_now);
   request->carries = other;
   return BANYAN_OK;
 }
 
-/* For plans of the job's own groups, which it makes itself. Without it they keep their built-in plans. */
+/* Prints the topology for the job, which plans for its own groups. Without it they keep their built-in plans. */
 static void print_topology(struct by_plan_request *request) {
   struct by_topology *part;
   struct by_text text;
@@ -252,12 +254,12 @@ static void print_topology(struct by_plan_request *request) {
   by_text_fini(&text);
 }
 
-/* From the current plan, or the ring. */
-static enum banyan_status run(struct by_plan_request *request, const struct by_plan *current) {
+/* Plans from the current plan, or the ring. */
+static enum banyan_status plan_from(struct by_plan_request *request, const struct by_plan *current) {
   BY_TRY(by_link_shares_find(current, &request->residual, &request->before, &request->rate_now));
   request->rate_before = request->rate_now;
   BY_TRY(make_plan(request, &request->residual));
-  return gives_way(request) ? take_beside_higher(request, current) : take(request, &request->residual);
+  return gives_way(request) ? plan_beside_higher(request, current) : store_result(request, &request->residual);
 }
 
 void by_plan_request_run(struct by_plan_request *request) {
@@ -265,9 +267,9 @@ void by_plan_request_run(struct by_plan_request *request) {
   struct by_plan *ring = NULL;
   if (!current) {
     request->status = by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring);
-    current = ring; /* NULL: there is none */
+    current = ring; /* NULL if it failed. */
   }
-  if (current) request->status = run(request, current);
+  if (current) request->status = plan_from(request, current);
   if (request->status == BANYAN_OK) print_topology(request);
   by_plan_destroy(ring);
   if (request->status != BANYAN_OK) snprintf(request->why, sizeof request->why, "%s", banyan_error_text());

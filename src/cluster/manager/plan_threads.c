@@ -1,3 +1,4 @@
+/* Runs requests to the planner on threads. */
 #include "plan_threads.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@ struct worker {
   struct by_plan_threads *threads;
   pthread_t thread;
   bool has_thread;
-  struct by_plan_request *request; /* NULL: there is none */
+  struct by_plan_request *request; /* NULL: idle. */
 };
 
 struct by_plan_threads {
@@ -18,34 +19,34 @@ struct by_plan_threads {
   struct worker workers[];
 };
 
-static void end_thread(struct worker *worker) {
+static void join_thread(struct worker *worker) {
   if (worker->has_thread) pthread_join(worker->thread, NULL);
   worker->has_thread = false;
 }
 
-static void take_back(void *context) {
+static void finish_request(void *context) {
   struct worker *worker = context;
   const struct by_plan_threads_options *o = &worker->threads->options;
   struct by_plan_request *request = worker->request;
-  end_thread(worker);
+  join_thread(worker);
   worker->request = NULL;
   o->done(o->context, request);
 }
 
-static void *work(void *argument) {
+static void *run_request(void *argument) {
   struct worker *worker = argument;
   by_plan_request_run(worker->request);
-  (void)!by_loop_post(worker->threads->options.loop, take_back, worker); /* else the loop ends */
+  (void)!by_loop_post(worker->threads->options.loop, finish_request, worker); /* It fails only if the loop ends. */
   return NULL;
 }
 
-void by_plan_threads_look(struct by_plan_threads *threads) {
+void by_plan_threads_start(struct by_plan_threads *threads) {
   const struct by_plan_threads_options *o = &threads->options;
   for (unsigned i = 0; i < o->n; i++) {
     struct worker *worker = &threads->workers[i];
     if (worker->has_thread) continue;
     if (!worker->request && !o->next(o->context, &worker->request)) return;
-    int error = by_thread_start(&worker->thread, work, worker);
+    int error = by_thread_start(&worker->thread, run_request, worker);
     worker->has_thread = !error;
     if (error) o->failed(o->context, strerror(error));
   }
@@ -77,8 +78,8 @@ enum banyan_status by_plan_threads_create(const struct by_plan_threads_options *
 
 void by_plan_threads_destroy(struct by_plan_threads *threads) {
   if (!threads) return;
-  for (unsigned i = 0; i < threads->options.n; i++) end_thread(&threads->workers[i]);
-  by_loop_close(threads->options.loop); /* nothing that was posted is about them any more */
+  for (unsigned i = 0; i < threads->options.n; i++) join_thread(&threads->workers[i]);
+  by_loop_close(threads->options.loop); /* Nothing that was posted refers to the threads any more. */
   by_plan_threads_discard(threads);
   free(threads);
 }

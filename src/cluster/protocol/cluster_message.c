@@ -1,3 +1,4 @@
+/* Reads and prints the messages of the cluster by a table of their fields. */
 #include "cluster_message.h"
 
 #include <math.h>
@@ -11,48 +12,48 @@
 
 enum type {
   JOB_ID,
-  NAME,       /* a text of 1 to `most` bytes without control characters */
-  MAYBE_NAME, /* the same of 0 bytes, too */
-  REASON,     /* for people: what cannot be shown or is too long is cut, and no reason to refuse them */
-  UINT32,     /* 0 to `most` */
+  NAME,       /* A text of 1 to `max` bytes without control characters. */
+  MAYBE_NAME, /* A text of 0 to `max` bytes without control characters. */
+  REASON,     /* A text for people: unprintable characters are replaced and long texts are cut, not refused. */
+  UINT32,     /* 0 to `max`. */
   UINT64,     /* 0 to INT64_MAX */
   REAL,       /* >= 0 */
-  PART,       /* of a whole: more than 1 counts as 1 */
-  TRAFFIC,    /* bit/s that were counted: sums of it must not overflow */
-  RATE,       /* bit/s of an interface; 0: not known */
+  PART,       /* A fraction; more than 1 counts as 1. */
+  TRAFFIC,    /* Measured bit/s, limited so that sums do not overflow. */
+  RATE,       /* bit/s of an interface; 0: unknown. */
   BOOL,
-  JSON,  /* an object */
-  GIVEN, /* of struct by_cluster_cells: `has` and `given` */
-  SIZE,  /* struct by_cluster_size, as an array of two */
+  JSON,  /* An object, kept as text. */
+  GIVEN, /* `has` and `given` of struct by_cluster_cells. */
+  SIZE,  /* struct by_cluster_size, as an array of two. */
   LIST,
-  OBJECT, /* a pointer to a struct; `list` has its size and fields */
+  OBJECT, /* A pointer to a struct; `list` has its size and fields. */
 };
 
 enum presence {
-  ALWAYS,   /* must be there */
-  IF_SET,   /* may be there, and is printed if it is not 0, false, NULL or empty */
-  PRINTED,  /* may be there, and is always printed */
-  OF_RANK,  /* of hello: there with "job", which only ranks name */
-  OF_AGENT, /* of hello: may be there, and is printed by agents, or if set */
+  ALWAYS,   /* Must be present. */
+  IF_SET,   /* Optional; printed unless it is 0, false, NULL or empty. */
+  PRINTED,  /* Optional, always printed. */
+  OF_RANK,  /* In hello: required with "job", which only ranks name. */
+  OF_AGENT, /* In hello: optional, printed by agents, or if set. */
 };
 
 struct list {
-  size_t n_at, size; /* where the count lies in the struct around it; bytes of an element */
-  size_t most;
-  const struct field *fields; /* of an element; one without a name: the element is no object */
+  size_t n_at, size; /* Offset of the count in the enclosing struct; bytes of an element. */
+  size_t max;
+  const struct field *fields; /* Fields of an element; one without a name: the element is not an object. */
 };
 
 struct field {
-  const char *name; /* NULL: the end of a table */
-  size_t at;        /* where it lies in its struct */
+  const char *name; /* NULL: the end of a table. */
+  size_t at;        /* Offset in its struct. */
   enum type type;
   enum presence presence;
-  uint64_t most; /* of a NAME 0: BY_CLUSTER_NAME */
+  uint64_t max; /* 0 of a NAME: BY_CLUSTER_NAME. */
   const struct list *list;
 };
 
-/* A field of struct OF, which is defined around each group of tables: its member, its type, and what else is not 0.
- * NAMED is for those that JSON calls otherwise. */
+/* A field of struct OF, which is defined around each group of tables: its member, its type, and its other attributes.
+ * NAMED is for fields that JSON names differently. */
 #define NAMED(name_, member, ...)                                                                                      \
   { .name = (name_), .at = offsetof(OF, member), .type = __VA_ARGS__ }
 #define FIELD(member, ...) NAMED(#member, member, __VA_ARGS__)
@@ -82,14 +83,14 @@ static const struct field path[] = {FIELD(to, NAME), FIELD(sent, TRAFFIC), FIELD
 #undef OF
 
 #define OF struct by_cluster_job
-static const struct field rank_element = {.type = UINT32, .most = BY_CLUSTER_RANKS - 1};
+static const struct field rank_element = {.type = UINT32, .max = BY_CLUSTER_RANKS - 1};
 static const struct field size_element = {.type = SIZE};
 static const struct list ranks = ELEMENTS(ranks, BY_CLUSTER_RANKS, &rank_element);
 static const struct list sizes = ELEMENTS(sizes, BY_CLUSTER_SIZES, &size_element);
 static const struct list paths = ELEMENTS(paths, BY_CLUSTER_PATHS, path);
 static const struct field paths_field = FIELD(paths, LIST, .list = &paths, .presence = IF_SET);
 static const struct field classes_job[] = {FIELD(job, JOB_ID),
-                                           NAMED("class", class_, UINT32, .most = BY_PRIORITY_CLASSES - 1), END};
+                                           NAMED("class", class_, UINT32, .max = BY_PRIORITY_CLASSES - 1), END};
 static const struct field report_job[] = {
     FIELD(job, JOB_ID),
     FIELD(ranks, LIST, .list = &ranks),
@@ -107,26 +108,26 @@ static const struct field report_job[] = {
 #undef OF
 
 #define OF struct by_cluster_cells
-#define SLOTS NAMED("switch", at, NAME), FIELD(slots, UINT32, .most = BY_CLUSTER_SLOTS)
+#define SLOTS NAMED("switch", at, NAME), FIELD(slots, UINT32, .max = BY_CLUSTER_SLOTS)
 static const struct field reservation_cells[] = {
     SLOTS,
-    FIELD(bytes, UINT32, .most = BY_CLUSTER_SLOT_BYTES),
+    FIELD(bytes, UINT32, .max = BY_CLUSTER_SLOT_BYTES),
     FIELD(server, NAME, .presence = IF_SET),
-    {.name = "given", .type = GIVEN, .presence = IF_SET, .most = BY_CLUSTER_SLOTS},
+    {.name = "given", .type = GIVEN, .presence = IF_SET, .max = BY_CLUSTER_SLOTS},
     END,
 };
 static const struct field answer_cells[] = {SLOTS, END};
 static const struct field plan_cells[] = {SLOTS, FIELD(server, NAME), END};
 #undef OF
 
-#define SWITCH_KEY FIELD(key, NAME, .most = BY_CLUSTER_KEY, .presence = IF_SET)
+#define SWITCH_KEY FIELD(key, NAME, .max = BY_CLUSTER_KEY, .presence = IF_SET)
 #define OF struct by_cluster_switch
 static const struct field plan_switch[] = {NAMED("switch", at, NAME), FIELD(address, NAME), SWITCH_KEY, END};
 #undef OF
 
 #define OF struct by_cluster_aggregates
-static const struct field aggregates_fields[] = {FIELD(cells, UINT32, .most = BY_CLUSTER_MOST_CELLS),
-                                                 FIELD(bytes, UINT32, .most = BY_CLUSTER_SLOT_BYTES),
+static const struct field aggregates_fields[] = {FIELD(cells, UINT32, .max = BY_CLUSTER_MAX_CELLS),
+                                                 FIELD(bytes, UINT32, .max = BY_CLUSTER_SLOT_BYTES),
                                                  FIELD(address, NAME),
                                                  SWITCH_KEY,
                                                  FIELD(float32, BOOL, .presence = IF_SET),
@@ -137,7 +138,7 @@ static const struct list aggregates = {.size = sizeof(OF), .fields = aggregates_
 #define OF struct by_cluster_message
 static const struct field host_element = {.type = NAME};
 static const struct list hosts = ELEMENTS(hosts, BY_CLUSTER_RANKS, &host_element);
-static const struct field handle_element = {.type = NAME, .most = BY_CLUSTER_HANDLE};
+static const struct field handle_element = {.type = NAME, .max = BY_CLUSTER_HANDLE};
 static const struct list handles = ELEMENTS(handles, BY_CLUSTER_FOUNDERS, &handle_element);
 static const struct list offered_hosts = ELEMENTS(hosts, BY_CLUSTER_OFFER, &host_element);
 static const struct list hello_interfaces = ELEMENTS(interfaces, BY_CLUSTER_INTERFACES, hello_interface);
@@ -151,13 +152,13 @@ static const struct list planned_switches = ELEMENTS(switches, BY_CLUSTER_CELLS,
 
 #define JOB FIELD(job, JOB_ID)
 #define NUMBER FIELD(number, UINT64)
-#define RANK(...) FIELD(rank, UINT32, .most = BY_CLUSTER_RANKS - 1, __VA_ARGS__)
-#define VERSION FIELD(version, UINT32, .most = UINT32_MAX)
+#define RANK(...) FIELD(rank, UINT32, .max = BY_CLUSTER_RANKS - 1, __VA_ARGS__)
+#define VERSION FIELD(version, UINT32, .max = UINT32_MAX)
 #define HELPER FIELD(helper, NAME)
 #define SERVER FIELD(server, BOOL, .presence = IF_SET)
-#define TREES FIELD(trees, UINT32, .most = BY_CLUSTER_TREES, .presence = IF_SET)
-#define ROOT FIELD(root, NAME, .most = BY_CLUSTER_ROOT)
-#define KEY(...) FIELD(key, NAME, .most = BY_CLUSTER_KEY, __VA_ARGS__)
+#define TREES FIELD(trees, UINT32, .max = BY_CLUSTER_TREES, .presence = IF_SET)
+#define ROOT FIELD(root, NAME, .max = BY_CLUSTER_ROOT)
+#define KEY(...) FIELD(key, NAME, .max = BY_CLUSTER_KEY, __VA_ARGS__)
 static const struct {
   const char *name;
   struct field fields[16];
@@ -170,16 +171,16 @@ static const struct {
                            FIELD(age, REAL, .presence = IF_SET),
                            FIELD(aggregates, OBJECT, .list = &aggregates, .presence = IF_SET)}},
     [BY_MESSAGE_JOB] = {"job",
-                        {JOB, FIELD(name, NAME), NAMED("size", n_hosts, UINT32, .most = BY_CLUSTER_RANKS),
+                        {JOB, FIELD(name, NAME), NAMED("size", n_hosts, UINT32, .max = BY_CLUSTER_RANKS),
                          FIELD(hosts, LIST, .list = &hosts), ROOT, KEY(.presence = IF_SET),
                          FIELD(began, REAL, .presence = IF_SET), FIELD(own_plan, NAME, .presence = IF_SET),
                          FIELD(plan, JSON, .presence = IF_SET), FIELD(replace_plan, BOOL, .presence = IF_SET),
                          FIELD(ways, NAME, .presence = IF_SET), FIELD(tree_penalty, REAL, .presence = IF_SET),
-                         FIELD(steps, UINT32, .most = BY_CLUSTER_STEPS, .presence = IF_SET), TREES}},
+                         FIELD(steps, UINT32, .max = BY_CLUSTER_STEPS, .presence = IF_SET), TREES}},
     [BY_MESSAGE_REPORT] = {"report",
                            {FIELD(interfaces, LIST, .list = &report_interfaces, .presence = PRINTED),
                             FIELD(jobs, LIST, .list = &report_jobs),
-                            FIELD(used_cells, UINT32, .most = BY_CLUSTER_MOST_CELLS, .presence = IF_SET)}},
+                            FIELD(used_cells, UINT32, .max = BY_CLUSTER_MAX_CELLS, .presence = IF_SET)}},
     [BY_MESSAGE_LEFT] = {"left", {JOB, RANK()}},
     [BY_MESSAGE_SWITCHED] = {"switched", {JOB, NUMBER, FIELD(at, UINT64)}},
     [BY_MESSAGE_KEPT] = {"kept", {JOB, NUMBER, FIELD(why, REASON)}},
@@ -187,12 +188,12 @@ static const struct {
     [BY_MESSAGE_RESERVE] = {"reserve", {JOB, FIELD(cells, LIST, .list = &requested_cells)}},
     [BY_MESSAGE_HELPING] = {"helping",
                             {JOB, HELPER, SERVER, FIELD(joined, BOOL), FIELD(why, REASON, .presence = IF_SET)}},
-    [BY_MESSAGE_WANTED] = {"wanted", {NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_OFFER)}},
+    [BY_MESSAGE_WANTED] = {"wanted", {NUMBER, FIELD(count, UINT32, .max = BY_CLUSTER_OFFER)}},
     [BY_MESSAGE_MEET] = {"meet",
-                         {JOB, NUMBER, FIELD(count, UINT32, .most = BY_CLUSTER_FOUNDERS),
-                          FIELD(handle, NAME, .most = BY_CLUSTER_HANDLE), FIELD(member, BOOL, .presence = IF_SET)}},
+                         {JOB, NUMBER, FIELD(count, UINT32, .max = BY_CLUSTER_FOUNDERS),
+                          FIELD(handle, NAME, .max = BY_CLUSTER_HANDLE), FIELD(member, BOOL, .presence = IF_SET)}},
     [BY_MESSAGE_PARTED] = {"parted", {JOB, NUMBER}},
-    [BY_MESSAGE_CERTIFY] = {"certify", {JOB, FIELD(process, NAME, .most = BY_CLUSTER_PROCESS)}},
+    [BY_MESSAGE_CERTIFY] = {"certify", {JOB, FIELD(process, NAME, .max = BY_CLUSTER_PROCESS)}},
     [BY_MESSAGE_STATUS] = {"status", {END}},
     [BY_MESSAGE_WELCOME] = {"welcome",
                             {VERSION, FIELD(host, NAME, .presence = IF_SET), FIELD(interval, REAL), FIELD(rate, RATE)}},
@@ -207,9 +208,9 @@ static const struct {
     [BY_MESSAGE_REST] = {"release", {JOB, SERVER}},
     [BY_MESSAGE_OFFERED] = {"offered", {NUMBER, FIELD(hosts, LIST, .list = &offered_hosts)}},
     [BY_MESSAGE_MEMBERS] = {"members",
-                            {JOB, NUMBER, FIELD(attempt, UINT32, .most = UINT32_MAX, .presence = IF_SET),
+                            {JOB, NUMBER, FIELD(attempt, UINT32, .max = UINT32_MAX, .presence = IF_SET),
                              FIELD(handles, LIST, .list = &handles)}},
-    [BY_MESSAGE_CERTIFIED] = {"certified", {FIELD(statement, NAME, .most = BY_CLUSTER_STATEMENT)}},
+    [BY_MESSAGE_CERTIFIED] = {"certified", {FIELD(statement, NAME, .max = BY_CLUSTER_STATEMENT)}},
     [BY_MESSAGE_AGAIN] = {"again", {END}},
     [BY_MESSAGE_REFUSED] = {"refused", {FIELD(why, REASON)}},
 };
@@ -231,7 +232,7 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a message of the cluster");
 }
 
-static enum banyan_status keep(struct by_arena *arena, const char *text, const char **out) {
+static enum banyan_status copy_text(struct by_arena *arena, const char *text, const char **out) {
   *out = by_arena_string(arena, text);
   return *out ? BANYAN_OK : no_memory();
 }
@@ -239,26 +240,26 @@ static enum banyan_status keep(struct by_arena *arena, const char *text, const c
 static enum banyan_status read_text(const struct by_place *place, const json_t *value, const struct field *field,
                                     struct by_arena *arena, const char **out) {
   char reason[BY_CLUSTER_REASON + 1];
-  size_t least = field->type == NAME, most = field->most ? field->most : BY_CLUSTER_NAME;
+  size_t min = field->type == NAME, max = field->max ? field->max : BY_CLUSTER_NAME;
   const char *text;
   BY_TRY(by_doc_string(place, value, &text));
   if (field->type == REASON) {
     by_keep_printable(text, reason, sizeof reason);
-    return keep(arena, reason, out);
+    return copy_text(arena, reason, out);
   }
   if (field->type == JOB_ID) {
     if (strlen(text) != BY_CLUSTER_JOB_ID || strspn(text, "0123456789abcdef") != BY_CLUSTER_JOB_ID)
       return by_doc_fail(place, "must be %d hexadecimal digits", BY_CLUSTER_JOB_ID);
-    return keep(arena, text, out);
+    return copy_text(arena, text, out);
   }
-  if (strlen(text) < least || !by_is_printable(text, most))
-    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", least, most);
-  return keep(arena, text, out);
+  if (strlen(text) < min || !by_is_printable(text, max))
+    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", min, max);
+  return copy_text(arena, text, out);
 }
 
-static enum banyan_status read_uint32(const struct by_place *place, const json_t *value, uint64_t most, uint32_t *out) {
+static enum banyan_status read_uint32(const struct by_place *place, const json_t *value, uint64_t max, uint32_t *out) {
   uint64_t number;
-  BY_TRY(by_doc_int(place, value, 0, most, &number));
+  BY_TRY(by_doc_int(place, value, 0, max, &number));
   *out = (uint32_t)number;
   return BANYAN_OK;
 }
@@ -280,7 +281,7 @@ static enum banyan_status read_json(const struct by_place *place, const json_t *
   BY_TRY(must_be_object(place, value));
   char *text = json_dumps(value, JSON_COMPACT);
   if (!text) return no_memory();
-  enum banyan_status status = keep(arena, text, out);
+  enum banyan_status status = copy_text(arena, text, out);
   free(text);
   return status;
 }
@@ -296,7 +297,7 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
 static enum banyan_status read_inner(const struct by_place *place, const json_t *value, const struct list *of,
                                      struct by_arena *arena, void *at);
 
-/* `at`: where it goes, in the struct `around`. */
+/* Reads a value to `at`, which is in the struct `around`. */
 static enum banyan_status read_value(const struct by_place *place, const json_t *value, const struct field *field,
                                      struct by_arena *arena, void *around, void *at) {
   switch (field->type) {
@@ -304,7 +305,7 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
   case NAME:
   case MAYBE_NAME:
   case REASON: return read_text(place, value, field, arena, at);
-  case UINT32: return read_uint32(place, value, field->most, at);
+  case UINT32: return read_uint32(place, value, field->max, at);
   case UINT64: return by_doc_int(place, value, 0, INT64_MAX, at);
   case REAL:
   case PART:
@@ -314,7 +315,7 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
   case JSON: return read_json(place, value, arena, at);
   case GIVEN:
     ((struct by_cluster_cells *)around)->has = true;
-    return read_uint32(place, value, field->most, &((struct by_cluster_cells *)around)->given);
+    return read_uint32(place, value, field->max, &((struct by_cluster_cells *)around)->given);
   case SIZE: return read_size(place, value, at);
   case OBJECT: return read_inner(place, value, field->list, arena, at);
   case LIST: break;
@@ -346,7 +347,7 @@ static enum banyan_status read_inner(const struct by_place *place, const json_t 
 
 static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
                                     struct by_arena *arena, void *around, void *at) {
-  BY_TRY(by_doc_array(place, value, 0, list->most));
+  BY_TRY(by_doc_array(place, value, 0, list->max));
   uint32_t n = (uint32_t)json_array_size(value);
   char *all = by_arena_alloc(arena, n, list->size);
   if (!all) return no_memory();
@@ -378,8 +379,8 @@ static enum banyan_status read_kind(const json_t *object, enum by_cluster_type *
   return by_doc_fail(&place, "\"%.64s\" is no kind of message", name);
 }
 
-/* What depends on more than one field, or on the kind. */
-static enum banyan_status check(const json_t *object, const struct by_cluster_message *message) {
+/* Checks what depends on more than one field, or on the kind. */
+static enum banyan_status check_message(const json_t *object, const struct by_cluster_message *message) {
   struct by_place place = {.above = &root, .field = message->type == BY_MESSAGE_JOB ? "hosts" : "interval"};
   unsigned size = (unsigned)json_integer_value(json_object_get(object, "size"));
   if (message->type == BY_MESSAGE_JOB && (size == 0 || size != message->n_hosts))
@@ -394,7 +395,7 @@ static enum banyan_status read_message(const json_t *object, size_t length, stru
   if (by_cluster_type_is_up(out->type) && length > BY_CLUSTER_LINE_UP)
     return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", kinds[out->type].name, BY_CLUSTER_LINE_UP);
   BY_TRY(read_object(&root, object, kinds[out->type].fields, &out->arena, (char *)out));
-  return check(object, out);
+  return check_message(object, out);
 }
 
 enum banyan_status by_cluster_message_read(const char *line, size_t length, struct by_cluster_message *out) {
@@ -417,7 +418,7 @@ void by_cluster_message_fini(struct by_cluster_message *message) {
 
 /* ---- printing */
 
-/* A line break stands between values, where a blank is as good: strings hold none. */
+/* Replaces line breaks by blanks: they occur only between values, since strings contain none. */
 static void print_json(const char *json, struct by_text *text) {
   for (const char *at = json; *at;) {
     size_t n = strcspn(at, "\r\n");
@@ -455,7 +456,7 @@ static void print_value(const struct field *field, const char *around, struct by
   }
 }
 
-static uint32_t count(const struct list *list, const char *around) {
+static uint32_t count_elements(const struct list *list, const char *around) {
   return *(const uint32_t *)(const void *)(around + list->n_at);
 }
 
@@ -464,7 +465,7 @@ static bool is_set(const struct field *field, const char *around) {
   static const char zeros[sizeof(uint64_t)];
   size_t size = field->type == UINT32 ? sizeof(uint32_t) : field->type == BOOL ? sizeof(bool) : sizeof zeros;
   if (field->type == GIVEN) return ((const struct by_cluster_cells *)(const void *)around)->has;
-  if (field->type == LIST) return count(field->list, around) > 0;
+  if (field->type == LIST) return count_elements(field->list, around) > 0;
   return memcmp(around + field->at, zeros, size) != 0;
 }
 
@@ -478,7 +479,7 @@ static bool is_printed(const struct field *field, const char *around) {
   }
 }
 
-/* Each with `before` or a comma before it. */
+/* Prints the fields, the first after `before` and the others after a comma. */
 static void print_fields(const struct field *fields, const char *before, const char *around, struct by_text *text) {
   for (const struct field *field = fields; field->name; field++) {
     if (!is_printed(field, around)) continue;
@@ -500,7 +501,7 @@ static void print_list(const struct field *field, const char *around, struct by_
   const char *all;
   memcpy(&all, around + field->at, sizeof all);
   by_text_add(text, "[");
-  for (uint32_t i = 0; i < count(list, around); i++, all += list->size) {
+  for (uint32_t i = 0; i < count_elements(list, around); i++, all += list->size) {
     if (i) by_text_add(text, ",");
     if (list->fields->name) {
       print_fields(list->fields, "{", all, text);
@@ -514,7 +515,7 @@ static void print_list(const struct field *field, const char *around, struct by_
 
 void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text) {
   by_text_add(text, "{\"type\":\"%s\"", kinds[message->type].name);
-  /* In version 1 the key of the type was "say": its peers, too, understand why they are refused. */
+  /* In version 1 the key of the type was "say". Printing both lets such peers show why they are refused. */
   if (message->type == BY_MESSAGE_REFUSED) by_text_add(text, ",\"say\":\"refused\"");
   print_fields(kinds[message->type].fields, ",", (const char *)message, text);
   by_text_add(text, "}");
@@ -532,7 +533,7 @@ void by_cluster_paths_print(const struct by_cluster_job *job, struct by_text *te
   print_value(&paths_field, (const char *)job, text);
 }
 
-static const double differs = 1.5; /* times as fast, or as slow, is news */
+static const double differs = 1.5; /* A bandwidth that is higher or lower by this factor is reported. */
 
 void by_cluster_path_join(struct by_cluster_path *to, const struct by_cluster_path *other) {
   to->sent += other->sent;
@@ -545,15 +546,15 @@ bool by_cluster_path_differs(const struct by_cluster_path *a, const struct by_cl
   return x > 0 && y > 0 && (x > differs * y || y > differs * x);
 }
 
-bool by_path_late_add(struct by_path_late *late, double bandwidth) {
-  uint32_t kept = late->n < BY_PATH_LATE ? late->n : BY_PATH_LATE;
-  double least = INFINITY, most = 0;
+bool by_path_recent_add(struct by_path_recent *recent, double bandwidth) {
+  uint32_t kept = recent->n < BY_PATH_RECENT ? recent->n : BY_PATH_RECENT;
+  double min = INFINITY, max = 0;
   for (uint32_t i = 0; i < kept; i++) {
-    least = fmin(least, late->seen[i]);
-    most = fmax(most, late->seen[i]);
+    min = fmin(min, recent->seen[i]);
+    max = fmax(max, recent->seen[i]);
   }
-  late->seen[late->n++ % BY_PATH_LATE] = bandwidth;
-  return kept && (differs * bandwidth < least || bandwidth > differs * most);
+  recent->seen[recent->n++ % BY_PATH_RECENT] = bandwidth;
+  return kept && (differs * bandwidth < min || bandwidth > differs * max);
 }
 
 /* ---- how much may be sent */
@@ -565,7 +566,7 @@ struct by_budget by_budget_full(const struct by_budget_rules *rules, double now)
   return (struct by_budget){rules, rules->lines_at_once, rules->bytes_at_once, now};
 }
 
-static void fill(struct by_budget *budget, double now) {
+static void refill_budget(struct by_budget *budget, double now) {
   const struct by_budget_rules *rules = budget->rules;
   double passed = now - budget->filled;
   budget->filled = now;
@@ -576,7 +577,7 @@ static void fill(struct by_budget *budget, double now) {
 }
 
 bool by_budget_take(struct by_budget *budget, size_t bytes, double now) {
-  fill(budget, now);
+  refill_budget(budget, now);
   if (budget->lines < 1 || budget->bytes < (double)bytes) return false;
   budget->lines -= 1;
   budget->bytes -= (double)bytes;
@@ -584,6 +585,6 @@ bool by_budget_take(struct by_budget *budget, size_t bytes, double now) {
 }
 
 bool by_budget_is_full(struct by_budget *budget, double now) {
-  fill(budget, now);
+  refill_budget(budget, now);
   return budget->lines >= budget->rules->lines_at_once && budget->bytes >= budget->rules->bytes_at_once;
 }

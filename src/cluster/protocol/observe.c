@@ -1,3 +1,4 @@
+/* Detects the iterations of a job in its calls and measures how long they take; observe.h describes the states. */
 #include "observe.h"
 
 #include <string.h>
@@ -7,53 +8,53 @@
 
 enum {
   FIRST_WINDOW = 32,
-  LEAST_ALONE = 64, /* calls of one kind that must be seen before each of them is taken for an iteration */
-  RARE = 64,        /* one call of so many may be odd */
-  MOST_MARKS = 16,  /* in an iteration */
-  TRIALS = 3,       /* equal stretches */
-  ATTEMPTS = 8,     /* with as long a survey */
-  OVERDUE = 4,      /* iterations without a mark */
-  MOST_BAD = 3,
-  BLOCK = 64, /* calls that should be alike, looked at together */
-  SURE = 1024 /* so many were */
+  MIN_EQUAL = 64, /* Equal calls that must be seen before each of them is considered an iteration. */
+  RARE = 64,      /* One of so many calls may be odd. */
+  MAX_MARKS = 16, /* Maximum marks in an iteration. */
+  TRIALS = 3,     /* Equal sequences that confirm an iteration. */
+  ATTEMPTS = 8,   /* Trials before the survey gets longer. */
+  OVERDUE = 4,    /* Iterations without a mark before detection ends. */
+  MAX_BAD = 3,
+  BLOCK = 64,    /* Equal calls are checked in blocks of so many. */
+  CERTAIN = 1024 /* Equal calls after which another kind of call is a change of the program. */
 };
 
-#define MOST_WINDOW (1ull << 20)
+#define MAX_WINDOW (1ull << 20)
 
-_Static_assert(TRIALS *MOST_MARKS < BY_CALL_MARKS, "a trial looks back so far");
+_Static_assert(TRIALS *MAX_MARKS < BY_CALL_MARKS, "a trial looks back so far");
 
 /* ---- survey */
 
-static void survey(struct by_iteration_detector *p, uint64_t window) {
+static void start_survey(struct by_iteration_detector *p, uint64_t window) {
   p->state = BY_CALLS_SURVEYED;
   p->length = p->mark = p->look_at = 0;
-  p->window = MIN(window, MOST_WINDOW);
+  p->window = MIN(window, MAX_WINDOW);
   p->since = p->now.calls;
   memset(p->slots, 0, sizeof p->slots);
 }
 
 void by_iteration_detector_init(struct by_iteration_detector *period) {
   *period = (struct by_iteration_detector){0};
-  survey(period, FIRST_WINDOW);
+  start_survey(period, FIRST_WINDOW);
 }
 
-/* What came once may be the rarest call of all, seen too short. */
+/* A call that came only once may be the rarest one of a sequence that is longer than the survey. */
 static bool is_conclusive(const struct by_iteration_detector *p) {
   uint64_t once = 0, kinds = 0;
   for (int i = 0; i < BY_CALL_SLOTS; i++) {
     once += p->slots[i].n == 1;
     kinds += p->slots[i].n > 0;
   }
-  return once <= p->window / RARE && (kinds - once > 1 || p->window >= LEAST_ALONE);
+  return once <= p->window / RARE && (kinds - once > 1 || p->window >= MIN_EQUAL);
 }
 
-/* Less is better. Where calls are shuffled, those that keep their places come evenly. */
+/* Lower is better. If calls are shuffled, those at fixed positions come at even distances. */
 static uint32_t rank_slot(const struct by_call_slot *slot, uint32_t rarest) {
   return slot->n < 2 || slot->n > rarest + 1 ? UINT32_MAX : slot->uneven;
 }
 
-/* One of the rarest that came again; of several that are as good the next one each time. */
-static int choose(const struct by_iteration_detector *p) {
+/* Returns one of the rarest calls that repeat, the next one of equally good calls at each attempt; -1: none. */
+static int choose_mark(const struct by_iteration_detector *p) {
   uint32_t rarest = UINT32_MAX - 1, best = UINT32_MAX, n = 0;
   for (int i = 0; i < BY_CALL_SLOTS; i++)
     if (p->slots[i].n >= 2 && p->slots[i].n < rarest) rarest = p->slots[i].n;
@@ -80,37 +81,37 @@ static void survey_one(struct by_iteration_detector *p, uint64_t key) {
     slot->n++;
   }
   if (p->now.calls - p->since < p->window) return;
-  int chosen = is_conclusive(p) ? choose(p) : -1;
+  int chosen = is_conclusive(p) ? choose_mark(p) : -1;
   if (chosen < 0) {
-    survey(p, 2 * p->window);
+    start_survey(p, 2 * p->window);
     return;
   }
   p->state = BY_CALLS_TRIED;
   p->mark = p->slots[chosen].key;
   p->marks = 0;
-  p->most = MIN(p->slots[chosen].n, MOST_MARKS);
+  p->max_marks = MIN(p->slots[chosen].n, MAX_MARKS);
   p->look_at = p->now.calls + OVERDUE * p->window;
 }
 
 /* ---- trial */
 
-static const struct by_call_place *place_before(const struct by_iteration_detector *p, uint32_t marks) {
-  return &p->places[(p->marks - 1 - marks) % BY_CALL_MARKS];
+static const struct by_call_position *position_before(const struct by_iteration_detector *p, uint32_t marks) {
+  return &p->positions[(p->marks - 1 - marks) % BY_CALL_MARKS];
 }
 
 static bool is_equal(const struct by_iteration_detector *p, uint32_t multiple) {
-  const struct by_call_place *a = place_before(p, 0), *b = place_before(p, multiple);
+  const struct by_call_position *a = position_before(p, 0), *b = position_before(p, multiple);
   uint64_t sum = a->sum - b->sum, calls = a->calls - b->calls;
   for (uint32_t i = 2; i <= TRIALS; i++) {
     a = b;
-    b = place_before(p, i * multiple);
+    b = position_before(p, i * multiple);
     if (a->sum - b->sum != sum || a->calls - b->calls != calls) return false;
   }
   return true;
 }
 
-static void find(struct by_iteration_detector *p, uint32_t multiple) {
-  const struct by_call_place *before = place_before(p, multiple);
+static void begin_found(struct by_iteration_detector *p, uint32_t multiple) {
+  const struct by_call_position *before = position_before(p, multiple);
   p->multiple = multiple;
   p->reference = p->now.sum - before->sum;
   p->length = p->now.calls - before->calls;
@@ -129,24 +130,24 @@ static void find(struct by_iteration_detector *p, uint32_t multiple) {
 }
 
 static bool try_mark(struct by_iteration_detector *p) {
-  p->places[p->marks++ % BY_CALL_MARKS] = p->now;
-  for (uint32_t multiple = 1; multiple <= p->most && TRIALS * multiple < p->marks; multiple++)
+  p->positions[p->marks++ % BY_CALL_MARKS] = p->now;
+  for (uint32_t multiple = 1; multiple <= p->max_marks && TRIALS * multiple < p->marks; multiple++)
     if (is_equal(p, multiple)) {
-      find(p, multiple);
+      begin_found(p, multiple);
       return true;
     }
-  if (p->marks < (TRIALS + 2) * p->most + TRIALS) return false;
-  survey(p, ++p->attempts % ATTEMPTS ? p->window : 2 * p->window);
+  if (p->marks < (TRIALS + 2) * p->max_marks + TRIALS) return false;
+  start_survey(p, ++p->attempts % ATTEMPTS ? p->window : 2 * p->window);
   return false;
 }
 
 /* ---- found */
 
-/* What it is now counts from here. */
-static void lose(struct by_iteration_detector *p) {
+/* Begins again; the iterations so far stay counted. */
+static void forget_iterations(struct by_iteration_detector *p) {
   p->base = p->iterations;
   p->base_at = p->now.calls;
-  survey(p, FIRST_WINDOW);
+  start_survey(p, FIRST_WINDOW);
 }
 
 static bool end_stretch(struct by_iteration_detector *p) {
@@ -156,37 +157,38 @@ static bool end_stretch(struct by_iteration_detector *p) {
   p->begun = p->now;
   p->look_at = p->now.calls + OVERDUE * p->length;
   p->iterations++;
-  if (p->bad < MOST_BAD) return true;
-  lose(p);
+  if (p->bad < MAX_BAD) return true;
+  forget_iterations(p);
   return false;
 }
 
-/* An odd one now and then is none of an iteration's; if they come again soon, what was alike was part of one. */
+/* One odd call in a block is not part of an iteration. If another comes soon, the equal calls were part of a longer
+ * iteration. */
 static bool end_block(struct by_iteration_detector *p) {
   p->bad = p->now.sum - p->begun.sum == BLOCK * p->reference ? 0 : p->bad + 1;
   p->iterations += BLOCK;
   p->begun = p->now;
   p->look_at = p->now.calls + BLOCK;
   if (p->bad < 2) return true;
-  if (p->now.calls - p->found_at > SURE)
-    lose(p);
+  if (p->now.calls - p->found_at > CERTAIN)
+    forget_iterations(p);
   else
-    survey(p, OVERDUE * BLOCK);
+    start_survey(p, OVERDUE * BLOCK);
   return false;
 }
 
 bool by_iteration_detector_look(struct by_iteration_detector *period, uint64_t key) {
-  bool stayed_away = key != period->mark;
+  bool is_other = key != period->mark;
   switch (period->state) {
   case BY_CALLS_SURVEYED: survey_one(period, key); return false;
   case BY_CALLS_ALIKE: return end_block(period);
   case BY_CALLS_TRIED:
-    if (!stayed_away) return try_mark(period);
-    survey(period, 2 * period->window);
+    if (!is_other) return try_mark(period);
+    start_survey(period, 2 * period->window);
     return false;
   case BY_CALLS_FOUND:
-    if (!stayed_away) return end_stretch(period);
-    lose(period);
+    if (!is_other) return end_stretch(period);
+    forget_iterations(period);
     return false;
   }
   return false;
@@ -196,7 +198,7 @@ bool by_iteration_detector_add_many(struct by_iteration_detector *period, uint64
   bool turned = false;
   while (n) {
     uint64_t step = 1;
-    if (period->state == BY_CALLS_ALIKE) { /* up to the end of the block */
+    if (period->state == BY_CALLS_ALIKE) { /* Skips to the end of the block. */
       step = period->look_at - period->now.calls;
       if (step > n) step = n;
       period->now.sum += (step - 1) * key;
@@ -214,23 +216,23 @@ void by_observe_begin(struct by_observation *observation) {
 }
 
 void by_observe_wake(struct by_observation *observation) {
-  void (*awake)(void *context) = observation->awake;
-  observation->awake = NULL;
-  awake(observation->context);
+  void (*on_next_call)(void *context) = observation->on_next_call;
+  observation->on_next_call = NULL;
+  on_next_call(observation->context);
 }
 
-static void count(struct by_observation *o, uint64_t key, uint64_t bytes, uint64_t n) {
+static void add_calls(struct by_observation *o, uint64_t key, uint64_t bytes, uint64_t n) {
   o->calls += n;
   o->input += n * bytes;
   o->sizes[63 - __builtin_clzll(bytes | 1)] += n;
   if (by_iteration_detector_add_many(&o->period, key, n)) o->turned = o->last;
 }
 
-/* Of the collectives with blocks, one block counts. */
+/* Of collectives with blocks, the size of one block counts. */
 static void count_repeated(struct by_observation *o) {
   uint64_t n = o->n_repeated, bytes = (o->repeated >> 8) * banyan_dtype_size((enum banyan_dtype)(o->repeated & 15));
   o->n_repeated = 0;
-  if (n) count(o, by_call_key(o->repeated >> 4 & 15, bytes), bytes, n);
+  if (n) add_calls(o, by_call_key(o->repeated >> 4 & 15, bytes), bytes, n);
 }
 
 void by_observe_other(struct by_observation *observation, uint64_t call) {
@@ -241,8 +243,8 @@ void by_observe_other(struct by_observation *observation, uint64_t call) {
 void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t shape, uint64_t bytes, uint64_t now) {
   count_repeated(observation);
   observation->last = now;
-  count(observation, by_call_key(kind, shape), bytes, 1);
-  if (observation->awake) by_observe_wake(observation);
+  add_calls(observation, by_call_key(kind, shape), bytes, 1);
+  if (observation->on_next_call) by_observe_wake(observation);
 }
 
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now) {
@@ -250,7 +252,7 @@ void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t
   observation->steps++;
   observation->step = step;
   observation->turned = now;
-  if (observation->awake) by_observe_wake(observation);
+  if (observation->on_next_call) by_observe_wake(observation);
 }
 
 bool by_observe_iteration(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period) {
@@ -264,13 +266,13 @@ bool by_observe_iteration(struct by_observation *observation, uint64_t started, 
 
 /* ---- times */
 
-static double median(const double *times, uint32_t n) {
+static double median_time(const double *times, uint32_t n) {
   double sorted[BY_OBSERVED_TIMES];
   memcpy(sorted, times, n * sizeof *sorted);
   return by_median(sorted, n);
 }
 
-/* Several at once, which evens out how coarse the clock is. */
+/* Averages several iterations, as the clock is coarse. */
 static void add_time(struct by_observation *o, uint64_t iterations, uint64_t at) {
   if (o->counted && iterations > o->counted && at > o->counted_at)
     o->times[o->n_times++ % BY_OBSERVED_TIMES] =
@@ -285,9 +287,9 @@ void by_observe_look(struct by_observation *observation, struct by_observed *out
   uint64_t iterations = stepped ? observation->steps - 1 : by_iteration_detector_iterations(&observation->period);
   if (iterations != observation->counted)
     add_time(observation, iterations, alike && !stepped ? observation->last : observation->turned);
-  *out =
-      (struct by_observed){.calls = observation->calls,
-                           .input = observation->input,
-                           .iterations = iterations,
-                           .iteration_time = median(observation->times, MIN(observation->n_times, BY_OBSERVED_TIMES))};
+  *out = (struct by_observed){.calls = observation->calls,
+                              .input = observation->input,
+                              .iterations = iterations,
+                              .iteration_time =
+                                  median_time(observation->times, MIN(observation->n_times, BY_OBSERVED_TIMES))};
 }

@@ -1,19 +1,15 @@
-/* What a process's calls are like, for an agent or a manager: how many, of which
- * sizes, and how often they make an iteration. Counting costs a call some
- * instructions, so it is only done where this is reported; under the context's
- * lock. Iterations begin with banyan_step; where nothing calls it, they
- * are found in the calls.
+/* What a process's calls are like, for an agent or a manager: how many, of which sizes, and how often they make an
+ * iteration. Counting costs a call a few instructions, so it is done only if the job reports. The context's lock
+ * protects it. Iterations begin with banyan_step; without it they are detected in the calls.
  *
- * Iterations, found from the calls that a job makes: the shortest stretch of
- * calls (kinds and bytes, in any order within it) that comes again and again.
- * A few odd calls are passed over; where the program changes, so does what is
- * found. A value: no I/O, no clock, no memory of its own beyond this struct;
- * each call takes a few instructions.
+ * An iteration is the shortest sequence of calls (kinds and bytes, in any order within it) that repeats. A few odd
+ * calls are ignored; after the program changes, detection begins again. The detector is a value without I/O, clock or
+ * memory beyond its struct.
  *
- *   survey    which calls come again? The rarest of them becomes the mark.
- *   trial     do stretches from one mark to the m-th after it hold the same calls, three times in a row?
- *   found     each such stretch is an iteration, until three in a row are something else, or the mark stays away.
- *   alike     so is each call where all are the same; looked at now and then, since small calls are often such. */
+ *   SURVEYED  counts the kinds of calls; the rarest one that repeats becomes the mark, which bounds sequences.
+ *   TRIED     checks whether sequences from one mark to the m-th after it hold the same calls, three times in a row.
+ *   FOUND     counts each such sequence, until three in a row differ or the mark does not come any more.
+ *   ALIKE     counts each call, as all are equal; it checks blocks of calls, since small calls are often equal. */
 #ifndef BY_CLUSTER_PROTOCOL_OBSERVE_H
 #define BY_CLUSTER_PROTOCOL_OBSERVE_H
 
@@ -24,50 +20,49 @@
 
 enum { BY_CALL_SLOTS = 64, BY_CALL_MARKS = 64 };
 
-struct by_call_place {
-  uint64_t sum, calls; /* of all calls so far */
+struct by_call_position {
+  uint64_t sum, calls; /* Of all calls so far; the sum of their keys, modulo 2^64. */
 };
 
 struct by_iteration_detector {
   enum { BY_CALLS_SURVEYED, BY_CALLS_TRIED, BY_CALLS_FOUND, BY_CALLS_ALIKE } state;
-  struct by_call_place now;
-  uint64_t mark;       /* the key that bounds stretches, once there is one */
-  uint64_t look_at;    /* calls after which to look though the mark did not come */
-  uint64_t iterations; /* see by_iteration_detector_iterations */
-  uint64_t length;     /* calls of one; 0: not found */
-  /* survey */
-  uint64_t window, since; /* so many calls, from that one on */
+  struct by_call_position now;
+  uint64_t mark;       /* Key of the call that bounds sequences; 0: none. */
+  uint64_t look_at;    /* Number of calls after which to check though the mark did not come. */
+  uint64_t iterations; /* See by_iteration_detector_iterations. */
+  uint64_t length;     /* Calls of an iteration; 0: unknown. */
+  /* State SURVEYED. */
+  uint64_t window, since; /* Number of calls to survey, and the call at which the survey began. */
   struct by_call_slot {
-    uint64_t key, last; /* the call that it came in */
-    uint64_t apart;     /* from the one before */
-    uint32_t n, uneven; /* how often; and how often it was farther apart, or nearer, than before */
+    uint64_t key, last; /* `last`: number of the last call with this key. */
+    uint64_t apart;     /* Calls between the last two with this key. */
+    uint32_t n, uneven; /* Calls with this key; how often their distance differed from the previous one. */
   } slots[BY_CALL_SLOTS];
-  /* trial, and found */
-  uint32_t multiple, most, marks; /* marks of one stretch; how many it may have; seen so far */
+  /* States TRIED and FOUND. */
+  uint32_t multiple, max_marks, marks; /* Marks in a sequence, its maximum, and marks seen so far. */
   uint32_t attempts;
-  struct by_call_place places[BY_CALL_MARKS]; /* of the last marks */
-  uint64_t reference;                         /* sum of an iteration */
-  struct by_call_place begun;                 /* the stretch */
-  uint32_t bad;                               /* stretches that were none, one after the other */
+  struct by_call_position positions[BY_CALL_MARKS]; /* Positions of the last marks. */
+  uint64_t reference;                               /* Sum of an iteration. */
+  struct by_call_position begun;                    /* Start of the current sequence. */
+  uint32_t bad;                                     /* Consecutive sequences that differed. */
   uint64_t found_at;
-  uint64_t base, base_at; /* iterations that are certain, and calls that they took */
+  uint64_t base, base_at; /* Iterations that are certain, and the calls that they took. */
 };
 
-void by_iteration_detector_init(struct by_iteration_detector *period);
-/* Not to be called but by by_iteration_detector_add. */
+void by_iteration_detector_init(struct by_iteration_detector *detector);
+/* Handles a call that the inline function below cannot; only for by_iteration_detector_add. */
 bool by_iteration_detector_look(struct by_iteration_detector *period, uint64_t key);
 
-/* So many calls that are the same, one after the other; as if each were counted by itself, but faster. */
+/* Adds n equal calls. The result is that of n single additions, but it is faster. */
 bool by_iteration_detector_add_many(struct by_iteration_detector *period, uint64_t key, uint64_t n);
 
-/* A call as one number. */
+/* Returns a call's kind and bytes as one number. */
 static inline uint64_t by_call_key(uint32_t kind, uint64_t bytes) {
   uint64_t x = (bytes ^ (uint64_t)kind << 48) * 0x9e3779b97f4a7c15ull;
   return (x ^ x >> 29) | 1;
 }
 
-/* One more call. True: an iteration ends here, and the next begins. Where calls are alike, this is true of some only.
- */
+/* Adds a call. Returns true if an iteration ends with it; of equal calls only for some. */
 static inline bool by_iteration_detector_add(struct by_iteration_detector *period, uint64_t key) {
   period->now.sum += key;
   period->now.calls++;
@@ -75,8 +70,7 @@ static inline bool by_iteration_detector_add(struct by_iteration_detector *perio
   return by_iteration_detector_look(period, key);
 }
 
-/* Iterations so far: once they are found, as many as there must have been since the first call. Never fewer than
- * before. */
+/* Returns the iterations so far. Once they are detected, earlier calls count, too. The number never decreases. */
 static inline uint64_t by_iteration_detector_iterations(const struct by_iteration_detector *period) {
   bool alike = period->state == BY_CALLS_ALIKE;
   return period->iterations + (alike ? period->now.calls - period->begun.calls : 0);
@@ -86,50 +80,50 @@ enum { BY_OBSERVED_SIZES = 64, BY_OBSERVED_TIMES = 7 };
 
 struct by_observation {
   bool on;
-  uint64_t repeated, n_repeated;     /* the last call, as calls.c has it, and how often it came; counted later */
+  uint64_t repeated, n_repeated;     /* The last call, as by_observe encodes it, and its uncounted repetitions. */
   uint64_t calls, input;             /* bytes */
-  uint64_t sizes[BY_OBSERVED_SIZES]; /* calls of 2^i bytes up to twice as many; of none: with those of 1 */
+  uint64_t sizes[BY_OBSERVED_SIZES]; /* Calls of 2^i bytes up to twice as many; [0] includes calls of 0 bytes. */
   struct by_iteration_detector period;
-  uint64_t steps, step;  /* banyan_step's, and the last one's number */
-  uint64_t last, turned; /* when the last call began, and the last iteration; ns, to some milliseconds */
-  /* the iterations' times, as they are asked for */
+  uint64_t steps, step;  /* How many times banyan_step was called, and its last number. */
+  uint64_t last, turned; /* When the last call and the last iteration began, in ns, accurate to some milliseconds. */
+  /* Times of the iterations, taken when a report asks for them. */
   uint64_t counted, counted_at;
   double times[BY_OBSERVED_TIMES];
   uint32_t n_times;
-  /* called once with the next call; NULL: nothing waits for one */
-  void (*awake)(void *context);
+  /* Called once at the next call; NULL: nobody waits for it. */
+  void (*on_next_call)(void *context);
   void *context;
 };
 
-/* What it is all about at one time. */
+/* A summary of the calls so far. */
 struct by_observed {
   uint64_t calls, input, iterations;
-  double iteration_time; /* seconds, the median of the last ones; 0: not known */
+  double iteration_time; /* Seconds, the median of the last iterations; 0: unknown. */
 };
 
 void by_observe_begin(struct by_observation *observation);
-/* Not to be called but by the two below. */
+/* Slow paths of the inline functions; only for them. */
 void by_observe_other(struct by_observation *observation, uint64_t call);
 void by_observe_wake(struct by_observation *observation);
 
-/* A call of a collective begins, while this is on. Small calls often come many times in a row: then that is counted. */
+/* Counts a call of a collective. Small calls often repeat, so repetitions are counted first and processed later. */
 static inline void by_observe(struct by_observation *o, enum banyan_collective collective, enum banyan_dtype dtype,
                               uint64_t count, uint64_t now) {
   uint64_t call = count << 8 | (uint64_t)collective << 4 | (uint64_t)dtype;
   o->last = now;
   if (call != o->repeated) by_observe_other(o, call);
   o->n_repeated++;
-  if (o->awake) by_observe_wake(o);
+  if (o->on_next_call) by_observe_wake(o);
 }
-/* One of another sort. `shape`: what is the same of it in each iteration. */
+/* Counts another kind of call. `shape` is what stays the same in each iteration. */
 void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t shape, uint64_t bytes, uint64_t now);
 
-/* Iteration `step` begins. */
+/* Records that iteration `step` begins. */
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now);
-/* Where iterations are found in calls that are all of one communicator, which has started so many: calls of one, and
- * after how many the last one began, always at the same place of it. False: they are not. */
+/* If iterations are detected and all calls were of one communicator, which has started `started` calls: stores the
+ * number of calls in an iteration, and the number of calls before the last one began. Returns false otherwise. */
 bool by_observe_iteration(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period);
-/* How it stands; the time of the iterations since this was last asked enters the median. */
+/* Stores the summary. The time of the iterations since the previous summary enters the median. */
 void by_observe_look(struct by_observation *observation, struct by_observed *out);
 
 #endif

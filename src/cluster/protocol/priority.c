@@ -1,3 +1,4 @@
+/* Determines a job's queue, its order among other jobs, its class, and whether its stated length is credible. */
 #include "priority.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 enum { GROWTH = 4, LOWEST = BY_PRIORITY_CLASSES - 1 };
 
-struct by_priority_rules by_priority_usual(void) {
+struct by_priority_rules by_priority_defaults(void) {
   return (struct by_priority_rules){.iterations = 10, .threshold = 10000000000ull, .equal = true};
 }
 
@@ -29,24 +30,26 @@ uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t itera
   return queue;
 }
 
-struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
-                                          uint64_t bytes, const struct by_job_length *length, double most) {
+struct by_priority_position by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
+                                             uint64_t bytes, const struct by_job_length *length,
+                                             double max_iterations) {
   uint32_t queue = by_priority_queue(rules, iterations, bytes);
-  double left = length->expected ? fmin((double)by_job_length_left(length, iterations), most) : most;
-  if (isinf(left) || !iterations) return (struct by_priority_place){queue, INFINITY};
+  double left =
+      length->expected ? fmin((double)by_job_length_left(length, iterations), max_iterations) : max_iterations;
+  if (isinf(left) || !iterations) return (struct by_priority_position){queue, INFINITY};
   left *= (double)bytes / (double)iterations;
   uint32_t by_left = by_priority_queue(rules, iterations, left < (double)INT64_MAX ? (uint64_t)left : INT64_MAX);
-  if (length->expected) return (struct by_priority_place){by_left, left / hosts};
-  return (struct by_priority_place){MIN(queue, by_left), INFINITY};
+  if (length->expected) return (struct by_priority_position){by_left, left / hosts};
+  return (struct by_priority_position){MIN(queue, by_left), INFINITY};
 }
 
-int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b) {
+int by_priority_compare(const struct by_priority_position *a, const struct by_priority_position *b) {
   if (a->queue != b->queue) return a->queue < b->queue ? -1 : 1;
   return (a->left > b->left) - (a->left < b->left);
 }
 
-bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_place *a,
-                            const struct by_priority_place *b) {
+bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_position *a,
+                            const struct by_priority_position *b) {
   return rules->equal && isinf(a->left) && isinf(b->left) && a->queue == b->queue;
 }
 
@@ -62,23 +65,23 @@ uint8_t by_priority_tos(uint32_t class_) {
 }
 
 int by_priority_socket(uint32_t class_) {
-  static const int priorities[BY_PRIORITY_CLASSES] = {6, 4, 0, 2}; /* their bands: 0, 1, 1, 2 */
+  static const int priorities[BY_PRIORITY_CLASSES] = {6, 4, 0, 2}; /* Their bands are 0, 1, 1, 2. */
   return priorities[MIN(class_, LOWEST)];
 }
 
 /* ---- how long a job is */
 
-enum { ODD = 2, PART = 64, LATE = 60 /* s */ };
+enum { MAX_ODD = 2, PART = 64, GRACE = 60 /* s */ };
 
 bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_t iterations) {
   struct by_job_length before = *length;
-  if (length->doubted) return false;
-  if (stated && length->expected && stated > length->expected) length->doubted = true;
+  if (length->is_void) return false;
+  if (stated && length->expected && stated > length->expected) length->is_void = true;
   if (stated) length->expected = stated;
   uint64_t expected = length->expected;
-  if (expected && iterations > expected && iterations - expected > ODD + expected / PART) length->doubted = true;
-  if (length->doubted) length->expected = 0, length->ends = 0;
-  return length->doubted || length->expected != before.expected;
+  if (expected && iterations > expected && iterations - expected > MAX_ODD + expected / PART) length->is_void = true;
+  if (length->is_void) length->expected = 0, length->ends = 0;
+  return length->is_void || length->expected != before.expected;
 }
 
 uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterations) {
@@ -86,13 +89,13 @@ uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterati
 }
 
 bool by_job_length_limit(struct by_job_length *length, double seconds, double now) {
-  if (length->doubted) return false;
+  if (length->is_void) return false;
   if (seconds > 0 && (!length->ends || now + seconds < length->ends)) length->ends = now + seconds;
-  if (!length->ends || now <= length->ends + LATE) return false;
-  *length = (struct by_job_length){.doubted = true};
+  if (!length->ends || now <= length->ends + GRACE) return false;
+  *length = (struct by_job_length){.is_void = true};
   return true;
 }
 
-double by_job_length_most(const struct by_job_length *length, double iteration_time, double now) {
+double by_job_length_max_iterations(const struct by_job_length *length, double iteration_time, double now) {
   return length->ends && iteration_time > 0 ? fmax(0, length->ends - now) / iteration_time : INFINITY;
 }

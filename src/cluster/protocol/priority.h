@@ -1,11 +1,8 @@
-/* Which class a job sends in. The first iterations of a job are in the highest
- * one, which is for them alone, so that users see early whether it works.
- * After that it is a multi-level feedback queue: the more a job has sent, the
- * lower its queue, so that short jobs overtake long ones though it is not known
- * which is which. A job that has stated its length is in the queue of what it
- * has still to send, and goes before those of its queue that have more left or
- * have stated nothing. Queues are many and classes, which the network
- * knows, are few: so jobs are in different ones where they meet. No I/O. */
+/* Which class a job sends in. Its first iterations are in the highest class, which is only for them, so that users see
+ * early whether it works. After that it is a multi-level feedback queue: the more a job has sent, the lower its queue,
+ * so that short jobs overtake long ones though nobody knows their lengths. A job that has stated its length is queued
+ * by what it still has to send, and precedes jobs of its queue that have more left or have stated nothing. There are
+ * many queues and few classes, which the network knows, so jobs get different classes only where they meet. No I/O. */
 #ifndef BY_CLUSTER_PROTOCOL_PRIORITY_H
 #define BY_CLUSTER_PROTOCOL_PRIORITY_H
 
@@ -14,68 +11,66 @@
 
 #include "fail.h"
 
-/* How many iterations a job is to make as it states, when its launcher ends it
- * at the latest, and whether that is still believed. A job that has little left
- * goes before others, so this counts until it turns out to have been too small:
- * a larger number later, more iterations than that, or the job going on after
- * its end, ends it for good. A value without I/O or a clock. */
+/* How many iterations a job states, when its launcher ends it at the latest, and whether that is still credible. A job
+ * with little left precedes others, so a statement that was too small (a larger number later, more iterations than
+ * stated, or a job that continues after its end) makes all of its statements void. A value without I/O or a clock. */
 struct by_job_length {
-  uint64_t expected; /* iterations in all; 0: not stated, or not believed any more */
-  double ends;       /* at the latest, by the caller's clock in seconds; 0: not stated, or not believed any more */
-  bool doubted;      /* what the job stated was too small: what it states no longer counts */
+  uint64_t expected; /* Total iterations; 0: not stated, or void. */
+  double ends;       /* Latest end by the caller's clock in seconds; 0: not stated, or void. */
+  bool is_void;      /* A statement was too small, so all are ignored. */
 };
 
-/* What a job states, 0: nothing; and how many iterations it has made. Iterations that are found in calls are not always
- * found where the program has them, so a job may make 2, and a 64th, more than stated. True: something has changed. */
+/* Updates the length by what a job states (0: nothing) and its iterations so far. Detected iterations are not always
+ * those of the program, so 2, and a 64th, more than stated are accepted. Returns true if something changed. */
 bool by_job_length_update(struct by_job_length *length, uint64_t stated, uint64_t iterations);
-/* Iterations left; 0: none, or it is not known, as `expected` shows. */
+/* Returns the iterations left; 0: none, or unknown, as `expected` shows. */
 uint64_t by_job_length_left(const struct by_job_length *length, uint64_t iterations);
-/* It is to end within so many seconds, 0: that is not stated; of several ends the first one counts. A minute after it
- * the job is doubted, as what ends jobs also takes a while. True: it is from now on. */
+/* Sets a limit of so many seconds (0: not stated); the earliest of several counts. A minute after it the statement is
+ * void, as ending a job also takes a while. Returns true if it has just become void. */
 bool by_job_length_limit(struct by_job_length *length, double seconds, double now);
-/* So many iterations, each of so many seconds, are possible until then; INFINITY: that is not known. */
-double by_job_length_most(const struct by_job_length *length, double iteration_time, double now);
+/* Returns how many iterations of so many seconds fit before the limit; INFINITY: unknown. */
+double by_job_length_max_iterations(const struct by_job_length *length, double iteration_time, double now);
 
 enum {
   BY_PRIORITY_CLASSES = 4, /* 0 is the highest */
-  BY_PRIORITY_QUEUES = 16  /* 0: the first iterations */
+  BY_PRIORITY_QUEUES = 16  /* Queue 0 is for the first iterations. */
 };
 
 struct by_priority_rules {
-  uint64_t iterations; /* the first so many are in queue 0 */
-  uint64_t threshold;  /* bytes that a job may have sent in queue 1; in each lower queue 4 times as many */
-  bool equal;          /* jobs of a queue that have not stated their lengths go as equals, not as they came */
+  uint64_t iterations; /* So many iterations are in queue 0. */
+  uint64_t threshold;  /* Bytes that a job may have sent in queue 1; each lower queue allows 4 times as many. */
+  bool equal; /* Jobs of a queue that have not stated their lengths are equal; otherwise the first to come precedes. */
 };
 
-/* Where a job stands in the order, beside when it came. */
-struct by_priority_place {
+/* A job's position in the order, apart from when it came. */
+struct by_priority_position {
   uint32_t queue;
-  double left; /* bytes that a host of it has still to send, as it states; INFINITY: it has not */
+  double left; /* Bytes that each of its hosts still has to send, as stated; INFINITY: not stated. */
 };
 
-/* 10 iterations, 10 GB, as equals. */
-struct by_priority_rules by_priority_usual(void);
-/* "first" or "share", as users set `equal`. BANYAN_ERR_ARGUMENT: anything else. */
+/* Returns the defaults: 10 iterations, 10 GB, equal. */
+struct by_priority_rules by_priority_defaults(void);
+/* Parses "first" or "share" into `equal`. BANYAN_ERR_ARGUMENT: anything else. */
 BANYAN_CHECK enum banyan_status by_priority_parse_order(const char *text, bool *equal);
-/* Of a job that has made so many iterations (0: none, or it is not known), all ranks of it having sent so many bytes.
- * A job whose iterations cannot be told apart is first up to the threshold. */
+/* Returns the queue of a job by its iterations (0: none, or unknown) and the bytes that all of its ranks have sent. A
+ * job with unknown iterations is in queue 0 up to the threshold. */
 uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes);
-/* The same of one on so many hosts that may have stated how many iterations there will be: by what those that are left
- * will send. If there is only time for `most`, that is what is left at most: it can lower the queue, and without a
- * number of iterations says nothing about which of two jobs has less left. */
-struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
-                                          uint64_t bytes, const struct by_job_length *length, double most);
-/* < 0: a goes before b; > 0: behind it; 0: as equals, or by which came first. */
-int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b);
-bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_place *a,
-                            const struct by_priority_place *b);
-/* Its class among those that it meets. Alone it is the queue, or the lowest class. above: the lowest class of those
- * that go before it, 0: none does. behind: how many follow one after the other behind it; it leaves them room. */
+/* Returns the position of a job on so many hosts, by what it still has to send if it states its length.
+ * `max_iterations` limits what is left: it can lower the queue, but without a number of iterations it does not compare
+ * two jobs. */
+struct by_priority_position by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
+                                             uint64_t bytes, const struct by_job_length *length, double max_iterations);
+/* Returns < 0 if a precedes b, > 0 if b precedes a, 0 if they are equal or in the order in which they came. */
+int by_priority_compare(const struct by_priority_position *a, const struct by_priority_position *b);
+bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_position *a,
+                            const struct by_priority_position *b);
+/* Returns a job's class: alone that is the queue, or the lowest class. `above` is the lowest class of jobs that precede
+ * it where they meet, 0: none. `behind` is the length of the chain of jobs behind it, for which it leaves classes. */
 uint32_t by_priority_class(uint32_t queue, uint32_t above, uint32_t behind);
-/* ToS byte that marks a class: CS4 (0x80) for the highest, then CS3, CS2, and CS1, which networks take for what may
- * wait. */
+/* Returns the ToS byte of a class: CS4 (0x80) for the highest, then CS3, CS2, and CS1, which networks treat as
+ * background traffic. */
 uint8_t by_priority_tos(uint32_t class_);
-/* The priority of its sockets inside the host: so that the kernel's usual queues (pfifo_fast, prio) keep the order. */
+/* Returns the priority of its sockets, by which the kernel's usual queues (pfifo_fast, prio) keep the order. */
 int by_priority_socket(uint32_t class_);
 
 #endif

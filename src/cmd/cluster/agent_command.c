@@ -259,11 +259,11 @@ static void stop(void *context) {
 int by_cli_agent(int argc, char **argv) {
   static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
   struct agent_options asked = {.daemon = {.socket = {.program = "agent", .option = "--socket PATH"},
-                                           .agent = {.interval = 5, .rules = by_priority_usual()},
+                                           .agent = {.interval = 5, .rules = by_priority_defaults()},
                                            .links = {.queues = "auto"},
                                            .program = "/proc/self/exe"},
                                 .order = "share",
-                                .iterations = (long)by_priority_usual().iterations};
+                                .iterations = (long)by_priority_defaults().iterations};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;

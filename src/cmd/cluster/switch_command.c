@@ -165,7 +165,7 @@ static enum banyan_status check_manager(struct session *s) {
   o->agent.host = s->host;
   o->agent.manager = s->asked.manager;
   o->agent.interval = 1; /* s, until the manager states another: it is looked for twice as often */
-  o->agent.rules = by_priority_usual();
+  o->agent.rules = by_priority_defaults();
   return BANYAN_OK;
 }
 
