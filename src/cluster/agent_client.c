@@ -246,7 +246,7 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
     break;
   case BY_MESSAGE_CELLS:
     if (is_ours(link, message->job) && link->job->rank == 0)
-      by_control_handle_cells(link->context->control, message->cells, message->n_cells);
+      by_features_trees(link->context)->cells_granted(link->context, message->cells, message->n_cells);
     break;
   case BY_MESSAGE_REFUSED: lose_for_long(link, message->why); break;
   default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_type_name(message->type)); break;

@@ -12,6 +12,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "follow.h"
+#include "in_network.h"
 #include "log.h"
 #include "served_tree.h"
 #include "udp.h"
@@ -102,7 +103,7 @@ static void end_tree(struct tree *tree) {
 static void report(const struct role *role, enum by_tree_report_kind kind, uint32_t version, uint32_t server) {
   struct by_tree_report what = {.kind = kind, .version = version, .server = server};
   if (kind == BY_TREE_REFUSED) snprintf(what.text, sizeof what.text, "%s", banyan_error_text());
-  by_control_report_tree(role->context->control, &what);
+  by_own_trees_report(&by_in_network_of(role->context)->own, &what);
 }
 
 static enum banyan_status post(struct role *role, void (*task)(void *context), void *context) {

@@ -26,7 +26,6 @@
 #include "presence.h"
 #include "settings.h"
 #include "timeline.h"
-#include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
 enum { AWAITED = 64, GOODBYE_MS = 5000, RETIRING_MS = 1000, SPREAD_WINDOW = 4 << 20 };
@@ -325,7 +324,7 @@ static enum banyan_status join_control(struct by_context *context, const struct 
 }
 
 static enum banyan_status connect_to_others(struct by_context *context, struct by_member *self) {
-  if (context->job.servers) BY_TRY(by_context_open_udp(context, &self->udp_port));
+  BY_TRY(by_features_describe_self(context, self));
   BY_TRY(by_connector_create(&context->job, self, &(struct by_connector_events){attach_lanes, ask_rank_0, context},
                              &context->connector));
   return join_control(context, self);
@@ -364,7 +363,7 @@ static void destroy(struct by_context *context) {
   by_control_destroy(context->control);
   context->control = NULL;
   by_engine_destroy(context->job.engine);
-  by_udp_destroy(context->udp); /* which fabrics used */
+  by_features_fini(context);
   by_tracer_fini(&context->job.tracer);
   by_regions_fini(&context->memory.regions);
   by_plans_fini(context);

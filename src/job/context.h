@@ -20,7 +20,6 @@ struct by_control;
 struct by_connector;
 struct by_ledger;
 struct by_timeline;
-struct by_udp;
 
 /* The life of a context, from one to the next: JOINS -> RUNS when all have joined and its threads may run; then
  * LEAVES. One that could not join is freed as it is. */
@@ -37,6 +36,7 @@ enum { BY_FEATURES_MAX = 8 };
 struct by_feature_states {
   void *states[BY_FEATURES_MAX]; /* by the capability's place in by_features; NULL: it keeps nothing */
   uint32_t active;               /* bits of the active ones */
+  bool detached;                 /* Their hooks are called no more, but `fini`. */
 };
 
 /* comm.c: the regions of banyan_alloc, and how many of them were freed while a call used them. */
@@ -68,8 +68,7 @@ struct by_context {
   struct by_timeline *timeline;
   struct by_control *control;
   struct by_connector *connector;
-  bool managed;       /* There is an agent or manager, which plans for the job. */
-  struct by_udp *udp; /* of a rank in a job that may have trees through switches; else NULL */
+  bool managed; /* There is an agent or manager, which plans for the job. */
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;
@@ -133,14 +132,8 @@ void by_context_waits_for(const struct by_context *context, uint64_t since, cons
 static inline const char *by_context_name(void *context, uint32_t process) {
   return by_job_name(&((struct by_context *)context)->job, process);
 }
-/* Opens this rank's UDP port for trees through switches, if it has none; takes the lock. */
-BANYAN_CHECK enum banyan_status by_context_open_udp(void *context, uint32_t *port);
-/* Fragments of trees through switches that this rank has dropped so far. */
-void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed);
 /* The host of this process answers nothing any more; any thread. */
 void by_context_vanished(void *argument, uint32_t process);
-/* This rank's part in such a tree; takes the lock. */
-BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_message *message);
 
 /* The job's, see there. */
 static inline void by_context_lock(struct by_context *context) {

@@ -61,6 +61,35 @@ static const struct by_control_rule *find_rule(void *context, uint16_t type) {
   return by_features_find_rule(type);
 }
 
+static void made(void *context, struct by_control *control) {
+  by_features_control_made(context, control);
+}
+
+static void handle_tree(void *context, const struct by_received *received) {
+  const struct by_tree_service *trees = by_features_trees(context);
+  if (trees) trees->handle(context, received);
+}
+
+static void lose_process(void *context, uint32_t process) {
+  const struct by_tree_service *trees = by_features_trees(context);
+  if (trees) trees->process_lost(context, process);
+}
+
+static void end_trees(void *context) {
+  const struct by_tree_service *trees = by_features_trees(context);
+  if (trees) trees->job_failed(context);
+}
+
+static enum banyan_status prepare_trees(void *context, const struct by_tree_wanted *wanted) {
+  const struct by_tree_service *trees = by_features_trees(context);
+  return trees ? trees->prepare(context, wanted) : by_fail(BANYAN_ERR_CLOSED, "the job is over");
+}
+
+static void withdraw_trees(void *context, uint32_t version) {
+  const struct by_tree_service *trees = by_features_trees(context);
+  if (trees) trees->withdraw(context, version);
+}
+
 static bool has_manager(void *argument) {
   const struct by_context *context = argument;
   return context->managed;
@@ -81,8 +110,12 @@ static void released(void *context, uint64_t number) {
 const struct by_context_events by_context_events = {
     .control = {.find_rule = find_rule,
                 .want_plan = want_plan,
-                .open_udp = by_context_open_udp,
-                .attach_tree = by_context_attach_tree,
+                .made = made,
+                .handle_tree = handle_tree,
+                .process_lost = lose_process,
+                .failed = end_trees,
+                .prepare_trees = prepare_trees,
+                .withdraw_trees = withdraw_trees,
                 .left = left,
                 .listen = begin_listening,
                 .handle_plan_switch = by_plan_switches_handle,

@@ -22,13 +22,24 @@ enum banyan_status by_features_attach(struct by_context *context) {
   return BANYAN_OK;
 }
 
-void by_features_detach(struct by_context *context) {
+static uint32_t count_features(void) {
   uint32_t n = 0;
   while (by_features[n]) n++;
-  while (n--) {
-    if (by_features[n]->detach && context->features.states[n]) by_features[n]->detach(context);
-    free(context->features.states[n]);
-    context->features.states[n] = NULL;
+  return n;
+}
+
+void by_features_detach(struct by_context *context) {
+  if (context->features.detached) return;
+  for (uint32_t i = count_features(); i-- > 0;)
+    if (by_features[i]->detach && context->features.states[i]) by_features[i]->detach(context);
+  context->features.detached = true;
+}
+
+void by_features_fini(struct by_context *context) {
+  for (uint32_t i = count_features(); i-- > 0;) {
+    if (by_features[i]->fini && context->features.states[i]) by_features[i]->fini(context);
+    free(context->features.states[i]);
+    context->features.states[i] = NULL;
   }
 }
 
@@ -167,11 +178,6 @@ const struct by_control_rule *by_features_find_rule(uint16_t type) {
   return NULL;
 }
 
-/* Whether the i-th capability has not been detached yet. */
-static bool is_attached(const struct by_context *context, uint32_t i) {
-  return context->features.states[i] || !by_features[i]->bytes;
-}
-
 void by_features_start(struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++)
     if (by_features[i]->start) by_features[i]->start(context);
@@ -184,17 +190,40 @@ void by_features_retire(struct by_context *context) {
 
 void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_wanted && is_attached(context, i)) by_features[i]->cells_wanted(context, cells, n);
+    if (by_features[i]->cells_wanted && !context->features.detached) by_features[i]->cells_wanted(context, cells, n);
 }
 
 void by_features_cells_released(struct by_context *context, uint64_t number) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_released && is_attached(context, i)) by_features[i]->cells_released(context, number);
+    if (by_features[i]->cells_released && !context->features.detached) by_features[i]->cells_released(context, number);
 }
 
 bool by_features_cells_may_come(const struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_may_come && is_attached(context, i) && by_features[i]->cells_may_come(context))
+    if (by_features[i]->cells_may_come && !context->features.detached && by_features[i]->cells_may_come(context))
       return true;
   return false;
+}
+
+enum banyan_status by_features_describe_self(struct by_context *context, struct by_member *self) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->describe_self) BY_TRY(by_features[i]->describe_self(context, self));
+  return BANYAN_OK;
+}
+
+void by_features_control_made(struct by_context *context, struct by_control *control) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->control_made) by_features[i]->control_made(context, control);
+}
+
+void by_features_add_metrics(struct by_context *context, struct by_text *text) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->add_metrics) by_features[i]->add_metrics(context, text);
+}
+
+const struct by_tree_service *by_features_trees(const struct by_context *context) {
+  if (context->features.detached) return NULL;
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->trees) return by_features[i]->trees;
+  return NULL;
 }

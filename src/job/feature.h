@@ -9,6 +9,31 @@ struct by_cluster_cells;
 struct by_control_rule;
 struct by_ledger;
 struct by_plan_want;
+struct by_received;
+struct by_text;
+struct by_tree_wanted;
+
+/* Trees through switches and servers, which one capability provides. Under the job's lock unless stated otherwise. */
+struct by_tree_service {
+  /* Rank 0: sets up the trees of a plan that go through switches, under this version, and notifies their workers and
+   * servers; in the background. The processes at the plan's vertices behind the ranks; UINT32_MAX: none. */
+  void (*begin)(struct by_context *context, const struct by_plan *plan, const uint32_t *processes,
+                const uint32_t *helpers, uint32_t version);
+  /* From now on calls of this team go over the trees of this version, 0: over none. Those of the plan before are ended
+   * once all workers have reported that no call is over them. */
+  void (*use)(struct by_context *context, uint32_t team, uint32_t version);
+  /* The trees of this version are set up, and will not be used. */
+  void (*drop)(struct by_context *context, uint32_t version);
+
+  /* The rest is called on the loop's thread, without the lock; see struct by_control_events. */
+  enum banyan_status (*prepare)(struct by_context *context, const struct by_tree_wanted *wanted);
+  void (*withdraw)(struct by_context *context, uint32_t version);
+  void (*handle)(struct by_context *context, const struct by_received *received);
+  void (*process_lost)(struct by_context *context, uint32_t process);
+  void (*job_failed)(struct by_context *context);
+  /* Rank 0: what the manager grants of what was requested. */
+  void (*cells_granted)(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);
+};
 
 struct by_feature {
   /* What a context keeps for this capability: so many bytes, which are 0 at first. */
@@ -18,6 +43,13 @@ struct by_feature {
    * none. */
   const struct by_control_rule *rules;
 
+  /* NULL: it provides no trees through switches. */
+  const struct by_tree_service *trees;
+
+  /* Before this process joins: completes how it is described to the others. */
+  enum banyan_status (*describe_self)(struct by_context *context, struct by_member *self);
+  /* The control connections are made, and nothing is connected yet. */
+  void (*control_made)(struct by_context *context, struct by_control *control);
   /* All have joined, and the threads of the job run. Only in a rank of a job of several. */
   void (*start)(struct by_context *context);
   /* This process is in a later membership: what others learn from this one is that it has left. */
@@ -27,6 +59,9 @@ struct by_feature {
   /* Frees what its state of the context owns. All communicators are gone, no other thread of the job runs, and the
    * engine still exists. */
   void (*detach)(struct by_context *context);
+
+  /* The engine is gone: frees what it used. */
+  void (*fini)(struct by_context *context);
 
   /* The next four are called under the job's lock, and only while the capability is active in this context, see
    * by_feature_activate. */
@@ -59,6 +94,9 @@ struct by_feature {
   /* The same: an answer to a request may come; nothing is known of the manager being away. */
   bool (*cells_may_come)(const struct by_context *context);
 
+  /* Any thread: adds its metrics in Prometheus' text format. */
+  void (*add_metrics)(struct by_context *context, struct by_text *text);
+
   /* The rest is called under the job's lock. */
   /* A communicator of the program has been made. */
   void (*comm_made)(struct banyan_comm *comm);
@@ -83,7 +121,10 @@ extern const struct by_feature *const by_features[];
 
 /* Allocates the states of all capabilities. BANYAN_ERR_NO_MEMORY: by_features_detach still has to be called. */
 BANYAN_CHECK enum banyan_status by_features_attach(struct by_context *context);
+/* Calls the hooks `detach`, once. */
 void by_features_detach(struct by_context *context);
+/* Frees the states; after by_features_detach. */
+void by_features_fini(struct by_context *context);
 /* The state of a capability, of its `bytes`. Each capability has a function that returns it with its type. */
 void *by_feature_state(const struct by_context *context, const struct by_feature *feature);
 /* Under lock: from now on, or no longer, the job calls the hooks that only an active capability has called. */
@@ -108,6 +149,11 @@ void by_features_comm_destroyed(struct banyan_comm *comm);
 void by_features_add_history(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *ledger);
 void by_features_listen(struct by_context *context);
+BANYAN_CHECK enum banyan_status by_features_describe_self(struct by_context *context, struct by_member *self);
+void by_features_control_made(struct by_context *context, struct by_control *control);
+void by_features_add_metrics(struct by_context *context, struct by_text *text);
+/* The service of trees of this context; NULL: there is none, or it has been detached. */
+const struct by_tree_service *by_features_trees(const struct by_context *context);
 void by_features_start(struct by_context *context);
 void by_features_retire(struct by_context *context);
 void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);

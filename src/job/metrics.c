@@ -6,6 +6,7 @@
 #include "comm.h"
 #include "control.h"
 #include "control_messages.h"
+#include "feature.h"
 #include "json_doc.h"
 #include "membership.h"
 #include "opening.h"
@@ -78,16 +79,6 @@ static void add_refusals(struct by_text *text, struct by_context *context) {
   if (context->control) add_refusals_of_helpers(text, context);
 }
 
-/* Fragments of trees through switches that this rank has dropped. */
-static void add_dropped(struct by_text *text, struct by_context *context) {
-  const char *const names[] = {"forged", "replayed"};
-  uint64_t values[2];
-  by_context_count_dropped(context, &values[0], &values[1]);
-  for (int i = 0; i < 2; i++)
-    by_text_add(text, "# TYPE banyan_fragments_%s_total counter\nbanyan_fragments_%s_total{rank=\"%u\"} %llu\n",
-                names[i], names[i], context->job.rank, (unsigned long long)values[i]);
-}
-
 static void add_class(struct by_text *text, struct by_context *context) {
   by_context_lock(context);
   long class_ = context->job.class_;
@@ -119,7 +110,7 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   add_counters(&text, comm);
   add_membership(&text, comm->context);
   add_encryption(&text, comm->context);
-  add_dropped(&text, comm->context);
+  by_features_add_metrics(comm->context, &text);
   add_refusals(&text, comm->context);
   add_class(&text, comm->context);
   add_states(&text, comm->context);

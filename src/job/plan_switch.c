@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "feature.h"
 #include "log.h"
 #include "plans.h"
 
@@ -31,7 +32,7 @@ static struct by_kept_plan *find_kept(struct banyan_comm *comm, uint32_t number)
 
 /* In-network trees that a kept plan was to use are over. */
 static void drop_trees(struct banyan_comm *comm, struct by_kept_plan *kept) {
-  if (kept->trees) by_control_drop_trees(comm->context->control, kept->trees);
+  if (kept->trees) by_features_trees(comm->context)->drop(comm->context, kept->trees);
   kept->trees = 0;
 }
 

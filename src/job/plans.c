@@ -6,6 +6,7 @@
 
 #include "control.h"
 #include "control_messages.h"
+#include "feature.h"
 #include "log.h"
 #include "switched_tree.h"
 #include "text.h"
@@ -315,13 +316,13 @@ enum { OWN = 0 /* the job's own communicator's number */, BY_HAND = 1 << 30 /* i
 static uint32_t set_up_trees(struct by_context *context, const uint32_t *processes, const struct by_plan *plan,
                              const uint32_t *helpers) {
   uint32_t version = BY_HAND | ++context->plans.set_up;
-  if (context->job.rank == 0) by_control_begin_trees(context->control, plan, processes, helpers, version);
+  if (context->job.rank == 0) by_features_trees(context)->begin(context, plan, processes, helpers, version);
   return version;
 }
 
 /* Those of the plan before are over with its calls. A job of one rank has no control. */
-static void use_trees(const struct by_context *context, const struct by_team *team, uint32_t trees) {
-  if (context->control) by_control_use_trees(context->control, by_team_id(team), trees);
+static void use_trees(struct by_context *context, const struct by_team *team, uint32_t trees) {
+  if (context->control) by_features_trees(context)->use(context, by_team_id(team), trees);
 }
 
 /* Once for each reason: its trees to servers go among ranks, since they serve other calls. */
@@ -405,7 +406,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_team *team
   return status;
 }
 
-void by_plans_forget_trees(const struct by_context *context, const struct by_team *team) {
+void by_plans_forget_trees(struct by_context *context, const struct by_team *team) {
   use_trees(context, team, 0);
 }
 

@@ -27,7 +27,7 @@ BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct 
                                              const uint32_t *processes, struct by_plan *plan, const uint32_t *named,
                                              uint32_t trees);
 /* Before a team is destroyed. Under lock. */
-void by_plans_forget_trees(const struct by_context *context, const struct by_team *team);
+void by_plans_forget_trees(struct by_context *context, const struct by_team *team);
 /* Rank 0: the plan of the job's own communicator, with its switches, if direct calls have its in-network trees; else
  * NULL. Borrowed until that has another plan. Under lock. */
 const struct by_plan *by_plans_through(const struct by_context *context);

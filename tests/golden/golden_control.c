@@ -15,6 +15,7 @@
 #include "context.h"
 #include "context_events.h"
 #include "control_object.h"
+#include "feature.h"
 #include "golden.h"
 #include "job_keys.h"
 #include "key_ring.h"
@@ -139,6 +140,7 @@ static void begin(struct job *job, uint32_t rank) {
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
   assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
   make_engine(job);
+  assert_ok(by_features_attach(c));
   struct by_control_events events = by_context_events.control;
   events.context = c;
   struct by_control_join_options options = {.job = &c->job, .connector = c->connector, .events = events};
@@ -155,7 +157,9 @@ static void begin(struct job *job, uint32_t rank) {
 static void finish(struct job *job) {
   struct by_control *control = &job->control;
   struct by_context *c = &job->context;
+  by_features_detach(c);
   by_control_object_fini(control);
+  by_features_fini(c);
   for (uint32_t i = 0; i < PROCESSES; i++)
     if (job->peers[i] >= 0) close(job->peers[i]);
   for (uint32_t i = 0; i < job->connector.n_targets; i++) {

@@ -51,6 +51,7 @@ void context_end_comms(struct by_context *context) {
 
 void context_fini(struct by_context *context) {
   by_features_detach(context);
+  by_features_fini(context);
   by_progress_fini(&context->progress);
   by_regions_fini(&context->memory.regions);
   by_arena_fini(&context->job.arena);

@@ -14,6 +14,7 @@
 #include "comm.h"
 #include "context_events.h"
 #include "control_object.h"
+#include "feature.h"
 #include "loop.h"
 #include "plan_switch.h"
 #include "submitter.h"
@@ -413,6 +414,7 @@ static void init(struct clocked_job *clocked_job) {
 static void fini(struct clocked_job *clocked_job) {
   by_control_object_fini(&clocked_job->control);
   context_end_comms(&clocked_job->context);
+  by_features_detach(&clocked_job->context);
   by_loop_destroy(clocked_job->context.job.loop);
   world_fini(&clocked_job->world);
   context_fini(&clocked_job->context);

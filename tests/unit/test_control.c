@@ -13,6 +13,8 @@
 #include "context_events.h"
 #include "control.h"
 #include "control_object.h"
+#include "feature.h"
+#include "in_network.h"
 #include "job_keys.h"
 #include "key_ring.h"
 #include "loop.h"
@@ -92,6 +94,7 @@ static void begin_meeting(struct meeting *meeting, bool done) {
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
   assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &meeting->context.job.keys));
+  assert_ok(by_features_attach(&meeting->context));
   struct by_control_events events = by_context_events.control;
   events.context = &meeting->context;
   struct by_control_join_options options = {.job = &meeting->context.job, .events = events};
@@ -103,7 +106,9 @@ static void begin_meeting(struct meeting *meeting, bool done) {
 }
 
 static void end_meeting(struct meeting *meeting) {
+  by_features_detach(&meeting->context);
   by_control_object_fini(&meeting->control);
+  by_features_fini(&meeting->context);
   if (meeting->first_peer >= 0) close(meeting->first_peer);
   by_loop_destroy(meeting->context.job.loop);
   by_key_ring_destroy(meeting->context.job.keys);
@@ -193,6 +198,7 @@ static void init(struct job *job) {
   assert_ok(by_loop_create(&clock_of_test, &c->job.loop));
   assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
   assert_ok(by_engine_create(&engine, &c->job.engine));
+  assert_ok(by_features_attach(c));
   struct by_control_events events = by_context_events.control;
   events.context = c;
   struct by_control_join_options options = {.job = &c->job, .events = events};
@@ -203,7 +209,9 @@ static void init(struct job *job) {
 
 static void fini(struct job *job) {
   struct by_context *c = &job->context;
+  by_features_detach(c);
   by_control_object_fini(&job->control);
+  by_features_fini(c);
   close(job->peer);
   by_loop_destroy(c->job.loop);
   by_key_ring_destroy(c->job.keys);
@@ -360,7 +368,7 @@ static void prepare_trees(struct meeting *meeting, uint32_t version) {
   for (uint32_t v = 2; v < plan->n_vertices; v++)
     helpers[v - 2] = plan->vertices[v].kind == BY_VERTEX_SERVER ? 2 : UINT32_MAX;
   struct by_tree_wanted wanted = {.version = version, .plan = plan, .processes = processes, .helpers = helpers};
-  assert_ok(by_trees_prepare(&meeting->control.trees, &wanted));
+  assert_ok(by_trees_prepare(&by_in_network_of(&meeting->context)->trees, &wanted));
   by_plan_destroy(plan);
 }
 
@@ -371,7 +379,7 @@ static void test_answer_for_trees_that_are_gone(void **state) {
   struct by_cluster_cells cells[] = {{.at = "s1", .slots = 300}, {.at = "s1", .slots = 300}};
   (void)state;
   begin_meeting(&meeting, true);
-  struct by_trees *trees = &meeting.control.trees;
+  struct by_trees *trees = &by_in_network_of(&meeting.context)->trees;
   meeting.control.events.has_manager = meeting.control.events.may_answer = is_there;
   meeting.control.events.reservation = reserve;
   meeting.context.job.settings.sums = "fixed";

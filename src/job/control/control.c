@@ -10,6 +10,10 @@
 
 /* ---- messages */
 
+static void lose_process(const struct by_control *control, uint32_t process) {
+  if (control->events.process_lost) control->events.process_lost(control->events.context, process);
+}
+
 static void handle_leaving(void *context, const struct by_received *message) {
   struct by_control *control = context;
   struct by_control_peers *peers = &control->peers;
@@ -21,7 +25,7 @@ static void handle_leaving(void *context, const struct by_received *message) {
     by_deaths_lose(&control->deaths, (uint32_t)peer->rank, "it left");
   else if (peer->rank >= 0)
     by_notices_handle_leaving(&control->notices, (uint32_t)peer->rank);
-  if (by_control_peers_is_root(peers) && peer->rank > 0) by_trees_lost(&control->trees, (uint32_t)peer->rank);
+  if (by_control_peers_is_root(peers) && peer->rank > 0) lose_process(control, (uint32_t)peer->rank);
   by_timeline_lost(control->timeline);
 }
 
@@ -62,7 +66,6 @@ static const struct rule {
     [LOST] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
     [TREE] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
     [TREE_ASK] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [TREE_REPORT] = {by_trees_handle, PART(trees), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
     [PLAN_SWITCH] = {by_plan_wants_handle, PART(plan_switches), BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
     [LISTEN] = {by_notices_handle_listen, PART(notices), BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
     [CLASS] = {by_notices_handle_class, PART(notices), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
@@ -131,24 +134,14 @@ static void helper_lost(void *context, uint32_t process, const char *reason) {
   struct by_control *control = context;
   by_helpers_handle_lost(&control->helpers, process, reason);
   by_plan_switching_drop(&control->plan_switches, process, reason);
-  by_trees_lost(&control->trees, process);
+  lose_process(control, process);
   struct by_control_peer *peer = control->peers.of_process[process];
   if (peer) by_helpers_knows(&control->helpers, peer);
 }
 
 static void failed(void *context) {
   struct by_control *control = context;
-  by_trees_fail(&control->trees);
-}
-
-static void reported(void *context, uint32_t process, const struct by_tree_report *report) {
-  struct by_control *control = context;
-  by_trees_take_report(&control->trees, process, report);
-}
-
-static void to_self(void *context, const struct by_received *message) {
-  struct by_control *control = context;
-  by_helpers_handle(&control->helpers, message);
+  if (control->events.failed) control->events.failed(control->events.context);
 }
 
 static void newcomer(void *context, struct by_control_peer *peer, const struct by_member *member) {
@@ -194,15 +187,13 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
   by_deaths_init(&control->deaths, peers, options->timeline, &(struct by_death_events){helper_lost, failed, control});
   by_deadlock_check_init(&control->check, &control->deaths, options->connector);
   by_notices_init(&control->notices, &control->check, options->connector, &control->events);
-  by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events,
-                         &(struct by_plan_switch_trees){by_trees_prepare, by_trees_withdraw, &control->trees});
+  by_plan_switching_init(&control->plan_switches, peers, options->connector, &control->events);
   enum banyan_status trusts = by_control_trust_init(&control->trust, &control->deaths, &control->meeting.done);
   by_meeting_init(&control->meeting, &control->trust, options->connector, options->plan, options->plan_version,
                   &(struct by_meeting_events){newcomer, make_room, control});
-  by_own_trees_init(&control->own_trees, peers, &control->events, reported, control);
-  by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->own_trees);
+  by_helpers_init(&control->helpers, &control->meeting, &control->notices, &control->events);
   by_control_refusals_init(&control->refusals, peers);
-  by_trees_init(&control->trees, &control->deaths, &control->plan_switches, &control->events, to_self, control);
+  if (control->events.made) control->events.made(control->events.context, control);
   if (status == BANYAN_OK) status = trusts;
   return status == BANYAN_OK ? by_notices_make_room(&control->notices, places) : status;
 }
@@ -210,10 +201,8 @@ enum banyan_status by_control_object_init(struct by_control *control, const stru
 void by_control_object_fini(struct by_control *control) {
   by_notices_send_left(&control->notices);
   by_control_peers_close(&control->peers);
-  by_trees_fini(&control->trees);
   by_control_refusals_fini(&control->refusals);
   by_helpers_fini(&control->helpers);
-  by_own_trees_fini(&control->own_trees);
   by_meeting_fini(&control->meeting);
   by_plan_switching_fini(&control->plan_switches);
   by_notices_fini(&control->notices);
@@ -311,27 +300,6 @@ void by_control_send_plan(struct by_control *control, const void *bytes, size_t 
   (void)by_control_peers_post(&control->peers, &report, bytes, "the plan of a communicator");
 }
 
-void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
-                            const uint32_t *helpers, uint32_t version) {
-  by_trees_begin(&control->trees, plan, processes, helpers, version);
-}
-
-void by_control_use_trees(struct by_control *control, uint32_t team, uint32_t version) {
-  by_own_trees_use(&control->own_trees, team, version);
-}
-
-void by_control_drop_trees(struct by_control *control, uint32_t version) {
-  by_own_trees_drop(&control->own_trees, version);
-}
-
-void by_control_report_tree(struct by_control *control, const struct by_tree_report *report) {
-  by_own_trees_report(&control->own_trees, report);
-}
-
-void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n) {
-  by_trees_handle_cells(&control->trees, cells, n);
-}
-
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks) {
   by_notices_send_class(&control->notices, class_, ranks);
 }
@@ -362,6 +330,22 @@ void by_control_send(struct by_control *control, uint32_t rank, uint16_t type, c
 
 struct by_control_peers *by_control_get_peers(struct by_control *control) {
   return &control->peers;
+}
+
+struct by_deaths *by_control_get_deaths(struct by_control *control) {
+  return &control->deaths;
+}
+
+struct by_plan_switching *by_control_get_plan_switching(struct by_control *control) {
+  return &control->plan_switches;
+}
+
+const struct by_control_events *by_control_get_events(const struct by_control *control) {
+  return &control->events;
+}
+
+void by_control_send_to_self(struct by_control *control, const struct by_received *message) {
+  by_helpers_handle(&control->helpers, message);
 }
 
 void by_control_send_follow(struct by_control *control, const char *root) {

@@ -20,8 +20,7 @@ struct by_plan_want;
 struct by_cluster_cells;
 struct by_cluster_switch;
 struct by_received;
-struct by_tree_message;
-struct by_tree_report;
+struct by_tree_wanted;
 
 /* When control messages of a type are handled; others are logged and ignored. The job starts until all have met. */
 enum by_control_direction { BY_CONTROL_FROM_ALL, BY_CONTROL_FROM_ROOT, BY_CONTROL_TO_ROOT };
@@ -40,10 +39,18 @@ struct by_control_rule {
 struct by_control_events {
   /* The rule for messages of this type; NULL: there is none. */
   const struct by_control_rule *(*find_rule)(void *context, uint16_t type);
-  /* Opens a UDP port for trees through switches, or names the one that is open. Under no lock. */
-  enum banyan_status (*open_udp)(void *context, uint32_t *port);
-  /* This rank's part in a tree through switches. */
-  enum banyan_status (*attach_tree)(void *context, const struct by_tree_message *message);
+  /* Before anything is connected. */
+  void (*made)(void *context, struct by_control *control);
+  /* TREE and TREE_ASK, once there is an engine. */
+  void (*handle_tree)(void *context, const struct by_received *message);
+  /* Rank 0: a helper or server is lost, or a rank leaves: nothing more comes from it. */
+  void (*process_lost)(void *context, uint32_t process);
+  /* The job has failed. */
+  void (*failed)(void *context);
+  /* Rank 0: sets up the in-network trees of a plan before it is proposed to the ranks; by_control_have_trees is called
+   * later, unless they are withdrawn before, as the plan is not used. */
+  enum banyan_status (*prepare_trees)(void *context, const struct by_tree_wanted *wanted);
+  void (*withdraw_trees)(void *context, uint32_t version);
   /* This process has left the job on purpose. Under lock. */
   void (*left)(void *context, uint32_t process);
   /* Others have submitted what this rank has not: messages about submitted operations are read from now on. */
@@ -107,20 +114,6 @@ bool by_control_ask(struct by_control *control, const char *late, const char *aw
 void by_control_have_listen(struct by_control *control);
 /* Any thread, rank 0: sends a plan to all helpers; the bytes are copied. */
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length);
-/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, under this version,
- * and notifies their workers and servers; in the background. The processes at the plan's vertices behind the ranks;
- * UINT32_MAX: none. */
-void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
-                            const uint32_t *helpers, uint32_t version);
-/* Any thread, under the job's lock: from now on calls of this team go over the in-network trees of this version, 0:
- * over none. Those of the plan before are ended once all workers have reported that no call is over them. */
-void by_control_use_trees(struct by_control *control, uint32_t team, uint32_t version);
-/* The same: the trees of this version are set up, and will not be used. */
-void by_control_drop_trees(struct by_control *control, uint32_t version);
-/* Any thread: an end of in-network trees reports to rank 0. */
-void by_control_report_tree(struct by_control *control, const struct by_tree_report *report);
-/* Rank 0, on the loop's thread: what the manager grants of what was requested. */
-void by_control_handle_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
 /* Rank 0, on the loop's thread: sends the job's class to helpers and servers. `ranks`: and ranks, which have it from no
  * agents. */
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks);
@@ -164,8 +157,13 @@ void by_control_send_follow(struct by_control *control, const char *root);
  * names it in the log. */
 void by_control_send(struct by_control *control, uint32_t rank, uint16_t type, const void *bytes, size_t length,
                      const char *what);
-/* The control connections; on the loop's thread. */
+/* Its parts, for what handles control messages of its own. On the loop's thread. */
 struct by_control_peers *by_control_get_peers(struct by_control *control);
+struct by_deaths *by_control_get_deaths(struct by_control *control);
+struct by_plan_switching *by_control_get_plan_switching(struct by_control *control);
+const struct by_control_events *by_control_get_events(const struct by_control *control);
+/* Rank 0: handles what it would send to another process about in-network trees. */
+void by_control_send_to_self(struct by_control *control, const struct by_received *message);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* The same, or the connection to rank 0 has ended: nothing comes from rank 0 any more. Any thread, not rank 0. */

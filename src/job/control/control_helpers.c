@@ -168,8 +168,8 @@ static void handle(struct by_helpers *helpers, const struct by_received *receive
     handle_joined(helpers, received);
   else if (received->type == FOLLOW)
     handle_follow(helpers->peers, received);
-  else if (received->type == TREE || received->type == TREE_ASK)
-    by_own_trees_handle(helpers->trees, received);
+  else if ((received->type == TREE || received->type == TREE_ASK) && helpers->events->handle_tree)
+    helpers->events->handle_tree(helpers->events->context, received);
   else if (received->type == PLAN && kind == BY_MEMBER_HELPER)
     handle_plan(helpers, received);
 }
@@ -383,9 +383,9 @@ void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer)
 }
 
 void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
-                     struct by_own_trees *trees) {
+                     const struct by_control_events *events) {
   *helpers = (struct by_helpers){
-      .peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices, .trees = trees};
+      .peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices, .events = events};
   STAILQ_INIT(&helpers->delayed);
   STAILQ_INIT(&helpers->newcomers);
   by_timer_init(&helpers->delayed_due, delayed_due, helpers);

@@ -9,14 +9,13 @@
 
 #include "control_meeting.h"
 #include "control_notices.h"
-#include "control_own_trees.h"
 
 struct by_helpers {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
   const struct by_control_meeting *meeting;
   const struct by_notices *notices;
-  struct by_own_trees *trees;
+  const struct by_control_events *events;
   STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
   size_t delayed_bytes;
   struct by_timer delayed_due;
@@ -25,7 +24,7 @@ struct by_helpers {
 };
 
 void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
-                     struct by_own_trees *trees);
+                     const struct by_control_events *events);
 void by_helpers_fini(struct by_helpers *helpers);
 
 /* PLAN, LOST, TREE, TREE_ASK, JOINED and FOLLOW; rank 0 receives its own. */

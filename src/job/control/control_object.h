@@ -4,8 +4,8 @@
 #define BY_JOB_CONTROL_CONTROL_OBJECT_H
 
 #include "control_helpers.h"
+#include "control_plan_switches.h"
 #include "control_refusals.h"
-#include "control_trees.h"
 #include "control_trust.h"
 
 struct by_control {
@@ -18,10 +18,8 @@ struct by_control {
   struct by_notices notices;
   struct by_plan_switching plan_switches;
   struct by_control_meeting meeting;
-  struct by_own_trees own_trees;
   struct by_helpers helpers;
   struct by_control_refusals refusals;
-  struct by_trees trees;
 };
 
 /* All parts but `timeline` and `peers`' hello, before anything is connected. Whatever the status,

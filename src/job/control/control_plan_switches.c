@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "control_tree_set.h"
+#include "control.h"
 #include "log.h"
 #include "pending_switch.h"
 
@@ -134,7 +134,8 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_swit
   by_log(by_pending_switch_is_own(pending) ? BY_LOG_INFO : BY_LOG_WARN, "plan", "the new plan is not used: %s", why);
   LIST_REMOVE(pending, entry);
   if (pending->state != BY_SWITCH_QUEUED) drop(pending, why);
-  if (pending->trees) pending->switching->trees.withdraw(pending->switching->trees.context, pending->trees);
+  const struct by_control_events *events = pending->switching->events;
+  if (pending->trees) events->withdraw_trees(events->context, pending->trees);
   end(pending, why);
 }
 
@@ -223,7 +224,7 @@ static void grow(struct by_pending_switch *pending) {
                                   .processes = pending->processes,
                                   .helpers = pending->processes + pending->plan->n_ranks,
                                   .grants = grants_of(pending)};
-  if (switching->trees.prepare(switching->trees.context, &wanted) == BANYAN_OK)
+  if (switching->events->prepare_trees(switching->events->context, &wanted) == BANYAN_OK)
     pending->trees = wanted.version;
   else
     give_up(pending, "%s", banyan_error_text());
@@ -459,9 +460,8 @@ enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching
 }
 
 void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
-                            struct by_connector *connector, const struct by_control_events *events,
-                            const struct by_plan_switch_trees *trees) {
-  *switching = (struct by_plan_switching){.peers = peers, .events = events, .trees = *trees};
+                            struct by_connector *connector, const struct by_control_events *events) {
+  *switching = (struct by_plan_switching){.peers = peers, .events = events};
   by_timer_init(&switching->due, pending_due, switching);
   by_wanted_links_init(&switching->links, peers, connector);
 }

@@ -10,19 +10,9 @@
 
 #include "control_links.h"
 
-/* In-network trees of a plan are set up before it is proposed to the ranks. */
-struct by_plan_switch_trees {
-  /* by_plan_switching_have_trees is called later. */
-  enum banyan_status (*prepare)(void *context, const struct by_tree_wanted *wanted);
-  /* The plan is not used. */
-  void (*withdraw)(void *context, uint32_t version);
-  void *context;
-};
-
 struct by_plan_switching {
   struct by_control_peers *peers;
   const struct by_control_events *events;
-  struct by_plan_switch_trees trees;
   uint32_t n_trees;                       /* versions of in-network trees */
   LIST_HEAD(, by_pending_switch) pending; /* rank 0: not yet decided on */
   uint32_t n;                             /* that there have been */
@@ -32,8 +22,7 @@ struct by_plan_switching {
 };
 
 void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
-                            struct by_connector *connector, const struct by_control_events *events,
-                            const struct by_plan_switch_trees *trees);
+                            struct by_connector *connector, const struct by_control_events *events);
 void by_plan_switching_fini(struct by_plan_switching *switching);
 /* Any thread: see by_control_propose. */
 BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching,

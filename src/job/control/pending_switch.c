@@ -4,10 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_tree_set.h"
+#include "cluster_message.h"
+#include "control.h"
 #include "log.h"
 
 /* ---- making one */
+
+static enum banyan_status copy_grants(struct by_arena *arena, const struct by_tree_grants *from,
+                                      struct by_tree_grants *out) {
+  struct by_cluster_switch *switches = BY_ARENA_ARRAY(arena, struct by_cluster_switch, from->n_switches + 1);
+  struct by_cluster_cells *cells = BY_ARENA_ARRAY(arena, struct by_cluster_cells, from->n_cells + 1);
+  for (uint32_t i = 0; switches && i < from->n_switches; i++) {
+    const struct by_cluster_switch *one = &from->switches[i];
+    switches[i] = (struct by_cluster_switch){.at = by_arena_string(arena, one->at),
+                                             .address = by_arena_string(arena, one->address),
+                                             .key = one->key ? by_arena_string(arena, one->key) : NULL};
+  }
+  for (uint32_t i = 0; cells && i < from->n_cells; i++)
+    cells[i] = (struct by_cluster_cells){.at = by_arena_string(arena, from->cells[i].at),
+                                         .server = by_arena_string(arena, from->cells[i].server),
+                                         .slots = from->cells[i].slots};
+  *out = (struct by_tree_grants){from->number, from->n_switches, from->n_cells, switches, cells};
+  return arena->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan") : BANYAN_OK;
+}
 
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
@@ -24,7 +43,7 @@ static enum banyan_status copy_processes(struct by_pending_switch *pending, cons
 
 static enum banyan_status copy(struct by_pending_switch *pending, const struct by_proposal *proposal) {
   const struct by_plan *plan = proposal->plan;
-  if (proposal->grants) BY_TRY(by_tree_grants_copy(&proposal->plan->arena, proposal->grants, &pending->grants));
+  if (proposal->grants) BY_TRY(copy_grants(&proposal->plan->arena, proposal->grants, &pending->grants));
   BY_TRY(copy_processes(pending, proposal));
   struct by_text text;
   struct by_writer writer;

@@ -26,7 +26,7 @@ struct by_job_role {
   enum by_member_kind kind;
   const struct by_formation *formation; /* of a rank whose membership is one of several: borrowed; NULL: of a job */
   /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, and when all trees of
-   * a version are over, on the loop's thread. It reports what came of it, see by_control_report_tree; a failure of
+   * a version are over, on the loop's thread. It reports what came of it, see by_own_trees_report; a failure of
    * `serve` is reported by its caller. */
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);

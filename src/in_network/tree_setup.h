@@ -5,8 +5,8 @@
  * A switch that has not answered gets no part: its entries stay empty, and as it
  * has no grant it sends on whatever comes by its address. Nor do results for all
  * get past it, so those behind it get their own. */
-#ifndef BY_JOB_CONTROL_TREE_SETUP_H
-#define BY_JOB_CONTROL_TREE_SETUP_H
+#ifndef BY_IN_NETWORK_TREE_SETUP_H
+#define BY_IN_NETWORK_TREE_SETUP_H
 
 #include "control_messages.h"
 #include "member.h"

@@ -1,8 +1,8 @@
 /* The trees through switches of one plan: which processes are their ends, at which addresses, and how many slots each
  * tree asks its switches for. Made from a plan, as values; control_trees.c sets them up. On the loop's thread, except
  * that one may be made by any thread before others see it. */
-#ifndef BY_JOB_CONTROL_CONTROL_TREE_SET_H
-#define BY_JOB_CONTROL_CONTROL_TREE_SET_H
+#ifndef BY_IN_NETWORK_CONTROL_TREE_SET_H
+#define BY_IN_NETWORK_CONTROL_TREE_SET_H
 
 #include <sys/queue.h>
 
@@ -74,8 +74,5 @@ BANYAN_CHECK enum banyan_status by_tree_set_find_addresses(const struct by_tree_
 bool by_tree_set_lacks_ports(const struct by_tree_set *set);
 /* All ends of a tree use as many slots as the switch with the fewest allows: more elsewhere would be of no use. */
 void by_tree_set_level(struct by_in_network_tree *tree);
-/* To the arena. */
-BANYAN_CHECK enum banyan_status by_tree_grants_copy(struct by_arena *arena, const struct by_tree_grants *from,
-                                                    struct by_tree_grants *out);
 
 #endif

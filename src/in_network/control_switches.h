@@ -2,8 +2,8 @@
  * get nothing there: a switch that refuses, or does not answer in time, has no part in the tree, since what the ends
  * know of it stays. One that had its part and is gone is asked until it is back; meanwhile sums go past it. On the
  * loop's thread. */
-#ifndef BY_JOB_CONTROL_CONTROL_SWITCHES_H
-#define BY_JOB_CONTROL_CONTROL_SWITCHES_H
+#ifndef BY_IN_NETWORK_CONTROL_SWITCHES_H
+#define BY_IN_NETWORK_CONTROL_SWITCHES_H
 
 #include "job_state.h"
 #include "tree_setup.h"

@@ -1,34 +1,31 @@
 /* This process's part in in-network trees, as a worker or as their server: what rank 0 sends to it about them, and what
  * it reports. A worker's trees are kept by version. Once no call is over a version any more, nor will be, it is
  * forgotten, and rank 0 is notified. On the loop's thread unless said otherwise. */
-#ifndef BY_JOB_CONTROL_CONTROL_OWN_TREES_H
-#define BY_JOB_CONTROL_CONTROL_OWN_TREES_H
+#ifndef BY_IN_NETWORK_CONTROL_OWN_TREES_H
+#define BY_IN_NETWORK_CONTROL_OWN_TREES_H
 
 #include <sys/queue.h>
 
+#include "context.h"
 #include "control.h"
 #include "control_peers.h"
 
 struct by_own_trees {
   struct by_control_peers *peers;
-  const struct by_control_events *events;
-  void (*reported)(void *context, uint32_t process, const struct by_tree_report *report); /* rank 0: by itself */
-  void *context;
+  struct by_context *context;
   LIST_HEAD(, by_own_version) versions; /* under the job's lock */
   struct by_timer due;                  /* while calls are under way over one that no plan has any more */
 };
 
-void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, const struct by_control_events *events,
-                       void (*reported)(void *context, uint32_t process, const struct by_tree_report *report),
-                       void *context);
+void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_context *context);
 void by_own_trees_fini(struct by_own_trees *own);
 /* TREE and TREE_ASK; the engine is there. */
 void by_own_trees_handle(struct by_own_trees *own, const struct by_received *message);
-/* Any thread, under the job's lock: see by_control_use_trees. */
+/* Any thread, under the job's lock: see struct by_tree_service. */
 void by_own_trees_use(struct by_own_trees *own, uint32_t team, uint32_t version);
 /* The same: these trees will not be used. */
 void by_own_trees_drop(struct by_own_trees *own, uint32_t version);
-/* Any thread: see by_control_report_tree. */
+/* Any thread: an end of in-network trees reports to rank 0. */
 void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *report);
 
 #endif

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "context.h"
 #include "control_messages.h"
+#include "in_network.h"
 #include "log.h"
 #include "udp.h"
 
@@ -12,30 +12,32 @@ enum { TIMEOUT_MS = 5000 /* with silent servers */ };
 
 /* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
 static enum banyan_status open_udp(struct by_context *context) {
+  struct by_in_network *state = by_in_network_of(context);
   struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
   if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
-  BY_TRY(by_udp_create(ports, &context->udp));
-  if (by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
+  BY_TRY(by_udp_create(ports, &state->udp));
+  if (by_progress_watch(&context->progress, by_udp_fd(state->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
   enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
-  by_udp_destroy(context->udp);
-  context->udp = NULL;
+  by_udp_destroy(state->udp);
+  state->udp = NULL;
   return status;
 }
 
-enum banyan_status by_context_open_udp(void *argument, uint32_t *port) {
-  struct by_context *context = argument;
+enum banyan_status by_worker_open_udp(struct by_context *context, uint32_t *port) {
+  struct by_in_network *state = by_in_network_of(context);
   by_context_lock(context);
   enum banyan_status status = BANYAN_OK;
-  if (!context->udp) status = open_udp(context);
-  if (status == BANYAN_OK) *port = (uint32_t)by_udp_port(context->udp);
+  if (!state->udp) status = open_udp(context);
+  if (status == BANYAN_OK) *port = (uint32_t)by_udp_port(state->udp);
   by_context_unlock(context);
   return status;
 }
 
-void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed) {
+void by_worker_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed) {
+  const struct by_in_network *state = by_in_network_of(context);
   struct by_udp_counters counters = {0};
   by_context_lock(context);
-  if (context->udp) by_udp_count(context->udp, &counters);
+  if (state->udp) by_udp_count(state->udp, &counters);
   by_context_unlock(context);
   *forged = counters.forged;
   *replayed = counters.replayed;
@@ -43,6 +45,7 @@ void by_context_count_dropped(struct by_context *context, uint64_t *forged, uint
 
 static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
                                       struct by_fabric **out) {
+  struct by_udp *udp = by_in_network_of(context)->udp;
   struct by_worker_config config = {.job = message->job,
                                     .key = message->key,
                                     .rank = message->worker,
@@ -53,7 +56,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
                                     .keyed = message->keyed,
                                     .hops = message->ways[0].hops,
                                     .timeout = TIMEOUT_MS * BY_MILLISECOND};
-  if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
+  if (!udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
   memcpy(config.secret, message->secret, sizeof config.secret);
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   memcpy(config.below, message->below, sizeof config.below);
@@ -62,13 +65,12 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
     way.source = by_member_source(&context->job.members[context->job.rank], &way.server);
   if (way.has_aggregator) way.process = message->vias[0].aggregator;
   if (way.has_aggregator) way.aggregator = message->vias[0].address;
-  enum banyan_status status = by_udp_fabric_create(context->udp, &way, &config, &by_clock_system, out);
+  enum banyan_status status = by_udp_fabric_create(udp, &way, &config, &by_clock_system, out);
   explicit_bzero(config.secret, sizeof config.secret);
   return status;
 }
 
-enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_message *message) {
-  struct by_context *context = argument;
+enum banyan_status by_worker_attach_tree(struct by_context *context, const struct by_tree_message *message) {
   struct by_fabric *fabric = NULL;
   by_context_lock(context);
   enum banyan_status status = make_fabric(context, message, &fabric);

@@ -239,21 +239,3 @@ enum banyan_status by_tree_set_make(struct by_switches *switches, const struct b
   free(set);
   return status;
 }
-
-enum banyan_status by_tree_grants_copy(struct by_arena *arena, const struct by_tree_grants *from,
-                                       struct by_tree_grants *out) {
-  struct by_cluster_switch *switches = BY_ARENA_ARRAY(arena, struct by_cluster_switch, from->n_switches + 1);
-  struct by_cluster_cells *cells = BY_ARENA_ARRAY(arena, struct by_cluster_cells, from->n_cells + 1);
-  for (uint32_t i = 0; switches && i < from->n_switches; i++) {
-    const struct by_cluster_switch *one = &from->switches[i];
-    switches[i] = (struct by_cluster_switch){.at = by_arena_string(arena, one->at),
-                                             .address = by_arena_string(arena, one->address),
-                                             .key = one->key ? by_arena_string(arena, one->key) : NULL};
-  }
-  for (uint32_t i = 0; cells && i < from->n_cells; i++)
-    cells[i] = (struct by_cluster_cells){.at = by_arena_string(arena, from->cells[i].at),
-                                         .server = by_arena_string(arena, from->cells[i].server),
-                                         .slots = from->cells[i].slots};
-  *out = (struct by_tree_grants){from->number, from->n_switches, from->n_cells, switches, cells};
-  return arena->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan") : BANYAN_OK;
-}

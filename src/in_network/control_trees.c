@@ -39,7 +39,7 @@ static void look_soon(struct by_trees *trees) {
 static enum banyan_status send_to(const struct by_trees *trees, uint32_t process, uint16_t type, const void *bytes,
                                   size_t length) {
   if (process == trees->peers->job->rank) {
-    trees->to_self(trees->context, &(struct by_received){.type = type, .payload = bytes, .length = length});
+    by_control_send_to_self(trees->control, &(struct by_received){.type = type, .payload = bytes, .length = length});
     return BANYAN_OK;
   }
   const struct by_control_peer *peer = trees->peers->of_process[process];
@@ -578,16 +578,13 @@ void by_trees_withdraw(void *argument, uint32_t version) {
   if (set->number && set->number <= trees->released) report_released(trees); /* they have waited for this one */
 }
 
-void by_trees_init(struct by_trees *trees, struct by_deaths *deaths, struct by_plan_switching *switching,
-                   const struct by_control_events *events,
-                   void (*to_self)(void *context, const struct by_received *message), void *context) {
-  *trees = (struct by_trees){.peers = deaths->peers,
-                             .deaths = deaths,
-                             .switching = switching,
-                             .events = events,
-                             .to_self = to_self,
-                             .context = context};
-  trees->switches = (struct by_switches){.job = deaths->peers->job, .events = {settled, changed, trees}};
+void by_trees_init(struct by_trees *trees, struct by_control *control) {
+  *trees = (struct by_trees){.peers = by_control_get_peers(control),
+                             .deaths = by_control_get_deaths(control),
+                             .switching = by_control_get_plan_switching(control),
+                             .events = by_control_get_events(control),
+                             .control = control};
+  trees->switches = (struct by_switches){.job = trees->peers->job, .events = {settled, changed, trees}};
   LIST_INIT(&trees->sets);
   by_timer_init(&trees->due, trees_due, trees);
 }

@@ -13,8 +13,8 @@
  * For plans that are not the manager's, the manager is sent what trees request, answers how much of the switches'
  * memory they may take, and is sent what they have got. A job whose manager is away, or silent, takes what it gets. On
  * the loop's thread unless said otherwise. */
-#ifndef BY_JOB_CONTROL_CONTROL_TREES_H
-#define BY_JOB_CONTROL_CONTROL_TREES_H
+#ifndef BY_IN_NETWORK_CONTROL_TREES_H
+#define BY_IN_NETWORK_CONTROL_TREES_H
 
 #include "control_deaths.h"
 #include "control_plan_switches.h"
@@ -25,8 +25,7 @@ struct by_trees {
   struct by_deaths *deaths;
   struct by_plan_switching *switching;
   const struct by_control_events *events;
-  void (*to_self)(void *context, const struct by_received *message); /* what rank 0 sends to itself */
-  void *context;
+  struct by_control *control;
   struct by_switches switches;
   LIST_HEAD(, by_tree_set) sets;
   struct by_timer due;  /* while a tree waits for switches, */
@@ -39,11 +38,9 @@ struct by_trees {
   uint64_t released; /* the last of the manager's plans whose cells have been given back; 0: none */
 };
 
-void by_trees_init(struct by_trees *trees, struct by_deaths *deaths, struct by_plan_switching *switching,
-                   const struct by_control_events *events,
-                   void (*to_self)(void *context, const struct by_received *message), void *context);
+void by_trees_init(struct by_trees *trees, struct by_control *control);
 void by_trees_fini(struct by_trees *trees);
-/* Any thread, under the job's lock: see by_control_begin_trees. */
+/* Any thread, under the job's lock: see struct by_tree_service. */
 void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const uint32_t *processes,
                     const uint32_t *helpers, uint32_t version);
 /* Sets up the trees of a plan that is to be proposed; by_plan_switching_have_trees is called once later, unless they
@@ -51,7 +48,7 @@ void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const ui
 BANYAN_CHECK enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted *wanted);
 /* That plan is not proposed, or not agreed on. */
 void by_trees_withdraw(void *argument, uint32_t version);
-/* See by_control_handle_cells. */
+/* What the manager grants of what was requested. */
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n);
 /* TREE_REPORT. */
 void by_trees_handle(void *argument, const struct by_received *received);

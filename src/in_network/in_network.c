@@ -1,0 +1,104 @@
+/* What the job calls for sums in switches and servers. */
+#include "in_network.h"
+
+#include "control.h"
+#include "text.h"
+#include "udp.h"
+
+static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
+  return context->job.servers ? by_worker_open_udp(context, &self->udp_port) : BANYAN_OK;
+}
+
+static void begin_control(struct by_context *context, struct by_control *control) {
+  struct by_in_network *state = by_in_network_of(context);
+  by_own_trees_init(&state->own, by_control_get_peers(control), context);
+  by_trees_init(&state->trees, control);
+  state->has_control = true;
+}
+
+static void detach(struct by_context *context) {
+  struct by_in_network *state = by_in_network_of(context);
+  if (!state->has_control) return;
+  by_trees_fini(&state->trees);
+  by_own_trees_fini(&state->own);
+}
+
+/* The engine's fabrics used the socket. */
+static void fini(struct by_context *context) {
+  by_udp_destroy(by_in_network_of(context)->udp);
+}
+
+static void handle_report(void *context, const struct by_received *received) {
+  by_trees_handle(&by_in_network_of(context)->trees, received);
+}
+
+static void handle_tree(struct by_context *context, const struct by_received *received) {
+  by_own_trees_handle(&by_in_network_of(context)->own, received);
+}
+
+static void lose_process(struct by_context *context, uint32_t process) {
+  by_trees_lost(&by_in_network_of(context)->trees, process);
+}
+
+static void fail(struct by_context *context) {
+  by_trees_fail(&by_in_network_of(context)->trees);
+}
+
+static void take_cells(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
+  by_trees_handle_cells(&by_in_network_of(context)->trees, cells, n);
+}
+
+/* Fragments that were dropped. */
+static void add_metrics(struct by_context *context, struct by_text *text) {
+  const char *const names[] = {"forged", "replayed"};
+  uint64_t values[2];
+  by_worker_count_dropped(context, &values[0], &values[1]);
+  for (int i = 0; i < 2; i++)
+    by_text_add(text, "# TYPE banyan_fragments_%s_total counter\nbanyan_fragments_%s_total{rank=\"%u\"} %llu\n",
+                names[i], names[i], context->job.rank, (unsigned long long)values[i]);
+}
+
+static enum banyan_status prepare(struct by_context *context, const struct by_tree_wanted *wanted) {
+  return by_trees_prepare(&by_in_network_of(context)->trees, wanted);
+}
+
+static void withdraw(struct by_context *context, uint32_t version) {
+  by_trees_withdraw(&by_in_network_of(context)->trees, version);
+}
+
+static void begin_trees(struct by_context *context, const struct by_plan *plan, const uint32_t *processes,
+                        const uint32_t *helpers, uint32_t version) {
+  by_trees_begin(&by_in_network_of(context)->trees, plan, processes, helpers, version);
+}
+
+static void use_trees(struct by_context *context, uint32_t team, uint32_t version) {
+  if (by_in_network_of(context)->has_control) by_own_trees_use(&by_in_network_of(context)->own, team, version);
+}
+
+static void drop_trees(struct by_context *context, uint32_t version) {
+  by_own_trees_drop(&by_in_network_of(context)->own, version);
+}
+
+static const struct by_control_rule rules[] = {
+    {TREE_REPORT, BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED, handle_report},
+    {0},
+};
+
+static const struct by_tree_service service = {.prepare = prepare,
+                                               .withdraw = withdraw,
+                                               .begin = begin_trees,
+                                               .use = use_trees,
+                                               .drop = drop_trees,
+                                               .handle = handle_tree,
+                                               .process_lost = lose_process,
+                                               .job_failed = fail,
+                                               .cells_granted = take_cells};
+
+const struct by_feature by_in_network_feature = {.bytes = sizeof(struct by_in_network),
+                                                 .rules = rules,
+                                                 .trees = &service,
+                                                 .describe_self = describe_self,
+                                                 .control_made = begin_control,
+                                                 .detach = detach,
+                                                 .fini = fini,
+                                                 .add_metrics = add_metrics};
