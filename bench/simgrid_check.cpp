@@ -1,8 +1,8 @@
 // simgrid_check [quick | TOPOLOGY PLAN BYTES]: the same AllReduce in our simulator and in SimGrid, and how far apart
-// their times are. Both run the same messages with the same dependencies (src/planner/simulate/traffic.h says what may be sent
-// next); what differs is who shares the links and keeps the time. SimGrid's model is CM02 without its factors for TCP,
-// which is max-min fair; delays stand outside of it, so that a chunk can be on its way while the next one is being
-// sent. Ends with 1 if a difference is above 0.01 %.
+// their times are. Both run the same messages with the same dependencies (src/planner/simulate/traffic.h says what may
+// be sent next); what differs is who shares the links and keeps the time. SimGrid's model is CM02 without its factors
+// for TCP, which is max-min fair; delays stand outside of it, so that a chunk can be on its way while the next one is
+// being sent. Ends with 1 if a difference is above 0.01 %.
 #include <simgrid/s4u.hpp>
 
 #include <chrono>
