@@ -28,7 +28,7 @@ enum method { WEIGHTS, EXACT, FEW, FEW_LOW };
 static const struct {
   const char *name;
   enum method method;
-  uint32_t most_trees;
+  uint32_t max_trees;
 } runs[] = {
     {"weights", WEIGHTS, 0}, {"exact", EXACT, 0},          {"8 trees", FEW, 8},
     {"16 trees", FEW, 16},   {"8 trees, low", FEW_LOW, 8}, {"16 trees, low", FEW_LOW, 16},
@@ -41,7 +41,7 @@ static enum banyan_status pack(const struct by_graph *graph, size_t run, double 
     return by_pack_exact(graph, &options, out);
   }
   struct by_few_options options = by_few_defaults();
-  options.most_trees = runs[run].most_trees;
+  options.max_trees = runs[run].max_trees;
   options.bound = bound;
   if (runs[run].method == FEW) options.tolerance = -1;
   return by_pack_few(graph, &options, out);

@@ -158,7 +158,7 @@ static void init_joint(struct joint *p, struct job **of, uint32_t n) {
   }
   must(by_lp_create(p->n_rows, p->values, 1, &p->lp));
   for (uint32_t j = 0; j < n; j++) {
-    struct by_graph_choice choice = {.participants = of[j]->nodes, .n_participants = of[j]->n, .most_meshed = 2048};
+    struct by_graph_choice choice = {.participants = of[j]->nodes, .n_participants = of[j]->n, .max_meshed = 2048};
     must(by_graph_of_topology(topology, &choice, &p->graphs[j]));
     must(by_span_init(&p->spans[j], p->graphs[j]));
     p->unit = fmax(p->unit, of[j]->alone);

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "graph.h"
 
-static uint32_t limit_of[BY_GRAPH_MOST_VERTICES]; /* the resource of each vertex plus 1; 0: none */
+static uint32_t limit_of[BY_GRAPH_MAX_VERTICES]; /* the resource of each vertex plus 1; 0: none */
 
 /* Adds a limit to a vertex that has none yet. Returns the resource's number. */
 static inline uint32_t add_limit(struct by_graph_builder *builder, uint32_t vertex, double capacity) {

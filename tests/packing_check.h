@@ -20,7 +20,7 @@ struct packing_check {
 
 static inline enum banyan_status join_packed(struct packing_check *check, uint32_t tree, uint32_t e) {
   const struct by_graph_edge *edge = &check->graph->edges[e];
-  uint32_t a = by_leader(check->above, edge->a), b = by_leader(check->above, edge->b);
+  uint32_t a = by_find_leader(check->above, edge->a), b = by_find_leader(check->above, edge->b);
   if (a == b) return by_fail(BANYAN_ERR_PLAN, "packed tree %u: its edge %u closes a cycle", tree, e);
   check->above[a] = b;
   check->touched[edge->a] = check->touched[edge->b] = true;
@@ -40,7 +40,7 @@ static inline enum banyan_status check_packed(struct packing_check *check, uint3
     BY_TRY(join_packed(check, t, tree->edges[i]));
   }
   for (uint32_t v = 1; v < graph->n_vertices; v++)
-    if (check->touched[v] && by_leader(check->above, v) != by_leader(check->above, 0))
+    if (check->touched[v] && by_find_leader(check->above, v) != by_find_leader(check->above, 0))
       return by_fail(BANYAN_ERR_PLAN, "packed tree %u does not join vertex %u to the others", t, v);
   if (!(tree->rate > 0) || !isfinite(tree->rate))
     return by_fail(BANYAN_ERR_PLAN, "packed tree %u has a rate of %g", t, tree->rate);

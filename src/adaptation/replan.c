@@ -14,7 +14,7 @@
 #include "engine.h"
 #include "followers.h"
 #include "log.h"
-#include "network_belief.h"
+#include "network_estimate.h"
 #include "path_message.h"
 #include "plan_load.h"
 #include "plan_switch.h"
@@ -65,7 +65,7 @@ struct by_replanner {
   struct by_context *context;
   struct by_job_network *base; /* the topology that was measured or given, */
   struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
-  struct by_network_belief *belief;
+  struct by_network_estimate *belief;
   enum state state;
   bool due;                     /* links have changed since it was planned, */
   double since;                 /* s: since then; */
@@ -124,8 +124,8 @@ static void take_probed(struct by_replanner *r, uint32_t process, const struct b
   bool alone = is_idle(r, &ended) && r->alone && ended == r->alone_since;
   by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe%s", process, message->process,
            (double)message->bandwidth * 1e-6, alone ? ", between calls" : "");
-  by_network_belief_probed(r->belief, node_of(r, process), node_of(r, message->process), (double)message->bandwidth,
-                           alone, now(r));
+  by_network_estimate_handle_probe(r->belief, node_of(r, process), node_of(r, message->process),
+                                   (double)message->bandwidth, alone, now(r));
 }
 
 static void take_report(void *context, uint32_t process, const struct by_path_message *message) {
@@ -142,7 +142,7 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
     rates[n] = (struct by_seen_rate){(double)rate->sent, (double)rate->busy * 1e-6, (double)rate->bandwidth};
     n += to[n] != UINT32_MAX;
   }
-  if (from != UINT32_MAX) by_network_belief_report(r->belief, process, from, n, to, rates, now(r));
+  if (from != UINT32_MAX) by_network_estimate_report(r->belief, process, from, n, to, rates, now(r));
   r->reported = now(r);
   if (!by_timer_is_set(&r->tick)) by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
 }
@@ -212,7 +212,7 @@ static void free_planning(struct planning *p) {
 /* Groups that are made from now on are planned for by it, too. */
 static enum banyan_status keep_belief(struct by_replanner *r) {
   struct by_topology *topology;
-  BY_TRY(by_network_belief_copy(r->belief, &topology));
+  BY_TRY(by_network_estimate_copy(r->belief, &topology));
   BY_TRY(by_job_network_keep(r->context, topology, r->base->nodes, r->base->source));
   by_job_network_release(r->kept);
   r->kept = by_job_network_hold(r->context);
@@ -288,7 +288,7 @@ static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   r->pair = (struct by_trial_pair){
       .before = p->current, .used = by_plan_switches_view(r->context, WORLD).used, .source = p->network->source};
   p->current = NULL;
-  r->doubts = p->rate < certain * p->rate_before && by_network_belief_may_be_shared(r->belief) &&
+  r->doubts = p->rate < certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
               by_trial_calls_can_compare(r->trials);
   enum banyan_status status = by_plan_named(by_text_get(&p->text), r->context->job.size, &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.next);
@@ -341,10 +341,10 @@ static void look_whether_planned(void *context) {
 /* ---- watching */
 
 static enum banyan_status watch_from(struct by_replanner *r, struct by_job_network *base) {
-  struct by_network_belief *belief;
+  struct by_network_estimate *belief;
   bool measured = base->source == BANYAN_PLAN_MEASURED;
-  BY_TRY(by_network_belief_create(base->topology, measured, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
-  by_network_belief_destroy(r->belief);
+  BY_TRY(by_network_estimate_create(base->topology, measured, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
+  by_network_estimate_destroy(r->belief);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
   r->belief = belief;
@@ -400,11 +400,11 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
   if (ended != r->ended) r->called = now(r);
   r->ended = ended;
   if (view->supplied || now(r) > r->called + asleep_after) return;
-  while (by_network_belief_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
+  while (by_network_estimate_next_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
     ask_for_probe(r, &probe);
   }
   if (trial_goes_first(r) ||
-      !by_network_belief_refine(r->belief, r->base->nodes, r->base->n_hosts, idle, now(r), &probe))
+      !by_network_estimate_next_refinement(r->belief, r->base->nodes, r->base->n_hosts, idle, now(r), &probe))
     return;
   r->alone = idle;
   r->alone_since = ended;
@@ -414,10 +414,10 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
 /* What is found of links goes to the cache. */
 static void keep_refined(struct by_replanner *r) {
   struct by_topology *topology;
-  uint32_t refined = by_network_belief_refined(r->belief);
+  uint32_t refined = by_network_estimate_count_refinements(r->belief);
   if (!r->file || refined == r->refined || by_network_file_is_busy(r->file)) return;
   r->refined = refined;
-  enum banyan_status status = by_network_belief_copy_refined(r->belief, &topology);
+  enum banyan_status status = by_network_estimate_copy_refined(r->belief, &topology);
   if (status == BANYAN_OK) status = by_network_file_refine(r->file, topology);
   if (status != BANYAN_OK) by_info("plan", "what was found of links is not kept: %s", banyan_error_text());
 }
@@ -425,7 +425,7 @@ static void keep_refined(struct by_replanner *r) {
 /* The user's plan stays, and one that is agreed on comes into use first. A plan for links that only seemed slow is not
  * kept for a while. */
 static bool may_plan(const struct by_replanner *r, const struct by_plan_switches_view *view) {
-  bool quiet = now(r) < r->until && !by_network_belief_was_mistaken(r->belief);
+  bool quiet = now(r) < r->until && !by_network_estimate_was_mistaken(r->belief);
   return r->state == WATCHES && r->due && !quiet && *view->plan && !view->supplied && !view->taken &&
          !by_trial_calls_busy(r->trials);
 }
@@ -445,7 +445,7 @@ static void try_others(struct by_replanner *r, const struct by_plan_switches_vie
 /* Asks all to watch their connections; again, once helpers have come. */
 static void watch_paths(struct by_replanner *r) {
   uint32_t processes = r->context->job.processes;
-  if (by_network_belief_grow(r->belief, processes) != BANYAN_OK)
+  if (by_network_estimate_grow(r->belief, processes) != BANYAN_OK)
     by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
   r->watched = processes;
   by_control_paths_watch(r->context, INTERVAL_MS, &(struct by_path_sink){take_report, r});
@@ -456,7 +456,7 @@ static void tick(void *context) {
   look_whether_planned(r);
   if (r->watched < r->context->job.processes) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
-  bool settled, due = by_network_belief_tick(r->belief, now(r), &settled) || r->failed;
+  bool settled, due = by_network_estimate_tick(r->belief, now(r), &settled) || r->failed;
   if (due && !r->due) r->since = now(r);
   r->due = due;
   struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
@@ -496,7 +496,7 @@ void by_replan_destroy(struct by_replanner *r) {
   by_trial_calls_destroy(r->trials);
   by_followers_destroy(r->followers);
   free_pair(&r->pair);
-  by_network_belief_destroy(r->belief);
+  by_network_estimate_destroy(r->belief);
   by_network_file_destroy(r->file);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);

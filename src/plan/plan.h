@@ -231,7 +231,7 @@ BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts,
                                                uint32_t n_ranks, struct by_plan **out);
 /* Leaves out all classes for some collectives, which changes the version, if their trees have more than `most` vertices
  * together, with twigs: these grow with the ranks of a host squared. */
-void by_plan_limit_own(struct by_plan *plan, uint64_t most);
+void by_plan_limit_own(struct by_plan *plan, uint64_t max);
 /* Whether a vertex of this group is no rank. */
 bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group);
 /* The same plan, group by group and share by share, with everything taken out that is no rank: what hung below it hangs

@@ -33,11 +33,11 @@ static enum banyan_status add_groups(struct by_plan *plan, uint32_t n_groups, en
 }
 
 /* A whole number behind the colon, or `standard` without one. */
-static enum banyan_status number(const struct parameter *parameter, const char *what, uint32_t standard, uint32_t least,
-                                 uint32_t most, uint32_t *out) {
+static enum banyan_status number(const struct parameter *parameter, const char *what, uint32_t standard, uint32_t min,
+                                 uint32_t max, uint32_t *out) {
   long value = standard;
   *out = standard;
-  if (parameter->text && by_parse_int(what, parameter->text, least, most, &value) != BANYAN_OK)
+  if (parameter->text && by_parse_int(what, parameter->text, min, max, &value) != BANYAN_OK)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s", banyan_error_text());
   *out = (uint32_t)value;
   return BANYAN_OK;
@@ -162,7 +162,7 @@ struct factors {
   uint32_t n_best, best_sum;
 };
 
-static void factorise(struct factors *f, uint32_t n, uint32_t most, uint32_t depth, uint32_t sum) {
+static void factorise(struct factors *f, uint32_t n, uint32_t max, uint32_t depth, uint32_t sum) {
   if (n == 1) {
     if (f->n_best && (depth > f->n_best || (depth == f->n_best && sum >= f->best_sum))) return;
     memcpy(f->best, f->digit, sizeof f->best);
@@ -171,7 +171,7 @@ static void factorise(struct factors *f, uint32_t n, uint32_t most, uint32_t dep
     return;
   }
   if (depth == BY_PLAN_MOST_DIGITS || (f->n_best && depth >= f->n_best)) return;
-  for (uint32_t d = most < n ? most : n; d >= 2; d--) {
+  for (uint32_t d = max < n ? max : n; d >= 2; d--) {
     if (n % d) continue;
     f->digit[depth] = d;
     factorise(f, n / d, d, depth + 1, sum + d);

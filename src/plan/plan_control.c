@@ -127,8 +127,8 @@ static void hang(const struct expanding *e, uint32_t rank, uint32_t parent) {
 
 /* Children on other hosts that the first rank takes: all but one place if other ranks of its host need that. */
 static uint32_t taken_by_first(const struct expanding *e, uint32_t host) {
-  uint32_t most = ranks_on(e, host) > 1 ? e->fan_out - 1 : e->fan_out;
-  return MIN(e->expected[host], most);
+  uint32_t max = ranks_on(e, host) > 1 ? e->fan_out - 1 : e->fan_out;
+  return MIN(e->expected[host], max);
 }
 
 /* The other ranks of a host, level by level. */
@@ -145,7 +145,7 @@ static void hang_others(const struct expanding *e, uint32_t host) {
 
 /* The rank of a host that a child on another host hangs on: the first that has room; if there is none, the last. The
  * first rank has its places for those outside apart from the others. */
-static uint32_t find_room(const struct expanding *e, uint32_t host) {
+static uint32_t allocated_find(const struct expanding *e, uint32_t host) {
   uint32_t i = 0, n = ranks_on(e, host);
   while (i + 1 < n && e->children[rank_on(e, host, i)] >= e->fan_out) i++;
   return rank_on(e, host, i);
@@ -161,7 +161,7 @@ static void expand_tree(const struct expanding *e, const uint32_t *parent_of_hos
     if (above == h)
       e->parent[first] = first;
     else
-      hang(e, first, find_room(e, above));
+      hang(e, first, allocated_find(e, above));
   }
 }
 

@@ -64,13 +64,13 @@ static uint32_t count_leaders(const struct expansion *e, const struct by_group *
 static enum banyan_status add_twigs(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
   struct by_twig **shared = from->n_twigs ? NULL : &e->hosts->twigs[e->leader];
-  uint32_t most = e->hosts->n_ranks - e->hosts->n_hosts;
+  uint32_t max = e->hosts->n_ranks - e->hosts->n_hosts;
   if (shared && *shared) {
     to->twigs = *shared;
-    to->n_twigs = most;
+    to->n_twigs = max;
     return BANYAN_OK;
   }
-  to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, from->n_twigs ? e->hosts->n_ranks : most);
+  to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, from->n_twigs ? e->hosts->n_ranks : max);
   to->n_twigs = 0;
   if (!to->twigs) return by_plan_no_memory();
   for (uint32_t i = 0; i < from->n; i++)
@@ -194,12 +194,12 @@ enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32
   return by_plan_end(plan, status, out);
 }
 
-void by_plan_limit_own(struct by_plan *plan, uint64_t most) {
+void by_plan_limit_own(struct by_plan *plan, uint64_t max) {
   uint64_t places = 0;
   for (uint32_t c = plan->n_classes; c < plan->n_classes + plan->n_own; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
       places += plan->classes[c].groups[g].n + plan->classes[c].groups[g].n_twigs;
-  if (places <= most) return;
+  if (places <= max) return;
   plan->n_own = 0;
   plan->version = by_plan_hash(plan);
 }

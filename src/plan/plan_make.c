@@ -232,9 +232,9 @@ struct joining {
 /* All that are no ranks, each name once, in order. The caller frees *out. */
 static enum banyan_status list_others(const struct by_plan_part *parts, uint32_t n, struct by_vertex **out,
                                       uint32_t *count) {
-  size_t most = 0, listed = 0;
-  for (uint32_t i = 0; i < n; i++) most += parts[i].plan->n_vertices - parts[i].plan->n_ranks;
-  struct by_vertex *others = calloc(most + 1, sizeof *others);
+  size_t max = 0, listed = 0;
+  for (uint32_t i = 0; i < n; i++) max += parts[i].plan->n_vertices - parts[i].plan->n_ranks;
+  struct by_vertex *others = calloc(max + 1, sizeof *others);
   if (!others) return by_plan_no_memory();
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t v = parts[i].plan->n_ranks; v < parts[i].plan->n_vertices; v++)

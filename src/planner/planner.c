@@ -273,11 +273,11 @@ enum { FEW_TREES = 8, EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
 /* Of the bound: more throughput is not looked for. */
 static const double enough = 0.99;
 /* Bounds for few trees: one to begin with, at once and often as good as exact, and one where trees do not reach it. */
-static const struct by_weights_options roughly = {.goal = 0.97, .most_trees = 1000}, closely = {.goal = 0.991};
+static const struct by_weights_options roughly = {.goal = 0.97, .max_trees = 1000}, closely = {.goal = 0.991};
 
 struct by_planner_options by_planner_defaults(void) {
   const struct by_embed_options cluster = by_embed_defaults();
-  return (struct by_planner_options){.most_trees = 8,
+  return (struct by_planner_options){.max_trees = 8,
                                      .most_height = INFINITY,
                                      .tolerance = NAN,
                                      .seed = 1,
@@ -325,11 +325,11 @@ static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few
 static enum banyan_status pack_few(struct by_graph *graph, const struct by_planner_options *o, double bound,
                                    struct by_packing **out) {
   struct by_few_options few = by_few_defaults();
-  few.most_trees = o->most_trees;
+  few.max_trees = o->max_trees;
   few.by_delay = o->by_delay;
   few.most_height = o->most_height;
   few.tolerance = o->tolerance;
-  if (isnan(o->tolerance)) few.tolerance = o->most_trees > FEW_TREES ? 0.01 : 0.05; /* many trees: for throughput */
+  if (isnan(o->tolerance)) few.tolerance = o->max_trees > FEW_TREES ? 0.01 : 0.05; /* many trees: for throughput */
   few.least_rate = o->least_rate;
   few.seed = o->seed;
   few.bound = bound;
@@ -339,7 +339,7 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
 
 /* As many trees as a plan may have. */
 static enum banyan_status pack_weights(const struct by_graph *graph, struct by_packing **out) {
-  static const struct by_weights_options fewer = {.most_trees = BY_PLAN_MOST_GROUPS};
+  static const struct by_weights_options fewer = {.max_trees = BY_PLAN_MOST_GROUPS};
   struct by_packing *packing;
   BY_TRY(by_pack_weights(graph, NULL, &packing));
   if (packing->n_trees > BY_PLAN_MOST_GROUPS) {
@@ -399,7 +399,7 @@ static void add_facts(struct by_plan *plan, const struct by_candidate *used, dou
 static struct by_embed_options embed_options(const struct by_planner_options *o) {
   struct by_embed_options options = by_embed_defaults();
   options.choice = o->choice;
-  options.most_trees = o->most_trees;
+  options.max_trees = o->max_trees;
   options.most_height = o->most_height;
   options.least_rate = o->least_rate;
   options.servers = o->servers;

@@ -54,7 +54,7 @@ enum by_planner_weighing {
 struct by_planner_options {
   enum by_planner_method method;
   struct by_graph_choice choice; /* who takes part, who may help */
-  uint32_t most_trees;           /* K, of BY_PLANNER_FEW and _CLUSTER */
+  uint32_t max_trees;            /* K, of BY_PLANNER_FEW and _CLUSTER */
   double most_height;            /* of each tree, of the same; INFINITY: any */
   bool by_delay;                 /* heights are seconds, else hops */
   double least_rate;             /* of each tree, bit/s, of the same */

@@ -116,7 +116,7 @@ static void add_packing(const struct by_planned *planned, const struct by_topolo
               packing->n_trees == 1 ? "tree carries" : "trees carry", by_print_rate(packing->throughput, rate[0]),
               100 * packing->throughput / packing->bound, by_print_rate(packing->bound, rate[1]));
   if (packing->limit < worth_saying * packing->bound)
-    by_text_add(text, "No %u trees exceed %s; allow more of them.\n", packing->most_trees,
+    by_text_add(text, "No %u trees exceed %s; allow more of them.\n", packing->max_trees,
                 by_print_rate(packing->limit, rate[0]));
   add_limits(planned, topology, text);
 }

@@ -152,13 +152,13 @@ enum banyan_status by_planner_options_read(const struct by_planner_texts *texts,
                                            struct by_planner_options *options) {
   const struct reading r = {.texts = texts, .before = before};
   const char *cost = texts->of[BY_PLANNER_COST];
-  long trees = options->most_trees, seed = (long)options->seed;
+  long trees = options->max_trees, seed = (long)options->seed;
   int method = (int)options->method;
   BY_TRY(read_choice(&r, BY_PLANNER_METHOD, BY_PLANNER_METHODS, &method));
   options->method = (enum by_planner_method)method;
   choose_weighing(&r, options);
   BY_TRY(read_int(&r, BY_PLANNER_TREES, 1, MOST_TREES, &trees));
-  options->most_trees = (uint32_t)trees;
+  options->max_trees = (uint32_t)trees;
   BY_TRY(read_int(&r, BY_PLANNER_SEED, 0, MOST_SEED, &seed));
   options->seed = (uint64_t)seed;
   if (cost && by_cost_parse(cost, &options->rates) != BANYAN_OK)

@@ -77,7 +77,7 @@ static uint32_t limits_of(const struct sharing *s, const struct by_graph *graph,
   uint32_t n = 0;
   if (origin->kind == BY_ORIGIN_NODE) limits[n++] = 2 * s->topology->n_links + origin->index;
   for (uint32_t way = 0; way < 2 && origin->kind == BY_ORIGIN_LINK; way++)
-    if (origin->way[way]) limits[n++] = limit_of(s, origin->index, way);
+    if (origin->direction[way]) limits[n++] = limit_of(s, origin->index, way);
   return n;
 }
 

@@ -10,7 +10,7 @@
 #include "arena.h"
 #include "schedule_compile.h"
 
-enum { MOST_PIECES = 1 << 26, CUT_BYTES = 64 };
+enum { MAX_PIECES = 1 << 26, CUT_BYTES = 64 };
 
 static bool too_wide(const struct by_group *group) {
   for (uint32_t i = 0; i < group->n_radix; i++)
@@ -31,8 +31,8 @@ static uint32_t trees_of(const struct by_group *group, enum banyan_collective co
 }
 
 static enum banyan_status check_pieces(uint64_t n) {
-  if (n <= MOST_PIECES) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan cuts the buffer into more than %d pieces", MOST_PIECES);
+  if (n <= MAX_PIECES) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan cuts the buffer into more than %d pieces", MAX_PIECES);
 }
 
 static enum banyan_status count_shares(struct by_compile *compile) {

@@ -27,7 +27,7 @@
 #include "schedule_compile.h"
 #include "tree_view.h"
 
-enum { MOST_NEAR = 16 };
+enum { MAX_NEAR = 16 };
 
 /* What one piece of the group is summed over. */
 struct instance {
@@ -57,13 +57,13 @@ struct route {
 /* Adds a piece of a message; to one of the last messages if it goes on there. Those of many trees come by turns, and
  * compile.c would have them all to sort. */
 static void add(struct by_compile *compile, const struct by_message *message) {
-  uint32_t n = compile->n_messages, near = n < MOST_NEAR ? n : MOST_NEAR;
+  uint32_t n = compile->n_messages, near = n < MAX_NEAR ? n : MAX_NEAR;
   for (uint32_t i = 1; !message->exchange && i <= near; i++)
     if (by_message_continues(compile, &compile->messages[n - i], message)) {
       compile->messages[n - i].last = message->last;
       return;
     }
-  if (!BY_ARRAY_GROW(&compile->messages, &compile->messages_room, compile->n_messages + 1)) {
+  if (!BY_ARRAY_GROW(&compile->messages, &compile->allocated_messages, compile->n_messages + 1)) {
     compile->failed = true;
     return;
   }
@@ -218,10 +218,10 @@ static struct instance block_instance(const struct route *route, uint32_t rank) 
 static enum banyan_status make_instances(struct route *route) {
   struct by_compile *compile = route->compile;
   bool blocks = by_collective(compile->schedule->collective)->blocks, per_root = compile->class_->per_root;
-  uint32_t most = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
-  route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, most);
+  uint32_t max = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
+  route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, max);
   if (!route->instances) return by_schedule_no_memory();
-  for (uint32_t i = 0; i < most; i++) {
+  for (uint32_t i = 0; i < max; i++) {
     if (blocks && per_root && route->positions[i] != route->up.root) continue;
     route->instances[route->n_instances++] = blocks ? block_instance(route, i) : share_instance(route, i);
   }

@@ -44,13 +44,13 @@ struct by_compile {
   struct by_schedule *schedule; /* carries collective, root, rank and the layout */
   struct by_arena work;
   struct by_message *messages;
-  uint32_t n_messages, messages_room;
+  uint32_t n_messages, allocated_messages;
   uint32_t *base;        /* n_groups: first piece (share layout) */
   uint32_t *trees;       /* n_groups: pieces (share layout) */
   uint32_t *placed;      /* n_ranks: pieces of the rank's block that have their tree (class per root) */
   struct by_step *steps; /* in the work arena */
   uint32_t *deps;
-  uint32_t deps_room;
+  uint32_t allocated_deps;
   bool failed;
 };
 

@@ -14,7 +14,7 @@
 #include "schedule_compile.h"
 
 #define NO_STEP UINT32_MAX
-enum { MOST_WRITERS = 16 };
+enum { MAX_WRITERS = 16 };
 
 struct builder {
   struct by_compile *compile;
@@ -102,7 +102,7 @@ static void depend(struct builder *b, uint32_t index, uint32_t on) {
   struct by_compile *compile = b->compile;
   if (on == NO_STEP || b->seen[on] == index) return;
   b->seen[on] = index;
-  if (!BY_ARRAY_GROW(&compile->deps, &compile->deps_room, b->schedule->n_deps + 1)) {
+  if (!BY_ARRAY_GROW(&compile->deps, &compile->allocated_deps, b->schedule->n_deps + 1)) {
     compile->failed = true;
     return;
   }
@@ -176,7 +176,7 @@ static enum by_buffer source_of_result(const struct builder *b, const struct by_
 static void join(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer buffer) {
   uint32_t changes = 1;
   for (uint32_t i = first + 1; i < last; i++) changes += b->writer[i] != b->writer[i - 1];
-  if (changes <= MOST_WRITERS) return;
+  if (changes <= MAX_WRITERS) return;
   uint32_t index = add_step(b, BY_STEP_COPY, first, last, level);
   b->compile->steps[index].from = b->compile->steps[index].to = (uint8_t)buffer;
   depend_on_writers(b, index);
@@ -299,7 +299,7 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   struct by_arena *work = &compile->work;
   uint32_t pieces = schedule->n_pieces, messages = compile->n_messages;
-  size_t most_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
+  size_t max_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
   bool helper = schedule->rank >= schedule->n_ranks;
   bool into_recv = !helper && (by_collective_is_everywhere(schedule->collective) ||
                                (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root));
@@ -312,8 +312,8 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
                       .writer = BY_ARENA_ARRAY(work, uint32_t, pieces),
                       .left = BY_ARENA_ARRAY(work, uint32_t, pieces),
                       .leaves = BY_ARENA_ARRAY(work, bool, pieces),
-                      .seen = BY_ARENA_ARRAY(work, uint32_t, most_steps)};
-  compile->steps = BY_ARENA_ARRAY(work, struct by_step, most_steps);
+                      .seen = BY_ARENA_ARRAY(work, uint32_t, max_steps)};
+  compile->steps = BY_ARENA_ARRAY(work, struct by_step, max_steps);
   uint32_t n_incoming = schedule->n_incoming;
   schedule->incoming = BY_ARENA_ARRAY(&schedule->arena, struct by_incoming, n_incoming);
   if (work->failed || !schedule->incoming) return by_schedule_no_memory();

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MOST_ROUNDS = 64 }; /* halving over 65536 ranks takes two dozen */
+enum { MAX_ROUNDS = 64 }; /* halving over 65536 ranks takes two dozen */
 
 static bool allocate(struct by_tree_view *view, struct by_arena *arena) {
   uint32_t n = view->n;
@@ -94,7 +94,7 @@ bool by_tree_view_align(struct by_tree_view *view, const struct by_group *group,
   walk(view, queue);
   memcpy(heights, view->level, n * sizeof *heights);
   for (uint32_t u = 0; u < n; u++) length[u] = by_group_untranslate(group, view->parent[u], u);
-  for (uint32_t round = 0; round < MOST_ROUNDS && view->level[view->root] < n; round++) {
+  for (uint32_t round = 0; round < MAX_ROUNDS && view->level[view->root] < n; round++) {
     if (raise_levels(view, queue, length, highest)) continue;
     view->height = view->level[view->root];
     return true;

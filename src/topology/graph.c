@@ -1,3 +1,4 @@
+/* Collects the vertices, edges and resources of a graph, and checks them. */
 #include "graph.h"
 
 #include <math.h>
@@ -13,8 +14,6 @@ void by_graph_destroy(struct by_graph *graph) {
   by_arena_fini(&graph->arena);
   free(graph);
 }
-
-/* --- check --- */
 
 static enum banyan_status check_edge(const struct by_graph *graph, uint32_t e) {
   const struct by_graph_edge *edge = &graph->edges[e];
@@ -36,19 +35,19 @@ static enum banyan_status check_edge(const struct by_graph *graph, uint32_t e) {
 uint32_t by_graph_find_unreached(const struct by_graph_edge *edges, size_t n_edges, uint32_t n_terminals,
                                  uint32_t n_vertices, uint32_t *above) {
   for (uint32_t v = 0; v < n_vertices; v++) above[v] = v;
-  for (size_t e = 0; e < n_edges; e++) above[by_leader(above, edges[e].a)] = by_leader(above, edges[e].b);
+  for (size_t e = 0; e < n_edges; e++) above[by_find_leader(above, edges[e].a)] = by_find_leader(above, edges[e].b);
   for (uint32_t v = 1; v < n_terminals; v++)
-    if (by_leader(above, v) != by_leader(above, 0)) return v;
+    if (by_find_leader(above, v) != by_find_leader(above, 0)) return v;
   return 0;
 }
 
-/* Whether trees can be packed into it: two terminals or more, edges between different vertices, capacities and delays
- * that are numbers, and all terminals can reach each other. Incident lists are not looked at. All ways to make a graph
- * call it. Uses edge_at as scratch. Cost: the graph's size. */
-static enum banyan_status graph_check(const struct by_graph *graph) {
-  if (graph->n_terminals < 2 || graph->n_terminals > graph->n_vertices || graph->n_vertices > BY_GRAPH_MOST_VERTICES)
+/* Checks whether trees can be packed into the graph: it has two terminals or more, edges join different vertices,
+ * capacities and delays are numbers, and all terminals can reach each other. Incident lists are not checked. edge_at is
+ * used as scratch memory. Cost: linear in the graph's size. */
+static enum banyan_status check_graph(const struct by_graph *graph) {
+  if (graph->n_terminals < 2 || graph->n_terminals > graph->n_vertices || graph->n_vertices > BY_GRAPH_MAX_VERTICES)
     return bad("a graph of %u vertices, %u of them terminals: must be 2 or more terminals and at most %d vertices",
-               graph->n_vertices, graph->n_terminals, BY_GRAPH_MOST_VERTICES);
+               graph->n_vertices, graph->n_terminals, BY_GRAPH_MAX_VERTICES);
   for (uint32_t e = 0; e < graph->n_edges; e++) BY_TRY(check_edge(graph, e));
   for (uint32_t r = 0; r < graph->n_resources; r++)
     if (!(graph->capacity[r] > 0) || !isfinite(graph->capacity[r]))
@@ -57,8 +56,6 @@ static enum banyan_status graph_check(const struct by_graph *graph) {
       by_graph_find_unreached(graph->edges, graph->n_edges, graph->n_terminals, graph->n_vertices, graph->edge_at);
   return lost ? bad("terminals 0 and %u of the graph cannot reach each other", lost) : BANYAN_OK;
 }
-
-/* --- making --- */
 
 void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices) {
   *builder = (struct by_graph_builder){.n_terminals = n_terminals, .n_vertices = n_vertices};
@@ -71,22 +68,23 @@ void by_graph_builder_fini(struct by_graph_builder *builder) {
   by_graph_builder_init(builder, builder->n_terminals, builder->n_vertices);
 }
 
-static bool fail(struct by_graph_builder *builder, enum banyan_status status) {
+static bool record_failure(struct by_graph_builder *builder, enum banyan_status status) {
   if (builder->status == BANYAN_OK) builder->status = status;
   return false;
 }
 
-/* Room for n more behind `used` elements of `size` bytes, of which there may be `most`. */
-static bool make_room(struct by_graph_builder *builder, void *array, size_t size, size_t used, size_t n, size_t most,
-                      size_t *room) {
+/* Grows an array of elements of `size` bytes to hold n more than the `used` ones; more than `max` elements are refused.
+ */
+static bool reserve_elements(struct by_graph_builder *builder, void *array, size_t size, size_t used, size_t n,
+                             size_t max, size_t *allocated) {
   if (builder->status != BANYAN_OK) return false;
-  if (n > most || used > most - n) return fail(builder, BANYAN_ERR_UNSUPPORTED);
-  return by_array_grow(array, room, used + n, size) || fail(builder, BANYAN_ERR_NO_MEMORY);
+  if (n > max || used > max - n) return record_failure(builder, BANYAN_ERR_UNSUPPORTED);
+  return by_array_grow(array, allocated, used + n, size) || record_failure(builder, BANYAN_ERR_NO_MEMORY);
 }
 
 uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity) {
-  if (!make_room(builder, &builder->capacity, sizeof *builder->capacity, builder->n_resources, 1, BY_GRAPH_MOST_USES,
-                 &builder->room_resources))
+  if (!reserve_elements(builder, &builder->capacity, sizeof *builder->capacity, builder->n_resources, 1,
+                        BY_GRAPH_MAX_USES, &builder->allocated_resources))
     return 0;
   builder->capacity[builder->n_resources] = capacity;
   return (uint32_t)builder->n_resources++;
@@ -94,10 +92,10 @@ uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity
 
 uint32_t by_graph_add_edge(struct by_graph_builder *builder, uint32_t a, uint32_t b, double delay, const uint32_t *uses,
                            uint32_t n) {
-  if (!make_room(builder, &builder->edges, sizeof *builder->edges, builder->n_edges, 1, BY_GRAPH_MOST_EDGES,
-                 &builder->room_edges) ||
-      !make_room(builder, &builder->uses, sizeof *builder->uses, builder->n_uses, n, BY_GRAPH_MOST_USES,
-                 &builder->room_uses))
+  if (!reserve_elements(builder, &builder->edges, sizeof *builder->edges, builder->n_edges, 1, BY_GRAPH_MAX_EDGES,
+                        &builder->allocated_edges) ||
+      !reserve_elements(builder, &builder->uses, sizeof *builder->uses, builder->n_uses, n, BY_GRAPH_MAX_USES,
+                        &builder->allocated_uses))
     return 0;
   if (n) memcpy(builder->uses + builder->n_uses, uses, n * sizeof *uses);
   builder->edges[builder->n_edges] =
@@ -111,9 +109,7 @@ uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_
   return by_graph_add_edge(builder, a, b, delay, &resource, 1);
 }
 
-/* --- finish --- */
-
-static enum banyan_status take_arrays(const struct by_graph_builder *builder, struct by_graph *graph) {
+static enum banyan_status copy_arrays(const struct by_graph_builder *builder, struct by_graph *graph) {
   struct by_arena *arena = &graph->arena;
   graph->n_terminals = builder->n_terminals;
   graph->n_vertices = builder->n_vertices;
@@ -132,7 +128,7 @@ static enum banyan_status take_arrays(const struct by_graph_builder *builder, st
   return BANYAN_OK;
 }
 
-static void fill_incident(struct by_graph *graph) {
+static void fill_incident_lists(struct by_graph *graph) {
   uint32_t *at = graph->edge_at;
   memset(at, 0, ((size_t)graph->n_vertices + 1) * sizeof *at);
   for (uint32_t e = 0; e < graph->n_edges; e++) {
@@ -146,22 +142,22 @@ static void fill_incident(struct by_graph *graph) {
   }
 }
 
-static enum banyan_status finish(const struct by_graph_builder *builder, struct by_graph *graph) {
+static enum banyan_status finish_graph(const struct by_graph_builder *builder, struct by_graph *graph) {
   if (builder->status == BANYAN_ERR_NO_MEMORY) return by_graph_no_memory();
   if (builder->status != BANYAN_OK)
     return by_fail(builder->status,
                    "the graph of the planner would have more than %d edges or %d uses of links by them: plan for fewer "
                    "ranks",
-                   BY_GRAPH_MOST_EDGES, BY_GRAPH_MOST_USES);
-  BY_TRY(take_arrays(builder, graph));
-  BY_TRY(graph_check(graph));
-  fill_incident(graph);
+                   BY_GRAPH_MAX_EDGES, BY_GRAPH_MAX_USES);
+  BY_TRY(copy_arrays(builder, graph));
+  BY_TRY(check_graph(graph));
+  fill_incident_lists(graph);
   return BANYAN_OK;
 }
 
 enum banyan_status by_graph_finish(struct by_graph_builder *builder, struct by_graph **out) {
   struct by_graph *graph = calloc(1, sizeof *graph);
-  enum banyan_status status = graph ? finish(builder, graph) : by_graph_no_memory();
+  enum banyan_status status = graph ? finish_graph(builder, graph) : by_graph_no_memory();
   by_graph_builder_fini(builder);
   if (status == BANYAN_OK)
     *out = graph;

@@ -1,16 +1,15 @@
-/* What links are seen to carry. Links between switches have no counters, and no host knows that a link it is not at
- * has become slow. But connections over it were then busy and got little. So:
+/* Estimates the rates of links from what connections achieve. Links between switches have no counters, and a host
+ * notices a slow link only if it is at its end. But connections over a slow link were busy and got little:
  *
- *   A path (a job's connections from one host to another) that had something to send for a part of the time has, on
- *   each link of its way, at least as much to itself and all others together as was seen to pass there, in that part.
- *   Where that is much less than the link carries, on all of its way, some link of it carries less.
- *   Not one over which another path was faster, nor one whose rate an agent reports, if not several paths over it are
- *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent reports.
- *   A job that gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
+ *   While a path (a job's connections from one host to another) has data to send, each link on it carries at least what
+ *   was observed there for this path and all others together. If that is far below the known rate of every link of the
+ *   path, some link of it is slow. Links over which another path was faster are excluded, and links whose rate an agent
+ *   reports, unless several paths over them are slow. Of the others, those with most slow paths are blamed, and among
+ *   these those without an agent's report. A path whose job yields to a higher class shows nothing, since it may wait.
  *
- * It is believed once one path has seen it three times, or two over the same link, of which no host has both, twice;
- * of the link's other direction once is enough then. A link carries more again when more is seen to pass, or, as it may
- * be that nobody tries, after a while, which is longer each time. */
+ * A link is lowered once one path has been slow in three reports, or two paths with no common host in two; then one
+ * report suffices for the other direction of the link. A link is raised when more is observed, or after an interval
+ * without evidence, which doubles each time. */
 #ifndef BY_TOPOLOGY_LINK_SEEN_H
 #define BY_TOPOLOGY_LINK_SEEN_H
 
@@ -18,39 +17,40 @@
 
 #include "topology_paths.h"
 
-/* The ways of packets, kept by destination: each is searched for once, the first time that it is asked for, and not
- * many at a time. Bounded in memory. */
-struct by_link_ways {
+/* Caches the paths of packets by destination. Each destination is searched for when it is first needed, and few at a
+ * time. Memory is bounded. */
+struct by_path_cache {
   struct by_paths paths;
-  struct by_next_hop *hops; /* of the search under way */
-  uint32_t **steps;         /* of each destination: by which step packets leave each node; NULL: not kept */
-  uint32_t *kept;           /* destinations, a ring: the oldest at `oldest` once there are `most` */
-  uint32_t n, most, oldest;
-  uint32_t searches, searched; /* that may be made until the next by_link_ways_allow; that ever were */
+  struct by_next_hop *hops; /* scratch memory of a search */
+  uint32_t **steps;         /* for each destination: the step by which packets leave each node; NULL: not cached */
+  uint32_t *kept;           /* the cached destinations, a ring whose oldest is at `oldest` once it holds `max` */
+  uint32_t n, max, oldest;
+  uint32_t searches,
+      searched; /* how many searches are permitted until the next by_path_cache_allow, and how many were ever made */
 };
 
-/* The topology must outlive it. by_link_ways_fini is right after an error too. */
-BANYAN_CHECK enum banyan_status by_link_ways_init(struct by_link_ways *ways, const struct by_topology *topology);
-void by_link_ways_fini(struct by_link_ways *ways);
-/* Lets it search again, for as many destinations as take some milliseconds. */
-void by_link_ways_allow(struct by_link_ways *ways);
-/* The steps (2 * link + direction) from one node to another; none: there is no way. The caller frees *steps. False: it
- * is to be asked again after by_link_ways_allow. */
-bool by_link_ways_find(struct by_link_ways *ways, uint32_t from, uint32_t to, uint32_t **steps, uint32_t *n);
+/* The topology must outlive the cache. by_path_cache_fini is permitted after an error, too. */
+BANYAN_CHECK enum banyan_status by_path_cache_init(struct by_path_cache *cache, const struct by_topology *topology);
+void by_path_cache_fini(struct by_path_cache *cache);
+/* Permits more searches: as many destinations as take some milliseconds. */
+void by_path_cache_allow(struct by_path_cache *cache);
+/* Returns the steps (2 * link + direction) from one node to another; *n == 0: there is no path. The caller frees
+ * *steps. False: not known yet; ask again after by_path_cache_allow. */
+bool by_path_cache_find(struct by_path_cache *cache, uint32_t from, uint32_t to, uint32_t **steps, uint32_t *n);
 
-/* ---- paths */
+/* ---- Paths. */
 
-/* What the connections from one host to another were seen to do since the report before. */
+/* What one report states of the connections from one host to another, since the report before. */
 struct by_seen_rate {
   double sent;      /* bit/s */
-  double busy;      /* for this part of the time there was something to be sent that the network had not taken yet */
-  double bandwidth; /* bit/s while that was so; 0: not known, or as much went as there was to go */
+  double busy;      /* the part of the time in which the network had not taken all that was to be sent */
+  double bandwidth; /* in bit/s while busy; 0: not known, or the network took all that was to be sent */
 };
 
-/* Reports in a row of which the same is so. */
+/* How many reports in a row had some property. */
 struct by_seen_row {
   uint32_t n;
-  double last; /* when */
+  double last; /* the time of the last such report */
 };
 
 /* A job's connections from one host to another, as last reported. */
@@ -58,69 +58,69 @@ struct by_seen_path {
   LIST_ENTRY(by_seen_path) entry;
   const void *owner;
   uint32_t from, to; /* nodes */
-  bool routed;       /* its way is known: */
+  bool routed;       /* whether the path of packets is known: `steps`, `n_steps` and `trip` are set */
   uint32_t n_steps, *steps;
-  double trip;                  /* s, there and back over that way */
-  double sent, busy, bandwidth; /* on links, with headers; see struct by_seen_rate */
-  double named, notified;       /* when; notified: with values that were new */
-  bool news;                    /* they were not looked at yet */
-  struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
-  struct by_seen_row more;      /* and in which a lowered link of it carried more */
-  bool believed;                /* while all are looked at: it is slow */
+  double trip;                  /* the round-trip time over the path, in seconds */
+  double sent, busy, bandwidth; /* as struct by_seen_rate, but including headers */
+  double named, notified;       /* the times of the last report, and of the last one with new values */
+  bool news;                    /* The last report has not been evaluated yet. */
+  struct by_seen_row slow;      /* reports in which the whole path was slower than the known rates of its links */
+  struct by_seen_row more;      /* reports in which the path showed more than the estimate of one of its slow links */
+  bool is_slow;                 /* scratch of by_link_seen_tick: the path is considered slow */
 };
 
-/* Those that one reporter has named; link_seen.c alone changes it. All zero: none. */
+/* The paths that one reporter has named. All zero: none. Only link_seen.c changes them. */
 LIST_HEAD(by_seen_paths, by_seen_path);
 void by_seen_paths_free(struct by_seen_paths *paths);
 
-/* ---- links */
+/* ---- Links. */
 
-/* What the owner takes one direction of a link to carry, in bit/s. */
+/* The owner's knowledge of one direction of a link, in bit/s. */
 struct by_seen_step {
-  double stated;    /* by the topology, or whoever knows the cable's rate */
-  double seen;      /* what it is seen to carry, as set_rate gave it; INFINITY: no less */
-  double carries;   /* of both the less */
-  double of_others; /* that others send there, of whom there are no paths */
-  bool notified;    /* somebody at its end states what it carries */
+  double stated;    /* the rate that the topology, or whoever knows the cable, states */
+  double seen;      /* the estimate that set_rate gave; INFINITY: the stated rate */
+  double carries;   /* the smaller of `stated` and `seen` */
+  double of_others; /* what others send there whose paths are not reported */
+  bool notified;    /* An agent at one of its ends states the rate. */
 };
 
 struct by_seen_events {
-  /* Fills in all steps, 2 * link + direction. The ways of all paths are known by then. */
+  /* Fills in all steps (2 * link + direction). It is called when the packets' paths are known. */
   void (*view)(void *context, struct by_seen_step *steps);
   /* Calls `visit` with the paths of each reporter that counts. */
   void (*for_paths)(void *context, void (*visit)(void *seen, struct by_seen_paths *paths), void *seen);
-  /* Whether the path may wait for others that go first. */
+  /* Whether the path may be waiting because others have priority. */
   bool (*gives_way)(void *context, const struct by_seen_path *path);
-  /* The step is seen to carry this from now on; INFINITY: what is stated. */
+  /* Sets the estimate of a step; INFINITY: the stated rate. */
   void (*set_rate)(void *context, uint32_t step, double rate);
   void *context;
 };
 
 struct by_link_seen;
 
-/* The topology must outlive it. `interval`: seconds from one report to the next. */
+/* The topology must outlive it. `interval`: seconds between two reports. */
 BANYAN_CHECK enum banyan_status by_link_seen_create(const struct by_topology *topology, double interval,
                                                     const struct by_seen_events *events, struct by_link_seen **out);
-/* NULL is allowed. The paths stay their owner's. */
+/* NULL is allowed. The owner still owns the paths. */
 void by_link_seen_destroy(struct by_link_seen *seen);
-/* The topology with the links of each node. */
+/* Returns the index of the topology's links. */
 const struct by_paths *by_link_seen_paths(const struct by_link_seen *seen);
-/* The ways of packets through it. */
-struct by_link_ways *by_link_seen_ways(struct by_link_seen *seen);
-/* Seconds, from any beginning; they never go back. Before reports, and by by_link_seen_tick. */
+/* Returns the cache of the packets' paths. */
+struct by_path_cache *by_link_seen_path_cache(struct by_link_seen *seen);
+/* Sets the time in seconds from any origin; it never goes back. Call it before reports; by_link_seen_tick sets it, too.
+ */
 void by_link_seen_set_time(struct by_link_seen *seen, double now);
-/* One path of a report; the same `from` in all of a list's. */
+/* Handles one path of a report. All paths of a list have the same `from`. */
 void by_link_seen_report(struct by_link_seen *seen, struct by_seen_paths *paths, const void *owner, uint32_t from,
                          uint32_t to, const struct by_seen_rate *rate);
-/* After the last one: paths that were not named carry nothing now, and what was seen before still counts for a while.
- */
+/* Ends a report: paths that it did not name send nothing now; what they showed before counts for a while. */
 void by_link_seen_end_report(struct by_link_seen *seen, struct by_seen_paths *paths);
-/* Whether it was reported of late. */
+/* Whether the path was reported within the last two intervals. */
 bool by_link_seen_is_fresh(const struct by_link_seen *seen, const struct by_seen_path *path);
-/* Looks at what was reported, and lowers or raises links. */
+/* Evaluates the reports, and lowers or raises the estimates of links. */
 void by_link_seen_tick(struct by_link_seen *seen, double now);
-/* What a step carries by paths that filled it for most of the time, as it took their bytes on average, bit/s; 0: none
- * did. */
+/* Returns the mean rate in bit/s at which a step carried the data of paths that were busy most of the time; 0: none
+ * were. */
 double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step);
 
 #endif

@@ -1,3 +1,4 @@
+/* Refines measured rates of links with the results of probes and calls, and chooses the next probe. */
 #include "refinement.h"
 
 #include <math.h>
@@ -6,73 +7,81 @@
 
 #include "log.h"
 
-static const double part_of_bytes = 0.02; /* that probes may have */
-static const double more = 1.15;          /* times what is known: the link carries more */
-static const double less = 0.8;           /* of it: some link of the way carries less */
-static const double agrees = 0.9;         /* of it: the link carries that */
-static const double alike = 0.85;         /* of the most of several rates: they agree */
-static const double narrow = 1.1;         /* times the least of a way: the link may be the narrowest */
-static const double apart = 1;            /* s from one probe to the next, */
-static const double looks_again = 0.2;   /* and until it is looked again if there is none now: soon after calls pause */
-static const double row_within = 5;      /* s from one look at calls to the next of a row */
-static const double answers_in = 5;      /* s after its end, or a probe is lost */
-static const double first_part = 0.25;   /* of what the way carries, in the time of the first part: */
-static const double first_lasts = 0.05;  /* s */
-static const double first_trips = 8;     /* and so many round trips at least, in which TCP's window grows, */
-static const double first_window = 10e3; /* bytes, to twice as much in each; half of the last one is taken */
-static const double lasts_trips = 4;     /* the second part: round trips */
-static const double probe_lasts = 0.1;   /* and s at least, */
-static const double probe_rate = 1.5;    /* times what the way carries, so that more can be seen, */
-static const double most_bytes = 256e6;  /* but at most so many bytes; then it is shorter, */
-static const double least_lasts = 0.01;  /* s: shorter ones show nothing */
+static const double part_of_bytes = 0.02; /* the part of the sent bytes that probes may use */
+static const double more = 1.15;          /* A link that shows this multiple of its known rate carries more. */
+static const double less =
+    0.8; /* A probe below this part of the known rate shows that some link of its path carries less. */
+static const double agrees = 0.9;      /* A probe above this part of the known rate confirms it. */
+static const double alike_part = 0.85; /* Several rates agree if the smallest is at least this part of the largest. */
+static const double narrow =
+    1.1; /* A link may be the narrowest of a path if its rate is at most this multiple of the smallest one. */
+static const double apart = 1; /* seconds between two probes */
+static const double retry_after =
+    0.2; /* seconds until the next attempt if there is none now; short, to use pauses between calls */
+static const double row_within = 5; /* Evaluations of calls form a row if they are at most this many seconds apart. */
+static const double answer_timeout = 5;    /* A probe without an answer this many seconds after its end is lost. */
+static const double first_part = 0.25;     /* the first part sends this part of what the path carries in its time */
+static const double first_duration = 0.05; /* minimum duration of the first part, in seconds */
+static const double first_trips =
+    8; /* minimum duration of the first part, in round trips, so that TCP's window grows */
+static const double first_window =
+    10e3; /* TCP's initial window in bytes. It doubles in each round trip; half of the last one is used. */
+static const double duration_trips = 4;   /* minimum duration of the second part, in round trips */
+static const double probe_duration = 0.1; /* minimum duration of the second part, in seconds */
+static const double probe_rate =
+    1.5; /* the second part is sized for this multiple of the path's rate, so that it can show more */
+static const double max_bytes = 256e6;   /* limit of each part of a probe, in bytes; a longer probe is shortened */
+static const double min_duration = 0.01; /* A second part of fewer seconds shows nothing. */
 
 enum {
-  IN_A_ROW = 3, /* looks at calls */
-  LEAST = 2,    /* probes over a link, until it is settled */
-  MANY = 4,     /* if no probe could tell links of a way apart, all of them carry less */
-  MOST = 6,     /* more show nothing new */
-  MOST_SENT = 12,
-  TELLS = 3,     /* times the value of a probe that does not tell links apart */
-  BLAMED = 3,    /* probes that agree on less */
-  MOST_LOWS = 64 /* probes that took less than their ways should, kept */
+  IN_A_ROW = 3, /* evaluations of calls that suffice */
+  SETTLING = 2, /* probes over a link that settle it */
+  INSEPARABLE =
+      4, /* If after this many probes of each the links of a path cannot be told apart, all of them are lowered. */
+  MAX_TRIES = 6, /* probes over a suspect link, after which more show nothing new */
+  MAX_SENT = 12,
+  TELLS = 3,           /* factor of the value of a probe that tells links apart */
+  BLAMED = 3,          /* agreeing probes that lower a link */
+  MAX_SLOW_PROBES = 64 /* how many slow probes are kept */
 };
 
 struct step {
   bool refines;
-  bool suspect;   /* it may be why a probe was slow */
-  double rate;    /* bit/s */
-  double most[2]; /* of all probes over it, the most first */
-  uint32_t tries; /* that showed something, since the rate last changed; */
-  uint32_t sent;  /* and all of them */
-  uint32_t row;   /* looks at calls that filled it, */
-  double least;   /* bit/s: the least of them, */
-  double looked;  /* s: and when that was */
+  bool suspect;      /* The link may explain a slow probe. */
+  double rate;       /* the known rate, in bit/s */
+  double highest[2]; /* the largest and second largest rate of all probes over it */
+  uint32_t tries;    /* probes since the last change of the rate that showed something */
+  uint32_t sent;     /* all probes since the last change of the rate */
+  uint32_t row;      /* evaluations of calls in a row that filled it */
+  double min_rate;   /* the smallest rate of these, in bit/s */
+  double last_call;  /* the time of the last one, in seconds */
   uint32_t blamed;
-  double low, high; /* of the probes that blame it */
+  double min_blamed, max_blamed; /* the range of the rates of the probes that blame it */
 };
 
-/* A probe that took less than its way should. */
-struct low {
+/* A probe that was slower than its path should be. */
+struct slow_probe {
   uint32_t n, *steps;
   double rate;
 };
 
 struct by_refinement {
   const struct by_topology *topology;
-  struct by_link_ways *ways;
-  double sent, probes; /* bytes; probes are part of what was sent */
-  double wanted;       /* bytes, of the next probe */
-  double fastest;      /* bit/s, of all probes: a path may carry less than a link on which it is alone */
-  struct by_path_probe asked;
-  double asked_at, ends; /* s; ends INFINITY: none is under way */
-  uint32_t n_asked, changes;
-  struct low lows[MOST_LOWS];
-  uint32_t n_lows;
+  struct by_path_cache *cache;
+  double sent, probes;  /* bytes in total, and those of probes among them */
+  double waiting_bytes; /* the size of the next probe in bytes, which waits until the budget permits it */
+  double
+      fastest; /* The largest rate of all probes, in bit/s. A path may carry less than a link that nothing else uses. */
+  struct by_path_probe last_probe;
+  double last_probe_at, ends; /* in seconds; ends INFINITY: no probe is under way */
+  uint32_t n_probes, changes;
+  struct slow_probe slow_probes[MAX_SLOW_PROBES];
+  uint32_t n_slow_probes;
   uint32_t n_steps;
   struct step steps[];
 };
 
-/* ---- what is known */
+/* ---- Known rates. */
 
 double by_refinement_rate(const struct by_refinement *refinement, uint32_t step) {
   return refinement->steps[step].rate;
@@ -83,20 +92,20 @@ uint32_t by_refinement_changes(const struct by_refinement *refinement) {
 }
 
 static bool is_open(const struct step *of) {
-  return of->refines && of->sent < MOST_SENT && of->tries < (of->suspect ? MOST : LEAST);
+  return of->refines && of->sent < MAX_SENT && of->tries < (of->suspect ? MAX_TRIES : SETTLING);
 }
 
 static bool is_settled(const struct step *of) {
-  return of->refines && of->tries >= LEAST && !is_open(of);
+  return of->refines && of->tries >= SETTLING && !is_open(of);
 }
 
 void by_refinement_write(const struct by_refinement *refinement, struct by_topology *topology) {
   for (uint32_t l = 0; l < topology->n_links; l++) {
     struct by_link *link = &topology->links[l];
     const struct step *of = &refinement->steps[(size_t)2 * l];
-    for (int way = 0; way < 2; way++) {
-      link->capacity[way].all = of[way].rate;
-      link->capacity[way].used = fmin(link->capacity[way].used, of[way].rate);
+    for (int direction = 0; direction < 2; direction++) {
+      link->capacity[direction].all = of[direction].rate;
+      link->capacity[direction].used = fmin(link->capacity[direction].used, of[direction].rate);
     }
     link->rough = link->rough && !(is_settled(&of[BY_AB]) && is_settled(&of[BY_BA]));
   }
@@ -116,7 +125,7 @@ static void set_rate(struct by_refinement *refinement, uint32_t step, double rat
   refinement->changes++;
 }
 
-/* ---- calls */
+/* ---- Calls. */
 
 void by_refinement_count(struct by_refinement *refinement, double bytes) {
   if (bytes > 0) refinement->sent += bytes;
@@ -125,226 +134,229 @@ void by_refinement_count(struct by_refinement *refinement, double bytes) {
 void by_refinement_saw(struct by_refinement *refinement, uint32_t step, double rate, double now) {
   struct step *of = &refinement->steps[step];
   if (!of->refines || rate < agrees * of->rate) return;
-  if (now - of->looked > row_within) of->row = 0;
-  of->least = of->row ? fmin(of->least, rate) : rate;
-  of->looked = now;
+  if (now - of->last_call > row_within) of->row = 0;
+  of->min_rate = of->row ? fmin(of->min_rate, rate) : rate;
+  of->last_call = now;
   if (++of->row < IN_A_ROW) return;
   of->row = 0;
-  if (of->least > more * of->rate)
-    set_rate(refinement, step, of->least);
-  else if (of->tries < LEAST)
-    of->tries = LEAST;
+  if (of->min_rate > more * of->rate)
+    set_rate(refinement, step, of->min_rate);
+  else if (of->tries < SETTLING)
+    of->tries = SETTLING;
 }
 
 void by_refinement_settle(struct by_refinement *refinement, uint32_t step, double rate) {
   set_rate(refinement, step, rate);
-  refinement->steps[step].tries = LEAST;
+  refinement->steps[step].tries = SETTLING;
 }
 
-/* ---- what probes show */
+/* ---- What probes show. */
 
-static void drop_low(struct by_refinement *refinement, uint32_t i) {
-  free(refinement->lows[i].steps);
-  memmove(&refinement->lows[i], &refinement->lows[i + 1], (--refinement->n_lows - i) * sizeof *refinement->lows);
+static void remove_slow_probe(struct by_refinement *refinement, uint32_t i) {
+  free(refinement->slow_probes[i].steps);
+  memmove(&refinement->slow_probes[i], &refinement->slow_probes[i + 1],
+          (--refinement->n_slow_probes - i) * sizeof *refinement->slow_probes);
 }
 
-/* Takes over the steps. */
-static void add_low(struct by_refinement *refinement, uint32_t n, uint32_t *steps, double rate) {
-  if (refinement->n_lows == MOST_LOWS) drop_low(refinement, 0);
-  refinement->lows[refinement->n_lows++] = (struct low){n, steps, rate};
+/* Keeps a slow probe, and takes ownership of `steps`. */
+static void add_slow_probe(struct by_refinement *refinement, uint32_t n, uint32_t *steps, double rate) {
+  if (refinement->n_slow_probes == MAX_SLOW_PROBES) remove_slow_probe(refinement, 0);
+  refinement->slow_probes[refinement->n_slow_probes++] = (struct slow_probe){n, steps, rate};
 }
 
-/* It may be why the probe was slow. */
-static bool may_be_it(const struct by_refinement *refinement, uint32_t step, double rate) {
+/* Whether the step may explain a slow probe. */
+static bool may_explain(const struct by_refinement *refinement, uint32_t step, double rate) {
   const struct step *of = &refinement->steps[step];
-  return of->refines && of->most[0] < more * rate;
+  return of->refines && of->highest[0] < more * rate;
 }
 
 static void blame(struct step *of, double rate) {
-  of->low = of->blamed ? fmin(of->low, rate) : rate;
-  of->high = of->blamed ? fmax(of->high, rate) : rate;
+  of->min_blamed = of->blamed ? fmin(of->min_blamed, rate) : rate;
+  of->max_blamed = of->blamed ? fmax(of->max_blamed, rate) : rate;
   of->blamed++;
 }
 
-/* False: it is as slow as it should be by now, or nothing can be why. Where all probes are as slow, it is not the
- * links, but what one path can carry, as where hosts have several links, or a connection takes a whole core. */
-static bool look_into(struct by_refinement *refinement, const struct low *low) {
+/* Blames the links that may explain a slow probe. False: the probe is as slow as expected by now, or nothing explains
+ * it. If all probes are that slow, the limit is that of one path, not of the links: hosts may have several links, or a
+ * connection may use a whole core. */
+static bool blame_links(struct by_refinement *refinement, const struct slow_probe *slow_probe) {
   uint32_t n = 0;
   bool told_apart = false;
-  for (uint32_t i = 0; i < low->n; i++)
-    if (low->rate > less * refinement->steps[low->steps[i]].rate) return false;
-  if (low->rate > agrees * refinement->fastest) return true;
-  for (uint32_t i = 0; i < low->n; i++) {
-    const struct step *of = &refinement->steps[low->steps[i]];
-    bool maybe = may_be_it(refinement, low->steps[i], low->rate);
-    told_apart |= maybe && of->tries < MANY;
+  for (uint32_t i = 0; i < slow_probe->n; i++)
+    if (slow_probe->rate > less * refinement->steps[slow_probe->steps[i]].rate) return false;
+  if (slow_probe->rate > agrees * refinement->fastest) return true;
+  for (uint32_t i = 0; i < slow_probe->n; i++) {
+    const struct step *of = &refinement->steps[slow_probe->steps[i]];
+    bool maybe = may_explain(refinement, slow_probe->steps[i], slow_probe->rate);
+    told_apart |= maybe && of->tries < INSEPARABLE;
     n += maybe;
   }
-  for (uint32_t i = 0; i < low->n; i++) {
-    struct step *of = &refinement->steps[low->steps[i]];
-    if (!may_be_it(refinement, low->steps[i], low->rate)) continue;
+  for (uint32_t i = 0; i < slow_probe->n; i++) {
+    struct step *of = &refinement->steps[slow_probe->steps[i]];
+    if (!may_explain(refinement, slow_probe->steps[i], slow_probe->rate)) continue;
     of->suspect = true;
-    if (n == 1 || !told_apart) blame(of, low->rate);
+    if (n == 1 || !told_apart) blame(of, slow_probe->rate);
   }
   return n > 0;
 }
 
-/* Whether a rate has changed. */
-static bool lower(struct by_refinement *refinement) {
+/* Lowers all links that enough probes blame. Whether a rate has changed. */
+static bool lower_blamed(struct by_refinement *refinement) {
   bool lowered = false;
   for (uint32_t s = 0; s < refinement->n_steps; s++) {
     refinement->steps[s].suspect = false;
     refinement->steps[s].blamed = 0;
   }
-  for (uint32_t i = refinement->n_lows; i-- > 0;)
-    if (!look_into(refinement, &refinement->lows[i])) drop_low(refinement, i);
+  for (uint32_t i = refinement->n_slow_probes; i-- > 0;)
+    if (!blame_links(refinement, &refinement->slow_probes[i])) remove_slow_probe(refinement, i);
   for (uint32_t s = 0; s < refinement->n_steps; s++) {
     const struct step *of = &refinement->steps[s];
-    if (of->blamed < BLAMED || of->low < alike * of->high) continue;
-    set_rate(refinement, s, of->high);
+    if (of->blamed < BLAMED || of->min_blamed < alike_part * of->max_blamed) continue;
+    set_rate(refinement, s, of->max_blamed);
     lowered = true;
   }
   return lowered;
 }
 
-static void raise(struct by_refinement *refinement, uint32_t step, double rate) {
+static void raise_rate(struct by_refinement *refinement, uint32_t step, double rate) {
   struct step *of = &refinement->steps[step];
-  of->most[1] = fmax(of->most[1], fmin(of->most[0], rate));
-  of->most[0] = fmax(of->most[0], rate);
-  if (of->refines && of->most[1] > more * of->rate) set_rate(refinement, step, of->most[1]);
+  of->highest[1] = fmax(of->highest[1], fmin(of->highest[0], rate));
+  of->highest[0] = fmax(of->highest[0], rate);
+  if (of->refines && of->highest[1] > more * of->rate) set_rate(refinement, step, of->highest[1]);
 }
 
-/* Whether a probe over a way that carries `least` shows something of it. */
-static bool is_shown(const struct step *of, double least) {
-  return of->suspect || of->rate <= narrow * least;
+/* Whether a probe over a path with this smallest rate shows something about the step. */
+static bool is_shown(const struct step *of, double min_rate) {
+  return of->suspect || of->rate <= narrow * min_rate;
 }
 
-static double least_of(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n) {
-  double least = INFINITY;
-  for (uint32_t i = 0; i < n; i++) least = fmin(least, refinement->steps[steps[i]].rate);
-  return least;
+static double get_min_rate(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n) {
+  double min_rate = INFINITY;
+  for (uint32_t i = 0; i < n; i++) min_rate = fmin(min_rate, refinement->steps[steps[i]].rate);
+  return min_rate;
 }
 
-/* Takes over the steps. */
-static void take(struct by_refinement *refinement, uint32_t *steps, uint32_t n, double rate, bool alone) {
-  double least = least_of(refinement, steps, n);
+/* Evaluates a probe, and takes ownership of `steps`. */
+static void evaluate_probe(struct by_refinement *refinement, uint32_t *steps, uint32_t n, double rate, bool alone) {
+  double min_rate = get_min_rate(refinement, steps, n);
   refinement->fastest = fmax(refinement->fastest, rate);
-  bool shows = rate > 0 && (alone || rate >= agrees * least);
+  bool shows = rate > 0 && (alone || rate >= agrees * min_rate);
   for (uint32_t i = 0; i < n; i++) {
     struct step *of = &refinement->steps[steps[i]];
-    if (!is_shown(of, least)) continue;
+    if (!is_shown(of, min_rate)) continue;
     of->sent++;
     of->tries += shows;
   }
-  for (uint32_t i = 0; i < n; i++) raise(refinement, steps[i], rate);
-  if (alone && rate > 0 && rate < less * least)
-    add_low(refinement, n, steps, rate);
+  for (uint32_t i = 0; i < n; i++) raise_rate(refinement, steps[i], rate);
+  if (alone && rate > 0 && rate < less * min_rate)
+    add_slow_probe(refinement, n, steps, rate);
   else
     free(steps);
-  while (lower(refinement)) continue;
+  while (lower_blamed(refinement)) continue;
 }
 
 bool by_refinement_probed(struct by_refinement *refinement, uint32_t from, uint32_t to, double rate, bool alone) {
   uint32_t *steps, n;
-  bool ours = isfinite(refinement->ends) && from == refinement->asked.from && to == refinement->asked.to;
+  bool ours = isfinite(refinement->ends) && from == refinement->last_probe.from && to == refinement->last_probe.to;
   if (!ours) return false;
   refinement->ends = INFINITY;
-  if (by_link_ways_find(refinement->ways, from, to, &steps, &n)) take(refinement, steps, n, rate, alone);
+  if (by_path_cache_find(refinement->cache, from, to, &steps, &n)) evaluate_probe(refinement, steps, n, rate, alone);
   return true;
 }
 
-/* ---- the next one */
+/* ---- The next probe. */
 
-/* How much a probe over the way would show; 0: it must not be sent, or shows nothing. One that is over one link that
- * may be slow, and not over several, tells it from others. */
-static uint32_t value_of(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n,
-                         const bool *closed) {
-  double least = least_of(refinement, steps, n);
+/* Rates how much a probe over the path would show; 0: it must not be sent, or shows nothing. A path over exactly one
+ * suspect link tells that link from others. */
+static uint32_t get_value(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n,
+                          const bool *closed) {
+  double min_rate = get_min_rate(refinement, steps, n);
   uint32_t value = 0, suspects = 0;
   for (uint32_t i = 0; i < n; i++) suspects += refinement->steps[steps[i]].suspect;
   for (uint32_t i = 0; i < n; i++) {
     const struct step *of = &refinement->steps[steps[i]];
     if (closed[steps[i]]) return 0;
-    if (!is_open(of) || !is_shown(of, least)) continue;
-    uint32_t here = MOST - of->tries + (refinement->topology->links[steps[i] / 2].rough ? MOST : 0);
+    if (!is_open(of) || !is_shown(of, min_rate)) continue;
+    uint32_t here = MAX_TRIES - of->tries + (refinement->topology->links[steps[i] / 2].rough ? MAX_TRIES : 0);
     value += of->suspect && suspects == 1 ? TELLS * here : here;
   }
   return value;
 }
 
-static void describe(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n,
-                     struct by_path_probe *out) {
-  double trip = 0, bytes_per_s = least_of(refinement, steps, n) / 8;
+static void fill_probe(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n,
+                       struct by_path_probe *out) {
+  double trip = 0, bytes_per_s = get_min_rate(refinement, steps, n) / 8;
   for (uint32_t i = 0; i < n; i++) trip += 2 * refinement->topology->links[steps[i] / 2].delay;
-  double within = fmax(first_lasts, first_trips * trip), lasts = fmax(probe_lasts, lasts_trips * trip);
-  lasts = fmin(lasts, most_bytes / (probe_rate * bytes_per_s));
+  double within = fmax(first_duration, first_trips * trip), lasts = fmax(probe_duration, duration_trips * trip);
+  lasts = fmin(lasts, max_bytes / (probe_rate * bytes_per_s));
   double grown = trip > 0 ? first_window * exp2(within / trip - 1) : INFINITY;
-  out->first = (uint64_t)fmin(fmin(first_part * within * bytes_per_s, grown), most_bytes);
+  out->first = (uint64_t)fmin(fmin(first_part * within * bytes_per_s, grown), max_bytes);
   out->within = within;
-  out->bytes = lasts >= least_lasts ? (uint64_t)(probe_rate * bytes_per_s * lasts) : 0;
+  out->bytes = lasts >= min_duration ? (uint64_t)(probe_rate * bytes_per_s * lasts) : 0;
   out->lasts = lasts;
 }
 
-/* Of pairs that show as much, another one each time: links of a way are told apart by other ways. */
-static bool choose(const struct by_refinement *refinement, const uint32_t *nodes, uint32_t n, const bool *closed,
-                   struct by_path_probe *out) {
+/* Chooses the pair of most value. Among equals it alternates, since other paths tell links apart. */
+static bool choose_pair(const struct by_refinement *refinement, const uint32_t *nodes, uint32_t n, const bool *closed,
+                        struct by_path_probe *out) {
   uint32_t best = 0;
   for (uint32_t k = 0; k < n * n; k++) {
-    uint32_t at = (k + refinement->n_asked * (n + 2)) % (n * n), *steps, length;
+    uint32_t at = (k + refinement->n_probes * (n + 2)) % (n * n), *steps, length;
     uint32_t from = nodes[at / n], to = nodes[at % n];
-    if (from == to || !by_link_ways_find(refinement->ways, from, to, &steps, &length)) continue;
-    uint32_t value = value_of(refinement, steps, length, closed);
+    if (from == to || !by_path_cache_find(refinement->cache, from, to, &steps, &length)) continue;
+    uint32_t value = get_value(refinement, steps, length, closed);
     if (value > best) {
       best = value;
       *out = (struct by_path_probe){.from = from, .to = to};
-      describe(refinement, steps, length, out);
+      fill_probe(refinement, steps, length, out);
     }
     free(steps);
   }
   return best > 0 && out->bytes > 0;
 }
 
-static double left(const struct by_refinement *refinement) {
+static double get_budget(const struct by_refinement *refinement) {
   return part_of_bytes / (1 + part_of_bytes) * refinement->sent - refinement->probes;
 }
 
 bool by_refinement_next(struct by_refinement *refinement, const uint32_t *nodes, uint32_t n, const bool *closed,
                         double now, struct by_path_probe *out) {
-  if (now < refinement->asked_at + apart || left(refinement) <= 0 || left(refinement) < refinement->wanted)
+  if (now < refinement->last_probe_at + apart || get_budget(refinement) <= 0 ||
+      get_budget(refinement) < refinement->waiting_bytes)
     return false;
-  if (isfinite(refinement->ends) && now < refinement->ends + answers_in) return false;
+  if (isfinite(refinement->ends) && now < refinement->ends + answer_timeout) return false;
   refinement->ends = INFINITY;
-  refinement->wanted = 0;
-  refinement->asked_at = now;
-  if (!choose(refinement, nodes, n, closed, out)) {
-    refinement->asked_at -= apart - looks_again;
+  refinement->waiting_bytes = 0;
+  refinement->last_probe_at = now;
+  if (!choose_pair(refinement, nodes, n, closed, out)) {
+    refinement->last_probe_at -= apart - retry_after;
     return false;
   }
   double bytes = (double)(out->first + out->bytes);
-  if (left(refinement) < bytes) {
-    refinement->wanted = bytes;
-    refinement->asked_at = -INFINITY;
+  if (get_budget(refinement) < bytes) {
+    refinement->waiting_bytes = bytes;
+    refinement->last_probe_at = -INFINITY;
     return false;
   }
   refinement->probes += bytes;
-  refinement->asked = *out;
+  refinement->last_probe = *out;
   refinement->ends = now + out->within + out->lasts;
-  refinement->n_asked++;
+  refinement->n_probes++;
   return true;
 }
 
-/* ---- beginning and end */
+/* ---- Creation and destruction. */
 
-enum banyan_status by_refinement_create(const struct by_topology *topology, struct by_link_ways *ways, bool measured,
+enum banyan_status by_refinement_create(const struct by_topology *topology, struct by_path_cache *cache, bool measured,
                                         struct by_refinement **out) {
   uint32_t n = 2 * topology->n_links;
   struct by_refinement *refinement = calloc(1, sizeof *refinement + n * sizeof *refinement->steps);
   *out = refinement;
   if (!refinement) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u links carry", topology->n_links);
   refinement->topology = topology;
-  refinement->ways = ways;
+  refinement->cache = cache;
   refinement->ends = INFINITY;
-  refinement->asked_at = -INFINITY;
+  refinement->last_probe_at = -INFINITY;
   refinement->n_steps = n;
   for (uint32_t s = 0; s < n; s++) {
     const struct by_link *link = &topology->links[s / 2];
@@ -355,6 +367,6 @@ enum banyan_status by_refinement_create(const struct by_topology *topology, stru
 
 void by_refinement_destroy(struct by_refinement *refinement) {
   if (!refinement) return;
-  while (refinement->n_lows) drop_low(refinement, refinement->n_lows - 1);
+  while (refinement->n_slow_probes) remove_slow_probe(refinement, refinement->n_slow_probes - 1);
   free(refinement);
 }

@@ -1,3 +1,4 @@
+/* Looks up nodes, validates a topology, and makes one from added nodes and links. */
 #define HASH_NONFATAL_OOM 1
 #include "topology.h"
 
@@ -45,15 +46,15 @@ uint32_t by_topology_find_host(const struct by_topology *topology, const char *n
   return same != UINT32_MAX ? same : alike;
 }
 
-void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t room) {
+void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t size) {
   const struct by_link *links = topology->links;
   const char *name = links[link].port[links[link].a == node ? 0 : 1];
   uint32_t before = 0;
   for (uint32_t i = 0; i < link; i++) before += links[i].a == node || links[i].b == node;
   if (*name)
-    snprintf(out, room, "%s", name);
+    snprintf(out, size, "%s", name);
   else
-    snprintf(out, room, "eth%u", before);
+    snprintf(out, size, "eth%u", before);
 }
 
 const char *by_node_kind_name(enum by_node_kind kind) {
@@ -61,23 +62,21 @@ const char *by_node_kind_name(enum by_node_kind kind) {
   return (size_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
-/* --- validation: whatever passes here, a planner, a simulator or a lab can work with --- */
+/* --- Validation: planner, simulator and lab can work with any topology that passes it. --- */
 
 #define bad(...) by_fail(BANYAN_ERR_TOPOLOGY, __VA_ARGS__)
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the topology")
 
-/* --- nodes --- */
-
-/* `whose` is such as "its group". */
-static enum banyan_status check_text(const char *text, const char *whose, size_t least) {
-  if (text && strlen(text) >= least && by_is_printable(text, BY_TOPOLOGY_MOST_NAME)) return BANYAN_OK;
-  return bad("%s must be %zu to %d bytes of UTF-8 without control characters", whose, least, BY_TOPOLOGY_MOST_NAME);
+/* `whose` names the text, such as "its group". */
+static enum banyan_status check_text(const char *text, const char *whose, size_t min) {
+  if (text && strlen(text) >= min && by_is_printable(text, BY_TOPOLOGY_MAX_NAME)) return BANYAN_OK;
+  return bad("%s must be %zu to %d bytes of UTF-8 without control characters", whose, min, BY_TOPOLOGY_MAX_NAME);
 }
 
-/* `what` is such as "what it may send"; `most` the largest that is allowed. */
-static enum banyan_status check_capacity(const struct by_capacity *capacity, const char *what, bool may_be_endless) {
+/* `what` names the capacity, such as "what it can send". */
+static enum banyan_status check_capacity(const struct by_capacity *capacity, const char *what, bool may_be_unlimited) {
   if (!(capacity->all > 0)) return bad("%s is %g bit/s, must be more than 0", what, capacity->all);
-  if (isinf(capacity->all) && !may_be_endless) return bad("%s has no limit, must have one", what);
+  if (isinf(capacity->all) && !may_be_unlimited) return bad("%s has no limit, must have one", what);
   if (!isinf(capacity->all) && by_check_rate(capacity->all) != BANYAN_OK)
     return bad("%s %s", what, banyan_error_text());
   if (capacity->used >= 0 && capacity->used <= BY_MOST_RATE && capacity->used <= capacity->all) return BANYAN_OK;
@@ -113,8 +112,6 @@ static enum banyan_status check_nodes(const struct by_topology *topology, struct
 
 _Static_assert(offsetof(struct by_node, name) == 0, "names are compared by by_find_twice");
 
-/* --- links --- */
-
 static enum banyan_status check_link(const struct by_link *link) {
   BY_TRY(check_capacity(&link->capacity[BY_AB], "its capacity from the first to the second", false));
   BY_TRY(check_capacity(&link->capacity[BY_BA], "its capacity from the second to the first", false));
@@ -138,10 +135,10 @@ static enum banyan_status check_links(const struct by_topology *topology) {
   return BANYAN_OK;
 }
 
-/* --- reach --- */
+/* --- Connectivity. --- */
 
-/* Joins what has something left of its capacity. A tree carries the sum over a link one way and the result the other,
- * so both ways need it. */
+/* Joins nodes with residual capacity. A tree carries the sum over a link in one direction and the result in the other,
+ * so both directions need it. */
 static void join_parts(const struct by_topology *t, uint32_t *above) {
   for (uint32_t i = 0; i < t->n_nodes; i++) above[i] = i;
   for (uint32_t i = 0; i < t->n_links; i++) {
@@ -151,7 +148,7 @@ static void join_parts(const struct by_topology *t, uint32_t *above) {
     size_t n = 0;
     while (n < sizeof needed / sizeof *needed && by_residual(needed[n]) > 0) n++;
     if (n < sizeof needed / sizeof *needed) continue;
-    uint32_t a = by_leader(above, link->a), b = by_leader(above, link->b);
+    uint32_t a = by_find_leader(above, link->a), b = by_find_leader(above, link->b);
     above[MAX(a, b)] = MIN(a, b);
   }
 }
@@ -163,7 +160,7 @@ static enum banyan_status check_reach(const struct by_topology *topology, struct
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
     if (!topology->nodes[i].takes_part) continue;
     if (first == UINT32_MAX) first = i;
-    if (by_leader(above, i) != by_leader(above, first))
+    if (by_find_leader(above, i) != by_find_leader(above, first))
       return bad("\"%.64s\" and \"%.64s\" take part but cannot reach each other over links and nodes with "
                  "something left of their capacity both ways",
                  topology->nodes[first].name, topology->nodes[i].name);
@@ -173,9 +170,9 @@ static enum banyan_status check_reach(const struct by_topology *topology, struct
 
 enum banyan_status by_topology_validate(const struct by_topology *topology) {
   if (topology->n_nodes < 1) return bad("there are no nodes");
-  if (topology->n_nodes > BY_TOPOLOGY_MOST_NODES || topology->n_links > BY_TOPOLOGY_MOST_LINKS)
+  if (topology->n_nodes > BY_TOPOLOGY_MAX_NODES || topology->n_links > BY_TOPOLOGY_MAX_LINKS)
     return bad("%u nodes and %u links are too many: most are %d and %d", topology->n_nodes, topology->n_links,
-               BY_TOPOLOGY_MOST_NODES, BY_TOPOLOGY_MOST_LINKS);
+               BY_TOPOLOGY_MAX_NODES, BY_TOPOLOGY_MAX_LINKS);
   BY_TRY(check_text(topology->name, "the topology's name", 0));
   struct by_arena arena = {0};
   enum banyan_status status = check_nodes(topology, &arena);
@@ -185,7 +182,7 @@ enum banyan_status by_topology_validate(const struct by_topology *topology) {
   return status;
 }
 
-/* --- making --- */
+/* --- The builder. --- */
 
 struct by_topology_name {
   const char *name;
@@ -223,19 +220,23 @@ uint32_t by_topology_builder_find(const struct by_topology_builder *builder, con
   return found ? found->node : UINT32_MAX;
 }
 
-/* --- nodes --- */
-
 enum banyan_status by_topology_builder_add(struct by_topology_builder *builder, enum by_node_kind kind,
                                            const char *name, uint32_t *out) {
   struct by_topology *topology = builder->topology;
-  if (topology->n_nodes >= BY_TOPOLOGY_MOST_NODES)
-    return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d nodes", BY_TOPOLOGY_MOST_NODES);
-  if (!BY_ARRAY_GROW(&topology->nodes, &builder->node_room, topology->n_nodes + 1)) return by_topology_no_memory();
+  if (topology->n_nodes >= BY_TOPOLOGY_MAX_NODES)
+    return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d nodes", BY_TOPOLOGY_MAX_NODES);
+  if (!BY_ARRAY_GROW(&topology->nodes, &builder->allocated_nodes, topology->n_nodes + 1))
+    return by_topology_no_memory();
   if (by_topology_builder_find(builder, name) != UINT32_MAX)
     return by_fail(BANYAN_ERR_TOPOLOGY, "two nodes are named \"%.64s\"", name);
-  struct by_capacity endless = {.all = INFINITY};
-  struct by_node node = {
-      .kind = kind, .takes_part = kind == BY_NODE_HOST, .group = "", .out = endless, .in = endless, .x = NAN, .y = NAN};
+  struct by_capacity unlimited = {.all = INFINITY};
+  struct by_node node = {.kind = kind,
+                         .takes_part = kind == BY_NODE_HOST,
+                         .group = "",
+                         .out = unlimited,
+                         .in = unlimited,
+                         .x = NAN,
+                         .y = NAN};
   struct by_topology_name *entry = BY_ARENA_NEW(&builder->arena, struct by_topology_name);
   BY_TRY(by_topology_builder_keep(builder, name, &node.name));
   if (!entry) return by_topology_no_memory();
@@ -251,14 +252,13 @@ struct by_node *by_topology_builder_node(struct by_topology_builder *builder, ui
   return &builder->topology->nodes[node];
 }
 
-/* --- links --- */
-
 enum banyan_status by_topology_builder_add_link(struct by_topology_builder *builder, uint32_t a, uint32_t b,
                                                 double capacity, double delay, struct by_link **out) {
   struct by_topology *topology = builder->topology;
-  if (topology->n_links >= BY_TOPOLOGY_MOST_LINKS)
-    return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d links", BY_TOPOLOGY_MOST_LINKS);
-  if (!BY_ARRAY_GROW(&topology->links, &builder->link_room, topology->n_links + 1)) return by_topology_no_memory();
+  if (topology->n_links >= BY_TOPOLOGY_MAX_LINKS)
+    return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d links", BY_TOPOLOGY_MAX_LINKS);
+  if (!BY_ARRAY_GROW(&topology->links, &builder->allocated_links, topology->n_links + 1))
+    return by_topology_no_memory();
   struct by_link *link = &topology->links[topology->n_links++];
   *link = (struct by_link){
       .a = a, .b = b, .capacity = {{.all = capacity}, {.all = capacity}}, .delay = delay, .port = {"", ""}};
@@ -266,10 +266,8 @@ enum banyan_status by_topology_builder_add_link(struct by_topology_builder *buil
   return BANYAN_OK;
 }
 
-/* --- the end --- */
-
-/* What grew moves into the arena. */
-static enum banyan_status settle(struct by_topology_builder *builder, struct by_topology **out) {
+/* Moves nodes and links into the arena. */
+static enum banyan_status move_into_arena(struct by_topology_builder *builder, struct by_topology **out) {
   struct by_topology *topology = builder->topology;
   struct by_node *nodes = BY_ARENA_ARRAY(&topology->arena, struct by_node, topology->n_nodes);
   struct by_link *links = BY_ARENA_ARRAY(&topology->arena, struct by_link, topology->n_links);
@@ -288,7 +286,7 @@ static enum banyan_status settle(struct by_topology_builder *builder, struct by_
 enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
                                               struct by_topology **out) {
   enum banyan_status status = by_topology_validate(builder->topology);
-  if (status == BANYAN_OK) status = settle(builder, out);
+  if (status == BANYAN_OK) status = move_into_arena(builder, out);
   by_topology_builder_fini(builder);
   return status == BANYAN_OK || !source ? status : by_fail_within(status, "%s", source);
 }

@@ -1,7 +1,7 @@
-/* A topology: the network that is really there. Hosts and switches, links with capacity and use by others in each
- * direction, and delay; which hosts take part, which may help, which switches add. An immutable value in one arena;
- * made by a reader, a synthesiser or a measurement, checked by by_topology_validate, read by the planner, the simulator
- * and the lab. Not for several threads while it is made. */
+/* A topology: the network that is really there. It has hosts and switches, links with capacity and use by others in
+ * each direction, and delay; it states which hosts take part, which may help, and which switches add. An immutable
+ * value in one arena; made by a reader, a synthesiser or a measurement, checked by by_topology_validate, read by the
+ * planner, the simulator and the lab. Not thread-safe while it is made. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_H
 #define BY_TOPOLOGY_TOPOLOGY_H
 
@@ -15,52 +15,52 @@
 
 enum by_node_kind { BY_NODE_HOST, BY_NODE_SWITCH };
 
-/* What can be carried, in bit/s: all of it, and how much of it others use. */
+/* A capacity in bit/s, and how much of it others use. */
 struct by_capacity {
-  double all;  /* BY_LEAST_RATE .. BY_MOST_RATE; INFINITY: no limit, of a node only */
+  double all;  /* BY_LEAST_RATE .. BY_MOST_RATE; INFINITY: no limit, which only nodes may have */
   double used; /* 0 .. all */
 };
 
 struct by_node {
-  const char *name; /* unique */
+  const char *name; /* unique in the topology */
   enum by_node_kind kind;
   bool takes_part;            /* a host on which ranks run */
   bool may_help;              /* a host that may add and forward for others */
   bool aggregates;            /* a switch that can add */
-  uint64_t memory;            /* bytes of cells a switch that adds can grant; 0: not known */
-  const char *group;          /* the rack, site or zone it is in; "" not known */
-  struct by_capacity out, in; /* what all its links together may send and receive: a NIC's or a machine's limit */
-  double x, y;                /* where it is: degrees east and north, or any plane; NAN: not known */
+  uint64_t memory;            /* the bytes of cells that an adding switch can grant; 0: not known */
+  const char *group;          /* the rack, site or zone of the node; "": not known */
+  struct by_capacity out, in; /* limits of all its links together, such as those of its network interface */
+  double x, y;                /* its location: degrees east and north, or coordinates in any plane; NAN: not known */
 };
 
-enum { BY_AB, BY_BA }; /* a link's directions */
+enum { BY_AB, BY_BA }; /* the directions of a link */
 
 struct by_link {
   uint32_t a, b;                  /* nodes, different */
-  struct by_capacity capacity[2]; /* a to b, b to a */
-  double delay;                   /* seconds one way, 0 .. BY_MOST_DELAY */
-  double loss;                    /* of packets, 0 .. 1; for the lab and the simulator */
-  bool rough;                     /* the capacity was assumed, or measured in a hurry: it may carry more */
-  const char *port[2];            /* interface or port names at a and b; "" not known */
+  struct by_capacity capacity[2]; /* from a to b, and from b to a */
+  double delay;                   /* in one direction, in seconds, 0 .. BY_MOST_DELAY */
+  double loss;                    /* the part of the packets that is lost, 0 .. 1; for the lab and the simulator */
+  bool rough;                     /* The capacity was assumed or measured quickly: the link may carry more. */
+  const char *port[2];            /* the names of the interfaces or ports at a and b; "": not known */
 };
 
 struct by_topology {
-  const char *name; /* "" none */
+  const char *name; /* "": none */
   uint32_t n_nodes, n_links;
-  struct by_node *nodes; /* in the order of their source, which numbers the ranks */
-  struct by_link *links; /* several between the same nodes are allowed */
+  struct by_node *nodes; /* in the order of their source, which determines the ranks */
+  struct by_link *links; /* Several links between the same nodes are allowed. */
   struct by_arena arena;
 };
 
-/* Most of what one topology may hold; more is refused before memory is taken. */
+/* The largest permitted sizes of a topology. Larger ones are refused before memory is allocated. */
 enum {
-  BY_TOPOLOGY_MOST_NODES = 65536,
-  BY_TOPOLOGY_MOST_LINKS = 4 << 20,
-  BY_TOPOLOGY_MOST_NAME = 255, /* bytes, UTF-8 without control characters */
-  BY_TOPOLOGY_MOST_FILE = 256 << 20,
+  BY_TOPOLOGY_MAX_NODES = 65536,
+  BY_TOPOLOGY_MAX_LINKS = 4 << 20,
+  BY_TOPOLOGY_MAX_NAME = 255, /* bytes of UTF-8 without control characters */
+  BY_TOPOLOGY_MAX_FILE = 256 << 20,
 };
 
-/* What is left of a capacity; less than BY_LEAST_RATE is nothing. */
+/* Returns the residual capacity; less than BY_LEAST_RATE counts as 0. */
 static inline double by_residual(struct by_capacity capacity) {
   double left = capacity.all - capacity.used;
   return left >= BY_LEAST_RATE ? left : 0;
@@ -69,41 +69,42 @@ static inline double by_residual(struct by_capacity capacity) {
 static inline bool by_link_carries(const struct by_link *link, uint32_t from) {
   return by_residual(link->capacity[from == link->a ? BY_AB : BY_BA]) > 0;
 }
-/* The end of a link that is not `node`. */
+/* Returns the end of a link that is not `node`. */
 static inline uint32_t by_link_other(const struct by_link *link, uint32_t node) {
   return link->a ^ link->b ^ node;
 }
 
 /* NULL is allowed. */
 void by_topology_destroy(struct by_topology *topology);
-/* Whether it makes sense: names unique and printable, ends exist and differ, capacities and delays within their ranges,
- * use within capacities, at least one host takes part, and all that take part can reach each other over links with
- * something left. The error names the node or link. All ways to make one call it. Cost: nodes + links. */
+/* Checks the topology: names are unique and printable, ends exist and differ, capacities and delays are in their
+ * ranges, use is within capacities, at least one host takes part, and all that take part can reach each other over
+ * residual capacity. The error names the node or link. Every function that makes a topology calls it. Cost: nodes +
+ * links. */
 BANYAN_CHECK enum banyan_status by_topology_validate(const struct by_topology *topology);
-/* The node of that name; UINT32_MAX: none. Cost: nodes. */
+/* Returns the node of that name; UINT32_MAX: none. Cost: nodes. */
 uint32_t by_topology_find(const struct by_topology *topology, const char *name);
-/* The same, looked for from node `start` on and round: for names that come in the order of nodes. */
+/* Like by_topology_find, but searches from node `start` on, cyclically: fast for names in the order of the nodes. */
 uint32_t by_topology_find_from(const struct by_topology *topology, const char *name, uint32_t start);
-/* The node that a host of this name is: that of its name, else that of its name without case, else the host whose name
- * agrees by the first label. UINT32_MAX: none; BY_TOPOLOGY_SEVERAL: it may be several. Cost: nodes. */
+/* Returns the node of the host of this name: an equal name first, then a name equal but for case, then the host that
+ * agrees in the first label. UINT32_MAX: none; BY_TOPOLOGY_SEVERAL: ambiguous. Cost: nodes. */
 uint32_t by_topology_find_host(const struct by_topology *topology, const char *name);
 #define BY_TOPOLOGY_SEVERAL (UINT32_MAX - 1)
-/* The name of a node's interface to a link: the port's where it is known, else "ethK" for the K-th of the node's links,
- * from 0, as the lab names them. Cost: links. */
-void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t room);
-/* "host", "switch"; NULL beyond. Static storage. */
+/* Writes the name of a node's interface to a link: the port's if it is known, else "ethK" for the K-th of the node's
+ * links, from 0, as the lab names them. Cost: links. */
+void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t size);
+/* Returns "host" or "switch"; NULL for other values. Static storage. */
 const char *by_node_kind_name(enum by_node_kind kind);
 
 struct by_text;
-/* Reads JSON as docs/topology-format.md describes it. `source` is the file's name in errors, which say where:
+/* Reads JSON as docs/topology-format.md describes it. `source` is the file's name for errors, which name the position:
  * "t.json:3:14: ..." or "t.json: links[2].capacity: ...". The caller owns *out. BANYAN_ERR_PARSE: not in this format;
- * BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole. */
+ * BANYAN_ERR_TOPOLOGY: in this format, but inconsistent. */
 BANYAN_CHECK enum banyan_status by_topology_parse(const char *source, const char *text, size_t length,
                                                   struct by_topology **out);
-/* Adds the topology as one line of JSON, without a newline; read again it is the same to the bit. */
+/* Adds the topology as one line of JSON without a newline; reading it yields the same topology to the bit. */
 void by_topology_print(const struct by_topology *topology, struct by_text *text);
-/* A topology of its own, in an arena of its own, that is the same to the bit. Prints and reads, so what does not fit
- * into a text fails. */
+/* Copies a topology to the bit, with an arena of its own. It prints and parses, so it fails if the text becomes too
+ * large. */
 BANYAN_CHECK enum banyan_status by_topology_copy(const struct by_topology *topology, struct by_topology **out);
 
 #endif

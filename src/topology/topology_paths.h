@@ -1,38 +1,38 @@
-/* The ways that packets take through a topology: what forwards without adding is on them. One rule for the planner,
- * which charges every link on a way, and for the lab, which lays routes along it.
+/* Computes the paths that packets take through a topology, over everything that only forwards. The planner charges
+ * every link of a path, and the lab installs routes along it, by the same rule.
  *
- * Of all ways to a node the one is taken that passes the fewest hosts (a host forwards for others only where no
- * switches join them), of these one with the fewest links, of these one with the least delay. Of links that are equal
- * in all that, the node's number decides, so that destinations are spread over parallel links and spines; all packets
- * to one node take the same way on from wherever they meet. A direction with nothing left of its capacity is not used.
- * Plain values; any number of threads may read one index. */
+ * Among all paths to a node the one with the fewest hosts is taken (a host forwards for others only where no switches
+ * join them), among these the one with the fewest links, and among these the one with the smallest delay. Among links
+ * that are equal in all of that, the destination's number decides, so that destinations are spread over parallel links
+ * and spines; all packets to one node share their path from where they meet. A direction without residual capacity is
+ * not used. Plain values; any number of threads may read one index. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_PATHS_H
 #define BY_TOPOLOGY_TOPOLOGY_PATHS_H
 
 #include "topology.h"
 
-/* A topology's links by node. */
+/* An index of a topology's links by node. */
 struct by_paths {
   const struct by_topology *topology; /* must outlive it */
   uint32_t *first;                    /* links at node v: links[first[v] .. first[v + 1]), ascending */
-  uint32_t *links, *turn;             /* turn: of each node, which of several equal links packets to it take */
+  uint32_t *links, *turn;             /* turn: for each node, which of several equal links packets to it take */
 };
 
-/* From a node towards a destination. */
+/* The next hop from a node towards a destination. */
 struct by_next_hop {
-  uint32_t link;  /* to leave by; UINT32_MAX: the destination itself, or no way there */
-  uint32_t next;  /* the node at its other end */
-  uint32_t hops;  /* links to go; UINT32_MAX: no way there */
-  uint32_t hosts; /* hosts in between */
-  double delay;   /* seconds */
+  uint32_t link;  /* the link to take; UINT32_MAX: the node is the destination, or has no path to it */
+  uint32_t next;  /* the node at the other end of the link */
+  uint32_t hops;  /* links to the destination; UINT32_MAX: no path */
+  uint32_t hosts; /* hosts between the node and the destination */
+  double delay;   /* in seconds */
 };
 
 BANYAN_CHECK enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology);
 void by_paths_fini(struct by_paths *paths);
-/* The hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
+/* Computes the hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
 BANYAN_CHECK enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_next_hop *out);
-/* The same for those nodes only that lie on the ways from these n nodes; the results for others are undefined. Cost:
- * links x log(nodes) as far as the furthest of them, and nodes. */
+/* Like by_paths_to, but only for nodes on the paths from these n nodes; the hops of other nodes are undefined. Cost:
+ * links x log(nodes) up to the distance of the farthest of them, plus nodes. */
 BANYAN_CHECK enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from,
                                                  uint32_t n, struct by_next_hop *out);
 

@@ -44,7 +44,7 @@ static void begin(const char *text, struct by_rng *rng) {
   assert_ok(by_topology_named(text, &topology));
   use_links(rng);
   options = by_embed_defaults();
-  options.most_trees = MOST_ENUMERATED;
+  options.max_trees = MOST_ENUMERATED;
   options.choice.helpers = helpers;
   for (uint32_t v = 0; v < topology->n_nodes; v++)
     if (topology->nodes[v].may_help) helpers[options.choice.n_helpers++] = v;
@@ -102,10 +102,10 @@ static void test_choices(void **state) {
   by_rng_init(&rng, 11);
   for (int round = 0; round < NETWORKS; round++) {
     begin(networks[round], &rng);
-    options.most_trees = embedding->candidates.n <= ENUMERATED ? MOST_ENUMERATED : 2;
+    options.max_trees = embedding->candidates.n <= ENUMERATED ? MOST_ENUMERATED : 2;
     by_embedding_destroy(embedding);
     assert_ok(by_embed(topology, &options, &embedding));
-    double least = least_score(options.most_trees), got = embedding->picks.score;
+    double least = least_score(options.max_trees), got = embedding->picks.score;
     if (got > 1.05 * least) fail_msg("%s: %g, and %g is possible", networks[round], got, least);
     assert_true(got > least * (1 - 1e-6));
     sum += got / least;
@@ -165,7 +165,7 @@ static void test_again(void **state) {
     begin(networks[round % NETWORKS], &rng);
     use_links(&rng);
     assert_ok(by_embed_again(topology, &options, embedding, 0.05, &change, &again));
-    if (change.after < change.before * (1 - options.penalty * options.most_trees - 0.01))
+    if (change.after < change.before * (1 - options.penalty * options.max_trees - 0.01))
       fail_msg("%s: %g after %g", networks[round % NETWORKS], change.after, change.before);
     by_embedding_destroy(embedding);
     embedding = again;
@@ -185,12 +185,12 @@ static void test_uneven_hosts(void **state) {
   for (int round = 0; round < (int)check_seeds(ROUNDS); round++) {
     const char *text = uneven[round % 4];
     begin(text, &rng);
-    options.most_trees = by_embed_defaults().most_trees;
+    options.max_trees = by_embed_defaults().max_trees;
     by_embedding_destroy(embedding);
     assert_ok(by_embed(topology, &options, &embedding));
     struct by_embed_facts facts = by_embedding_facts(embedding);
     if (facts.throughput < 0.95 * facts.bound) fail_msg("%s: %g of the bound", text, facts.throughput / facts.bound);
-    assert_true(facts.n_used <= options.most_trees);
+    assert_true(facts.n_used <= options.max_trees);
     check_load(text);
     end();
   }

@@ -24,10 +24,10 @@ static double check_few(const struct by_graph *graph, struct by_few_options opti
   struct by_packing *packing;
   assert_ok(by_pack_few(graph, &options, &packing));
   assert_ok(packing_check(graph, packing));
-  assert_true(packing->n_trees <= options.most_trees);
+  assert_true(packing->n_trees <= options.max_trees);
   double height, ratio = packing->throughput / options.bound;
   assert_ok(packing_height(graph, packing, true, &height));
-  print_message("  at most %2u trees, height <= %g: %.4f with %u, height %g\n", options.most_trees, options.most_height,
+  print_message("  at most %2u trees, height <= %g: %.4f with %u, height %g\n", options.max_trees, options.most_height,
                 ratio, packing->n_trees, height);
   assert_true(height <= options.most_height);
   if (ratio < least) fail_msg("%.4f of the optimum, not %.4f", ratio, least);
@@ -60,7 +60,7 @@ static void check_network(const char *name, const struct by_graph *graph, double
   options.most_height = lowest; /* A result that was found is found again, or nearly. */
   (void)check_few(graph, options, 0.9);
   options.most_height = INFINITY;
-  options.most_trees = 16;
+  options.max_trees = 16;
   (void)check_few(graph, options, 0.99);
 }
 
@@ -241,17 +241,17 @@ struct kind {
 };
 
 /* Returns the part of the bound that so many trees reach. */
-static double ratio_of(const struct by_graph *graph, double bound, uint32_t most_trees, double most_height,
+static double ratio_of(const struct by_graph *graph, double bound, uint32_t max_trees, double most_height,
                        double *height) {
   struct by_few_options options = by_few_defaults();
   struct by_packing *packing;
-  options.most_trees = most_trees;
+  options.max_trees = max_trees;
   options.most_height = most_height;
   options.bound = bound;
   assert_ok(by_pack_few(graph, &options, &packing));
   assert_ok(packing_check(graph, packing));
   assert_ok(packing_height(graph, packing, true, height));
-  assert_true(packing->n_trees <= most_trees && *height <= most_height);
+  assert_true(packing->n_trees <= max_trees && *height <= most_height);
   double ratio = packing->throughput / fmin(bound, packing->limit);
   by_packing_destroy(packing);
   return ratio;

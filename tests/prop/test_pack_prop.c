@@ -43,7 +43,7 @@ static void test_partitions(void **state) {
 
 static struct by_few_options any_options(struct by_rng *rng, double bound) {
   struct by_few_options options = by_few_defaults();
-  options.most_trees = 1 + below(rng, 8);
+  options.max_trees = 1 + below(rng, 8);
   if (below(rng, 2)) options.most_height = 1 + below(rng, 5);
   if (below(rng, 2)) options.bound = bound;
   if (below(rng, 3) == 0) options.least_rate = bound * by_rng_unit(rng) / 4;
@@ -67,15 +67,15 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
   double height;
   assert_ok(packing_check(graph, packing));
   assert_ok(packing_height(graph, packing, true, &height));
-  bool good = packing->n_trees <= options.most_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
+  bool good = packing->n_trees <= options.max_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
               packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.most_height;
   for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
   /* With so few vertices, eight trees are nearly always enough. */
-  if (options.most_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)
+  if (options.max_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)
     good &= packing->throughput >= 0.9 * optimum->throughput;
   if (!good)
     fail_msg("seed %u: %u trees of %u, %g of %g, height %g of %g, least rate %g", seed, packing->n_trees,
-             options.most_trees, packing->throughput, optimum->bound, height, options.most_height, options.least_rate);
+             options.max_trees, packing->throughput, optimum->bound, height, options.most_height, options.least_rate);
   by_packing_destroy(packing);
 }
 

@@ -92,7 +92,7 @@ static void test_heights_and_numbers(void **state) {
       struct by_topology *topology = make("torus:4x5");
       struct by_planner_options options = trees_only();
       struct by_planned planned;
-      options.most_trees = trees;
+      options.max_trees = trees;
       options.most_height = height;
       assert_ok(by_planner_run("torus", topology, &options, &planned));
       check(&planned, topology);

@@ -200,7 +200,7 @@ static void test_limits(void **state) {
   (void)state;
   open_topology("clos:racks=4,hosts=4,nic=10g,oversub=2,helpers=4");
   for (uint32_t most = 1; most <= 4; most++) {
-    options.most_trees = most;
+    options.max_trees = most;
     options.penalty = 0;
     assert_ok(by_embed(topology, &options, &embedding));
     assert_true(by_embedding_facts(embedding).n_used <= most);
@@ -209,7 +209,7 @@ static void test_limits(void **state) {
   }
   options.least_rate = 1e9;
   options.most_height = 3;
-  options.most_trees = 8;
+  options.max_trees = 8;
   assert_ok(by_embed(topology, &options, &embedding));
   for (uint32_t i = 0; i < embedding->picks.n; i++) {
     assert_true(embedding->picks.items[i].rate >= 1e9);

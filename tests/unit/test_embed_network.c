@@ -469,7 +469,7 @@ static void test_options(void **state) {
   assert_int_equal(by_embedding_facts(embedding).n_used, 1);
   by_embedding_destroy(embedding);
   options.penalty = 0.01;
-  options.most_trees = 2;
+  options.max_trees = 2;
   embed();
   assert_true(by_embedding_facts(embedding).n_used <= 2);
   check_plan();
@@ -593,7 +593,7 @@ static void test_two_jobs(void **state) {
   static const uint32_t ways[] = {BY_PLAN_ALL_WAYS, BY_PLAN_RING | BY_PLAN_TREE, BY_PLAN_RING};
   for (int i = 0; i < 3; i++) {
     options.ways = ways[i];
-    options.most_trees = i < 2 ? 8 : 1;
+    options.max_trees = i < 2 ? 8 : 1;
     embed();
     rates[i] = rate();
     check_plan();

@@ -104,7 +104,7 @@ static void test_refusals(void **state) {
   assert_refused(&builder, "4 vertices, 1 of them terminals");
   by_graph_builder_init(&builder, 3, 2);
   assert_refused(&builder, "2 vertices, 3 of them terminals");
-  by_graph_builder_init(&builder, 3, BY_GRAPH_MOST_VERTICES + 1);
+  by_graph_builder_init(&builder, 3, BY_GRAPH_MAX_VERTICES + 1);
   assert_refused(&builder, "65537 vertices");
 }
 
@@ -395,7 +395,7 @@ static void test_sparse(void **state) {
     crossing += net.graph->edges[e].a / HOSTS != net.graph->edges[e].b / HOSTS;
   assert_int_equal(crossing, 2 * ((1u << steps) - 1)); /* Edges cross at both places where racks meet. */
   end(&net);
-  const struct by_graph_choice choice = {.most_meshed = 2 * HOSTS};
+  const struct by_graph_choice choice = {.max_meshed = 2 * HOSTS};
   clos(&net, HOSTS);
   make(&net, &choice);
   assert_int_equal(net.graph->n_edges, HOSTS * (2 * HOSTS - 1));

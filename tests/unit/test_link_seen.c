@@ -476,22 +476,22 @@ static void test_reported_again(void **state) {
 /* ---- ways of packets ---- */
 
 static struct by_topology *topology;
-static struct by_link_ways ways;
+static struct by_path_cache ways;
 
 static void begin_ways(const char *network) {
   assert_ok(by_topology_named(network, &topology));
-  assert_ok(by_link_ways_init(&ways, topology));
+  assert_ok(by_path_cache_init(&ways, topology));
 }
 
 static void end(void) {
-  by_link_ways_fini(&ways);
+  by_path_cache_fini(&ways);
   by_topology_destroy(topology);
 }
 
 static void find(uint32_t from, uint32_t to, uint32_t **steps, uint32_t *n) {
-  if (by_link_ways_find(&ways, from, to, steps, n)) return;
-  by_link_ways_allow(&ways);
-  assert_true(by_link_ways_find(&ways, from, to, steps, n));
+  if (by_path_cache_find(&ways, from, to, steps, n)) return;
+  by_path_cache_allow(&ways);
+  assert_true(by_path_cache_find(&ways, from, to, steps, n));
 }
 
 static void test_all(void **state) {
@@ -525,7 +525,7 @@ static void test_bounded(void **state) {
   (void)state;
   begin_ways("clos:racks=32,hosts=32");
   for (uint32_t to = 1; to < topology->n_nodes; to++) {
-    later += !by_link_ways_find(&ways, 0, to, &steps, &n);
+    later += !by_path_cache_find(&ways, 0, to, &steps, &n);
     free(steps);
   }
   assert_true(ways.searched < 100);

@@ -32,7 +32,7 @@ static struct by_packing *pack(const struct by_graph *graph, const struct by_few
   assert_ok(by_pack_few(graph, options, &packing));
   assert_ok(packing_check(graph, packing));
   assert_ok(packing_height(graph, packing, !options->by_delay, &height));
-  assert_true(packing->n_trees <= options->most_trees);
+  assert_true(packing->n_trees <= options->max_trees);
   assert_true(height <= options->most_height * (1 + 1e-9));
   for (uint32_t t = 0; t < packing->n_trees; t++)
     assert_true(packing->trees[t].rate >= options->least_rate * (1 - 1e-9));
@@ -52,10 +52,10 @@ static void test_torus(void **state) {
   struct by_few_options options = by_few_defaults();
   options.bound = torus_optimum;
   assert_true(throughput(graph, &options) >= 0.98 * torus_optimum); /* At least two trees have no edge in common. */
-  options.most_trees = 1;
+  options.max_trees = 1;
   assert_true(fabs(throughput(graph, &options) - 10) < 1e-6);
   options.bound = INFINITY; /* The packer finds its own bound. */
-  options.most_trees = 4;
+  options.max_trees = 4;
   assert_true(throughput(graph, &options) >= 0.9 * torus_optimum);
   by_graph_destroy(graph);
 }
@@ -195,7 +195,7 @@ static void test_refusals(void **state) {
   (void)state;
   struct by_graph *graph = torus();
   struct by_few_options good = by_few_defaults(), bad = good;
-  bad.most_trees = 0;
+  bad.max_trees = 0;
   assert_refused(graph, bad, "0 trees");
   bad = good;
   bad.most_height = NAN;

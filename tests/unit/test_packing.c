@@ -354,7 +354,7 @@ static void test_few_trees(void **state) {
   optimum = packing->bound;
   by_packing_destroy(packing);
   for (uint32_t most = 1; most <= 1000; most *= 10) {
-    const struct by_weights_options options = {.goal = 1, .most_trees = most};
+    const struct by_weights_options options = {.goal = 1, .max_trees = most};
     assert_ok(by_pack_weights(graph, &options, &packing));
     assert_ok(packing_check(graph, packing));
     assert_true(packing->n_trees <= most);

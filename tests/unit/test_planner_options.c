@@ -16,7 +16,7 @@ static void test_nothing_given(void **state) {
   struct by_planner_options usual = by_planner_defaults(), options = parsed(NULL);
   assert_int_equal(options.method, usual.method);
   assert_int_equal(options.weighing, usual.weighing);
-  assert_int_equal(options.most_trees, usual.most_trees);
+  assert_int_equal(options.max_trees, usual.max_trees);
   assert_true(isinf(options.most_height) && isnan(options.tolerance));
 }
 
@@ -25,7 +25,7 @@ static void test_all_keys(void **state) {
   struct by_planner_options options =
       parsed("trees=3,max-height=20ms,height-metric=delay,min-rate=100m,tolerance=10%,seed=7,method=cluster,"
              "ways=ring+tree,tree-penalty=0.5,steps=4,cost=hop=1ms+wire=1.25");
-  assert_int_equal(options.most_trees, 3);
+  assert_int_equal(options.max_trees, 3);
   assert_true(options.by_delay && fabs(options.most_height - 0.02) < 1e-12);
   assert_true(options.least_rate == 100e6);
   assert_true(fabs(options.tolerance - 0.1) < 1e-12);
@@ -125,7 +125,7 @@ static void test_options(void **state) {
   assert_string_equal(banyan_error_text(), "--ways, --tree-penalty and --steps are for --method cluster");
   texts.of[BY_PLANNER_METHOD] = "cluster";
   assert_ok(by_planner_options_read(&texts, "--", &options));
-  assert_int_equal(options.most_trees, 2);
+  assert_int_equal(options.max_trees, 2);
   assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
 }
 

@@ -49,7 +49,7 @@ static void refuses(const char *file, int line, struct by_topology *topology, co
 
 static void test_nodes(void **state) {
   (void)state;
-  char long_name[BY_TOPOLOGY_MOST_NAME + 2];
+  char long_name[BY_TOPOLOGY_MAX_NAME + 2];
   memset(long_name, 'x', sizeof long_name - 1);
   long_name[sizeof long_name - 1] = '\0';
   CASE(t->name = "a\nb", "the topology's name must be 0 to 255 bytes of UTF-8");
@@ -259,13 +259,13 @@ static void test_limits(void **state) {
   struct by_topology_builder builder;
   char name[16];
   assert_ok(by_topology_builder_init(&builder, ""));
-  for (uint32_t i = 0; i < BY_TOPOLOGY_MOST_NODES; i++) {
+  for (uint32_t i = 0; i < BY_TOPOLOGY_MAX_NODES; i++) {
     snprintf(name, sizeof name, "%u", i);
     assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, NULL));
   }
   assert_status(by_topology_builder_add(&builder, BY_NODE_HOST, "one more", NULL), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "more than 65536 nodes");
-  for (uint32_t i = 0; i < BY_TOPOLOGY_MOST_LINKS; i++)
+  for (uint32_t i = 0; i < BY_TOPOLOGY_MAX_LINKS; i++)
     assert_ok(by_topology_builder_add_link(&builder, 0, 1, 1, 0, NULL));
   assert_status(by_topology_builder_add_link(&builder, 0, 1, 1, 0, NULL), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "more than 4194304 links");

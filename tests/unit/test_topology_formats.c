@@ -506,7 +506,7 @@ static void test_too_large(void **state) {
   /* The text is deeply nested, not large. */
   assert_status(by_topology_parse("t.json", text, 100000, &topology), BANYAN_ERR_PARSE);
   size_t length = (size_t)snprintf(text, BYTES, HEAD "\"nodes\": [\"a\"");
-  for (int i = 0; i < BY_TOPOLOGY_MOST_NODES; i++)
+  for (int i = 0; i < BY_TOPOLOGY_MAX_NODES; i++)
     length += (size_t)snprintf(text + length, BYTES - length, ",\"%d\"", i);
   length += (size_t)snprintf(text + length, BYTES - length, "]}");
   assert_status(by_topology_parse("t.json", text, length, &topology), BANYAN_ERR_PARSE);

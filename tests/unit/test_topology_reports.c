@@ -396,7 +396,7 @@ static void test_skyplane(void **state) {
   size_t length;
   struct by_topology *topology;
   if (!data_path("cloud/skyplane-2022-01.csv", path)) return;
-  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MAX_FILE, &text, &length));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_ok(by_topology_parse_pairs("skyplane", text, length, cases[i].options, &topology));
     assert_int_equal(topology->n_nodes, cases[i].nodes);

@@ -230,7 +230,7 @@ static void check_file(const char *folder, const char *name) {
   size_t length;
   struct by_topology *topology;
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MAX_FILE, &text, &length));
   assert_ok(by_topology_parse_graphml(name, text, length, "", &topology));
   for (uint32_t i = 0; i < topology->n_links; i++) assert_true(topology->links[i].delay < 0.1);
   if (strcmp(name, "Geant2009.graphml") == 0) assert_true(topology->n_nodes == 34 && topology->n_links == 52);

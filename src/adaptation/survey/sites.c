@@ -103,7 +103,7 @@ static enum banyan_status add_hosts(struct join *j, const char *const *hosts) {
 }
 
 static enum banyan_status add_switch(struct join *j, uint32_t site, const char *name, uint32_t *out) {
-  char text[BY_TOPOLOGY_MOST_NAME + 1];
+  char text[BY_TOPOLOGY_MAX_NAME + 1];
   uint32_t again = 0;
   do {
     snprintf(text, sizeof text, "site%u-%.100s%.*u", site, name, again ? 1 : 0, again);

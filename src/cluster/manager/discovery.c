@@ -222,20 +222,20 @@ static enum banyan_status choose_largest_part(struct composing *c) {
   uint32_t best = 0;
   for (uint32_t v = 0; above && v < t->n_nodes; v++) above[v] = v;
   for (uint32_t l = 0; above && l < t->n_links; l++) {
-    uint32_t a = by_leader(above, t->links[l].a), b = by_leader(above, t->links[l].b);
+    uint32_t a = by_find_leader(above, t->links[l].a), b = by_find_leader(above, t->links[l].b);
     above[a > b ? a : b] = a > b ? b : a;
   }
   for (uint32_t v = 0; above && hosts && v < t->n_nodes; v++) {
-    uint32_t leader = by_leader(above, v);
+    uint32_t leader = by_find_leader(above, v);
     hosts[leader] += t->nodes[v].kind == BY_NODE_HOST;
     if (hosts[leader] > hosts[best]) best = leader;
   }
   for (uint32_t v = 0; above && linked && hosts && v < t->n_nodes; v++) {
-    if (t->nodes[v].kind != BY_NODE_HOST || by_leader(above, v) == by_leader(above, best)) continue;
+    if (t->nodes[v].kind != BY_NODE_HOST || by_find_leader(above, v) == by_find_leader(above, best)) continue;
     t->nodes[v].takes_part = false;
     if (linked[v])
       report_contradiction(c->rules, "%.64s does not reach %.64s over any link that both ends agree on",
-                           t->nodes[v].name, t->nodes[by_leader(above, best)].name);
+                           t->nodes[v].name, t->nodes[by_find_leader(above, best)].name);
   }
   bool ok = above && hosts && linked;
   free(above);

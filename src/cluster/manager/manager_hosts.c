@@ -194,7 +194,7 @@ static uint32_t find_busiest(const struct by_manager_host *host) {
 static void match_links(const struct by_manager *m, struct by_manager_host *host) {
   const struct by_topology *t = m->topology;
   uint32_t only = only_link(t, host->node);
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
   bool found = false;
   for (uint32_t l = 0; l < t->n_links; l++) {
     if (t->links[l].a != host->node && t->links[l].b != host->node) continue;

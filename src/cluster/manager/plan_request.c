@@ -171,7 +171,7 @@ static struct by_planner_options options_of(const struct by_plan_request *reques
   options.rates = request->rates;
   if (request->penalty > 0) options.penalty = request->penalty;
   if (request->steps) options.steps = request->steps;
-  if (request->trees) options.most_trees = request->trees;
+  if (request->trees) options.max_trees = request->trees;
   if (request->queues) options.queues = request->queues;
   return options;
 }

@@ -14,7 +14,7 @@
 #include "process.h"
 #include "socket.h"
 
-enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MOST_NAME + 16 };
+enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MAX_NAME + 16 };
 
 /* Those that a manager knows by certificates: hosts, by their agents, and switches. */
 static bool is_known(const struct by_node *node) {

@@ -13,7 +13,7 @@
 #include "commands.h"
 #include "text.h"
 
-enum { WORD_BYTES = BY_TOPOLOGY_MOST_NAME + 1, MOST_CHILDREN = 256 };
+enum { WORD_BYTES = BY_TOPOLOGY_MAX_NAME + 1, MOST_CHILDREN = 256 };
 
 /* The first of them, if there are several. */
 static bool find_link(const struct by_topology *t, uint32_t a, uint32_t b, uint32_t *out) {

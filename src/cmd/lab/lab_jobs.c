@@ -111,7 +111,7 @@ static enum banyan_status place_sums(struct job *job) {
   const struct by_in_network_request request = {
       .ranks = job->wanted, .servers = jobs->options->servers, .most_adding = -1};
   struct by_text text = {0};
-  char name[BY_TOPOLOGY_MOST_NAME + 8];
+  char name[BY_TOPOLOGY_MAX_NAME + 8];
   snprintf(name, sizeof name, job->name ? "%s.plan" : "plan", job->name);
   enum banyan_status status = by_plan_in_network(&request, "lab", jobs->topology, NULL, false, &job->read);
   if (status == BANYAN_OK) by_plan_print(job->read, &text);
@@ -170,7 +170,7 @@ static bool has_rank(const struct job *job, uint32_t node) {
 
 static enum banyan_status add_ranks(struct job *job, uint32_t node) {
   const char *name = job->jobs->topology->nodes[node].name;
-  char text[BY_TOPOLOGY_MOST_NAME + 24];
+  char text[BY_TOPOLOGY_MAX_NAME + 24];
   if (job->jobs->topology->nodes[node].kind != BY_NODE_HOST)
     return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not a host of the topology", name);
   if (has_rank(job, node))
@@ -205,7 +205,7 @@ static enum banyan_status add_beside(struct job *job, struct by_launch_hosts *li
                                      const char *name) {
   const struct by_topology *t = job->jobs->topology;
   uint32_t node = by_topology_find(t, name);
-  char text[BY_TOPOLOGY_MOST_NAME + 24];
+  char text[BY_TOPOLOGY_MAX_NAME + 24];
   const char *what = by_beside_name(beside);
   if (node == UINT32_MAX || t->nodes[node].kind != BY_NODE_HOST)
     return by_fail(BANYAN_ERR_PLAN, "%s \"%s\" of plan '%s' is not a host of the topology", what, name,
@@ -224,7 +224,7 @@ static enum banyan_status add_beside(struct job *job, struct by_launch_hosts *li
 /* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
 static enum banyan_status place_beside(struct job *job, enum by_vertex_kind kind, enum by_beside beside) {
   struct by_launch_hosts list;
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
   int first = job->ranks + job->beside;
   by_hosts_init(&list);
   enum banyan_status status = BANYAN_OK;

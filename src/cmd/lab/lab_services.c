@@ -34,7 +34,7 @@ struct supervisor {
   bool awaited;
   int ready; /* '+' when the program has printed that it is ready, '-' when it has ended */
   /* In the supervisor itself: */
-  char label[BY_TOPOLOGY_MOST_NAME + 16]; /* in front of lines */
+  char label[BY_TOPOLOGY_MAX_NAME + 16]; /* in front of lines */
   const char *const *command;
   int listener, signals, output, report;
   pid_t child; /* 0: none */

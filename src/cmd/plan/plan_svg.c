@@ -25,7 +25,7 @@ struct drawn {
 
 /* "h0/1" is the second server on host h0. */
 static uint32_t find_node(const struct by_topology *topology, const struct by_vertex *vertex) {
-  char host[BY_TOPOLOGY_MOST_NAME + 1];
+  char host[BY_TOPOLOGY_MAX_NAME + 1];
   uint32_t node = by_topology_find(topology, vertex->name);
   const char *slash = strrchr(vertex->name, '/');
   if (node < topology->n_nodes || vertex->kind != BY_VERTEX_SERVER || !slash) return node;

@@ -161,7 +161,7 @@ static void write_name(struct session *s, const char *what, uint32_t process, ui
 
 static void name_process(struct session *s, uint32_t resource) {
   const struct by_topology *t = s->topology;
-  char name[2 * BY_TOPOLOGY_MOST_NAME + 32];
+  char name[2 * BY_TOPOLOGY_MAX_NAME + 32];
   if (s->named[resource]) return;
   s->named[resource] = true;
   if (resource < 2 * t->n_links) {

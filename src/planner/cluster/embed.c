@@ -130,7 +130,7 @@ static const double well_chosen = 0.97;  /* of what any number of candidates car
 
 struct by_embed_options by_embed_defaults(void) {
   return (struct by_embed_options){.ways = BY_PLAN_ALL_WAYS,
-                                   .most_trees = 8,
+                                   .max_trees = 8,
                                    .steps = 16,
                                    .most_height = INFINITY,
                                    .penalty = 0.01,
@@ -164,10 +164,10 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
 
 /* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
  * percent. BANYAN_ERR_PLAN: none is low enough. */
-static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t most_trees, double most_height) {
+static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t max_trees, double most_height) {
   struct by_few_options few = by_few_defaults();
   struct by_packing *packing;
-  few.most_trees = most_trees < BY_EMBED_MOST_LATER ? most_trees : BY_EMBED_MOST_LATER;
+  few.max_trees = max_trees < BY_EMBED_MOST_LATER ? max_trees : BY_EMBED_MOST_LATER;
   few.most_height = most_height;
   few.tolerance = -1;
   few.attempts = 1;
@@ -190,7 +190,7 @@ static enum banyan_status choose(struct by_embedding *e, struct by_embed_master 
   e->any_number = master->throughput;
   BY_TRY(by_embed_choose(master, o, e->any_number, 0, &e->picks));
   if (e->picks.throughput >= well_chosen * e->any_number) return BANYAN_OK;
-  enum banyan_status status = add_few(&e->candidates, o->most_trees, o->most_height);
+  enum banyan_status status = add_few(&e->candidates, o->max_trees, o->most_height);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
   status = by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
   e->any_number = fmax(e->any_number, e->picks.throughput);
@@ -231,7 +231,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
                                const struct by_embed_options *o, const struct by_embedding *old, double *before) {
   struct by_graph_choice choice = o->choice;
   struct by_embed_master master;
-  choice.most_meshed = MESHED;
+  choice.max_meshed = MESHED;
   if (!(o->ways & BY_PLAN_HELPERS)) choice.n_helpers = 0;
   BY_TRY(check(topology, o));
   BY_TRY(by_graph_of_topology(topology, &choice, &e->graph));

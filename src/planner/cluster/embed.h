@@ -21,7 +21,7 @@ struct by_embed_options {
   const uint32_t *servers; /* hosts that may finish the sums of in-network trees, different; workers may be such */
   uint32_t n_servers;      /* 0: there are no in-network trees */
   uint32_t ways;           /* allowed, bits of enum by_plan_way, not 0 */
-  uint32_t most_trees;     /* candidates used, >= 1 */
+  uint32_t max_trees;      /* candidates used, >= 1 */
   uint32_t steps;          /* the weights that are tried are whole multiples of 1 / 1, 1 / 2, ... 1 / steps */
   double most_height;      /* of each, hops; INFINITY: any */
   double least_rate;       /* of each, bit/s */

@@ -80,7 +80,7 @@ static double all_of(const struct by_paths *paths, const struct by_origin *origi
   if (origin->kind == BY_ORIGIN_NODE)
     return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
   for (uint32_t way = 0; way < 2; way++)
-    if (origin->way[way]) least = fmin(least, all_of_bundle(paths, &topology->links[origin->index], way));
+    if (origin->direction[way]) least = fmin(least, all_of_bundle(paths, &topology->links[origin->index], way));
   return least;
 }
 
@@ -106,7 +106,7 @@ static uint32_t next_distance(struct finding *f, uint32_t most) {
   for (uint32_t u = 0; u < n; u++)
     for (uint32_t v = 0; v < u; v++) {
       uint32_t hops = net->hops[(size_t)u * net->graph->n_vertices + v];
-      if (hops > most && hops < next && by_leader(f->above, u) != by_leader(f->above, v)) next = hops;
+      if (hops > most && hops < next && by_find_leader(f->above, u) != by_find_leader(f->above, v)) next = hops;
     }
   return next;
 }
@@ -133,7 +133,7 @@ static enum banyan_status add_layer(struct finding *f, uint32_t most) {
   if (net->arena.failed) return by_plan_no_memory();
   for (uint32_t v = 0; v < terminals; v++) f->number[v] = NONE;
   for (uint32_t v = 0; v < terminals; v++) {
-    uint32_t leader = by_leader(f->above, v);
+    uint32_t leader = by_find_leader(f->above, v);
     if (f->number[leader] == NONE) f->number[leader] = layer->n_groups++;
     layer->group[v] = f->number[leader];
   }
@@ -152,7 +152,7 @@ static enum banyan_status find_layers(struct finding *f) {
     for (uint32_t u = 0; u < net->graph->n_terminals; u++)
       for (uint32_t v = 0; v < u; v++)
         if (net->hops[(size_t)u * net->graph->n_vertices + v] <= joined)
-          f->above[by_leader(f->above, u)] = by_leader(f->above, v);
+          f->above[by_find_leader(f->above, u)] = by_find_leader(f->above, v);
     BY_TRY(add_layer(f, most));
   } while (net->layers[net->n_layers - 1].n_groups > 1);
   return BANYAN_OK;

@@ -243,8 +243,8 @@ static enum banyan_status consider(struct choosing *c) {
     BY_TRY(solve_trial(c));
     if (!c->n_trial) return BANYAN_OK;
     bool too_small = c->trial[c->n_trial - 1].rate < c->options->least_rate;
-    if (c->n_trial <= c->options->most_trees && !too_small) break;
-    c->n_trial -= c->n_trial > c->options->most_trees ? (c->n_trial - c->options->most_trees + 3) / 4 : 1;
+    if (c->n_trial <= c->options->max_trees && !too_small) break;
+    c->n_trial -= c->n_trial > c->options->max_trees ? (c->n_trial - c->options->max_trees + 3) / 4 : 1;
   }
   double score =
       by_embed_score(c->master->list, c->trial, c->n_trial, c->master->throughput, c->best, c->options->penalty);

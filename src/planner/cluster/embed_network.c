@@ -41,7 +41,7 @@ static void note_bundle(struct laying *l, uint32_t resource) {
     const struct by_link *link = &topology->links[number];
     if (by_link_other(link, first->a) != first->b) continue;
     for (uint32_t way = 0; way < 2; way++)
-      if (origin->way[way]) l->link[number].way[link->a == first->a ? way : 1 - way] = resource;
+      if (origin->direction[way]) l->link[number].way[link->a == first->a ? way : 1 - way] = resource;
     l->parallel[number] = number != origin->index;
     l->parallel[origin->index] |= number != origin->index;
   }

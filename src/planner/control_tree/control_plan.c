@@ -48,7 +48,7 @@ static void find_islands(struct work *w) {
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
     if (!carries(link) || w->rank[link->a] != NONE || w->rank[link->b] != NONE) continue;
-    uint32_t a = by_leader(w->island, link->a), b = by_leader(w->island, link->b);
+    uint32_t a = by_find_leader(w->island, link->a), b = by_find_leader(w->island, link->b);
     w->island[a > b ? a : b] = a > b ? b : a;
   }
 }
@@ -63,7 +63,7 @@ static void join_over_links(struct work *w) {
       by_adjacency_join(&w->graph, a, b);
       continue;
     }
-    uint32_t island = by_leader(w->island, a == NONE ? link->a : link->b);
+    uint32_t island = by_find_leader(w->island, a == NONE ? link->a : link->b);
     w->next[i] = w->first[island];
     w->first[island] = i;
   }

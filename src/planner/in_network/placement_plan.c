@@ -77,7 +77,7 @@ static void find_switches(struct build *b, const struct by_placed_tree *tree) {
 
 /* "HOST/0", "HOST/1", ... */
 static enum banyan_status name_server(struct build *b, uint32_t host, uint32_t *vertex) {
-  char name[BY_TOPOLOGY_MOST_NAME + 16];
+  char name[BY_TOPOLOGY_MAX_NAME + 16];
   snprintf(name, sizeof name, "%s/%u", b->topology->nodes[host].name, b->served[host]++);
   const char *copy = by_arena_string(&b->plan->arena, name);
   if (!copy) return by_plan_no_memory();
@@ -132,7 +132,7 @@ static enum banyan_status take_positions(struct build *b, uint32_t t, struct by_
 
 static enum banyan_status add_group_port(struct build *b, struct by_group *group, uint32_t node, uint32_t link,
                                          uint32_t towards) {
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
   by_topology_interface(b->topology, link, node, name, sizeof name);
   struct by_group_port *port = &group->ports[group->n_ports++];
   *port = (struct by_group_port){b->vertex[node], towards, by_arena_string(&b->plan->arena, name)};

@@ -77,7 +77,7 @@ struct search {
 
 struct by_few_options by_few_defaults(void) {
   return (struct by_few_options){
-      .most_trees = 8, .most_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
+      .max_trees = 8, .most_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
 }
 
 /* More than that is not to be had. */
@@ -173,7 +173,7 @@ static enum banyan_status look(struct search *s, struct by_slots *slots, bool mo
     status = by_rates_add(&rates, slots->slots[i].edges, slots->slots[i].n, &slots->slots[i].number);
   for (uint32_t t = 0; status == BANYAN_OK && mixed && t < known->n_trees; t++)
     status = by_rates_add(&rates, known->trees[t]->edges, known->trees[t]->n, NULL);
-  if (status == BANYAN_OK) status = by_rates_keep(&rates, mixed ? s->options->most_trees : 0, s->least_rate);
+  if (status == BANYAN_OK) status = by_rates_keep(&rates, mixed ? s->options->max_trees : 0, s->least_rate);
   if (status != BANYAN_OK) {
     by_rates_fini(&rates);
     return status;
@@ -261,9 +261,9 @@ static void begin(struct search *s, uint32_t number, double wanted, struct by_rn
     s->start.n = s->lucky_start.n;
     memcpy(s->start.share, s->lucky_start.share, s->start.n * sizeof *s->start.share);
   } else if (number < PLANNED || !(s->best.throughput > 0)) {
-    start_planned(&s->start, s->graph, o->most_trees, goal(s), number % PLANNED);
+    start_planned(&s->start, s->graph, o->max_trees, goal(s), number % PLANNED);
   } else {
-    start_near(&s->start, &s->best, o->most_trees, rng);
+    start_near(&s->start, &s->best, o->max_trees, rng);
   }
 }
 
@@ -392,7 +392,7 @@ static enum banyan_status search_under(struct search *s, double most_height, dou
     BY_TRY(attempt(s, i, most_height, wanted));
     if (isinf(wanted)) BY_TRY(tighten(s));
     if (isinf(wanted) && i == first && !enough(s, wanted))
-      BY_TRY(by_limit_of_trees(s->graph, s->options->most_trees, &s->limit));
+      BY_TRY(by_limit_of_trees(s->graph, s->options->max_trees, &s->limit));
     if (isinf(wanted) && s->best.throughput > before) remember_start(s, i);
     bool dull = i > first && s->best.throughput < before * worth_an_attempt;
     if (dull && s->best.throughput >= good_enough * goal(s)) break;
@@ -447,8 +447,8 @@ static enum banyan_status lower(struct search *s, double wanted) {
 }
 
 static enum banyan_status check_options(const struct by_few_options *o) {
-  if (!o->most_trees || o->most_trees > 4096)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u trees were asked for; must be 1 to 4096", o->most_trees);
+  if (!o->max_trees || o->max_trees > 4096)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u trees were asked for; must be 1 to 4096", o->max_trees);
   if (!(o->most_height > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "a height of %g; must be > 0", o->most_height);
   if (!(o->tolerance <= 1)) return by_fail(BANYAN_ERR_ARGUMENT, "a tolerance of %g; must be <= 1", o->tolerance);
   if (!(o->least_rate >= 0)) return by_fail(BANYAN_ERR_ARGUMENT, "a least rate of %g; must be >= 0", o->least_rate);
@@ -470,17 +470,17 @@ static enum banyan_status run(struct search *s, struct by_packing **out) {
   s->least_rate = o->least_rate;
   s->bound = o->bound;
   s->limit = INFINITY;
-  s->start.share = BY_ARENA_ARRAY(&s->arena, double, o->most_trees);
-  s->lucky_start.share = BY_ARENA_ARRAY(&s->arena, double, o->most_trees);
+  s->start.share = BY_ARENA_ARRAY(&s->arena, double, o->max_trees);
+  s->lucky_start.share = BY_ARENA_ARRAY(&s->arena, double, o->max_trees);
   if (!s->start.share || !s->lucky_start.share) return by_plan_no_memory();
-  s->sweeps = (uint32_t)fmin(SWEEPS, fmax(LEAST_SWEEPS, most_work / 2 / o->most_trees / s->graph->n_edges));
+  s->sweeps = (uint32_t)fmin(SWEEPS, fmax(LEAST_SWEEPS, most_work / 2 / o->max_trees / s->graph->n_edges));
   BY_TRY(measure_reach(s));
   BY_TRY(search_under(s, o->most_height, INFINITY, 0, o->attempts ? o->attempts : MOST_ATTEMPTS));
   if (!(s->best.throughput > 0)) return report_nothing_found(s);
   double least = (1 - o->tolerance) * (isfinite(s->bound) ? s->bound : s->best.throughput);
   if (o->tolerance >= 0) BY_TRY(lower(s, fmin(least, s->best.throughput)));
   BY_TRY(by_packing_make(&s->best.pool, s->best.lp->rate, s->bound, out));
-  (*out)->most_trees = o->most_trees;
+  (*out)->max_trees = o->max_trees;
   (*out)->limit = s->limit;
   return BANYAN_OK;
 }

@@ -197,12 +197,12 @@ static void end_phase(struct weights *w) {
   w->phase_end = growth * w->largest;
 }
 
-static enum banyan_status run(struct weights *w, uint32_t most_trees) {
+static enum banyan_status run(struct weights *w, uint32_t max_trees) {
   uint32_t check = w->span.steiner ? FIRST_STEINER : FIRST_CHECK, least = check;
-  for (uint32_t i = 1; i <= most_trees && w->best < w->goal * w->bound; i++) {
+  for (uint32_t i = 1; i <= max_trees && w->best < w->goal * w->bound; i++) {
     BY_TRY(add_tree(w));
     end_phase(w);
-    if (i < check && i < most_trees) continue;
+    if (i < check && i < max_trees) continue;
     find_bounds(w);
     check = i + (i / 8 > least ? i / 8 : least);
   }
@@ -214,7 +214,7 @@ enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by
                                    struct by_packing **out) {
   uint32_t most = (uint32_t)fmin(fmax((double)EDGES_IN_ALL / graph->n_edges, LEAST_TREES), MOST_TREES);
   struct weights w = {.graph = graph, .goal = usual_goal, .step = first_step, .climb = 1, .bound = INFINITY};
-  if (options && options->most_trees) most = options->most_trees;
+  if (options && options->max_trees) most = options->max_trees;
   if (options && options->goal > 0) w.goal = options->goal;
   enum banyan_status status = init(&w);
   if (status == BANYAN_OK) status = run(&w, most);

@@ -37,12 +37,12 @@ BANYAN_CHECK enum banyan_status by_pack_low(const struct by_graph *graph, bool h
 /* --- at most K trees --- */
 
 struct by_few_options {
-  uint32_t most_trees; /* K, >= 1 */
-  bool by_delay;       /* heights are seconds of delay; else hops */
-  double most_height;  /* of each tree from its centre; INFINITY: any */
-  double tolerance;    /* of the bound, 0 .. 1: how much of it may be lost for less height; < 0: take any height */
-  double least_rate;   /* of each tree, bit/s */
-  double bound;        /* what no packing exceeds, bit/s; INFINITY: not known */
+  uint32_t max_trees; /* K, >= 1 */
+  bool by_delay;      /* heights are seconds of delay; else hops */
+  double most_height; /* of each tree from its centre; INFINITY: any */
+  double tolerance;   /* of the bound, 0 .. 1: how much of it may be lost for less height; < 0: take any height */
+  double least_rate;  /* of each tree, bit/s */
+  double bound;       /* what no packing exceeds, bit/s; INFINITY: not known */
   /* Asked once for a better bound where trees do not reach this one; NULL: there is none to be had. */
   enum banyan_status (*tighten)(void *context, double *bound);
   void *context;
@@ -96,8 +96,8 @@ BANYAN_CHECK enum banyan_status by_pack_exact(const struct by_graph *graph, cons
 /* --- near the largest packing, on graphs of thousands of vertices --- */
 
 struct by_weights_options {
-  double goal;         /* stops when throughput / bound is that; 0: 0.995 */
-  uint32_t most_trees; /* to look for; 0: as many as keep 4000 vertices and 14000 edges to some seconds */
+  double goal;        /* stops when throughput / bound is that; 0: 0.995 */
+  uint32_t max_trees; /* to look for; 0: as many as keep 4000 vertices and 14000 edges to some seconds */
 };
 
 /* Looks for light trees under prices that grow with the load of resources (Garg and Koenemann 1998; Fleischer 2000),

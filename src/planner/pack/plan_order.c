@@ -169,7 +169,7 @@ static void join_widest(struct walk *w) {
   for (uint32_t v = 0; v < t->n_nodes; v++) w->above[v] = v;
   for (uint32_t i = 0; i < t->n_links && w->wide[i].key < 0; i++) {
     const struct by_link *link = &t->links[w->wide[i].number];
-    uint32_t a = by_leader(w->above, link->a), b = by_leader(w->above, link->b);
+    uint32_t a = by_find_leader(w->above, link->a), b = by_find_leader(w->above, link->b);
     if (a == b) continue;
     w->above[a] = b;
     w->wide[w->n_tree++] = w->wide[i];

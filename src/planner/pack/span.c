@@ -161,8 +161,8 @@ static double kruskal(struct by_span *span, const bool *in) {
   for (uint32_t i = 0; i < graph->n_edges && left; i++) {
     uint32_t e = span->keys[i].edge, a = graph->edges[e].a, b = graph->edges[e].b;
     if (in && !(in[a] && in[b])) continue;
-    a = by_leader(above, a);
-    b = by_leader(above, b);
+    a = by_find_leader(above, a);
+    b = by_find_leader(above, b);
     if (a == b) continue;
     above[a] = b;
     choose(span, e);
@@ -295,7 +295,7 @@ static double closure_weight(struct by_span *span) {
   uint32_t n = list_joins(span);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t a = graph->edges[s->joins[i].number].a, b = graph->edges[s->joins[i].number].b;
-    uint32_t left = by_leader(above, s->terminal[a]), right = by_leader(above, s->terminal[b]);
+    uint32_t left = by_find_leader(above, s->terminal[a]), right = by_find_leader(above, s->terminal[b]);
     if (left == right) continue;
     above[left] = right;
     walk_home(span, a);

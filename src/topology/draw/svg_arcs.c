@@ -1,12 +1,12 @@
-/* Trees over a network. As src/tool/web/page/topology.js draws them. */
+/* Draws trees over a network, in the same form as the manager's web page (topology.js). */
 #include <math.h>
 
 #include "svg_trees.h"
 
-/* Where the arcs of a vertex begin and end. */
+/* The start or end of an arc. */
 struct end {
   double x, y;
-  bool below; /* they hang from it */
+  bool below; /* The arc hangs from it. */
 };
 
 static bool find_end(const struct by_svg_trees *trees, const struct by_svg_network *network, uint32_t vertex,
@@ -19,8 +19,8 @@ static bool find_end(const struct by_svg_trees *trees, const struct by_svg_netwo
   return true;
 }
 
-/* Bent to one side; each tree more than the one before. */
-static struct end middle_of(struct end *a, struct end *b, double shift) {
+/* Returns the control point of an arc that is bent to one side; the bend grows with `shift`, which separates trees. */
+static struct end get_control_point(struct end *a, struct end *b, double shift) {
   double distance = sqrt((b->x - a->x) * (b->x - a->x) + (b->y - a->y) * (b->y - a->y)) + 1e-9;
   struct end middle = {(a->x + b->x) / 2, (a->y + b->y) / 2, false};
   if (a->below && b->below) {
@@ -36,9 +36,9 @@ static struct end middle_of(struct end *a, struct end *b, double shift) {
   return middle;
 }
 
-/* From the child to the border of the parent. */
+/* Draws an arrow from the child to the border of the parent. */
 static void add_arc(struct end a, struct end b, double radius, uint32_t colour, struct by_text *text) {
-  struct end middle = middle_of(&a, &b, 2.5 * colour);
+  struct end middle = get_control_point(&a, &b, 2.5 * colour);
   double angle = atan2(b.y - middle.y, b.x - middle.x);
   if (!b.below) {
     b.x -= (radius + 1) * cos(angle);

@@ -1,4 +1,4 @@
-/* Trees in panels: with the root on top where there is room for it side by side, else as a list with a line for each
+/* Draws trees in panels: with the root on top if the leaves fit side by side, else as a list with a line for each
  * vertex. */
 #include <math.h>
 #include <stdlib.h>
@@ -9,41 +9,42 @@
 
 enum { MARGIN = 24, GAP = 30, HEAD = 28, LEVEL = 46, BOX = 20, ROW = 15, STEP = 16 };
 enum {
-  MOST_LABEL = 14,
-  MOST_LISTED_LABEL = 40,
-  MOST_LEVELS = 9,
-  MOST_ROWS = 128,
-  MOST_COLUMNS = 256,
-  MOST_THICK = 48,
-  MOST_LINES = 8192
+  MAX_LABEL = 14,
+  MAX_LISTED_LABEL = 40,
+  MAX_LEVELS = 9,
+  MAX_ROWS = 128,
+  MAX_COLUMNS = 256,
+  MAX_THICK = 48,
+  MAX_LINES = 8192
 };
-static const double room = BY_SVG_WIDTH - 2 * MARGIN;
+static const double available = BY_SVG_WIDTH - 2 * MARGIN;
 
-/* One tree, being drawn. */
+/* A tree that is being drawn. */
 struct panel {
   const struct by_svg_trees *trees;
   const struct by_svg_tree *tree;
-  uint32_t *child, *sibling; /* first child and next sibling of each position; UINT32_MAX: none */
-  uint32_t *next;            /* positions in the order of a list, parents first */
+  uint32_t *child, *sibling; /* the first child and the next sibling of each position; UINT32_MAX: none */
+  uint32_t *next;            /* the positions in the order of a list, parents first */
   uint32_t *depth;
-  uint32_t *indent; /* in a list: only children stay in the column of their parents, so that chains are straight */
-  double *x;        /* of each position, where the root is on top */
-  uint32_t levels, indents, leaves; /* the most of each position */
-  double cell;                      /* pixels of a leaf */
+  uint32_t *indent; /* for each position in a list: only children stay in the column of their parents, so that chains
+                       are straight */
+  double *x;        /* the x of each position if the root is on top */
+  uint32_t levels, indents, leaves; /* the largest depth and indentation, and the number of leaves */
+  double cell;                      /* the width of a leaf in pixels */
   double width, height;
-  bool dense; /* an exchange of many lines, which are thin */
+  bool dense; /* The panel is an exchange with so many lines that they are drawn thin. */
   enum { ON_TOP, LISTED, EXCHANGE, TOO_LARGE } form;
 };
 
-static const struct by_svg_vertex *vertex_of(const struct panel *p, uint32_t position) {
+static const struct by_svg_vertex *get_vertex(const struct panel *p, uint32_t position) {
   return &p->trees->vertices[p->tree->vertex[position]];
 }
 
-static double box_of(const struct panel *p, uint32_t position) {
-  return fmax(by_svg_width(vertex_of(p, position)->name, MOST_LABEL, 11) + 10, 26);
+static double get_box_width(const struct panel *p, uint32_t position) {
+  return fmax(by_svg_width(get_vertex(p, position)->name, MAX_LABEL, 11) + 10, 26);
 }
 
-/* ---- what goes where */
+/* ---- Layout. */
 
 static void link_children(struct panel *p) {
   const struct by_svg_tree *tree = p->tree;
@@ -56,7 +57,7 @@ static void link_children(struct panel *p) {
   p->sibling[tree->root] = UINT32_MAX;
 }
 
-/* Depth first, without recursion: a chain is as deep as it is long. */
+/* Lists the positions depth first, without recursion, since a chain is as deep as it is long. */
 static void list_positions(struct panel *p) {
   uint32_t u = p->tree->root, n = 0;
   p->depth[u] = p->indent[u] = 0;
@@ -82,7 +83,7 @@ static void list_positions(struct panel *p) {
   }
 }
 
-/* Leaves side by side, and each parent in the middle of its first and last child. */
+/* Places leaves side by side, and each parent in the middle between its first and last child. */
 static void place_on_top(struct panel *p) {
   double at = p->cell / 2;
   for (uint32_t i = 0; i < p->tree->n; i++) {
@@ -104,59 +105,59 @@ static void measure_tree(struct panel *p) {
   link_children(p);
   list_positions(p);
   for (uint32_t i = 0; i < p->tree->n; i++) {
-    p->cell = fmax(p->cell, box_of(p, i) + 6);
-    longest = fmax(longest, by_svg_width(vertex_of(p, i)->name, MOST_LISTED_LABEL, 11));
+    p->cell = fmax(p->cell, get_box_width(p, i) + 6);
+    longest = fmax(longest, by_svg_width(get_vertex(p, i)->name, MAX_LISTED_LABEL, 11));
   }
-  p->form = p->leaves * p->cell <= room && p->levels <= MOST_LEVELS ? ON_TOP : LISTED;
+  p->form = p->leaves * p->cell <= available && p->levels <= MAX_LEVELS ? ON_TOP : LISTED;
   if (p->form == ON_TOP) {
     p->width = p->leaves * p->cell;
     p->height = p->levels * LEVEL + BOX;
     place_on_top(p);
     return;
   }
-  p->cell = fmin(STEP, (room - longest - 16) / (p->indents + 1));
+  p->cell = fmin(STEP, (available - longest - 16) / (p->indents + 1));
   p->width = (p->indents + 1) * p->cell + longest + 16;
-  p->height = (fmin(p->tree->n, MOST_ROWS) + (p->tree->n > MOST_ROWS)) * ROW;
+  p->height = (fmin(p->tree->n, MAX_ROWS) + (p->tree->n > MAX_ROWS)) * ROW;
 }
 
 static void measure_exchange(struct panel *p) {
   double widest = 0;
   uint64_t lines = 0;
-  for (uint32_t i = 0; i < p->tree->n; i++) widest = fmax(widest, box_of(p, i) + 6);
+  for (uint32_t i = 0; i < p->tree->n; i++) widest = fmax(widest, get_box_width(p, i) + 6);
   for (uint32_t i = 0; i < p->tree->n_radix; i++) lines += (uint64_t)p->tree->n * p->tree->radix[i];
-  p->dense = lines > MOST_THICK;
-  p->form = p->tree->n > MOST_COLUMNS || lines > MOST_LINES ? TOO_LARGE : EXCHANGE;
-  p->cell = fmin(widest, room / p->tree->n);
-  p->leaves = (uint32_t)ceil(widest / p->cell); /* every so manieth has a name */
+  p->dense = lines > MAX_THICK;
+  p->form = p->tree->n > MAX_COLUMNS || lines > MAX_LINES ? TOO_LARGE : EXCHANGE;
+  p->cell = fmin(widest, available / p->tree->n);
+  p->leaves = (uint32_t)ceil(widest / p->cell); /* only every leaves-th position has a name */
   p->width = p->form == EXCHANGE ? p->tree->n * p->cell : 0;
   p->height = p->form == EXCHANGE ? p->tree->n_radix * LEVEL + 2 * BOX : ROW;
 }
 
-/* ---- drawing */
+/* ---- Drawing. */
 
-static void add_name(struct panel *p, uint32_t position, double x, double y, size_t most, const char *more,
+static void add_name(struct panel *p, uint32_t position, double x, double y, size_t max, const char *more,
                      struct by_text *text) {
   by_text_add(text, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\"%s>", x, y, more);
-  by_svg_add_name(text, vertex_of(p, position)->name, most);
+  by_svg_add_name(text, get_vertex(p, position)->name, max);
   by_text_add(text, "</text>");
 }
 
 static void add_tip(struct panel *p, uint32_t position, struct by_text *text) {
   static const char *const kinds[] = {"rank", "helper", "switch", "server"};
   by_text_add(text, "<title>");
-  by_svg_add(text, vertex_of(p, position)->name, SIZE_MAX);
-  by_text_add(text, ": %s</title>", kinds[vertex_of(p, position)->kind]);
+  by_svg_add(text, get_vertex(p, position)->name, SIZE_MAX);
+  by_text_add(text, ": %s</title>", kinds[get_vertex(p, position)->kind]);
 }
 
 static void add_box(struct panel *p, uint32_t u, struct by_text *text) {
   static const char *const classes[] = {"", " p", " s", " v"};
-  double width = box_of(p, u), y = p->depth[u] * LEVEL;
+  double width = get_box_width(p, u), y = p->depth[u] * LEVEL;
   by_text_add(text, "<g><rect class=\"t%u l%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\">",
-              p->tree->number % BY_SVG_TREE_COLOURS, classes[vertex_of(p, u)->kind], p->x[u] - width / 2, y, width,
+              p->tree->number % BY_SVG_TREE_COLOURS, classes[get_vertex(p, u)->kind], p->x[u] - width / 2, y, width,
               BOX);
   add_tip(p, u, text);
   by_text_add(text, "</rect>");
-  add_name(p, u, p->x[u], y + 14, MOST_LABEL, "", text);
+  add_name(p, u, p->x[u], y + 14, MAX_LABEL, "", text);
   by_text_add(text, "</g>\n");
 }
 
@@ -171,10 +172,11 @@ static void add_on_top(struct panel *p, struct by_text *text) {
   for (uint32_t u = 0; u < p->tree->n; u++) add_box(p, u, text);
 }
 
-/* A dot and a name in each line, and an elbow to the parent's dot. */
+/* Draws a line with a dot and a name for each vertex, and an elbow to the parent's dot. */
 static void add_list(struct panel *p, struct by_text *text) {
-  uint32_t colour = p->tree->number % BY_SVG_TREE_COLOURS, *row = p->sibling; /* which is not needed any more */
-  uint32_t n = p->tree->n < MOST_ROWS ? p->tree->n : MOST_ROWS;
+  uint32_t colour = p->tree->number % BY_SVG_TREE_COLOURS,
+           *row = p->sibling; /* The siblings are not needed any more, so their array is reused. */
+  uint32_t n = p->tree->n < MAX_ROWS ? p->tree->n : MAX_ROWS;
   for (uint32_t i = 0; i < p->tree->n; i++) row[p->next[i]] = i;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t u = p->next[i], up = p->tree->parent[u];
@@ -185,17 +187,17 @@ static void add_list(struct panel *p, struct by_text *text) {
     else if (u != p->tree->root)
       by_text_add(text, "<path class=\"c t%u\" d=\"M%.1f %.1fV%.1fH%.1f\"/>", colour, x - p->cell, above, y, x - r);
     by_text_add(text, "<circle class=\"%s%u l\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">",
-                vertex_of(p, u)->kind == BY_SVG_RANK ? "f" : "w t", colour, x, y, r);
+                get_vertex(p, u)->kind == BY_SVG_RANK ? "f" : "w t", colour, x, y, r);
     add_tip(p, u, text);
     by_text_add(text, "</circle>");
-    add_name(p, u, x + r + 5, y + 4, MOST_LISTED_LABEL, " style=\"text-anchor:start\"", text);
+    add_name(p, u, x + r + 5, y + 4, MAX_LISTED_LABEL, " style=\"text-anchor:start\"", text);
     by_text_add(text, "\n");
   }
   if (p->tree->n > n)
     by_text_add(text, "<text class=\"k\" x=\"0\" y=\"%.1f\">… %u more</text>\n", (n + 0.5) * ROW + 4, p->tree->n - n);
 }
 
-/* A butterfly: in each step lines lead to those that get what was there. */
+/* Draws a butterfly: in each step, lines lead to the positions that receive what a position holds. */
 static void add_exchange(struct panel *p, struct by_text *text) {
   const struct by_svg_tree *tree = p->tree;
   uint32_t colour = tree->number % BY_SVG_TREE_COLOURS;
@@ -215,7 +217,7 @@ static void add_exchange(struct panel *p, struct by_text *text) {
     for (uint32_t step = 0; step <= tree->n_radix; step++)
       by_text_add(text, "<circle class=\"f%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", colour, x,
                   BOX + (double)step * LEVEL, dot);
-    if (u % p->leaves == 0) add_name(p, u, x, 12, MOST_LABEL, "", text);
+    if (u % p->leaves == 0) add_name(p, u, x, 12, MAX_LABEL, "", text);
     by_text_add(text, "\n");
   }
 }
@@ -257,7 +259,7 @@ static void draw_panel(struct panel *p, double x, double y, struct by_text *text
   by_text_add(text, "</g></g>\n");
 }
 
-/* ---- all of them */
+/* ---- All panels. */
 
 enum banyan_status by_svg_add_panels(const struct by_svg_trees *trees, double y, struct by_text *text, double *end) {
   double x = MARGIN, highest = 0;

@@ -1,8 +1,9 @@
+/* Writes the head of SVG documents, and text that is well-formed XML. */
 #include "svg_text.h"
 
 #include <string.h>
 
-/* ---- colours */
+/* ---- Colours. */
 
 static const char fixed[] =
     "text{font-family:system-ui,'Segoe UI',Helvetica,Arial,sans-serif}.t{font-size:18px;font-weight:600}"
@@ -14,7 +15,7 @@ static const char fixed[] =
     "3}.t2{stroke-dasharray:2 3}"
     ".t3{stroke-dasharray:9 3 2 3}.l{stroke-dasharray:none}";
 
-/* A rule without its value, and the two values. */
+/* A CSS rule without its value, and its values for light and dark colours. */
 static const struct {
   const char *rule, *light, *dark;
 } colours[] = {
@@ -85,10 +86,11 @@ const char *by_svg_use(double part) {
   return names[step < 9 ? step : 9];
 }
 
-/* ---- text */
+/* ---- Text. */
 
-/* What XML 1.0 has no place for: control characters, bytes that are no UTF-8, and U+FFFE and U+FFFF. */
-static size_t character(const char *at) {
+/* Returns the length in bytes of the first character; 0: XML 1.0 does not permit it (control characters, invalid UTF-8,
+ * U+FFFE and U+FFFF). */
+static size_t get_character_length(const char *at) {
   static const size_t longest = 4;
   char one[5] = "";
   strncpy(one, at, longest);
@@ -99,10 +101,10 @@ static size_t character(const char *at) {
   return length == 3 && (!memcmp(at, "\xef\xbf\xbe", 3) || !memcmp(at, "\xef\xbf\xbf", 3)) ? 0 : length;
 }
 
-/* So many characters at most. Returns what follows them. */
-static const char *add_some(struct by_text *text, const char *string, size_t n) {
+/* Adds at most n characters. Returns the rest of the string. */
+static const char *add_characters(struct by_text *text, const char *string, size_t n) {
   for (; *string && n; n--) {
-    size_t length = character(string);
+    size_t length = get_character_length(string);
     if (!length)
       by_text_add(text, "?");
     else if (strchr("&<>\"'", *string))
@@ -114,40 +116,41 @@ static const char *add_some(struct by_text *text, const char *string, size_t n) 
   return string;
 }
 
-static const char *skip(const char *string, size_t n) {
+static const char *skip_characters(const char *string, size_t n) {
   for (; *string && n; n--) {
-    size_t length = character(string);
+    size_t length = get_character_length(string);
     string += length ? length : 1;
   }
   return string;
 }
 
-static size_t count(const char *string) {
+static size_t count_characters(const char *string) {
   size_t n = 0;
-  for (; *string; string = skip(string, 1)) n++;
+  for (; *string; string = skip_characters(string, 1)) n++;
   return n;
 }
 
-void by_svg_add(struct by_text *text, const char *string, size_t most) {
-  bool cut = count(string) > most;
-  add_some(text, string, cut ? most - 1 : most);
+void by_svg_add(struct by_text *text, const char *string, size_t max) {
+  bool cut = count_characters(string) > max;
+  add_characters(text, string, cut ? max - 1 : max);
   if (cut) by_text_add(text, "…");
 }
 
-void by_svg_add_name(struct by_text *text, const char *name, size_t most) {
-  size_t n = count(name), host = strcspn(name, ".");
-  if (n > most && host && host < n && !(*name >= '0' && *name <= '9')) n = host; /* in bytes; names have no others */
-  if (n <= most) {
-    add_some(text, name, n);
+void by_svg_add_name(struct by_text *text, const char *name, size_t max) {
+  size_t n = count_characters(name), host = strcspn(name, ".");
+  if (n > max && host && host < n && !(*name >= '0' && *name <= '9'))
+    n = host; /* This is a number of bytes; host names have single-byte characters only. */
+  if (n <= max) {
+    add_characters(text, name, n);
     return;
   }
-  size_t end = most / 2, begin = most - 1 - end;
-  const char *rest = skip(add_some(text, name, begin), n - begin - end);
+  size_t end = max / 2, begin = max - 1 - end;
+  const char *rest = skip_characters(add_characters(text, name, begin), n - begin - end);
   by_text_add(text, "…");
-  add_some(text, rest, end);
+  add_characters(text, rest, end);
 }
 
-double by_svg_width(const char *string, size_t most, double size) {
-  size_t n = count(string);
-  return 0.6 * size * (double)(n > most ? most : n);
+double by_svg_width(const char *string, size_t max, double size) {
+  size_t n = count_characters(string);
+  return 0.6 * size * (double)(n > max ? max : n);
 }

@@ -1,3 +1,4 @@
+/* Draws a topology as text: tables of nodes and links, and a tree. */
 #include "topology_draw.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "topology_make.h"
 #include "topology_paths.h"
 
-enum { MOST_ROWS = 32, MOST_LINES = 48, MOST_DEPTH = 24, MOST_NAME_COLUMNS = 28, RATE_COLUMNS = 11 };
+enum { MAX_ROWS = 32, MAX_LINES = 48, MAX_DEPTH = 24, MAX_NAME_COLUMNS = 28, RATE_COLUMNS = 11 };
 
 struct drawing {
   const struct by_topology *topology;
@@ -21,38 +22,38 @@ struct drawing {
 
 #define add(drawing, ...) by_text_add((drawing)->text, __VA_ARGS__)
 
-/* --- columns --- */
+/* --- Columns. --- */
 
 static void add_padded(const struct drawing *d, const char *string, int columns) {
   int pad = columns - (int)by_columns_of(string);
   add(d, "%s%*s", string, pad > 0 ? pad : 0, "");
 }
 
-static void add_rate(const struct drawing *d, double rate, double usual) {
+static void add_rate(const struct drawing *d, double rate, double default_rate) {
   char out[32] = "-";
-  if (rate != usual) by_print_rate(rate, out);
+  if (rate != default_rate) by_print_rate(rate, out);
   add(d, "  %-*s", RATE_COLUMNS, out);
 }
 
-/* Without the blanks that padding left at the end. */
+/* Ends a line without the blanks that padding has left. */
 static void end_line(const struct drawing *d) {
   struct by_text *text = d->text;
   while (text->length && text->data[text->length - 1] == ' ') text->data[--text->length] = '\0';
   add(d, "\n");
 }
 
-static uint32_t shown(const struct drawing *d, uint32_t n, uint32_t most) {
-  return d->options->all || n <= most + 1 ? n : most;
+static uint32_t count_shown(const struct drawing *d, uint32_t n, uint32_t highest) {
+  return d->options->all || n <= highest + 1 ? n : highest;
 }
 
-static void add_rest(const struct drawing *d, uint32_t n, uint32_t most, const char *what) {
-  uint32_t rest = n - shown(d, n, most);
+static void add_rest(const struct drawing *d, uint32_t n, uint32_t highest, const char *what) {
+  uint32_t rest = n - count_shown(d, n, highest);
   if (rest) add(d, "  ... and %u more %s\n", rest, what);
 }
 
-/* --- the whole, nodes --- */
+/* --- The summary and the nodes. --- */
 
-static const char *plural(uint32_t n) {
+static const char *get_plural(uint32_t n) {
   return n == 1 ? "" : "s";
 }
 
@@ -68,12 +69,12 @@ static void add_head(const struct drawing *d) {
     adding += node->aggregates;
   }
   const char *title = d->options->title ? d->options->title : t->name;
-  add(d, "topology%s%s: %u host%s take%s part", *title ? " " : "", title, part, plural(part), part == 1 ? "s" : "");
+  add(d, "topology%s%s: %u host%s take%s part", *title ? " " : "", title, part, get_plural(part), part == 1 ? "s" : "");
   if (helpers) add(d, ", %u may help", helpers);
   if (idle) add(d, ", %u do%s neither", idle, idle == 1 ? "es" : "");
   if (switches) add(d, ", %u switch%s", switches, switches == 1 ? "" : "es");
   if (adding) add(d, " (%u add)", adding);
-  add(d, ", %u link%s\n", t->n_links, plural(t->n_links));
+  add(d, ", %u link%s\n", t->n_links, get_plural(t->n_links));
 }
 
 struct totals {
@@ -81,8 +82,8 @@ struct totals {
   double out, in;
 };
 
-/* What the links of each node carry together. */
-static struct totals *add_up(const struct by_topology *t) {
+/* Returns the sum of the link capacities of each node. The caller frees it. */
+static struct totals *sum_capacities(const struct by_topology *t) {
   struct totals *totals = calloc((size_t)t->n_nodes + 1, sizeof *totals);
   for (uint32_t i = 0; totals && i < t->n_links; i++) {
     const struct by_link *link = &t->links[i];
@@ -120,45 +121,45 @@ static void add_node(const struct drawing *d, const struct by_node *node, const 
 
 static enum banyan_status add_nodes(const struct drawing *d) {
   const struct by_topology *t = d->topology;
-  struct totals *totals = add_up(t);
+  struct totals *totals = sum_capacities(t);
   uint32_t rank = 0;
   if (!totals) return by_topology_no_memory();
   add(d, "\n  %-*s  %-14s", d->name_columns, "node", "role");
   if (d->group_columns) add(d, "  %-*s", d->group_columns, "group");
   add(d, "  links  %-*s  receives\n", RATE_COLUMNS, "sends");
-  for (uint32_t i = 0; i < shown(d, t->n_nodes, MOST_ROWS); i++) add_node(d, &t->nodes[i], &totals[i], &rank);
-  add_rest(d, t->n_nodes, MOST_ROWS, "nodes");
+  for (uint32_t i = 0; i < count_shown(d, t->n_nodes, MAX_ROWS); i++) add_node(d, &t->nodes[i], &totals[i], &rank);
+  add_rest(d, t->n_nodes, MAX_ROWS, "nodes");
   free(totals);
   return BANYAN_OK;
 }
 
-/* --- links --- */
+/* --- Links. --- */
 
-static double full(const struct drawing *d, uint32_t link, int way) {
-  struct by_capacity capacity = d->topology->links[link].capacity[way];
-  return (capacity.used + (d->options->load ? d->options->load[link][way] : 0)) / capacity.all;
+static double get_use(const struct drawing *d, uint32_t link, int direction) {
+  struct by_capacity capacity = d->topology->links[link].capacity[direction];
+  return (capacity.used + (d->options->load ? d->options->load[link][direction] : 0)) / capacity.all;
 }
 
-/* One direction, or both where they are alike. */
-static void add_way(const struct drawing *d, uint32_t link, int way, bool both) {
+/* Adds one direction of a link, or both if they are equal. */
+static void add_direction(const struct drawing *d, uint32_t link, int direction, bool both) {
   const struct by_link *l = &d->topology->links[link];
   char delay[32] = "-";
   add(d, "  ");
-  add_padded(d, d->topology->nodes[way == BY_AB ? l->a : l->b].name, d->name_columns);
+  add_padded(d, d->topology->nodes[direction == BY_AB ? l->a : l->b].name, d->name_columns);
   add(d, " %s ", both ? "<->" : "-> ");
-  add_padded(d, d->topology->nodes[way == BY_AB ? l->b : l->a].name, d->name_columns);
-  add_rate(d, l->capacity[way].all, 0);
-  add_rate(d, l->capacity[way].used, 0);
+  add_padded(d, d->topology->nodes[direction == BY_AB ? l->b : l->a].name, d->name_columns);
+  add_rate(d, l->capacity[direction].all, 0);
+  add_rate(d, l->capacity[direction].used, 0);
   if (d->options->load) {
-    add_rate(d, d->options->load[link][way], 0);
-    add(d, "  %4.0f %%", 100 * full(d, link, way));
+    add_rate(d, d->options->load[link][direction], 0);
+    add(d, "  %4.0f %%", 100 * get_use(d, link, direction));
   }
   if (l->delay > 0) by_print_seconds(l->delay, delay);
   add(d, "  %s", delay);
   end_line(d);
 }
 
-static bool alike(const struct drawing *d, uint32_t link) {
+static bool has_equal_directions(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
   const double(*load)[2] = d->options->load;
   return l->capacity[0].all == l->capacity[1].all && l->capacity[0].used == l->capacity[1].used &&
@@ -171,25 +172,25 @@ static void add_links(const struct drawing *d) {
       RATE_COLUMNS, "others use");
   if (d->options->load) add(d, "  %-*s  %6s", RATE_COLUMNS, "plan", "full");
   add(d, "  delay\n");
-  for (uint32_t i = 0; i < shown(d, t->n_links, MOST_ROWS); i++) {
-    add_way(d, i, BY_AB, alike(d, i));
-    if (!alike(d, i)) add_way(d, i, BY_BA, false);
+  for (uint32_t i = 0; i < count_shown(d, t->n_links, MAX_ROWS); i++) {
+    add_direction(d, i, BY_AB, has_equal_directions(d, i));
+    if (!has_equal_directions(d, i)) add_direction(d, i, BY_BA, false);
   }
-  add_rest(d, t->n_links, MOST_ROWS, "links");
+  add_rest(d, t->n_links, MAX_ROWS, "links");
 }
 
-/* --- the tree of fewest links from the middle --- */
+/* --- The breadth-first tree from the middle. --- */
 
 struct tree {
   const struct drawing *d;
-  uint32_t *up;            /* link to the parent; UINT32_MAX: the root, or not reached */
-  uint32_t *first, *after; /* child, sibling; UINT32_MAX: none */
-  uint32_t *queue, n;      /* nodes in the order of breadth */
+  uint32_t *up;            /* the link to the parent; UINT32_MAX: the root, or not reached */
+  uint32_t *first, *after; /* the first child and the next sibling; UINT32_MAX: none */
+  uint32_t *queue, n;      /* the nodes in breadth-first order */
   uint32_t lines, left_out;
 };
 
-/* Breadth first from `root`; returns the last node reached. */
-static uint32_t search(struct tree *tree, const struct by_paths *p, uint32_t root) {
+/* Searches breadth first from `root`. Returns the last node reached. */
+static uint32_t search_tree(struct tree *tree, const struct by_paths *p, uint32_t root) {
   const struct by_topology *t = tree->d->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) tree->up[v] = tree->first[v] = tree->after[v] = UINT32_MAX;
   tree->queue[0] = root;
@@ -218,17 +219,17 @@ static void add_branch_label(const struct tree *tree, uint32_t node) {
     add(d, " (switch%s)", d->topology->nodes[node].aggregates ? ", adds" : "");
   add(d, "  %s", by_print_rate(fmin(l->capacity[0].all, l->capacity[1].all), rate));
   if (l->delay > 0) add(d, ", %s", by_print_seconds(l->delay, rate));
-  double most = fmax(full(d, link, BY_AB), full(d, link, BY_BA));
-  if (most > 0) add(d, ", %.0f %% full", 100 * most);
+  double highest = fmax(get_use(d, link, BY_AB), get_use(d, link, BY_BA));
+  if (highest > 0) add(d, ", %.0f %% full", 100 * highest);
   add(d, "\n");
 }
 
-/* Depth is bounded. Bit i of `rails`: the branch of depth i + 1 goes on below. */
+/* Adds the branches below a node, to a bounded depth. Bit i of `rails`: the branch of depth i + 1 continues below. */
 static void add_branches(struct tree *tree, uint32_t node, uint32_t rails, int depth) {
   const struct drawing *d = tree->d;
   for (uint32_t child = tree->first[node]; child != UINT32_MAX; child = tree->after[child]) {
     bool last = tree->after[child] == UINT32_MAX;
-    if (depth >= MOST_DEPTH || (!d->options->all && tree->lines >= MOST_LINES)) {
+    if (depth >= MAX_DEPTH || (!d->options->all && tree->lines >= MAX_LINES)) {
       tree->left_out++;
       continue;
     }
@@ -248,18 +249,18 @@ static enum banyan_status draw_tree(const struct drawing *d) {
   uint32_t *memory = calloc(4 * n + 1, sizeof *memory);
   if (memory) {
     struct tree tree = {.d = d, .up = memory, .first = memory + n, .after = memory + 2 * n, .queue = memory + 3 * n};
-    /* The middle of a longest way: far from anywhere, and from there again. */
+    /* The middle of a longest path between a most distant node and the node most distant from that. */
     const struct by_topology *t = d->topology;
-    uint32_t length = 0, root = search(&tree, &paths, search(&tree, &paths, 0));
+    uint32_t length = 0, root = search_tree(&tree, &paths, search_tree(&tree, &paths, 0));
     for (uint32_t v = root; tree.up[v] != UINT32_MAX; v = by_link_other(&t->links[tree.up[v]], v)) length++;
     for (uint32_t i = 0; i < length / 2; i++) root = by_link_other(&t->links[tree.up[root]], root);
-    search(&tree, &paths, root);
+    search_tree(&tree, &paths, root);
     add(d, "\n  %s%s\n", t->nodes[root].name, t->nodes[root].kind == BY_NODE_SWITCH ? " (switch)" : "");
     add_branches(&tree, root, 0, 0);
     uint32_t others = t->n_links - (tree.n - 1), unreached = t->n_nodes - tree.n;
     if (tree.left_out) add(d, "  ... and more below, which is left out\n");
-    if (others) add(d, "  and %u more link%s between these\n", others, plural(others));
-    if (unreached) add(d, "  and %u node%s that these do not reach\n", unreached, plural(unreached));
+    if (others) add(d, "  and %u more link%s between these\n", others, get_plural(others));
+    if (unreached) add(d, "  and %u node%s that these do not reach\n", unreached, get_plural(unreached));
   }
   by_paths_fini(&paths);
   free(memory);
@@ -270,8 +271,8 @@ enum banyan_status by_topology_draw(const struct by_topology *topology, const st
                                     struct by_text *text) {
   struct drawing d = {.topology = topology, .options = options, .text = text, .name_columns = 6};
   for (uint32_t i = 0; i < topology->n_nodes; i++) {
-    int name = MIN((int)by_columns_of(topology->nodes[i].name), MOST_NAME_COLUMNS);
-    int group = MIN((int)by_columns_of(topology->nodes[i].group), MOST_NAME_COLUMNS);
+    int name = MIN((int)by_columns_of(topology->nodes[i].name), MAX_NAME_COLUMNS);
+    int group = MIN((int)by_columns_of(topology->nodes[i].group), MAX_NAME_COLUMNS);
     if (name > d.name_columns) d.name_columns = name;
     if (group > 0 && group < 5) group = 5;
     if (group > d.group_columns) d.group_columns = group;

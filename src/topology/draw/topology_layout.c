@@ -1,3 +1,4 @@
+/* Computes where the nodes of a drawing go. */
 #include "topology_draw.h"
 
 #include <math.h>
@@ -6,13 +7,13 @@
 #include "topology_make.h"
 #include "topology_paths.h"
 
-enum { MOST_STEPS = 400, MOST_SPRUNG = 4096 };
-static const double most_work = 3e8; /* pairs of nodes looked at for springs */
+enum { MAX_STEPS = 400, MAX_SPRUNG = 4096 };
+static const double max_work = 3e8; /* the limit of pairs of nodes that are examined for springs */
 static const double pi = 3.14159265358979323846;
 
-/* --- by their places --- */
+/* --- Known locations. --- */
 
-static bool has_place(const struct by_node *node) {
+static bool has_location(const struct by_node *node) {
   return !isnan(node->x);
 }
 
@@ -21,24 +22,24 @@ static bool is_degrees(const struct by_topology *t, double *middle) {
   *middle = 0;
   for (uint32_t i = 0; i < t->n_nodes; i++) {
     const struct by_node *node = &t->nodes[i];
-    if (!has_place(node)) continue;
+    if (!has_location(node)) continue;
     if (fabs(node->x) > 180 || fabs(node->y) > 85) return false;
     odd += node->x != floor(node->x);
     *middle += node->y;
   }
   *middle /= t->n_nodes;
-  return odd > t->n_nodes / 2; /* a grid has whole numbers */
+  return odd > t->n_nodes / 2; /* Coordinates of a grid are whole numbers. */
 }
 
-/* Nodes without a place go to the middle of their neighbours that have one. */
-static void place_rest(const struct by_topology *t, struct by_spot *out, uint32_t node) {
+/* Places a node of unknown location in the middle of its neighbours that have one. */
+static void place_unlocated(const struct by_topology *t, struct by_spot *out, uint32_t node) {
   struct by_spot sum = {0, 0};
   uint32_t n = 0;
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_link *link = &t->links[i];
     if (link->a != node && link->b != node) continue;
     uint32_t other = by_link_other(link, node);
-    if (!has_place(&t->nodes[other])) continue;
+    if (!has_location(&t->nodes[other])) continue;
     sum.x += out[other].x;
     sum.y += out[other].y;
     n++;
@@ -51,26 +52,26 @@ static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
   uint32_t known = 0;
   bool differ = false;
   for (uint32_t i = 0; i < t->n_nodes; i++) {
-    known += has_place(&t->nodes[i]);
+    known += has_location(&t->nodes[i]);
     differ = differ || (i > 0 && (t->nodes[i].x != t->nodes[0].x || t->nodes[i].y != t->nodes[0].y));
   }
   if (known < t->n_nodes - t->n_nodes / 4 || !differ) return false;
-  double narrow = is_degrees(t, &middle) ? cos(middle * pi / 180) : 1;
+  double stretch = is_degrees(t, &middle) ? cos(middle * pi / 180) : 1;
   for (uint32_t i = 0; i < t->n_nodes; i++)
-    if (has_place(&t->nodes[i])) out[i] = (struct by_spot){t->nodes[i].x * narrow, -t->nodes[i].y};
+    if (has_location(&t->nodes[i])) out[i] = (struct by_spot){t->nodes[i].x * stretch, -t->nodes[i].y};
   for (uint32_t i = 0; i < t->n_nodes; i++)
-    if (!has_place(&t->nodes[i])) place_rest(t, out, i);
+    if (!has_location(&t->nodes[i])) place_unlocated(t, out, i);
   return true;
 }
 
-/* --- layers --- */
+/* --- Layers. --- */
 
-/* What is at the other end of a node's k-th link. */
-static uint32_t far_end(const struct by_paths *g, uint32_t k, uint32_t node) {
+/* Returns the node at the other end of link k of the index. */
+static uint32_t get_far_end(const struct by_paths *g, uint32_t k, uint32_t node) {
   return by_link_other(&g->topology->links[g->links[k]], node);
 }
 
-/* Hosts are joined by switches only, and switches are there. */
+/* Whether there are switches and no two hosts are linked directly. */
 static bool has_layers(const struct by_topology *t) {
   bool switches = false;
   for (uint32_t i = 0; i < t->n_nodes; i++) switches = switches || t->nodes[i].kind == BY_NODE_SWITCH;
@@ -79,7 +80,8 @@ static bool has_layers(const struct by_topology *t) {
   return switches;
 }
 
-/* How many links from the nearest host, by breadth. What no host reaches is on the top. `queue` holds n_nodes. */
+/* Computes the distance in links from the nearest host, breadth first. Nodes that no host reaches are at the top.
+ * `queue` holds n_nodes elements. Returns the top level. */
 static uint32_t find_levels(const struct by_paths *g, uint32_t *level, uint32_t *queue) {
   const struct by_topology *t = g->topology;
   uint32_t n = 0, top = 0;
@@ -89,7 +91,7 @@ static uint32_t find_levels(const struct by_paths *g, uint32_t *level, uint32_t 
   }
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = g->first[queue[i]]; k < g->first[queue[i] + 1]; k++) {
-      uint32_t next = far_end(g, k, queue[i]);
+      uint32_t next = get_far_end(g, k, queue[i]);
       if (level[next] != UINT32_MAX) continue;
       top = level[next] = level[queue[i]] + 1;
       queue[n++] = next;
@@ -99,15 +101,15 @@ static uint32_t find_levels(const struct by_paths *g, uint32_t *level, uint32_t 
   return top;
 }
 
-/* A spare host at the top of everything is no reason to draw that at the bottom: where a host that does not take part
- * is the only one at a switch, the switch's level is that of its other neighbours and one more. */
-static void lift(const struct by_paths *g, uint32_t *level, uint32_t *top) {
+/* Lifts switches: if the only host at a switch does not take part, the switch's level is determined by its other
+ * neighbours, so that a spare host at the top does not draw the top at the bottom. */
+static void lift_switches(const struct by_paths *g, uint32_t *level, uint32_t *top) {
   const struct by_topology *t = g->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     uint32_t highest = 0, parts = 0;
     if (level[v] != 1) continue;
     for (uint32_t k = g->first[v]; k < g->first[v + 1]; k++) {
-      uint32_t other = far_end(g, k, v);
+      uint32_t other = get_far_end(g, k, v);
       parts += t->nodes[other].takes_part;
       if (level[other] > highest) highest = level[other];
     }
@@ -128,13 +130,13 @@ static int compare_orders(const void *a, const void *b) {
   return (p->node > q->node) - (p->node < q->node);
 }
 
-/* The middle of a node's neighbours on a level; the node's own number where there are none. */
-static double middle_of(const struct by_paths *g, const uint32_t *level, const struct by_spot *spots, uint32_t node,
-                        uint32_t wanted) {
+/* Returns the mean x of a node's neighbours on a level; NAN: there are none. */
+static double get_middle(const struct by_paths *g, const uint32_t *level, const struct by_spot *spots, uint32_t node,
+                         uint32_t wanted) {
   double sum = 0;
   uint32_t n = 0;
   for (uint32_t k = g->first[node]; k < g->first[node + 1]; k++) {
-    uint32_t other = far_end(g, k, node);
+    uint32_t other = get_far_end(g, k, node);
     if (level[other] != wanted) continue;
     sum += spots[other].x;
     n++;
@@ -142,17 +144,18 @@ static double middle_of(const struct by_paths *g, const uint32_t *level, const s
   return n ? sum / n : NAN;
 }
 
-/* A host's key is the first that it is linked to, so that hosts of a switch are side by side. */
-static uint32_t gather(const struct by_paths *g, const uint32_t *level, uint32_t wanted, const struct by_spot *spots,
-                       struct order *order) {
+/* Collects the nodes of a level with their sort keys. A host's key is its first neighbour, so that the hosts of a
+ * switch are side by side. */
+static uint32_t gather_level(const struct by_paths *g, const uint32_t *level, uint32_t wanted,
+                             const struct by_spot *spots, struct order *order) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < g->topology->n_nodes; v++) {
     if (level[v] != wanted) continue;
     double key = NAN;
     if (wanted > 0)
-      key = middle_of(g, level, spots, v, wanted - 1);
+      key = get_middle(g, level, spots, v, wanted - 1);
     else if (g->first[v] < g->first[v + 1])
-      key = far_end(g, g->first[v], v);
+      key = get_far_end(g, g->first[v], v);
     order[n++] = (struct order){isnan(key) ? v : key, v};
   }
   return n;
@@ -160,12 +163,12 @@ static uint32_t gather(const struct by_paths *g, const uint32_t *level, uint32_t
 
 static void lay_level(const struct by_paths *g, const uint32_t *level, uint32_t wanted, double width, uint32_t top,
                       struct order *order, struct by_spot *out) {
-  uint32_t n = gather(g, level, wanted, out, order);
+  uint32_t n = gather_level(g, level, wanted, out, order);
   double y = -(double)wanted * width / (top + 1) * 0.5;
   qsort(order, n, sizeof *order, compare_orders);
   for (uint32_t i = 0; i < n; i++) out[order[i].node] = (struct by_spot){(i + 0.5) / n * width, y};
-  /* Switches whose middles are near each other are drawn above their hosts; where that would lay them on each other, as
-   * spines are, evenly. */
+  /* Switches are drawn above the middle of their hosts. If they would overlap, like spines, they are distributed
+   * evenly. */
   bool apart = wanted > 0;
   for (uint32_t i = 1; i < n && apart; i++) apart = order[i].key - order[i - 1].key >= 0.5 * width / n;
   for (uint32_t i = 0; i < n && apart; i++) out[order[i].node].x = order[i].key;
@@ -177,14 +180,15 @@ static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_aren
   struct order *order = BY_ARENA_ARRAY(arena, struct order, n);
   if (arena->failed) return by_topology_no_memory();
   uint32_t top = find_levels(g, level, queue);
-  lift(g, level, &top);
+  lift_switches(g, level, &top);
   for (uint32_t l = 0; l <= top; l++) lay_level(g, level, l, 100, top, order, out);
   return BANYAN_OK;
 }
 
-/* --- springs: Fruchterman and Reingold, "Graph drawing by force-directed placement", 1991, from a circle --- */
+/* --- Springs: Fruchterman and Reingold, "Graph drawing by force-directed placement", 1991, starting from a circle. ---
+ */
 
-static void push(uint32_t n, const struct by_spot *at, struct by_spot *force) {
+static void add_repulsion(uint32_t n, const struct by_spot *at, struct by_spot *force) {
   for (uint32_t i = 0; i < n; i++) {
     force[i] = (struct by_spot){0, 0};
     for (uint32_t j = 0; j < n; j++) {
@@ -195,10 +199,10 @@ static void push(uint32_t n, const struct by_spot *at, struct by_spot *force) {
   }
 }
 
-static void pull(const struct by_paths *g, const struct by_spot *at, struct by_spot *force) {
+static void add_attraction(const struct by_paths *g, const struct by_spot *at, struct by_spot *force) {
   for (uint32_t i = 0; i < g->topology->n_nodes; i++)
     for (uint32_t k = g->first[i]; k < g->first[i + 1]; k++) {
-      struct by_spot other = at[far_end(g, k, i)];
+      struct by_spot other = at[get_far_end(g, k, i)];
       double x = other.x - at[i].x, y = other.y - at[i].y, far = sqrt(x * x + y * y);
       force[i].x += x * far;
       force[i].y += y * far;
@@ -207,22 +211,22 @@ static void pull(const struct by_paths *g, const struct by_spot *at, struct by_s
 
 static enum banyan_status lay_by_springs(const struct by_paths *g, struct by_arena *arena, struct by_spot *out) {
   uint32_t n = g->topology->n_nodes;
-  double radius = sqrt(n) / 2, steps = most_work / ((double)n * n);
+  double radius = sqrt(n) / 2, steps = max_work / ((double)n * n);
   for (uint32_t i = 0; i < n; i++) {
     double angle = 2 * pi * i / n;
     out[i].x = radius * sin(angle);
     out[i].y = -radius * cos(angle);
   }
-  if (n > MOST_SPRUNG || n < 3) return BANYAN_OK;
+  if (n > MAX_SPRUNG || n < 3) return BANYAN_OK;
   struct by_spot *force = BY_ARENA_ARRAY(arena, struct by_spot, n);
   if (!force) return by_topology_no_memory();
-  int count = steps < MOST_STEPS ? (int)steps : MOST_STEPS;
+  int count = steps < MAX_STEPS ? (int)steps : MAX_STEPS;
   for (int i = 0; i < count; i++) {
-    push(n, out, force);
-    pull(g, out, force);
-    double most = radius * 0.2 * (1 - (double)i / count);
+    add_repulsion(n, out, force);
+    add_attraction(g, out, force);
+    double max = radius * 0.2 * (1 - (double)i / count);
     for (uint32_t v = 0; v < n; v++) {
-      double size = sqrt(force[v].x * force[v].x + force[v].y * force[v].y), step = size > most ? most / size : 1;
+      double size = sqrt(force[v].x * force[v].x + force[v].y * force[v].y), step = size > max ? max / size : 1;
       out[v].x += force[v].x * step;
       out[v].y += force[v].y * step;
     }

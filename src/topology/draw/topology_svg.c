@@ -1,3 +1,4 @@
+/* Draws a topology as SVG. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,34 +10,34 @@
 #include "topology_draw.h"
 #include "topology_make.h"
 
-enum { WIDTH = BY_SVG_WIDTH, MARGIN = 60, HEAD = 56, FOOT = 64, LEAST_HEIGHT = 260, MOST_HEIGHT = 1000 };
-enum { MOST_LABELLED_NODES = 160, MOST_LABELLED_LINKS = 40, LABEL_HEIGHT = 12, MOST_LABEL = 16, MOST_TITLE = 92 };
+enum { WIDTH = BY_SVG_WIDTH, MARGIN = 60, HEAD = 56, FOOT = 64, MIN_HEIGHT = 260, MAX_HEIGHT = 1000 };
+enum { MAX_LABELLED_NODES = 160, MAX_LABELLED_LINKS = 40, LABEL_HEIGHT = 12, MAX_LABEL = 16, MAX_TITLE = 92 };
 
 struct drawing {
   const struct by_topology *topology;
   const struct by_draw_options *options;
   struct by_text *text;
-  struct by_spot *spots; /* in pixels */
+  struct by_spot *spots; /* the nodes' positions in pixels */
   enum by_layout_kind layout;
   double height, radius;
-  double least, most; /* capacities of links */
-  double shortest;    /* link, in pixels */
-  bool used;          /* something is */
-  /* Of layers: */
-  double floor;  /* y of the hosts */
-  bool slanted;  /* their names are */
-  uint32_t each; /* every so manieth of them is written */
-  double arcs;   /* y below them, where trees are drawn; 0: none are */
-  double foot;   /* y of the legend's top */
+  double min, max; /* the range of the links' capacities */
+  double shortest; /* the length of the shortest link in pixels */
+  bool used;       /* some link is used */
+  /* These fields are for layers: */
+  double floor;  /* the y of the hosts */
+  bool slanted;  /* the hosts' names are slanted */
+  uint32_t each; /* only every each-th name is written */
+  double arcs;   /* the y below the hosts' names from which trees hang; 0: none are drawn */
+  double foot;   /* the y of the legend's top */
 };
 
-/* A link as it is drawn, for its label. */
+/* The quadratic curve of a link, for placing its label. */
 struct curve {
   struct by_spot a, c, b;
 };
 
 struct box {
-  double x, y, half; /* middle; half the width */
+  double x, y, half; /* the middle, and half the width */
 };
 
 #define add(drawing, ...) by_text_add((drawing)->text, __VA_ARGS__)
@@ -45,51 +46,51 @@ static void add_escaped(const struct drawing *d, const char *string) {
   by_svg_add(d->text, string, SIZE_MAX);
 }
 
-/* --- what is shown --- */
+/* --- Values. --- */
 
-static double full(const struct drawing *d, uint32_t link, int way) {
-  struct by_capacity capacity = d->topology->links[link].capacity[way];
-  double load = d->options->load ? d->options->load[link][way] : 0;
+static double get_use(const struct drawing *d, uint32_t link, int direction) {
+  struct by_capacity capacity = d->topology->links[link].capacity[direction];
+  double load = d->options->load ? d->options->load[link][direction] : 0;
   return (capacity.used + load) / capacity.all;
 }
 
-/* By the logarithm of the capacity, from 1.5 to 8 pixels; thinner where there are many. */
-static double width_of(const struct drawing *d, uint32_t link) {
+/* Returns a link's width by the logarithm of its capacity, from 1.5 to 8 pixels; thinner if there are many links. */
+static double get_width(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
-  double range = log(d->most) - log(d->least), at = log(fmax(l->capacity[0].all, l->capacity[1].all)) - log(d->least);
+  double range = log(d->max) - log(d->min), at = log(fmax(l->capacity[0].all, l->capacity[1].all)) - log(d->min);
   double thin = d->topology->n_links > 400 ? 0.4 : d->topology->n_links > 120 ? 0.65 : 1;
-  double most = range < 2.5 ? 1.5 + 2.6 * range : 8;
-  return thin * (range > 1e-9 ? 1.5 + (most - 1.5) * at / range : 3);
+  double max = range < 2.5 ? 1.5 + 2.6 * range : 8;
+  return thin * (range > 1e-9 ? 1.5 + (max - 1.5) * at / range : 3);
 }
 
-/* --- links --- */
+/* --- Links. --- */
 
-static void add_way(const struct drawing *d, uint32_t link, int way) {
+static void add_direction(const struct drawing *d, uint32_t link, int direction) {
   const struct by_link *l = &d->topology->links[link];
   char rate[32], used[32];
-  add_escaped(d, d->topology->nodes[way == BY_AB ? l->a : l->b].name);
+  add_escaped(d, d->topology->nodes[direction == BY_AB ? l->a : l->b].name);
   add(d, " to ");
-  add_escaped(d, d->topology->nodes[way == BY_AB ? l->b : l->a].name);
-  add(d, ": %s", by_print_rate(l->capacity[way].all, rate));
-  if (l->capacity[way].used > 0) add(d, ", others use %s", by_print_rate(l->capacity[way].used, used));
-  if (d->options->load) add(d, ", the plan %s", by_print_rate(d->options->load[link][way], used));
-  add(d, ", %.0f %% full&#10;", 100 * full(d, link, way));
+  add_escaped(d, d->topology->nodes[direction == BY_AB ? l->b : l->a].name);
+  add(d, ": %s", by_print_rate(l->capacity[direction].all, rate));
+  if (l->capacity[direction].used > 0) add(d, ", others use %s", by_print_rate(l->capacity[direction].used, used));
+  if (d->options->load) add(d, ", the plan %s", by_print_rate(d->options->load[link][direction], used));
+  add(d, ", %.0f %% full&#10;", 100 * get_use(d, link, direction));
 }
 
-/* hypot would need glibc 2.35. */
-static double distance(struct by_spot a, struct by_spot b) {
+/* hypot would require glibc 2.35. */
+static double get_distance(struct by_spot a, struct by_spot b) {
   return sqrt((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y));
 }
 
-/* How far a link bends: those along a layer or a grid would run through the nodes between, and parallel ones over each
- * other. */
-static double bend_of(const struct drawing *d, uint32_t link) {
+/* Returns how far a link bends: links along a layer or a grid would otherwise pass through the nodes between, and
+ * parallel ones would coincide. */
+static double get_bend(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
   struct by_spot a = d->spots[l->a], b = d->spots[l->b];
   double bend = 0;
   if (d->layout == BY_LAYOUT_LAYERS && fabs(a.y - b.y) < 1) bend = -0.12 * (b.x - a.x);
   bool straight = fabs(a.x - b.x) < 1 || fabs(a.y - b.y) < 1;
-  if (d->layout == BY_LAYOUT_PLACES && straight && distance(a, b) > 1.5 * d->shortest) bend = 40;
+  if (d->layout == BY_LAYOUT_PLACES && straight && get_distance(a, b) > 1.5 * d->shortest) bend = 40;
   for (uint32_t i = link; i-- > 0 && link - i < 16;) {
     const struct by_link *before = &d->topology->links[i];
     if ((before->a == l->a && before->b == l->b) || (before->a == l->b && before->b == l->a)) bend += 14;
@@ -103,19 +104,20 @@ static void add_line(const struct drawing *d, struct by_spot a, struct by_spot c
       b.y, use, width);
 }
 
-static struct by_spot between(struct by_spot a, struct by_spot b) {
+static struct by_spot get_middle(struct by_spot a, struct by_spot b) {
   return (struct by_spot){(a.x + b.x) / 2, (a.y + b.y) / 2};
 }
 
-/* A quadratic curve, cut in the middle: each half in the colour of the direction that leaves its end. */
+/* Draws a link as a quadratic curve that is cut in the middle; each half has the colour of the direction that leaves
+ * its end. */
 static struct curve add_curve(const struct drawing *d, uint32_t link) {
   const struct by_link *l = &d->topology->links[link];
-  struct by_spot a = d->spots[l->a], b = d->spots[l->b], c = between(a, b);
-  double far = distance(a, b) + 1e-9, bend = bend_of(d, link), width = width_of(d, link);
+  struct by_spot a = d->spots[l->a], b = d->spots[l->b], c = get_middle(a, b);
+  double far = get_distance(a, b) + 1e-9, bend = get_bend(d, link), width = get_width(d, link);
   c.x -= (b.y - a.y) / far * bend;
   c.y += (b.x - a.x) / far * bend;
-  struct by_spot ac = between(a, c), cb = between(c, b), middle = between(ac, cb);
-  const char *ab = by_svg_use(full(d, link, BY_AB)), *ba = by_svg_use(full(d, link, BY_BA));
+  struct by_spot ac = get_middle(a, c), cb = get_middle(c, b), middle = get_middle(ac, cb);
+  const char *ab = by_svg_use(get_use(d, link, BY_AB)), *ba = by_svg_use(get_use(d, link, BY_BA));
   if (ab == ba) {
     add_line(d, a, c, b, ab, width);
   } else {
@@ -125,7 +127,7 @@ static struct curve add_curve(const struct drawing *d, uint32_t link) {
   return (struct curve){a, c, b};
 }
 
-static const char *short_rate(double rate, char *out) {
+static const char *print_short_rate(double rate, char *out) {
   by_print_rate(rate, out);
   char *unit = strchr(out, ' ');
   if (unit) memmove(unit, unit + 1, strlen(unit));
@@ -142,17 +144,17 @@ static bool is_free(const struct drawing *d, struct box box, const struct box *t
   return true;
 }
 
-/* In the middle of its link, or where else on it there is room; else not at all. */
+/* Writes a label in the middle of its link, or elsewhere on it where space is free, or not at all. */
 static uint32_t add_link_label(const struct drawing *d, uint32_t link, const struct curve *curve, struct box *taken,
                                uint32_t n) {
   static const double parts[] = {0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78};
   char label[72];
   const struct by_link *l = &d->topology->links[link];
-  int way = full(d, link, BY_BA) > full(d, link, BY_AB) ? BY_BA : BY_AB;
-  double load = l->capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
+  int direction = get_use(d, link, BY_BA) > get_use(d, link, BY_AB) ? BY_BA : BY_AB;
+  double load = l->capacity[direction].used + (d->options->load ? d->options->load[link][direction] : 0);
   char used[32], all[32];
-  snprintf(label, sizeof label, "%s%s%s", load > 0 ? short_rate(load, used) : "", load > 0 ? " of " : "",
-           short_rate(l->capacity[way].all, all));
+  snprintf(label, sizeof label, "%s%s%s", load > 0 ? print_short_rate(load, used) : "", load > 0 ? " of " : "",
+           print_short_rate(l->capacity[direction].all, all));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     double t = parts[i], u = 1 - t;
     struct box box = {u * u * curve->a.x + 2 * u * t * curve->c.x + t * t * curve->b.x,
@@ -172,12 +174,12 @@ static void add_links(const struct drawing *d, struct curve *curves) {
   for (uint32_t i = 0; i < t->n_links; i++) {
     char delay[32];
     add(d, "<g><title>");
-    add_way(d, i, BY_AB);
-    add_way(d, i, BY_BA);
+    add_direction(d, i, BY_AB);
+    add_direction(d, i, BY_BA);
     if (t->links[i].delay > 0) add(d, "%s one way", by_print_seconds(t->links[i].delay, delay));
     add(d, "</title>");
     struct curve curve = add_curve(d, i);
-    if (t->n_links <= MOST_LABELLED_LINKS) curves[i] = curve;
+    if (t->n_links <= MAX_LABELLED_LINKS) curves[i] = curve;
     add(d, "</g>\n");
   }
   add(d, "</g>\n");
@@ -185,21 +187,22 @@ static void add_links(const struct drawing *d, struct curve *curves) {
 
 static void add_link_labels(const struct drawing *d, const struct curve *curves) {
   const struct by_topology *t = d->topology;
-  struct box taken[MOST_LABELLED_LINKS];
+  struct box taken[MAX_LABELLED_LINKS];
   uint32_t n = 0;
-  if (t->n_links > MOST_LABELLED_LINKS || (!d->used && d->most <= d->least)) return; /* the foot mentions it */
+  if (t->n_links > MAX_LABELLED_LINKS || (!d->used && d->max <= d->min))
+    return; /* The legend states the common capacity. */
   for (uint32_t i = 0; i < t->n_links; i++) n = add_link_label(d, i, &curves[i], taken, n);
 }
 
-/* --- nodes --- */
+/* --- Nodes. --- */
 
-static const char *role_of(const struct by_node *node) {
+static const char *get_role(const struct by_node *node) {
   if (node->kind == BY_NODE_SWITCH) return node->aggregates ? "switch that adds" : "switch";
   if (node->takes_part) return node->may_help ? "takes part and helps" : "takes part";
   return node->may_help ? "helps" : "does not take part";
 }
 
-static const char *class_of(const struct by_node *node) {
+static const char *get_class(const struct by_node *node) {
   if (node->kind == BY_NODE_SWITCH) return node->aggregates ? "a" : "s";
   return node->takes_part ? "h" : node->may_help ? "p" : "i";
 }
@@ -213,7 +216,7 @@ static void add_limit(const struct drawing *d, const char *what, struct by_capac
 static void add_node_tip(const struct drawing *d, const struct by_node *node) {
   add(d, "<title>");
   add_escaped(d, node->name);
-  add(d, ": %s", role_of(node));
+  add(d, ": %s", get_role(node));
   if (*node->group) {
     add(d, ", in ");
     add_escaped(d, node->group);
@@ -223,27 +226,27 @@ static void add_node_tip(const struct drawing *d, const struct by_node *node) {
   add(d, "</title>");
 }
 
-/* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts are close; and
- * where they are closer than letters are high, some names are left to the tips. */
-static void add_label(const struct drawing *d, uint32_t node, uint32_t place) {
+/* Writes a name below its node, or above it for switches in layers, where links to hosts go down. Names are slanted
+ * where hosts are close; where they are closer than the height of letters, some names appear only in tooltips. */
+static void add_label(const struct drawing *d, uint32_t node, uint32_t index) {
   struct by_spot at = d->spots[node];
   bool in_layers = d->layout == BY_LAYOUT_LAYERS, above = in_layers && d->topology->nodes[node].kind == BY_NODE_SWITCH;
   bool in_row = in_layers && !above && fabs(at.y - d->floor) < 1;
-  if (in_row && place % d->each) return;
+  if (in_row && index % d->each) return;
   if (in_row && d->slanted)
     add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + d->radius + 8);
   else
     add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + (above ? -d->radius - 6 : d->radius + 13));
-  by_svg_add_name(d->text, d->topology->nodes[node].name, MOST_LABEL);
+  by_svg_add_name(d->text, d->topology->nodes[node].name, MAX_LABEL);
   add(d, "</text>");
 }
 
-/* Its place in the row of hosts, from the left. */
-static uint32_t place_of(const struct drawing *d, uint32_t node) {
-  uint32_t place = 0;
+/* Returns the node's index in the row of hosts, from the left. */
+static uint32_t get_row_index(const struct drawing *d, uint32_t node) {
+  uint32_t index = 0;
   for (uint32_t i = 0; i < d->topology->n_nodes && d->each > 1; i++)
-    place += fabs(d->spots[i].y - d->floor) < 1 && d->spots[i].x < d->spots[node].x;
-  return place;
+    index += fabs(d->spots[i].y - d->floor) < 1 && d->spots[i].x < d->spots[node].x;
+  return index;
 }
 
 static void add_nodes(const struct drawing *d) {
@@ -253,18 +256,18 @@ static void add_nodes(const struct drawing *d) {
     struct by_spot at = d->spots[i];
     double r = d->radius;
     if (node->kind == BY_NODE_SWITCH)
-      add(d, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2.5\">", class_of(node),
+      add(d, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2.5\">", get_class(node),
           at.x - 1.25 * r, at.y - 0.8 * r, 2.5 * r, 1.6 * r);
     else
-      add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
+      add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", get_class(node), at.x, at.y, r);
     add_node_tip(d, node);
     add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
-    if (t->n_nodes <= MOST_LABELLED_NODES) add_label(d, i, place_of(d, i));
+    if (t->n_nodes <= MAX_LABELLED_NODES) add_label(d, i, get_row_index(d, i));
     add(d, "\n");
   }
 }
 
-/* --- the frame --- */
+/* --- The frame. --- */
 
 static void add_head(const struct drawing *d) {
   const struct by_topology *t = d->topology;
@@ -276,7 +279,7 @@ static void add_head(const struct drawing *d) {
   }
   const char *title = d->options->title ? d->options->title : t->name;
   add(d, "<text class=\"t\" x=\"24\" y=\"30\">");
-  by_svg_add(d->text, *title ? title : "topology", MOST_TITLE);
+  by_svg_add(d->text, *title ? title : "topology", MAX_TITLE);
   add(d, "</text>\n<text class=\"u\" x=\"24\" y=\"48\">%u host%s take%s part", part, part == 1 ? "" : "s",
       part == 1 ? "s" : "");
   if (helpers) add(d, ", %u may help", helpers);
@@ -284,23 +287,23 @@ static void add_head(const struct drawing *d) {
   add(d, ", %u link%s", t->n_links, t->n_links == 1 ? "" : "s");
   if (d->options->load) {
     add(d, "; load by ");
-    by_svg_add(d->text, d->options->load_name, MOST_TITLE);
+    by_svg_add(d->text, d->options->load_name, MAX_TITLE);
   }
   add(d, "</text>\n");
 }
 
-/* What widths and colours mean, where they differ. */
+/* Draws a legend of widths and colours, if they differ. */
 static void add_foot(const struct drawing *d) {
   double y = d->foot + 26, x = 24;
   char rate[32];
-  if (d->most > d->least) {
+  if (d->max > d->min) {
     add(d, "<path class=\"u0\" d=\"M%.0f %.1fh30\" stroke-width=\"1.5\"/>", x, y);
-    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>", x + 36, y + 4, by_print_rate(d->least, rate));
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>", x + 36, y + 4, by_print_rate(d->min, rate));
     add(d, "<path class=\"u0\" d=\"M%.0f %.1fh30\" stroke-width=\"6\"/>", x + 130, y);
-    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>\n", x + 166, y + 4, by_print_rate(d->most, rate));
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>\n", x + 166, y + 4, by_print_rate(d->max, rate));
     x += 280;
   } else if (d->topology->n_links) {
-    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">all links: %s</text>\n", x, y + 4, by_print_rate(d->most, rate));
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">all links: %s</text>\n", x, y + 4, by_print_rate(d->max, rate));
     x += 200;
   }
   for (int i = 0; d->used && i <= 10; i++)
@@ -313,37 +316,36 @@ static void add_foot(const struct drawing *d) {
         x + (d->used ? 250 : 0), y + 4);
 }
 
-/* --- from the layout to pixels --- */
+/* --- From the layout to pixels. --- */
 
-static void fit(struct drawing *d) {
-  struct by_spot least = {INFINITY, INFINITY}, most = {-INFINITY, -INFINITY};
+static void fit_to_page(struct drawing *d) {
+  struct by_spot min = {INFINITY, INFINITY}, max = {-INFINITY, -INFINITY};
   uint32_t n = d->topology->n_nodes;
   for (uint32_t i = 0; i < n; i++) {
-    least = (struct by_spot){fmin(least.x, d->spots[i].x), fmin(least.y, d->spots[i].y)};
-    most = (struct by_spot){fmax(most.x, d->spots[i].x), fmax(most.y, d->spots[i].y)};
+    min = (struct by_spot){fmin(min.x, d->spots[i].x), fmin(min.y, d->spots[i].y)};
+    max = (struct by_spot){fmax(max.x, d->spots[i].x), fmax(max.y, d->spots[i].y)};
   }
-  double wide = most.x - least.x, high = most.y - least.y, room = WIDTH - 2 * MARGIN;
-  double scale = fmin(wide > 0 ? room / wide : INFINITY, high > 0 ? (MOST_HEIGHT - HEAD - FOOT) / high : INFINITY);
+  double wide = max.x - min.x, high = max.y - min.y, available = WIDTH - 2 * MARGIN;
+  double scale = fmin(wide > 0 ? available / wide : INFINITY, high > 0 ? (MAX_HEIGHT - HEAD - FOOT) / high : INFINITY);
   if (isinf(scale)) scale = 1;
-  double drawn = fmax(high * scale, LEAST_HEIGHT - HEAD - FOOT - 2 * MARGIN);
+  double drawn = fmax(high * scale, MIN_HEIGHT - HEAD - FOOT - 2 * MARGIN);
   d->height = drawn + HEAD + FOOT + 2 * MARGIN;
   struct by_spot from = {(WIDTH - wide * scale) / 2, HEAD + MARGIN + (drawn - high * scale) / 2};
   for (uint32_t i = 0; i < n; i++)
-    d->spots[i] =
-        (struct by_spot){from.x + (d->spots[i].x - least.x) * scale, from.y + (d->spots[i].y - least.y) * scale};
+    d->spots[i] = (struct by_spot){from.x + (d->spots[i].x - min.x) * scale, from.y + (d->spots[i].y - min.y) * scale};
   d->floor = from.y + high * scale;
   d->foot = d->height - FOOT + 12;
   d->radius = n <= 40 ? 9 : n <= 120 ? 7 : n <= 400 ? 5 : 3;
 }
 
-/* Names in the row of hosts, and the trees below them. */
-static void make_room(struct drawing *d) {
+/* Reserves space for the names in the row of hosts, and for the trees below them. */
+static void allocated_make(struct drawing *d) {
   uint32_t n = 0;
   double longest = 0, left = INFINITY, right = -INFINITY;
   for (uint32_t i = 0; i < d->topology->n_nodes && d->layout == BY_LAYOUT_LAYERS; i++) {
     if (fabs(d->spots[i].y - d->floor) >= 1) continue;
     n++;
-    longest = fmax(longest, by_svg_width(d->topology->nodes[i].name, MOST_LABEL, 11));
+    longest = fmax(longest, by_svg_width(d->topology->nodes[i].name, MAX_LABEL, 11));
     left = fmin(left, d->spots[i].x);
     right = fmax(right, d->spots[i].x);
   }
@@ -356,23 +358,23 @@ static void make_room(struct drawing *d) {
   d->height = d->foot + FOOT - 12;
 }
 
-static void measure(struct drawing *d) {
+static void measure_links(struct drawing *d) {
   const struct by_topology *t = d->topology;
-  d->least = d->shortest = INFINITY;
+  d->min = d->shortest = INFINITY;
   for (uint32_t i = 0; i < t->n_links; i++) {
     struct by_spot a = d->spots[t->links[i].a], b = d->spots[t->links[i].b];
-    d->shortest = fmin(d->shortest, distance(a, b));
+    d->shortest = fmin(d->shortest, get_distance(a, b));
     double capacity = fmax(t->links[i].capacity[0].all, t->links[i].capacity[1].all);
-    d->least = fmin(d->least, capacity);
-    d->most = fmax(d->most, capacity);
-    d->used = d->used || full(d, i, BY_AB) > 0 || full(d, i, BY_BA) > 0;
+    d->min = fmin(d->min, capacity);
+    d->max = fmax(d->max, capacity);
+    d->used = d->used || get_use(d, i, BY_AB) > 0 || get_use(d, i, BY_BA) > 0;
   }
 }
 
-/* Names and numbers are above what they are about. */
+/* Draws the network. Names and numbers come last, so that they are on top. */
 static void add_network(const struct drawing *d) {
   const struct by_svg_network network = {.spots = d->spots, .radius = d->radius, .floor = d->floor, .arcs = d->arcs};
-  struct curve curves[MOST_LABELLED_LINKS];
+  struct curve curves[MAX_LABELLED_LINKS];
   add_head(d);
   add_links(d, curves);
   if (d->options->trees) by_svg_add_arcs(d->options->trees, &network, d->text);
@@ -390,9 +392,9 @@ enum banyan_status by_topology_svg(const struct by_topology *topology, const str
   if (!d.spots) return by_topology_no_memory();
   enum banyan_status status = by_topology_layout(topology, d.spots, &d.layout);
   if (status == BANYAN_OK) {
-    fit(&d);
-    make_room(&d);
-    measure(&d);
+    fit_to_page(&d);
+    allocated_make(&d);
+    measure_links(&d);
     if (options->trees) status = by_svg_add_panels(options->trees, d.height, &panels, &d.height);
   }
   if (status == BANYAN_OK) {

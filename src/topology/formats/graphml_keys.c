@@ -1,4 +1,4 @@
-/* The keys that are known, and the units that their names, attributes and descriptions declare. */
+/* Knows the names of GraphML keys, and the units that names, attributes and descriptions declare. */
 #include "graphml_keys.h"
 
 #include <ctype.h>
@@ -6,14 +6,14 @@
 #include <string.h>
 
 struct by_graphml_known {
-  const char *name; /* In lower case, without what may separate words. */
+  const char *name; /* in lower case, without word separators */
   enum by_graphml_meaning meaning;
   int owners;
   enum by_quantity quantity; /* A unit may follow the name, as in "capacity_mbps" and "delay [ms]". */
-  double unit;               /* What the name implies; 0: nothing. */
+  double unit;               /* the unit that the name implies; 0: none */
 };
 
-/* Units of a name that an edge or the graph declares beside the value, such as "LinkSpeedUnits", are keys, too. */
+/* Units that an edge or the graph declares beside the value, such as "LinkSpeedUnits", are keys, too. */
 #define UNIT_OF(name, quantity)                                                                                        \
   {name "units", BY_GRAPHML_UNIT, BY_GRAPHML_GRAPH | BY_GRAPHML_EDGE, quantity, 1}, {                                  \
     name "unit", BY_GRAPHML_UNIT, BY_GRAPHML_GRAPH | BY_GRAPHML_EDGE, quantity, 1                                      \
@@ -45,13 +45,13 @@ static const struct by_graphml_known known_keys[] = {
     {"packetloss", BY_GRAPHML_LOSS, BY_GRAPHML_EDGE, BY_QUANTITY_SHARE, 0},
 };
 
-static int owners_of(const char *text) {
+static int parse_owners(const char *text) {
   if (!text || strcmp(text, "all") == 0) return BY_GRAPHML_GRAPH | BY_GRAPHML_NODE | BY_GRAPHML_EDGE;
   if (strcmp(text, "graph") == 0) return BY_GRAPHML_GRAPH;
   return strcmp(text, "node") == 0 ? BY_GRAPHML_NODE : strcmp(text, "edge") == 0 ? BY_GRAPHML_EDGE : 0;
 }
 
-/* What follows the known name in a key's name; NULL: it is another name. */
+/* Returns the part of a key's name behind the known name; NULL: it is another name. */
 static const char *skip_name(const char *name, const char *known) {
   for (; *known; name++) {
     if (tolower((unsigned char)*name) == *known)
@@ -81,7 +81,7 @@ static enum banyan_status fail_unit(struct by_graphml_keys *keys, const xmlNode 
                      unit);
 }
 
-/* A unit may stand in the key's name, in an attribute of it and in its description. */
+/* A unit may be in the key's name, in one of its attributes and in its description. */
 static enum banyan_status take_key_unit(struct by_graphml_keys *keys, const xmlNode *element,
                                         struct by_graphml_key *key) {
   static const char *const names[] = {"unit", "units", "attr.unit", "attr.units"};
@@ -105,13 +105,13 @@ static enum banyan_status take_key_unit(struct by_graphml_keys *keys, const xmlN
 enum banyan_status by_graphml_take_key(struct by_graphml_keys *keys, const xmlNode *element) {
   const char *name = by_xml_attribute(element, "attr.name"), *id;
   double unit;
-  if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
+  if (!name) return BANYAN_OK; /* It belongs to another program, such as a shape to draw. */
   BY_TRY(by_xml_need(keys->xml, element, "id", &id));
-  int owners = owners_of(by_xml_attribute(element, "for"));
+  int owners = parse_owners(by_xml_attribute(element, "for"));
   const struct by_graphml_known *known = find_known(name, owners, &unit);
   if (!known) return BANYAN_OK;
-  if (keys->n == BY_GRAPHML_MOST_KEYS)
-    return by_xml_fail(keys->xml, element, "more than %d such keys", BY_GRAPHML_MOST_KEYS);
+  if (keys->n == BY_GRAPHML_MAX_KEYS)
+    return by_xml_fail(keys->xml, element, "more than %d such keys", BY_GRAPHML_MAX_KEYS);
   struct by_graphml_key *key = &keys->all[keys->n++];
   *key =
       (struct by_graphml_key){.known = known, .id = id, .name = name, .owners = owners & known->owners, .unit = unit};
@@ -122,7 +122,8 @@ enum banyan_status by_graphml_take_key(struct by_graphml_keys *keys, const xmlNo
   return BANYAN_OK;
 }
 
-/* A unit that is declared for a whole element is one of this quantity, or of any (BY_QUANTITY_NONE) that has it. */
+/* Declares a unit for a whole element. It applies to this quantity, or to any quantity of which it is a unit
+ * (BY_QUANTITY_NONE). */
 static void declare_unit(struct by_graphml_data *data, enum by_quantity quantity, const char *text) {
   for (enum by_quantity q = BY_QUANTITY_RATE; q < BY_QUANTITIES; q++) {
     double unit = by_unit_factor(q, text);

@@ -1,5 +1,5 @@
-/* GraphML's keys: which <data> of a graph, node or edge means what, and which unit it has. An object lives as long as
- * the document and the arena that it borrows. */
+/* Maps GraphML's keys: the meaning and unit of each <data> of a graph, node or edge. An object must not outlive the
+ * document and the arena that it borrows. */
 #ifndef BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
 #define BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
 
@@ -24,45 +24,45 @@ enum by_graphml_meaning {
 };
 enum by_graphml_owner { BY_GRAPHML_GRAPH = 1, BY_GRAPHML_NODE = 2, BY_GRAPHML_EDGE = 4 };
 
-enum { BY_GRAPHML_MOST_KEYS = 64 };
+enum { BY_GRAPHML_MAX_KEYS = 64 };
 
 struct by_graphml_key {
   const struct by_graphml_known *known;
   const char *id, *name;
   int owners;
   double unit;          /* 0: not declared */
-  const char *fallback; /* NULL: none */
+  const char *fallback; /* the default value; NULL: none */
 };
 
 struct by_graphml_keys {
   const struct by_xml *xml;
   struct by_arena *arena;
-  double units[BY_QUANTITIES]; /* declared for the whole graph; 0: not */
-  struct by_graphml_key all[BY_GRAPHML_MOST_KEYS];
+  double units[BY_QUANTITIES]; /* units declared for the whole graph; 0: none */
+  struct by_graphml_key all[BY_GRAPHML_MAX_KEYS];
   size_t n;
 };
 
 struct by_graphml_datum {
-  const char *text; /* NULL: nothing */
+  const char *text; /* NULL: there is no such value */
   const struct by_graphml_key *key;
-  double unit; /* declared beside the value; 0: not */
+  double unit; /* the unit declared beside the value; 0: none */
 };
 
-/* What one element says. */
+/* The values of one element. */
 struct by_graphml_data {
   struct by_graphml_datum values[BY_GRAPHML_MEANINGS];
-  double units[BY_QUANTITIES]; /* declared for the element; 0: not; below 0: in a unit that is not known */
+  double units[BY_QUANTITIES]; /* units declared for the element; 0: none; < 0: an unknown unit */
 };
 
-/* Reads a <key>; one that means nothing here is passed over. Errors are BANYAN_ERR_PARSE and NO_MEMORY in all of these.
+/* Reads a <key>, and ignores keys of unknown meaning. Errors of all functions here are BANYAN_ERR_PARSE and NO_MEMORY.
  */
 BANYAN_CHECK enum banyan_status by_graphml_take_key(struct by_graphml_keys *keys, const xmlNode *element);
-/* What an element's <data>, or else its keys' defaults, give. */
+/* Reads an element's <data>, with the keys' defaults for missing ones. */
 BANYAN_CHECK enum banyan_status by_graphml_take_data(struct by_graphml_keys *keys, const xmlNode *element,
                                                      enum by_graphml_owner owner, struct by_graphml_data *data);
-/* A quantity of an element in bit/s, seconds or parts of one, NAN: not given. Its unit is the value's own, else that
- * declared beside the value, for the element, the key or the graph, in this order. *name is the key's if none is
- * declared, and *out the number as it stands there; else NULL. `what` names it in errors. */
+/* Returns a quantity of an element in bit/s, seconds or parts of one; NAN: not given. The unit is the value's own, else
+ * that declared beside the value, for the element, the key or the graph, in this order. If none is declared, *out is
+ * the bare number and *name the key's name; else *name is NULL. `what` names the quantity in errors. */
 BANYAN_CHECK enum banyan_status by_graphml_quantity(struct by_graphml_keys *keys, const xmlNode *element,
                                                     const struct by_graphml_data *data, enum by_graphml_meaning meaning,
                                                     const char *what, double *out, const char **name);

@@ -1,6 +1,7 @@
-/* A cable between two machines that both report is reported twice. The two reports are matched by the names of ports:
- * each end knows its own, and the other's as that one calls it. Then every report joins two ports. Ports that are
- * joined are ends of one cable, or, if they are more than two, ports at a switch that does not speak LLDP. */
+/* Makes cables from LLDP reports. A cable between two machines that both report is reported twice. The two reports are
+ * matched by the names of ports: each end knows its own name, and the name that the other end announces. Then every
+ * report joins two ports. Joined ports are the ends of one cable, or, if there are more than two, ports at a switch
+ * that does not speak LLDP. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +16,11 @@
 
 static const uint32_t nobody = UINT32_MAX;
 
-enum { MOST_PATTERNS_TEXT = 1024 };
+enum { MAX_PATTERNS_TEXT = 1024 };
 
-/* --- reports of one cable --- */
+/* --- Matching the reports of one cable. --- */
 
-/* By the two machines, then by the reporting one, then by port. */
+/* Orders reports by the two machines, then by the reporting one, then by port. */
 static int compare_reports(const void *a, const void *b) {
   const struct by_lldp_report *first = a, *second = b;
   int order = by_order_ends(first->from, first->to, second->from, second->to);
@@ -27,7 +28,7 @@ static int compare_reports(const void *a, const void *b) {
   return order ? order : strcmp(first->port, second->port);
 }
 
-/* The same port receives the same neighbor in several protocols. */
+/* Removes duplicates: a port may receive the same neighbor in several protocols. */
 static void drop_repeats(struct by_lldp_network *network) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < network->n_reports; i++) {
@@ -45,7 +46,8 @@ static int compare_port(const void *port, const void *report) {
   return strcmp(port, ((const struct by_lldp_report *)report)->port);
 }
 
-/* Among reports of one machine about one other, sorted by port; NULL: no report of that port that is still alone. */
+/* Searches the reports of one machine about another, sorted by port; NULL: there is no unmatched report of that port.
+ */
 static struct by_lldp_report *find_port(struct by_lldp_report *reports, uint32_t n, const char *port) {
   struct by_lldp_report *found = bsearch(port, reports, n, sizeof *reports, compare_port);
   return found && found->partner == nobody ? found : NULL;
@@ -56,7 +58,7 @@ static void become_partners(struct by_lldp_network *network, struct by_lldp_repo
   other->partner = (uint32_t)(one - network->reports);
 }
 
-/* Matches by what `ours` report about the ports of `theirs`. */
+/* Matches reports by what `ours` state about the ports of `theirs`. */
 static void match_ports(struct by_lldp_network *network, struct by_lldp_report *ours, uint32_t n_ours,
                         struct by_lldp_report *theirs, uint32_t n_theirs) {
   for (uint32_t i = 0; i < n_ours; i++) {
@@ -67,7 +69,7 @@ static void match_ports(struct by_lldp_network *network, struct by_lldp_report *
   }
 }
 
-/* Every cable has two ends that report it, so what no name joins belongs together too. */
+/* Matches the remaining reports in order, since every cable has two ends that report it. */
 static void match_rest(struct by_lldp_network *network, struct by_lldp_report *ours, uint32_t n_ours,
                        struct by_lldp_report *theirs, uint32_t n_theirs) {
   uint32_t i = 0, j = 0;
@@ -98,15 +100,15 @@ static void match_reports(struct by_lldp_network *network) {
   }
 }
 
-/* --- ports --- */
+/* --- Ports. --- */
 
 struct port {
   uint32_t machine;
   const char *name;
-  uint32_t report;     /* Of a port that nobody names: its report, which tells it from others; else 0. */
-  double rate;         /* The lowest that others report of it; NAN: not known. */
-  bool leads_to_plain; /* To a machine that does not forward. */
-  uint32_t next;       /* The next port of the same cable or switch, in a circle. */
+  uint32_t report;     /* for a port without a name: its report + 1, which distinguishes it; else 0 */
+  double rate;         /* the lowest rate that others report of it; NAN: not known */
+  bool leads_to_plain; /* It leads to a machine that does not forward. */
+  uint32_t next;       /* the next port of the same cable or switch, in a circular list */
 };
 
 struct making {
@@ -114,12 +116,13 @@ struct making {
   struct by_topology_builder *builder;
   struct port *ports;
   uint32_t n_ports;
-  uint32_t *ends[2];                         /* Of each report: the port that received, and the one that sent. */
-  uint32_t *above;                           /* Of each port: towards the leader of those that are joined. */
-  bool *made;                                /* Of each leader: its cables are made. */
-  uint32_t *numbers;                         /* Of the machines in the topology; nobody: not in it. */
-  bool *switches;                            /* Of the machines. */
-  uint32_t n_guessed, n_hidden, last_number; /* Of hidden switches; the number in the name of the last. */
+  uint32_t *ends[2]; /* for each report: the port that received, and the port that sent */
+  uint32_t *above;   /* for each port: the parent in the disjoint sets of joined ports */
+  bool *made;        /* for each leader: its cables are made */
+  uint32_t *numbers; /* the number of each machine in the topology; nobody: not in it */
+  bool *switches;    /* for each machine: it is a switch */
+  uint32_t n_guessed, n_hidden,
+      last_number; /* cables of assumed rate; hidden switches; the number in the last one's name */
 };
 
 static int compare_ports(const void *a, const void *b) {
@@ -144,8 +147,9 @@ static void sort_ports(struct making *making) {
   making->n_ports = kept;
 }
 
-/* How the sender of a report calls its port: as its own reports do, if they name it so. */
-static struct port sender_of(const struct making *making, uint32_t n_own, uint32_t i) {
+/* Returns the port that sent the announcement of a report, with the name that the sender's own reports use, if known.
+ */
+static struct port get_sender(const struct making *making, uint32_t n_own, uint32_t i) {
   const struct by_lldp_report *report = &making->network->reports[i];
   const char *name = *report->far_id ? report->far_id : report->far_text;
   if (report->partner != nobody)
@@ -169,7 +173,7 @@ static enum banyan_status list_ports(struct making *making) {
         (struct port){.machine = network->reports[i].from, .name = network->reports[i].port, .rate = NAN};
   making->n_ports = n;
   sort_ports(making);
-  for (uint32_t i = 0; i < n; i++) senders[i] = sender_of(making, making->n_ports, i);
+  for (uint32_t i = 0; i < n; i++) senders[i] = get_sender(making, making->n_ports, i);
   memcpy(making->ports + making->n_ports, senders, n * sizeof *senders);
   making->n_ports += n;
   sort_ports(making);
@@ -194,29 +198,31 @@ static enum banyan_status join_ports(struct making *making) {
     struct port *near = &making->ports[making->ends[0][i]], *far = &making->ports[making->ends[1][i]];
     near->leads_to_plain |= is_plain(&network->machines[network->reports[i].to]);
     far->leads_to_plain |= is_plain(&network->machines[network->reports[i].from]);
-    far->rate = fmin(far->rate, network->reports[i].rate); /* fmin passes over NAN. */
-    uint32_t a = by_leader(making->above, making->ends[0][i]), b = by_leader(making->above, making->ends[1][i]);
+    far->rate = fmin(far->rate, network->reports[i].rate); /* fmin ignores NAN. */
+    uint32_t a = by_find_leader(making->above, making->ends[0][i]),
+             b = by_find_leader(making->above, making->ends[1][i]);
     if (a == b) continue;
     making->above[MAX(a, b)] = MIN(a, b);
-    uint32_t next = near->next; /* Two circles become one when two of their links are exchanged. */
+    uint32_t next = near->next; /* Exchanging one link of each merges two circular lists. */
     near->next = far->next;
     far->next = next;
   }
   return BANYAN_OK;
 }
 
-/* --- machines --- */
+/* --- Machines. --- */
 
 static bool is_wanted(const char *patterns, const char *name) {
-  char copy[MOST_PATTERNS_TEXT], *kept = NULL;
+  char copy[MAX_PATTERNS_TEXT], *kept = NULL;
   strcpy(copy, patterns);
   for (char *word = strtok_r(copy, ",+ ", &kept); word; word = strtok_r(NULL, ",+ ", &kept))
     if (fnmatch(word, name, 0) == 0) return true;
   return false;
 }
 
-/* Of those that report: hosts with containers claim to bridge too, but only a switch receives several plain hosts. Of
- * the others: one that reports nothing is more likely a switch, since people collect from hosts. */
+/* Decides whether a machine is a switch. Among machines that report, hosts with containers claim to bridge, too, but
+ * only a switch receives several plain hosts. A machine that does not report is more likely a switch, since people
+ * collect from hosts. */
 static bool is_switch(const struct by_lldp_network *network, uint32_t number, uint32_t plain_ports) {
   const struct by_lldp_machine *machine = &network->machines[number];
   if (network->hosts && *network->hosts)
@@ -241,8 +247,7 @@ static enum banyan_status find_switches(struct making *making) {
   return BANYAN_OK;
 }
 
-/* Those that report take part; where only switches do, the hosts that they receive. A machine without a cable is left
- * out. */
+/* Adds the machines that have cables. Hosts that report take part; if only switches report, all hosts take part. */
 static enum banyan_status add_machines(struct making *making) {
   const struct by_lldp_network *network = making->network;
   bool some_report = false;
@@ -259,7 +264,7 @@ static enum banyan_status add_machines(struct making *making) {
   return BANYAN_OK;
 }
 
-/* --- cables --- */
+/* --- Cables. --- */
 
 static enum banyan_status add_cable(struct making *making, const struct port *near, uint32_t far, const char *far_name,
                                     double rate) {
@@ -274,21 +279,22 @@ static enum banyan_status add_cable(struct making *making, const struct port *ne
   return BANYAN_OK;
 }
 
-/* All ports of a circle are at one switch. A port of which nobody knows the rate is as fast as the fastest. */
+/* Adds a switch to which all ports of a circular list lead. A port of unknown rate is as fast as the fastest of them.
+ */
 static enum banyan_status add_hidden_switch(struct making *making, const struct port *first) {
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
-  double most = NAN;
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
+  double fastest = NAN;
   uint32_t node;
   do snprintf(name, sizeof name, "unknown-switch-%u", ++making->last_number);
   while (by_topology_builder_find(making->builder, name) != UINT32_MAX);
   BY_TRY(by_topology_builder_add(making->builder, BY_NODE_SWITCH, name, &node));
   const struct port *port = first;
   do {
-    most = fmax(most, port->rate);
+    fastest = fmax(fastest, port->rate);
     port = &making->ports[port->next];
   } while (port != first);
   do {
-    BY_TRY(add_cable(making, port, node, "", isnan(port->rate) ? most : port->rate));
+    BY_TRY(add_cable(making, port, node, "", isnan(port->rate) ? fastest : port->rate));
     port = &making->ports[port->next];
   } while (port != first);
   if (making->n_hidden++ == 0)
@@ -301,7 +307,7 @@ static enum banyan_status add_hidden_switch(struct making *making, const struct 
 static enum banyan_status add_all(struct making *making) {
   for (uint32_t i = 0; i < making->network->n_reports; i++) {
     const struct port *near = &making->ports[making->ends[0][i]], *far = &making->ports[making->ends[1][i]];
-    uint32_t leader = by_leader(making->above, making->ends[0][i]);
+    uint32_t leader = by_find_leader(making->above, making->ends[0][i]);
     if (making->made[leader]) continue;
     making->made[leader] = true;
     if (making->ports[near->next].next == making->ends[0][i])
@@ -319,8 +325,8 @@ static enum banyan_status add_all(struct making *making) {
 
 enum banyan_status by_lldp_add_cables(struct by_lldp_network *network, struct by_topology_builder *builder) {
   struct making making = {.network = network, .builder = builder};
-  if (network->hosts && strlen(network->hosts) >= MOST_PATTERNS_TEXT)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
+  if (network->hosts && strlen(network->hosts) >= MAX_PATTERNS_TEXT)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MAX_PATTERNS_TEXT);
   match_reports(network);
   BY_TRY(list_ports(&making));
   BY_TRY(join_ports(&making));

@@ -1,3 +1,4 @@
+/* Detects the format of a topology, reads edge lists, and reads files and folders. */
 #include "topology_formats.h"
 
 #include <dirent.h>
@@ -13,16 +14,16 @@
 #include "text.h"
 #include "topology_reader.h"
 
-enum { MOST_PATH = 4096, MOST_FILES = 16384 };
+enum { MAX_PATH = 4096, MAX_FILES = 16384 };
 
-/* --- edge lists --- */
+/* --- Edge lists. --- */
 
-/* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links that carry so much each way
- * between nodes numbered 0 to n - 1 (no latency: 0), and anywhere behind the first line `nic v capacity_Gbit_per_s`
- * for what all links of a node together may carry, each way. All nodes are hosts that take part, named by their
- * number. Empty lines and what follows a "#" mean nothing. A file in which every link is there in both directions lists
- * directions: each two lines are one link. No options. */
-enum { MOST_LINE = 512, MOST_WORDS = 4 };
+/* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links with that capacity in each
+ * direction between nodes numbered 0 to n - 1 (without a latency: 0), and anywhere behind the first line `nic v
+ * capacity_Gbit_per_s` for the limit of all links of a node together, in each direction. All nodes are hosts that take
+ * part, named by their number. Empty lines and text behind a "#" are ignored. If every link occurs in both directions,
+ * the lines are directions: each two lines are one link. No options. */
+enum { MAX_LINE = 512, MAX_WORDS = 4 };
 static const double gigabit = 1e9, millisecond = 1e-3;
 
 struct line {
@@ -32,39 +33,39 @@ struct line {
 
 struct reader {
   struct by_lines lines;
-  char copy[MOST_LINE + 1]; /* of the line, cut into words */
-  const char *words[MOST_WORDS];
-  int n_words; /* MOST_WORDS + 1: there are more */
+  char copy[MAX_LINE + 1]; /* a copy of the line, split into words */
+  const char *words[MAX_WORDS];
+  int n_words; /* MAX_WORDS + 1: there are more */
   long nodes, links;
   struct line *drafts;
-  uint32_t read, room; /* How many drafts there are. */
+  uint32_t read, allocated; /* number of drafts, and of those allocated */
   struct by_topology_builder builder;
 };
 
 #define bad(reader, ...) by_lines_fail(&(reader)->lines, __VA_ARGS__)
 
-/* The next line that is not empty; n_words is 0 behind the last. */
+/* Reads the next line that is not empty; n_words is 0 at the end. */
 static enum banyan_status next_line(struct reader *r) {
   size_t length;
   char *kept = NULL;
   r->n_words = 0;
   for (const char *line; r->n_words == 0 && (line = by_lines_next(&r->lines, &length)) != NULL;) {
-    if (length > MOST_LINE || memchr(line, '\0', length))
-      return bad(r, "is no line of an edge list: %s", length > MOST_LINE ? "it is too long" : "it holds a NUL");
+    if (length > MAX_LINE || memchr(line, '\0', length))
+      return bad(r, "is no line of an edge list: %s", length > MAX_LINE ? "it is too long" : "it holds a NUL");
     memcpy(r->copy, line, length);
     r->copy[length] = '\0';
     r->copy[strcspn(r->copy, "#")] = '\0';
     for (char *word = strtok_r(r->copy, " \t\r", &kept); word; word = strtok_r(NULL, " \t\r", &kept)) {
-      if (r->n_words < MOST_WORDS) r->words[r->n_words] = word;
-      if (r->n_words <= MOST_WORDS) r->n_words++;
+      if (r->n_words < MAX_WORDS) r->words[r->n_words] = word;
+      if (r->n_words <= MAX_WORDS) r->n_words++;
     }
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_int(const struct reader *r, const char *what, const char *word, long least, long most,
+static enum banyan_status take_int(const struct reader *r, const char *what, const char *word, long min, long max,
                                    long *out) {
-  if (by_parse_int(what, word, least, most, out) == BANYAN_OK) return BANYAN_OK;
+  if (by_parse_int(what, word, min, max, out) == BANYAN_OK) return BANYAN_OK;
   return by_fail_within(BANYAN_ERR_PARSE, "%s:%zu", r->lines.source, r->lines.number);
 }
 
@@ -84,8 +85,8 @@ static enum banyan_status take_first_line(struct reader *r) {
   char name[24];
   BY_TRY(next_line(r));
   if (r->n_words != 2) return bad(r, "must be \"n m\": how many nodes and links follow");
-  BY_TRY(take_int(r, "the number of nodes", r->words[0], 1, BY_TOPOLOGY_MOST_NODES, &r->nodes));
-  BY_TRY(take_int(r, "the number of links", r->words[1], 0, BY_TOPOLOGY_MOST_LINKS, &r->links));
+  BY_TRY(take_int(r, "the number of nodes", r->words[0], 1, BY_TOPOLOGY_MAX_NODES, &r->nodes));
+  BY_TRY(take_int(r, "the number of links", r->words[1], 0, BY_TOPOLOGY_MAX_LINKS, &r->links));
   for (long i = 0; i < r->nodes; i++) {
     snprintf(name, sizeof name, "%ld", i);
     BY_TRY(by_topology_builder_add(&r->builder, BY_NODE_HOST, name, NULL));
@@ -115,12 +116,12 @@ static enum banyan_status take_link(struct reader *r) {
   BY_TRY(take_capacity(r, r->words[2], &capacity));
   if (r->n_words == 4) BY_TRY(take_number(r, "the latency", r->words[3], &latency));
   if (r->read == r->links) return bad(r, "is one link more than the %ld that the first line announces", r->links);
-  if (!BY_ARRAY_GROW(&r->drafts, &r->room, r->read + 1)) return by_topology_no_memory();
+  if (!BY_ARRAY_GROW(&r->drafts, &r->allocated, r->read + 1)) return by_topology_no_memory();
   r->drafts[r->read++] = (struct line){(uint32_t)u, (uint32_t)v, capacity, latency * millisecond};
   return BANYAN_OK;
 }
 
-/* By their ends, then direction, then as in the file. */
+/* Orders lines by their ends, then by direction, then as in the file. */
 static int compare_lines(const void *a, const void *b) {
   const struct line *first = *(const struct line *const *)a, *second = *(const struct line *const *)b;
   int order = by_order_ends(first->u, first->v, second->u, second->v);
@@ -128,8 +129,8 @@ static int compare_lines(const void *a, const void *b) {
   return order ? order : BY_ORDER(first, second);
 }
 
-/* Pairs the i-th line from u to v with the i-th from v to u. *n_both is how many links are there in both directions.
- * True if all are. */
+/* Pairs the i-th line from u to v with the i-th from v to u. *n_both is the number of links with both directions. True
+ * if all have both. */
 static bool pair_lines(const struct line **sorted, uint32_t n, const struct line **back, uint32_t *n_both) {
   bool all = n > 0;
   *n_both = 0;
@@ -198,9 +199,9 @@ static enum banyan_status parse_edges(const char *source, const char *text, size
   return status;
 }
 
-/* --- which format it is --- */
+/* --- Detection of the format. --- */
 
-/* Two numbers and nothing else before the first line ends. */
+/* Whether the first line consists of two numbers. */
 static bool fits_edges(const char *head) {
   static const char digits[] = "0123456789";
   size_t first = strspn(head, digits), gap = strspn(head + first, " \t");
@@ -246,17 +247,17 @@ const struct by_topology_format *by_topology_format_list(uint32_t i) {
   return i < N_FORMATS ? &formats[i] : NULL;
 }
 
-static bool fits(const struct by_topology_format *format, const char *head) {
+static bool fits_format(const struct by_topology_format *format, const char *head) {
   if (format->fits) return format->fits(head);
   bool found = false;
   for (int i = 0; i < 2 && format->words[i]; i++) found = found || strstr(head, format->words[i]);
   return *head == format->first && found;
 }
 
-static const struct by_topology_format *format_of(const char *source, const char *head) {
+static const struct by_topology_format *detect_format(const char *source, const char *head) {
   size_t length = strlen(source);
   for (size_t i = 0; i < N_FORMATS; i++)
-    if (fits(&formats[i], head)) return &formats[i];
+    if (fits_format(&formats[i], head)) return &formats[i];
   for (size_t i = 0; i < N_FORMATS; i++) {
     size_t n = strlen(formats[i].ending);
     if (length > n && strcmp(source + length - n, formats[i].ending) == 0) return &formats[i];
@@ -264,7 +265,7 @@ static const struct by_topology_format *format_of(const char *source, const char
   return NULL;
 }
 
-static enum banyan_status no_format(const char *source, bool empty) {
+static enum banyan_status fail_unknown_format(const char *source, bool empty) {
   char list[256] = "";
   for (size_t i = 0; i < N_FORMATS; i++) {
     if (i) strcat(list, ", ");
@@ -278,48 +279,49 @@ enum banyan_status by_topology_parse_any(const char *source, const char *text, s
                                          struct by_topology **out) {
   char head[BY_FORMAT_HEAD + 1];
   size_t skip = 0, n = 0;
-  if (length > BY_TOPOLOGY_MOST_FILE)
-    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes", source, BY_TOPOLOGY_MOST_FILE);
-  size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of byte order */
+  if (length > BY_TOPOLOGY_MAX_FILE)
+    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes", source, BY_TOPOLOGY_MAX_FILE);
+  size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* the byte order mark */
   text += mark;
   length -= mark;
   while (skip < length && text[skip] && strchr(" \t\r\n", text[skip])) skip++;
   for (; n < BY_FORMAT_HEAD && skip + n < length && text[skip + n]; n++) head[n] = text[skip + n];
   head[n] = '\0';
-  const struct by_topology_format *format = format_of(source, head);
-  return format ? format->parse(source, text, length, options, out) : no_format(source, !*head);
+  const struct by_topology_format *format = detect_format(source, head);
+  return format ? format->parse(source, text, length, options, out) : fail_unknown_format(source, !*head);
 }
 
-/* --- a folder of what LLDP gave --- */
+/* --- Folders of LLDP files. --- */
 
-static int is_of_lldp(const struct dirent *entry) {
+static int is_lldp_file(const struct dirent *entry) {
   const char *end = strrchr(entry->d_name, '.');
   if (!end || end == entry->d_name) return 0;
   return strcmp(end, ".json") == 0 || strcmp(end, ".json0") == 0 || strcmp(end, ".lldp") == 0;
 }
 
-static enum banyan_status read_one(const char *folder, const char *name, size_t *left, struct by_lldp_file *out) {
-  char path[MOST_PATH + NAME_MAX + 2], *text;
+static enum banyan_status read_lldp_file(const char *folder, const char *name, size_t *left, struct by_lldp_file *out) {
+  char path[MAX_PATH + NAME_MAX + 2], *text;
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &out->length));
+  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MAX_FILE, &text, &out->length));
   out->source = name;
   out->text = text;
   if (out->length > *left)
-    return by_fail(BANYAN_ERR_PARSE, "%s: its files are too large: most are %d bytes", folder, BY_TOPOLOGY_MOST_FILE);
+    return by_fail(BANYAN_ERR_PARSE, "%s: its files are too large: most are %d bytes", folder, BY_TOPOLOGY_MAX_FILE);
   *left -= out->length;
   return BANYAN_OK;
 }
 
-static enum banyan_status read_all(const char *path, const char *options, struct dirent **entries, size_t n,
-                                   struct by_topology **out) {
-  if (n == 0 || n > MOST_FILES)
+static enum banyan_status read_lldp_files(const char *path, const char *options, struct dirent **entries, size_t n,
+                                          struct by_topology **out) {
+  if (n == 0 || n > MAX_FILES)
     return by_fail(BANYAN_ERR_PARSE, "%s: holds %zu files of LLDP (.json, .json0, .lldp), must hold 1 to %d", path, n,
-                   MOST_FILES);
+                   MAX_FILES);
   struct by_lldp_file *files = calloc(n, sizeof *files);
   if (!files) return by_topology_no_memory();
   enum banyan_status status = BANYAN_OK;
-  size_t left = BY_TOPOLOGY_MOST_FILE;
-  for (size_t i = 0; i < n && status == BANYAN_OK; i++) status = read_one(path, entries[i]->d_name, &left, &files[i]);
+  size_t left = BY_TOPOLOGY_MAX_FILE;
+  for (size_t i = 0; i < n && status == BANYAN_OK; i++)
+    status = read_lldp_file(path, entries[i]->d_name, &left, &files[i]);
   if (status == BANYAN_OK) status = by_topology_parse_lldp(files, n, options, out);
   for (size_t i = 0; i < n; i++) free((char *)files[i].text);
   free(files);
@@ -328,9 +330,9 @@ static enum banyan_status read_all(const char *path, const char *options, struct
 
 static enum banyan_status read_folder(const char *path, const char *options, struct by_topology **out) {
   struct dirent **entries;
-  int n = scandir(path, &entries, is_of_lldp, alphasort);
+  int n = scandir(path, &entries, is_lldp_file, alphasort);
   if (n < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read the folder %s", path);
-  enum banyan_status status = read_all(path, options, entries, (size_t)n, out);
+  enum banyan_status status = read_lldp_files(path, options, entries, (size_t)n, out);
   if (status == BANYAN_ERR_PARSE && n > 0)
     status = by_fail_within(status, "%s is a folder, so its files must be what lldpcli printed on each host", path);
   for (int i = 0; i < n; i++) free(entries[i]);
@@ -338,11 +340,11 @@ static enum banyan_status read_folder(const char *path, const char *options, str
   return status;
 }
 
-/* --- a file --- */
+/* --- Files. --- */
 
-/* A file whose own name holds a question mark is one nevertheless. */
+/* A "?" is part of the name if a file of that name exists. */
 enum banyan_status by_topology_read(const char *path, struct by_topology **out) {
-  char file[MOST_PATH], *text;
+  char file[MAX_PATH], *text;
   const char *mark = strrchr(path, '?'), *options = "";
   struct stat about;
   size_t length;
@@ -353,7 +355,7 @@ enum banyan_status by_topology_read(const char *path, struct by_topology **out) 
     options = mark + 1;
   }
   if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return read_folder(path, options, out);
-  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MAX_FILE, &text, &length));
   enum banyan_status status = by_topology_parse_any(path, text, length, options, out);
   free(text);
   return status;

@@ -1,5 +1,5 @@
-/* A graph is drafted first: whether labels are unique, the median speed and the other direction of a directed edge are
- * only known when all of it has been seen. */
+/* Reads GraphML. A graph is collected first, since unique labels, the median speed and the other direction of a
+ * directed edge are known only at its end. */
 #define HASH_NONFATAL_OOM 1
 #include <ctype.h>
 #include <math.h>
@@ -29,7 +29,7 @@ struct graphml_edge {
   uint32_t a, b;
   double rate[2], delay, loss; /* NAN: not known */
   const char *rate_without_unit, *delay_without_unit;
-  bool directed, done; /* done: another one has it as its way back */
+  bool directed, done; /* done: another edge has it as its opposite direction */
 };
 
 struct graphml {
@@ -41,52 +41,50 @@ struct graphml {
   struct by_graphml_keys keys;
   struct graphml_node *nodes;
   uint32_t n_nodes;
-  struct graphml_node *by_id; /* all of them, hashed */
+  struct graphml_node *by_id; /* a hash table of all nodes by id */
   struct graphml_edge *edges;
-  uint32_t n_edges, n_loops; /* loops are not among the edges */
+  uint32_t n_edges, n_loops; /* Loops are not among the edges. */
 };
 
-/* --- the topology: what a graph leaves out is filled in, and the two directions of a link found --- */
+/* --- Missing values and opposite directions. --- */
 
-enum { MOST_LABEL = 160, MOST_ID = 80 };
+enum { MAX_LABEL = 160, MAX_ID = 80 };
 
 static const double METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_PI / 180;
 
-/* --- what is missing --- */
-
-static const char *shown_edge(const struct graphml *graph, const struct graphml_edge *edge, char *out, size_t room) {
-  snprintf(out, room, "%.*s-%.*s", MOST_ID, graph->nodes[edge->a].label, MOST_ID, graph->nodes[edge->b].label);
+static const char *print_edge(const struct graphml *graph, const struct graphml_edge *edge, char *out, size_t size) {
+  snprintf(out, size, "%.*s-%.*s", MAX_ID, graph->nodes[edge->a].label, MAX_ID, graph->nodes[edge->b].label);
   return out;
 }
 
-/* Nobody's links carry 10 Tbit/s each, and few are slower than a Mbit/s: numbers without a unit are in Mbit/s unless
- * some are that large. */
+/* Assumes units of rates. Links of 10 Tbit/s do not exist and few are slower than 1 Mbit/s, so numbers without a unit
+ * are in Mbit/s unless some are that large. */
 static enum banyan_status assume_rates(struct graphml *graph) {
   const double large = 1e7;
   const struct graphml_edge *example = NULL;
-  double most = 0;
-  char shown[2 * MOST_ID + 2], text[32];
+  double max = 0;
+  char shown[2 * MAX_ID + 2], text[32];
   for (uint32_t i = 0; i < graph->n_edges; i++) {
     const struct graphml_edge *edge = &graph->edges[i];
     if (edge->rate_without_unit && !example) example = edge;
-    if (edge->rate_without_unit) most = fmax(most, edge->rate[0]);
+    if (edge->rate_without_unit) max = fmax(max, edge->rate[0]);
   }
   for (uint32_t i = 0; i < graph->n_edges; i++) {
     struct graphml_edge *edge = &graph->edges[i];
-    if (edge->rate_without_unit && most < large) edge->rate[0] = edge->rate[1] = edge->rate[0] * 1e6;
+    if (edge->rate_without_unit && max < large) edge->rate[0] = edge->rate[1] = edge->rate[0] * 1e6;
     if (!isnan(edge->rate[0]) && by_check_rate(edge->rate[0]) != BANYAN_OK)
       return by_xml_fail(&graph->xml, edge->element, "its capacity %s", banyan_error_text());
   }
   if (example)
     by_warn("topology", "%s: %s has no unit; %s are assumed: %s is %s", graph->xml.source, example->rate_without_unit,
-            most < large ? "Mbit/s" : "bit/s", shown_edge(graph, example, shown, sizeof shown),
+            max < large ? "Mbit/s" : "bit/s", print_edge(graph, example, shown, sizeof shown),
             by_print_rate(example->rate[0], text));
   return BANYAN_OK;
 }
 
 static enum banyan_status assume_units(struct graphml *graph) {
   const struct graphml_edge *example = NULL;
-  char shown[2 * MOST_ID + 2], text[32];
+  char shown[2 * MAX_ID + 2], text[32];
   BY_TRY(assume_rates(graph));
   for (uint32_t i = 0; i < graph->n_edges; i++) {
     struct graphml_edge *edge = &graph->edges[i];
@@ -96,11 +94,11 @@ static enum banyan_status assume_units(struct graphml *graph) {
   }
   if (example)
     by_warn("topology", "%s: %s has no unit; ms are assumed: %s has %s", graph->xml.source, example->delay_without_unit,
-            shown_edge(graph, example, shown, sizeof shown), by_print_seconds(example->delay, text));
+            print_edge(graph, example, shown, sizeof shown), by_print_seconds(example->delay, text));
   return BANYAN_OK;
 }
 
-/* `otherwise` where there are none. Sorts. */
+/* Fills in missing rates. `values` is scratch memory for n_edges elements. */
 static void fill_rates(struct graphml *graph, double *values) {
   size_t known = 0;
   for (uint32_t i = 0; i < graph->n_edges; i++)
@@ -114,12 +112,12 @@ static void fill_rates(struct graphml *graph, double *values) {
     if (isnan(graph->edges[i].rate[0])) graph->edges[i].rate[0] = graph->edges[i].rate[1] = rate;
 }
 
-/* Along the great circle (haversine). NAN: a place is not known. */
+/* Returns the delay along the great circle (haversine). NAN: a location is not known. */
 static double distance_delay(const struct graphml_node *a, const struct graphml_node *b) {
   double north = sin((b->latitude - a->latitude) * RADIANS / 2),
          east = sin((b->longitude - a->longitude) * RADIANS / 2);
   double h = north * north + cos(a->latitude * RADIANS) * cos(b->latitude * RADIANS) * east * east;
-  return 2 * EARTH_RADIUS * asin(h > 1 ? 1 : sqrt(h)) / METRES_PER_SECOND; /* fmin would lose the NAN */
+  return 2 * EARTH_RADIUS * asin(h > 1 ? 1 : sqrt(h)) / METRES_PER_SECOND; /* fmin would lose NAN. */
 }
 
 static void fill_delays(struct graphml *graph, double *values) {
@@ -138,9 +136,9 @@ static void fill_delays(struct graphml *graph, double *values) {
     if (isnan(graph->edges[i].delay)) graph->edges[i].delay = delay;
 }
 
-/* --- directed edges become links with two capacities --- */
+/* --- Directed edges become links with two capacities. --- */
 
-/* By their ends, then direction, then as in the file. */
+/* Orders edges by their ends, then by direction, then as in the file. */
 static int compare_edges(const void *a, const void *b, void *edges) {
   const struct graphml_edge *first = (const struct graphml_edge *)edges + *(const uint32_t *)a;
   const struct graphml_edge *second = (const struct graphml_edge *)edges + *(const uint32_t *)b;
@@ -149,8 +147,8 @@ static int compare_edges(const void *a, const void *b, void *edges) {
   return order ? order : BY_ORDER(first, second);
 }
 
-/* Of the directed edges between two nodes, `forth` lead one way: the first of those and the first that lead back are a
- * link, and so on. Returns how many are left alone. */
+/* Pairs the directed edges between the same two nodes: the i-th edge in one direction and the i-th in the other are a
+ * link. Returns how many remain alone. */
 static uint32_t pair_groups(struct graphml *graph, const uint32_t *order, uint32_t n) {
   uint32_t alone = 0;
   for (uint32_t from = 0, to; from < n; from = to) {
@@ -188,10 +186,10 @@ static enum banyan_status pair_directions(struct graphml *graph) {
   return BANYAN_OK;
 }
 
-/* --- the topology --- */
+/* --- The topology. --- */
 
 static enum banyan_status add_node(struct by_topology_builder *builder, const struct graphml_node *node) {
-  char label[MOST_LABEL + 1], id[MOST_ID + 1], name[MOST_LABEL + MOST_ID + 8], group[BY_TOPOLOGY_MOST_NAME + 1];
+  char label[MAX_LABEL + 1], id[MAX_ID + 1], name[MAX_LABEL + MAX_ID + 8], group[BY_TOPOLOGY_MAX_NAME + 1];
   uint32_t number;
   by_keep_printable(node->label, label, sizeof label);
   by_keep_printable(node->id, id, sizeof id);
@@ -204,7 +202,7 @@ static enum banyan_status add_node(struct by_topology_builder *builder, const st
   return by_topology_builder_keep(builder, group, &made->group);
 }
 
-static enum banyan_status add_all(struct graphml *graph, struct by_topology_builder *builder) {
+static enum banyan_status add_graph(struct graphml *graph, struct by_topology_builder *builder) {
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     enum banyan_status status = add_node(builder, &graph->nodes[i]);
     if (status != BANYAN_OK) return by_xml_fail_within(&graph->xml, graph->nodes[i].element, status);
@@ -220,16 +218,16 @@ static enum banyan_status add_all(struct graphml *graph, struct by_topology_buil
   return BANYAN_OK;
 }
 
-/* --- nodes --- */
+/* --- Nodes. --- */
 
 static enum banyan_status take_number(struct graphml *graph, const xmlNode *element, const char *what, const char *text,
-                                      double most, double *out) {
+                                      double max, double *out) {
   *out = NAN;
   if (!text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
     return by_xml_fail(&graph->xml, element, "its %s: %s", what, banyan_error_text());
-  if (fabs(*out) <= most) return BANYAN_OK;
-  return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -most, most);
+  if (fabs(*out) <= max) return BANYAN_OK;
+  return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -max, max);
 }
 
 static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
@@ -277,7 +275,7 @@ static enum banyan_status index_nodes(struct graphml *graph) {
   return status;
 }
 
-/* --- edges --- */
+/* --- Edges. --- */
 
 static enum banyan_status take_end(struct graphml *graph, const xmlNode *element, const char *which, uint32_t *out) {
   const char *id;
@@ -289,7 +287,7 @@ static enum banyan_status take_end(struct graphml *graph, const xmlNode *element
   return BANYAN_OK;
 }
 
-/* What an edge can carry, by the key that says most clearly what it means. */
+/* Reads the capacity of an edge from the key with the clearest meaning. */
 static enum banyan_status take_rate(struct graphml *graph, const xmlNode *element, const struct by_graphml_data *data,
                                     struct graphml_edge *out) {
   static const enum by_graphml_meaning order[] = {BY_GRAPHML_CAPACITY, BY_GRAPHML_SPEED, BY_GRAPHML_BANDWIDTH};
@@ -320,12 +318,12 @@ static enum banyan_status take_edge(struct graphml *graph, const xmlNode *elemen
   return out->loss <= 1 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
 }
 
-/* --- the whole --- */
+/* --- The graph. --- */
 
 static enum banyan_status take_nodes(struct graphml *graph) {
   uint32_t n = by_xml_count(graph->element, "node"), i = 0;
-  if (n == 0 || n > BY_TOPOLOGY_MOST_NODES)
-    return by_xml_fail(&graph->xml, graph->element, "has %u nodes, must have 1 to %d", n, BY_TOPOLOGY_MOST_NODES);
+  if (n == 0 || n > BY_TOPOLOGY_MAX_NODES)
+    return by_xml_fail(&graph->xml, graph->element, "has %u nodes, must have 1 to %d", n, BY_TOPOLOGY_MAX_NODES);
   graph->nodes = BY_ARENA_ARRAY(&graph->arena, struct graphml_node, n);
   if (!graph->nodes) return by_topology_no_memory();
   graph->n_nodes = n;
@@ -375,10 +373,10 @@ static enum banyan_status read_graph(struct graphml *graph, struct by_topology *
   fill_delays(graph, scratch);
   BY_TRY(pair_directions(graph));
   struct by_topology_builder builder;
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
   by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
   BY_TRY(by_topology_builder_init(&builder, name));
-  return by_topology_builder_end(&builder, add_all(graph, &builder), graph->xml.source, out);
+  return by_topology_builder_end(&builder, add_graph(graph, &builder), graph->xml.source, out);
 }
 
 enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length, const char *options,

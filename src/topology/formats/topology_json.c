@@ -1,6 +1,6 @@
-/* Topologies as JSON, read and written; docs/topology-format.md describes the format. When it is read, what can be
- * reported with its place in the document is found here; the rest is left to by_topology_validate. When it is written,
- * what is usual is left out. */
+/* Reads and writes topologies as JSON; docs/topology-format.md describes the format. When reading, errors that have a
+ * place in the document are found here, all others by by_topology_validate. When writing, default values are omitted.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -9,15 +9,15 @@
 #include "text.h"
 #include "topology_make.h"
 
-/* Jansson takes less than 1 GiB for the largest, and for a real topology far less. */
-static const struct by_doc_limits limits = {.bytes = BY_TOPOLOGY_MOST_FILE, .containers = 1 << 20, .elements = 8 << 20};
-enum { MOST_SUGGESTED = 4096 }; /* names that a misspelt one is compared with */
+/* Jansson needs less than 1 GiB for the largest document, and far less for a real topology. */
+static const struct by_doc_limits limits = {.bytes = BY_TOPOLOGY_MAX_FILE, .containers = 1 << 20, .elements = 8 << 20};
+enum { MAX_SUGGESTED = 4096 }; /* the number of names with which a misspelt one is compared */
 
 static const char document_fields[] = "format, name, nodes, links";
 static const char node_fields[] = "name, kind, takes_part, helps, aggregates, memory, group, capacity, used, x, y";
 static const char link_fields[] = "a, b, capacity, used, delay, loss, rough, ports";
 
-/* --- values --- */
+/* --- Values. --- */
 
 static enum banyan_status take_flag(const struct by_place *place, const json_t *object, const char *field, bool *out) {
   const json_t *value = json_object_get(object, field);
@@ -40,7 +40,7 @@ static enum banyan_status take_positive_rate(const struct by_place *place, const
 
 typedef enum banyan_status take_rate(const struct by_place *place, const json_t *value, double *out);
 
-/* One rate for both directions, or an object with one for each of `names`; `both` must be there or may be missing. */
+/* Reads one rate for both directions, or an object with one for each of `names`; `both`: neither may be missing. */
 static enum banyan_status take_directions(const struct by_place *place, const json_t *value, const char *const *names,
                                           bool both, take_rate *take, double *out[2]) {
   char fields[16];
@@ -60,7 +60,7 @@ static enum banyan_status take_directions(const struct by_place *place, const js
   return BANYAN_OK;
 }
 
-/* "capacity" and "used" of a node or a link. */
+/* Reads "capacity" and "used" of a node or a link. */
 static enum banyan_status take_capacities(const struct by_place *place, const json_t *object, const char *const *names,
                                           bool needed, struct by_capacity *first, struct by_capacity *second) {
   const struct by_place here = {.above = place, .field = "capacity"}, use = {.above = place, .field = "used"};
@@ -76,7 +76,7 @@ static enum banyan_status take_capacities(const struct by_place *place, const js
   return by_doc_fail(&use, "is %g, but the capacity is %g", over->used, over->all);
 }
 
-/* --- nodes --- */
+/* --- Nodes. --- */
 
 static enum banyan_status take_kind(const struct by_place *place, const json_t *object, enum by_node_kind *out) {
   const struct by_place here = {.above = place, .field = "kind"};
@@ -93,9 +93,10 @@ static enum banyan_status take_kind(const struct by_place *place, const json_t *
 
 static enum banyan_status fill_node(struct by_topology_builder *builder, const struct by_place *place,
                                     const json_t *value, struct by_node *node) {
-  static const char *const ways[] = {"out", "in"};
-  static const char *const of_hosts[] = {"takes_part", "helps"}, *const of_switches[] = {"aggregates", "memory"};
-  const char *const *others = node->kind == BY_NODE_HOST ? of_switches : of_hosts; /* what this kind has not */
+  static const char *const names[] = {"out", "in"};
+  static const char *const host_fields[] = {"takes_part", "helps"}, *const switch_fields[] = {"aggregates", "memory"};
+  const char *const *others =
+      node->kind == BY_NODE_HOST ? switch_fields : host_fields; /* the fields that this kind must not have */
   const json_t *memory = json_object_get(value, "memory"), *x = json_object_get(value, "x"),
                *y = json_object_get(value, "y");
   for (int i = 0; i < 2; i++)
@@ -111,7 +112,7 @@ static enum banyan_status fill_node(struct by_topology_builder *builder, const s
   if (!x != !y) return by_doc_fail(place, "has only one of \"x\" and \"y\"");
   if (x) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "x"}, x, &node->x));
   if (y) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "y"}, y, &node->y));
-  return take_capacities(place, value, ways, false, &node->out, &node->in);
+  return take_capacities(place, value, names, false, &node->out, &node->in);
 }
 
 static enum banyan_status add_node(struct by_topology_builder *builder, const struct by_place *of_name,
@@ -120,7 +121,7 @@ static enum banyan_status add_node(struct by_topology_builder *builder, const st
   return status == BANYAN_ERR_TOPOLOGY ? by_doc_fail(of_name, "%s", banyan_error_text()) : status;
 }
 
-/* A host may be written as its name alone. */
+/* Reads a node. A host may be written as its name alone. */
 static enum banyan_status take_node(struct by_topology_builder *builder, const struct by_place *place,
                                     const json_t *value) {
   const struct by_place of_name = {.above = place, .field = "name"};
@@ -137,7 +138,7 @@ static enum banyan_status take_node(struct by_topology_builder *builder, const s
   return fill_node(builder, place, value, by_topology_builder_node(builder, at));
 }
 
-/* --- links --- */
+/* --- Links. --- */
 
 static enum banyan_status take_end(struct by_topology_builder *builder, const struct by_place *place,
                                    const json_t *object, const char *field, uint32_t *out) {
@@ -149,9 +150,9 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
   *out = by_topology_builder_find(builder, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
   const struct by_topology *topology = builder->topology;
-  const char *names[MOST_SUGGESTED];
+  const char *names[MAX_SUGGESTED];
   size_t n = 0;
-  for (; n < topology->n_nodes && n < MOST_SUGGESTED; n++) names[n] = topology->nodes[n].name;
+  for (; n < topology->n_nodes && n < MAX_SUGGESTED; n++) names[n] = topology->nodes[n].name;
   const char *near = by_suggest(name, names, n);
   if (near) return by_doc_fail(&here, "there is no node \"%.64s\"; did you mean \"%.64s\"?", name, near);
   return by_doc_fail(&here, "there is no node \"%.64s\"", name);
@@ -159,11 +160,11 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
 
 static enum banyan_status fill_link(struct by_topology_builder *builder, const struct by_place *place,
                                     const json_t *value, struct by_link *link) {
-  static const char *const ways[] = {"ab", "ba"};
+  static const char *const names[] = {"ab", "ba"};
   const struct by_place of_loss = {.above = place, .field = "loss"}, of_ports = {.above = place, .field = "ports"};
   const json_t *delay = json_object_get(value, "delay"), *loss = json_object_get(value, "loss"),
                *ports = json_object_get(value, "ports");
-  BY_TRY(take_capacities(place, value, ways, true, &link->capacity[BY_AB], &link->capacity[BY_BA]));
+  BY_TRY(take_capacities(place, value, names, true, &link->capacity[BY_AB], &link->capacity[BY_BA]));
   if (delay) BY_TRY(by_doc_seconds(&(struct by_place){.above = place, .field = "delay"}, delay, &link->delay));
   if (loss) BY_TRY(by_doc_real(&of_loss, loss, &link->loss));
   if (link->loss > 1) return by_doc_fail(&of_loss, "is %g, must be 0 to 1", link->loss);
@@ -186,17 +187,17 @@ static enum banyan_status take_link(struct by_topology_builder *builder, const s
   return fill_link(builder, place, value, link);
 }
 
-/* --- the document --- */
+/* --- The document. --- */
 
 typedef enum banyan_status take_element(struct by_topology_builder *builder, const struct by_place *place,
                                         const json_t *value);
 
 static enum banyan_status take_array(struct by_topology_builder *builder, const struct by_place *document,
-                                     const json_t *root, const char *field, size_t most, take_element *take) {
+                                     const json_t *root, const char *field, size_t max, take_element *take) {
   const struct by_place place = {.above = document, .field = field};
   json_t *array;
   BY_TRY(by_doc_need_like(document, root, field, "[...]", &array));
-  BY_TRY(by_doc_array(&place, array, 0, most));
+  BY_TRY(by_doc_array(&place, array, 0, max));
   for (size_t i = 0; i < json_array_size(array); i++)
     BY_TRY(take(builder, &(struct by_place){.above = &place, .index = i}, json_array_get(array, i)));
   return BANYAN_OK;
@@ -218,8 +219,8 @@ static enum banyan_status take_document(struct by_topology_builder *builder, con
   if (strcmp(text, "banyan-topology 1") != 0)
     return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-topology 1\"", text);
   BY_TRY(take_text(builder, document, root, "name", &builder->topology->name));
-  BY_TRY(take_array(builder, document, root, "nodes", BY_TOPOLOGY_MOST_NODES, take_node));
-  return take_array(builder, document, root, "links", BY_TOPOLOGY_MOST_LINKS, take_link);
+  BY_TRY(take_array(builder, document, root, "nodes", BY_TOPOLOGY_MAX_NODES, take_node));
+  return take_array(builder, document, root, "links", BY_TOPOLOGY_MAX_LINKS, take_link);
 }
 
 enum banyan_status by_topology_parse(const char *source, const char *text, size_t length, struct by_topology **out) {
@@ -233,7 +234,7 @@ enum banyan_status by_topology_parse(const char *source, const char *text, size_
   return status;
 }
 
-/* --- writing --- */
+/* --- Writing. --- */
 
 static void add_text(struct by_text *text, const char *field, const char *value) {
   if (!*value) return;
@@ -246,7 +247,7 @@ static void add_real(struct by_text *text, const char *field, double value) {
   by_json_add_real(text, value);
 }
 
-/* Two directions' values as one where they are equal; a value that is `usual` is left out. */
+/* Prints the values of two directions, as one if they are equal. The default value `usual` is omitted. */
 static void add_directions(struct by_text *text, const char *field, const char *const *names, const double *values,
                            double usual) {
   if (values[0] == usual && values[1] == usual) return;
@@ -272,7 +273,7 @@ static void add_capacities(struct by_text *text, const char *const *names, const
 }
 
 static void print_node(struct by_text *text, const struct by_node *node) {
-  static const char *const ways[] = {"out", "in"};
+  static const char *const names[] = {"out", "in"};
   by_text_add(text, "{\"name\": ");
   by_json_add_string(text, node->name);
   if (node->kind != BY_NODE_HOST) by_text_add(text, ", \"kind\": \"%s\"", by_node_kind_name(node->kind));
@@ -281,7 +282,7 @@ static void print_node(struct by_text *text, const struct by_node *node) {
   if (node->aggregates) by_text_add(text, ", \"aggregates\": true");
   if (node->memory) by_text_add(text, ", \"memory\": %" PRIu64, node->memory);
   add_text(text, "group", node->group);
-  add_capacities(text, ways, &node->out, &node->in);
+  add_capacities(text, names, &node->out, &node->in);
   if (!isnan(node->x)) {
     add_real(text, "x", node->x);
     add_real(text, "y", node->y);
@@ -290,11 +291,11 @@ static void print_node(struct by_text *text, const struct by_node *node) {
 }
 
 static void print_link(struct by_text *text, const struct by_topology *topology, const struct by_link *link) {
-  static const char *const ways[] = {"ab", "ba"};
+  static const char *const names[] = {"ab", "ba"};
   by_text_add(text, "{\"a\": ");
   by_json_add_string(text, topology->nodes[link->a].name);
   add_text(text, "b", topology->nodes[link->b].name);
-  add_capacities(text, ways, &link->capacity[BY_AB], &link->capacity[BY_BA]);
+  add_capacities(text, names, &link->capacity[BY_AB], &link->capacity[BY_BA]);
   if (link->delay > 0) add_real(text, "delay", link->delay);
   if (link->loss > 0) add_real(text, "loss", link->loss);
   if (link->rough) by_text_add(text, ", \"rough\": true");

@@ -1,4 +1,4 @@
-/* LLDP's JSON is read into mentions of machines and reports of one about another, before the topology is made. */
+/* Reads LLDP's JSON into mentions of machines and reports of one about another, from which the topology is made. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +12,17 @@
 
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};
 
-enum { MOST_REPORTS = 1 << 20 };
+enum { MAX_REPORTS = 1 << 20 };
 
-/* --- JSON --- */
+/* --- JSON. --- */
 
-/* An array of json0. */
+/* Checks that a value is an array, as everywhere in json0. */
 static enum banyan_status check_array(const struct by_place *place, const json_t *value) {
   if (json_is_array(value)) return BANYAN_OK;
   return by_doc_fail(place, "must be an array, as `lldpcli -f json0` (not json) prints it");
 }
 
-/* In json0 everything stands in arrays: object[field] is one of objects, of which *out is the first; NULL: none. */
+/* Returns the first object of the array object[field], as json0 stores everything in arrays; NULL: none. */
 static enum banyan_status take_first(const struct by_place *place, const json_t *object, const char *field,
                                      json_t **out) {
   const json_t *array = json_object_get(object, field);
@@ -35,7 +35,7 @@ static enum banyan_status take_first(const struct by_place *place, const json_t 
   return json_is_object(*out) ? BANYAN_OK : by_doc_fail(&here, "must be an array of objects");
 }
 
-/* object[field][0].value; "" where there is none. */
+/* Returns object[field][0].value; "": there is none. */
 static enum banyan_status take_value(const struct by_place *place, const json_t *object, const char *field,
                                      const char **out) {
   json_t *first;
@@ -46,10 +46,10 @@ static enum banyan_status take_value(const struct by_place *place, const json_t 
   return value ? by_doc_string(&here, value, out) : BANYAN_OK;
 }
 
-/* --- machines --- */
+/* --- Machines. --- */
 
 static enum banyan_status keep_text(struct by_lldp_network *network, const char *text, const char **out) {
-  char kept[BY_TOPOLOGY_MOST_NAME + 1];
+  char kept[BY_TOPOLOGY_MAX_NAME + 1];
   by_keep_printable(text, kept, sizeof kept);
   *out = by_arena_string(&network->arena, kept);
   return *out ? BANYAN_OK : by_topology_no_memory();
@@ -57,7 +57,7 @@ static enum banyan_status keep_text(struct by_lldp_network *network, const char 
 
 static enum banyan_status add_mention(struct by_lldp_network *network, const char *source, const char *id,
                                       const char *name, uint32_t *out) {
-  if (!BY_ARRAY_GROW(&network->mentions, &network->mention_room, network->n_mentions + 1))
+  if (!BY_ARRAY_GROW(&network->mentions, &network->allocated_mention, network->n_mentions + 1))
     return by_topology_no_memory();
   struct by_lldp_mention *mention = &network->mentions[ *out = network->n_mentions++];
   *mention = (struct by_lldp_mention){.source = source};
@@ -81,7 +81,8 @@ static enum banyan_status take_capabilities(const struct by_place *place, const 
   return BANYAN_OK;
 }
 
-/* Hardware and network addresses are unique worldwide. Other ids are a machine's own idea, mostly its name. */
+/* Whether a chassis id is unique: hardware and network addresses are unique worldwide, others are chosen by the
+ * machine, mostly its name. */
 static bool is_unique(const json_t *id) {
   const char *type = json_string_value(json_object_get(id, "type"));
   return type && (strcmp(type, "mac") == 0 || strcmp(type, "ip") == 0);
@@ -106,11 +107,11 @@ static enum banyan_status take_chassis(struct by_lldp_network *network, const st
   return take_capabilities(&here, chassis, &network->mentions[*out]);
 }
 
-/* --- speeds --- */
+/* --- Speeds. --- */
 
-/* What IEEE 802.3 calls a port: "1000BaseTFD - ...", "10GigBaseSR - ...", "2p5GbaseX", "100GbaseSR4": Mbit/s unless a G
- * means Gbit/s. NAN: none of these. */
-static double rate_of(const char *mau) {
+/* Parses the speed in IEEE 802.3's name of a port: "1000BaseTFD - ...", "10GigBaseSR - ...", "2p5GbaseX",
+ * "100GbaseSR4", in Mbit/s unless a G means Gbit/s. NAN: another name. */
+static double parse_rate(const char *mau) {
   double value = 0, place = 1;
   size_t n = 0;
   for (; mau[n] >= '0' && mau[n] <= '9' && n < 6; n++) value = value * 10 + (mau[n] - '0');
@@ -122,7 +123,7 @@ static double rate_of(const char *mau) {
   return value > 0 && (giga || mega) ? value * (giga ? 1e9 : 1e6) : NAN;
 }
 
-/* --- reports --- */
+/* --- Reports. --- */
 
 static enum banyan_status take_port(struct by_lldp_network *network, const struct by_place *place,
                                     const json_t *interface, struct by_lldp_report *out) {
@@ -136,12 +137,12 @@ static enum banyan_status take_port(struct by_lldp_network *network, const struc
     BY_TRY(take_first(&here, port, "auto-negotiation", &negotiation));
   }
   if (negotiation) BY_TRY(take_value(&of_rate, negotiation, "current", &current));
-  out->rate = rate_of(current);
+  out->rate = parse_rate(current);
   BY_TRY(keep_text(network, id, &out->far_id));
   return keep_text(network, text, &out->far_text);
 }
 
-/* One neighbor that `from` receives on one of its interfaces. */
+/* Reads a neighbor that `from` receives on one of its interfaces. */
 static enum banyan_status take_interface(struct by_lldp_network *network, const struct by_place *place,
                                          const json_t *interface, const char *source, uint32_t from) {
   struct by_lldp_report report = {.from = from, .rate = NAN, .partner = UINT32_MAX};
@@ -156,15 +157,16 @@ static enum banyan_status take_interface(struct by_lldp_network *network, const 
   BY_TRY(keep_text(network, port, &report.port));
   BY_TRY(take_chassis(network, place, interface, source, &report.to));
   BY_TRY(take_port(network, place, interface, &report));
-  if (network->n_reports == MOST_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MOST_REPORTS);
-  if (!BY_ARRAY_GROW(&network->reports, &network->report_room, network->n_reports + 1)) return by_topology_no_memory();
+  if (network->n_reports == MAX_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MAX_REPORTS);
+  if (!BY_ARRAY_GROW(&network->reports, &network->allocated_report, network->n_reports + 1))
+    return by_topology_no_memory();
   network->reports[network->n_reports++] = report;
   return BANYAN_OK;
 }
 
-/* --- documents --- */
+/* --- Documents. --- */
 
-/* The neighbors that `host` received. */
+/* Reads the neighbors that `host` received. */
 static enum banyan_status take_neighbors(struct by_lldp_network *network, const struct by_place *place,
                                          const json_t *list, const char *source, uint32_t host) {
   struct by_place here = {.above = place, .field = "lldp"};
@@ -185,10 +187,10 @@ static enum banyan_status take_neighbors(struct by_lldp_network *network, const 
   return BANYAN_OK;
 }
 
-/* "spine1" of "/tmp/lldp/spine1.json" */
+/* Adds the machine that a file's name means, such as "spine1" for "/tmp/lldp/spine1.json". */
 static enum banyan_status add_host_of_file(struct by_lldp_network *network, const char *source, uint32_t *out) {
   const char *base = strrchr(source, '/');
-  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  char name[BY_TOPOLOGY_MAX_NAME + 1];
   snprintf(name, sizeof name, "%s", base ? base + 1 : source);
   char *end = strrchr(name, '.');
   if (end && end != name && (strcmp(end, ".json") == 0 || strcmp(end, ".json0") == 0 || strcmp(end, ".lldp") == 0))
@@ -198,8 +200,8 @@ static enum banyan_status add_host_of_file(struct by_lldp_network *network, cons
   return BANYAN_OK;
 }
 
-/* {"local-chassis": ...} names the machine whose neighbors follow, {"lldp": ...} holds them. *host is UINT32_MAX as
- * long as it is not known. */
+/* Reads one document: {"local-chassis": ...} names the machine whose neighbors follow, {"lldp": ...} lists them. *host
+ * is UINT32_MAX until it is known. */
 static enum banyan_status take_document(struct by_lldp_network *network, const struct by_place *place,
                                         const json_t *document, const char *source, uint32_t *host) {
   const json_t *neighbors = json_object_get(document, "lldp");
@@ -213,7 +215,7 @@ static enum banyan_status take_document(struct by_lldp_network *network, const s
   return take_neighbors(network, place, neighbors, source, *host);
 }
 
-/* {"HOST": {"lldp": ...}, ...} */
+/* Reads a document of several hosts: {"HOST": {"lldp": ...}, ...}. */
 static enum banyan_status take_hosts(struct by_lldp_network *network, const struct by_place *place, json_t *document,
                                      const char *source) {
   const char *name;

@@ -1,8 +1,8 @@
-/* Rates are in bit/s of payload, as NCCL itself reckons: what a stream gets, which is less than the signalling rate.
+/* Reads NCCL's XML. Rates are bit/s of payload, as NCCL calculates them: less than the signalling rate.
  *
- * The elements are walked four times: to count, to find the GPUs, which come first and in the order of their ranks; for
- * all that they hang on; and for the links between GPUs, which name their ends by bus ids. An element's node is kept in
- * the element itself, as number + 1. */
+ * The elements are traversed four times: to count; to find the GPUs, which come first in the order of their ranks; for
+ * everything to which they are attached; and for the links between GPUs, which name their ends by bus ids. The number
+ * of an element's node + 1 is stored in the element. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "topology_reader.h"
 
 static const double GIGABYTE = 8e9, GIGABIT = 1e9;
-static const double INSIDE = 5000 * 8e9; /* a chip: more than anything around it */
+static const double INSIDE = 5000 * 8e9; /* the rate inside a chip: more than anything around it */
 
-enum { DEFAULT_LANES = 16, MOST_LANES = 32 };
+enum { DEFAULT_LANES = 16, MAX_LANES = 32 };
 
-/* A whole number in an attribute, also in hexadecimal; `otherwise` where there is none. */
+/* Reads an integer attribute, decimal or hexadecimal; `otherwise`: the value if it is missing. */
 static enum banyan_status take_number(const struct by_xml *xml, const xmlNode *element, const char *name,
                                       long otherwise, long *out) {
   const char *text = by_xml_attribute(element, name);
@@ -32,8 +32,9 @@ static enum banyan_status take_number(const struct by_xml *xml, const xmlNode *e
   return by_xml_fail(xml, element, "%s is \"%.40s\", must be a whole number", name, text);
 }
 
-/* 8 of 10 bits up to 5 GT/s, nearly all above; a quarter goes to headers and flow control. */
-static double lane_rate(const char *speed) {
+/* Returns the rate of a PCI lane: 8 of 10 bits are data up to 5 GT/s, nearly all above; a quarter is headers and flow
+ * control. */
+static double get_lane_rate(const char *speed) {
   char number[16];
   double transfers = 8;
   snprintf(number, sizeof number, "%.*s", (int)strcspn(speed, " "), speed);
@@ -41,64 +42,64 @@ static double lane_rate(const char *speed) {
   return transfers * (transfers <= 5 ? 0.6 : 0.75) * GIGABIT;
 }
 
-/* From <pci link_speed="16.0 GT/s PCIe" link_width="16">; sixteen lanes of 8 GT/s where it is not given. */
-static enum banyan_status pci_rate(const struct by_xml *xml, const xmlNode *pci, double *out) {
+/* Reads <pci link_speed="16.0 GT/s PCIe" link_width="16">; the default is sixteen lanes of 8 GT/s. */
+static enum banyan_status read_pci_rate(const struct by_xml *xml, const xmlNode *pci, double *out) {
   long lanes;
   BY_TRY(take_number(xml, pci, "link_width", 0, &lanes));
   if (lanes < 0) return by_xml_fail(xml, pci, "link_width is %ld, must be 0 or more", lanes);
-  if (lanes == 0 || lanes > MOST_LANES) lanes = DEFAULT_LANES; /* what virtual machines show */
+  if (lanes == 0 || lanes > MAX_LANES) lanes = DEFAULT_LANES; /* Virtual machines show such values. */
   const char *speed = by_xml_attribute(pci, "link_speed");
-  *out = (double)lanes * lane_rate(speed ? speed : "");
+  *out = (double)lanes * get_lane_rate(speed ? speed : "");
   return BANYAN_OK;
 }
 
-static long plain_number(const xmlNode *element, const char *name) {
+static long get_number(const xmlNode *element, const char *name) {
   const char *text = by_xml_attribute(element, name);
   return text ? strtol(text, NULL, 0) : 0;
 }
 
 struct rate_from {
-  long least;
+  long min;
   double gigabytes;
 };
 
-/* The last row whose `least` is reached. */
-static double pick(const struct rate_from *rows, size_t n, long value) {
+/* Returns the rate of the last row whose `min` the value reaches. */
+static double pick_rate(const struct rate_from *rows, size_t n, long value) {
   double rate = rows[0].gigabytes;
   for (size_t i = 1; i < n; i++)
-    if (value >= rows[i].least) rate = rows[i].gigabytes;
+    if (value >= rows[i].min) rate = rows[i].gigabytes;
   return rate * GIGABYTE;
 }
 
-/* One link between AMD's. */
-static double xgmi_rate(const xmlNode *gpu) {
+/* Returns the rate of one link between AMD's GPUs. */
+static double get_xgmi_rate(const xmlNode *gpu) {
   const char *model = by_xml_attribute(gpu, "gcn");
   if (model && (strstr(model, "94") || strstr(model, "95"))) return 48 * GIGABYTE;
   return (model && (strstr(model, "90a") || strstr(model, "910")) ? 36 : 24) * GIGABYTE;
 }
 
-/* Between the sockets or NUMA nodes of a server. */
-static double cpu_rate(const xmlNode *cpu) {
+/* Returns the rate between the sockets or NUMA nodes of a server. */
+static double get_cpu_rate(const xmlNode *cpu) {
   static const struct rate_from intel[] = {{0, 6}, {0x55, 10}, {0x8f, 22}, {0xad, 40}, {0xb0, 22}, {0xcf, 40}};
   static const struct rate_from amd[] = {{0, 16}, {25, 24}, {26, 32}, {0x8f, 16}, {0xaf, 24}, {0xbf, 32}};
   const char *arch = by_xml_attribute(cpu, "arch"), *vendor = by_xml_attribute(cpu, "vendor");
-  long family = plain_number(cpu, "familyid"), model = plain_number(cpu, "modelid");
+  long family = get_number(cpu, "familyid"), model = get_number(cpu, "modelid");
   if (!arch) return INSIDE;
   if (strcmp(arch, "ppc64") == 0) return 32 * GIGABYTE;
   if (strcmp(arch, "arm64") == 0) return 6 * GIGABYTE;
   if (!vendor || strcmp(arch, "x86_64") != 0) return INSIDE;
   if (strcmp(vendor, "GenuineIntel") == 0)
-    return family == 6 ? pick(intel, sizeof intel / sizeof *intel, model) : 6 * GIGABYTE;
+    return family == 6 ? pick_rate(intel, sizeof intel / sizeof *intel, model) : 6 * GIGABYTE;
   if (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "AMD") == 0)
-    return pick(amd, sizeof amd / sizeof *amd, family);
-  return (family == 7 && model == 0x5b ? 9 : 6) * GIGABYTE; /* Zhaoxin */
+    return pick_rate(amd, sizeof amd / sizeof *amd, family);
+  return (family == 7 && model == 0x5b ? 9 : 6) * GIGABYTE; /* This is Zhaoxin. */
 }
 
-enum { MOST_NAME = 200, MOST_HOSTS = 1024, MOST_CPUS = 8192 };
+enum { MAX_NAME = 200, MAX_HOSTS = 1024, MAX_CPUS = 8192 };
 
 static const double DEFAULT_NET_MEGABITS = 10000;
 
-/* A <pci>. */
+/* A <pci> element. */
 struct device {
   const xmlNode *element;
   uint32_t host;
@@ -107,16 +108,16 @@ struct device {
 };
 
 struct gpu {
-  const xmlNode *element, *pci; /* element NULL: only the class shows that it is one */
-  uint32_t host, cpu, at;       /* at: in the order of the file */
+  const xmlNode *element, *pci; /* element NULL: only its class identifies it as a GPU */
+  uint32_t host, cpu, at;       /* at: its index in the file */
   long rank;                    /* -1: none */
 };
 
-/* A device that NVLinks of GPUs lead to. */
+/* A device to which NVLinks of GPUs lead. */
 struct target {
-  const struct gpu *gpu; /* the first of these */
+  const struct gpu *gpu; /* the first of these GPUs */
   const char *bus;
-  bool shared; /* there are more */
+  bool shared; /* there are more of them */
 };
 
 struct lane {
@@ -133,26 +134,26 @@ struct nccl {
   struct by_xml xml;
   struct by_arena arena;
   struct by_topology_builder builder;
-  const char *hosts[MOST_HOSTS]; /* their hashes */
+  const char *hosts[MAX_HOSTS]; /* the hash of each host */
   uint32_t n_hosts;
   struct cpu *cpus;
   struct gpu *gpus;
-  struct device *devices; /* sorted by host and bus once all are there */
+  struct device *devices; /* sorted by host and bus after the traversal */
   struct lane *lanes;
   struct target *targets; /* sorted by host and bus */
   uint32_t n_cpus, n_gpus, n_devices, n_lanes, n_targets, n_unknown;
-  bool some_gpus, some_ranks; /* there are <gpu> elements; they have ranks */
+  bool some_gpus, some_ranks; /* there are <gpu> elements; there are ranks */
   uint32_t nvswitch, network; /* UINT32_MAX: none */
 };
 
-/* --- telling what an element is --- */
+/* --- Classification of elements. --- */
 
 static bool has_class(const xmlNode *pci, const char *beginning) {
   const char *class = by_xml_attribute(pci, "class");
   return class && strncasecmp(class, beginning, strlen(beginning)) == 0;
 }
 
-/* A file that was written by hand may know GPUs by their class only. */
+/* Whether a device is a GPU by its class only, as in files written by hand. */
 static bool is_bare_gpu(const struct nccl *nccl, const xmlNode *pci) {
   return !nccl->some_gpus && (has_class(pci, "0x03") || has_class(pci, "0x12")) && !by_xml_find(pci->children, "pci");
 }
@@ -161,19 +162,19 @@ static void set_node(const xmlNode *element, uint32_t node) {
   ((xmlNode *)element)->_private = (void *)((uintptr_t)node + 1);
 }
 
-/* UINT32_MAX: it has none. */
-static uint32_t node_of(const xmlNode *element) {
+/* Returns the node of an element; UINT32_MAX: it has none. */
+static uint32_t get_node(const xmlNode *element) {
   return (uint32_t)(uintptr_t)element->_private - 1;
 }
 
-/* --- names --- */
+/* --- Names. --- */
 
-/* "gpu0", and "h1/gpu0" where there are several servers. `bus` distinguishes what would have the same name. */
+/* Adds a node named like "gpu0", or "h1/gpu0" if there are several servers. `bus` distinguishes equal names. */
 static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, uint32_t host, enum by_node_kind kind,
                                     const char *name, const char *bus, uint32_t *out) {
-  char full[2 * MOST_NAME + 40], shown[BY_TOPOLOGY_MOST_NAME + 1];
+  char full[2 * MAX_NAME + 40], shown[BY_TOPOLOGY_MAX_NAME + 1];
   int used = nccl->n_hosts > 1 ? snprintf(full, sizeof full, "h%u/", host) : 0;
-  snprintf(full + used, sizeof full - (size_t)used, "%.*s", MOST_NAME, name);
+  snprintf(full + used, sizeof full - (size_t)used, "%.*s", MAX_NAME, name);
   by_keep_printable(full, shown, sizeof shown);
   if (bus && by_topology_builder_find(&nccl->builder, shown) != UINT32_MAX) {
     snprintf(full + strlen(full), sizeof full - strlen(full), " (%.32s)", bus);
@@ -185,13 +186,13 @@ static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, u
   return BANYAN_OK;
 }
 
-static enum banyan_status link_up(struct nccl *nccl, const xmlNode *element, uint32_t a, uint32_t b, double rate,
-                                  double delay) {
+static enum banyan_status add_link(struct nccl *nccl, const xmlNode *element, uint32_t a, uint32_t b, double rate,
+                                   double delay) {
   enum banyan_status status = by_topology_builder_add_link(&nccl->builder, a, b, rate, delay, NULL);
   return status == BANYAN_OK ? status : by_xml_fail_within(&nccl->xml, element, status);
 }
 
-/* --- what there is: GPUs, and devices by their bus --- */
+/* --- GPUs, and devices by their bus. --- */
 
 static enum banyan_status keep_gpu(struct nccl *nccl, const xmlNode *pci, const xmlNode *element, uint32_t host,
                                    uint32_t cpu) {
@@ -220,7 +221,7 @@ static enum banyan_status find_host(struct nccl *nccl, const xmlNode *cpu, uint3
   if (!hash) hash = "";
   for (*out = 0; *out < nccl->n_hosts; ++*out)
     if (strcmp(nccl->hosts[*out], hash) == 0) return BANYAN_OK;
-  if (nccl->n_hosts == MOST_HOSTS) return by_xml_fail(&nccl->xml, cpu, "more than %d hosts", MOST_HOSTS);
+  if (nccl->n_hosts == MAX_HOSTS) return by_xml_fail(&nccl->xml, cpu, "more than %d hosts", MAX_HOSTS);
   nccl->hosts[nccl->n_hosts++] = hash;
   return BANYAN_OK;
 }
@@ -229,14 +230,14 @@ static enum banyan_status find_all(struct nccl *nccl) {
   for (const xmlNode *cpu = by_xml_find(nccl->xml.root->children, "cpu"); cpu; cpu = by_xml_find(cpu->next, "cpu")) {
     uint32_t host;
     BY_TRY(find_host(nccl, cpu, &host));
-    if (nccl->n_cpus == MOST_CPUS) return by_xml_fail(&nccl->xml, cpu, "more than %d", MOST_CPUS);
+    if (nccl->n_cpus == MAX_CPUS) return by_xml_fail(&nccl->xml, cpu, "more than %d", MAX_CPUS);
     nccl->cpus[nccl->n_cpus] = (struct cpu){.element = cpu, .host = host};
     BY_TRY(find_devices(nccl, cpu, host, nccl->n_cpus++));
   }
   return nccl->n_cpus ? BANYAN_OK : by_xml_fail(&nccl->xml, nccl->xml.root, "holds no <cpu>");
 }
 
-/* NVML writes the domain of a bus id with eight digits, Linux with four. */
+/* Skips leading zeros of a bus id: NVML writes its domain with eight digits, Linux with four. */
 static const char *skip_zeros(const char *bus) {
   size_t zeros = strspn(bus, "0");
   return strcspn(bus, ":") > zeros ? bus + zeros : bus + zeros - (zeros > 0);
@@ -253,12 +254,13 @@ static const struct device *find_device(const struct nccl *nccl, uint32_t host, 
   return bsearch(&wanted, nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
 }
 
-/* --- GPUs --- */
+/* --- GPUs. --- */
 
-/* As they stand in the file (which is how they stand in the array) where ranks do not decide. */
+/* Orders GPUs by rank, then as in the file, which is the order of the array. */
 static int compare_gpus(const void *a, const void *b) {
   const struct gpu *first = a, *second = b;
-  unsigned long one = (unsigned long)first->rank, other = (unsigned long)second->rank; /* none: last */
+  unsigned long one = (unsigned long)first->rank,
+                other = (unsigned long)second->rank; /* GPUs without a rank come last. */
   if (one != other) return one < other ? -1 : 1;
   return (first->at > second->at) - (first->at < second->at);
 }
@@ -299,7 +301,7 @@ static enum banyan_status add_gpus(struct nccl *nccl) {
   return BANYAN_OK;
 }
 
-/* --- what they are attached to --- */
+/* --- What GPUs are attached to. --- */
 
 static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_t nic, uint32_t host) {
   const char *name = by_xml_attribute(net, "name"), *dev = by_xml_attribute(net, "dev"), *used;
@@ -308,14 +310,14 @@ static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_
   uint32_t node;
   long megabits;
   used = by_xml_attribute(net, "net");
-  if (!dev || (used && strcmp(used, "0") == 0)) return BANYAN_OK; /* part of a virtual one, as NCCL takes it */
+  if (!dev || (used && strcmp(used, "0") == 0)) return BANYAN_OK; /* Part of a virtual port, which NCCL ignores, too. */
   BY_TRY(take_number(&nccl->xml, net, "speed", 0, &megabits));
   if (latency && (by_parse_number(latency, &delay) != BANYAN_OK || delay < 0))
     return by_xml_fail(&nccl->xml, net, "latency is \"%.40s\", must be microseconds", latency);
   double rate = (megabits > 0 ? (double)megabits : DEFAULT_NET_MEGABITS) * 1e6;
   BY_TRY(add_named(nccl, net, host, BY_NODE_SWITCH, name ? name : "net", dev, &node));
-  BY_TRY(link_up(nccl, net, nic, node, rate, delay * 1e-6));
-  return nccl->network == UINT32_MAX ? BANYAN_OK : link_up(nccl, net, node, nccl->network, rate, 0);
+  BY_TRY(add_link(nccl, net, nic, node, rate, delay * 1e-6));
+  return nccl->network == UINT32_MAX ? BANYAN_OK : add_link(nccl, net, node, nccl->network, rate, 0);
 }
 
 static enum banyan_status add_nets(struct nccl *nccl, const xmlNode *nic, uint32_t node, uint32_t host) {
@@ -324,7 +326,7 @@ static enum banyan_status add_nets(struct nccl *nccl, const xmlNode *nic, uint32
   return BANYAN_OK;
 }
 
-/* A switch of Broadcom's shows itself as two levels, though it is one. */
+/* Whether a device is one switch with its parent: Broadcom switches appear as two levels. */
 static bool is_same_switch(const xmlNode *pci, const xmlNode *parent) {
   static const char *const names[] = {"vendor", "device"};
   const char *device = by_xml_attribute(pci, "device");
@@ -338,19 +340,19 @@ static bool is_same_switch(const xmlNode *pci, const xmlNode *parent) {
 
 static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
   const char *bus = by_xml_attribute(pci, "busid");
-  uint32_t node = node_of(pci); /* of a GPU, which is there already */
+  uint32_t node = get_node(pci); /* A GPU already has a node. */
   char name[80];
   double rate = 0;
-  BY_TRY(pci_rate(&nccl->xml, pci, &rate));
+  BY_TRY(read_pci_rate(&nccl->xml, pci, &rate));
   bool is_nic = by_xml_find(pci->children, "nic") || (has_class(pci, "0x02") && !by_xml_find(pci->children, "pci"));
   snprintf(name, sizeof name, "%s %.64s", is_nic ? "nic" : "pci", bus ? bus : "");
   if (node == UINT32_MAX) BY_TRY(add_named(nccl, pci, host, BY_NODE_SWITCH, name, NULL, &node));
-  BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? INSIDE : rate, 0));
+  BY_TRY(add_link(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? INSIDE : rate, 0));
   for (const xmlNode *child = by_xml_find(pci->children, NULL); child; child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, node, host));
     if (by_xml_is(child, "nic")) BY_TRY(add_nets(nccl, child, node, host));
-    if (by_xml_is(child, "gpu") && node_of(child) != node)
-      BY_TRY(link_up(nccl, child, node, node_of(child), INSIDE, 0));
+    if (by_xml_is(child, "gpu") && get_node(child) != node)
+      BY_TRY(add_link(nccl, child, node, get_node(child), INSIDE, 0));
   }
   return BANYAN_OK;
 }
@@ -366,11 +368,11 @@ static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
        child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, cpu->node, cpu->host));
     if (!by_xml_is(child, "nic")) continue;
-    char nic[BY_TOPOLOGY_MOST_NAME + 16];
+    char nic[BY_TOPOLOGY_MAX_NAME + 16];
     uint32_t node;
     snprintf(nic, sizeof nic, "nic %u of cpu%.40s", nics++, number);
     BY_TRY(add_named(nccl, child, cpu->host, BY_NODE_SWITCH, nic, NULL, &node));
-    BY_TRY(link_up(nccl, child, cpu->node, node, INSIDE, 0));
+    BY_TRY(add_link(nccl, child, cpu->node, node, INSIDE, 0));
     BY_TRY(add_nets(nccl, child, node, cpu->host));
   }
   return BANYAN_OK;
@@ -383,14 +385,14 @@ static enum banyan_status add_cpus(struct nccl *nccl) {
     BY_TRY(add_cpu(nccl, cpu));
     for (uint32_t j = 0; j < i; j++) {
       if (nccl->cpus[j].host != cpu->host) continue;
-      double rate = fmin(cpu_rate(cpu->element), cpu_rate(nccl->cpus[j].element));
-      BY_TRY(link_up(nccl, cpu->element, nccl->cpus[j].node, cpu->node, rate, 0));
+      double rate = fmin(get_cpu_rate(cpu->element), get_cpu_rate(nccl->cpus[j].element));
+      BY_TRY(add_link(nccl, cpu->element, nccl->cpus[j].node, cpu->node, rate, 0));
     }
   }
   return BANYAN_OK;
 }
 
-/* --- links between GPUs --- */
+/* --- Links between GPUs. --- */
 
 static enum banyan_status keep_lane(struct nccl *nccl, const xmlNode *element, uint32_t from, uint32_t to,
                                     double rate) {
@@ -405,7 +407,7 @@ static int compare_targets(const void *a, const void *b) {
   return strcasecmp(skip_zeros(first->bus), skip_zeros(second->bus));
 }
 
-/* What links lead to, and whether several GPUs have such links. */
+/* Lists the targets of links, and whether several GPUs lead to each. */
 static void list_targets(struct nccl *nccl) {
   for (uint32_t i = 0; i < nccl->n_gpus; i++) {
     const xmlNode *link = nccl->gpus[i].element ? nccl->gpus[i].element->children : NULL;
@@ -426,8 +428,8 @@ static void list_targets(struct nccl *nccl) {
   nccl->n_targets = kept;
 }
 
-/* Virtual machines show an NVSwitch as the GPU itself; others as a device of another class, or one that is not in the
- * file, to which several GPUs are linked. */
+/* Whether a link leads to an NVSwitch. Virtual machines show it as the GPU itself; others as a device of another class,
+ * or as a device that is not in the file and to which several GPUs are linked. */
 static bool is_nvswitch(const struct nccl *nccl, const struct gpu *gpu, const char *bus, const char *class,
                         const struct device *device) {
   if (device) return device->element == gpu->pci || has_class(device->element, "0x0680");
@@ -437,8 +439,8 @@ static bool is_nvswitch(const struct nccl *nccl, const struct gpu *gpu, const ch
   return found && found->shared;
 }
 
-/* All NVSwitches of a system are one, which is how they serve: each GPU has links to all of them. *to is UINT32_MAX
- * where the target is not in the file. */
+/* Finds the end of a link. All NVSwitches of a system are one node, since each GPU is linked to all of them. *to is
+ * UINT32_MAX if the target is not in the file. */
 static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, uint32_t *to) {
   const char *target = by_xml_attribute(nvlink, "target"), *class = by_xml_attribute(nvlink, "tclass");
   const struct device *device = target ? find_device(nccl, gpu->host, target) : NULL;
@@ -448,7 +450,7 @@ static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, 
       BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
     *to = nccl->nvswitch;
   } else if (device && device->is_gpu) {
-    *to = node_of(device->element);
+    *to = get_node(device->element);
   } else if (class && strcasecmp(class, "0x068001") == 0) {
     *to = nccl->cpus[gpu->cpu].node;
   }
@@ -462,42 +464,43 @@ static enum banyan_status add_nvlink(struct nccl *nccl, const xmlNode *nvlink, c
   if (n < 1 || n > 1024) return by_xml_fail(&nccl->xml, nvlink, "count is %ld, must be 1 to 1024", n);
   BY_TRY(find_target(nccl, nvlink, gpu, &to));
   nccl->n_unknown += to == UINT32_MAX;
-  return to == UINT32_MAX ? BANYAN_OK : keep_lane(nccl, nvlink, node_of(gpu->pci), to, (double)n * rate);
+  return to == UINT32_MAX ? BANYAN_OK : keep_lane(nccl, nvlink, get_node(gpu->pci), to, (double)n * rate);
 }
 
-/* NVLink from a GPU to the memory of its CPU; `bw` in MB/s. */
+/* Adds the NVLink from a GPU to the memory of its CPU; `bw` is in MB/s. */
 static enum banyan_status add_c2c(struct nccl *nccl, const xmlNode *c2c, const struct gpu *gpu) {
   long n, megabytes;
   BY_TRY(take_number(&nccl->xml, c2c, "count", 1, &n));
   BY_TRY(take_number(&nccl->xml, c2c, "bw", 0, &megabytes));
   if (n < 1 || n > 1024 || megabytes < 1)
     return by_xml_fail(&nccl->xml, c2c, "count is %ld and bw %ld, must be 1 or more", n, megabytes);
-  return keep_lane(nccl, c2c, node_of(gpu->pci), nccl->cpus[gpu->cpu].node, (double)n * (double)megabytes * 8e6);
+  return keep_lane(nccl, c2c, get_node(gpu->pci), nccl->cpus[gpu->cpu].node, (double)n * (double)megabytes * 8e6);
 }
 
-/* Several GPUs of one device (parts of it, or ranks that share it) list the same links: the first one counts. */
+/* Adds the links of a GPU. If several GPUs of one device (parts of it, or ranks that share it) list the same links,
+ * only the first counts. */
 static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu) {
   static const struct rate_from rows[] = {{0, 20}, {60, 18}, {70, 20}, {86, 12}, {87, 20}, {90, 20.6}, {100, 40.1}};
   if (!gpu->element || gpu->element != by_xml_find(gpu->pci->children, "gpu")) return BANYAN_OK;
-  double nvlink = pick(rows, sizeof rows / sizeof *rows, plain_number(gpu->element, "sm"));
+  double nvlink = pick_rate(rows, sizeof rows / sizeof *rows, get_number(gpu->element, "sm"));
   for (const xmlNode *link = by_xml_find(gpu->element->children, NULL); link; link = by_xml_find(link->next, NULL)) {
     if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, nvlink));
-    if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, xgmi_rate(gpu->element)));
+    if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, get_xgmi_rate(gpu->element)));
     if (by_xml_is(link, "c2c")) BY_TRY(add_c2c(nccl, link, gpu));
   }
   return BANYAN_OK;
 }
 
-/* <pcilink target> inside a PCI switch: a way to another one that is not in the tree. */
+/* Adds <pcilink target> of a PCI switch: a link to another switch outside the tree. */
 static enum banyan_status add_pci_links(struct nccl *nccl, const struct device *device) {
   const xmlNode *link = by_xml_find(device->element->children, "pcilink");
   for (; link; link = by_xml_find(link->next, "pcilink")) {
     const char *target;
     BY_TRY(by_xml_need(&nccl->xml, link, "target", &target));
     const struct device *other = find_device(nccl, device->host, target);
-    uint32_t to = other ? node_of(other->element) : UINT32_MAX;
+    uint32_t to = other ? get_node(other->element) : UINT32_MAX;
     nccl->n_unknown += to == UINT32_MAX;
-    if (to != UINT32_MAX) BY_TRY(keep_lane(nccl, link, node_of(device->element), to, INSIDE));
+    if (to != UINT32_MAX) BY_TRY(keep_lane(nccl, link, get_node(device->element), to, INSIDE));
   }
   return BANYAN_OK;
 }
@@ -507,7 +510,8 @@ static int compare_lanes(const void *a, const void *b) {
   return by_order_ends(first->from, first->to, second->from, second->to);
 }
 
-/* Both ends list a link, each its way out; what only one end lists goes both ways. */
+/* Joins lanes to links. Both ends list a link for their outgoing direction; what only one end lists counts in both
+ * directions. */
 static enum banyan_status join_lanes(struct nccl *nccl) {
   qsort(nccl->lanes, nccl->n_lanes, sizeof *nccl->lanes, compare_lanes);
   for (uint32_t from = 0, to; from < nccl->n_lanes; from = to) {
@@ -524,9 +528,9 @@ static enum banyan_status join_lanes(struct nccl *nccl) {
   return BANYAN_OK;
 }
 
-/* --- the whole --- */
+/* --- The system. --- */
 
-/* An element is at most one of all these. */
+/* Counts the elements below an element, which bounds all arrays. */
 static uint32_t count_below(struct nccl *nccl, const xmlNode *element) {
   uint32_t n = 1;
   nccl->some_gpus = nccl->some_gpus || by_xml_is(element, "gpu");

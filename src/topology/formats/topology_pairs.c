@@ -1,5 +1,5 @@
-/* Rows are collected first and then sorted by pair: directions, repeated measurements and what is missing are only
- * known when all have been seen. */
+/* Reads measured pairs as CSV. Rows are collected first and then sorted by pair, since directions, repeated
+ * measurements and missing values are known only at the end. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,18 +12,19 @@
 #include "topology_formats.h"
 #include "topology_reader.h"
 
-enum { MOST_ROW = 16384, MOST_FIELDS = 64 };
+enum { MAX_ROW = 16384, MAX_FIELDS = 64 };
 
 struct csv {
   struct by_lines lines;
   size_t n_fields;
-  const char *fields[MOST_FIELDS]; /* into the row; valid until the next one */
-  char row[MOST_ROW + 1];
+  const char *fields[MAX_FIELDS]; /* pointers into the row, valid until the next one is read */
+  char row[MAX_ROW + 1];
 };
 
 #define bad(csv, ...) by_lines_fail(&(csv)->lines, __VA_ARGS__)
 
-/* A field in quotes: what is in them moves to its start; a doubled quote is one. *from: behind the closing one. */
+/* Parses a quoted field: its content moves to its start, and doubled quotes become one. *from: behind the closing
+ * quote. */
 static enum banyan_status take_quoted(struct csv *csv, char **from) {
   char *to = *from, *at = *from + 1;
   for (; *at && (*at != '"' || at[1] == '"'); at++) {
@@ -36,10 +37,10 @@ static enum banyan_status take_quoted(struct csv *csv, char **from) {
   return **from && **from != ',' ? bad(csv, "text behind a closing quote") : BANYAN_OK;
 }
 
-static enum banyan_status split(struct csv *csv) {
+static enum banyan_status split_row(struct csv *csv) {
   char *at = csv->row;
   for (csv->n_fields = 0;; at++) {
-    if (csv->n_fields == MOST_FIELDS) return bad(csv, "more than %d fields", MOST_FIELDS);
+    if (csv->n_fields == MAX_FIELDS) return bad(csv, "more than %d fields", MAX_FIELDS);
     csv->fields[csv->n_fields++] = at;
     if (*at == '"')
       BY_TRY(take_quoted(csv, &at));
@@ -50,29 +51,29 @@ static enum banyan_status split(struct csv *csv) {
   }
 }
 
-/* The next row that is not empty; *more is false at the end. */
+/* Reads the next row that is not empty; *more is false at the end. */
 static enum banyan_status next_row(struct csv *csv, bool *more) {
   size_t length;
   for (const char *line; (line = by_lines_next(&csv->lines, &length)) != NULL;) {
-    if (length > MOST_ROW) return bad(csv, "is %zu bytes long, most is %d", length, MOST_ROW);
+    if (length > MAX_ROW) return bad(csv, "is %zu bytes long, most is %d", length, MAX_ROW);
     if (memchr(line, '\0', length)) return bad(csv, "holds a byte 0; is this a text?");
     if (length && line[length - 1] == '\r') length--;
     if (!length) continue;
     memcpy(csv->row, line, length);
     csv->row[length] = '\0';
     *more = true;
-    return split(csv);
+    return split_row(csv);
   }
   *more = false;
   return BANYAN_OK;
 }
 
 enum {
-  MOST_ROWS = BY_TOPOLOGY_MOST_LINKS,
-  MOST_PATTERNS = 64,
-  MOST_LIMITS = 16,
-  MOST_OPTION = 1024,
-  MOST_DETOURS = 512 /* nodes, for which detours are looked for */
+  MAX_ROWS = BY_TOPOLOGY_MAX_LINKS,
+  MAX_PATTERNS = 64,
+  MAX_LIMITS = 16,
+  MAX_OPTION = 1024,
+  MAX_DETOURS = 512 /* the limit of nodes for which detours are searched for */
 };
 
 static const char separators[] = ",+ ";
@@ -83,8 +84,8 @@ static const char *const column_names[] = {"src_region", "src_tier",     "dst_re
                                            "bps_sent",   "bps_received", "avg_rtt_ms"};
 
 struct measured {
-  uint32_t from, to;       /* regions */
-  double rate, round_trip; /* bit/s; seconds, NAN: not known */
+  uint32_t from, to;       /* indices of regions */
+  double rate, round_trip; /* in bit/s, and in seconds (NAN: not known) */
 };
 
 struct pattern {
@@ -99,26 +100,26 @@ struct limit {
 
 struct pairs {
   struct csv csv;
-  int columns[N_COLUMNS]; /* -1: there is none */
-  size_t n_columns;       /* in all, others too */
-  char select_text[MOST_OPTION], limits_text[MOST_OPTION];
-  struct pattern patterns[MOST_PATTERNS];
+  int columns[N_COLUMNS]; /* -1: there is no such column */
+  size_t n_columns;       /* the number of all columns, known or not */
+  char select_text[MAX_OPTION], limits_text[MAX_OPTION];
+  struct pattern patterns[MAX_PATTERNS];
   size_t n_patterns;
-  struct limit limits[MOST_LIMITS];
+  struct limit limits[MAX_LIMITS];
   size_t n_limits;
-  struct by_topology_builder seen; /* the regions as they come */
+  struct by_topology_builder seen; /* the regions in the order of the rows */
   struct measured *rows;
-  size_t n_rows, room;
+  size_t n_rows, allocated;
   size_t n_unmeasured, n_one_way, n_detours, n_medians;
-  double usual; /* delay where nothing is known, seconds */
+  double usual; /* the delay in seconds where nothing is known */
   struct by_arena arena;
 };
 
-/* --- options --- */
+/* --- Options. --- */
 
-static enum banyan_status copy_option(const char *what, const char *text, char out[MOST_OPTION]) {
-  if (strlen(text) >= MOST_OPTION)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the %s are longer than %d bytes", what, MOST_OPTION);
+static enum banyan_status copy_option(const char *what, const char *text, char out[MAX_OPTION]) {
+  if (strlen(text) >= MAX_OPTION)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the %s are longer than %d bytes", what, MAX_OPTION);
   strcpy(out, text);
   return BANYAN_OK;
 }
@@ -127,9 +128,9 @@ static enum banyan_status take_patterns(struct pairs *pairs, const char *text) {
   char *kept = NULL;
   BY_TRY(copy_option("regions to select", text ? text : "", pairs->select_text));
   for (char *word = strtok_r(pairs->select_text, separators, &kept); word; word = strtok_r(NULL, separators, &kept)) {
-    if (pairs->n_patterns == MOST_PATTERNS)
+    if (pairs->n_patterns == MAX_PATTERNS)
       return by_fail(BANYAN_ERR_ARGUMENT, "more than %d regions to select; use patterns such as aws:us-*",
-                     MOST_PATTERNS);
+                     MAX_PATTERNS);
     bool leaves_out = *word == '!';
     pairs->patterns[pairs->n_patterns++] =
         (struct pattern){.text = word + leaves_out, .leaves_out = leaves_out, .has_tier = strchr(word, '/') != NULL};
@@ -143,9 +144,9 @@ static enum banyan_status take_limits(struct pairs *pairs, const char *text) {
   for (char *word = strtok_r(pairs->limits_text, separators, &kept); word; word = strtok_r(NULL, separators, &kept)) {
     char *equals = strchr(word, '=');
     struct limit *limit = &pairs->limits[pairs->n_limits];
-    if (!equals || pairs->n_limits++ == MOST_LIMITS)
+    if (!equals || pairs->n_limits++ == MAX_LIMITS)
       return by_fail(BANYAN_ERR_ARGUMENT, "limits must be like %s, at most %d of them, not \"%.64s\"", default_limits,
-                     MOST_LIMITS, word);
+                     MAX_LIMITS, word);
     *equals = '\0';
     limit->provider = word;
     BY_TRY(by_parse_rate(equals + 1, &limit->rate));
@@ -154,29 +155,30 @@ static enum banyan_status take_limits(struct pairs *pairs, const char *text) {
   return BANYAN_OK;
 }
 
-/* Whether a pattern matches a region, which is of the premium tier unless the pattern names another. */
-static bool matches(const struct pattern *pattern, const char *region, const char *tier, const char *full) {
+/* Whether a pattern matches a region. The region must be of the premium tier unless the pattern names a tier. */
+static bool matches_pattern(const struct pattern *pattern, const char *region, const char *tier, const char *full) {
   if (pattern->has_tier) return fnmatch(pattern->text, full, 0) == 0;
   return (!*tier || strcmp(tier, default_tier) == 0) && fnmatch(pattern->text, region, 0) == 0;
 }
 
-static bool selected(struct pairs *pairs, const char *region, const char *tier) {
+static bool is_selected(struct pairs *pairs, const char *region, const char *tier) {
   static const struct pattern everything = {.text = "*"};
-  char full[MOST_ROW + 2];
+  char full[MAX_ROW + 2];
   bool wanted = true;
   snprintf(full, sizeof full, "%s/%s", region, tier);
   for (size_t i = 0; i < pairs->n_patterns; i++) wanted = wanted && pairs->patterns[i].leaves_out;
-  wanted = wanted && matches(&everything, region, tier, full); /* none or only such as leave out: all the others */
+  wanted = wanted && matches_pattern(&everything, region, tier,
+                                     full); /* Without patterns that select, all regions are selected. */
   for (size_t i = 0; i < pairs->n_patterns; i++) {
     struct pattern *pattern = &pairs->patterns[i];
-    if (!matches(pattern, region, tier, full)) continue;
+    if (!matches_pattern(pattern, region, tier, full)) continue;
     pattern->matched = true;
     wanted = !pattern->leaves_out;
   }
   return wanted;
 }
 
-/* --- rows --- */
+/* --- Rows. --- */
 
 static enum banyan_status take_columns(struct pairs *pairs) {
   struct csv *csv = &pairs->csv;
@@ -200,24 +202,24 @@ static enum banyan_status take_columns(struct pairs *pairs) {
   return BANYAN_OK;
 }
 
-/* "" where there is no such column or the row ends before it. */
-static const char *field(const struct pairs *pairs, enum column column) {
+/* Returns a field of the row; "": there is no such column, or the row ends before it. */
+static const char *get_field(const struct pairs *pairs, enum column column) {
   int at = pairs->columns[column];
   return at >= 0 && (size_t)at < pairs->csv.n_fields ? pairs->csv.fields[at] : "";
 }
 
-/* *out is UINT32_MAX if the region is not wanted. */
+/* Reads a region; *out is UINT32_MAX if it is not selected. */
 static enum banyan_status take_region(struct pairs *pairs, enum column which, enum column which_tier, uint32_t *out) {
-  const char *region = field(pairs, which), *tier = field(pairs, which_tier);
-  char name[MOST_ROW + 2];
+  const char *region = get_field(pairs, which), *tier = get_field(pairs, which_tier);
+  char name[MAX_ROW + 2];
   *out = UINT32_MAX;
   if (!*region) return bad(&pairs->csv, "%s is empty", column_names[which]);
-  if (!selected(pairs, region, tier)) return BANYAN_OK;
+  if (!is_selected(pairs, region, tier)) return BANYAN_OK;
   bool plain = !*tier || strcmp(tier, default_tier) == 0;
   snprintf(name, sizeof name, plain ? "%s" : "%s/%s", region, tier);
-  if (!by_is_printable(name, BY_TOPOLOGY_MOST_NAME))
+  if (!by_is_printable(name, BY_TOPOLOGY_MAX_NAME))
     return bad(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
-               BY_TOPOLOGY_MOST_NAME, name);
+               BY_TOPOLOGY_MAX_NAME, name);
   *out = by_topology_builder_find(&pairs->seen, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
   enum banyan_status status = by_topology_builder_add(&pairs->seen, BY_NODE_HOST, name, out);
@@ -226,7 +228,7 @@ static enum banyan_status take_region(struct pairs *pairs, enum column which, en
 }
 
 static enum banyan_status take_number(struct pairs *pairs, enum column column, double *out) {
-  const char *text = field(pairs, column);
+  const char *text = get_field(pairs, column);
   *out = NAN;
   if (!*text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
@@ -237,12 +239,12 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
   return bad(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
 }
 
-/* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
+/* Reads a row. The received rate counts, since the sent rate includes what was still in buffers at the end. */
 static enum banyan_status take_row(struct pairs *pairs) {
   struct measured row;
   double sent;
   const struct csv *csv = &pairs->csv;
-  if (csv->lines.open_end && csv->n_fields < pairs->n_columns) /* a name or number that is cut off would be another */
+  if (csv->lines.open_end && csv->n_fields < pairs->n_columns) /* A truncated name or number would be another one. */
     return bad(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
   BY_TRY(take_region(pairs, SOURCE, SOURCE_TIER, &row.from));
   BY_TRY(take_region(pairs, TARGET, TARGET_TIER, &row.to));
@@ -254,8 +256,8 @@ static enum banyan_status take_row(struct pairs *pairs) {
   if (isnan(row.rate)) row.rate = sent;
   pairs->n_unmeasured += isnan(row.rate);
   if (isnan(row.rate)) return BANYAN_OK;
-  if (pairs->n_rows == MOST_ROWS) return bad(&pairs->csv, "more than %d pairs", MOST_ROWS);
-  if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
+  if (pairs->n_rows == MAX_ROWS) return bad(&pairs->csv, "more than %d pairs", MAX_ROWS);
+  if (!BY_ARRAY_GROW(&pairs->rows, &pairs->allocated, pairs->n_rows + 1)) return by_topology_no_memory();
   pairs->rows[pairs->n_rows++] = row;
   return BANYAN_OK;
 }
@@ -274,9 +276,9 @@ static enum banyan_status take_rows(struct pairs *pairs) {
   return pairs->n_rows ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "%s: no pair is measured", pairs->csv.lines.source);
 }
 
-/* --- pairs --- */
+/* --- Pairs. --- */
 
-/* By pair, the direction up first. */
+/* Orders rows by pair, and the direction to the higher number first. */
 static int compare_rows(const void *a, const void *b) {
   const struct measured *first = a, *second = b;
   int order = by_order_ends(first->from, first->to, second->from, second->to);
@@ -288,8 +290,8 @@ struct pair {
   double rate[2], delay; /* NAN: not known */
 };
 
-/* Of the sorted rows one pair each; returns how many. Repeated measurements are disturbed from above only: the highest
- * rate and the shortest time count. */
+/* Makes one pair of all its sorted rows. Returns the number of pairs. Disturbances only lower a rate and lengthen a
+ * time: of repeated measurements the highest rate and the shortest time count. */
 static size_t make_pairs(struct pairs *pairs, struct pair *out) {
   size_t n = 0;
   for (size_t at = 0; at < pairs->n_rows; n++) {
@@ -299,7 +301,7 @@ static size_t make_pairs(struct pairs *pairs, struct pair *out) {
     *pair = (struct pair){.a = MIN(first->from, first->to), .b = MAX(first->from, first->to), .rate = {NAN, NAN}};
     for (; at < pairs->n_rows && by_order_ends(row->from, row->to, pair->a, pair->b) == 0; row = &pairs->rows[++at]) {
       double *rate = &pair->rate[row->from == pair->a ? BY_AB : BY_BA];
-      *rate = fmax(*rate, row->rate); /* fmax and fmin pass over NAN */
+      *rate = fmax(*rate, row->rate); /* fmax and fmin ignore NAN. */
       shortest = fmin(shortest, row->round_trip);
     }
     pair->delay = shortest / 2;
@@ -310,12 +312,13 @@ static size_t make_pairs(struct pairs *pairs, struct pair *out) {
   return n;
 }
 
-/* --- delays that were not measured --- */
+/* --- Delays that were not measured. --- */
 
-/* Packets take about the shortest way, so the best detour over a third place is not far from it. */
-static enum banyan_status take_detours(struct pairs *pairs, struct pair *all, size_t n) {
+/* Estimates delays by the best detour over a third region, which is not much longer, since packets take about the
+ * shortest path. */
+static enum banyan_status estimate_delays(struct pairs *pairs, struct pair *all, size_t n) {
   size_t nodes = pairs->seen.topology->n_nodes;
-  if (nodes > MOST_DETOURS) return BANYAN_OK;
+  if (nodes > MAX_DETOURS) return BANYAN_OK;
   double *delays = BY_ARENA_ARRAY(&pairs->arena, double, nodes *nodes);
   if (!delays) return by_topology_no_memory();
   for (size_t i = 0; i < nodes * nodes; i++) delays[i] = NAN;
@@ -338,7 +341,7 @@ static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, siz
     if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
   qsort(known, n_known, sizeof *known, by_order_numbers);
   pairs->usual = n_known ? known[n_known / 2] : 0;
-  BY_TRY(take_detours(pairs, all, n));
+  BY_TRY(estimate_delays(pairs, all, n));
   for (size_t i = 0; i < n; i++) {
     if (!isnan(all[i].delay)) continue;
     all[i].delay = pairs->usual;
@@ -347,7 +350,7 @@ static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, siz
   return BANYAN_OK;
 }
 
-static void report(const struct pairs *pairs) {
+static void report_assumptions(const struct pairs *pairs) {
   const char *source = pairs->csv.lines.source;
   char usual[32];
   if (pairs->n_unmeasured)
@@ -361,14 +364,14 @@ static void report(const struct pairs *pairs) {
             by_print_seconds(pairs->usual, usual));
 }
 
-/* --- the topology --- */
+/* --- The topology. --- */
 
 static int compare_names(const void *a, const void *b, void *nodes) {
   return strcmp(((const struct by_node *)nodes)[*(const uint32_t *)a].name,
                 ((const struct by_node *)nodes)[*(const uint32_t *)b].name);
 }
 
-/* In the order of their names, whatever that of the rows, which then have the new numbers. */
+/* Adds the regions in the order of their names, and renumbers the rows accordingly. */
 static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_builder *builder) {
   const struct by_topology *seen = pairs->seen.topology;
   uint32_t n = seen->n_nodes, *order = BY_ARENA_ARRAY(&pairs->arena, uint32_t, 2 * (size_t)n);
@@ -382,7 +385,7 @@ static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_bu
     struct by_node *node = by_topology_builder_node(builder, numbers[order[i]]);
     size_t length = strcspn(name, ":");
     if (!name[length]) continue;
-    char provider[BY_TOPOLOGY_MOST_NAME + 1];
+    char provider[BY_TOPOLOGY_MAX_NAME + 1];
     snprintf(provider, sizeof provider, "%.*s", (int)length, name);
     for (size_t k = 0; k < pairs->n_limits; k++)
       if (strcmp(pairs->limits[k].provider, provider) == 0) node->out.all = pairs->limits[k].rate;
@@ -409,10 +412,10 @@ static enum banyan_status connect_regions(struct pairs *pairs, struct by_topolog
   return BANYAN_OK;
 }
 
-static enum banyan_status build(struct pairs *pairs, struct by_topology_builder *builder) {
+static enum banyan_status build_topology(struct pairs *pairs, struct by_topology_builder *builder) {
   BY_TRY(add_regions(pairs, builder));
   BY_TRY(connect_regions(pairs, builder));
-  report(pairs);
+  report_assumptions(pairs);
   return BANYAN_OK;
 }
 
@@ -426,7 +429,7 @@ static enum banyan_status read_pairs(struct pairs *pairs, const char *options, s
   BY_TRY(take_columns(pairs));
   BY_TRY(take_rows(pairs));
   BY_TRY(by_topology_builder_init(&builder, ""));
-  return by_topology_builder_end(&builder, build(pairs, &builder), pairs->csv.lines.source, out);
+  return by_topology_builder_end(&builder, build_topology(pairs, &builder), pairs->csv.lines.source, out);
 }
 
 enum banyan_status by_topology_parse_pairs(const char *source, const char *text, size_t length, const char *options,

@@ -1,3 +1,4 @@
+/* Parses options, lines and XML for the readers of other programs' formats. */
 #include "topology_reader.h"
 
 #include <libxml/SAX2.h>
@@ -11,9 +12,9 @@
 #include "library.h"
 #include "text.h"
 
-enum { PLACE_BYTES = 256, REASON_BYTES = 256, MOST_ATTRIBUTES_SHOWN = 2 };
+enum { PLACE_BYTES = 256, REASON_BYTES = 256, MAX_ATTRIBUTES_SHOWN = 2 };
 
-/* --- options --- */
+/* --- Options. --- */
 
 enum banyan_status by_options_none(const char *text) {
   return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.*s\"",
@@ -47,7 +48,7 @@ enum banyan_status by_options_rate(const char *value, double *out) {
   return *out > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "the rate is %s, must be more than 0", value);
 }
 
-/* --- lines --- */
+/* --- Lines. --- */
 
 const char *by_lines_next(struct by_lines *lines, size_t *length) {
   if (lines->at >= lines->end) return NULL;
@@ -69,9 +70,9 @@ enum banyan_status by_lines_fail(const struct by_lines *lines, const char *forma
   return by_fail(BANYAN_ERR_PARSE, "%s:%zu: %s", lines->source, lines->number, shown);
 }
 
-/* --- XML: the library --- */
+/* --- XML: the library. --- */
 
-/* The one whose structures the headers describe. */
+/* The version whose structures the headers describe. */
 #if LIBXML_VERSION < 21400
 #define LIBRARY "libxml2.so.2"
 #else
@@ -104,7 +105,7 @@ static enum banyan_status load_library(void) {
   return status;
 }
 
-/* --- XML: parsing --- */
+/* --- XML: parsing. --- */
 
 struct watch {
   long parts;
@@ -116,14 +117,14 @@ static void start_element(void *data, const xmlChar *name, const xmlChar *prefix
   xmlParserCtxt *parser = data;
   struct watch *watch = parser->_private;
   watch->parts += 1 + n_spaces + n_attributes;
-  watch->too_many = watch->parts > BY_XML_MOST_PARTS;
+  watch->too_many = watch->parts > BY_XML_MAX_PARTS;
   if (watch->too_many)
     library.xmlStopParser(parser);
   else
     library.xmlSAX2StartElementNs(data, name, prefix, uri, n_spaces, spaces, n_attributes, n_defaulted, attributes);
 }
 
-/* A document may name its type; what the type declares inside the document is refused before it is read. */
+/* A document may name its type. Declarations inside the document are refused before they are read. */
 static void start_type(void *data, const xmlChar *name, const xmlChar *external, const xmlChar *system) {
   xmlParserCtxt *parser = data;
   struct watch *watch = parser->_private;
@@ -131,7 +132,7 @@ static void start_type(void *data, const xmlChar *name, const xmlChar *external,
   if (watch->declares) library.xmlStopParser(parser);
 }
 
-/* Nor is anything that it declares elsewhere. */
+/* References to entities are refused, too. */
 static void take_reference(void *data, const xmlChar *name) {
   xmlParserCtxt *parser = data;
   struct watch *watch = parser->_private;
@@ -147,11 +148,11 @@ static enum banyan_status parse_failed(const char *source, xmlParserCtxt *parser
                    "%s: has entities of its own, or a <!DOCTYPE> that declares such things; they are not read", source);
   if (watch->too_many)
     return by_fail(BANYAN_ERR_PARSE, "%s: more than %d elements and attributes; convert it to JSON or an edge list",
-                   source, BY_XML_MOST_PARTS);
+                   source, BY_XML_MAX_PARTS);
   char reason[REASON_BYTES];
   by_keep_printable(parser->lastError.message ? parser->lastError.message : "not known why?", reason, sizeof reason);
   size_t end = strlen(reason);
-  if (end) reason[end - 1] = '\0'; /* the newline that libxml2 puts there */
+  if (end) reason[end - 1] = '\0'; /* libxml2 ends the message with a newline. */
   return by_fail(BANYAN_ERR_PARSE, "%s:%d: not well-formed XML: %s", source, line, reason);
 }
 
@@ -179,9 +180,9 @@ enum banyan_status by_xml_parse(struct by_xml *xml, const char *source, const ch
                                 const char *root, const char *format) {
   *xml = (struct by_xml){.source = source};
   if (length == 0) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be %s", source, format);
-  if (length > BY_XML_MOST_BYTES)
+  if (length > BY_XML_MAX_BYTES)
     return by_fail(BANYAN_ERR_PARSE, "%s: is %zu bytes, most for %s is %d; convert it to JSON or an edge list", source,
-                   length, format, BY_XML_MOST_BYTES);
+                   length, format, BY_XML_MAX_BYTES);
   BY_TRY(load_library());
   BY_TRY(parse_document(xml, text, length));
   xml->root = library.xmlDocGetRootElement(xml->doc);
@@ -196,25 +197,25 @@ void by_xml_fini(struct by_xml *xml) {
   *xml = (struct by_xml){.source = xml->source};
 }
 
-/* --- errors --- */
+/* --- Errors. --- */
 
-static size_t add(char *out, size_t used, const char *format, const char *a, const char *b) {
+static size_t add_text(char *out, size_t used, const char *format, const char *a, const char *b) {
   int n = snprintf(out + used, PLACE_BYTES - used, format, a, b);
   return used + (size_t)n < PLACE_BYTES ? used + (size_t)n : PLACE_BYTES - 1;
 }
 
-/* The element as it stands in the file, with the attributes that most likely identify it. */
+/* Prints the element as in the file, with the attributes that most likely identify it. */
 static void print_element(const xmlNode *element, char *out) {
-  size_t used = add(out, 0, "<%.32s%s", (const char *)element->name, "");
+  size_t used = add_text(out, 0, "<%.32s%s", (const char *)element->name, "");
   int shown = 0;
-  for (const xmlAttr *attribute = element->properties; attribute && shown < MOST_ATTRIBUTES_SHOWN;
+  for (const xmlAttr *attribute = element->properties; attribute && shown < MAX_ATTRIBUTES_SHOWN;
        attribute = attribute->next) {
     const char *value = by_xml_attribute(element, (const char *)attribute->name);
     if (!value) continue;
-    used = add(out, used, " %.24s=\"%.40s\"", (const char *)attribute->name, value);
+    used = add_text(out, used, " %.24s=\"%.40s\"", (const char *)attribute->name, value);
     shown++;
   }
-  add(out, used, ">%s%s", "", "");
+  add_text(out, used, ">%s%s", "", "");
 }
 
 enum banyan_status by_xml_fail(const struct by_xml *xml, const xmlNode *element, const char *format, ...) {
@@ -236,7 +237,7 @@ enum banyan_status by_xml_fail_within(const struct by_xml *xml, const xmlNode *e
   return by_fail_within(status, "%s:%ld: %s", xml->source, by_xml_line(element), shown);
 }
 
-/* --- looking at it --- */
+/* --- Access. --- */
 
 long by_xml_line(const xmlNode *element) {
   return library.xmlGetLineNo((xmlNode *)element);
@@ -257,7 +258,7 @@ uint32_t by_xml_count(const xmlNode *parent, const char *name) {
   return n;
 }
 
-/* A value is one text, since there are no entities. */
+/* A value is a single text, since there are no entities. */
 const char *by_xml_attribute(const xmlNode *element, const char *name) {
   for (const xmlAttr *attribute = element->properties; attribute; attribute = attribute->next) {
     if (attribute->ns || strcmp((const char *)attribute->name, name) != 0) continue;
@@ -273,7 +274,7 @@ enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element,
   return *out ? BANYAN_OK : by_xml_fail(xml, element, "the attribute %s is missing: write %s=\"...\"", name, name);
 }
 
-/* Comments may stand between. */
+/* Joins the texts of an element, between which comments may occur. With `out` NULL it only returns the length. */
 static size_t join_texts(const xmlNode *element, char *out) {
   size_t length = 0;
   for (const xmlNode *node = element->children; node; node = node->next) {

@@ -1,10 +1,10 @@
-/* What the readers of other programs' formats share: options, lines, XML, the order of links. Errors are
- * BANYAN_ERR_PARSE and begin with file and line, but for options, BANYAN_ERR_ARGUMENT.
+/* Shared by the readers of other programs' formats: options, lines, XML, the order of links. Errors are
+ * BANYAN_ERR_PARSE and begin with file and line; those of options are BANYAN_ERR_ARGUMENT.
  *
- * XML is parsed whole, without the network, without a document type's own declarations (which hold entities and
- * defaults that multiply), within bounds of size and depth. What is borrowed lives as long as the document. libxml2 is
- * loaded by the first document of a process: it brings ICU and C++ along, some megabytes and milliseconds which ranks
- * that read no XML should not pay. Any thread. */
+ * XML is parsed as a whole, without network access, without declarations inside the document type (which hold entities
+ * and defaults that multiply), within limits of size and depth. Borrowed pointers live as long as the document. The
+ * first document of a process loads libxml2, which brings ICU and C++ along: some megabytes and milliseconds that ranks
+ * without XML do not pay. Thread-safe. */
 #ifndef BY_TOPOLOGY_FORMATS_TOPOLOGY_READER_H
 #define BY_TOPOLOGY_FORMATS_TOPOLOGY_READER_H
 
@@ -17,81 +17,80 @@
 #include "order.h"
 #include "topology_make.h"
 
-/* --- options --- */
+/* --- Options. --- */
 
-/* "name=value,name=value", as it stands behind a file's name. */
+/* Parsed options of the form "name=value,name=value". */
 struct by_options {
   char copy[2048];
   const char *values[2]; /* NULL: not given */
 };
 
-/* `names`: the two that there are. */
+/* Parses options. `names` are the two known ones. */
 BANYAN_CHECK enum banyan_status by_options_take(struct by_options *options, const char *text, const char *const *names);
-/* The error of a format without options. */
+/* Fails if a format without options is given some. */
 enum banyan_status by_options_none(const char *text);
-/* The value of an option as a rate above 0; where it is not given, *out stays. */
+/* Parses the value of an option as a rate above 0. If value is NULL, *out stays unchanged. */
 BANYAN_CHECK enum banyan_status by_options_rate(const char *value, double *out);
 
-/* --- lines --- */
+/* --- Lines. --- */
 
-/* Start with the text's beginning and end; source and text are borrowed. */
+/* Iterates over lines. Initialise it with the text's beginning and end; source and text are borrowed. */
 struct by_lines {
   const char *source, *at, *end;
-  size_t number; /* of the line, from 1 */
-  bool open_end; /* the text ends in this line, without a newline */
+  size_t number; /* the number of the line, from 1 */
+  bool open_end; /* The text ends in this line, without a newline. */
 };
 
-/* The next line without its newline, not NUL-terminated; NULL behind the last. */
+/* Returns the next line without its newline, not NUL-terminated; NULL at the end. */
 const char *by_lines_next(struct by_lines *lines, size_t *length);
-/* "FILE:LINE: text" with what can be shown of the text. */
+/* Fails with "FILE:LINE: text"; unprintable characters of the text are replaced. */
 enum banyan_status by_lines_fail(const struct by_lines *lines, const char *format, ...) BY_PRINTF(2, 3);
 
-/* --- XML --- */
+/* --- XML. --- */
 
 struct by_xml {
-  const char *source; /* for errors; borrowed */
+  const char *source; /* the file's name for errors; borrowed */
   xmlDoc *doc;
   xmlNode *root;
 };
 
 enum {
-  BY_XML_MOST_BYTES = 32 << 20,
-  BY_XML_MOST_PARTS = 1 << 20, /* elements and attributes */
+  BY_XML_MAX_BYTES = 32 << 20,
+  BY_XML_MAX_PARTS = 1 << 20, /* the limit of elements and attributes */
 };
 
-/* The outermost element must be `root`; `format` names it to people, such as "GraphML". BANYAN_ERR_UNSUPPORTED: libxml2
- * cannot be loaded. */
+/* Parses a document whose outermost element must be `root`; `format` names it in errors, such as "GraphML".
+ * BANYAN_ERR_UNSUPPORTED: libxml2 cannot be loaded. */
 BANYAN_CHECK enum banyan_status by_xml_parse(struct by_xml *xml, const char *source, const char *text, size_t length,
                                              const char *root, const char *format);
 void by_xml_fini(struct by_xml *xml);
 
-/* "FILE:LINE: <element its="attributes">: text" */
+/* Fails with "FILE:LINE: <element its="attributes">: text". */
 enum banyan_status by_xml_fail(const struct by_xml *xml, const xmlNode *element, const char *format, ...)
     BY_PRINTF(3, 4);
-/* Puts the same place before the error text there is. */
+/* Prepends the place of an element to the present error text. */
 enum banyan_status by_xml_fail_within(const struct by_xml *xml, const xmlNode *element, enum banyan_status status);
 
-/* Where it begins, from 1. */
+/* Returns the line where the element begins, from 1. */
 long by_xml_line(const xmlNode *element);
 bool by_xml_is(const xmlNode *element, const char *name);
-/* The first element from `node` on among its siblings that has this name (NULL: any); NULL: none. */
+/* Returns the first element among `node` and its following siblings that has this name (NULL: any); NULL: none. */
 const xmlNode *by_xml_find(const xmlNode *node, const char *name);
-/* How many of that name are directly inside an element. */
+/* Counts the direct children of an element that have this name. */
 uint32_t by_xml_count(const xmlNode *parent, const char *name);
-/* Borrowed; NULL: the element has none of that name. */
+/* Returns an attribute of an element, borrowed; NULL: there is none. */
 const char *by_xml_attribute(const xmlNode *element, const char *name);
-/* One that must be there. */
+/* Returns an attribute that must exist. */
 BANYAN_CHECK enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element, const char *name,
                                             const char **out);
-/* The text directly inside an element, without the space around it; NULL: no memory. */
+/* Returns the text directly inside an element, without surrounding white space; NULL: no memory. */
 const char *by_xml_text(struct by_arena *arena, const xmlNode *element);
 
-/* --- order --- */
+/* --- Order. --- */
 
 #define BY_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
 
-/* Orders links from a to b and from c to d by their lower ends, then by the others; whichever way each of them leads.
- */
+/* Orders links a-b and c-d by their lower ends, then by their higher ends, regardless of direction. */
 static inline int by_order_ends(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   int order = BY_ORDER(MIN(a, b), MIN(c, d));
   return order ? order : BY_ORDER(MAX(a, b), MAX(c, d));

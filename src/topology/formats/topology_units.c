@@ -1,4 +1,4 @@
-/* Units are a prefix, what is counted, and "per second" in one of its spellings. */
+/* Parses units, which consist of a prefix, what is counted, and "per second" in one of its spellings. */
 #include "topology_units.h"
 
 #include <ctype.h>
@@ -7,9 +7,9 @@
 
 #include "text.h"
 
-enum { MOST_UNIT = 32 };
+enum { MAX_UNIT = 32 };
 
-/* Advances behind a word that the text begins with. */
+/* Skips a word with which the text begins. */
 static bool skip_word(const char **at, const char *word) {
   size_t n = strlen(word);
   if (strncasecmp(*at, word, n) != 0) return false;
@@ -33,7 +33,7 @@ static double skip_prefix(const char **at) {
   return 1;
 }
 
-static double rate_factor(const char *text) {
+static double parse_rate_unit(const char *text) {
   static const char *const ends[] = {"", "ps", "/s", "/sec", "/second", " per second", "persecond"};
   const char *at = text;
   double factor = skip_prefix(&at);
@@ -46,7 +46,7 @@ static double rate_factor(const char *text) {
   return 0;
 }
 
-static double listed_factor(enum by_quantity quantity, const char *text) {
+static double find_unit(enum by_quantity quantity, const char *text) {
   static const struct {
     enum by_quantity quantity;
     double factor;
@@ -65,19 +65,19 @@ static double listed_factor(enum by_quantity quantity, const char *text) {
 }
 
 double by_unit_factor(enum by_quantity quantity, const char *text) {
-  char unit[MOST_UNIT];
+  char unit[MAX_UNIT];
   size_t skip = strspn(text, " \t\r\n([_-"), n = strlen(text + skip);
   while (n > 0 && strchr(" \t\r\n)]", text[skip + n - 1])) n--;
   if (n == 0 || n >= sizeof unit) return 0;
   snprintf(unit, sizeof unit, "%.*s", (int)n, text + skip);
-  return quantity == BY_QUANTITY_RATE ? rate_factor(unit) : listed_factor(quantity, unit);
+  return quantity == BY_QUANTITY_RATE ? parse_rate_unit(unit) : find_unit(quantity, unit);
 }
 
 double by_unit_factor_within(enum by_quantity quantity, const char *sentence) {
   static const char gaps[] = " \t\r\n,;:.()[]";
   double factor = by_unit_factor(quantity, sentence);
   while (*sentence && factor == 0) {
-    char word[MOST_UNIT];
+    char word[MAX_UNIT];
     sentence += strspn(sentence, gaps);
     size_t n = strcspn(sentence, gaps);
     if (n > 0 && n < sizeof word) {
