@@ -85,7 +85,7 @@ static double capacity_of_step(uint32_t s) {
 static uint32_t steps_of(const struct by_origin *origin, uint32_t out[2]) {
   uint32_t base = origin->kind == BY_ORIGIN_LINK ? 0 : 2 * topology->n_links, n = 0;
   for (uint32_t way = 0; way < 2; way++)
-    if (origin->kind == BY_ORIGIN_NODE || origin->way[way]) out[n++] = base + 2 * origin->index + way;
+    if (origin->kind == BY_ORIGIN_NODE || origin->direction[way]) out[n++] = base + 2 * origin->index + way;
   return n;
 }
 

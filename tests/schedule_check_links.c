@@ -109,7 +109,7 @@ static enum banyan_status check_takes(const struct by_check *check, uint32_t ste
   const struct by_schedule *schedule = check->schedules[rank];
   bool takes = s->kind == BY_STEP_RECEIVE || s->kind == BY_STEP_REDUCE;
   if (!takes) return s->n_in ? by_check_wrong(check, step, "cannot take messages") : BANYAN_OK;
-  uint32_t most = s->kind == BY_STEP_RECEIVE ? 1 : BY_SCHEDULE_MOST_IN;
+  uint32_t most = s->kind == BY_STEP_RECEIVE ? 1 : BY_SCHEDULE_MAX_IN;
   if (s->n_in < 1 || s->n_in > most || s->in > schedule->n_incoming || s->n_in > schedule->n_incoming - s->in)
     return by_check_wrong(check, step, "takes %u messages", s->n_in);
   if (s->kind == BY_STEP_REDUCE && s->own > s->n_in && s->own != BY_NO_OWN)

@@ -309,7 +309,7 @@ static void *loop_main(void *argument) {
 }
 
 static enum banyan_status join_control(struct by_context *context, const struct by_member *self) {
-  char plan[BY_PLAN_MOST_NAME + 1];
+  char plan[BY_PLAN_MAX_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
   struct by_control_join_options options = {.job = &context->job,

@@ -78,7 +78,7 @@ static enum banyan_status hang_ranks(struct ways *w) {
 
 /* A tree by numbers in which no rank has more children than asked for, of its own host or of others. */
 static enum banyan_status hang_limited(uint32_t fan_out, struct ways *w) {
-  const struct by_plan_places places = {w->hosts, w->n, w->offset, w->sorted};
+  const struct by_plan_host_ranks places = {w->hosts, w->n, w->offset, w->sorted};
   const struct by_control_numbered shape = {.at_root = fan_out, .fan_out = fan_out};
   sort_ranks(w);
   for (uint32_t h = 0; h < w->hosts; h++) w->first[h] = by_control_parent(&shape, h);
@@ -92,7 +92,7 @@ static bool take_planned(const struct by_plan_control *planned, const struct by_
                          const struct ways *w) {
   bool ring = choice->kind == BY_CONTROL_RING || (choice->kind == BY_CONTROL_AUTO && planned->use_ring);
   if (choice->kind == BY_CONTROL_STAR || choice->fan_out || !(ring ? planned->ring : planned->parent)) return false;
-  by_plan_control_ways(planned, w->n, ring, w->up, w->down);
+  by_plan_control_parents(planned, w->n, ring, w->up, w->down);
   return true;
 }
 

@@ -1,3 +1,4 @@
+/* Plans as values: their hash, the choice of a class, rotation, and validation. */
 #include "plan.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ void by_plan_destroy(struct by_plan *plan) {
 }
 
 struct by_plan *by_plan_hold(const struct by_plan *plan) {
-  struct by_plan *held = (struct by_plan *)(uintptr_t)plan; /* only the count of its holders changes */
+  struct by_plan *held = (struct by_plan *)(uintptr_t)plan; /* Only the count of holders changes. */
   __atomic_fetch_add(&held->holders, 1, __ATOMIC_RELAXED);
   return held;
 }
@@ -30,68 +31,70 @@ const char *by_group_kind_name(enum by_group_kind kind) {
   return (size_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
-/* FNV-1a over 64-bit words with the high bits folded back, so that every bit of a word matters. Words are values, not
- * bytes in memory: the same on every machine. */
-static void mix(uint64_t *hash, uint64_t word) {
+/* FNV-1a over 64-bit values with the high bits folded back, so that every bit matters. Values, not their bytes in
+ * memory, are hashed: the hash is the same on every machine. */
+static void mix_value(uint64_t *hash, uint64_t word) {
   *hash = (*hash ^ word) * 0x100000001b3ull;
   *hash ^= *hash >> 29;
 }
 
 static void mix_string(uint64_t *hash, const char *text) {
   size_t length = strlen(text);
-  mix(hash, length);
-  for (size_t i = 0; i < length; i++) mix(hash, (unsigned char)text[i]);
+  mix_value(hash, length);
+  for (size_t i = 0; i < length; i++) mix_value(hash, (unsigned char)text[i]);
 }
 
 static void mix_array(uint64_t *hash, const uint32_t *items, uint32_t n) {
-  mix(hash, items ? n : UINT32_MAX);
-  for (uint32_t i = 0; items && i < n; i++) mix(hash, items[i]);
+  mix_value(hash, items ? n : UINT32_MAX);
+  for (uint32_t i = 0; items && i < n; i++) mix_value(hash, items[i]);
 }
 
 static void mix_group(uint64_t *hash, const struct by_group *group) {
-  mix(hash, group->kind);
+  mix_value(hash, group->kind);
   uint64_t bits;
   memcpy(&bits, &group->share, sizeof bits);
-  mix(hash, bits);
+  mix_value(hash, bits);
   mix_array(hash, group->order, group->n);
-  mix(hash, group->root);
+  mix_value(hash, group->root);
   mix_array(hash, group->up, group->n);
   mix_array(hash, group->down, group->n);
-  mix(hash, group->n_radix);
-  for (uint32_t i = 0; i < group->n_radix; i++) mix(hash, group->radix[i]);
-  mix(hash, group->n_twigs);
+  mix_value(hash, group->n_radix);
+  for (uint32_t i = 0; i < group->n_radix; i++) mix_value(hash, group->radix[i]);
+  mix_value(hash, group->n_twigs);
   for (uint32_t i = 0; i < group->n_twigs; i++)
-    mix(hash, (uint64_t)group->twigs[i].child << 32 | group->twigs[i].parent);
-  if (group->n_forwards) mix_array(hash, group->forwards, group->n_forwards); /* most trees have none */
-  if (group->n_ports) mix(hash, group->n_ports);
+    mix_value(hash, (uint64_t)group->twigs[i].child << 32 | group->twigs[i].parent);
+  if (group->n_forwards)
+    mix_array(hash, group->forwards,
+              group->n_forwards); /* Most trees have none; the hash of these must not depend on this field. */
+  if (group->n_ports) mix_value(hash, group->n_ports);
   for (uint32_t i = 0; i < group->n_ports; i++) {
-    mix(hash, (uint64_t)group->ports[i].at << 32 | group->ports[i].towards);
+    mix_value(hash, (uint64_t)group->ports[i].at << 32 | group->ports[i].towards);
     mix_string(hash, group->ports[i].interface);
   }
 }
 
 uint32_t by_plan_hash(const struct by_plan *plan) {
   uint64_t hash = 0xcbf29ce484222325ull;
-  mix(&hash, plan->n_ranks);
-  mix(&hash, plan->chunk);
-  mix(&hash, plan->n_vertices);
+  mix_value(&hash, plan->n_ranks);
+  mix_value(&hash, plan->chunk);
+  mix_value(&hash, plan->n_vertices);
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
     mix_string(&hash, plan->vertices[i].name);
-    mix(&hash, plan->vertices[i].kind);
-    mix(&hash, plan->vertices[i].rank);
+    mix_value(&hash, plan->vertices[i].kind);
+    mix_value(&hash, plan->vertices[i].rank);
   }
-  mix(&hash, plan->n_classes);
+  mix_value(&hash, plan->n_classes);
   for (uint32_t i = 0; i < plan->n_classes + plan->n_own; i++) {
     const struct by_class *class_ = &plan->classes[i];
-    mix(&hash, class_->up_to);
-    if (class_->collectives) mix(&hash, (uint64_t)class_->per_root << 32 | class_->collectives);
-    if (class_->collectives) mix(&hash, class_->above);
-    mix(&hash, class_->n_groups);
+    mix_value(&hash, class_->up_to);
+    if (class_->collectives) mix_value(&hash, (uint64_t)class_->per_root << 32 | class_->collectives);
+    if (class_->collectives) mix_value(&hash, class_->above);
+    mix_value(&hash, class_->n_groups);
     for (uint32_t g = 0; g < class_->n_groups; g++) mix_group(&hash, &class_->groups[g]);
   }
   const struct by_plan_control *control = &plan->control;
-  if (control->parent) { /* most plans have none */
-    mix(&hash, (uint64_t)control->fan_out << 1 | control->use_ring);
+  if (control->parent) { /* Most plans have none; the hash of these must not depend on this field. */
+    mix_value(&hash, (uint64_t)control->fan_out << 1 | control->use_ring);
     mix_array(&hash, control->parent, plan->n_ranks);
     mix_array(&hash, control->ring, plan->n_ranks);
   }
@@ -135,9 +138,9 @@ bool by_group_is_of(const struct by_group *group, uint32_t rank) {
   return twig && twig->parent == root;
 }
 
-/* u + t, or u - t, digit by digit. */
-static uint32_t shift(const struct by_group *group, uint32_t u, uint32_t t, bool back) {
-  if (group->n == (uint32_t)1 << group->n_radix) return u ^ t; /* all digits are 2, as none is smaller */
+/* Returns u + t or u - t, digit by digit. */
+static uint32_t shift_position(const struct by_group *group, uint32_t u, uint32_t t, bool back) {
+  if (group->n == (uint32_t)1 << group->n_radix) return u ^ t; /* All digits are 2, since none is smaller. */
   if (group->n_radix == 1 && back) return u >= t ? u - t : u + (group->n - t);
   if (group->n_radix == 1) return u < group->n - t ? u + t : u - (group->n - t);
   uint32_t position = 0, weight = 1;
@@ -152,18 +155,18 @@ static uint32_t shift(const struct by_group *group, uint32_t u, uint32_t t, bool
 }
 
 uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t) {
-  return shift(group, u, t, false);
+  return shift_position(group, u, t, false);
 }
 
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t) {
-  return shift(group, position, t, true);
+  return shift_position(group, position, t, true);
 }
 
-/* --- validation: nothing that passes here can make the compiler or the executor fail for the plan's shape --- */
+/* --- Validation: a plan that passes it cannot make the compiler or the executor fail because of its shape. --- */
 
-/* --- a tree's switches --- */
+/* --- Switches of a tree. --- */
 
-/* Beside its shape, a tree defines which switches only forward, and by which interfaces they reach neighbours. */
+/* A tree also states which switches only forward, and by which interfaces they reach neighbours. */
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
 
@@ -205,17 +208,16 @@ static enum banyan_status check_port(const struct by_plan *plan, const struct by
   uint32_t u = position[port->at], v = position[port->towards];
   if (v == UINT32_MAX || u == v || (group->up[u] != v && group->up[v] != u))
     return bad("ports: vertex \"%.64s\" is neither parent nor child of \"%.64s\"", towards, at);
-  if (!port->interface || !*port->interface || !by_is_printable(port->interface, BY_PLAN_MOST_NAME))
+  if (!port->interface || !*port->interface || !by_is_printable(port->interface, BY_PLAN_MAX_NAME))
     return bad("ports: the interface of \"%.64s\" towards \"%.64s\" must be 1 to %d bytes of UTF-8 without control "
                "characters",
-               at, towards, BY_PLAN_MOST_NAME);
+               at, towards, BY_PLAN_MAX_NAME);
   return BANYAN_OK;
 }
 
-/* Whether they name switches of the group, in order, and neighbours, on the way up, of these. `position` is scratch for
- * all of the plan's vertices; the rest of the group is sound. */
-static enum banyan_status group_check_ports(const struct by_plan *plan, const struct by_group *group,
-                                            uint32_t *position) {
+/* Checks forwards and ports: they name switches of the group, in order, and neighbours of these in `up`. `position` is
+ * scratch memory for all of the plan's vertices; the rest of the group must be valid. */
+static enum banyan_status check_ports(const struct by_plan *plan, const struct by_group *group, uint32_t *position) {
   if (!group->n_forwards && !group->n_ports) return BANYAN_OK;
   if (group->kind != BY_GROUP_TREE) return bad("only single trees have \"forwards\" and \"ports\"");
   for (uint32_t v = 0; v < plan->n_vertices; v++) position[v] = UINT32_MAX;
@@ -233,32 +235,32 @@ static enum banyan_status group_check_ports(const struct by_plan *plan, const st
   return BANYAN_OK;
 }
 
-/* Three times 0.333333 is still 1. */
+/* Permits three times 0.333333. */
 static const double share_slack = 1.001e-6;
 
-/* Marks are numbers that grow from tree to tree, so that nothing has to be cleared in between. */
+/* The state of a validation. Marks are numbers that grow from tree to tree, so that nothing has to be cleared. */
 struct check {
   const struct by_plan *plan;
-  uint32_t class_, tree; /* being looked at */
+  uint32_t class_, tree; /* the class and tree that are being checked */
   uint32_t mark;
-  uint32_t *seen;     /* of each vertex: the mark of the last group that has it */
-  uint32_t *state;    /* of each position: a mark */
-  uint32_t *position; /* scratch, for each vertex */
-  double *owned;      /* scratch, for each rank */
+  uint32_t *seen;     /* for each vertex: the mark of the last group that has it */
+  uint32_t *state;    /* for each position: a mark */
+  uint32_t *position; /* scratch memory for each vertex */
+  double *owned;      /* scratch memory for each rank */
 };
 
-static const char *vertex_name(const struct check *check, uint32_t vertex) {
+static const char *get_vertex_name(const struct check *check, uint32_t vertex) {
   return check->plan->vertices[vertex].name;
 }
 
-static const char *name_at(const struct check *check, const struct by_group *group, uint32_t position) {
-  return vertex_name(check, group->order[position]);
+static const char *get_name_at(const struct check *check, const struct by_group *group, uint32_t position) {
+  return get_vertex_name(check, group->order[position]);
 }
 
-/* `whose` names the owner. */
+/* `whose` names the owner for errors. */
 static enum banyan_status check_name(const char *name, const char *whose) {
-  if (name && *name && by_is_printable(name, BY_PLAN_MOST_NAME)) return BANYAN_OK;
-  return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MOST_NAME);
+  if (name && *name && by_is_printable(name, BY_PLAN_MAX_NAME)) return BANYAN_OK;
+  return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MAX_NAME);
 }
 
 static enum banyan_status check_vertices(const struct by_plan *plan, const char **names) {
@@ -280,15 +282,17 @@ static enum banyan_status check_vertices(const struct by_plan *plan, const char 
 
 _Static_assert(offsetof(struct by_vertex, name) == 0, "names are compared by by_find_twice");
 
-static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
+static enum banyan_status mark_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
   if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
-  if (check->seen[vertex] == check->mark) return bad("vertex \"%.64s\" stands in it twice", vertex_name(check, vertex));
+  if (check->seen[vertex] == check->mark)
+    return bad("vertex \"%.64s\" stands in it twice", get_vertex_name(check, vertex));
   check->seen[vertex] = check->mark;
   *ranks += check->plan->vertices[vertex].kind == BY_VERTEX_RANK;
   return BANYAN_OK;
 }
 
-/* Parents are looked up while only the order is marked: a twig does not hang on a twig. */
+/* Checks twigs. Their parents are looked up while only the order is marked, since a twig must not be attached to a
+ * twig. */
 static enum banyan_status check_twigs(struct check *check, const struct by_group *group, uint32_t *ranks) {
   uint32_t n = check->plan->n_vertices;
   for (uint32_t i = 0; i < group->n_twigs; i++) {
@@ -296,30 +300,32 @@ static enum banyan_status check_twigs(struct check *check, const struct by_group
     if (twig->child >= n || twig->parent >= n) return bad("twig %u: vertex number not in the plan", i);
     if (check->seen[twig->parent] != check->mark)
       return bad("twig \"%.64s\" hangs on vertex \"%.64s\", which is not in the tree itself",
-                 vertex_name(check, twig->child), vertex_name(check, twig->parent));
+                 get_vertex_name(check, twig->child), get_vertex_name(check, twig->parent));
     if (check->plan->vertices[twig->child].kind != BY_VERTEX_RANK)
-      return bad("twig \"%.64s\" is no rank", vertex_name(check, twig->child));
+      return bad("twig \"%.64s\" is no rank", get_vertex_name(check, twig->child));
     if (i > 0 && twig->child <= group->twigs[i - 1].child)
-      return bad("twig \"%.64s\" is out of order", vertex_name(check, twig->child));
+      return bad("twig \"%.64s\" is out of order", get_vertex_name(check, twig->child));
   }
-  for (uint32_t i = 0; i < group->n_twigs; i++) BY_TRY(take_vertex(check, group->twigs[i].child, ranks));
+  for (uint32_t i = 0; i < group->n_twigs; i++) BY_TRY(mark_vertex(check, group->twigs[i].child, ranks));
   return BANYAN_OK;
 }
 
-/* Every walk along parents ends at the root. `way` is "up" or "down". O(n). */
+/* Checks that every path along parents ends at the root. `direction` is "up" or "down". O(n). */
 static enum banyan_status check_parents(struct check *check, const struct by_group *group, const uint32_t *parent,
-                                        const char *way) {
+                                        const char *direction) {
   uint32_t root = group->root, on_path = ++check->mark, good = ++check->mark;
-  if (!parent) return bad("has no way %s", way);
-  if (parent[root] != root) return bad("way %s: the root \"%.64s\" has a parent", way, name_at(check, group, root));
+  if (!parent) return bad("has no way %s", direction);
+  if (parent[root] != root)
+    return bad("way %s: the root \"%.64s\" has a parent", direction, get_name_at(check, group, root));
   check->state[root] = good;
   for (uint32_t i = 0; i < group->n; i++) {
     uint32_t u = i;
     for (; check->state[u] != good; u = parent[u]) {
-      const char *name = name_at(check, group, u);
-      if (parent[u] >= group->n) return bad("way %s: the parent of vertex \"%.64s\" is not in the tree", way, name);
-      if (parent[u] == u) return bad("way %s: vertex \"%.64s\" is its own parent, but not the root", way, name);
-      if (check->state[u] == on_path) return bad("way %s: vertex \"%.64s\" lies on a cycle", way, name);
+      const char *name = get_name_at(check, group, u);
+      if (parent[u] >= group->n)
+        return bad("way %s: the parent of vertex \"%.64s\" is not in the tree", direction, name);
+      if (parent[u] == u) return bad("way %s: vertex \"%.64s\" is its own parent, but not the root", direction, name);
+      if (check->state[u] == on_path) return bad("way %s: vertex \"%.64s\" lies on a cycle", direction, name);
       check->state[u] = on_path;
     }
     for (u = i; check->state[u] != good; u = parent[u]) check->state[u] = good;
@@ -329,8 +335,8 @@ static enum banyan_status check_parents(struct check *check, const struct by_gro
 
 static enum banyan_status check_radix(const struct by_group *group) {
   uint64_t product = 1;
-  if (group->n_radix > BY_PLAN_MOST_DIGITS)
-    return bad("%u digits in radix, most are %d", group->n_radix, BY_PLAN_MOST_DIGITS);
+  if (group->n_radix > BY_PLAN_MAX_DIGITS)
+    return bad("%u digits in radix, most are %d", group->n_radix, BY_PLAN_MAX_DIGITS);
   for (uint32_t i = 0; i < group->n_radix; i++) {
     if (group->radix[i] < 2) return bad("radix[%u] is %u, must be 2 or more", i, group->radix[i]);
     product *= group->radix[i];
@@ -355,18 +361,19 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   if (group->n < 1 || group->n > check->plan->n_vertices) return bad("has %u vertices", group->n);
   check->mark++;
   for (uint32_t i = 0; i < group->n; i++) {
-    BY_TRY(take_vertex(check, group->order[i], &ranks));
+    BY_TRY(mark_vertex(check, group->order[i], &ranks));
     if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
-      return bad("vertex \"%.64s\" is no rank and cannot exchange", name_at(check, group, i));
+      return bad("vertex \"%.64s\" is no rank and cannot exchange", get_name_at(check, group, i));
   }
   BY_TRY(check_twigs(check, group, &ranks));
   for (uint32_t r = 0; r < check->plan->n_ranks && ranks != check->plan->n_ranks; r++)
-    if (check->seen[r] != check->mark) return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, r), r);
+    if (check->seen[r] != check->mark)
+      return bad("vertex \"%.64s\" (rank %u) is missing", get_vertex_name(check, r), r);
   BY_TRY(check_shape(check, group));
-  return group_check_ports(check->plan, group, check->position);
+  return check_ports(check->plan, group, check->position);
 }
 
-/* Of a class per root: the shares of what each rank owns. */
+/* Checks the shares of what each rank owns in a per-root class. */
 static enum banyan_status check_roots(const struct check *check, const struct by_class *class_) {
   uint32_t n = check->plan->n_ranks;
   for (uint32_t r = 0; r < n; r++) check->owned[r] = 0;
@@ -380,7 +387,7 @@ static enum banyan_status check_roots(const struct check *check, const struct by
   for (uint32_t r = 0; r < n; r++)
     if (fabs(check->owned[r] - 1) > share_slack)
       return bad("class %u: the shares of the trees of \"%.64s\" sum to %.9g, must be 1", check->class_,
-                 vertex_name(check, r), check->owned[r]);
+                 get_vertex_name(check, r), check->owned[r]);
   return BANYAN_OK;
 }
 
@@ -395,7 +402,7 @@ static enum banyan_status check_own_class(const struct check *check, const struc
     for (uint32_t u = 0; u < group->n; u++)
       if (group->order[u] >= check->plan->n_ranks)
         return bad("class %u, tree %u: vertex \"%.64s\" is no rank; trees of some collectives' own have ranks alone",
-                   check->class_, g, name_at(check, group, u));
+                   check->class_, g, get_name_at(check, group, u));
   }
   return BANYAN_OK;
 }
@@ -421,7 +428,7 @@ static enum banyan_status check_classes(struct check *check) {
     uint64_t up_to = plan->classes[i].up_to;
     check->class_ = i;
     groups += plan->classes[i].n_groups;
-    if (groups > BY_PLAN_MOST_GROUPS) return bad("more than %d trees", BY_PLAN_MOST_GROUPS);
+    if (groups > BY_PLAN_MAX_GROUPS) return bad("more than %d trees", BY_PLAN_MAX_GROUPS);
     if (i >= plan->n_classes) {
       BY_TRY(check_class(check, &plan->classes[i]));
       BY_TRY(check_own_class(check, &plan->classes[i]));
@@ -437,16 +444,16 @@ static enum banyan_status check_classes(struct check *check) {
 }
 
 enum banyan_status by_plan_validate(const struct by_plan *plan) {
-  if (plan->n_vertices < 1 || plan->n_vertices > BY_PLAN_MOST_VERTICES)
-    return bad("%u vertices, must be 1 to %d", plan->n_vertices, BY_PLAN_MOST_VERTICES);
+  if (plan->n_vertices < 1 || plan->n_vertices > BY_PLAN_MAX_VERTICES)
+    return bad("%u vertices, must be 1 to %d", plan->n_vertices, BY_PLAN_MAX_VERTICES);
   if (plan->n_ranks < 1 || plan->n_ranks > plan->n_vertices)
     return bad("%u ranks among %u vertices", plan->n_ranks, plan->n_vertices);
-  if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MOST_CLASSES)
-    return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MOST_CLASSES);
-  if (plan->n_own > BY_PLAN_MOST_CLASSES)
-    return bad("%u classes of collectives' own, most are %d", plan->n_own, BY_PLAN_MOST_CLASSES);
-  if (plan->chunk > BY_PLAN_MOST_CHUNK)
-    return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
+  if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MAX_CLASSES)
+    return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MAX_CLASSES);
+  if (plan->n_own > BY_PLAN_MAX_CLASSES)
+    return bad("%u classes of collectives' own, most are %d", plan->n_own, BY_PLAN_MAX_CLASSES);
+  if (plan->chunk > BY_PLAN_MAX_CHUNK)
+    return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MAX_CHUNK);
   BY_TRY(check_name(plan->name, "the plan's name"));
   struct by_arena arena = {0};
   const char **names = BY_ARENA_ARRAY(&arena, const char *, plan->n_vertices);

@@ -1,4 +1,4 @@
-/* The plans that need no file. Each is a few lines of arithmetic on positions; rank r stands at position r. */
+/* Makes the built-in plans. Each is a few lines of arithmetic on positions; rank r is at position r. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include "plan_make.h"
 #include "text.h"
 
-/* What stands behind the colon. */
+/* The parameter of a built-in: the text behind the colon. */
 struct parameter {
-  const char *text; /* NULL: nothing */
-  uint32_t n;       /* ranks */
+  const char *text; /* NULL: there is none */
+  uint32_t n;       /* the number of ranks */
 };
 
 struct builtin {
@@ -18,13 +18,13 @@ struct builtin {
   enum banyan_status (*fill)(struct by_plan *plan, const struct parameter *parameter);
 };
 
-/* A class of n_groups groups of one kind over all ranks, with equal shares and root 0. */
+/* Adds n_groups groups of one kind over all ranks to the class, with equal shares and root 0. */
 static enum banyan_status add_groups(struct by_plan *plan, uint32_t n_groups, enum by_group_kind kind,
-                                     bool other_way_down, struct by_group **out) {
+                                     bool separate_down, struct by_group **out) {
   BY_TRY(by_plan_add_groups(plan, plan->classes, n_groups));
   for (uint32_t i = 0; i < n_groups; i++) {
     struct by_group *group = &plan->classes->groups[i];
-    BY_TRY(by_group_init(plan, group, kind, plan->n_ranks, other_way_down));
+    BY_TRY(by_group_init(plan, group, kind, plan->n_ranks, separate_down));
     group->share = 1.0 / n_groups;
     if (kind == BY_GROUP_ROTATED) BY_TRY(by_group_set_radix(plan, group, &plan->n_ranks, 1));
   }
@@ -32,9 +32,9 @@ static enum banyan_status add_groups(struct by_plan *plan, uint32_t n_groups, en
   return BANYAN_OK;
 }
 
-/* A whole number behind the colon, or `standard` without one. */
-static enum banyan_status number(const struct parameter *parameter, const char *what, uint32_t standard, uint32_t min,
-                                 uint32_t max, uint32_t *out) {
+/* Parses the parameter as an integer; `standard` is the default. */
+static enum banyan_status parse_number(const struct parameter *parameter, const char *what, uint32_t standard,
+                                       uint32_t min, uint32_t max, uint32_t *out) {
   long value = standard;
   *out = standard;
   if (parameter->text && by_parse_int(what, parameter->text, min, max, &value) != BANYAN_OK)
@@ -46,7 +46,7 @@ static enum banyan_status number(const struct parameter *parameter, const char *
 static enum banyan_status fill_star(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   uint32_t root;
-  BY_TRY(number(parameter, "the root", 0, 0, parameter->n - 1, &root));
+  BY_TRY(parse_number(parameter, "the root", 0, 0, parameter->n - 1, &root));
   BY_TRY(add_groups(plan, 1, BY_GROUP_TREE, false, &group));
   group->root = root;
   for (uint32_t u = 0; u < group->n; u++) group->up[u] = root;
@@ -56,7 +56,7 @@ static enum banyan_status fill_star(struct by_plan *plan, const struct parameter
 static enum banyan_status fill_sharded(struct by_plan *plan, const struct parameter *parameter) {
   (void)parameter;
   struct by_group *group;
-  return add_groups(plan, 1, BY_GROUP_ROTATED, false, &group); /* a star at 0 is all zeros */
+  return add_groups(plan, 1, BY_GROUP_ROTATED, false, &group); /* A star with root 0 has zeros only. */
 }
 
 /*  up:   1 -> 2 -> ... -> n-1 -> 0      down:  0 -> 1 -> ... -> n-1 */
@@ -82,7 +82,7 @@ static enum banyan_status fill_chain(struct by_plan *plan, const struct paramete
 static enum banyan_status fill_tree(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   uint32_t k;
-  BY_TRY(number(parameter, "the number of children", 2, 1, BY_PLAN_MOST_VERTICES, &k));
+  BY_TRY(parse_number(parameter, "the number of children", 2, 1, BY_PLAN_MAX_VERTICES, &k));
   BY_TRY(add_groups(plan, 1, BY_GROUP_TREE, false, &group));
   for (uint32_t u = 1; u < group->n; u++) group->up[u] = (u - 1) / k;
   return BANYAN_OK;
@@ -94,14 +94,14 @@ static enum banyan_status fill_tree(struct by_plan *plan, const struct parameter
  *        /   \        the next ancestor on the left takes its place.
  *       2     6
  *      / \   /        */
-static uint32_t in_order_parent(uint32_t i, uint32_t n) {
+static uint32_t get_in_order_parent(uint32_t i, uint32_t n) {
   uint32_t bit = i & -i, left = i ^ bit, parent = left | bit << 1;
   return parent <= n ? parent : left;
 }
 
-/* Two binary trees, the second the first's mirror image (n even) or shift by one (n odd), so that whoever has children
- * in one is a leaf in the other. Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast, reduction
- * and scan, Parallel Computing 35 (2009). */
+/* Two binary trees; the second is the mirror image of the first (n even) or shifted by one (n odd), so that a rank with
+ * children in one is a leaf of the other. Sanders, Speck, Träff: Two-tree algorithms for full bandwidth broadcast,
+ * reduction and scan, Parallel Computing 35 (2009). */
 static enum banyan_status fill_double_tree(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *groups;
   uint32_t n = parameter->n;
@@ -109,7 +109,7 @@ static enum banyan_status fill_double_tree(struct by_plan *plan, const struct pa
   for (uint32_t second = 0; second < 2; second++) {
     struct by_group *group = &groups[second];
     for (uint32_t i = 1; i <= n; i++) {
-      uint32_t parent = in_order_parent(i, n), self = i - 1;
+      uint32_t parent = get_in_order_parent(i, n), self = i - 1;
       uint32_t above = parent ? parent - 1 : self;
       if (second) {
         self = n % 2 ? (self + 1) % n : n - 1 - self;
@@ -122,13 +122,13 @@ static enum banyan_status fill_double_tree(struct by_plan *plan, const struct pa
   return BANYAN_OK;
 }
 
-/* Halving: of the positions 0 .. m - 1 that still take part, the upper half sends to the lower one and leaves, so the
- * first messages are the largest and there are ceil(log2 n) steps for any n. With a power of two and XOR this is
- * recursive halving (Rabenseifner 2004), else the circulant form of Bruck et al. 1997 and Träff 2024. */
+/* Halving: among the m positions that still take part, the upper half sends to the lower half and leaves. So the first
+ * messages are the largest, and there are ceil(log2 n) steps for any n. With a power of two and XOR this is recursive
+ * halving (Rabenseifner 2004), else the circulant form of Bruck et al. 1997 and Träff 2024. */
 static enum banyan_status fill_halving(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   BY_TRY(add_groups(plan, 1, BY_GROUP_ROTATED, false, &group));
-  uint32_t radix[BY_PLAN_MOST_DIGITS], digits = 0;
+  uint32_t radix[BY_PLAN_MAX_DIGITS], digits = 0;
   if ((parameter->n & (parameter->n - 1)) == 0) {
     for (uint32_t n = group->n; n > 1; n /= 2) radix[digits++] = 2;
     BY_TRY(by_group_set_radix(plan, group, radix, digits));
@@ -141,7 +141,7 @@ static enum banyan_status fill_halving(struct by_plan *plan, const struct parame
   return BANYAN_OK;
 }
 
-/* An exchange over positions 0 .. n - 1 / rest of the ranks as twigs of the first ones. */
+/* Adds an exchange over positions 0 .. n - 1; the other ranks are twigs of the first ones. */
 static enum banyan_status add_exchange(struct by_plan *plan, uint32_t n, const uint32_t *radix, uint32_t n_radix) {
   struct by_group *group;
   uint32_t extra = plan->n_ranks - n;
@@ -155,10 +155,10 @@ static enum banyan_status add_exchange(struct by_plan *plan, uint32_t n, const u
   return BANYAN_OK;
 }
 
-/* The search for the fewest digits 2 .. most whose product is n, large ones first; among those the smallest sum, which
- * is the number of messages. n_best stays 0 where there are none. */
+/* Searches the fewest digits 2 .. max whose product is n, large ones first; among equals the smallest sum, which is the
+ * number of messages. n_best stays 0 if there are none. */
 struct factors {
-  uint32_t digit[BY_PLAN_MOST_DIGITS], best[BY_PLAN_MOST_DIGITS];
+  uint32_t digit[BY_PLAN_MAX_DIGITS], best[BY_PLAN_MAX_DIGITS];
   uint32_t n_best, best_sum;
 };
 
@@ -170,7 +170,7 @@ static void factorise(struct factors *f, uint32_t n, uint32_t max, uint32_t dept
     f->best_sum = sum;
     return;
   }
-  if (depth == BY_PLAN_MOST_DIGITS || (f->n_best && depth >= f->n_best)) return;
+  if (depth == BY_PLAN_MAX_DIGITS || (f->n_best && depth >= f->n_best)) return;
   for (uint32_t d = max < n ? max : n; d >= 2; d--) {
     if (n % d) continue;
     f->digit[depth] = d;
@@ -181,7 +181,7 @@ static void factorise(struct factors *f, uint32_t n, uint32_t max, uint32_t dept
 static enum banyan_status fill_exchange(struct by_plan *plan, const struct parameter *parameter) {
   struct factors f = {.n_best = 0};
   uint32_t k, n = parameter->n;
-  BY_TRY(number(parameter, "the largest digit", n > 2 ? n : 2, 2, BY_PLAN_MOST_VERTICES, &k));
+  BY_TRY(parse_number(parameter, "the largest digit", n > 2 ? n : 2, 2, BY_PLAN_MAX_VERTICES, &k));
   for (; n > 1; n--) {
     factorise(&f, n, k, 0, 0);
     if (f.n_best) break;
@@ -193,8 +193,8 @@ static enum banyan_status fill_doubling(struct by_plan *plan, const struct param
   return fill_exchange(plan, &(struct parameter){.text = "2", .n = parameter->n});
 }
 
-/* A ring along each row to column 0, then one along column 0; down the same way back.
- * Position x + A * y stands in column x of row y. */
+/* A ring along each row to column 0, then one along column 0; results return the same way. Position x + A * y is in
+ * column x of row y. */
 static enum banyan_status fill_ring2d(struct by_plan *plan, const struct parameter *parameter) {
   struct by_group *group;
   uint32_t a = 0, b = 0;
@@ -231,15 +231,15 @@ const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i) {
   return i < N_BUILTINS ? &builtins[i].entry : NULL;
 }
 
-/* The built-in of "tree" or "tree:4"; NULL: none. */
-static const struct builtin *find(const char *name) {
+/* Finds the built-in for "tree" or "tree:4"; NULL: none. */
+static const struct builtin *find_builtin(const char *name) {
   size_t length = strcspn(name, ":");
   for (size_t i = 0; i < N_BUILTINS; i++)
     if (strlen(builtins[i].entry.name) == length && !memcmp(builtins[i].entry.name, name, length)) return &builtins[i];
   return NULL;
 }
 
-static enum banyan_status unknown(const char *name) {
+static enum banyan_status fail_unknown(const char *name) {
   const char *names[N_BUILTINS];
   char word[64], usages[32 * N_BUILTINS];
   size_t length = 0;
@@ -253,7 +253,8 @@ static enum banyan_status unknown(const char *name) {
                  near ? "did you mean " : "", near ? near : "", near ? "? There" : "there", usages);
 }
 
-static enum banyan_status fill(struct by_plan *plan, const struct builtin *builtin, const struct parameter *parameter) {
+static enum banyan_status fill_plan(struct by_plan *plan, const struct builtin *builtin,
+                                    const struct parameter *parameter) {
   if (parameter->text && !strchr(builtin->entry.usage, ':'))
     return by_fail(BANYAN_ERR_ARGUMENT, "takes no parameter, got \":%.32s\"", parameter->text);
   BY_TRY(by_plan_add_vertices(plan, parameter->n, 0));
@@ -263,18 +264,18 @@ static enum banyan_status fill(struct by_plan *plan, const struct builtin *built
 
 enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan **out) {
   const char *colon = strchr(name, ':');
-  const struct builtin *builtin = find(name);
-  if (!builtin) return unknown(name);
+  const struct builtin *builtin = find_builtin(name);
+  if (!builtin) return fail_unknown(name);
   struct by_plan *plan;
   BY_TRY(by_plan_create(name, &plan));
-  enum banyan_status status = fill(plan, builtin, &(struct parameter){.text = colon ? colon + 1 : NULL, .n = n});
+  enum banyan_status status = fill_plan(plan, builtin, &(struct parameter){.text = colon ? colon + 1 : NULL, .n = n});
   if (status != BANYAN_OK) (void)by_fail_within(status, "built-in plan %s", builtin->entry.name);
   return by_plan_end(plan, status, out);
 }
 
 enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out) {
-  /* Built-ins first: what lies about in a folder must not change what a name means. */
-  bool is_file = strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0);
+  /* Built-ins come first: a file in the current folder must not change the meaning of a name. */
+  bool is_file = strpbrk(text, "/.") || (!find_builtin(text) && access(text, R_OK) == 0);
   enum banyan_plan_source source = *text == '{' ? BANYAN_PLAN_JSON : is_file ? BANYAN_PLAN_FILE : BANYAN_PLAN_BUILTIN;
   if (source == BANYAN_PLAN_JSON)
     BY_TRY(by_plan_parse("plan", text, strlen(text), out));

@@ -1,3 +1,4 @@
+/* Checks, copies, expands, reads and prints the control tree of a plan. */
 #include "plan_control.h"
 
 #include <stdlib.h>
@@ -9,11 +10,12 @@
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
 
-/* --- the ways of messages --- */
+/* --- Parents. --- */
 
-void by_plan_control_ways(const struct by_plan_control *control, uint32_t n, bool ring, uint32_t *up, uint32_t *down) {
+void by_plan_control_parents(const struct by_plan_control *control, uint32_t n, bool ring, uint32_t *up,
+                             uint32_t *down) {
   const uint32_t *order = control->ring;
-  for (uint32_t i = 0; i < n && ring; i++) { /* the last one is the root */
+  for (uint32_t i = 0; i < n && ring; i++) { /* The last rank of the ring is the root. */
     up[order[i]] = order[i + 1 < n ? i + 1 : i];
     down[order[i]] = order[i + 1 == n ? i : (i + n - 1) % n];
   }
@@ -22,9 +24,10 @@ void by_plan_control_ways(const struct by_plan_control *control, uint32_t n, boo
   memcpy(down, control->parent, n * sizeof *down);
 }
 
-/* --- whether it is sound --- */
+/* --- Validation. --- */
 
-/* Every walk along parents ends at the same rank, which is its own parent. `state`: 0 unseen, 1 on the path, 2 good. */
+/* Checks that every path along parents ends at the same rank, which is its own parent. `state`: 0 not seen, 1 on the
+ * path, 2 good. */
 static enum banyan_status check_tree(const struct by_plan *plan, uint8_t *state) {
   const uint32_t *parent = plan->control.parent;
   uint32_t roots = 0;
@@ -70,9 +73,9 @@ enum banyan_status by_plan_control_check(const struct by_plan *plan) {
   return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "control");
 }
 
-/* --- making one of others --- */
+/* --- Copies. --- */
 
-/* Takes memory for the tree, and for a ring if `from` has one; the rest is as in `from`. */
+/* Allocates the tree, and a ring if `from` has one; the rest is copied from `from`. */
 static enum banyan_status init_like(struct by_plan *plan, const struct by_plan_control *from) {
   plan->control = *from;
   plan->control.parent = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_ranks);
@@ -80,7 +83,7 @@ static enum banyan_status init_like(struct by_plan *plan, const struct by_plan_c
   return plan->control.parent && (!from->ring || plan->control.ring) ? BANYAN_OK : by_plan_no_memory();
 }
 
-static uint32_t renumbered(const uint32_t *order, uint32_t rank) {
+static uint32_t renumber(const uint32_t *order, uint32_t rank) {
   return order ? order[rank] : rank;
 }
 
@@ -89,8 +92,8 @@ enum banyan_status by_plan_control_copy(struct by_plan *plan, const struct by_pl
   if (!from->parent) return BANYAN_OK;
   BY_TRY(init_like(plan, from));
   for (uint32_t r = 0; r < plan->n_ranks; r++)
-    plan->control.parent[renumbered(order, r)] = renumbered(order, from->parent[r]);
-  for (uint32_t i = 0; i < plan->n_ranks && from->ring; i++) plan->control.ring[i] = renumbered(order, from->ring[i]);
+    plan->control.parent[renumber(order, r)] = renumber(order, from->parent[r]);
+  for (uint32_t i = 0; i < plan->n_ranks && from->ring; i++) plan->control.ring[i] = renumber(order, from->ring[i]);
   return BANYAN_OK;
 }
 
@@ -101,98 +104,95 @@ enum banyan_status by_plan_set_control(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-/* --- from hosts to ranks --- */
+/* --- From hosts to ranks. --- */
 
-/* While a tree over hosts is expanded. */
-struct expanding {
-  const struct by_plan_places *places;
+/* The state of an expansion of a tree over hosts. */
+struct expansion {
+  const struct by_plan_host_ranks *hosts;
   uint32_t fan_out;
-  uint32_t *children; /* of each rank so far */
-  uint32_t *expected; /* of each host: children of the tree over hosts */
+  uint32_t *children; /* for each rank: its children so far */
+  uint32_t *expected; /* for each host: its children in the tree over hosts */
   uint32_t *parent;
 };
 
-static uint32_t rank_on(const struct expanding *e, uint32_t host, uint32_t i) {
-  return e->places->rank[e->places->start[host] + i];
+static uint32_t get_rank(const struct expansion *e, uint32_t host, uint32_t i) {
+  return e->hosts->rank[e->hosts->start[host] + i];
 }
 
-static uint32_t ranks_on(const struct expanding *e, uint32_t host) {
-  return e->places->start[host + 1] - e->places->start[host];
+static uint32_t count_ranks(const struct expansion *e, uint32_t host) {
+  return e->hosts->start[host + 1] - e->hosts->start[host];
 }
 
-static void hang(const struct expanding *e, uint32_t rank, uint32_t parent) {
+static void attach(const struct expansion *e, uint32_t rank, uint32_t parent) {
   e->parent[rank] = parent;
   e->children[parent]++;
 }
 
-/* Children on other hosts that the first rank takes: all but one place if other ranks of its host need that. */
-static uint32_t taken_by_first(const struct expanding *e, uint32_t host) {
-  uint32_t max = ranks_on(e, host) > 1 ? e->fan_out - 1 : e->fan_out;
+/* Returns how many children on other hosts the first rank has: it keeps one slot free if its host has other ranks. */
+static uint32_t count_first_children(const struct expansion *e, uint32_t host) {
+  uint32_t max = count_ranks(e, host) > 1 ? e->fan_out - 1 : e->fan_out;
   return MIN(e->expected[host], max);
 }
 
-/* The other ranks of a host, level by level. */
-static void hang_others(const struct expanding *e, uint32_t host) {
-  uint32_t at = 0, room = e->fan_out - taken_by_first(e, host);
-  for (uint32_t i = 1; i < ranks_on(e, host); i++) {
-    while (e->children[rank_on(e, host, at)] >= room) {
+/* Attaches the other ranks of a host, level by level. */
+static void attach_others(const struct expansion *e, uint32_t host) {
+  uint32_t at = 0, free_slots = e->fan_out - count_first_children(e, host);
+  for (uint32_t i = 1; i < count_ranks(e, host); i++) {
+    while (e->children[get_rank(e, host, at)] >= free_slots) {
       at++;
-      room = e->fan_out;
+      free_slots = e->fan_out;
     }
-    hang(e, rank_on(e, host, i), rank_on(e, host, at));
+    attach(e, get_rank(e, host, i), get_rank(e, host, at));
   }
 }
 
-/* The rank of a host that a child on another host hangs on: the first that has room; if there is none, the last. The
- * first rank has its places for those outside apart from the others. */
-static uint32_t allocated_find(const struct expanding *e, uint32_t host) {
-  uint32_t i = 0, n = ranks_on(e, host);
-  while (i + 1 < n && e->children[rank_on(e, host, i)] >= e->fan_out) i++;
-  return rank_on(e, host, i);
+/* Finds the rank of a host to which a child on another host is attached: the first with a free slot; if there is none,
+ * the last. The first rank's slots for other hosts are separate. */
+static uint32_t allocated_find(const struct expansion *e, uint32_t host) {
+  uint32_t i = 0, n = count_ranks(e, host);
+  while (i + 1 < n && e->children[get_rank(e, host, i)] >= e->fan_out) i++;
+  return get_rank(e, host, i);
 }
 
-static void expand_tree(const struct expanding *e, const uint32_t *parent_of_host) {
-  uint32_t hosts = e->places->n_hosts;
+static void expand_tree(const struct expansion *e, const uint32_t *parent_of_host) {
+  uint32_t hosts = e->hosts->n_hosts;
   for (uint32_t h = 0; h < hosts; h++)
     if (parent_of_host[h] != h) e->expected[parent_of_host[h]]++;
-  for (uint32_t h = 0; h < hosts; h++) hang_others(e, h);
+  for (uint32_t h = 0; h < hosts; h++) attach_others(e, h);
   for (uint32_t h = 0; h < hosts; h++) {
-    uint32_t first = rank_on(e, h, 0), above = parent_of_host[h];
+    uint32_t first = get_rank(e, h, 0), above = parent_of_host[h];
     if (above == h)
       e->parent[first] = first;
     else
-      hang(e, first, allocated_find(e, above));
+      attach(e, first, allocated_find(e, above));
   }
 }
 
-enum banyan_status by_plan_control_hang(const struct by_plan_places *places, uint32_t fan_out,
+enum banyan_status by_plan_control_hang(const struct by_plan_host_ranks *hosts, uint32_t fan_out,
                                         const uint32_t *parent_of_host, uint32_t *parent) {
-  uint32_t *scratch = calloc((size_t)places->n_ranks + places->n_hosts, sizeof *scratch);
+  uint32_t *scratch = calloc((size_t)hosts->n_ranks + hosts->n_hosts, sizeof *scratch);
   if (!scratch) return by_plan_no_memory();
-  const struct expanding e = {.places = places,
-                              .fan_out = fan_out,
-                              .children = scratch,
-                              .expected = scratch + places->n_ranks,
-                              .parent = parent};
+  const struct expansion e = {
+      .hosts = hosts, .fan_out = fan_out, .children = scratch, .expected = scratch + hosts->n_ranks, .parent = parent};
   expand_tree(&e, parent_of_host);
   free(scratch);
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_plan_control *over_hosts,
-                                          const struct by_plan_places *places) {
+                                          const struct by_plan_host_ranks *hosts) {
   if (!over_hosts->parent) return BANYAN_OK;
   BY_TRY(init_like(plan, over_hosts));
-  BY_TRY(by_plan_control_hang(places, over_hosts->fan_out, over_hosts->parent, plan->control.parent));
-  if (places->n_ranks > places->n_hosts) plan->control.use_ring = false;
+  BY_TRY(by_plan_control_hang(hosts, over_hosts->fan_out, over_hosts->parent, plan->control.parent));
+  if (hosts->n_ranks > hosts->n_hosts) plan->control.use_ring = false;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < places->n_hosts && over_hosts->ring; i++)
-    for (uint32_t k = places->start[over_hosts->ring[i]]; k < places->start[over_hosts->ring[i] + 1]; k++)
-      plan->control.ring[n++] = places->rank[k];
+  for (uint32_t i = 0; i < hosts->n_hosts && over_hosts->ring; i++)
+    for (uint32_t k = hosts->start[over_hosts->ring[i]]; k < hosts->start[over_hosts->ring[i] + 1]; k++)
+      plan->control.ring[n++] = hosts->rank[k];
   return BANYAN_OK;
 }
 
-/* --- JSON --- */
+/* --- JSON. --- */
 
 static enum banyan_status find_rank(const struct by_plan *plan, const struct by_place *place, const char *name,
                                     const json_t *vertex_of, uint32_t *out) {
@@ -263,8 +263,7 @@ enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_pl
     return by_doc_fail(&use, "is \"%.64s\", must be tree or ring", name);
   plan->control.use_ring = strcmp(name, "ring") == 0;
   BY_TRY(by_doc_need_like(&place, control, "fan_out", "2", &value));
-  BY_TRY(
-      by_doc_int(&(struct by_place){.above = &place, .field = "fan_out"}, value, 1, BY_PLAN_MOST_VERTICES, &fan_out));
+  BY_TRY(by_doc_int(&(struct by_place){.above = &place, .field = "fan_out"}, value, 1, BY_PLAN_MAX_VERTICES, &fan_out));
   plan->control.fan_out = (uint32_t)fan_out;
   BY_TRY(read_tree(plan, &place, control, vertex_of));
   return read_ring(plan, &place, control, vertex_of);

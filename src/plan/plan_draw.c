@@ -1,4 +1,4 @@
-/* Trees and plans for people. */
+/* Draws trees and plans as text. */
 #include "tree_draw.h"
 
 #include <inttypes.h>
@@ -11,20 +11,20 @@
 
 static const uint32_t none = UINT32_MAX;
 
-/* --- a tree --- */
+/* --- Trees. --- */
 
 enum { STEP = 6, LABEL_BYTES = 48 };
 
-/* A tree being drawn. */
+/* The state of a tree that is being drawn. */
 struct canvas {
   const struct by_tree_drawing *drawing;
   struct by_text *text;
   uint32_t lines;
 };
 
-void by_trim_label(char *text, size_t room) {
+void by_trim_label(char *text, size_t size) {
   size_t length = strlen(text);
-  while (length + 1 == room && length > 0 && ((unsigned char)text[length - 1] & 0x80)) text[--length] = '\0';
+  while (length + 1 == size && length > 0 && ((unsigned char)text[length - 1] & 0x80)) text[--length] = '\0';
 }
 
 static void end_line(struct canvas *canvas) {
@@ -34,7 +34,7 @@ static void end_line(struct canvas *canvas) {
 
 static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column);
 
-/* The children of a vertex whose label has just been written and ends before `column`. */
+/* Draws the children of a vertex whose label has just been written and ends before `column`. */
 static void draw_children(struct canvas *canvas, uint32_t u, const char *before, int width, size_t column) {
   const struct by_tree_drawing *drawing = canvas->drawing;
   struct by_text *text = canvas->text;
@@ -56,8 +56,8 @@ static void draw_children(struct canvas *canvas, uint32_t u, const char *before,
   }
 }
 
-/* Draws the subtree of u from `column` on; `before` is what stands left of it in further lines. The depth of the
- * recursion is at most BY_DRAW_WIDTH / STEP. */
+/* Draws the subtree of u from `column` on; `before` is the text left of it in further lines. The recursion is at most
+ * BY_DRAW_WIDTH / STEP deep. */
 static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column) {
   char shown[LABEL_BYTES];
   canvas->drawing->label(canvas->drawing->owner, u, shown, sizeof shown);
@@ -87,24 +87,24 @@ void by_tree_draw(const struct by_tree_drawing *drawing, const char *title, stru
   draw_vertex(&canvas, drawing->root, before, strlen(before));
 }
 
-/* --- a plan --- */
+/* --- Plans. --- */
 
 struct drawing {
   const struct by_plan *plan;
   struct by_text *text;
 };
 
-/* A vertex as it is shown: "3", "sw (switch)". Cut at a character's end. */
-static void show_vertex(const struct by_plan *plan, uint32_t vertex, char *out, size_t room) {
+/* Writes a vertex as "3" or "sw (switch)", cut at the end of a character. */
+static void show_vertex(const struct by_plan *plan, uint32_t vertex, char *out, size_t size) {
   const struct by_vertex *v = &plan->vertices[vertex];
   if (v->kind == BY_VERTEX_RANK)
-    snprintf(out, room, "%s", v->name);
+    snprintf(out, size, "%s", v->name);
   else
-    snprintf(out, room, "%s (%s)", v->name, by_vertex_kind_name(v->kind));
-  by_trim_label(out, room);
+    snprintf(out, size, "%s (%s)", v->name, by_vertex_kind_name(v->kind));
+  by_trim_label(out, size);
 }
 
-/* --- lists that end in "…" where the line ends --- */
+/* --- Lists that end in "…" at the end of the line. --- */
 
 struct list {
   const struct drawing *drawing;
@@ -116,7 +116,7 @@ static struct list start_list(const struct drawing *drawing, const char *title) 
   return (struct list){.drawing = drawing, .column = BY_DRAW_INDENT + by_columns_of(title)};
 }
 
-/* False, and "…" instead of the item: the line is full. */
+/* Adds an item. False: the line is full, and "…" is written instead. */
 static bool add_item(struct list *list, const char *item) {
   list->column += 1 + by_columns_of(item);
   bool fits = list->column < BY_DRAW_WIDTH;
@@ -130,10 +130,10 @@ static bool add_vertex(struct list *list, uint32_t vertex) {
   return add_item(list, shown);
 }
 
-/* --- trees --- */
+/* --- Trees of a plan. --- */
 
-/* Depths of all positions, the largest of which is the height. O(n) */
-static uint32_t height_of(const struct by_group *group, const uint32_t *parent, uint32_t *depth) {
+/* Computes the depths of all positions. Returns the height. O(n) */
+static uint32_t compute_depths(const struct by_group *group, const uint32_t *parent, uint32_t *depth) {
   uint32_t height = 0;
   for (uint32_t i = 0; i < group->n; i++) depth[i] = i == group->root ? 0 : none;
   for (uint32_t i = 0; i < group->n; i++) {
@@ -152,20 +152,20 @@ struct subject {
   const struct by_group *group;
 };
 
-static void label_position(const void *owner, uint32_t position, char *out, size_t room) {
+static void label_position(const void *owner, uint32_t position, char *out, size_t size) {
   const struct subject *subject = owner;
   uint32_t vertex = subject->group->order[position];
   if (by_group_adds(subject->group, vertex)) {
-    show_vertex(subject->plan, vertex, out, room);
+    show_vertex(subject->plan, vertex, out, size);
     return;
   }
-  snprintf(out, room, "%s (forwards)", subject->plan->vertices[vertex].name);
-  by_trim_label(out, room);
+  snprintf(out, size, "%s (forwards)", subject->plan->vertices[vertex].name);
+  by_trim_label(out, size);
 }
 
-/* --- exchanges --- */
+/* --- Exchanges. --- */
 
-/* The positions that exchange in the step of a digit with this weight, each set by its lowest: "{0 4} {1 5}". */
+/* Draws the sets of positions that exchange in the step of a digit with this weight: "{0 4} {1 5}". */
 static void draw_step(const struct drawing *drawing, const struct by_group *group, uint32_t digit, uint32_t weight) {
   char title[32];
   uint32_t radix = group->radix[digit];
@@ -182,7 +182,7 @@ static void draw_step(const struct drawing *drawing, const struct by_group *grou
   by_text_add(drawing->text, "\n");
 }
 
-/* --- groups --- */
+/* --- Groups. --- */
 
 static void draw_twigs(const struct drawing *drawing, const struct by_group *group) {
   if (!group->n_twigs) return;
@@ -211,11 +211,11 @@ static void draw_order(const struct drawing *drawing, const struct by_group *gro
 static enum banyan_status draw_tree(const struct drawing *drawing, const struct by_group *group) {
   uint32_t *scratch = calloc(2 * (size_t)group->n, sizeof *scratch);
   if (!scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
-  uint32_t up = height_of(group, group->up, scratch), down = height_of(group, group->down, scratch);
+  uint32_t up = compute_depths(group, group->up, scratch), down = compute_depths(group, group->down, scratch);
   by_text_add(drawing->text, ", height %u", up);
   if (up != down) by_text_add(drawing->text, " (down %u)", down);
   if (group->kind == BY_GROUP_ROTATED) {
-    /* "rotated over 2 x 2 x 2 positions, 12.5 % each; the first is" */
+    /* The text is such as "rotated over 2 x 2 x 2 positions, 12.5 % each; the first is". */
     by_text_add(drawing->text, ", rotated over ");
     for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(drawing->text, "%s%u", i ? " x " : "", group->radix[i]);
     by_text_add(drawing->text, "%s positions, %.3g %% each; the first is", group->n_radix ? "" : "1",
@@ -244,7 +244,7 @@ static enum banyan_status draw_group(const struct drawing *drawing, const struct
   if (group->kind == BY_GROUP_EXCHANGE) {
     by_text_add(drawing->text, ", exchange among %u in %u step%s\n", group->n, group->n_radix,
                 group->n_radix == 1 ? "" : "s");
-    if (group->n == 1) draw_order(drawing, group); /* else the steps show it */
+    if (group->n == 1) draw_order(drawing, group); /* Otherwise the steps show the order. */
     for (uint32_t digit = 0, weight = 1; digit < group->n_radix; weight *= group->radix[digit++])
       draw_step(drawing, group, digit, weight);
   } else {
@@ -254,7 +254,7 @@ static enum banyan_status draw_group(const struct drawing *drawing, const struct
   return status;
 }
 
-/* --- the plan --- */
+/* --- The plan. --- */
 
 static enum banyan_status draw_groups(const struct drawing *drawing, const struct by_class *class_) {
   uint32_t drawn = 0, left = 0;
@@ -286,7 +286,7 @@ static enum banyan_status draw_class(const struct drawing *drawing, uint32_t num
   return draw_groups(drawing, class_);
 }
 
-/* "allgather, reduce_scatter, buffers above 64 KiB: 5 trees for each root" */
+/* Draws an own class, such as "allgather, reduce_scatter, buffers above 64 KiB: 5 trees for each root". */
 static enum banyan_status draw_own_class(const struct drawing *drawing, const struct by_class *class_) {
   struct by_text *text = drawing->text;
   const char *between = "\n";
@@ -304,7 +304,7 @@ static enum banyan_status draw_own_class(const struct drawing *drawing, const st
   return draw_groups(drawing, class_);
 }
 
-/* Which name is which rank, if not their numbers. */
+/* Lists the ranks' names, if they are not their numbers. */
 static void draw_names(const struct drawing *drawing) {
   const struct by_plan *plan = drawing->plan;
   bool usual = true, fits = true;

@@ -1,5 +1,4 @@
-/* Plans over hosts become plans over ranks, plans with helpers plans of ranks alone; and the plan that is used when
- * none is given. */
+/* Derives plans: over ranks from one over hosts, over ranks only from one with helpers; and makes the default plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +7,19 @@
 #include "plan_control.h"
 #include "plan_make.h"
 
-/* Which ranks run where: those of host h are rank[start[h]] .. rank[start[h + 1] - 1], ascending. */
+/* The ranks on each host: rank[start[h]] .. rank[start[h + 1] - 1], ascending. */
 struct hosts {
   uint32_t n_hosts, n_ranks;
-  uint32_t fewest; /* ranks on a host */
+  uint32_t fewest; /* the smallest number of ranks on a host */
   uint32_t *start, *rank, *host_of;
-  uint32_t *anchor;       /* scratch: the vertex that each host's ranks hang on, itself if it is in the group's order */
-  struct by_twig **twigs; /* where the i-th ranks lead and no host is a twig: of all such groups, in the plan's arena */
+  uint32_t *anchor; /* scratch: the vertex to which each host's ranks are attached; the host itself if it is in the
+                       group's order */
+  struct by_twig **twigs; /* the twigs of groups in which the i-th ranks lead and no host is a twig; shared by all of
+                             them, in the plan's arena */
 };
 
-/* `host_of_rank` has numbers below n_hosts. One piece of memory holds all arrays. */
-static enum banyan_status hosts_init(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
+/* `host_of_rank` has numbers below n_hosts. One allocation holds all arrays. */
+static enum banyan_status init_hosts(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
                                      uint32_t n_hosts) {
   *hosts = (struct hosts){.n_hosts = n_hosts, .n_ranks = n_ranks, .fewest = n_ranks};
   hosts->start = calloc(2 * ((size_t)n_hosts + 1 + n_ranks), sizeof *hosts->start);
@@ -37,17 +38,17 @@ static enum banyan_status hosts_init(struct hosts *hosts, const uint32_t *host_o
   return BANYAN_OK;
 }
 
-/* What the copies of one group have in common. */
+/* What all copies of one group share. */
 struct expansion {
   struct by_plan *plan;
   const struct hosts *hosts;
   const struct by_plan *over_hosts;
   const struct by_group *from;
-  uint32_t leaders; /* of each host */
-  uint32_t leader;  /* the leader-th rank of each host leads */
+  uint32_t leaders; /* how many ranks of each host lead a group */
+  uint32_t leader;  /* which rank of each host leads the present group */
 };
 
-/* The vertex that stands for one of the plan over hosts. */
+/* Returns the vertex for one of the plan over hosts. */
 static uint32_t map_vertex(const void *expansion, uint32_t vertex) {
   const struct expansion *e = expansion;
   uint32_t n_hosts = e->over_hosts->n_ranks;
@@ -55,12 +56,12 @@ static uint32_t map_vertex(const void *expansion, uint32_t vertex) {
   return e->hosts->rank[e->hosts->start[vertex] + e->leader];
 }
 
-/* A server has one tree, and one rank of each host sends to it. */
+/* Returns the number of groups that one becomes. A server has one tree, to which one rank of each host sends. */
 static uint32_t count_leaders(const struct expansion *e, const struct by_group *from) {
   return by_group_has_server(e->over_hosts, from) ? 1 : e->leaders;
 }
 
-/* All ranks that do not lead as twigs of the leader of their host. */
+/* Makes all ranks that do not lead twigs of the leader of their host. */
 static enum banyan_status add_twigs(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
   struct by_twig **shared = from->n_twigs ? NULL : &e->hosts->twigs[e->leader];
@@ -84,7 +85,7 @@ static enum banyan_status add_twigs(const struct expansion *e, struct by_group *
   return BANYAN_OK;
 }
 
-/* The group over leaders. */
+/* Adds the group over leaders. */
 static enum banyan_status add_group(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
   BY_TRY(by_group_copy(e->plan, to, from, map_vertex, e));
@@ -94,19 +95,19 @@ static enum banyan_status add_group(const struct expansion *e, struct by_group *
   return add_twigs(e, to);
 }
 
-/* How many groups a class becomes. */
+/* Returns how many groups a class becomes. */
 static uint64_t count_groups(const struct expansion *e, const struct by_class *from) {
   uint64_t n = 0;
   for (uint32_t g = 0; g < from->n_groups; g++) n += count_leaders(e, &from->groups[g]);
   return n;
 }
 
-/* Fills a class of the plan with what `from` becomes. */
+/* Fills a class of the plan from the class `from`. */
 static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
   uint64_t n = count_groups(e, from);
-  if (n > BY_PLAN_MOST_GROUPS)
+  if (n > BY_PLAN_MAX_GROUPS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
-                   e->leaders, BY_PLAN_MOST_GROUPS);
+                   e->leaders, BY_PLAN_MAX_GROUPS);
   BY_TRY(by_plan_add_groups(e->plan, to, (uint32_t)n));
   for (uint32_t g = 0, at = 0; g < from->n_groups; g++) {
     e->from = &from->groups[g];
@@ -116,15 +117,15 @@ static enum banyan_status expand_class(struct expansion *e, const struct by_clas
   return BANYAN_OK;
 }
 
-/* The next class from `*at` on that the plan has beside `*groups` of those before it: all size classes, and those of
- * some collectives for which there is room, since without one they go over the trees of the size classes. NULL: none.
- */
+/* Returns the next class from `*at` on that the plan keeps, where `*groups` counts the groups of the classes before it:
+ * all size classes, and own classes as long as their groups fit, since without one the collectives use the size
+ * classes. NULL: none. */
 static const struct by_class *next_class(const struct expansion *e, uint32_t *at, uint64_t *groups) {
   const struct by_plan *from = e->over_hosts;
   while (*at < from->n_classes + from->n_own) {
     uint32_t i = (*at)++;
     uint64_t n = count_groups(e, &from->classes[i]);
-    if (i >= from->n_classes && *groups + n > BY_PLAN_MOST_GROUPS) continue;
+    if (i >= from->n_classes && *groups + n > BY_PLAN_MAX_GROUPS) continue;
     *groups += n;
     return &from->classes[i];
   }
@@ -146,7 +147,7 @@ static enum banyan_status expand_classes(struct expansion *e) {
   return BANYAN_OK;
 }
 
-/* Those that are no hosts stay behind the ranks. */
+/* Adds the ranks, and behind them the vertices that are no hosts. */
 static enum banyan_status add_vertices(struct by_plan *plan, const struct by_plan *over_hosts, uint32_t n_ranks) {
   BY_TRY(by_plan_add_vertices(plan, n_ranks, over_hosts->n_vertices - over_hosts->n_ranks));
   for (uint32_t v = n_ranks; v < plan->n_vertices; v++) {
@@ -158,20 +159,20 @@ static enum banyan_status add_vertices(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static enum banyan_status hosts_add_twigs(struct hosts *hosts, struct by_plan *plan) {
+static enum banyan_status add_twig_arrays(struct hosts *hosts, struct by_plan *plan) {
   hosts->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig *, hosts->fewest);
   return hosts->twigs ? BANYAN_OK : by_plan_no_memory();
 }
 
-static enum banyan_status expand(struct by_plan *plan, struct hosts *hosts, const struct by_plan *over_hosts) {
+static enum banyan_status expand_plan(struct by_plan *plan, struct hosts *hosts, const struct by_plan *over_hosts) {
   struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = hosts->fewest};
   plan->chunk = over_hosts->chunk;
   plan->facts = over_hosts->facts;
   plan->origin = over_hosts->origin;
   BY_TRY(add_vertices(plan, over_hosts, hosts->n_ranks));
-  BY_TRY(hosts_add_twigs(hosts, plan));
-  const struct by_plan_places places = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
-  BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &places));
+  BY_TRY(add_twig_arrays(hosts, plan));
+  const struct by_plan_host_ranks ranks = {hosts->n_hosts, hosts->n_ranks, hosts->start, hosts->rank};
+  BY_TRY(by_plan_control_expand(plan, &over_hosts->control, &ranks));
   return expand_classes(&e);
 }
 
@@ -179,32 +180,32 @@ enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32
                                   struct by_plan **out) {
   struct hosts hosts = {0};
   struct by_plan *plan = NULL;
-  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MAX_VERTICES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MAX_VERTICES);
   for (uint32_t r = 0; r < n_ranks; r++)
     if (host_of_rank[r] >= over_hosts->n_ranks)
       return by_fail(BANYAN_ERR_ARGUMENT, "rank %u is on host %u, but the plan has %u hosts", r, host_of_rank[r],
                      over_hosts->n_ranks);
-  BY_TRY(hosts_init(&hosts, host_of_rank, n_ranks, over_hosts->n_ranks));
+  BY_TRY(init_hosts(&hosts, host_of_rank, n_ranks, over_hosts->n_ranks));
   enum banyan_status status = by_plan_create(over_hosts->name, &plan);
   if (status == BANYAN_OK && !hosts.fewest)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the plan is for %u hosts, but one of them has no rank", hosts.n_hosts);
-  if (status == BANYAN_OK) status = expand(plan, &hosts, over_hosts);
+  if (status == BANYAN_OK) status = expand_plan(plan, &hosts, over_hosts);
   free(hosts.start);
   return by_plan_end(plan, status, out);
 }
 
 void by_plan_limit_own(struct by_plan *plan, uint64_t max) {
-  uint64_t places = 0;
+  uint64_t positions = 0;
   for (uint32_t c = plan->n_classes; c < plan->n_classes + plan->n_own; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      places += plan->classes[c].groups[g].n + plan->classes[c].groups[g].n_twigs;
-  if (places <= max) return;
+      positions += plan->classes[c].groups[g].n + plan->classes[c].groups[g].n_twigs;
+  if (positions <= max) return;
   plan->n_own = 0;
   plan->version = by_plan_hash(plan);
 }
 
-/* --- among ranks alone --- */
+/* --- Plans of ranks only. --- */
 
 /* A plan without its helpers, for what has to go among ranks alone:
  *
@@ -214,7 +215,7 @@ void by_plan_limit_own(struct by_plan *plan, uint64_t max) {
  *                        /
  *                       c                                                              */
 
-#define GONE UINT32_MAX
+#define NONE UINT32_MAX
 
 bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group) {
   for (uint32_t i = 0; i < group->n; i++)
@@ -222,13 +223,13 @@ bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *gro
   return false;
 }
 
-/* A tree being cut down; positions are those of the group it came from. */
-struct cut {
-  struct by_group *group; /* of the new plan, still with all positions */
-  bool *taken;            /* out of the tree */
+/* A tree from which vertices are removed; positions are those of the original group. */
+struct reduced_tree {
+  struct by_group *group; /* a group of the new plan, still with all positions */
+  bool *removed;          /* for each position: it was removed */
 };
 
-static void turn_round(uint32_t *parent, uint32_t root, uint32_t to) {
+static void reverse_path(uint32_t *parent, uint32_t root, uint32_t to) {
   uint32_t before = to, u = parent[to];
   parent[to] = to;
   while (before != root) {
@@ -239,36 +240,36 @@ static void turn_round(uint32_t *parent, uint32_t root, uint32_t to) {
   }
 }
 
-static void chain_children(const struct cut *cut, uint32_t *parent, uint32_t u) {
+static void chain_children(const struct reduced_tree *reduced_tree, uint32_t *parent, uint32_t u) {
   uint32_t last = parent[u];
-  for (uint32_t c = 0; c < cut->group->n; c++)
-    if (c != u && parent[c] == u && !cut->taken[c]) {
+  for (uint32_t c = 0; c < reduced_tree->group->n; c++)
+    if (c != u && parent[c] == u && !reduced_tree->removed[c]) {
       parent[c] = last;
       last = c;
     }
 }
 
-/* A tree of ranks and helpers: a helper that is the root has a child. */
-static void take_out(struct cut *cut, uint32_t u) {
-  struct by_group *group = cut->group;
+/* Removes a helper from a tree of ranks and helpers. A helper that is the root has a child. */
+static void remove_helper(struct reduced_tree *reduced_tree, uint32_t u) {
+  struct by_group *group = reduced_tree->group;
   if (group->root == u) {
     uint32_t root = 0;
-    while (root == u || group->up[root] != u || cut->taken[root]) root++;
-    turn_round(group->up, u, root);
-    if (group->down != group->up) turn_round(group->down, u, root);
+    while (root == u || group->up[root] != u || reduced_tree->removed[root]) root++;
+    reverse_path(group->up, u, root);
+    if (group->down != group->up) reverse_path(group->down, u, root);
     group->root = root;
   }
-  chain_children(cut, group->up, u);
-  if (group->down != group->up) chain_children(cut, group->down, u);
-  cut->taken[u] = true;
+  chain_children(reduced_tree, group->up, u);
+  if (group->down != group->up) chain_children(reduced_tree, group->down, u);
+  reduced_tree->removed[u] = true;
 }
 
-/* A rank that is a twig of a helper takes its place. */
-static bool put_twig_in_place(struct by_group *group, uint32_t u) {
-  uint32_t helper = group->order[u], n = 0, rank = GONE;
+/* Replaces a helper by a rank that is its twig, if there is one. */
+static bool replace_by_twig(struct by_group *group, uint32_t u) {
+  uint32_t helper = group->order[u], n = 0, rank = NONE;
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     struct by_twig twig = group->twigs[i];
-    if (twig.parent == helper && rank == GONE) {
+    if (twig.parent == helper && rank == NONE) {
       rank = twig.child;
       continue;
     }
@@ -276,28 +277,28 @@ static bool put_twig_in_place(struct by_group *group, uint32_t u) {
     group->twigs[n++] = twig;
   }
   group->n_twigs = n;
-  if (rank != GONE) group->order[u] = rank;
-  return rank != GONE;
+  if (rank != NONE) group->order[u] = rank;
+  return rank != NONE;
 }
 
-/* Closes the gaps; `place` is scratch. */
-static void renumber(const struct cut *cut, uint32_t *place) {
-  struct by_group *group = cut->group;
+/* Closes the gaps of removed positions; `index` is scratch memory. */
+static void close_gaps(const struct reduced_tree *reduced_tree, uint32_t *index) {
+  struct by_group *group = reduced_tree->group;
   bool both = group->down != group->up;
   uint32_t n = 0;
-  for (uint32_t u = 0; u < group->n; u++) place[u] = cut->taken[u] ? GONE : n++;
+  for (uint32_t u = 0; u < group->n; u++) index[u] = reduced_tree->removed[u] ? NONE : n++;
   for (uint32_t u = 0; u < group->n; u++) {
-    if (cut->taken[u]) continue;
-    group->order[place[u]] = group->order[u];
-    group->up[place[u]] = place[group->up[u]];
-    if (both) group->down[place[u]] = place[group->down[u]];
+    if (reduced_tree->removed[u]) continue;
+    group->order[index[u]] = group->order[u];
+    group->up[index[u]] = index[group->up[u]];
+    if (both) group->down[index[u]] = index[group->down[u]];
   }
-  group->root = place[group->root];
+  group->root = index[group->root];
   group->n = n;
   group->n_forwards = group->n_ports = 0;
 }
 
-static enum banyan_status without_others(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+static enum banyan_status remove_others(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
   if (!by_group_has_helpers(from, group)) return BANYAN_OK;
   if (group->kind != BY_GROUP_TREE || !group->up || !group->down)
     return by_fail(
@@ -305,23 +306,23 @@ static enum banyan_status without_others(const struct by_plan *from, struct by_p
         "plan '%s' has a helper in a group of kind \"rotated\" or \"exchange\", where nobody can be left out if it "
         "is lost: give it trees of kind \"tree\"",
         from->name);
-  struct cut cut = {.group = group, .taken = BY_ARENA_ARRAY(&plan->arena, bool, group->n)};
-  uint32_t *place = BY_ARENA_ARRAY(&plan->arena, uint32_t, group->n);
-  if (!cut.taken || !place) return by_plan_no_memory();
+  struct reduced_tree reduced_tree = {.group = group, .removed = BY_ARENA_ARRAY(&plan->arena, bool, group->n)};
+  uint32_t *index = BY_ARENA_ARRAY(&plan->arena, uint32_t, group->n);
+  if (!reduced_tree.removed || !index) return by_plan_no_memory();
   for (uint32_t u = 0; u < group->n; u++)
-    if (group->order[u] >= plan->n_ranks && !put_twig_in_place(group, u)) take_out(&cut, u);
-  renumber(&cut, place);
+    if (group->order[u] >= plan->n_ranks && !replace_by_twig(group, u)) remove_helper(&reduced_tree, u);
+  close_gaps(&reduced_tree, index);
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out) {
-  return by_plan_rework(plan, plan->n_ranks, without_others, out);
+  return by_plan_rework(plan, plan->n_ranks, remove_others, out);
 }
 
-/* What is left of a star around a server becomes a ring, in the order of its ranks. */
-static enum banyan_status in_ring(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+/* Turns the rest of a star around a server into a ring, in the order of its ranks. */
+static enum banyan_status make_ring(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
   bool star = by_group_has_server(from, group);
-  BY_TRY(without_others(from, plan, group));
+  BY_TRY(remove_others(from, plan, group));
   if (!star || group->n < 2) return BANYAN_OK;
   uint32_t n = group->n;
   group->kind = BY_GROUP_ROTATED;
@@ -340,13 +341,13 @@ static enum banyan_status in_ring(const struct by_plan *from, struct by_plan *pl
 }
 
 enum banyan_status by_plan_in_rings(const struct by_plan *plan, struct by_plan **out) {
-  return by_plan_rework(plan, plan->n_ranks, in_ring, out);
+  return by_plan_rework(plan, plan->n_ranks, make_ring, out);
 }
 
-/* --- the default --- */
+/* --- The default. --- */
 
-/* A built-in for buffers up to a size, over ranks or hosts: one for up to `few` of them and one for more. `split`:
- * the ranks of a host lead a slice each; otherwise one rank leads, with fewer messages. */
+/* A built-in for buffers up to a size, over ranks or hosts: one for up to `few` of them and one for more. `split`: each
+ * rank of a host leads a slice; otherwise one rank leads, with fewer messages. */
 struct choice {
   uint64_t up_to;
   uint32_t few;
@@ -363,9 +364,10 @@ static const struct choice one_host[] = {
     {UINT64_MAX, 8, "sharded", "ring", false},
 };
 
-/* Where ranks have to share cores, every message costs a turn on one of them: fewest messages, not fewest steps. One
- * rank adds in one turn what all others sent in theirs; large messages share the adding. Measured, 4 ranks on 2 cores:
- * 8 B 4.1 us against 7.7 (doubling), 5.1 (exchange); 256 KiB 56 us against 83 (star), 64 (halving), 72 (sharded). */
+/* Where ranks share cores, every message costs a turn on one of them, so the fewest messages win, not the fewest steps.
+ * One rank adds in one turn what all others sent in theirs; large messages share the adding. Measured, 4 ranks on 2
+ * cores: 8 B 4.1 us against 7.7 (doubling), 5.1 (exchange); 256 KiB 56 us against 83 (star), 64 (halving), 72
+ * (sharded). */
 static const struct choice one_crowded_host[] = {
     {16 << 10, 8, "star", "tree:4", false},
     {8 << 20, 8, "tree:2", "tree:4", false},
@@ -383,8 +385,8 @@ static const struct choice several_hosts[] = {
     {UINT64_MAX, 4, "halving", "ring", true},
 };
 
-/* Several hosts in name, whose ranks share cores: loopback. Measured, 4 ranks on 2 cores: 1 KiB, 27 us against 48
- * (doubling), 31 (star); 256 KiB, 200 us against 297 (halving); 16 MiB, 19 ms against 25 (tree:2), 24 (ring). */
+/* Several hosts by name whose ranks share cores, as with loopback. Measured, 4 ranks on 2 cores: 1 KiB, 27 us against
+ * 48 (doubling), 31 (star); 256 KiB, 200 us against 297 (halving); 16 MiB, 19 ms against 25 (tree:2), 24 (ring). */
 static const struct choice crowded_hosts[] = {
     {256 << 10, 8, "tree:2", "tree:4", false},
     {UINT64_MAX, 16, "halving", "ring", true},
@@ -410,7 +412,7 @@ static enum banyan_status add_choice(struct by_plan *plan, const struct hosts *h
   return status;
 }
 
-/* Numbers the hosts 0, 1, ... ascending; returns how many there are. `known` is scratch of n numbers. O(n log n) */
+/* Numbers the hosts 0, 1, ... ascending; returns their number. `known` is scratch memory for n numbers. O(n log n) */
 static uint32_t number_hosts(const uint32_t *host_of_rank, uint32_t n, uint32_t *known, uint32_t *out) {
   uint32_t n_hosts = 0;
   memcpy(known, host_of_rank, n * sizeof *known);
@@ -424,14 +426,15 @@ static uint32_t number_hosts(const uint32_t *host_of_rank, uint32_t n, uint32_t 
   return n_hosts;
 }
 
-/* Gives every rank of a single host a host of its own: the plan is over them directly. */
-static enum banyan_status place_ranks(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n, bool *alone) {
+/* Assigns the ranks to hosts. If there is a single host, every rank is treated as a host, so that the plan is over
+ * ranks directly. */
+static enum banyan_status assign_hosts(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n, bool *alone) {
   uint32_t *number = calloc(2 * (size_t)n, sizeof *number);
   if (!number) return by_plan_no_memory();
   uint32_t n_hosts = host_of_rank ? number_hosts(host_of_rank, n, number + n, number) : 1;
   *alone = n_hosts == 1;
   for (uint32_t r = 0; r < n && *alone; r++) number[r] = r;
-  enum banyan_status status = hosts_init(hosts, number, n, *alone ? n : n_hosts);
+  enum banyan_status status = init_hosts(hosts, number, n, *alone ? n : n_hosts);
   free(number);
   return status;
 }
@@ -440,14 +443,14 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   struct hosts hosts = {0};
   struct by_plan *plan = NULL;
   bool alone = true;
-  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
-  BY_TRY(place_ranks(&hosts, host_of_rank, n_ranks, &alone));
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MAX_VERTICES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MAX_VERTICES);
+  BY_TRY(assign_hosts(&hosts, host_of_rank, n_ranks, &alone));
   const struct choice *choices = tables[alone][crowded];
   uint32_t n_choices = table_lengths[alone][crowded];
   enum banyan_status status = by_plan_create("default", &plan);
   if (status == BANYAN_OK) status = by_plan_add_vertices(plan, n_ranks, 0);
-  if (status == BANYAN_OK) status = hosts_add_twigs(&hosts, plan);
+  if (status == BANYAN_OK) status = add_twig_arrays(&hosts, plan);
   if (status == BANYAN_OK) status = by_plan_add_classes(plan, n_choices, 0);
   for (uint32_t i = 0; status == BANYAN_OK && i < n_choices; i++)
     status = add_choice(plan, &hosts, &choices[i], &plan->classes[i]);

@@ -1,5 +1,5 @@
-/* Reads plans from JSON; docs/plan-format.md describes the format. What is wrong with the text is found here and
- * reported with its place in the document; what is wrong with the plan is left to by_plan_validate. */
+/* Reads plans from JSON; docs/plan-format.md describes the format. Errors in the text are found here and reported with
+ * their position in the document; errors of the plan are found by by_plan_validate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "text.h"
 
 struct reader {
-  struct by_plan *plan;             /* its vertices are there */
-  json_t *vertex_of;                /* name -> vertex */
-  uint32_t *position;               /* of each vertex in the tree being read; UINT32_MAX between trees */
-  uint64_t places;                  /* vertices of the trees read so far */
-  const struct by_group *twigs[64]; /* the last groups with twigs that no group before them has */
-  uint32_t n_twigs;                 /* such groups so far */
+  struct by_plan *plan; /* the plan, which has its vertices */
+  json_t *vertex_of;    /* maps names to vertices */
+  uint32_t *position;   /* the position of each vertex in the tree that is being read; UINT32_MAX between trees */
+  uint64_t n_positions; /* the number of vertices of all trees so far */
+  const struct by_group *twigs[64]; /* the last groups whose twigs differ from those of all groups before */
+  uint32_t n_twigs;                 /* the number of such groups so far */
 };
 
 static enum banyan_status find_vertex(const struct reader *reader, const struct by_place *place, const char *name,
@@ -30,7 +30,7 @@ static enum banyan_status find_vertex(const struct reader *reader, const struct 
 static enum banyan_status take_forwards(const struct reader *reader, const struct by_place *around, const json_t *array,
                                         struct by_group *group) {
   struct by_place place = {.above = around, .field = "forwards"};
-  BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MOST_VERTICES));
+  BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MAX_VERTICES));
   size_t n = json_array_size(array);
   group->forwards = BY_ARENA_ARRAY(&reader->plan->arena, uint32_t, n);
   if (!group->forwards) return by_plan_no_memory();
@@ -43,7 +43,7 @@ static enum banyan_status take_forwards(const struct reader *reader, const struc
   return BANYAN_OK;
 }
 
-/* {"switch": {"neighbour": "interface", ...}, ...} */
+/* Reads {"switch": {"neighbour": "interface", ...}, ...}. */
 static enum banyan_status take_ports(const struct reader *reader, const struct by_place *around, json_t *switches,
                                      struct by_group *group) {
   struct by_place place = {.above = around, .field = "ports"};
@@ -74,14 +74,14 @@ static enum banyan_status take_ports(const struct reader *reader, const struct b
 
 static const uint32_t nowhere = UINT32_MAX;
 
-/* The fields of each kind. */
+/* the fields of each kind of group */
 static const char *const fields[] = {
     "kind, share, order, root, up, down, twigs, forwards, ports, rate, height",
     "kind, share, order, radix, root, up, down, twigs, rate, height",
     "kind, share, order, radix, twigs, rate, height",
 };
 
-/* A group, while it is read. */
+/* A group that is being read. */
 struct part {
   struct reader *reader;
   const struct by_place *place;
@@ -89,7 +89,7 @@ struct part {
   struct by_group *group;
 };
 
-static const char *name_at(const struct part *part, uint32_t position) {
+static const char *get_name_at(const struct part *part, uint32_t position) {
   return part->reader->plan->vertices[part->group->order[position]].name;
 }
 
@@ -108,7 +108,7 @@ static enum banyan_status find_position(const struct part *part, const struct by
   return *out != nowhere ? BANYAN_OK : by_doc_fail(place, "vertex \"%.64s\" is not in this tree", name);
 }
 
-/* The vertices of a tree without an order: its root and the keys of "up", ascending. */
+/* Lists the vertices of a tree without an order: its root and the keys of "up", ascending. */
 static enum banyan_status take_members(const struct part *part, const json_t *root, const json_t *up) {
   struct by_place root_place = {.above = part->place, .field = "root"},
                   up_place = {.above = part->place, .field = "up"};
@@ -135,12 +135,12 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
     BY_TRY(by_doc_need_like(part->place, part->object, "up", "{\"1\": \"0\", ...}", &up));
   }
   if (order) BY_TRY(by_doc_array(&order_place, order, 1, plan->n_vertices));
-  bool named = kind == BY_GROUP_TREE && !json_is_array(up); /* by the members of "up" */
+  bool named = kind == BY_GROUP_TREE && !json_is_array(up); /* The members of "up" name the vertices. */
   size_t n = order ? json_array_size(order) : named ? 1 + json_object_size(up) : plan->n_ranks;
-  /* A tree need not name its vertices, so that few bytes of text could stand for very many of them. */
-  part->reader->places += n;
-  if (part->reader->places > BY_PLAN_MOST_PLACES)
-    return by_doc_fail(part->place, "more than %d vertices in all trees together", BY_PLAN_MOST_PLACES);
+  /* A tree need not name its vertices, so a short text could describe very many of them. */
+  part->reader->n_positions += n;
+  if (part->reader->n_positions > BY_PLAN_MAX_POSITIONS)
+    return by_doc_fail(part->place, "more than %d vertices in all trees together", BY_PLAN_MAX_POSITIONS);
   BY_TRY(by_group_init(plan, part->group, kind, (uint32_t)n, json_object_get(part->object, "down") != NULL));
   if (order) {
     for (uint32_t i = 0; i < n; i++) {
@@ -154,13 +154,13 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
     uint32_t *position = &part->reader->position[part->group->order[i]];
     if (*position != nowhere)
       return by_doc_fail(&(struct by_place){.above = &order_place, .index = i}, "vertex \"%.64s\" stands in it twice",
-                         name_at(part, i));
+                         get_name_at(part, i));
     *position = i;
   }
   return BANYAN_OK;
 }
 
-/* [parent, ...] of all ranks, by their numbers; the root is its own. */
+/* Reads [parent, ...] of all ranks, by their numbers; the root is its own parent. */
 static enum banyan_status take_numbered_parents(const struct part *part, const struct by_place *place,
                                                 const json_t *array, uint32_t *parent) {
   const struct by_group *group = part->group;
@@ -176,7 +176,7 @@ static enum banyan_status take_numbered_parents(const struct part *part, const s
   return by_doc_fail(&(struct by_place){.above = place, .index = group->root}, "the root has no parent but itself");
 }
 
-/* {"child": "parent", ...} for every vertex but the root. */
+/* Reads {"child": "parent", ...} for every vertex but the root. */
 static enum banyan_status take_parents(const struct part *part, const char *field, uint32_t *parent) {
   struct by_place place = {.above = part->place, .field = field};
   const struct by_group *group = part->group;
@@ -195,11 +195,11 @@ static enum banyan_status take_parents(const struct part *part, const char *fiel
   }
   parent[group->root] = group->root;
   for (uint32_t i = 0; i < group->n; i++)
-    if (parent[i] == nowhere) return by_doc_fail(&place, "vertex \"%.64s\" has no parent", name_at(part, i));
+    if (parent[i] == nowhere) return by_doc_fail(&place, "vertex \"%.64s\" has no parent", get_name_at(part, i));
   return BANYAN_OK;
 }
 
-static enum banyan_status take_ways(const struct part *part) {
+static enum banyan_status take_tree(const struct part *part) {
   struct by_place place = {.above = part->place, .field = "root"};
   const char *name;
   BY_TRY(by_doc_string(&place, json_object_get(part->object, "root"), &name));
@@ -212,8 +212,9 @@ static enum banyan_status take_ways(const struct part *part) {
   return BANYAN_OK;
 }
 
-/* Where a host has several ranks, many groups have equal twigs, which are most of a large plan: they share them. */
-static enum banyan_status keep_twigs(struct reader *reader, const struct by_twig *twigs, struct by_group *group) {
+/* Stores twigs. With several ranks on a host many groups have equal twigs, which are most of a large plan, so groups
+ * share them. */
+static enum banyan_status share_twigs(struct reader *reader, const struct by_twig *twigs, struct by_group *group) {
   size_t bytes = group->n_twigs * sizeof *twigs;
   uint32_t n = sizeof reader->twigs / sizeof *reader->twigs;
   for (uint32_t i = 0; i < n && i < reader->n_twigs; i++)
@@ -246,24 +247,24 @@ static enum banyan_status take_twigs(const struct part *part) {
   }
   if (status == BANYAN_OK) {
     qsort(twigs, group->n_twigs, sizeof *twigs, by_compare_numbers);
-    status = keep_twigs(part->reader, twigs, group);
+    status = share_twigs(part->reader, twigs, group);
   }
   free(twigs);
   return status;
 }
 
-/* One digit if none are given. */
+/* Reads the radix; the default is one digit. */
 static enum banyan_status take_radix(const struct part *part) {
   struct by_place place = {.above = part->place, .field = "radix"};
   const json_t *array = json_object_get(part->object, "radix");
-  uint32_t radix[BY_PLAN_MOST_DIGITS];
+  uint32_t radix[BY_PLAN_MAX_DIGITS];
   if (!array) return by_group_set_radix(part->reader->plan, part->group, &part->group->n, 1);
-  BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MOST_DIGITS));
+  BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MAX_DIGITS));
   size_t n = json_array_size(array);
   for (size_t i = 0; i < n; i++) {
     struct by_place here = {.above = &place, .index = i};
     uint64_t digit = 0;
-    BY_TRY(by_doc_int(&here, json_array_get(array, i), 1, BY_PLAN_MOST_VERTICES, &digit));
+    BY_TRY(by_doc_int(&here, json_array_get(array, i), 1, BY_PLAN_MAX_VERTICES, &digit));
     radix[i] = (uint32_t)digit;
   }
   return by_group_set_radix(part->reader->plan, part->group, radix, (uint32_t)n);
@@ -292,10 +293,10 @@ static enum banyan_status take_numbers(const struct part *part) {
   place.field = "rate";
   if (rate) BY_TRY(by_doc_rate(&place, rate, &part->group->rate));
   place.field = "height";
-  return height ? by_doc_int(&place, height, 0, BY_PLAN_MOST_VERTICES, &ignored) : BANYAN_OK;
+  return height ? by_doc_int(&place, height, 0, BY_PLAN_MAX_VERTICES, &ignored) : BANYAN_OK;
 }
 
-/* Reads an element of "trees" into `group`, all zeros before. A failure ends the reading. */
+/* Reads an element of "trees" into `group`, which must be zeroed. A failure ends the reading. */
 static enum banyan_status read_group(struct reader *reader, const struct by_place *place, const json_t *value,
                                      struct by_group *group) {
   const struct part part = {.reader = reader, .place = place, .object = value, .group = group};
@@ -311,19 +312,19 @@ static enum banyan_status read_group(struct reader *reader, const struct by_plac
   if (ports) BY_TRY(take_ports(reader, place, ports, group));
   by_group_sort_ports(group);
   if (kind != BY_GROUP_TREE) BY_TRY(take_radix(&part));
-  if (kind != BY_GROUP_EXCHANGE) BY_TRY(take_ways(&part));
+  if (kind != BY_GROUP_EXCHANGE) BY_TRY(take_tree(&part));
   for (uint32_t i = 0; i < group->n; i++) reader->position[group->order[i]] = nowhere;
   return BANYAN_OK;
 }
 
-/* Less than 1 GiB, and of a real plan far less. */
+/* This limits memory to less than 1 GiB; real plans need far less. */
 static const struct by_doc_limits limits = {.bytes = 16 << 20, .containers = 200000, .elements = 4 << 20};
 
 static const char document_fields[] =
     "format, name, ranks, vertices, chunk, trees, classes, collectives, throughput, bound, ratio, seconds, rates, "
     "control";
 
-/* --- vertices --- */
+/* --- Vertices. --- */
 
 static enum banyan_status take_vertex_kind(const struct by_place *place, const json_t *value,
                                            enum by_vertex_kind *out) {
@@ -337,7 +338,7 @@ static enum banyan_status take_vertex_kind(const struct by_place *place, const j
   return by_doc_fail(place, "is \"%.64s\", must be rank, helper, switch or server", name);
 }
 
-/* One member of "vertices": its kind and rank. */
+/* Reads a member of "vertices": its kind and rank. */
 static enum banyan_status take_member(const struct by_place *place, const json_t *value, struct by_vertex *out) {
   struct by_place here = {.above = place, .field = "kind"};
   json_t *field;
@@ -348,7 +349,7 @@ static enum banyan_status take_member(const struct by_place *place, const json_t
   here.field = "rank";
   if (out->kind == BY_VERTEX_RANK) {
     BY_TRY(by_doc_need_like(place, value, "rank", "0", &field));
-    BY_TRY(by_doc_int(&here, field, 0, BY_PLAN_MOST_VERTICES - 1, &rank));
+    BY_TRY(by_doc_int(&here, field, 0, BY_PLAN_MAX_VERTICES - 1, &rank));
   } else if (json_object_get(value, "rank")) {
     return by_doc_fail(&here, "only a vertex of kind rank has one");
   }
@@ -356,7 +357,7 @@ static enum banyan_status take_member(const struct by_place *place, const json_t
   return BANYAN_OK;
 }
 
-/* Gives the ranks in "vertices" their names, and puts the others behind the ranks. */
+/* Names the ranks that are in "vertices", and adds the other vertices behind the ranks. */
 static enum banyan_status name_members(struct by_plan *plan, const struct by_place *place, json_t *members,
                                        bool *named) {
   uint32_t next = plan->n_ranks;
@@ -395,7 +396,8 @@ static enum banyan_status fill_vertices(struct reader *reader, const struct by_p
   return BANYAN_OK;
 }
 
-/* "ranks" gives their number, else "vertices" does; a rank that "vertices" does not name is named by its number. */
+/* Reads the vertices. "ranks" is the number of ranks, else "vertices" determines it; a rank that is not in "vertices"
+ * is named by its number. */
 static enum banyan_status take_plan_vertices(struct reader *reader, const struct by_place *document, json_t *root) {
   struct by_place place = {.above = document, .field = "vertices"};
   json_t *members = json_object_get(root, "vertices"), *ranks = json_object_get(root, "ranks");
@@ -410,21 +412,21 @@ static enum banyan_status take_plan_vertices(struct reader *reader, const struct
   }
   uint64_t n = named;
   if (ranks)
-    BY_TRY(by_doc_int(&(struct by_place){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MOST_VERTICES, &n));
+    BY_TRY(by_doc_int(&(struct by_place){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MAX_VERTICES, &n));
   if (n < 1) return by_doc_fail(document, "the field \"ranks\" is missing: write \"ranks\": 4");
-  if (n + others > BY_PLAN_MOST_VERTICES) return by_doc_fail(&place, "more than %d in all", BY_PLAN_MOST_VERTICES);
+  if (n + others > BY_PLAN_MAX_VERTICES) return by_doc_fail(&place, "more than %d in all", BY_PLAN_MAX_VERTICES);
   BY_TRY(by_plan_add_vertices(reader->plan, (uint32_t)n, others));
   return fill_vertices(reader, &place, members);
 }
 
-/* --- classes and the rest --- */
+/* --- Classes, rates and the head. --- */
 
 static enum banyan_status take_trees(struct reader *reader, const struct by_place *around, const json_t *object,
                                      struct by_class *class_) {
   struct by_place place = {.above = around, .field = "trees"};
   json_t *trees;
   BY_TRY(by_doc_need_like(around, object, "trees", "[...]", &trees));
-  BY_TRY(by_doc_array(&place, trees, 1, BY_PLAN_MOST_GROUPS));
+  BY_TRY(by_doc_array(&place, trees, 1, BY_PLAN_MAX_GROUPS));
   BY_TRY(by_plan_add_groups(reader->plan, class_, (uint32_t)json_array_size(trees)));
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     struct by_place here = {.above = &place, .index = i};
@@ -454,7 +456,7 @@ static enum banyan_status find_collective(const struct by_place *place, const ch
   return BANYAN_OK;
 }
 
-/* The names in "for". */
+/* Reads the names in "for". */
 static enum banyan_status take_collectives(const struct by_place *place, const json_t *object, uint32_t *out) {
   struct by_place here = {.above = place, .field = "for"};
   json_t *names;
@@ -488,15 +490,15 @@ static enum banyan_status take_own_class(struct reader *reader, const struct by_
   return take_trees(reader, place, value, class_);
 }
 
-/* Size classes, and "trees": those of the last class, or of the only one; and "collectives". */
+/* Reads the size classes, "trees" (those of the last or only class), and "collectives". */
 static enum banyan_status take_classes(struct reader *reader, const struct by_place *document, const json_t *root) {
   struct by_place place = {.above = document, .field = "classes"};
   const json_t *classes = json_object_get(root, "classes");
   bool trees = !classes || json_object_get(root, "trees");
-  if (classes) BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MOST_CLASSES - trees));
+  if (classes) BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MAX_CLASSES - trees));
   struct by_place own_place = {.above = document, .field = "collectives"};
   const json_t *own = json_object_get(root, "collectives");
-  if (own) BY_TRY(by_doc_array(&own_place, own, 1, BY_PLAN_MOST_CLASSES));
+  if (own) BY_TRY(by_doc_array(&own_place, own, 1, BY_PLAN_MAX_CLASSES));
   size_t listed = json_array_size(classes), n = listed + trees;
   BY_TRY(by_plan_add_classes(reader->plan, (uint32_t)n, (uint32_t)json_array_size(own)));
   for (size_t i = 0; i < json_array_size(own); i++) {
@@ -510,7 +512,7 @@ static enum banyan_status take_classes(struct reader *reader, const struct by_pl
   return trees ? take_trees(reader, document, root, &reader->plan->classes[listed]) : BANYAN_OK;
 }
 
-/* Of collectives that have no trees of their own. */
+/* Reads the rates of collectives without own classes. */
 static enum banyan_status take_rates(const struct by_place *document, const json_t *root, struct by_plan_rates *rates) {
   struct by_place place = {.above = document, .field = "rates"};
   json_t *map = json_object_get(root, "rates"), *value;
@@ -556,7 +558,7 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
     if (!plan->name) return by_plan_no_memory();
   }
   place.field = "chunk";
-  if (chunk) BY_TRY(by_doc_bytes(&place, chunk, BY_PLAN_MOST_CHUNK, &bytes));
+  if (chunk) BY_TRY(by_doc_bytes(&place, chunk, BY_PLAN_MAX_CHUNK, &bytes));
   plan->chunk = (size_t)bytes;
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
     const json_t *value = json_object_get(root, facts[i].field);
@@ -584,7 +586,7 @@ static enum banyan_status take_plan(struct by_plan *plan, const struct by_place 
   return status;
 }
 
-/* --- the text --- */
+/* --- The text. --- */
 
 enum banyan_status by_plan_parse(const char *source, const char *text, size_t length, struct by_plan **out) {
   json_t *root;

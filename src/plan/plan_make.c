@@ -1,3 +1,4 @@
+/* Makes plans: from nothing, as changed copies, and as combinations of other plans. */
 #include "plan_make.h"
 
 #include <math.h>
@@ -8,8 +9,8 @@
 
 #include "plan_control.h"
 
-/* Sums nearer to 1 than this stay as they are, so that a plan printed and read again keeps every bit. */
-static const double even_enough = 1e-9;
+/* Sums closer to 1 are not changed, so that a plan that is printed and read keeps every bit. */
+static const double rounding = 1e-9;
 
 enum banyan_status by_plan_create(const char *name, struct by_plan **out) {
   struct by_plan *plan = calloc(1, sizeof *plan);
@@ -25,9 +26,9 @@ enum banyan_status by_plan_create(const char *name, struct by_plan **out) {
 
 enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, uint32_t n_others) {
   enum { NAME_BYTES = 12 };
-  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES || n_others > BY_PLAN_MOST_VERTICES - n_ranks)
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MAX_VERTICES || n_others > BY_PLAN_MAX_VERTICES - n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "a plan over %u ranks and %u others is not possible: 1 to %d in all are",
-                   n_ranks, n_others, BY_PLAN_MOST_VERTICES);
+                   n_ranks, n_others, BY_PLAN_MAX_VERTICES);
   plan->n_ranks = n_ranks;
   plan->n_vertices = n_ranks + n_others;
   plan->vertices = BY_ARENA_ARRAY(&plan->arena, struct by_vertex, plan->n_vertices);
@@ -61,12 +62,12 @@ enum banyan_status by_plan_add_groups(struct by_plan *plan, struct by_class *cla
 }
 
 enum banyan_status by_group_init(struct by_plan *plan, struct by_group *group, enum by_group_kind kind, uint32_t n,
-                                 bool other_way_down) {
+                                 bool separate_down) {
   bool exchange = kind == BY_GROUP_EXCHANGE;
   *group = (struct by_group){.kind = kind, .n = n};
   group->order = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
   if (!exchange) group->up = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
-  group->down = other_way_down && !exchange ? BY_ARENA_ARRAY(&plan->arena, uint32_t, n) : group->up;
+  group->down = separate_down && !exchange ? BY_ARENA_ARRAY(&plan->arena, uint32_t, n) : group->up;
   if (!group->order || (!exchange && (!group->up || !group->down))) return by_plan_no_memory();
   for (uint32_t i = 0; i < n; i++) group->order[i] = i;
   return BANYAN_OK;
@@ -91,9 +92,10 @@ enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, 
   for (uint32_t c = 0; c < plan->n_classes + plan->n_own; c++) {
     struct by_class *class_ = &plan->classes[c];
     double sum = 0;
-    if (class_->per_root) continue; /* shares of a rank's own trees; the last one has the rest */
+    if (class_->per_root)
+      continue; /* The shares of a rank's own trees are not normalised; the last tree has the rest. */
     for (uint32_t i = 0; i < class_->n_groups; i++) sum += class_->groups[i].share;
-    if (fabs(sum - 1) < even_enough) continue;
+    if (fabs(sum - 1) < rounding) continue;
     for (uint32_t i = 0; i < class_->n_groups; i++) class_->groups[i].share /= sum;
   }
   plan->version = by_plan_hash(plan);
@@ -105,7 +107,7 @@ enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
   return by_plan_end(plan, BANYAN_OK, out);
 }
 
-/* --- plans made of others, group by group --- */
+/* --- Plans made from others, group by group. --- */
 
 int by_compare_numbers(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -116,7 +118,7 @@ int by_compare_vertices(const void *a, const void *b) {
   return strcmp(((const struct by_vertex *)a)->name, ((const struct by_vertex *)b)->name);
 }
 
-/* Twigs begin with the child. */
+/* by_compare_numbers compares twigs by child, which is their first member. */
 _Static_assert(offsetof(struct by_twig, child) == 0, "twigs are sorted by by_compare_numbers");
 
 static uint32_t *copy_numbers(struct by_plan *plan, const uint32_t *from, uint32_t n) {
@@ -161,15 +163,15 @@ static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vert
   return vertex->name ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* All of a class but its groups, as many empty ones of which are added. */
+/* Copies a class without its groups, and adds as many empty ones. */
 static enum banyan_status copy_head(struct by_plan *plan, const struct by_class *from, struct by_class *to) {
   *to = *from;
   return by_plan_add_groups(plan, to, from->n_groups);
 }
 
-/* `n_own`: classes of some collectives, which stay as they are in `from` where it has as many, else are empty. */
-static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, uint32_t n_own, by_group_rework rework,
-                               struct by_plan *plan) {
+/* Copies a plan. Own classes are copied if `from` has n_own of them, otherwise they are empty. */
+static enum banyan_status copy_plan(const struct by_plan *from, uint32_t n_vertices, uint32_t n_own,
+                                    by_group_rework rework, struct by_plan *plan) {
   BY_TRY(by_plan_add_vertices(plan, from->n_ranks, n_vertices - from->n_ranks));
   for (uint32_t v = 0; v < n_vertices; v++) {
     plan->vertices[v].kind = from->vertices[v].kind;
@@ -194,8 +196,8 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
                                   struct by_plan **out) {
   struct by_plan *made = NULL;
   BY_TRY(by_plan_create(from->name, &made));
-  BY_TRY(by_plan_end(made, fill(from, n_vertices, from->n_own, rework, made), out));
-  for (uint32_t c = 0; c < (*out)->n_classes + (*out)->n_own; c++) /* finishing has evened the shares out */
+  BY_TRY(by_plan_end(made, copy_plan(from, n_vertices, from->n_own, rework, made), out));
+  for (uint32_t c = 0; c < (*out)->n_classes + (*out)->n_own; c++) /* Finishing has normalised the shares. */
     for (uint32_t g = 0; g < (*out)->classes[c].n_groups; g++)
       (*out)->classes[c].groups[g].share = from->classes[c].groups[g].share;
   (*out)->version = by_plan_hash(*out);
@@ -216,20 +218,20 @@ enum banyan_status by_plan_extend(const struct by_plan *plan, uint32_t n_own,
   BY_TRY(by_plan_create(plan->name, &made));
   made->facts = plan->facts;
   made->origin = plan->origin;
-  enum banyan_status status = fill(plan, plan->n_vertices, n_own, NULL, made);
+  enum banyan_status status = copy_plan(plan, plan->n_vertices, n_own, NULL, made);
   if (status == BANYAN_OK) status = fill_own(context, made, made->classes + made->n_classes);
   return by_plan_end(made, status, out);
 }
 
-/* --- joining, and other orders --- */
+/* --- Combining and reordering. --- */
 
 struct joining {
   struct by_plan *plan;
   const struct by_plan *from;
-  uint32_t *vertex; /* of each of from's vertices: which of the plan's it is */
+  uint32_t *vertex; /* the plan's vertex for each vertex of `from` */
 };
 
-/* All that are no ranks, each name once, in order. The caller frees *out. */
+/* Lists the vertices that are no ranks, each name once, sorted. The caller frees *out. */
 static enum banyan_status list_others(const struct by_plan_part *parts, uint32_t n, struct by_vertex **out,
                                       uint32_t *count) {
   size_t max = 0, listed = 0;
@@ -259,18 +261,18 @@ static enum banyan_status add_vertices(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static uint32_t joined_vertex(const void *joining, uint32_t vertex) {
+static uint32_t map_joined_vertex(const void *joining, uint32_t vertex) {
   return ((const struct joining *)joining)->vertex[vertex];
 }
 
 static enum banyan_status copy_class(const struct joining *j, const struct by_class *from, struct by_class *to) {
   BY_TRY(by_plan_add_groups(j->plan, to, from->n_groups));
   for (uint32_t i = 0; i < from->n_groups; i++)
-    BY_TRY(by_group_copy(j->plan, &to->groups[i], &from->groups[i], joined_vertex, j));
+    BY_TRY(by_group_copy(j->plan, &to->groups[i], &from->groups[i], map_joined_vertex, j));
   return BANYAN_OK;
 }
 
-/* Ranks are the same; the others are found by name. */
+/* Fills in `vertex`: ranks are the same, other vertices are identified by name. */
 static void find_vertices(struct joining *j) {
   const struct by_plan *plan = j->plan;
   for (uint32_t v = 0; v < j->from->n_vertices; v++) {
@@ -325,7 +327,7 @@ static enum banyan_status fill_mixed(struct by_plan *plan, const struct by_plan_
     find_vertices(&j);
     const struct by_class *class_ = &j.from->classes[j.from->n_classes - 1];
     for (uint32_t g = 0; g < class_->n_groups; g++, group++) {
-      BY_TRY(by_group_copy(plan, group, &class_->groups[g], joined_vertex, &j));
+      BY_TRY(by_group_copy(plan, group, &class_->groups[g], map_joined_vertex, &j));
       group->share *= shares[i];
     }
   }

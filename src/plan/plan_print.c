@@ -1,4 +1,4 @@
-/* Writes plans as JSON, the reverse of plan_json.c. */
+/* Prints plans as JSON, the reverse of plan_json.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void add_names(struct by_text *text, const struct by_plan *plan, const ch
   by_text_add(text, "]");
 }
 
-/* {"child": "parent", ...} without the root. */
+/* Adds {"child": "parent", ...} without the root. */
 static void add_parents(struct by_text *text, const struct by_plan *plan, const struct by_group *group,
                         const uint32_t *parent) {
   const char *between = "";
@@ -39,7 +39,7 @@ static void add_parents(struct by_text *text, const struct by_plan *plan, const 
   by_text_add(text, "}");
 }
 
-/* [parent, ...] by the numbers of all ranks: of many trees it is a fifth of what names take. */
+/* Adds [parent, ...] of all ranks by number, which takes a fifth of the bytes of names. */
 static void add_numbered_parents(struct by_text *text, const struct by_group *group) {
   for (uint32_t i = 0; i < group->n; i++) by_text_add(text, "%s%u", i ? "," : "[", group->up[i]);
   by_text_add(text, "]");
@@ -51,7 +51,7 @@ static bool is_of_all_ranks(const struct by_plan *plan, const struct by_group *g
   return all;
 }
 
-/* What the reader takes when there is no order: all ranks, or a tree's vertices, ascending. */
+/* Whether the order is the one that the reader assumes by default: all ranks, or a tree's vertices, ascending. */
 static bool has_usual_order(const struct by_plan *plan, const struct by_group *group) {
   if (group->kind != BY_GROUP_TREE && group->n != plan->n_ranks) return false;
   for (uint32_t i = 0; i < group->n; i++) {
@@ -61,13 +61,13 @@ static bool has_usual_order(const struct by_plan *plan, const struct by_group *g
   return true;
 }
 
-/* Trees of the planner have all fields, for readers that know no defaults. */
+/* Whether the planner made the tree. Such trees have all fields, for readers that know no defaults. */
 static bool is_planned(const struct by_group *group) {
   return group->kind == BY_GROUP_TREE && group->rate > 0;
 }
 
-/* Hops on the longest way from a leaf to the root. O(n * height) */
-static uint32_t height_of(const struct by_group *group) {
+/* Returns the largest number of hops from a leaf to the root. O(n * height) */
+static uint32_t get_height(const struct by_group *group) {
   uint32_t height = 0;
   for (uint32_t u = 0; u < group->n; u++) {
     uint32_t hops = 0;
@@ -77,11 +77,11 @@ static uint32_t height_of(const struct by_group *group) {
   return height;
 }
 
-static void add_ways(struct by_text *text, const struct by_plan *plan, const struct by_group *group, bool numbered) {
+static void add_shape(struct by_text *text, const struct by_plan *plan, const struct by_group *group, bool numbered) {
   if (group->kind == BY_GROUP_EXCHANGE) return;
   by_text_add(text, ", \"root\": ");
   add_name(text, plan, group->order[group->root]);
-  if (is_planned(group)) by_text_add(text, ", \"height\": %u", height_of(group));
+  if (is_planned(group)) by_text_add(text, ", \"height\": %u", get_height(group));
   by_text_add(text, ", \"up\": ");
   if (numbered && is_of_all_ranks(plan, group)) {
     add_numbered_parents(text, group);
@@ -93,7 +93,7 @@ static void add_ways(struct by_text *text, const struct by_plan *plan, const str
   add_parents(text, plan, group, group->down);
 }
 
-/* {"switch": {"neighbour": "interface", ...}, ...} */
+/* Adds {"switch": {"neighbour": "interface", ...}, ...}. */
 static void add_ports(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
   if (!group->n_ports) return;
   by_text_add(text, ", \"ports\": {");
@@ -128,7 +128,7 @@ static void add_group(struct by_text *text, const struct by_plan *plan, const st
     for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? ", " : "", group->radix[i]);
     by_text_add(text, "]");
   }
-  add_ways(text, plan, group, numbered);
+  add_shape(text, plan, group, numbered);
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     by_text_add(text, i ? ", " : ", \"twigs\": {");
     add_name(text, plan, group->twigs[i].child);
@@ -187,7 +187,7 @@ static void add_vertices(struct by_text *text, const struct by_plan *plan) {
     const struct by_vertex *vertex = &plan->vertices[i];
     char number[16];
     snprintf(number, sizeof number, "%u", vertex->rank);
-    if (vertex->kind == BY_VERTEX_RANK && strcmp(vertex->name, number) == 0) continue; /* needs no entry */
+    if (vertex->kind == BY_VERTEX_RANK && strcmp(vertex->name, number) == 0) continue; /* Such a rank needs no entry. */
     by_text_add(text, "%s", between);
     by_json_add_string(text, vertex->name);
     by_text_add(text, ": {\"kind\": \"%s\"", by_vertex_kind_name(vertex->kind));
@@ -210,7 +210,7 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   add_fact(text, "seconds", plan->facts.seconds);
   add_rates(text, plan->facts.others);
   by_plan_control_print(plan, text);
-  /* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
+  /* The trees of the last class are members of the plan itself, like those of a plan with one class. */
   for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {
     by_text_add(text, "%s{\"up_to\": %" PRIu64 ", ", i ? ", " : ", \"classes\": [", plan->classes[i].up_to);
     add_trees(text, plan, &plan->classes[i]);

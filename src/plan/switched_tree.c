@@ -1,3 +1,4 @@
+/* Checks whether trees through switches can run, and makes in-network trees from groups of a plan. */
 #include "switched_tree.h"
 
 #include <stdlib.h>
@@ -6,92 +7,94 @@
 #include "fragment.h"
 #include "plan_make.h"
 
-/* --- whether they can be run --- */
+/* --- Whether trees can run. --- */
 
-_Static_assert(BY_PLAN_MOST_HOPS == 8, "an error below states it");
-_Static_assert((int)BY_PLAN_MOST_WORKERS == (int)BY_TREE_WORKERS, "two names of one limit");
+_Static_assert(BY_PLAN_MAX_HOPS == 8, "an error below states it");
+_Static_assert((int)BY_PLAN_MAX_WORKERS == (int)BY_TREE_WORKERS, "two names of one limit");
 
-/* A group that has switches or a server, and where it stands, for errors. */
-struct through {
+/* A group with switches or a server, and its position for errors. */
+struct switched {
   const struct by_plan *plan;
   const struct by_group *group;
   uint32_t class_, number;
 };
 
-static enum by_vertex_kind kind_at(const struct through *t, uint32_t u) {
+static enum by_vertex_kind get_kind(const struct switched *t, uint32_t u) {
   return t->plan->vertices[t->group->order[u]].kind;
 }
 
-/* Whether it adds, or may, on ranks' ways to the server: a switch, or an aggregator. */
-static bool is_between(const struct through *t, uint32_t u) {
-  return kind_at(t, u) == BY_VERTEX_SWITCH || (kind_at(t, u) == BY_VERTEX_SERVER && u != t->group->root);
+/* Whether a position is between ranks and the server, and may add: a switch or an aggregator. */
+static bool is_between(const struct switched *t, uint32_t u) {
+  return get_kind(t, u) == BY_VERTEX_SWITCH || (get_kind(t, u) == BY_VERTEX_SERVER && u != t->group->root);
 }
 
-static enum banyan_status refuse(const struct through *t, uint32_t u, const char *why) {
+static enum banyan_status fail_vertex(const struct switched *t, uint32_t u, const char *why) {
   return by_fail(BANYAN_ERR_UNSUPPORTED, "plan '%s', class %u, group %u: vertex \"%s\" is a %s%s", t->plan->name,
-                 t->class_, t->number, t->plan->vertices[t->group->order[u]].name, by_vertex_kind_name(kind_at(t, u)),
+                 t->class_, t->number, t->plan->vertices[t->group->order[u]].name, by_vertex_kind_name(get_kind(t, u)),
                  why);
 }
 
-/* Switches between a position and the root; not many more are counted than there may be. */
-static uint32_t switches_above(const struct through *t, uint32_t u) {
+/* Counts the switches between a position and the root; it stops soon after the permitted number. */
+static uint32_t count_switches_above(const struct switched *t, uint32_t u) {
   uint32_t n = 0;
-  for (uint32_t v = t->group->up[u]; v != t->group->root && n <= BY_PLAN_MOST_HOPS; v = t->group->up[v]) n++;
+  for (uint32_t v = t->group->up[u]; v != t->group->root && n <= BY_PLAN_MAX_HOPS; v = t->group->up[v]) n++;
   return n;
 }
 
-/* Ranks address it, and it addresses the server that finishes the tree: neither knows of switches between. */
-static enum banyan_status check_aggregator(const struct through *t, uint32_t u, uint32_t below) {
+/* Checks an aggregator. Ranks address it, and it addresses the server that finishes the tree: neither knows of switches
+ * in between. */
+static enum banyan_status check_aggregator(const struct switched *t, uint32_t u, uint32_t below) {
   const struct by_group *group = t->group;
-  if (group->up[u] != group->root || kind_at(t, group->root) != BY_VERTEX_SERVER)
-    return refuse(t, u, " below another vertex: it is the root of its tree, or an aggregator right below that");
-  if (!below) return refuse(t, u, " with nothing below it");
+  if (group->up[u] != group->root || get_kind(t, group->root) != BY_VERTEX_SERVER)
+    return fail_vertex(t, u, " below another vertex: it is the root of its tree, or an aggregator right below that");
+  if (!below) return fail_vertex(t, u, " with nothing below it");
   if (below > BY_FRAGMENT_PORTS)
-    return refuse(t, u, " with more ranks right below it than an aggregator copies results to: most are 64");
+    return fail_vertex(t, u, " with more ranks right below it than an aggregator copies results to: most are 64");
   for (uint32_t c = 0; c < group->n; c++)
-    if (group->up[c] == u && kind_at(t, c) != BY_VERTEX_RANK)
-      return refuse(t, c, " below an aggregator, to which ranks alone send");
+    if (group->up[c] == u && get_kind(t, c) != BY_VERTEX_RANK)
+      return fail_vertex(t, c, " below an aggregator, to which ranks alone send");
   return BANYAN_OK;
 }
 
-static enum banyan_status check_position(const struct through *t, uint32_t u) {
+static enum banyan_status check_position(const struct switched *t, uint32_t u) {
   uint32_t below = 0;
   for (uint32_t c = 0; c < t->group->n; c++) below += c != u && t->group->up[c] == u;
   bool root = u == t->group->root, inner = root || below > 0;
-  switch (kind_at(t, u)) {
+  switch (get_kind(t, u)) {
   case BY_VERTEX_RANK:
-    if (inner) return refuse(t, u, " with others below it, in a tree through switches, where ranks are leaves");
-    if (switches_above(t, u) > BY_PLAN_MOST_HOPS)
-      return refuse(t, u, " with more switches on its way than fit into a fragment's stack: most are 8");
+    if (inner) return fail_vertex(t, u, " with others below it, in a tree through switches, where ranks are leaves");
+    if (count_switches_above(t, u) > BY_PLAN_MAX_HOPS)
+      return fail_vertex(t, u, " with more switches on its way than fit into a fragment's stack: most are 8");
     return BANYAN_OK;
   case BY_VERTEX_SERVER: return root ? BANYAN_OK : check_aggregator(t, u, below);
   case BY_VERTEX_SWITCH:
     if (root)
-      return refuse(t, u, " at the root of its tree: sums are finished by a server, which may be a rank's host");
-    if (!inner) return refuse(t, u, " with nothing below it");
+      return fail_vertex(t, u, " at the root of its tree: sums are finished by a server, which may be a rank's host");
+    if (!inner) return fail_vertex(t, u, " with nothing below it");
     if (below > BY_FRAGMENT_PORTS)
-      return refuse(t, u, " with more vertices right below it than a switch copies results to: most are 64");
+      return fail_vertex(t, u, " with more vertices right below it than a switch copies results to: most are 64");
     return BANYAN_OK;
-  default: return refuse(t, u, " in a tree through switches, where only switches add");
+  default: return fail_vertex(t, u, " in a tree through switches, where only switches add");
   }
 }
 
-static enum banyan_status check_group(const struct through *t) {
+static enum banyan_status check_group(const struct switched *t) {
   uint32_t workers = 0, first = UINT32_MAX;
   for (uint32_t u = 0; u < t->group->n; u++) {
-    enum by_vertex_kind kind = kind_at(t, u);
+    enum by_vertex_kind kind = get_kind(t, u);
     workers += kind == BY_VERTEX_RANK;
     if ((kind == BY_VERTEX_SWITCH || kind == BY_VERTEX_SERVER) && first == UINT32_MAX) first = u;
   }
   if (first == UINT32_MAX) return BANYAN_OK;
-  if (t->group->kind != BY_GROUP_TREE) return refuse(t, first, " in a group that is no single tree");
-  if (t->group->down != t->group->up) return refuse(t, first, " in a tree whose way down is another than its way up");
-  if (workers > BY_PLAN_MOST_WORKERS)
+  if (t->group->kind != BY_GROUP_TREE) return fail_vertex(t, first, " in a group that is no single tree");
+  if (t->group->down != t->group->up)
+    return fail_vertex(t, first, " in a tree whose way down is another than its way up");
+  if (workers > BY_PLAN_MAX_WORKERS)
     return by_fail(
         BANYAN_ERR_UNSUPPORTED,
         "plan '%s', class %u, group %u: %u ranks hang on a tree through switches, which has at most %d: make "
         "some of them twigs, or several groups",
-        t->plan->name, t->class_, t->number, workers, BY_PLAN_MOST_WORKERS);
+        t->plan->name, t->class_, t->number, workers, BY_PLAN_MAX_WORKERS);
   for (uint32_t u = 0; u < t->group->n; u++) BY_TRY(check_position(t, u));
   for (uint32_t i = 0; i < t->group->n_twigs; i++)
     if (t->group->twigs[i].parent >= t->plan->n_ranks)
@@ -105,16 +108,16 @@ bool by_group_has_server(const struct by_plan *plan, const struct by_group *grou
   return group->kind == BY_GROUP_TREE && plan->vertices[group->order[group->root]].kind == BY_VERTEX_SERVER;
 }
 
-static uint32_t parent_of(const struct by_group *group, uint32_t vertex) {
+static uint32_t find_parent(const struct by_group *group, uint32_t vertex) {
   uint32_t u = 0;
   while (u < group->n && group->order[u] != vertex) u++;
   return u < group->n ? group->order[group->up[u]] : UINT32_MAX;
 }
 
-/* Whether both are set up alike: the same edges, by the same interfaces. Cost: the square of their size. */
+/* Whether two trees are set up equally: the same edges and interfaces. Cost: the square of their size. */
 static bool is_same_tree(const struct by_group *a, const struct by_group *b) {
   bool same = a->n == b->n && a->n_forwards == b->n_forwards && a->n_ports == b->n_ports;
-  for (uint32_t u = 0; same && u < a->n; u++) same = parent_of(b, a->order[u]) == a->order[a->up[u]];
+  for (uint32_t u = 0; same && u < a->n; u++) same = find_parent(b, a->order[u]) == a->order[a->up[u]];
   for (uint32_t i = 0; same && i < a->n_forwards; i++) same = a->forwards[i] == b->forwards[i];
   for (uint32_t i = 0; same && i < a->n_ports; i++)
     same = a->ports[i].at == b->ports[i].at && a->ports[i].towards == b->ports[i].towards &&
@@ -122,43 +125,44 @@ static bool is_same_tree(const struct by_group *a, const struct by_group *b) {
   return same;
 }
 
-/* Where a server ends a tree, or adds for one. */
-struct ended {
+/* The tree that a server ends or adds for. */
+struct ended_tree {
   uint32_t class_;
   const struct by_group *group; /* NULL: none yet */
 };
 
-/* A server is a party to the job of one tree alone. Several classes may have that. */
-static enum banyan_status check_servers(const struct through *t, struct ended *ended) {
+/* Checks that a server takes part in a single tree, which several classes may contain. */
+static enum banyan_status check_servers(const struct switched *t, struct ended_tree *ended_tree) {
   for (uint32_t u = 0; u < t->group->n; u++) {
-    if (kind_at(t, u) != BY_VERTEX_SERVER) continue;
-    struct ended *before = &ended[t->group->order[u]];
+    if (get_kind(t, u) != BY_VERTEX_SERVER) continue;
+    struct ended_tree *before = &ended_tree[t->group->order[u]];
     if (before->group && (before->class_ == t->class_ || !is_same_tree(before->group, t->group)))
-      return refuse(t, u, " that another tree has, too: give each tree servers of its own, \"HOST/0\", \"HOST/1\"");
-    *before = (struct ended){t->class_, t->group};
+      return fail_vertex(t, u,
+                         " that another tree has, too: give each tree servers of its own, \"HOST/0\", \"HOST/1\"");
+    *before = (struct ended_tree){t->class_, t->group};
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status check_all(const struct by_plan *plan, struct ended *ended) {
+static enum banyan_status check_groups(const struct by_plan *plan, struct ended_tree *ended_tree) {
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
       const struct by_group *group = &plan->classes[c].groups[g];
-      struct through t = {plan, group, c, g};
+      struct switched t = {plan, group, c, g};
       BY_TRY(check_group(&t));
-      if (by_group_has_server(plan, group)) BY_TRY(check_servers(&t, ended));
+      if (by_group_has_server(plan, group)) BY_TRY(check_servers(&t, ended_tree));
     }
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
-  struct ended *ended = calloc(plan->n_vertices, sizeof *ended);
-  enum banyan_status status = ended ? check_all(plan, ended) : by_plan_no_memory();
-  free(ended);
+  struct ended_tree *ended_tree = calloc(plan->n_vertices, sizeof *ended_tree);
+  enum banyan_status status = ended_tree ? check_groups(plan, ended_tree) : by_plan_no_memory();
+  free(ended_tree);
   return status;
 }
 
-/* --- as their ends see them --- */
+/* --- The ranks' view. --- */
 
 /* What adds on the way is nobody's peer: workers send to the server, which answers. So for the ends such a tree is a
  * star:
@@ -169,9 +173,9 @@ enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
  *      / \   / \
  *     a   b c   d */
 
-/* Its leaves, and its root. */
-static enum banyan_status to_star(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
-  struct through t = {.plan = from, .group = group};
+/* Reduces a tree to its leaves and its root. */
+static enum banyan_status make_star(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  struct switched t = {.plan = from, .group = group};
   uint32_t n = 0, root = 0;
   (void)plan;
   if (!by_group_has_server(from, group)) return BANYAN_OK;
@@ -189,58 +193,58 @@ static enum banyan_status to_star(const struct by_plan *from, struct by_plan *pl
 
 enum banyan_status by_plan_without_switches(const struct by_plan *plan, struct by_plan **out) {
   BY_TRY(by_plan_check_switches(plan));
-  BY_TRY(by_plan_rework(plan, plan->n_vertices, to_star, out));
+  BY_TRY(by_plan_rework(plan, plan->n_vertices, make_star, out));
   (*out)->version = plan->version;
   return BANYAN_OK;
 }
 
-/* --- as they are set up --- */
+/* --- The switches' view. --- */
 
 #define NONE BY_SWITCHED_NONE
 
-/* A tree while it is made. Positions are those of the group. */
+/* A tree that is being made. Positions are those of the group. */
 struct build {
-  struct through of;
+  struct switched of;
   struct by_switched_tree *tree;
-  uint32_t *switch_at;              /* of each position, in `switches`; NONE: no switch */
-  uint32_t *worker_at;              /* of each position: the worker's number; NONE: no worker */
-  struct by_switched_place *places; /* of `switches` */
+  uint32_t *switch_at;            /* for each position: the index into `switches`; NONE: no switch */
+  uint32_t *worker_at;            /* for each position: the worker's number; NONE: no worker */
+  struct by_switched_node *nodes; /* one for each of `switches` */
 };
 
-/* The lowest places first, and among equals in the group's order. */
+/* Numbers the switches nearest to the root first, and among these in the group's order. */
 static void number_switches(struct build *b) {
   uint32_t n = b->of.group->n;
   for (uint32_t u = 0; u < n; u++) b->switch_at[u] = b->worker_at[u] = NONE;
-  for (uint32_t place = 0; place < BY_PLAN_MOST_HOPS; place++)
+  for (uint32_t depth = 0; depth < BY_PLAN_MAX_HOPS; depth++)
     for (uint32_t u = 0; u < n; u++)
-      if (is_between(&b->of, u) && switches_above(&b->of, u) == place) b->switch_at[u] = b->tree->n_switches++;
+      if (is_between(&b->of, u) && count_switches_above(&b->of, u) == depth) b->switch_at[u] = b->tree->n_switches++;
   for (uint32_t u = 0; u < n; u++) {
     if (b->switch_at[u] == NONE) continue;
-    b->places[b->switch_at[u]] = (struct by_switched_place){.parent = b->switch_at[b->of.group->up[u]],
-                                                            .adds = by_group_adds(b->of.group, b->of.group->order[u])};
+    b->nodes[b->switch_at[u]] = (struct by_switched_node){.parent = b->switch_at[b->of.group->up[u]],
+                                                          .adds = by_group_adds(b->of.group, b->of.group->order[u])};
   }
 }
 
-/* Numbers follow the ranks, and in larger trees their groups first. */
+/* Numbers the workers by rank, in larger trees by group first. */
 static enum banyan_status number_workers(struct build *b) {
   const struct by_group *group = b->of.group;
   struct by_switched_tree *tree = b->tree;
   uint32_t n = 0, ranks[BY_TREE_WORKERS] = {0}, first[BY_TREE_WORKERS] = {0}, number[BY_TREE_WORKERS] = {0};
   for (uint32_t u = 0; u < group->n; u++)
-    if (kind_at(&b->of, u) == BY_VERTEX_RANK) ranks[n++] = group->order[u];
+    if (get_kind(&b->of, u) == BY_VERTEX_RANK) ranks[n++] = group->order[u];
   qsort(ranks, n, sizeof *ranks, by_compare_numbers);
   tree->n_workers = n;
   tree->workers = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   tree->first = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   if (tree->arena.failed) return by_plan_no_memory();
   for (uint32_t u = 0; u < group->n; u++) {
-    if (kind_at(&b->of, u) != BY_VERTEX_RANK) continue;
-    uint32_t worker = 0; /* rank r is vertex r */
+    if (get_kind(&b->of, u) != BY_VERTEX_RANK) continue;
+    uint32_t worker = 0; /* Rank r is vertex r. */
     while (ranks[worker] != group->order[u]) worker++;
     first[worker] = b->switch_at[group->up[u]];
     b->worker_at[u] = worker;
   }
-  if (!by_switched_groups(b->places, tree->n_switches, first, n, number, &tree->groups))
+  if (!by_switched_groups(b->nodes, tree->n_switches, first, n, number, &tree->groups))
     return by_fail(
         BANYAN_ERR_UNSUPPORTED,
         "plan '%s', class %u, group %u: %u ranks hang on a tree through switches below which they would form "
@@ -268,7 +272,7 @@ static enum banyan_status find_interface(const struct build *b, uint32_t at, uin
   return *out ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* The workers behind a position, by number. */
+/* Lists the workers behind a position, by number. */
 static enum banyan_status list_workers(struct build *b, uint32_t at, struct by_switched_below *to) {
   const struct by_group *group = b->of.group;
   to->workers = BY_ARENA_ARRAY(&b->tree->arena, uint32_t, b->tree->n_workers);
@@ -292,36 +296,36 @@ static enum banyan_status fill_below(struct build *b, uint32_t u, struct by_swit
   for (uint32_t c = 0; c < group->n; c++) {
     if (c == u || group->up[c] != u) continue;
     struct by_switched_below *below = &to->below[to->n_below++];
-    below->is_switch = kind_at(&b->of, c) == BY_VERTEX_SWITCH;
+    below->is_switch = get_kind(&b->of, c) == BY_VERTEX_SWITCH;
     BY_TRY(list_workers(b, c, below));
-    if (kind_at(&b->of, u) == BY_VERTEX_SWITCH) BY_TRY(find_interface(b, u, c, &below->interface));
+    if (get_kind(&b->of, u) == BY_VERTEX_SWITCH) BY_TRY(find_interface(b, u, c, &below->interface));
   }
   return BANYAN_OK;
 }
 
 static enum banyan_status fill_switch(struct build *b, uint32_t u) {
   uint32_t vertex = b->of.group->order[u], above = b->of.group->up[u];
-  const struct by_switched_place *place = &b->places[b->switch_at[u]];
+  const struct by_switched_node *depth = &b->nodes[b->switch_at[u]];
   struct by_switched_switch *to = &b->tree->switches[b->switch_at[u]];
   *to = (struct by_switched_switch){.vertex = vertex,
                                     .name = by_arena_string(&b->tree->arena, b->of.plan->vertices[vertex].name),
-                                    .aggregator = kind_at(&b->of, u) == BY_VERTEX_SERVER,
-                                    .adds = place->adds,
-                                    .place = switches_above(&b->of, u),
-                                    .parent = place->parent,
-                                    .set = place->set,
-                                    .whole = place->whole};
+                                    .aggregator = get_kind(&b->of, u) == BY_VERTEX_SERVER,
+                                    .adds = depth->adds,
+                                    .place = count_switches_above(&b->of, u),
+                                    .parent = depth->parent,
+                                    .set = depth->set,
+                                    .whole = depth->whole};
   if (!to->name) return by_plan_no_memory();
   if (!to->aggregator) BY_TRY(find_interface(b, u, above, &to->up));
   return fill_below(b, u, to);
 }
 
-static enum banyan_status fill(struct build *b) {
+static enum banyan_status make_tree(struct build *b) {
   struct by_switched_tree *tree = b->tree;
   uint32_t n = b->of.group->n;
   b->switch_at = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   b->worker_at = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
-  b->places = BY_ARENA_ARRAY(&tree->arena, struct by_switched_place, n);
+  b->nodes = BY_ARENA_ARRAY(&tree->arena, struct by_switched_node, n);
   tree->switches = BY_ARENA_ARRAY(&tree->arena, struct by_switched_switch, n);
   tree->server = b->of.group->order[b->of.group->root];
   tree->server_name = by_arena_string(&tree->arena, b->of.plan->vertices[tree->server].name);
@@ -342,7 +346,7 @@ enum banyan_status by_switched_tree_make(const struct by_plan *plan, uint32_t cl
                    class_, group);
   b.tree = calloc(1, sizeof *b.tree);
   if (!b.tree) return by_plan_no_memory();
-  enum banyan_status status = fill(&b);
+  enum banyan_status status = make_tree(&b);
   if (status != BANYAN_OK) {
     by_switched_tree_destroy(b.tree);
     return status;

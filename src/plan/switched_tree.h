@@ -17,50 +17,51 @@
 #include "plan.h"
 #include "switched_groups.h"
 
-/* What a switch reaches by one interface towards the workers: a worker, or the next switch. Several of them may stand
- * behind one interface, where a switch between is none of the plan's. */
+/* What a switch reaches through one interface towards the workers: a worker, or the next switch. There may be several
+ * workers behind an interface if a switch in between is not part of the plan. */
 struct by_switched_below {
-  const char *interface; /* NULL below an aggregator */
+  const char *interface; /* NULL for an aggregator */
   bool is_switch;
-  uint32_t n_workers; /* behind it, by number; the address of each leads there */
+  uint32_t n_workers; /* the workers behind it, by number; the addresses of all of them lead there */
   uint32_t *workers;
 };
 
 struct by_switched_switch {
-  uint32_t vertex; /* of the plan */
+  uint32_t vertex; /* the vertex of the plan */
   const char *name;
-  bool aggregator;          /* a server below the root */
-  bool adds;                /* else it only forwards, and needs no cells */
-  uint32_t place;           /* switches between it and the server: its entry in the stack of each worker below it */
-  uint32_t parent;          /* of `switches`; BY_SWITCHED_NONE: the server */
-  struct by_worker_set set; /* workers below it, or their groups; empty where it does not add */
-  bool whole;               /* they are a group, whose sum goes on as that of a group */
-  const char *up;           /* the interface towards that; NULL at an aggregator */
+  bool aggregator; /* It is a server below the root. */
+  bool adds;       /* If not, it only forwards and needs no cells. */
+  uint32_t
+      place; /* The number of switches between it and the server: its entry in the stack of each worker below it. */
+  uint32_t parent;          /* index into `switches`; BY_SWITCHED_NONE: the server */
+  struct by_worker_set set; /* the workers below it, or their groups; empty if it does not add */
+  bool whole;               /* These workers are a whole group, whose sum it forwards as the group's. */
+  const char *up;           /* the interface towards the parent; NULL for an aggregator */
   uint32_t n_below;
   struct by_switched_below *below;
 };
 
 struct by_switched_tree {
-  uint32_t server; /* vertex of the plan */
+  uint32_t server; /* the vertex of the plan */
   const char *server_name;
   uint32_t n_workers;
   struct by_worker_groups groups;
-  uint32_t *workers; /* ranks, ascending in each group; worker w is the w-th */
-  uint32_t *first;   /* of `switches`: the one right above worker w; BY_SWITCHED_NONE: none */
+  uint32_t *workers; /* the rank of worker w, sorted in each group */
+  uint32_t *first;   /* the index into `switches` of the switch right above worker w; BY_SWITCHED_NONE: none */
   uint32_t n_switches;
-  struct by_switched_switch *switches; /* parents before those below them */
+  struct by_switched_switch *switches; /* parents before the switches below them */
   struct by_arena arena;
 };
 
-/* Group `group` of class `class_`. The caller owns *out. BANYAN_ERR_UNSUPPORTED: what by_plan_check_switches finds, the
- * group's root is no server, or the plan does not give ("ports") by which interface a switch reaches a neighbour. Cost:
- * the square of the tree's size. */
+/* Makes the tree of group `group` of class `class_`. The caller owns *out. BANYAN_ERR_UNSUPPORTED: an error of
+ * by_plan_check_switches, the group's root is no server, or the plan does not name ("ports") the interface by which a
+ * switch reaches a neighbour. Cost: the square of the tree's size. */
 BANYAN_CHECK enum banyan_status by_switched_tree_make(const struct by_plan *plan, uint32_t class_, uint32_t group,
                                                       struct by_switched_tree **out);
 /* NULL is allowed. */
 void by_switched_tree_destroy(struct by_switched_tree *tree);
 
-/* How many bytes of a server's name are its host's: what is before the last "/", all without one. */
+/* Returns the length of the host's part of a server's name: the bytes before the last "/", or all. */
 size_t by_server_host_bytes(const char *server_name);
 
 #endif

@@ -14,16 +14,17 @@ enum { BY_DRAW_WIDTH = 100, BY_DRAW_LINES = 40, BY_DRAW_INDENT = 4 };
 
 struct by_tree_drawing {
   uint32_t n, root;
-  const uint32_t *parent; /* of each vertex; a tree */
-  /* Writes what stands for a vertex, with its NUL, into `room` bytes. */
-  void (*label)(const void *owner, uint32_t vertex, char *out, size_t room);
+  const uint32_t *parent; /* the parent of each vertex; a tree */
+  /* Writes the label of a vertex into `size` bytes, NUL-terminated. */
+  void (*label)(const void *owner, uint32_t vertex, char *out, size_t size);
   const void *owner;
-  uint32_t *child, *sibling; /* scratch, n each */
+  uint32_t *child, *sibling; /* scratch memory for n elements each */
 };
 
-/* Adds the tree, its first line after BY_DRAW_INDENT columns and the title; children in the order of their numbers. */
+/* Adds the tree; its first line starts after BY_DRAW_INDENT columns and the title. Children are in the order of their
+ * numbers. */
 void by_tree_draw(const struct by_tree_drawing *drawing, const char *title, struct by_text *text);
-/* Takes half a character away from the end of a text that snprintf had to cut to `room` bytes. */
-void by_trim_label(char *text, size_t room);
+/* Removes an incomplete character from the end of a text that snprintf has cut to `size` bytes. */
+void by_trim_label(char *text, size_t size);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "own_classes.h"
 #include "plan_make.h"
+#include "plan_methods.h"
 #include "plan_order.h"
-#include "plan_ways.h"
 
 /* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
  * fast is as good, and better if it is simpler. */
@@ -339,10 +339,10 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
 
 /* As many trees as a plan may have. */
 static enum banyan_status pack_weights(const struct by_graph *graph, struct by_packing **out) {
-  static const struct by_weights_options fewer = {.max_trees = BY_PLAN_MOST_GROUPS};
+  static const struct by_weights_options fewer = {.max_trees = BY_PLAN_MAX_GROUPS};
   struct by_packing *packing;
   BY_TRY(by_pack_weights(graph, NULL, &packing));
-  if (packing->n_trees > BY_PLAN_MOST_GROUPS) {
+  if (packing->n_trees > BY_PLAN_MAX_GROUPS) {
     by_packing_destroy(packing);
     BY_TRY(by_pack_weights(graph, &fewer, &packing));
   }

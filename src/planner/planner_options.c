@@ -62,9 +62,9 @@ static enum banyan_status read_height(const struct reading *r, struct by_planner
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; by delay it is a time above 0 such as 20ms", r->before,
                    name, text);
   }
-  if (by_parse_int(name, text, 1, BY_PLAN_MOST_VERTICES, &hops) != BANYAN_OK)
+  if (by_parse_int(name, text, 1, BY_PLAN_MAX_VERTICES, &hops) != BANYAN_OK)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; it is a number of hops, 1 to %d, or a time with %s%s delay",
-                   r->before, name, text, BY_PLAN_MOST_VERTICES, r->before, names[BY_PLANNER_HEIGHT_METRIC]);
+                   r->before, name, text, BY_PLAN_MAX_VERTICES, r->before, names[BY_PLANNER_HEIGHT_METRIC]);
   options->most_height = (double)hops;
   return BANYAN_OK;
 }
@@ -114,7 +114,7 @@ static enum banyan_status read_cluster(const struct reading *r, struct by_planne
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s, %s%s and %s%s are for %s%s cluster", r->before, names[BY_PLANNER_WAYS],
                    r->before, names[BY_PLANNER_TREE_PENALTY], r->before, names[BY_PLANNER_STEPS], r->before,
                    names[BY_PLANNER_METHOD]);
-  if (ways && by_plan_ways_parse(ways, &options->ways) != BANYAN_OK)
+  if (ways && by_plan_methods_parse(ways, &options->ways) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", r->before, names[BY_PLANNER_WAYS]);
   BY_TRY(read_penalty(r, &options->penalty));
   BY_TRY(read_int(r, BY_PLANNER_STEPS, 1, BY_EMBED_MOST_STEPS, &steps));
@@ -126,8 +126,8 @@ static enum banyan_status read_control(const struct reading *r, struct by_planne
   struct by_control_limits *limits = &options->control;
   const char *text = text_of(r, BY_PLANNER_CONTROL_DISTANCE);
   long fan_out = 0, height = 0, links = 0;
-  BY_TRY(read_int(r, BY_PLANNER_FAN_OUT, 1, BY_PLAN_MOST_VERTICES, &fan_out));
-  BY_TRY(read_int(r, BY_PLANNER_CONTROL_HEIGHT, 1, BY_PLAN_MOST_VERTICES, &height));
+  BY_TRY(read_int(r, BY_PLANNER_FAN_OUT, 1, BY_PLAN_MAX_VERTICES, &fan_out));
+  BY_TRY(read_int(r, BY_PLANNER_CONTROL_HEIGHT, 1, BY_PLAN_MAX_VERTICES, &height));
   *limits = (struct by_control_limits){
       .fan_out = (uint32_t)fan_out, .height = (uint32_t)height, .by_delay = options->by_delay};
   if (!text || !options->by_delay) {

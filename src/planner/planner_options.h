@@ -3,7 +3,7 @@
 #ifndef BY_PLANNER_PLANNER_OPTIONS_H
 #define BY_PLANNER_PLANNER_OPTIONS_H
 
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "planner.h"
 
 /* Rows: key, its name, a letter for the command line (0: none), what its value is called, help. */
@@ -19,7 +19,7 @@
     "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: nearly that, "  \
     "for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; in-network: trees to "  \
     "servers through\naggregating switches")                                                                           \
-  X(WAYS, "ways", 0, "LIST", "for cluster: what may be used, of " BY_PLAN_WAYS ";\ndefault: all")                      \
+  X(WAYS, "ways", 0, "LIST", "for cluster: what may be used, of " BY_PLAN_METHODS ";\ndefault: all")                   \
   X(TREE_PENALTY, "tree-penalty", 0, "PART",                                                                           \
     "for cluster: another tree must save this part of the time;\ndefault 0.01")                                        \
   X(STEPS, "steps", 0, "Z", "for cluster: weights are tried in steps down to 1/Z; default 16")                         \

@@ -1,22 +1,22 @@
+/* Compiles schedules: it calls the stages, merges and numbers messages, and copies the result into the schedule. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "schedule_compile.h"
 
-/* --- tags --- */
+/* --- Tags. --- */
 
-/* Which message is which. Both ends of a pair list the same edges and sort
- * them the same way, so a message's place in that order is its tag, and no
- * rank has to look at anybody else's schedule. */
+/* Orders messages. Both ends of a pair list the same edges and sort them equally, so a message's index in that order is
+ * its tag, and no rank needs another rank's schedule. */
 
-static int by_tag(const void *left, const void *right) {
+static int compare_tags(const void *left, const void *right) {
   const struct by_message *a = left, *b = right;
   const uint32_t x[] = {a->peer, a->out, a->phase, a->level, a->group, a->first};
   const uint32_t y[] = {b->peer, b->out, b->phase, b->level, b->group, b->first};
   return by_compare_keys(x, y, sizeof x / sizeof *x);
 }
 
-static void merge(struct by_compile *compile) {
+static void merge_messages(struct by_compile *compile) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     const struct by_message *message = &compile->messages[i];
@@ -28,11 +28,11 @@ static void merge(struct by_compile *compile) {
   compile->n_messages = n;
 }
 
-/* Merges the messages, sorts them by peer, in before out, and tag; fills the schedule's peers. */
-static enum banyan_status tags_assign(struct by_compile *compile) {
+/* Sorts the messages by peer, incoming ones first, and merges and numbers them; fills in the schedule's peers. */
+static enum banyan_status assign_tags(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
-  if (compile->n_messages > 1) qsort(compile->messages, compile->n_messages, sizeof *compile->messages, by_tag);
-  merge(compile);
+  if (compile->n_messages > 1) qsort(compile->messages, compile->n_messages, sizeof *compile->messages, compare_tags);
+  merge_messages(compile);
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     struct by_message *message = &compile->messages[i];
     bool new_peer = i == 0 || message[-1].peer != message->peer;
@@ -72,7 +72,7 @@ static enum banyan_status check_arguments(const struct by_plan *plan, enum banya
   return BANYAN_OK;
 }
 
-/* The deps the other way round. */
+/* Fills in the reverse of deps. */
 static void fill_nexts(struct by_schedule *schedule) {
   for (uint32_t i = 0; i < schedule->n_deps; i++) schedule->steps[schedule->deps[i]].n_next++;
   uint32_t next = 0;
@@ -88,7 +88,7 @@ static void fill_nexts(struct by_schedule *schedule) {
     }
 }
 
-/* The pieces that TMP has to hold. */
+/* Finds the pieces for which TMP needs memory. */
 static void find_scratch(struct by_schedule *schedule) {
   uint32_t first = UINT32_MAX, last = 0;
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
@@ -103,7 +103,7 @@ static void find_scratch(struct by_schedule *schedule) {
   schedule->tmp_last = last;
 }
 
-static enum banyan_status freeze(struct by_compile *compile) {
+static enum banyan_status copy_steps(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   struct by_arena *arena = &schedule->arena;
   schedule->n_nexts = schedule->n_deps;
@@ -121,13 +121,13 @@ static enum banyan_status freeze(struct by_compile *compile) {
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct by_compile *compile) {
+static enum banyan_status compile_steps(struct by_compile *compile) {
   BY_TRY(by_layout_make(compile));
   BY_TRY(by_routes_list(compile));
   if (compile->failed) return by_schedule_no_memory();
-  BY_TRY(tags_assign(compile));
+  BY_TRY(assign_tags(compile));
   BY_TRY(by_steps_build(compile));
-  return freeze(compile);
+  return copy_steps(compile);
 }
 
 enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const struct by_class *class_, uint32_t part,
@@ -144,7 +144,7 @@ enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const st
   by_arena_init(&schedule->arena);
   struct by_compile compile = {.plan = plan, .class_ = class_, .part = part, .schedule = schedule};
   by_arena_init(&compile.work);
-  enum banyan_status status = fill(&compile);
+  enum banyan_status status = compile_steps(&compile);
   by_arena_fini(&compile.work);
   free(compile.messages);
   free(compile.deps);
@@ -164,7 +164,7 @@ enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct 
 
 uint32_t by_schedule_part(const struct by_plan *plan, const struct by_class *class_, enum banyan_collective collective,
                           uint64_t bytes) {
-  enum { LARGE = 64 << 10 }; /* bytes of a block's part in a tree */
+  enum { LARGE = 64 << 10 }; /* the bytes of a block's part in a tree */
   bool sums = by_collective(collective)->blocks && by_collective(collective)->up;
   return sums && bytes / LARGE >= (uint64_t)plan->n_ranks * class_->n_groups ? BY_PART_APART : BY_PART_ALL;
 }

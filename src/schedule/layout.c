@@ -12,20 +12,21 @@
 
 enum { MAX_PIECES = 1 << 26, CUT_BYTES = 64 };
 
-static bool too_wide(const struct by_group *group) {
+static bool is_too_wide(const struct by_group *group) {
   for (uint32_t i = 0; i < group->n_radix; i++)
-    if (group->radix[i] - 1 > BY_SCHEDULE_MOST_IN) return true;
+    if (group->radix[i] - 1 > BY_SCHEDULE_MAX_IN) return true;
   return false;
 }
 
-/* AllReduce over an exchange that is narrow enough to be folded at once; every other use of an exchange runs over
- * trees, see routes.c. */
+/* Only an AllReduce over an exchange that can be folded at once; every other use of an exchange runs over trees, see
+ * routes.c. */
 bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective) {
-  return group->kind == BY_GROUP_EXCHANGE && by_collective_is_everywhere(collective) && !too_wide(group);
+  return group->kind == BY_GROUP_EXCHANGE && by_collective_is_everywhere(collective) && !is_too_wide(group);
 }
 
-/* Pieces of a group in the share layout. For reduce and broadcast an exchange is a single tree. */
-static uint32_t trees_of(const struct by_group *group, enum banyan_collective collective) {
+/* Returns the number of pieces of a group in the share layout. For reduce and broadcast an exchange is a single tree.
+ */
+static uint32_t count_group_trees(const struct by_group *group, enum banyan_collective collective) {
   if (group->kind == BY_GROUP_TREE || by_group_exchanges(group, collective)) return 1;
   return group->kind == BY_GROUP_ROTATED || by_collective_is_everywhere(collective) ? group->n : 1;
 }
@@ -43,7 +44,7 @@ static enum banyan_status count_shares(struct by_compile *compile) {
     const struct by_group *group = &class_->groups[i];
     compile->base[i] = (uint32_t)n;
     compile->trees[i] =
-        class_->per_root ? by_group_is_of(group, schedule->root) : trees_of(group, schedule->collective);
+        class_->per_root ? by_group_is_of(group, schedule->root) : count_group_trees(group, schedule->collective);
     n += compile->trees[i];
     BY_TRY(check_pieces(n));
   }
@@ -51,7 +52,7 @@ static enum banyan_status count_shares(struct by_compile *compile) {
   return BANYAN_OK;
 }
 
-/* Fills block[r + 1] with the number of rank r's trees in a class per root. */
+/* Fills block[r + 1] with the number of rank r's trees in a per-root class. */
 static void count_trees(const struct by_class *class_, uint32_t *block) {
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     const struct by_group *group = &class_->groups[i];
@@ -80,8 +81,8 @@ static enum banyan_status count_blocks(struct by_compile *compile) {
   return BANYAN_OK;
 }
 
-/* Fractions at which the groups start, each cut into trees[i] even parts. Written so that every machine rounds alike:
- * no product is added to anything, so none can be fused. */
+/* Computes the fractions at which the groups start, each cut into trees[i] even parts. No product is added to anything,
+ * so no operation can be fused and every machine rounds equally. */
 static void fill_cuts(const struct by_class *class_, const uint32_t *trees, double *cut) {
   double start = 0;
   uint32_t piece = 0;
@@ -96,7 +97,7 @@ static void fill_cuts(const struct by_class *class_, const uint32_t *trees, doub
   cut[piece] = 1;
 }
 
-/* One piece in the block of a rank that the group is for. */
+/* Cuts one piece in the block of a rank that owns the group. */
 static void cut_block(const struct by_schedule *schedule, const struct by_group *group, uint32_t rank, double *start,
                       uint32_t *next) {
   schedule->block_cut[next[rank]++] = start[rank] < 1 ? start[rank] : 1;
@@ -153,20 +154,20 @@ enum banyan_status by_layout_make(struct by_compile *compile) {
   return BANYAN_OK;
 }
 
-/* The element at which a cut falls. One product, rounded to the nearest: the same on every machine. */
-static uint64_t cut_at(double cut, uint64_t count) {
+/* Returns the element at a cut. It is a single product, rounded to the nearest: the same on every machine. */
+static uint64_t get_cut_element(double cut, uint64_t count) {
   uint64_t at = (uint64_t)rint(cut * (double)count);
   return at < count ? at : count;
 }
 
-/* Fills bounds[0 .. n - 1], the starts of n pieces of `count` elements from byte `start` on. A cut moves to the next
- * multiple of 64 bytes if both its pieces have that much, which leaves cuts in order: each moves by half that. */
+/* Fills bounds[0 .. n - 1], the starts of n pieces of `count` elements from byte `start` on. A cut moves to the nearest
+ * multiple of 64 bytes if both its pieces are that large. Cuts stay in order, since each moves by half that at most. */
 static void fill_bounds(const double *cut, uint32_t n, uint64_t start, uint64_t count, size_t element,
                         uint64_t *bounds) {
-  uint64_t unit = CUT_BYTES / element, before = 0, at = cut_at(cut[0], count);
+  uint64_t unit = CUT_BYTES / element, before = 0, at = get_cut_element(cut[0], count);
   if (!unit) unit = 1;
   for (uint32_t i = 0; i < n; i++) {
-    uint64_t after = i + 1 < n ? cut_at(cut[i + 1], count) : count, placed = at;
+    uint64_t after = i + 1 < n ? get_cut_element(cut[i + 1], count) : count, placed = at;
     if (i > 0 && at - before >= unit && after - at >= unit) placed = (at + unit / 2) / unit * unit;
     bounds[i] = start + placed * element;
     before = at;

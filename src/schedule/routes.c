@@ -27,37 +27,38 @@
 #include "schedule_compile.h"
 #include "tree_view.h"
 
-enum { MAX_NEAR = 16 };
+enum { MAX_CANDIDATES = 16 };
 
-/* What one piece of the group is summed over. */
+/* One piece of the group, and the tree that sums it. */
 struct instance {
-  uint32_t tree;  /* translation of the template */
-  uint32_t top;   /* template position of the piece's root */
-  uint32_t owner; /* vertex that is the root; a twig's child perhaps */
+  uint32_t tree;  /* the translation of the template */
+  uint32_t top;   /* the template position of the piece's root */
+  uint32_t owner; /* the vertex that is the root; it may be a twig's child */
   uint32_t piece;
 };
 
 struct route {
   struct by_compile *compile;
   const struct by_group *group;
-  uint32_t index;      /* of the group */
-  uint32_t me;         /* vertex */
-  uint32_t position;   /* mine; BY_NOWHERE: a twig's child */
-  uint32_t *positions; /* vertex -> position, a twig's child: of its parent; or BY_NOWHERE */
+  uint32_t index;      /* the index of the group */
+  uint32_t me;         /* this rank's vertex */
+  uint32_t position;   /* this rank's position; BY_NOWHERE: it is a twig's child */
+  uint32_t *positions; /* the position of each vertex; for a twig's child its parent's; or BY_NOWHERE */
   struct by_tree_view up, down;
-  uint32_t *ranks_up, *ranks_down; /* by position: ranks in its subtree, twigs too; NULL: ranks stand everywhere */
-  uint32_t twig_levels;            /* 1 if there are twigs */
-  uint32_t flip_up, flip_down;     /* levels for what is flipped */
-  uint32_t down_from;              /* first level of the way down */
-  uint32_t down_levels;            /* its tree edges take so many */
+  uint32_t *ranks_up,
+      *ranks_down; /* for each position: the ranks in its subtree, including twigs; NULL: all positions are ranks */
+  uint32_t twig_levels;        /* 1 if there are twigs */
+  uint32_t flip_up, flip_down; /* the number of levels for reversed edges */
+  uint32_t down_from;          /* the first level of results */
+  uint32_t down_levels;        /* the number of levels that its tree edges take */
   uint32_t n_instances;
   struct instance *instances;
 };
 
-/* Adds a piece of a message; to one of the last messages if it goes on there. Those of many trees come by turns, and
- * compile.c would have them all to sort. */
-static void add(struct by_compile *compile, const struct by_message *message) {
-  uint32_t n = compile->n_messages, near = n < MAX_NEAR ? n : MAX_NEAR;
+/* Adds a piece of a message, to one of the last messages if it continues that. The messages of many trees alternate,
+ * and compile.c would have to sort all of them. */
+static void add_message(struct by_compile *compile, const struct by_message *message) {
+  uint32_t n = compile->n_messages, near = n < MAX_CANDIDATES ? n : MAX_CANDIDATES;
   for (uint32_t i = 1; !message->exchange && i <= near; i++)
     if (by_message_continues(compile, &compile->messages[n - i], message)) {
       compile->messages[n - i].last = message->last;
@@ -73,23 +74,24 @@ static void add(struct by_compile *compile, const struct by_message *message) {
 static void add_edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t level, bool out,
                      uint32_t other) {
   uint32_t vertex = route->group->order[x->tree ? by_group_translate(route->group, other, x->tree) : other];
-  add(route->compile, &(struct by_message){.peer = vertex, /* rank r is vertex r */
-                                           .first = x->piece,
-                                           .last = x->piece + 1,
-                                           .level = level,
-                                           .group = route->index,
-                                           .phase = (uint8_t)phase,
-                                           .out = out});
+  add_message(route->compile, &(struct by_message){.peer = vertex, /* Rank r is vertex r. */
+                                                   .first = x->piece,
+                                                   .last = x->piece + 1,
+                                                   .level = level,
+                                                   .group = route->index,
+                                                   .phase = (uint8_t)phase,
+                                                   .out = out});
 }
 
-/* Whether there is a rank on the side of an edge that a piece's terms come from, or its result goes to. */
+/* Whether there is a rank on the side of an edge from which a piece's terms come, or to which its result goes. */
 static bool has_rank_there(const struct route *route, const uint32_t *ranks, uint32_t c, bool flipped) {
   if (!ranks) return true;
   return flipped ? ranks[c] < route->compile->schedule->n_ranks : ranks[c] > 0;
 }
 
-/* The edge between template position c and its parent, one of which is u, this rank's position in the tree. */
-static void edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t c, uint32_t u) {
+/* Adds the edge between template position c and its parent, one of which is u, this rank's position in the tree. */
+static void add_tree_edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t c,
+                          uint32_t u) {
   const struct by_tree_view *view = phase == BY_PHASE_UP ? &route->up : &route->down;
   uint32_t p = view->parent[c], level;
   bool flipped = by_tree_view_holds(view, c, x->top), from_child = (phase == BY_PHASE_UP) != flipped;
@@ -103,25 +105,28 @@ static void edge(const struct route *route, const struct instance *x, enum by_ph
   add_edge(route, x, phase, level, (u == c) == from_child, u == c ? p : c);
 }
 
-/* All edges of one way. Within one tree the pieces of an edge follow each other and are merged on the spot. */
-static void edges(const struct route *route, enum by_phase phase) {
+/* Adds all edges of one phase. Within one tree the pieces of an edge follow each other and are merged immediately. */
+static void add_tree_edges(const struct route *route, enum by_phase phase) {
   const struct by_tree_view *view = phase == BY_PHASE_UP ? &route->up : &route->down;
   if (route->group->kind == BY_GROUP_TREE) {
     uint32_t u = route->position;
     for (uint32_t k = view->first_child[u]; k < view->first_child[u + 1]; k++)
-      for (uint32_t i = 0; i < route->n_instances; i++) edge(route, &route->instances[i], phase, view->child[k], u);
-    for (uint32_t i = 0; u != view->root && i < route->n_instances; i++) edge(route, &route->instances[i], phase, u, u);
+      for (uint32_t i = 0; i < route->n_instances; i++)
+        add_tree_edge(route, &route->instances[i], phase, view->child[k], u);
+    for (uint32_t i = 0; u != view->root && i < route->n_instances; i++)
+      add_tree_edge(route, &route->instances[i], phase, u, u);
     return;
   }
   for (uint32_t i = 0; i < route->n_instances; i++) {
     const struct instance *x = &route->instances[i];
     uint32_t u = x->tree ? by_group_untranslate(route->group, route->position, x->tree) : route->position;
-    for (uint32_t k = view->first_child[u]; k < view->first_child[u + 1]; k++) edge(route, x, phase, view->child[k], u);
-    if (u != view->root) edge(route, x, phase, u, u);
+    for (uint32_t k = view->first_child[u]; k < view->first_child[u + 1]; k++)
+      add_tree_edge(route, x, phase, view->child[k], u);
+    if (u != view->root) add_tree_edge(route, x, phase, u, u);
   }
 }
 
-static void twig_edges(const struct route *route, const struct by_twig *twig, enum by_phase phase) {
+static void add_twig_edges(const struct route *route, const struct by_twig *twig, enum by_phase phase) {
   bool mine = twig->child == route->me;
   struct by_message message = {
       .peer = mine ? twig->parent : twig->child, .group = route->index, .phase = (uint8_t)phase};
@@ -135,12 +140,12 @@ static void twig_edges(const struct route *route, const struct by_twig *twig, en
       message.level = late ? 1 + route->up.height + route->flip_up : 0;
     else
       message.level = route->down_from + (late ? route->flip_down + route->down_levels : 0);
-    add(route->compile, &message);
+    add_message(route->compile, &message);
   }
 }
 
-/* Everyone with everyone that differs in one digit, digit by digit, over the whole piece. */
-static void exchanges(const struct route *route) {
+/* Adds the messages of an exchange, digit by digit, over the whole piece. */
+static void add_exchange(const struct route *route) {
   const struct by_group *group = route->group;
   uint32_t weight = 1, u = route->position;
   for (uint32_t i = 0; i < group->n_radix; weight *= group->radix[i], i++) {
@@ -155,15 +160,16 @@ static void exchanges(const struct route *route) {
                                    .place = digit,
                                    .phase = BY_PHASE_UP,
                                    .exchange = true};
-      add(route->compile, &message);
+      add_message(route->compile, &message);
       message.out = true;
-      add(route->compile, &message);
+      add_message(route->compile, &message);
     }
   }
 }
 
-/* An exchange as a tree: the highest digit that is not 0 becomes 0, so that messages hold neighbouring pieces. */
-static uint32_t *exchange_parents(const struct by_group *group, struct by_arena *arena) {
+/* Returns an exchange as a tree: the parent's highest nonzero digit becomes 0, so that messages hold adjacent pieces.
+ */
+static uint32_t *get_exchange_parents(const struct by_group *group, struct by_arena *arena) {
   uint32_t *parent = BY_ARENA_ARRAY(arena, uint32_t, group->n);
   for (uint32_t u = 1; parent && u < group->n; u++) {
     uint32_t weight = 1;
@@ -177,7 +183,7 @@ static enum banyan_status make_views(struct route *route) {
   const struct by_group *group = route->group;
   struct by_arena *work = &route->compile->work;
   bool exchange = group->kind == BY_GROUP_EXCHANGE;
-  const uint32_t *up = exchange ? exchange_parents(group, work) : group->up, *down = exchange ? up : group->down;
+  const uint32_t *up = exchange ? get_exchange_parents(group, work) : group->up, *down = exchange ? up : group->down;
   uint32_t root = exchange ? 0 : group->root;
   bool aligns = group->kind != BY_GROUP_TREE;
   if (!up || !by_tree_view_init(&route->up, up, group->n, root, work) ||
@@ -190,7 +196,7 @@ static enum banyan_status make_views(struct route *route) {
   return BANYAN_OK;
 }
 
-static struct instance share_instance(const struct route *route, uint32_t t) {
+static struct instance make_share_instance(const struct route *route, uint32_t t) {
   const struct by_schedule *schedule = route->compile->schedule;
   uint32_t root = route->up.root;
   struct instance x = {t, root, BY_NOWHERE, route->compile->base[route->index] + t};
@@ -198,13 +204,13 @@ static struct instance share_instance(const struct route *route, uint32_t t) {
   uint32_t at = route->positions[schedule->root];
   x.owner = schedule->root;
   if (route->group->kind == BY_GROUP_EXCHANGE)
-    x.tree = at; /* the one whose root this is */
+    x.tree = at; /* The tree with this root. */
   else
     x.top = t ? by_group_untranslate(route->group, at, t) : at;
   return x;
 }
 
-static struct instance block_instance(const struct route *route, uint32_t rank) {
+static struct instance make_block_instance(const struct route *route, uint32_t rank) {
   uint32_t at = route->positions[rank], root = route->up.root;
   const struct by_compile *compile = route->compile;
   uint32_t in_block = compile->class_->per_root ? compile->placed[rank]++ : route->index;
@@ -223,7 +229,7 @@ static enum banyan_status make_instances(struct route *route) {
   if (!route->instances) return by_schedule_no_memory();
   for (uint32_t i = 0; i < max; i++) {
     if (blocks && per_root && route->positions[i] != route->up.root) continue;
-    route->instances[route->n_instances++] = blocks ? block_instance(route, i) : share_instance(route, i);
+    route->instances[route->n_instances++] = blocks ? make_block_instance(route, i) : make_share_instance(route, i);
   }
   return BANYAN_OK;
 }
@@ -244,7 +250,7 @@ static enum banyan_status check_vertex(const struct route *route, uint32_t index
                  banyan_collective_name(collective));
 }
 
-/* Ranks in the subtree of every position. Descendants have higher numbers in depth-first order. */
+/* Counts the ranks in the subtree of every position. Descendants have higher depth-first numbers. */
 static uint32_t *count_ranks(const struct route *route, const struct by_tree_view *view) {
   const struct by_group *group = route->group;
   uint32_t n_ranks = route->compile->plan->n_ranks;
@@ -311,37 +317,37 @@ static enum banyan_status list_group(struct route *route) {
   BY_TRY(find_ranks(route));
   BY_TRY(make_instances(route));
   set_levels(route);
-  if (route->compile->schedule->n_ranks == 1) return BANYAN_OK; /* there are no peers */
+  if (route->compile->schedule->n_ranks == 1) return BANYAN_OK; /* Without other ranks there are no peers. */
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     if (group->twigs[i].child != route->me && group->twigs[i].parent != route->me) continue;
-    if (up) twig_edges(route, &group->twigs[i], BY_PHASE_UP);
-    if (down) twig_edges(route, &group->twigs[i], BY_PHASE_DOWN);
+    if (up) add_twig_edges(route, &group->twigs[i], BY_PHASE_UP);
+    if (down) add_twig_edges(route, &group->twigs[i], BY_PHASE_DOWN);
   }
   if (route->position == BY_NOWHERE) return BANYAN_OK;
   if (by_group_exchanges(group, collective)) {
-    exchanges(route);
+    add_exchange(route);
     return BANYAN_OK;
   }
-  if (up) edges(route, BY_PHASE_UP);
-  if (down) edges(route, BY_PHASE_DOWN);
+  if (up) add_tree_edges(route, BY_PHASE_UP);
+  if (down) add_tree_edges(route, BY_PHASE_DOWN);
   return BANYAN_OK;
 }
 
-/* Gather, scatter, alltoall: blocks between their owner and their user. */
+/* Lists the messages of gather, scatter and alltoall: blocks between their owner and their user. */
 static void list_direct(struct by_compile *compile) {
   const struct by_schedule *schedule = compile->schedule;
   uint32_t rank = schedule->rank, root = schedule->root;
   enum banyan_collective collective = schedule->collective;
   for (uint32_t peer = 0; peer < schedule->n_ranks; peer++) {
     if (peer == rank) continue;
-    bool sends = true, takes = true;
-    if (collective == BANYAN_GATHER) sends = peer == root, takes = rank == root;
-    if (collective == BANYAN_SCATTER) sends = rank == root, takes = peer == root;
+    bool sends = true, receives = true;
+    if (collective == BANYAN_GATHER) sends = peer == root, receives = rank == root;
+    if (collective == BANYAN_SCATTER) sends = rank == root, receives = peer == root;
     uint32_t out = collective == BANYAN_GATHER ? rank : peer, in = collective == BANYAN_SCATTER ? rank : peer;
     struct by_message message = {.peer = peer, .phase = BY_PHASE_DOWN, .first = out, .last = out + 1, .out = true};
-    if (sends) add(compile, &message);
+    if (sends) add_message(compile, &message);
     message.first = in, message.last = in + 1, message.out = false;
-    if (takes) add(compile, &message);
+    if (receives) add_message(compile, &message);
   }
 }
 

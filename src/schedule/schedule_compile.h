@@ -1,13 +1,13 @@
-/* Inside the compiler, shared by its files only. A compile makes the layout,
- * lists this rank's messages, numbers them, and turns them into steps:
+/* Shared by the files of the compiler only. A compile makes the layout, lists this rank's messages, numbers them, and
+ * turns them into steps:
  *
- *   plan class -- layout.c --> pieces
- *              -- routes.c --> messages of this rank
- *              -- compile.c --> messages merged, with tags
- *              -- steps.c --> steps with dependencies
+ *    plan class -- layout.c --> pieces
+ *               -- routes.c --> messages of this rank
+ *               -- compile.c --> messages merged, with tags
+ *               -- steps.c --> steps with dependencies
  *
- * What is only needed on the way lives in the compile's own arena and arrays.
- * Memory that runs out is remembered in `failed` and reported once, at the end. */
+ * Temporary data is in the compile's own arena and arrays. A failed allocation sets `failed`, which is reported once,
+ * at the end. */
 #ifndef BY_SCHEDULE_SCHEDULE_COMPILE_H
 #define BY_SCHEDULE_SCHEDULE_COMPILE_H
 
@@ -16,45 +16,45 @@
 #define BY_NOWHERE UINT32_MAX
 
 enum by_phase {
-  BY_PHASE_UP,   /* partial sums, folded by the receiver */
-  BY_PHASE_DOWN, /* results, stored by the receiver */
+  BY_PHASE_UP,   /* partial sums, which the receiver folds */
+  BY_PHASE_DOWN, /* results, which the receiver stores */
 };
 
-/* A message of this rank, or before merging, one piece of it. Level, group and
- * phase are those of the tree's edge, so both ends find the same. */
+/* A message of this rank; before merging, one piece of it. Level, group and phase are those of the tree's edge, so both
+ * ends compute the same. */
 struct by_message {
-  uint32_t peer; /* rank */
+  uint32_t peer; /* the rank at the other end */
   uint32_t first, last;
   uint32_t level;
   uint32_t group;
-  uint32_t place; /* exchange: the sender's digit; the order of folding */
+  uint32_t place; /* exchange: the sender's digit, which is the order of folding */
   uint8_t phase;
   bool out, exchange;
-  uint32_t tag, peer_index; /* set by compile.c, like these by steps.c: */
-  uint32_t fold;            /* level at which it is sent or taken */
-  uint32_t batch;           /* messages that one REDUCE folds share it */
-  uint32_t far;             /* order within a level */
-  uint32_t incoming;        /* index */
+  uint32_t tag, peer_index; /* set by compile.c; the following fields are set by steps.c */
+  uint32_t fold;            /* the level at which it is sent or folded */
+  uint32_t batch;           /* the batch: all messages that one REDUCE folds have the same */
+  uint32_t far;             /* the order within a level */
+  uint32_t incoming;        /* the index into the schedule's `incoming` */
 };
 
 struct by_compile {
   const struct by_plan *plan;
   const struct by_class *class_;
-  uint32_t part;                /* as of by_schedule_compile_part */
-  struct by_schedule *schedule; /* carries collective, root, rank and the layout */
+  uint32_t part;                /* see by_schedule_compile_part */
+  struct by_schedule *schedule; /* has the collective, root, rank and the layout */
   struct by_arena work;
   struct by_message *messages;
   uint32_t n_messages, allocated_messages;
-  uint32_t *base;        /* n_groups: first piece (share layout) */
-  uint32_t *trees;       /* n_groups: pieces (share layout) */
-  uint32_t *placed;      /* n_ranks: pieces of the rank's block that have their tree (class per root) */
+  uint32_t *base;        /* for each group: its first piece (share layout) */
+  uint32_t *trees;       /* for each group: the number of its pieces (share layout) */
+  uint32_t *placed;      /* for each rank: pieces of its block that have their tree (per-root class) */
   struct by_step *steps; /* in the work arena */
   uint32_t *deps;
   uint32_t allocated_deps;
   bool failed;
 };
 
-/* Whether a message goes on where the one before it ends, and may be one with it. */
+/* Whether a message continues the one before, so that they may be merged. */
 static inline bool by_message_continues(const struct by_compile *compile, const struct by_message *before,
                                         const struct by_message *message) {
   return before->last == message->first && before->peer == message->peer && before->level == message->level &&
@@ -62,7 +62,7 @@ static inline bool by_message_continues(const struct by_compile *compile, const 
          (compile->part != BY_PART_APART || compile->class_->groups[message->group].kind != BY_GROUP_TREE);
 }
 
-/* Compares n numbers, the first ones first; for qsort. */
+/* Compares two arrays of n numbers lexicographically. */
 static inline int by_compare_keys(const uint32_t *a, const uint32_t *b, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
@@ -73,13 +73,14 @@ static inline enum banyan_status by_schedule_no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
 }
 
-/* layout.c: whether a group is run as an exchange. */
+/* Whether a group runs as an exchange (layout.c). */
 bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective);
-/* layout.c: pieces, cuts and origins. */
+/* Makes pieces, cuts and origins (layout.c). */
 BANYAN_CHECK enum banyan_status by_layout_make(struct by_compile *compile);
-/* routes.c: this rank's messages, piece by piece. */
+/* Lists this rank's messages, piece by piece (routes.c). */
 BANYAN_CHECK enum banyan_status by_routes_list(struct by_compile *compile);
-/* steps.c: steps, deps and incoming, in the order of the messages' levels; fills the schedule's numbers of them. */
+/* Makes steps, deps and incoming, in the order of the messages' levels, and fills in the schedule's numbers of them
+ * (steps.c). */
 BANYAN_CHECK enum banyan_status by_steps_build(struct by_compile *compile);
 
 #endif

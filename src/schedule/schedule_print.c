@@ -1,3 +1,4 @@
+/* Prints schedules as text and as JSON. */
 #include "schedule.h"
 
 static const char *const buffer_names[BY_BUFFERS] = {"send", "recv", "tmp"};
@@ -10,14 +11,14 @@ static void print_pieces(const char *name, uint32_t first, uint32_t last, struct
     by_text_add(text, "%s[%u..%u]", name, first, last - 1);
 }
 
-static const char *kind_of(const struct by_schedule *schedule, uint32_t rank) {
+static const char *get_kind(const struct by_schedule *schedule, uint32_t rank) {
   return rank < schedule->n_ranks ? "rank" : "vertex";
 }
 
 static void print_in(const struct by_schedule *schedule, uint32_t in, struct by_text *text) {
   const struct by_incoming *incoming = &schedule->incoming[in];
   uint32_t rank = schedule->peers[incoming->peer].rank;
-  by_text_add(text, "%s %u #%u", kind_of(schedule, rank), rank, incoming->tag);
+  by_text_add(text, "%s %u #%u", get_kind(schedule, rank), rank, incoming->tag);
 }
 
 static void print_reduce(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
@@ -36,7 +37,7 @@ static void print_step(const struct by_schedule *schedule, const struct by_step 
   switch (step->kind) {
   case BY_STEP_SEND:
     print_pieces(buffer_names[step->from], step->from_first, step->from_first + step->last - step->first, text);
-    by_text_add(text, " to %s %u #%u", kind_of(schedule, schedule->peers[step->peer].rank),
+    by_text_add(text, " to %s %u #%u", get_kind(schedule, schedule->peers[step->peer].rank),
                 schedule->peers[step->peer].rank, step->tag);
     if (step->copied) by_text_add(text, ", copied");
     break;
@@ -64,7 +65,7 @@ static void print_step(const struct by_schedule *schedule, const struct by_step 
 
 void by_schedule_print(const struct by_schedule *schedule, struct by_text *text) {
   by_text_add(text, "%s, %s %u of %u: %u pieces, %u peers, %u messages in, %u steps%s\n",
-              banyan_collective_name(schedule->collective), kind_of(schedule, schedule->rank), schedule->rank,
+              banyan_collective_name(schedule->collective), get_kind(schedule, schedule->rank), schedule->rank,
               schedule->n_ranks, schedule->n_pieces, schedule->n_peers, schedule->n_incoming, schedule->n_steps,
               schedule->needs_tmp ? ", scratch" : "");
   by_text_add(text, "step level\n");
@@ -74,13 +75,13 @@ void by_schedule_print(const struct by_schedule *schedule, struct by_text *text)
   }
 }
 
-/* --- as JSON, for programs; docs/schedule.md lists the fields. Ranks, not indices of peers --- */
+/* --- JSON for programs; docs/schedule.md lists the fields. It has ranks, not indices of peers. --- */
 
 static void add_pieces(const char *field, uint32_t first, uint32_t last, struct by_text *text) {
   by_text_add(text, ", \"%s\": [%u, %u]", field, first, last - 1);
 }
 
-/* [[rank, tag], ...] */
+/* Adds [[rank, tag], ...]. */
 static void add_incoming(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
   if (!step->n_in) return;
   by_text_add(text, ", \"takes\": [");

@@ -1,13 +1,10 @@
-/* From messages to steps. Messages are taken in the order of their levels,
- * sends first; for every piece it is remembered whether this rank has written
- * it yet and in which step, and that gives buffers and dependencies:
+/* Turns messages into steps. Messages are processed in the order of their levels, sends first. For every piece it is
+ * recorded whether this rank has written it and in which step, which gives buffers and dependencies:
  *
- *   a piece not written yet is read from SEND, a written one where it was
- *   written, after the step that wrote it.
+ *    a piece that is not written yet is read from SEND, a written one from where it was written, after that step.
  *
- * Nothing ever waits for a read to end before it writes, but in an exchange:
- * elsewhere bytes are overwritten only by results, and no result exists before
- * everybody has used up this rank's contribution to it. The checker proves it. */
+ * No write waits for a read, except in an exchange: elsewhere bytes are overwritten only by results, and no result
+ * exists before all have used this rank's contribution to it. The checker proves it. */
 #include <stdlib.h>
 
 #include "arena.h"
@@ -19,25 +16,25 @@ enum { MAX_WRITERS = 16 };
 struct builder {
   struct by_compile *compile;
   struct by_schedule *schedule;
-  struct by_message **order; /* the messages as they are sent and taken */
-  uint32_t *writer;          /* by piece: the last step that wrote it here, or NO_STEP */
-  uint32_t *left;            /* by piece: messages still to be folded into it */
-  bool *leaves;              /* by piece: its sum goes on to another rank, the result is not made here */
-  uint32_t *seen;            /* by step: the last step whose deps hold it */
-  bool helper;               /* it has no operand of its own, and no caller's buffers */
-  uint8_t sums;              /* buffer in which partial sums are kept */
-  uint8_t result;            /* buffer in which a sum ends that is made here */
+  struct by_message **order; /* the messages in the order in which they are sent and consumed */
+  uint32_t *writer;          /* for each piece: the last step of this rank that wrote it, or NO_STEP */
+  uint32_t *left;            /* for each piece: the number of messages still to be folded into it */
+  bool *leaves;              /* for each piece: its sum is sent to another rank, which makes the result */
+  uint32_t *seen;            /* for each step: the last step whose deps contain it */
+  bool helper;               /* The schedule is a helper's, which has no operand of its own and no caller's buffers. */
+  uint8_t sums;              /* the buffer for partial sums */
+  uint8_t result;            /* the buffer for sums that end here */
 };
 
-/* Order of folding: what one REDUCE may take stands together. */
-static int by_batch(const void *left, const void *right) {
+/* Orders messages for folding: those that one REDUCE may fold are adjacent. */
+static int compare_batches(const void *left, const void *right) {
   const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
   const uint32_t x[] = {a->group, a->fold, a->first, a->last, a->place, a->level, a->peer};
   const uint32_t y[] = {b->group, b->fold, b->first, b->last, b->place, b->level, b->peer};
   return by_compare_keys(x, y, sizeof x / sizeof *x);
 }
 
-static int by_time(const void *left, const void *right) {
+static int compare_times(const void *left, const void *right) {
   const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
   const uint32_t x[] = {a->fold, !a->out, a->far, a->batch, a->group, a->first, a->place, a->level, a->peer};
   const uint32_t y[] = {b->fold, !b->out, b->far, b->batch, b->group, b->first, b->place, b->level, b->peer};
@@ -48,15 +45,15 @@ static bool same_batch(const struct by_message *a, const struct by_message *b) {
   return a->group == b->group && a->fold == b->fold && a->first == b->first && a->last == b->last;
 }
 
-/* Numbers batches: messages with the same pieces; in a rotated group of the same level too, in a tree of any, for there
- * all are awaited before the sum can go on anyway. A batch is due at the level of its last message. */
+/* Numbers batches of messages with the same pieces; in a rotated group they must have the same level, in a tree they
+ * may have any, since all are needed before the sum can be sent. A batch is due at the level of its last message. */
 static void make_batches(struct builder *b, struct by_message **in, uint32_t n) {
   const struct by_group *groups = b->compile->class_->groups;
   for (uint32_t i = 0; i < n; i++) in[i]->fold = groups[in[i]->group].kind == BY_GROUP_TREE ? 0 : in[i]->level;
-  if (n > 1) qsort(in, n, sizeof *in, by_batch);
+  if (n > 1) qsort(in, n, sizeof *in, compare_batches);
   for (uint32_t start = 0, end, batch = 0; start < n; start = end, batch++) {
     uint32_t level = 0;
-    for (end = start; end < n && end - start < BY_SCHEDULE_MOST_IN && same_batch(in[start], in[end]); end++)
+    for (end = start; end < n && end - start < BY_SCHEDULE_MAX_IN && same_batch(in[start], in[end]); end++)
       if (in[end]->level > level) level = in[end]->level;
     for (uint32_t i = start; i < end; i++) {
       in[i]->batch = batch;
@@ -65,9 +62,9 @@ static void make_batches(struct builder *b, struct by_message **in, uint32_t n) 
   }
 }
 
-/* Sends of one level begin with different peers on every rank. Of what is folded at one level the longest message comes
- * first, for it finds pieces all unwritten, and the shorter ones find them all written. */
-static void put_in_order(struct builder *b) {
+/* Sorts the messages. Sends of one level start with different peers on every rank. Among the messages folded at one
+ * level the longest comes first: for it no pieces are written, for the shorter ones all are. */
+static void sort_messages(struct builder *b) {
   const struct by_schedule *schedule = b->schedule;
   struct by_compile *compile = b->compile;
   uint32_t n = 0, rank = schedule->rank, ranks = compile->plan->n_vertices;
@@ -83,7 +80,7 @@ static void put_in_order(struct builder *b) {
   }
   make_batches(b, b->order, n);
   for (uint32_t i = 0; i < compile->n_messages; i++) b->order[i] = &compile->messages[i];
-  if (compile->n_messages > 1) qsort(b->order, compile->n_messages, sizeof(struct by_message *), by_time);
+  if (compile->n_messages > 1) qsort(b->order, compile->n_messages, sizeof(struct by_message *), compare_times);
 }
 
 static uint32_t add_step(struct builder *b, enum by_step_kind kind, uint32_t first, uint32_t last, uint32_t level) {
@@ -98,7 +95,7 @@ static uint32_t add_step(struct builder *b, enum by_step_kind kind, uint32_t fir
   return index;
 }
 
-static void depend(struct builder *b, uint32_t index, uint32_t on) {
+static void add_dep(struct builder *b, uint32_t index, uint32_t on) {
   struct by_compile *compile = b->compile;
   if (on == NO_STEP || b->seen[on] == index) return;
   b->seen[on] = index;
@@ -110,17 +107,17 @@ static void depend(struct builder *b, uint32_t index, uint32_t on) {
   compile->steps[index].n_dep++;
 }
 
-static void depend_on_writers(struct builder *b, uint32_t index) {
+static void add_writer_deps(struct builder *b, uint32_t index) {
   const struct by_step *step = &b->compile->steps[index];
-  for (uint32_t i = step->first; i < step->last; i++) depend(b, index, b->writer[i]);
+  for (uint32_t i = step->first; i < step->last; i++) add_dep(b, index, b->writer[i]);
 }
 
-static void wrote(struct builder *b, uint32_t index) {
+static void set_writer(struct builder *b, uint32_t index) {
   const struct by_step *step = &b->compile->steps[index];
   for (uint32_t i = step->first; i < step->last; i++) b->writer[i] = index;
 }
 
-static bool unwritten(const struct builder *b, uint32_t piece) {
+static bool is_unwritten(const struct builder *b, uint32_t piece) {
   return b->writer[piece] == NO_STEP;
 }
 
@@ -128,14 +125,14 @@ static bool ends_here(const struct builder *b, uint32_t piece) {
   return !b->left[piece] && !b->leaves[piece];
 }
 
-static uint32_t count(const struct builder *b, uint32_t first, uint32_t last,
-                      bool (*which)(const struct builder *, uint32_t)) {
+static uint32_t count_pieces(const struct builder *b, uint32_t first, uint32_t last,
+                             bool (*which)(const struct builder *, uint32_t)) {
   uint32_t n = 0;
   for (uint32_t i = first; i < last; i++) n += which(b, i);
   return n;
 }
 
-/* One COPY for each run of such pieces in first .. last. */
+/* Adds a COPY for each run of pieces in first .. last that satisfy `which`. */
 static void copy_runs(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer from,
                       enum by_buffer to, bool divide, bool (*which)(const struct builder *, uint32_t)) {
   for (uint32_t start = first, end; start < last; start = end) {
@@ -147,21 +144,22 @@ static void copy_runs(struct builder *b, uint32_t first, uint32_t last, uint32_t
     step->from = (uint8_t)from;
     step->to = (uint8_t)to;
     step->divide = divide;
-    depend_on_writers(b, index);
-    wrote(b, index);
+    add_writer_deps(b, index);
+    set_writer(b, index);
   }
 }
 
-/* The buffer where this rank's part of these pieces stands. Where it stands in both, it is brought together. */
-static enum by_buffer bring_together(struct builder *b, uint32_t first, uint32_t last, uint32_t level) {
-  uint32_t n = count(b, first, last, unwritten);
+/* Returns the buffer with this rank's part of these pieces. If parts are in both buffers, the missing ones are copied.
+ */
+static enum by_buffer merge_buffers(struct builder *b, uint32_t first, uint32_t last, uint32_t level) {
+  uint32_t n = count_pieces(b, first, last, is_unwritten);
   if (n == last - first) return BY_BUFFER_SEND;
-  if (n) copy_runs(b, first, last, level, BY_BUFFER_SEND, b->sums, false, unwritten);
+  if (n) copy_runs(b, first, last, level, BY_BUFFER_SEND, b->sums, false, is_unwritten);
   return b->sums;
 }
 
-/* Where results are sent from. A rank's own block needs not be copied before it may go. */
-static enum by_buffer source_of_result(const struct builder *b, const struct by_message *message) {
+/* Returns the buffer from which results are sent. A rank's own block need not be copied before it is sent. */
+static enum by_buffer choose_result_buffer(const struct builder *b, const struct by_message *message) {
   const struct by_schedule *schedule = b->schedule;
   if (b->helper) return (enum by_buffer)b->result;
   if (by_collective(schedule->collective)->direct) return BY_BUFFER_SEND;
@@ -171,33 +169,33 @@ static enum by_buffer source_of_result(const struct builder *b, const struct by_
   return inside ? BY_BUFFER_SEND : BY_BUFFER_RECV;
 }
 
-/* A copy onto itself moves nothing, but has a position. Pieces from many steps are first joined by one, or a star's
- * centre, which sends n pieces to n ranks, would have n squared dependencies. */
-static void join(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer buffer) {
+/* Joins pieces from many steps with one step, a copy onto itself that moves nothing but has a position. Otherwise the
+ * centre of a star, which sends n pieces to n ranks, would have n squared dependencies. */
+static void join_pieces(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer buffer) {
   uint32_t changes = 1;
   for (uint32_t i = first + 1; i < last; i++) changes += b->writer[i] != b->writer[i - 1];
   if (changes <= MAX_WRITERS) return;
   uint32_t index = add_step(b, BY_STEP_COPY, first, last, level);
   b->compile->steps[index].from = b->compile->steps[index].to = (uint8_t)buffer;
-  depend_on_writers(b, index);
-  wrote(b, index);
+  add_writer_deps(b, index);
+  set_writer(b, index);
 }
 
-static void send(struct builder *b, const struct by_message *message) {
+static void add_send(struct builder *b, const struct by_message *message) {
   bool up = message->phase == BY_PHASE_UP;
   enum by_buffer from =
-      up ? bring_together(b, message->first, message->last, message->level) : source_of_result(b, message);
-  if (from != BY_BUFFER_SEND) join(b, message->first, message->last, message->level, from);
+      up ? merge_buffers(b, message->first, message->last, message->level) : choose_result_buffer(b, message);
+  if (from != BY_BUFFER_SEND) join_pieces(b, message->first, message->last, message->level, from);
   uint32_t index = add_step(b, BY_STEP_SEND, message->first, message->last, message->level);
   struct by_step *step = &b->compile->steps[index];
   step->from = step->to = (uint8_t)from;
   step->peer = message->peer_index;
   step->tag = message->tag;
   step->copied = message->exchange;
-  if (from != BY_BUFFER_SEND) depend_on_writers(b, index);
+  if (from != BY_BUFFER_SEND) add_writer_deps(b, index);
 }
 
-static void take(struct builder *b, struct by_message *message, uint32_t index) {
+static void add_incoming(struct builder *b, struct by_message *message, uint32_t index) {
   uint32_t at = message->incoming = b->schedule->n_incoming++;
   struct by_step *step = &b->compile->steps[index];
   if (!step->n_in++) step->in = at;
@@ -205,48 +203,50 @@ static void take(struct builder *b, struct by_message *message, uint32_t index) 
       .peer = message->peer_index, .tag = message->tag, .step = index, .first = message->first, .last = message->last};
 }
 
-static void receive(struct builder *b, struct by_message *message) {
+static void add_receive(struct builder *b, struct by_message *message) {
   uint32_t index = add_step(b, BY_STEP_RECEIVE, message->first, message->last, message->level);
   b->compile->steps[index].from = b->compile->steps[index].to = b->result;
-  take(b, message, index);
-  wrote(b, index);
+  add_incoming(b, message, index);
+  set_writer(b, index);
 }
 
-/* An exchange overwrites what it has just sent: it waits for its sends, which do not wait for their receivers. */
-static void depend_on_sends(struct builder *b, uint32_t index) {
+/* Makes an exchange wait for its sends, since it overwrites what it has just sent. These sends do not wait for their
+ * receivers. */
+static void add_send_deps(struct builder *b, uint32_t index) {
   const struct by_step *step = &b->compile->steps[index];
   for (uint32_t i = index; i-- > 0 && b->compile->steps[i].level == step->level;) {
     const struct by_step *before = &b->compile->steps[i];
-    if (before->kind == BY_STEP_SEND && before->copied && before->first == step->first) depend(b, index, i);
+    if (before->kind == BY_STEP_SEND && before->copied && before->first == step->first) add_dep(b, index, i);
   }
 }
 
-/* Own operand first; in an exchange at the place of the own digit, so that all members add alike. */
-static uint16_t own_place(struct by_message *const *batch, uint32_t n) {
+/* Returns the index of the own operand: the first, or in an exchange the own digit, so that all members add in the same
+ * order. */
+static uint16_t get_own_index(struct by_message *const *batch, uint32_t n) {
   uint32_t own = 0;
   while (batch[0]->exchange && own < n && batch[own]->place == own) own++;
   return (uint16_t)own;
 }
 
-static void fold(struct builder *b, struct by_message **batch, uint32_t n) {
+static void add_fold(struct builder *b, struct by_message **batch, uint32_t n) {
   uint32_t first = batch[0]->first, last = batch[0]->last, level = batch[0]->fold;
-  bool begins = b->helper && unwritten(b, first); /* a helper's message is one piece */
-  enum by_buffer from = begins ? BY_BUFFER_TMP : bring_together(b, first, last, level);
+  bool begins = b->helper && is_unwritten(b, first); /* A helper's message is one piece. */
+  enum by_buffer from = begins ? BY_BUFFER_TMP : merge_buffers(b, first, last, level);
   uint32_t index = add_step(b, BY_STEP_REDUCE, first, last, level);
-  for (uint32_t i = 0; i < n; i++) take(b, batch[i], index);
+  for (uint32_t i = 0; i < n; i++) add_incoming(b, batch[i], index);
   for (uint32_t i = first; i < last; i++) b->left[i] -= n;
-  uint32_t n_ending = count(b, first, last, ends_here);
+  uint32_t n_ending = count_pieces(b, first, last, ends_here);
   bool all = n_ending == last - first;
   struct by_step *step = &b->compile->steps[index];
   step->from = (uint8_t)from;
   step->to = all ? b->result : b->sums;
-  step->own = begins ? BY_NO_OWN : own_place(batch, n);
+  step->own = begins ? BY_NO_OWN : get_own_index(batch, n);
   step->divide = all;
-  if (begins && n == 1 && !all) step->kind = BY_STEP_RECEIVE; /* it only forwards */
+  if (begins && n == 1 && !all) step->kind = BY_STEP_RECEIVE; /* The helper only forwards. */
   if (step->kind == BY_STEP_RECEIVE) step->own = 0;
-  depend_on_writers(b, index);
-  if (batch[0]->exchange) depend_on_sends(b, index);
-  wrote(b, index);
+  add_writer_deps(b, index);
+  if (batch[0]->exchange) add_send_deps(b, index);
+  set_writer(b, index);
   if (n_ending && !all) copy_runs(b, first, last, level, b->sums, b->result, true, ends_here);
 }
 
@@ -262,44 +262,44 @@ static void count_folds(struct builder *b) {
   }
 }
 
-/* Own blocks that arrive without travelling. */
+/* Copies the own blocks that are not sent over the network. */
 static void copy_own_block(struct builder *b) {
   const struct by_schedule *schedule = b->schedule;
   enum banyan_collective collective = schedule->collective;
   bool at_root = schedule->rank == schedule->root && by_collective(collective)->direct;
   if (b->helper || (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !at_root)) return;
   const uint32_t *own = &schedule->block[schedule->rank];
-  copy_runs(b, own[0], own[1], 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
+  copy_runs(b, own[0], own[1], 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, is_unwritten);
 }
 
-static void build(struct builder *b) {
+static void build_steps(struct builder *b) {
   uint32_t n = b->compile->n_messages;
-  put_in_order(b);
+  sort_messages(b);
   count_folds(b);
   copy_own_block(b);
   for (uint32_t i = 0, end; i < n; i = end) {
     struct by_message *message = b->order[i];
     end = i + 1;
     if (message->out)
-      send(b, message);
+      add_send(b, message);
     else if (message->phase == BY_PHASE_DOWN)
-      receive(b, message);
+      add_receive(b, message);
     else {
       while (end < n && !b->order[end]->out && b->order[end]->phase == BY_PHASE_UP &&
              b->order[end]->batch == message->batch)
         end++;
-      fold(b, &b->order[i], end - i);
+      add_fold(b, &b->order[i], end - i);
     }
   }
   if (by_collective(b->schedule->collective)->up && b->schedule->n_ranks == 1 && !b->helper)
-    copy_runs(b, 0, b->schedule->n_pieces, 0, BY_BUFFER_SEND, b->result, false, unwritten);
+    copy_runs(b, 0, b->schedule->n_pieces, 0, BY_BUFFER_SEND, b->result, false, is_unwritten);
 }
 
 enum banyan_status by_steps_build(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   struct by_arena *work = &compile->work;
   uint32_t pieces = schedule->n_pieces, messages = compile->n_messages;
-  size_t max_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
+  size_t max_steps = 2 * ((size_t)messages + pieces); /* A piece is copied at most twice, a message joined once. */
   bool helper = schedule->rank >= schedule->n_ranks;
   bool into_recv = !helper && (by_collective_is_everywhere(schedule->collective) ||
                                (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root));
@@ -318,6 +318,6 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
   schedule->incoming = BY_ARENA_ARRAY(&schedule->arena, struct by_incoming, n_incoming);
   if (work->failed || !schedule->incoming) return by_schedule_no_memory();
   schedule->n_incoming = 0;
-  build(&b);
+  build_steps(&b);
   return compile->failed ? by_schedule_no_memory() : BANYAN_OK;
 }

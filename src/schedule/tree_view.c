@@ -1,10 +1,11 @@
+/* Makes the compiler's view of a tree, and aligns its levels. */
 #include "tree_view.h"
 
 #include <string.h>
 
-enum { MAX_ROUNDS = 64 }; /* halving over 65536 ranks takes two dozen */
+enum { MAX_ROUNDS = 64 }; /* Halving over 65536 ranks takes two dozen. */
 
-static bool allocate(struct by_tree_view *view, struct by_arena *arena) {
+static bool allocate_arrays(struct by_tree_view *view, struct by_arena *arena) {
   uint32_t n = view->n;
   view->first_child = BY_ARENA_ARRAY(arena, uint32_t, n + 2);
   view->child = BY_ARENA_ARRAY(arena, uint32_t, n);
@@ -14,7 +15,7 @@ static bool allocate(struct by_tree_view *view, struct by_arena *arena) {
   return view->first_child && view->child && view->level && view->enter && view->size;
 }
 
-/* Counting sort of the vertices by their parents. */
+/* Sorts the vertices by their parents, by counting. */
 static void list_children(struct by_tree_view *view) {
   uint32_t *first = view->first_child;
   for (uint32_t u = 0; u < view->n; u++)
@@ -24,8 +25,8 @@ static void list_children(struct by_tree_view *view) {
     if (u != view->root) view->child[first[view->parent[u] + 1]++] = u;
 }
 
-/* Breadth first, parents before children; how many vertices the root reaches. */
-static uint32_t walk(struct by_tree_view *view, uint32_t *queue) {
+/* Lists the vertices breadth first, parents before children. Returns how many the root reaches. */
+static uint32_t list_breadth_first(struct by_tree_view *view, uint32_t *queue) {
   uint32_t n = 1;
   queue[0] = view->root;
   for (uint32_t i = 0; i < n; i++) {
@@ -35,7 +36,7 @@ static uint32_t walk(struct by_tree_view *view, uint32_t *queue) {
   return n;
 }
 
-static void measure(struct by_tree_view *view, const uint32_t *queue) {
+static void compute_levels(struct by_tree_view *view, const uint32_t *queue) {
   for (uint32_t i = view->n; i-- > 0;) {
     uint32_t u = queue[i], p = view->parent[u];
     view->size[u]++;
@@ -57,14 +58,14 @@ bool by_tree_view_init(struct by_tree_view *view, const uint32_t *parent, uint32
                        struct by_arena *arena) {
   *view = (struct by_tree_view){.n = n, .root = root, .parent = parent};
   uint32_t *queue = BY_ARENA_ARRAY(arena, uint32_t, n);
-  if (!queue || !allocate(view, arena)) return false;
+  if (!queue || !allocate_arrays(view, arena)) return false;
   list_children(view);
-  if (walk(view, queue) != n) return false;
-  measure(view, queue);
+  if (list_breadth_first(view, queue) != n) return false;
+  compute_levels(view, queue);
   return true;
 }
 
-/* One round: every edge gets the highest level of its length, then every vertex is put above its children. Vertices
+/* One round: every edge gets the highest level of its length, then every vertex is raised above its children. Vertices
  * are visited before their parents. False: nothing changed. */
 static bool raise_levels(struct by_tree_view *view, const uint32_t *queue, const uint32_t *length, uint32_t *highest) {
   bool changed = false;
@@ -91,7 +92,7 @@ bool by_tree_view_align(struct by_tree_view *view, const struct by_group *group,
   uint32_t *queue = BY_ARENA_ARRAY(arena, uint32_t, n), *length = BY_ARENA_ARRAY(arena, uint32_t, n);
   uint32_t *highest = BY_ARENA_ARRAY(arena, uint32_t, n), *heights = BY_ARENA_ARRAY(arena, uint32_t, n);
   if (!queue || !length || !highest || !heights) return false;
-  walk(view, queue);
+  list_breadth_first(view, queue);
   memcpy(heights, view->level, n * sizeof *heights);
   for (uint32_t u = 0; u < n; u++) length[u] = by_group_untranslate(group, view->parent[u], u);
   for (uint32_t round = 0; round < MAX_ROUNDS && view->level[view->root] < n; round++) {
@@ -99,7 +100,7 @@ bool by_tree_view_align(struct by_tree_view *view, const struct by_group *group,
     view->height = view->level[view->root];
     return true;
   }
-  /* No end in sight: some edge lies, over others, above one of its own length. */
+  /* The levels do not converge: some edge is, through others, above one of its own length. */
   memcpy(view->level, heights, n * sizeof *heights);
   return true;
 }

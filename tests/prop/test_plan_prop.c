@@ -79,7 +79,7 @@ static void random_ports(struct by_rng *rng, struct by_plan *plan, struct by_gro
 
 static void random_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group, double share) {
   enum by_group_kind kind = (enum by_group_kind)below(rng, 3);
-  uint32_t twigs = below(rng, 2) ? below(rng, plan->n_ranks) : 0, rank[MOST_RANKS], radix[BY_PLAN_MOST_DIGITS];
+  uint32_t twigs = below(rng, 2) ? below(rng, plan->n_ranks) : 0, rank[MOST_RANKS], radix[BY_PLAN_MAX_DIGITS];
   uint32_t others = kind == BY_GROUP_EXCHANGE ? 0 : below(rng, plan->n_vertices - plan->n_ranks + 1);
   uint32_t leaders = plan->n_ranks - twigs, n = leaders + others;
   bool hangs[MOST_RANKS] = {false};
@@ -366,7 +366,7 @@ static void test_translation_is_a_group(void **state) {
   struct by_rng rng;
   by_rng_init(&rng, 4);
   for (int i = 0; i < (int)check_seeds(300); i++) {
-    uint32_t radix[BY_PLAN_MOST_DIGITS];
+    uint32_t radix[BY_PLAN_MAX_DIGITS];
     struct by_group group = {.n = 1 + below(&rng, 600), .radix = radix};
     group.n_radix = random_radix(&rng, group.n, radix);
     uint8_t seen[600] = {0};

@@ -395,7 +395,7 @@ static void check_trees(const struct job *job, uint32_t t, bool *moved) {
     if (strcmp(comm->context->job.settings.control, "auto") != 0 || !team->plan_switch || team->n == 1) continue;
     uint32_t up[RANKS], down[RANKS];
     struct by_plan *plan = planned(team, team->plan_switch);
-    by_plan_control_ways(&plan->control, team->n, plan->control.use_ring, up, down);
+    by_plan_control_parents(&plan->control, team->n, plan->control.use_ring, up, down);
     by_plan_destroy(plan);
     assert_int_equal(place->up_parent, up[place->rank]);
     assert_int_equal(place->down_parent, down[place->rank]);

@@ -107,13 +107,13 @@ static bool has_workers(const struct net *net, int which) {
 }
 
 /* Groups, and what each switch adds of them. */
-static struct by_worker_groups find_groups(const struct net *net, struct by_switched_place *places) {
+static struct by_worker_groups find_groups(const struct net *net, struct by_switched_node *places) {
   struct by_worker_groups groups;
   uint32_t first[NET_WORKERS], number[NET_WORKERS];
   for (unsigned s = 0; s < net->switches; s++)
-    places[s] = (struct by_switched_place){.parent = net->at[s].above == NET_SERVER ? BY_SWITCHED_NONE
-                                                                                    : (uint32_t)net->at[s].above,
-                                           .adds = net->at[s].aggregates};
+    places[s] = (struct by_switched_node){.parent = net->at[s].above == NET_SERVER ? BY_SWITCHED_NONE
+                                                                                   : (uint32_t)net->at[s].above,
+                                          .adds = net->at[s].aggregates};
   for (unsigned w = 0; w < net->workers; w++)
     first[w] = net->worker_at[w] == NET_SERVER ? BY_SWITCHED_NONE : (uint32_t)net->worker_at[w];
   assert_true(by_switched_groups(places, net->switches, first, net->workers, number, &groups));
@@ -122,7 +122,7 @@ static struct by_worker_groups find_groups(const struct net *net, struct by_swit
 }
 
 struct by_worker_groups net_groups(const struct net *net) {
-  struct by_switched_place places[NET_SWITCHES];
+  struct by_switched_node places[NET_SWITCHES];
   return find_groups(net, places);
 }
 
@@ -136,12 +136,12 @@ static unsigned path_of(const struct net *net, unsigned worker, int *path) {
 
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack) {
   int path[NET_SWITCHES];
-  struct by_switched_place places[NET_SWITCHES];
+  struct by_switched_node places[NET_SWITCHES];
   unsigned n = path_of(net, worker, path);
   if (down && n && net->at[path[0]].off_path) return 0;
   (void)find_groups(net, places);
   for (unsigned i = 0; i < n; i++) {
-    const struct by_switched_place *at = &places[path[i]];
+    const struct by_switched_node *at = &places[path[i]];
     bool groups = at->set.group == BY_FRAGMENT_UNITED;
     enum by_hop_kind kind = groups ? BY_HOP_GROUPS : at->whole ? BY_HOP_WHOLE : BY_HOP_WORKERS;
     uint32_t count = by_worker_count(at->set.workers);
@@ -153,7 +153,7 @@ unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_ho
 
 void net_below(const struct net *net, unsigned worker, struct by_worker_set *below) {
   int path[NET_SWITCHES];
-  struct by_switched_place places[NET_SWITCHES];
+  struct by_switched_node places[NET_SWITCHES];
   unsigned n = path_of(net, worker, path);
   (void)find_groups(net, places);
   for (unsigned i = 0; i < n; i++) below[i] = places[path[i]].set;
@@ -310,7 +310,7 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
 /* --- expected sums of floats --- */
 
 unsigned net_sets(const struct net *net, struct by_worker_set *sets) {
-  struct by_switched_place places[NET_SWITCHES];
+  struct by_switched_node places[NET_SWITCHES];
   struct by_worker_groups groups = find_groups(net, places);
   unsigned n = 0;
   for (unsigned size = 2; size <= net->workers; size++)

@@ -321,7 +321,7 @@ static void find_ways(const struct by_controller_trees *control, bool ring, uint
   assert_ok(by_control_give(control, plan));
   assert_ok(by_plan_validate(plan));
   assert_false(plan->control.use_ring);
-  by_plan_control_ways(&plan->control, n, ring, up, down);
+  by_plan_control_parents(&plan->control, n, ring, up, down);
   by_plan_destroy(plan);
 }
 

@@ -9,7 +9,7 @@
 #include "embed_parts.h"
 #include "lp.h"
 #include "plan_load.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "planner.h"
 #include "topology_paths.h"
 #include "topology_synth.h"
@@ -400,7 +400,7 @@ static void test_aggregators(void **state) {
     servers[0] = helpers[0] = 4;
     servers[1] = helpers[1] = 9;
     options.n_servers = options.choice.n_helpers = 2;
-    options.ways = helped ? BY_PLAN_ALL_WAYS : BY_PLAN_SWITCHES;
+    options.ways = helped ? BY_PLAN_ALL_METHODS : BY_PLAN_SWITCHES;
     embed();
     assert_int_equal(by_embedding_facts(embedding).n_in_network > 0, !helped);
     if (!helped) {
@@ -445,18 +445,19 @@ static void test_ways(void **state) {
 }
 
 static void test_names_of_ways(void **state) {
-  char text[BY_PLAN_WAYS_BYTES];
+  char text[BY_PLAN_METHODS_BYTES];
   uint32_t ways;
   (void)state;
-  assert_ok(by_plan_ways_parse("switches,ring", &ways));
+  assert_ok(by_plan_methods_parse("switches,ring", &ways));
   assert_int_equal(ways, BY_PLAN_SWITCHES | BY_PLAN_RING);
-  assert_string_equal(by_plan_ways_print(ways, text), "ring,switches");
-  assert_string_equal(by_plan_ways_print(BY_PLAN_ALL_WAYS, text), BY_PLAN_WAYS);
-  assert_ok(by_plan_ways_parse(BY_PLAN_WAYS, &ways));
-  assert_int_equal(ways, BY_PLAN_ALL_WAYS);
+  assert_string_equal(by_plan_methods_print(ways, text), "ring,switches");
+  assert_string_equal(by_plan_methods_print(BY_PLAN_ALL_METHODS, text), BY_PLAN_METHODS);
+  assert_ok(by_plan_methods_parse(BY_PLAN_METHODS, &ways));
+  assert_int_equal(ways, BY_PLAN_ALL_METHODS);
   static const char *const bad[] = {"", "rings", "ring,", ",ring", "ring;tree", "tre"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    assert_refused(by_plan_ways_parse(bad[i], &ways), BANYAN_ERR_ARGUMENT, "is not one of the ways " BY_PLAN_WAYS);
+    assert_refused(by_plan_methods_parse(bad[i], &ways), BANYAN_ERR_ARGUMENT,
+                   "is not one of the ways " BY_PLAN_METHODS);
 }
 
 /* ---- limits ---- */
@@ -549,30 +550,30 @@ static void test_size_classes(void **state) {
   uint64_t calls[BY_WEIGH_CALLS] = {0};
   (void)state;
   open_topology("star:6,nic=1g,adds=all");
-  plan_for(NULL, BY_PLAN_ALL_WAYS, NULL);
+  plan_for(NULL, BY_PLAN_ALL_METHODS, NULL);
   assert_true(planned.plan->n_classes > 1);
   assert_false(is_in_network(8));
   assert_true(is_in_network(1 << 20) && is_in_network(1 << 30));
   assert_near(planned.plan->facts.throughput, 1e9, 1e-6);
   struct by_planned first = planned;
-  plan_for(NULL, BY_PLAN_ALL_WAYS, first.embedding); /* The second time there is nothing to gain. */
+  plan_for(NULL, BY_PLAN_ALL_METHODS, first.embedding); /* The second time there is nothing to gain. */
   assert_near(planned.change.after, planned.change.before, 1e-6);
   by_planned_fini(&planned);
   by_planned_fini(&first);
   calls[3] = 5; /* All calls are small: no server is needed. */
-  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  plan_for(calls, BY_PLAN_ALL_METHODS, NULL);
   assert_int_equal(planned.plan->n_classes, 1);
   assert_false(is_in_network(8));
   assert_int_equal(planned.plan->n_vertices, planned.plan->n_ranks);
   by_planned_fini(&planned);
   calls[3] = 0;
   calls[22] = 5; /* All calls are large: there are no small classes. */
-  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  plan_for(calls, BY_PLAN_ALL_METHODS, NULL);
   assert_int_equal(planned.plan->n_classes, 1);
   assert_true(is_in_network(8));
   by_planned_fini(&planned);
   calls[3] = 1;
-  plan_for(calls, BY_PLAN_ALL_WAYS, NULL);
+  plan_for(calls, BY_PLAN_ALL_METHODS, NULL);
   assert_int_equal(planned.plan->n_classes, 2);
   by_planned_fini(&planned);
   plan_for(NULL, BY_PLAN_SWITCHES, NULL); /* Nothing else is allowed. */
@@ -590,7 +591,7 @@ static void test_two_jobs(void **state) {
   open_topology("clos:racks=4,hosts=2,nic=100m,oversub=4,adds=all");
   for (uint32_t l = 0; l < topology->n_links; l++)
     for (int way = 0; way < 2; way++) topology->links[l].capacity[way].used = topology->links[l].capacity[way].all / 2;
-  static const uint32_t ways[] = {BY_PLAN_ALL_WAYS, BY_PLAN_RING | BY_PLAN_TREE, BY_PLAN_RING};
+  static const uint32_t ways[] = {BY_PLAN_ALL_METHODS, BY_PLAN_RING | BY_PLAN_TREE, BY_PLAN_RING};
   for (int i = 0; i < 3; i++) {
     options.ways = ways[i];
     options.max_trees = i < 2 ? 8 : 1;

@@ -538,7 +538,7 @@ static void test_few_kept(void **state) {
   uint32_t *steps, n;
   (void)state;
   begin_ways("star:8");
-  ways.most = 3;
+  ways.max = 3;
   for (uint32_t i = 0; i < 40; i++) {
     find(8, i % 8, &steps, &n);
     assert_int_equal(n, 1);

@@ -280,13 +280,13 @@ enum { NONE = -1 };
 
 /* Makes groups; above[s] is the switch above switch s, and below[s] the number of workers right below it. The last
  * entry of `below` is for the server. Workers are numbered in this order. */
-static bool make_groups(struct by_switched_place *places, const int *above, const unsigned *below, uint32_t n,
+static bool make_groups(struct by_switched_node *places, const int *above, const unsigned *below, uint32_t n,
                         struct by_worker_groups *groups) {
   uint32_t first[BY_TREE_WORKERS], number[BY_TREE_WORKERS], workers = 0;
   bool seen[BY_TREE_WORKERS] = {false};
   for (uint32_t s = 0; s < n; s++)
-    places[s] = (struct by_switched_place){.parent = above[s] == NONE ? BY_SWITCHED_NONE : (uint32_t)above[s],
-                                           .adds = places[s].adds};
+    places[s] = (struct by_switched_node){.parent = above[s] == NONE ? BY_SWITCHED_NONE : (uint32_t)above[s],
+                                          .adds = places[s].adds};
   for (uint32_t s = 0; s <= n; s++)
     for (unsigned i = 0; i < below[s]; i++) first[workers++] = s < n ? s : BY_SWITCHED_NONE;
   if (!by_switched_groups(places, n, first, workers, number, groups)) return false;
@@ -299,7 +299,7 @@ static bool make_groups(struct by_switched_place *places, const int *above, cons
   return true;
 }
 
-static void check_set(const struct by_switched_place *place, unsigned group, uint64_t workers, bool whole) {
+static void check_set(const struct by_switched_node *place, unsigned group, uint64_t workers, bool whole) {
   assert_int_equal(place->set.group, group);
   assert_true(place->set.workers == workers);
   assert_int_equal(place->whole, whole);
@@ -310,7 +310,7 @@ static void test_groups(void **state) {
   (void)state;
   static const int above[] = {NONE, 0, 0, 0, 3};
   static const unsigned below[] = {1, 50, 40, 20, 20, 0};
-  struct by_switched_place places[5] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_switched_node places[5] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
   struct by_worker_groups groups;
   assert_true(make_groups(places, above, below, 5, &groups));
   assert_int_equal(groups.n, 4);
@@ -329,7 +329,7 @@ static void test_pooled_groups(void **state) {
   (void)state;
   static const int above[] = {NONE, 0, 0, 0};
   static const unsigned below[] = {0, 40, 20, 30, 10};
-  struct by_switched_place places[4] = {{.adds = false}, {.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_switched_node places[4] = {{.adds = false}, {.adds = true}, {.adds = true}, {.adds = true}};
   struct by_worker_groups groups;
   assert_true(make_groups(places, above, below, 4, &groups));
   assert_int_equal(groups.n, 2);
@@ -338,7 +338,7 @@ static void test_pooled_groups(void **state) {
   check_set(&places[2], 0, by_low_bits(60) & ~by_low_bits(40), false);
   check_set(&places[3], 1, by_low_bits(30), false);
   static const unsigned single[] = {0, 60, 1, 30, 0};
-  struct by_switched_place others[4] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_switched_node others[4] = {{.adds = true}, {.adds = true}, {.adds = true}, {.adds = true}};
   assert_true(make_groups(others, above, single, 4, &groups));
   assert_int_equal(groups.n, 3);
   check_set(&others[0], BY_FRAGMENT_UNITED, 7, false);
@@ -349,7 +349,7 @@ static void test_small_tree_has_one_group(void **state) {
   (void)state;
   static const int above[] = {NONE, 0, 0};
   static const unsigned below[] = {0, 40, 23, 1};
-  struct by_switched_place places[3] = {{.adds = true}, {.adds = true}, {.adds = true}};
+  struct by_switched_node places[3] = {{.adds = true}, {.adds = true}, {.adds = true}};
   struct by_worker_groups groups;
   assert_true(make_groups(places, above, below, 3, &groups));
   assert_int_equal(groups.n, 1);
@@ -362,7 +362,7 @@ static void test_too_many_groups(void **state) {
   (void)state;
   int above[66] = {NONE};
   unsigned below[67] = {65};
-  struct by_switched_place places[66] = {{.adds = true}};
+  struct by_switched_node places[66] = {{.adds = true}};
   struct by_worker_groups groups;
   assert_false(make_groups(places, above, below, 1, &groups));
   below[0] = 0;

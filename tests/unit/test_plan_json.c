@@ -143,11 +143,11 @@ static void test_control(void **state) {
   assert_memory_equal(copy->control.ring, ring, sizeof ring);
   /* Upward each sends to the next on the ring; downward the root's messages go round from the first. */
   uint32_t up[3], down[3];
-  by_plan_control_ways(control, 3, true, up, down);
+  by_plan_control_parents(control, 3, true, up, down);
   const uint32_t ring_up[] = {1, 1, 0}, ring_down[] = {2, 1, 1};
   assert_memory_equal(up, ring_up, sizeof up);
   assert_memory_equal(down, ring_down, sizeof down);
-  by_plan_control_ways(control, 3, false, up, down);
+  by_plan_control_parents(control, 3, false, up, down);
   assert_memory_equal(up, parent, sizeof up);
   assert_memory_equal(down, parent, sizeof down);
   by_plan_destroy(copy);

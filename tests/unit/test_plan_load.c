@@ -96,7 +96,7 @@ static void test_use_by_others(void **state) {
         "star", 2);
   assert_near(load.link[0][BY_AB], 1);
   assert_near(load.rate, 6);
-  assert_int_equal(load.tightest_way, BY_AB);
+  assert_int_equal(load.tightest_direction, BY_AB);
   end();
 }
 

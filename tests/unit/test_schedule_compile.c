@@ -192,7 +192,7 @@ static void test_many_children(void **state) {
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind != BY_STEP_REDUCE) continue;
-    assert_in_range(step->n_in, 1, BY_SCHEDULE_MOST_IN);
+    assert_in_range(step->n_in, 1, BY_SCHEDULE_MAX_IN);
     folded += step->n_in;
     assert_int_equal(step->divide, folded == 149);
   }
@@ -203,10 +203,10 @@ static void test_many_children(void **state) {
 /* An exchange that is too wide to be added at once runs as trees. */
 static void test_wide_exchange(void **state) {
   (void)state;
-  struct by_schedule *narrow = compile("exchange", BY_SCHEDULE_MOST_IN + 1, BANYAN_ALLREDUCE, 0, 3);
-  struct by_schedule *wide = compile("exchange", BY_SCHEDULE_MOST_IN + 2, BANYAN_ALLREDUCE, 0, 3);
+  struct by_schedule *narrow = compile("exchange", BY_SCHEDULE_MAX_IN + 1, BANYAN_ALLREDUCE, 0, 3);
+  struct by_schedule *wide = compile("exchange", BY_SCHEDULE_MAX_IN + 2, BANYAN_ALLREDUCE, 0, 3);
   assert_int_equal(narrow->n_pieces, 1);
-  assert_int_equal(wide->n_pieces, BY_SCHEDULE_MOST_IN + 2);
+  assert_int_equal(wide->n_pieces, BY_SCHEDULE_MAX_IN + 2);
   by_schedule_destroy(narrow);
   by_schedule_destroy(wide);
 }

@@ -17,7 +17,7 @@
 #include "manager_plans.h"
 #include "manager_seen.h"
 #include "manager_user_plan.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 
 static const double much = 0.1;           /* Fraction of its rate that a plan must lose before it is planned again. */
 static const double dwelling = 5;         /* Intervals with a plan before the next planning. */
@@ -228,7 +228,7 @@ struct by_manager_options by_manager_defaults(void) {
                                      .gain = 0.05,
                                      .helpers = "all",
                                      .servers = "all",
-                                     .ways = BY_PLAN_ALL_WAYS,
+                                     .ways = BY_PLAN_ALL_METHODS,
                                      .rates = by_cost_defaults()};
 }
 

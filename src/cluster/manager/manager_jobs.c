@@ -18,7 +18,7 @@
 #include "manager_proposal.h"
 #include "manager_seen.h"
 #include "manager_user_plan.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 
 enum { MAX_JOBS = 4096, MAX_LEFT = 64 /* Jobs that have left and are still shown. */ };
 
@@ -122,7 +122,7 @@ static void read_preferences(struct by_manager *m, struct by_manager_job *job,
                              const struct by_cluster_message *message) {
   struct by_job_preferences preferences = {
       .penalty = message->tree_penalty, .steps = message->steps, .trees = message->trees};
-  if (message->ways && by_plan_ways_parse(message->ways, &preferences.ways) != BANYAN_OK)
+  if (message->ways && by_plan_methods_parse(message->ways, &preferences.ways) != BANYAN_OK)
     by_info("manager", "job %s (%s): its ways are ignored: %s", job->id, job->name, banyan_error_text());
   bool same = preferences.ways == job->preferences.ways && preferences.penalty == job->preferences.penalty &&
               preferences.steps == job->preferences.steps && preferences.trees == job->preferences.trees;

@@ -125,7 +125,7 @@ static enum banyan_status add_tree(struct needs_builder *n, const struct by_grou
 }
 
 static enum banyan_status add_trees(struct needs_builder *n, uint32_t *node_of) {
-  BY_TRY(by_plan_place(n->plan, n->topology, node_of));
+  BY_TRY(by_plan_locate(n->plan, n->topology, node_of));
   BY_TRY(by_paths_init(&n->paths, n->topology));
   for (uint32_t c = 0; c < n->plan->n_classes; c++)
     for (uint32_t g = 0; g < n->plan->classes[c].n_groups; g++) BY_TRY(add_tree(n, &n->plan->classes[c].groups[g]));

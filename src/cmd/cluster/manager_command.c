@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "embed.h"
 #include "manager_server.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
@@ -127,7 +127,7 @@ static enum banyan_status check(struct manager_options *asked) {
                    manager->replan);
   manager->replan_iterations = (uint64_t)asked->iterations;
   manager->gain = (double)asked->gain / 100;
-  if (asked->ways && by_plan_ways_parse(asked->ways, &manager->ways) != BANYAN_OK)
+  if (asked->ways && by_plan_methods_parse(asked->ways, &manager->ways) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--ways");
   if (asked->penalty && by_parse_number(asked->penalty, &manager->penalty) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--tree-penalty");

@@ -62,7 +62,7 @@ static const struct by_option options[] = {
         "server", 0, request.placed.servers, "NAME,...",
         "for in-network: the servers; default: the best helper or rank;\nfor cluster: hosts that may serve; default: "
         "all helpers and ranks"),
-    BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MOST_VERTICES,
+    BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MAX_VERTICES,
            "for in-network: most switches of a tree that aggregate"),
     BY_INT(
         "queues", 0, request.placed.queues, "N", 1, MOST_QUEUES,
@@ -77,11 +77,11 @@ static const struct by_option options[] = {
             "print the plan, or with --schedule the schedule, as JSON, and\non standard error the explanation, if "
             "there is one"),
     BY_FLAG("list", 'l', list, "list the built-in plans"),
-    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "print the steps of this rank"),
+    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MAX_VERTICES - 1, "print the steps of this rank"),
     BY_TEXT("collective", 'c', collective, "NAME",
             "for --schedule, and for --explain, which also prints the\nlargest possible rate of this collective and "
             "the links that\nlimit it; default allreduce"),
-    BY_INT("root", 'r', root, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "for collectives with a root; default 0"),
+    BY_INT("root", 'r', root, "RANK", 0, BY_PLAN_MAX_VERTICES - 1, "for collectives with a root; default 0"),
     BY_BYTES("bytes", 0, bytes, "SIZE",
              "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M"),
     {.name = NULL},
@@ -114,8 +114,8 @@ struct placement {
 };
 
 static enum banyan_status add_host(struct placement *placement, uint32_t ranks) {
-  if (ranks < 1 || ranks > BY_PLAN_MOST_VERTICES - placement->n_ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--hosts: 1 to %d ranks in all, at least one on each", BY_PLAN_MOST_VERTICES);
+  if (ranks < 1 || ranks > BY_PLAN_MAX_VERTICES - placement->n_ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--hosts: 1 to %d ranks in all, at least one on each", BY_PLAN_MAX_VERTICES);
   for (uint32_t i = 0; i < ranks; i++) placement->host_of[placement->n_ranks++] = placement->n_hosts;
   placement->n_hosts++;
   return BANYAN_OK;
@@ -125,7 +125,7 @@ static enum banyan_status add_host(struct placement *placement, uint32_t ranks) 
 static enum banyan_status parse_hosts(const char *text, struct placement *placement) {
   uint32_t hosts = 0, ranks = 0;
   int end = 0;
-  placement->host_of = by_cli_zeroed(BY_PLAN_MOST_VERTICES, sizeof *placement->host_of);
+  placement->host_of = by_cli_zeroed(BY_PLAN_MAX_VERTICES, sizeof *placement->host_of);
   if (strspn(text, "0123456789x,") == strlen(text)) {
     if (sscanf(text, "%5ux%5u%n", &hosts, &ranks, &end) == 2 && !text[end] && hosts > 0) {
       for (uint32_t h = 0; h < hosts; h++) BY_TRY(add_host(placement, ranks));
@@ -145,7 +145,7 @@ static enum banyan_status place(const struct plan_options *asked, struct placeme
   if (asked->hosts) BY_TRY(parse_hosts(asked->hosts, placement));
   long ranks = 0;
   if (asked->request.topology) return BANYAN_OK;
-  if (asked->request.ranks) BY_TRY(by_parse_int("--ranks", asked->request.ranks, 1, BY_PLAN_MOST_VERTICES, &ranks));
+  if (asked->request.ranks) BY_TRY(by_parse_int("--ranks", asked->request.ranks, 1, BY_PLAN_MAX_VERTICES, &ranks));
   if (asked->hosts && ranks && (uint32_t)ranks != placement->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "-n gives %ld ranks, --hosts %u", ranks, placement->n_ranks);
   if (!asked->hosts) placement->n_ranks = placement->n_hosts = (uint32_t)ranks;

@@ -128,7 +128,7 @@ static void fini(struct drawn *drawn) {
 static enum banyan_status write_with_network(const struct by_svg_request *request, const struct by_plan *plan,
                                              const struct by_topology *topology, const struct drawn *drawn) {
   struct by_plan_load load;
-  char name[BY_PLAN_MOST_NAME + 64], size[32];
+  char name[BY_PLAN_MAX_NAME + 64], size[32];
   BY_TRY(by_plan_find_load(&load, plan, request->bytes, topology));
   snprintf(name, sizeof name, "plan %s, %s", plan->name, by_print_bytes(request->bytes, size));
   const struct by_draw_options options = {
@@ -140,7 +140,7 @@ static enum banyan_status write_with_network(const struct by_svg_request *reques
 
 static enum banyan_status write_trees(const struct by_svg_request *request, const struct by_plan *plan,
                                       const struct drawn *drawn) {
-  char title[BY_PLAN_MOST_NAME + 16], note[160], size[32];
+  char title[BY_PLAN_MAX_NAME + 16], note[160], size[32];
   struct by_text text = {0};
   snprintf(title, sizeof title, "plan %s", plan->name);
   snprintf(note, sizeof note, "%u rank%s; trees for buffers of %s; sums go up to the root, results come down",

@@ -14,7 +14,7 @@
 #include "plan.h"
 #include "plan_bound.h"
 #include "plan_load.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "process.h"
 #include "text.h"
 #include "topology.h"

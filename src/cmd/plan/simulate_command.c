@@ -114,7 +114,7 @@ static enum banyan_status run_planner(struct session *s, const struct by_graph_c
 /* What no plan over the same hosts exceeds. */
 static enum banyan_status find_bound(struct session *s) {
   uint32_t n = s->plan->n_ranks, *nodes = by_cli_zeroed(s->plan->n_vertices, sizeof *nodes);
-  enum banyan_status status = by_plan_place(s->plan, s->topology, nodes);
+  enum banyan_status status = by_plan_locate(s->plan, s->topology, nodes);
   struct by_graph_choice choice = {
       .participants = nodes, .n_participants = n, .helpers = nodes + n, .n_helpers = s->plan->n_vertices - n};
   if (status == BANYAN_OK) status = run_planner(s, &choice);
@@ -253,7 +253,7 @@ static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, st
 /* The topology with what its links carried on average. */
 static enum banyan_status write_svg(const struct session *s, const struct by_simulation *simulation) {
   uint32_t n = s->topology->n_links;
-  char name[BY_PLAN_MOST_NAME + 64], size[32];
+  char name[BY_PLAN_MAX_NAME + 64], size[32];
   double(*load)[2] = by_cli_zeroed(n, sizeof *load);
   for (uint32_t i = 0; i < 2 * n; i++) {
     uint32_t class_ = by_simulation_class(simulation, i);

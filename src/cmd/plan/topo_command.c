@@ -118,11 +118,12 @@ static void add_verdict(const struct subject *s, struct by_text *text) {
   }
   by_text_add(text, "AllReduce at %s of input at most, limited by ", by_print_rate(load->rate, rate));
   if (load->tightest_node != UINT32_MAX) {
-    by_text_add(text, "what \"%s\" can %s\n", nodes[load->tightest_node].name, load->tightest_way ? "receive" : "send");
+    by_text_add(text, "what \"%s\" can %s\n", nodes[load->tightest_node].name,
+                load->tightest_direction ? "receive" : "send");
     return;
   }
   const struct by_link *link = &s->topology->links[load->tightest_link];
-  bool back = load->tightest_way == BY_BA;
+  bool back = load->tightest_direction == BY_BA;
   by_text_add(text, "the link from \"%s\" to \"%s\"\n", nodes[back ? link->b : link->a].name,
               nodes[back ? link->a : link->b].name);
 }

@@ -182,7 +182,7 @@ static bool find_difference(const struct by_deadlock_round *round, uint32_t *cul
   for (size_t i = 1; i < round->n_calls; i++) {
     const struct called *a = &round->calls[i - 1], *b = &round->calls[i];
     if (!differ(a, b)) continue;
-    char plans[2][BY_PLAN_MOST_NAME + 1];
+    char plans[2][BY_PLAN_MAX_NAME + 1];
     struct by_differing one = {by_job_name(round->job, a->in.rank), &a->descriptor,
                                name_plan(a, plans[0], sizeof plans[0])};
     struct by_differing other = {by_job_name(round->job, b->in.rank), &b->descriptor,

@@ -24,7 +24,7 @@ struct by_control_meeting {
   struct by_control_trust *trust;
   struct by_connector *connector;
   struct by_meeting_events events;
-  char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
+  char given_plan[BY_PLAN_MAX_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
   uint32_t given_version;
   bool done;           /* this process has joined */
   uint64_t ask_at;     /* Of a formation: when ranks that have not come are asked whether their lists differ. */

@@ -118,8 +118,8 @@ struct by_plan_switches_view {
   uint32_t used;    /* plans that have come into use */
   bool operations;  /* in-network trees of the next plan are for what is submitted, not for direct calls */
   bool supplied;    /* the user supplied the plan in use, */
-  char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
-  uint32_t version;                 /* of that plan */
+  char plan[BY_PLAN_MAX_NAME + 1]; /* which has this name; "": there is no such communicator */
+  uint32_t version;                /* of that plan */
 };
 
 /* Is notified of what came of a plan switch: `why` NULL: all ranks use the plan from call `at` on; else why it stays.

@@ -13,7 +13,7 @@
 #include "engine.h"
 #include "job_key.h"
 #include "log.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "presence.h"
 #include "priority.h"
 #include "socket.h"
@@ -157,7 +157,7 @@ static const struct setting table[] = {
     {"BANYAN_ACCEPT_HELPERS", NUMBER, AT(accept_helpers), .min = 0, .max = 1, .preset = "1",
      .help = "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
     {"BANYAN_WAYS", TEXT, AT(ways),
-     .help = "what a manager's plans may use, of " BY_PLAN_WAYS "; default: as the manager has it"},
+     .help = "what a manager's plans may use, of " BY_PLAN_METHODS "; default: as the manager has it"},
     {"BANYAN_TREE_PENALTY", TEXT, AT(tree_penalty),
      .help = "part of the time that another tree of such a plan must save, 0 to 1; default: as the manager has it"},
     {"BANYAN_STEPS", NUMBER, AT(steps), .min = 0, .max = BY_CLUSTER_STEPS, .preset = "0",
@@ -316,7 +316,7 @@ static enum banyan_status check_wishes(const struct by_settings *s) {
   uint32_t ways;
   double penalty = 0;
   char credit[32];
-  if (s->ways && by_plan_ways_parse(s->ways, &ways) != BANYAN_OK)
+  if (s->ways && by_plan_methods_parse(s->ways, &ways) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_WAYS");
   if (s->tree_penalty && by_parse_number(s->tree_penalty, &penalty) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY");

@@ -66,7 +66,7 @@ struct by_settings {
   uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
   uint64_t end_time;         /* when its launcher ends it at the latest, s since 1970; 0: not known */
   long accept_helpers;       /* 1: agents may start some */
-  const char *ways;          /* that a manager's plans may use, plan_ways.h; NULL, or 0: as the manager has it */
+  const char *ways;          /* that a manager's plans may use, plan_methods.h; NULL, or 0: as the manager has it */
   const char *tree_penalty;  /* a number, 0 to 1 */
   long steps, trees;         /* of weights; most of them */
   long replace_plan;         /* 1: a manager may replace the plan that the user set */

@@ -7,7 +7,7 @@
 #include "embed_parts.h"
 #include "packing.h"
 #include "plan_make.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "text.h"
 
 /* ---- again: what an old embedding found is taken over by the names of its vertices */
@@ -129,7 +129,7 @@ static const double near_enough = 0.998; /* of the bound */
 static const double well_chosen = 0.97;  /* of what any number of candidates carries */
 
 struct by_embed_options by_embed_defaults(void) {
-  return (struct by_embed_options){.ways = BY_PLAN_ALL_WAYS,
+  return (struct by_embed_options){.ways = BY_PLAN_ALL_METHODS,
                                    .max_trees = 8,
                                    .steps = 16,
                                    .most_height = INFINITY,
@@ -210,7 +210,7 @@ static enum banyan_status check_hosts(const struct by_topology *topology, const 
 }
 
 static enum banyan_status check(const struct by_topology *topology, const struct by_embed_options *o) {
-  if (!(o->ways & BY_PLAN_ALL_WAYS)) return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_WAYS);
+  if (!(o->ways & BY_PLAN_ALL_METHODS)) return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_METHODS);
   if (o->steps < 1 || o->steps > BY_EMBED_MOST_STEPS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u steps of weights; there are 1 to %d", o->steps, BY_EMBED_MOST_STEPS);
   BY_TRY(check_hosts(topology, o->choice.helpers, o->choice.n_helpers, "helper"));
@@ -219,11 +219,11 @@ static enum banyan_status check(const struct by_topology *topology, const struct
 
 /* Some tree that is allowed. */
 static enum banyan_status add_any(struct by_embedding *e, const struct by_embed_options *o) {
-  char ways[BY_PLAN_WAYS_BYTES];
+  char ways[BY_PLAN_METHODS_BYTES];
   BY_TRY(add_few(&e->candidates, 1, o->most_height));
   if (e->candidates.n) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PLAN, "none of the allowed ways (%s) joins the %u workers: allow others",
-                 by_plan_ways_print(o->ways, ways), e->graph->n_terminals);
+                 by_plan_methods_print(o->ways, ways), e->graph->n_terminals);
 }
 
 /* `old` and `before` are those of by_embed_again; NULL: for the first time. */

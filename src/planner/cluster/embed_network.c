@@ -177,7 +177,7 @@ static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, c
   BY_TRY(status);
   uint32_t switches = count_switches(net, &server->ways.trees[0], server->job.n_workers);
   server->height = switches + 1;
-  if (switches && switches <= BY_PLAN_MOST_HOPS)
+  if (switches && switches <= BY_PLAN_MAX_HOPS)
     net->n_servers++;
   else
     by_placement_ways_fini(&server->ways);
@@ -209,7 +209,7 @@ static enum banyan_status lay_all(struct laying *l) {
 enum banyan_status by_embed_net_add_servers(struct by_embed_net *net, const struct by_embed_options *options) {
   uint32_t n = options->n_servers < BY_EMBED_MOST_SERVERS ? options->n_servers : BY_EMBED_MOST_SERVERS;
   struct laying l = {.net = net};
-  if (net->graph->n_terminals > BY_PLAN_MOST_WORKERS) return BANYAN_OK;
+  if (net->graph->n_terminals > BY_PLAN_MAX_WORKERS) return BANYAN_OK;
   net->servers = BY_ARENA_ARRAY(&net->arena, struct by_embed_server, n);
   if (!net->servers) return by_plan_no_memory();
   for (uint32_t i = 0; i < n; i++) BY_TRY(take_server(net, options->servers[i], options));

@@ -10,7 +10,7 @@
 #include "embed.h"
 #include "grow.h"
 #include "lp.h"
-#include "plan_ways.h"
+#include "plan_methods.h"
 #include "way_tree.h"
 
 enum { BY_EMBED_MOST_LAYERS = 4, BY_EMBED_MOST_VERTICES = 2048 };
@@ -109,7 +109,7 @@ struct by_draft {
   enum by_embed_candidate_kind kind;
   uint32_t n, root;
   uint32_t *order, *up; /* room for all vertices */
-  uint32_t n_radix, radix[BY_PLAN_MOST_DIGITS];
+  uint32_t n_radix, radix[BY_PLAN_MAX_DIGITS];
 };
 
 struct by_embed_candidates {

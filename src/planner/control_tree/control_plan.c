@@ -214,7 +214,7 @@ enum banyan_status by_control_add(const struct by_topology *topology, const stru
   if (!node_of) return by_plan_no_memory();
   own.participants = node_of;
   own.n_participants = plan->n_ranks;
-  enum banyan_status status = by_plan_place(plan, topology, node_of);
+  enum banyan_status status = by_plan_locate(plan, topology, node_of);
   if (status == BANYAN_OK) {
     status = by_control_make(topology, &own, &control);
     if (status == BANYAN_OK)

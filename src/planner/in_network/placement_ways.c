@@ -43,9 +43,9 @@ static enum banyan_status check_nodes(const struct by_placement_ways *ways, cons
 
 static enum banyan_status check_job(const struct by_placement_ways *ways, const struct by_placement_job *job) {
   if (job->n_workers < 1 || job->n_servers < 1) return by_fail(BANYAN_ERR_ARGUMENT, "a job needs workers and a server");
-  if (job->n_workers > BY_PLAN_MOST_WORKERS)
+  if (job->n_workers > BY_PLAN_MAX_WORKERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: a tree through switches has at most %d", job->n_workers,
-                   BY_PLAN_MOST_WORKERS);
+                   BY_PLAN_MAX_WORKERS);
   BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
   BY_TRY(check_nodes(ways, job->aggregators, job->n_aggregators, "aggregator"));
   return check_nodes(ways, job->servers, job->n_servers, "server");
@@ -190,13 +190,13 @@ static enum banyan_status check_shape(const struct work *w, const struct by_way_
   uint32_t n = w->ways->job->n_workers, first[BY_TREE_WORKERS], number[BY_TREE_WORKERS];
   struct by_worker_groups groups;
   if (n <= BY_FRAGMENT_WORKERS) return BANYAN_OK;
-  struct by_switched_place *places = BY_ARENA_ARRAY(&w->ways->arena, struct by_switched_place, w->n);
+  struct by_switched_node *places = BY_ARENA_ARRAY(&w->ways->arena, struct by_switched_node, w->n);
   uint32_t *below = BY_ARENA_ARRAY(&w->ways->arena, uint32_t, w->n);
   if (!places || !below) return by_plan_no_memory();
   for (uint32_t i = 0; i < n; i++) first[i] = able_above(tree, tree->start[i]);
   for (uint32_t v = 1; v < w->n; v++) {
     uint32_t above = able_above(tree, v);
-    places[v] = (struct by_switched_place){.parent = above, .adds = tree->flow.able[v]};
+    places[v] = (struct by_switched_node){.parent = above, .adds = tree->flow.able[v]};
     if (above != NONE && (tree->flow.able[v] || tree->flow.own[v])) below[above]++;
     if (above != NONE && below[above] > BY_FRAGMENT_WORKERS)
       return by_fail(BANYAN_ERR_UNSUPPORTED,

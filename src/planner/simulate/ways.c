@@ -309,7 +309,7 @@ static enum banyan_status fill(struct walking *w) {
   struct by_paths paths;
   w->node_of = BY_ARENA_ARRAY(&w->arena, uint32_t, w->plan->n_vertices);
   if (!w->node_of) return NO_MEMORY;
-  BY_TRY(by_plan_place(w->plan, t, w->node_of));
+  BY_TRY(by_plan_locate(w->plan, t, w->node_of));
   BY_TRY(count_streams(ways));
   uint32_t n = ways->n_streams;
   ways->n_resources = 2 * (t->n_links + t->n_nodes);

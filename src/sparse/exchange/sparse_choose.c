@@ -7,7 +7,7 @@
 /* ---- what the choice rests on */
 
 void by_sparse_forget_trees(struct by_sparse_queue *queue) {
-  for (uint32_t c = 0; c < BY_PLAN_MOST_CLASSES; c++) {
+  for (uint32_t c = 0; c < BY_PLAN_MAX_CLASSES; c++) {
     by_sparse_trees_destroy(queue->trees_of[c]);
     queue->trees_of[c] = NULL;
   }
@@ -19,7 +19,7 @@ enum banyan_status by_sparse_get_trees(struct by_sparse_queue *queue, double byt
   const struct by_plan *plan = by_team_plan(queue->team);
   const struct by_class *class_ = by_plan_class(plan, bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX);
   struct by_sparse_trees **trees = &queue->trees_of[class_ - plan->classes];
-  for (uint32_t c = 0; c < BY_PLAN_MOST_CLASSES; c++)
+  for (uint32_t c = 0; c < BY_PLAN_MAX_CLASSES; c++)
     if (queue->trees_of[c] && queue->trees_of[c]->version != plan->version) {
       by_sparse_climbs_free(queue);
       by_sparse_forget_trees(queue);

@@ -49,10 +49,10 @@ struct by_sparse_queue {
   /* what the first one uses, kept for the next */
   struct by_sparse_scratch scratch, small; /* of work without the lock, and under it */
   struct banyan_sparse gathered;
-  uint32_t version;                                       /* of the communicator's plan when the last exchange began */
-  struct by_sparse_trees *trees_of[BY_PLAN_MOST_CLASSES]; /* of the queue's team's plan; NULL: not made yet */
-  const struct by_sparse_trees *trees;                    /* one of them, that of the climbs */
-  struct by_sparse_climb *climbs;                         /* each tree's pieces, one tree after the other */
+  uint32_t version;                                      /* of the communicator's plan when the last exchange began */
+  struct by_sparse_trees *trees_of[BY_PLAN_MAX_CLASSES]; /* of the queue's team's plan; NULL: not made yet */
+  const struct by_sparse_trees *trees;                   /* one of them, that of the climbs */
+  struct by_sparse_climb *climbs;                        /* each tree's pieces, one tree after the other */
   uint32_t n_climbs, pieces;
   struct by_arena climb_arena;
   struct by_sparse_scratch dense;
