@@ -19,7 +19,6 @@
 #include "ledger.h"
 #include "log.h"
 #include "log_file.h"
-#include "member_service.h"
 #include "opening.h"
 #include "own_statement.h"
 #include "plans.h"
@@ -66,13 +65,13 @@ static void ask_members(const struct by_job *job) {
   struct awaited awaited = {.job = job};
   by_engine_visit_awaited(job->engine, add_awaited, &awaited);
   if (awaited.n)
-    by_member_service_waits(job->service, job->membership, by_engine_still_since(job->engine), awaited.ranks,
+    job->service_ops->waits(job->service, job->membership, by_engine_still_since(job->engine), awaited.ranks,
                             awaited.n);
 }
 
 void by_context_waits_for(const struct by_context *context, uint64_t since, const uint32_t *processes, uint32_t n) {
   const struct by_job *job = &context->job;
-  if (job->service && n) by_member_service_waits(job->service, job->membership, since, processes, n);
+  if (job->service && n) job->service_ops->waits(job->service, job->membership, since, processes, n);
 }
 
 static bool engine_asks(void *argument, const char *late, const char *awaited) {
@@ -164,7 +163,8 @@ static enum banyan_status use_formation(struct by_context *context) {
   BY_TRY(by_membership_create(formation->membership, &job->formed));
   job->membership = job->formed->number;
   job->service = formation->service;
-  if (job->service) by_member_service_hold(job->service);
+  job->service_ops = formation->ops;
+  if (job->service) job->service_ops->hold(job->service);
   context->ledger = BY_ARENA_NEW(&job->arena, struct by_ledger);
   return context->ledger ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a ledger of calls");
 }
@@ -371,7 +371,7 @@ static void destroy(struct by_context *context) {
   by_own_statement_release(context->job.statement);
   by_process_identity_destroy(context->job.identity);
   by_key_ring_destroy(context->job.keys);
-  if (context->job.service) by_member_service_release(context->job.service);
+  if (context->job.service) context->job.service_ops->release(context->job.service);
   if (context->ledger) by_ledger_fini(context->ledger);
   by_loop_destroy(context->job.loop);
   by_progress_fini(&context->progress);
@@ -468,7 +468,7 @@ void by_context_vanished(void *argument, uint32_t process) {
   const struct by_job *job = &context->job;
   for (uint32_t r = 0; job->service && process < job->size && r < job->size; r++)
     if (!strcmp(job->members[r].machine, job->members[process].machine))
-      by_member_service_suspect(job->service, &job->formed->members[r].fingerprint);
+      job->service_ops->suspect(job->service, &job->formed->members[r].fingerprint);
 }
 
 bool by_context_interrupt(struct by_context *context, const char *text, bool at_once) {

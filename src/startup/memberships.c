@@ -227,6 +227,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   const struct by_job_role role = {.kind = BY_MEMBER_RANK, .formation = formation};
   formation->listener = member->listener;
   formation->service = member->service;
+  formation->ops = &by_member_service_ops;
   formation->identity = member->identity;
   formation->statement = member->statement;
   formation->keys = member->keys;

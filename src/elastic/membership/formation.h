@@ -11,6 +11,20 @@
 
 struct by_member_service;
 
+struct by_formation;
+
+/* What a job tells the service of its process's groups, and asks it. These are the functions by_member_service_... of
+ * member_service.h, which the job does not include. */
+struct by_member_service_ops {
+  void (*hold)(struct by_member_service *service);
+  void (*release)(struct by_member_service *service);
+  void (*suspect)(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+  void (*distrust)(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+  void (*waits)(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks, uint32_t n);
+  void (*ask)(struct by_member_service *service, const struct by_formation *formation, uint32_t rank);
+  enum banyan_status (*compare)(struct by_member_service *service);
+};
+
 struct by_formation {
   struct by_membership *membership;  /* owned */
   uint64_t name;                     /* the hash of its name alone */
@@ -21,10 +35,11 @@ struct by_formation {
   int listener;                      /* of rank 0: where the others come. Borrowed */
   const char *root;                  /* "address:port,..." of rank 0 */
   struct by_member_service *service; /* of this process. Borrowed */
-  struct by_process_identity *identity; /* the same */
-  struct by_own_statement *statement;   /* the same; NULL: it does not encrypt */
-  struct by_key_ring *keys;             /* the same */
-  double deadline;                      /* seconds until all must have come */
+  const struct by_member_service_ops *ops; /* The service's functions. */
+  struct by_process_identity *identity;    /* the same */
+  struct by_own_statement *statement;      /* the same; NULL: it does not encrypt */
+  struct by_key_ring *keys;                /* the same */
+  double deadline;                         /* seconds until all must have come */
   /* Seconds until those that have not met rank 0 give up, and rank 0 those that have not come; 0: the deadline. */
   double meeting_timeout;
   bool follows; /* this process is in a membership already, whose helpers come here, too */

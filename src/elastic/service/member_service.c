@@ -486,3 +486,11 @@ void by_member_service_close(struct by_member_service *service) {
   by_newcomers_fini(&service->newcomers);
   by_member_service_release(service);
 }
+
+const struct by_member_service_ops by_member_service_ops = {.hold = by_member_service_hold,
+                                                            .release = by_member_service_release,
+                                                            .suspect = by_member_service_suspect,
+                                                            .distrust = by_member_service_distrust,
+                                                            .waits = by_member_service_waits,
+                                                            .ask = by_member_service_ask,
+                                                            .compare = by_member_service_compare};

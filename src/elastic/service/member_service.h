@@ -11,6 +11,8 @@
 
 struct by_member_service;
 
+extern const struct by_member_service_ops by_member_service_ops;
+
 struct by_member_service_options {
   struct by_key_ring *keys;     /* held */
   const struct by_handle *self; /* borrowed until the service is closed, as its text */

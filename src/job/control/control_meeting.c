@@ -12,7 +12,6 @@
 #include "formation.h"
 #include "link_keys.h"
 #include "log.h"
-#include "member_service.h"
 #include "socket.h"
 
 enum {
@@ -351,7 +350,7 @@ static void ask_absent(struct by_control_meeting *meeting) {
   for (uint32_t i = 0, asked = 0; i < job->size && asked < ASKED_MOST; i++) {
     uint32_t r = meeting->next_asked++ % job->size;
     if (r == job->rank || meeting->peers->of_process[r]) continue;
-    by_member_service_ask(job->role.formation->service, job->role.formation, r);
+    job->role.formation->ops->ask(job->role.formation->service, job->role.formation, r);
     asked++;
   }
 }
@@ -362,7 +361,7 @@ static void compare_lists(struct by_control_meeting *meeting) {
   const struct by_formation *formation = job->role.formation;
   char text[TEXT_MOST];
   if (!formation || !formation->texts || meeting->done || meeting->deaths->status != BANYAN_OK) return;
-  if (by_member_service_compare(formation->service) != BANYAN_OK) {
+  if (formation->ops->compare(formation->service) != BANYAN_OK) {
     snprintf(text, sizeof text, "%s", banyan_error_text());
     if (job->rank == 0)
       by_newcomers_refuse_all(meeting, BANYAN_ERR_MISMATCH, text);

@@ -2,15 +2,15 @@
 
 #include <stdio.h>
 
+#include "formation.h"
 #include "log.h"
-#include "member_service.h"
 #include "refusal.h"
 
 /* Groups that change are to go on without it. */
 static void distrust(const struct by_control_trust *trust, const struct by_control_peer *peer) {
   const struct by_job *job = trust->peers->job;
   const struct by_fingerprint *process = by_stream_get_fingerprint(peer->stream);
-  if (job->service && process) by_member_service_distrust(job->service, process);
+  if (job->service && process) job->service_ops->distrust(job->service, process);
 }
 
 /* Its statement is not believed, or no longer: the error text says why. */

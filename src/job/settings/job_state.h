@@ -17,6 +17,7 @@
 
 struct by_formation;
 struct by_member_service;
+struct by_member_service_ops;
 struct by_membership;
 struct by_own_statement;
 struct by_tree_message;
@@ -58,6 +59,7 @@ struct by_job {
   /* Which agrees on what follows; held. NULL where nothing was formed. What is found out about its members, by their
    * fingerprints in `formed`, is of interest there: see member_service.h. */
   struct by_member_service *service;
+  const struct by_member_service_ops *service_ops; /* Its functions. */
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
    * two may be read in any thread. */
