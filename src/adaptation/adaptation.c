@@ -1,12 +1,18 @@
 /* What the job calls for planning from measurement. */
 #include "adaptation.h"
+#include "carry.h"
 #include "control.h"
+#include "first_plan.h"
 #include "group_plans.h"
 #include "planning.h"
 #include "replan.h"
 
 static void take_want(struct by_context *context, const struct by_plan_want *want) {
   if (!by_replan_want(context, want)) by_group_plans_want(context, want);
+}
+
+static enum banyan_status make_first_plan(struct banyan_comm *comm) {
+  return by_first_plan_make(comm, NULL);
 }
 
 static void detach(struct by_context *context) {
@@ -24,6 +30,8 @@ static const struct by_control_rule rules[] = {
 
 const struct by_feature by_adaptation_feature = {.bytes = sizeof(struct by_adaptation),
                                                  .rules = rules,
+                                                 .joined = by_carried_leave_out_given,
+                                                 .make_first_plan = make_first_plan,
                                                  .stop = by_group_plans_end,
                                                  .detach = detach,
                                                  .plan_wanted = take_want,

@@ -227,3 +227,14 @@ const struct by_tree_service *by_features_trees(const struct by_context *context
     if (by_features[i]->trees) return by_features[i]->trees;
   return NULL;
 }
+
+void by_features_joined(struct by_context *context) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->joined) by_features[i]->joined(context);
+}
+
+enum banyan_status by_features_make_first_plan(struct banyan_comm *comm) {
+  for (uint32_t i = 0; by_features[i]; i++)
+    if (by_features[i]->make_first_plan) BY_TRY(by_features[i]->make_first_plan(comm));
+  return BANYAN_OK;
+}

@@ -50,6 +50,10 @@ struct by_feature {
   enum banyan_status (*describe_self)(struct by_context *context, struct by_member *self);
   /* The control connections are made, and nothing is connected yet. */
   void (*control_made)(struct by_context *context, struct by_control *control);
+  /* All have joined, and no communicator has been made yet. */
+  void (*joined)(struct by_context *context);
+  /* Collective over the job's own communicator, before its first call: gives it the plan that a job begins with. */
+  enum banyan_status (*make_first_plan)(struct banyan_comm *comm);
   /* All have joined, and the threads of the job run. Only in a rank of a job of several. */
   void (*start)(struct by_context *context);
   /* This process is in a later membership: what others learn from this one is that it has left. */
@@ -154,6 +158,8 @@ void by_features_control_made(struct by_context *context, struct by_control *con
 void by_features_add_metrics(struct by_context *context, struct by_text *text);
 /* The service of trees of this context; NULL: there is none, or it has been detached. */
 const struct by_tree_service *by_features_trees(const struct by_context *context);
+void by_features_joined(struct by_context *context);
+BANYAN_CHECK enum banyan_status by_features_make_first_plan(struct banyan_comm *comm);
 void by_features_start(struct by_context *context);
 void by_features_retire(struct by_context *context);
 void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);

@@ -1,4 +1,4 @@
-/* Joining a job as a rank, and what it plans from when it starts. */
+/* What a job plans from when it starts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,7 @@
 #include "automatic.h"
 #include "carry.h"
 #include "clock.h"
-#include "comm.h"
-#include "join.h"
+#include "first_plan.h"
 #include "log.h"
 #include "machine_fit.h"
 #include "measure.h"
@@ -148,22 +147,6 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct b
   return known ? plan_from_carried(comm, found, decision) : plan_anew(comm, source, decision);
 }
 
-enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
-                           struct banyan_comm **out) {
-  struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, role, &context));
-  by_carried_leave_out_given(context);
-  uint32_t *all = calloc(context->job.size, sizeof *all);
-  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  by_context_lock(context);
-  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
-  if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
-  by_context_unlock(context);
-  free(all);
-  if (status != BANYAN_OK) by_context_release(context);
-  return status;
-}
-
 static enum banyan_status plan_membership(struct banyan_comm *comm, struct by_carried *carried) {
   enum by_carried_decision decision;
   struct by_carried_found found;
@@ -175,18 +158,8 @@ static enum banyan_status plan_membership(struct banyan_comm *comm, struct by_ca
   return status;
 }
 
-enum banyan_status by_join_plan(struct banyan_comm **comm, struct by_carried *carried) {
+enum banyan_status by_first_plan_make(struct banyan_comm *comm, struct by_carried *carried) {
   enum by_carried_decision decision;
   const struct by_carried_found nothing = {0};
-  enum banyan_status status = carried ? plan_membership(*comm, carried) : plan_at_start(*comm, &nothing, &decision);
-  if (status == BANYAN_OK) return status;
-  banyan_comm_destroy(*comm);
-  *comm = NULL;
-  return status;
-}
-
-enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
-  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
-  BY_TRY(by_join(options, NULL, out));
-  return by_join_plan(out, NULL);
+  return carried ? plan_membership(comm, carried) : plan_at_start(comm, &nothing, &decision);
 }

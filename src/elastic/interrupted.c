@@ -6,8 +6,6 @@
 
 #include "feature.h"
 #include "ledger.h"
-#include "sparse.h"
-#include "sparse_exchange.h"
 
 void by_interrupted_fini(struct by_interrupted *interrupted) {
   banyan_comm_destroy(interrupted->inner);

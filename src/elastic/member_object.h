@@ -1,7 +1,7 @@
 /* Inside the members of groups that change: shared by memberships.c, which has their life and explicit memberships, and
  * recovery.c, above it, which has those that members agree on. */
-#ifndef BY_STARTUP_MEMBER_OBJECT_H
-#define BY_STARTUP_MEMBER_OBJECT_H
+#ifndef BY_ELASTIC_MEMBER_OBJECT_H
+#define BY_ELASTIC_MEMBER_OBJECT_H
 
 #include <banyan/elastic.h>
 

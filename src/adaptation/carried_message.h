@@ -1,7 +1,7 @@
 /* What a process carries from one membership into the next, as bytes: to rank 0 of the next one, and where the process
  * keeps it until then. A value, without I/O. */
-#ifndef BY_ELASTIC_CARRIED_MESSAGE_H
-#define BY_ELASTIC_CARRIED_MESSAGE_H
+#ifndef BY_ADAPTATION_CARRIED_MESSAGE_H
+#define BY_ADAPTATION_CARRIED_MESSAGE_H
 
 #include <banyan/types.h>
 

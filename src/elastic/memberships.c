@@ -8,6 +8,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "descriptor.h"
+#include "first_plan.h"
 #include "join.h"
 #include "log.h"
 #include "member_object.h"
@@ -243,10 +244,10 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   if (status == BANYAN_OK && member->directory)
     by_directory_report_member(member->directory, formation->membership->name, formation->rank,
                                formation->membership->n);
+  if (status == BANYAN_OK) status = by_first_plan_make(*out, &member->carried);
   if (status == BANYAN_OK) {
-    status = by_join_plan(out, &member->carried);
-    member->given = member->given || status == BANYAN_OK;
-    return status;
+    member->given = true;
+    return BANYAN_OK;
   }
   banyan_comm_destroy(*out);
   *out = NULL;

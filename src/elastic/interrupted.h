@@ -1,7 +1,7 @@
 /* What became of the calls that a change of members interrupted: how the members of a new membership exchange their
  * ledgers, and copy results. One thread at a time. */
-#ifndef BY_STARTUP_INTERRUPTED_H
-#define BY_STARTUP_INTERRUPTED_H
+#ifndef BY_ELASTIC_INTERRUPTED_H
+#define BY_ELASTIC_INTERRUPTED_H
 
 #include <banyan/interrupted.h>
 

@@ -5,8 +5,8 @@
  *
  * Hosts are known again by their machines (by_member.machine), else by the nodes of their names. Hosts that have left
  * stay in the topology, and are known when they come back. */
-#ifndef BY_STARTUP_CARRY_H
-#define BY_STARTUP_CARRY_H
+#ifndef BY_ADAPTATION_CARRY_H
+#define BY_ADAPTATION_CARRY_H
 
 #include "carried_message.h"
 #include "comm.h"
