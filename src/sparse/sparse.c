@@ -12,8 +12,8 @@
 #include "sparse_exchange.h"
 #include "sparse_tables.h"
 
-enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
-enum { OFFLOADS = 256 << 10 /* bytes: some 50 us of merging, a few times what waking a thread takes */ };
+enum { SPARSE = 2 << 16 /* The kind of sparse calls. */ };
+enum { OFFLOADS = 256 << 10 /* Bytes: some 50 us of merging, a few times as long as waking a thread takes. */ };
 
 /* What a context keeps for sparse calls. */
 struct sparse {
@@ -35,14 +35,15 @@ uint64_t by_sparse_count_moves(const struct by_context *context) {
   return state_of(context)->moves;
 }
 
-/* Goes on with sparse calls whose parts have ended. */
+/* Advances sparse calls whose parts have ended. */
 static bool advance(struct by_context *context) {
   struct sparse *sparse = state_of(context);
   bool moved = false;
   uint64_t ended = by_engine_ended(context->job.engine);
   uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
   if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
-  if (tasks != sparse->tasks_seen) by_progress_count_ended(&context->progress); /* for those that wait for a call */
+  if (tasks != sparse->tasks_seen)
+    by_progress_count_ended(&context->progress); /* Wakes threads that wait for a call. */
   sparse->ended_seen = ended;
   sparse->tasks_seen = tasks;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
@@ -53,7 +54,7 @@ static bool advance(struct by_context *context) {
   return moved;
 }
 
-/* Rows are being merged without the lock, after which a call goes on. */
+/* Returns whether rows are being merged without the lock, so that a call will progress. */
 static bool has_work(const struct by_context *context) {
   return atomic_load_explicit(&state_of(context)->offload.open, memory_order_relaxed);
 }
@@ -74,7 +75,7 @@ static void comm_destroyed(struct banyan_comm *comm) {
   by_sparse_queue_destroy(queue_of(comm));
 }
 
-/* A sparse call is one of the communicator's calls. */
+/* Adds sparse calls to the ledger as calls of the communicator. */
 static void add_history(const struct banyan_comm *comm, struct by_ledger *ledger) {
   if (queue_of(comm)) by_ledger_add_history(ledger, by_sparse_queue_history(queue_of(comm)));
 }
@@ -88,14 +89,14 @@ const struct by_feature by_sparse_feature = {.bytes = sizeof(struct sparse),
                                              .comm_destroyed = comm_destroyed,
                                              .add_history = add_history};
 
-/* Half of the machine's memory, divided by the ranks on it. */
+/* Returns half of the machine's memory, divided by the ranks on it. */
 static size_t usual_memory(const struct by_context *context) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   uint32_t ranks = context->job.neighbours ? context->job.neighbours : 1;
   return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
 }
 
-/* On the offload's thread. */
+/* Called by the offload's thread. */
 static void task_done(void *context) {
   by_job_wake(&((struct by_context *)context)->job);
 }
@@ -143,7 +144,7 @@ enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_spa
   return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
 }
 
-/* Under lock. */
+/* Starts an exchange. Under lock. */
 static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
                                 struct by_sparse_exchange *exchange) {
   uint64_t now = by_clock_now(&by_clock_system), deadline = now + by_comm_lasts(comm, call->deadline);
@@ -155,7 +156,7 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
     row += call->in[t].width;
     elements += (uint64_t)call->in[t].count * call->in[t].width;
   }
-  if (comm->context->observed.on) /* rows differ from one iteration to the next; widths do not */
+  if (comm->context->observed.on) /* Only widths identify an iteration, as rows differ between iterations. */
     by_observe_odd(&comm->context->observed, SPARSE + call->collective, row * size, elements * size, now);
   return BANYAN_OK;
 }
@@ -175,8 +176,8 @@ static bool has_ended_or_offers(void *exchange) {
   return by_sparse_ended(exchange) || by_sparse_offered(exchange);
 }
 
-/* Waits for an exchange, and merges its rows without the lock when they have come. What has been offered to this thread
- * it does, also if that takes longer. */
+/* Waits for an exchange, and merges its rows without the lock when they have come. Work that was offered to this thread
+ * is done even if it takes longer than `until`. */
 static void wait_for(struct banyan_request *request, uint64_t until) {
   struct by_context *context = request->context;
   struct by_offload *offload = &state_of(context)->offload;
@@ -197,7 +198,8 @@ static void wait_for(struct banyan_request *request, uint64_t until) {
 
 static const struct by_request_ops ops = {has_ended, finish, wait_for};
 
-/* `alone`: no thread will wait for it at once. What can be merged is merged without the lock. */
+/* Makes a sparse call. `alone`: no thread will wait for it at once. Rows that can be merged are merged without the
+ * lock. */
 static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
                                struct banyan_request **out) {
   struct by_context *context = comm->context;

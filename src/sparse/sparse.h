@@ -1,4 +1,4 @@
-/* Sparse calls of communicators: the first makes a queue of exchanges. Under the context's lock. */
+/* Sparse calls of communicators. A communicator's first call makes its queue of exchanges. Under the context's lock. */
 #ifndef BY_SPARSE_SPARSE_H
 #define BY_SPARSE_SPARSE_H
 
@@ -10,12 +10,12 @@ struct by_sparse_exchange;
 
 extern const struct by_feature by_sparse_feature;
 
-/* Without the lock. */
+/* Checks a call, without the lock. */
 BANYAN_CHECK enum banyan_status by_sparse_call_check(const struct banyan_comm *comm,
                                                      const struct banyan_sparse_call *call);
-/* An exchange for by_sparse_prepare. */
+/* Takes an exchange for by_sparse_prepare. */
 BANYAN_CHECK enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out);
-/* How often exchanges of the context's communicators have progressed so far, perhaps to their end. */
+/* Returns how often exchanges of the context's communicators have progressed so far. */
 uint64_t by_sparse_count_moves(const struct by_context *context);
 
 #endif

@@ -5,7 +5,7 @@
 
 struct step {
   const struct banyan_sparse *gradient;
-  void *table, *sums; /* sums: of Adagrad */
+  void *table, *sums; /* sums: those of Adagrad. */
   double rate, epsilon;
 };
 

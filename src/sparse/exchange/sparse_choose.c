@@ -1,4 +1,4 @@
-/* Which way an exchange goes. */
+/* Chooses the method of an exchange. */
 #include <math.h>
 
 #include "log.h"
@@ -43,7 +43,7 @@ static void see_connection(void *context, uint32_t process, const struct by_mete
 }
 
 uint64_t by_sparse_delay(struct by_sparse_queue *queue) {
-  enum { ASKS_EACH = 200 /* ms */ };
+  enum { ASKS_EACH = 200 /* Milliseconds. */ };
   uint64_t now = by_clock_now(&queue->options.clock);
   if (!queue->options.far || queue->options.fixed) return 0;
   if (queue->delay && now - queue->asked_at < ASKS_EACH * BY_MILLISECOND) return queue->delay;
@@ -55,7 +55,7 @@ uint64_t by_sparse_delay(struct by_sparse_queue *queue) {
 
 /* ---- choosing */
 
-/* What is known of links: measured, promised by the plan, or a guess. */
+/* Returns the rate of links: measured, promised by the plan, or a guess. */
 static double link_rate(const struct by_sparse_queue *queue, const struct by_sparse_case *of) {
   const struct by_sparse_trees *trees = of->trees;
   if (!of->all->far) return of->rates.link;
@@ -85,7 +85,7 @@ static enum banyan_status predict(struct by_sparse_exchange *exchange, struct by
   return BANYAN_OK;
 }
 
-/* The way that is possible and needs least, for the error. */
+/* Returns the possible method that needs least memory, for the error's text. */
 static enum banyan_sparse_way least_memory(const struct by_sparse_prediction *predictions) {
   enum banyan_sparse_way least = BANYAN_SPARSE_GATHER;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
@@ -122,7 +122,7 @@ enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange) {
     by_sparse_record_learn(record, &exchange->words);
   }
   BY_TRY(predict(exchange, predictions));
-  exchange->agreed = true; /* what follows is the same on all ranks */
+  exchange->agreed = true; /* The checks below give the same result on all ranks. */
   exchange->way = forced ? forced : by_sparse_record_choose(record, predictions, bytes, memory);
   if (forced && predictions[forced].memory > memory) return too_little(exchange, forced, &predictions[forced]);
   if (!exchange->way) return least = least_memory(predictions), too_little(exchange, least, &predictions[least]);

@@ -11,7 +11,7 @@
 
 #include "sparse_parts.h"
 
-enum { COUNT, ROWS, VALUES, MESSAGES }; /* that go up an edge */
+enum { COUNT, ROWS, VALUES, MESSAGES }; /* The messages that go up an edge. */
 
 static struct by_sparse_climb *climb_of(struct by_sparse_exchange *exchange, uint32_t strand) {
   return &exchange->queue->climbs[strand - 1];
@@ -34,7 +34,8 @@ static enum banyan_status no_memory(uint32_t trees) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", trees);
 }
 
-/* `from` and `to`: for each rank how many climbs before went from it to here, and from here to it. */
+/* Finds the children. `from` and `to`: for each rank, how many earlier climbs went from it to this rank, and from this
+ * rank to it. */
 static enum banyan_status find_children(struct by_sparse_queue *queue, struct by_sparse_climb *climb, uint32_t *from,
                                         uint32_t *to) {
   uint32_t self = by_team_rank(queue->team), n = by_sparse_tree_below(queue->trees, climb->tree, self, NULL);
@@ -75,7 +76,7 @@ static enum banyan_status finish(struct by_sparse_exchange *exchange, uint32_t s
   return BANYAN_OK;
 }
 
-/* Adds what a rank reports that it has merged. */
+/* Adds the number of rows that a rank reports as merged. */
 static enum banyan_status add_count(const struct by_sparse_exchange *exchange, uint32_t rank, uint64_t count,
                                     uint64_t *total) {
   if (count <= exchange->all.total && (*total += count) <= exchange->all.total) return BANYAN_OK;
@@ -202,7 +203,7 @@ static enum banyan_status take_counts(struct by_sparse_exchange *exchange, uint3
 
 /* ---- beginning */
 
-/* Where pieces end, as parts of the union. */
+/* Returns where a climb's piece ends, as a fraction of the union. */
 static double end_of(const struct by_sparse_queue *queue, uint32_t climb) {
   uint32_t tree = climb / queue->pieces, piece = climb % queue->pieces + 1;
   double before = tree ? queue->trees->upto[tree - 1] : 0, end = queue->trees->upto[tree];

@@ -1,9 +1,10 @@
+/* Predicts the time and the memory of each method of exchanging sparse rows. */
 #include "sparse_cost.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TREES = 4, MOST_SAMPLE = 128, PLACES = 16 /* bytes for a row that is sorted */ };
+enum { MOST_TREES = 4, MOST_SAMPLE = 128, PLACES = 16 /* Bytes of a row's entry while rows are sorted. */ };
 enum { PIECE = 128 << 10, MOST_PIECES = 16, LEAST_SAMPLE = 4, MOST_PARTS = 65536 };
 
 struct by_sparse_rates by_sparse_default_rates(bool far) {
@@ -53,7 +54,7 @@ double by_sparse_prediction_seconds(const struct by_sparse_prediction *predictio
   return prediction->fixed + larger(prediction->work, prediction->bytes / link);
 }
 
-/* Rows that the result may have. */
+/* The largest number of rows that the result may have. */
 static double most_merged(const struct by_sparse_case *of) {
   double total = (double)of->all->total, height = (double)first_word(of)->height;
   return total < height ? total : height;
@@ -83,13 +84,13 @@ static double most_rows(const void *of, uint32_t rank) {
   return (double)((const struct by_sparse_case *)of)->all->most;
 }
 
-/* Seconds in which a rank has work in such an AllGather. */
+/* Seconds in which a rank has work in an AllGather of rows. */
 static double gather_work(const struct by_sparse_case *of, double rows) {
   double n = of->all->n_ranks;
   return of->rates.byte * 2 * rows * by_sparse_case_row_bytes(of) * (n - 1) / n;
 }
 
-/* The same for the messages of rows and of values. */
+/* Seconds in which a rank works on the messages of rows and of values of an AllGather. */
 static double gather_messages(const struct by_sparse_case *of, const struct by_sparse_trees *trees) {
   return of->rates.message * 2 * 2 * (trees ? trees->gather_messages : 1);
 }
@@ -130,17 +131,17 @@ uint32_t by_sparse_pieces(const struct by_sparse_union *all, const struct by_spa
   return pieces < 1 ? 1 : (uint32_t)pieces;
 }
 
-/* What ranks do on the way up, in rows; and one tree, vertex by vertex from the leaves on. */
+/* The load of all ranks while rows go up the trees, in rows; and the state of the tree that is being counted. */
 struct climb {
   const struct by_sparse_case *of;
-  double *sent, *taken, *merged, *messages; /* of each rank, of all trees */
+  double *sent, *taken, *merged, *messages; /* Each rank's load, summed over all trees. */
   uint32_t deepest;
-  /* of one tree */
-  uint32_t *up, *order, *below, *depth; /* order: ranks, each before the one above it */
-  uint64_t *have;                       /* rank -> which of the range's sample it has, with all below it */
-  double *here;                         /* rank -> rows of its own, and what came from below */
+  /* The state of one tree: */
+  uint32_t *up, *order, *below, *depth; /* order: the ranks, each before its parent. */
+  uint64_t *have; /* By rank: the rows of the range's sample that it or a rank below it has, as bits. */
+  double *here;   /* By rank: its own rows and those received from below. */
   uint32_t words;
-  double scale; /* rows for each of the sample */
+  double scale; /* Rows for which each row of the sample stands. */
 };
 
 static double rows_of(const struct climb *climb, uint32_t rank) {
@@ -164,7 +165,7 @@ static void sort_up(struct climb *climb, const struct by_sparse_tree *tree) {
   }
 }
 
-/* A vertex merges what it has got and sends it up. */
+/* Counts a vertex that merges what it has received and sends the result up. */
 static void step_up(struct climb *climb, uint32_t rank, double factor) {
   uint32_t up = climb->up[rank];
   double rows = rows_of(climb, rank);
@@ -180,7 +181,7 @@ static void step_up(struct climb *climb, uint32_t rank, double factor) {
   if (climb->depth[rank] + 1 > climb->depth[up]) climb->depth[up] = climb->depth[rank] + 1;
 }
 
-/* The range's part of the sample is from `first` to `end`; what is done counts `factor` times. */
+/* Counts one tree. The range's part of the sample is from `first` to `end`; all work counts `factor` times. */
 static void climb_tree(struct climb *climb, const struct by_sparse_tree *tree, uint32_t first, uint32_t end,
                        double factor) {
   const struct by_sparse_union *all = climb->of->all;
@@ -199,7 +200,7 @@ static void climb_tree(struct climb *climb, const struct by_sparse_tree *tree, u
   if (climb->depth[tree->root] > climb->deepest) climb->deepest = climb->depth[tree->root];
 }
 
-/* Every rank sends its rows of a range to the range's root, in all trees of a group. */
+/* Counts a group whose ranks send their rows of a range to the range's root themselves. */
 static void climb_directly(struct climb *climb, const struct by_sparse_group *group) {
   const struct by_sparse_case *of = climb->of;
   double share = group->group->share / group->n_trees, total = (double)of->all->total;
@@ -224,7 +225,8 @@ static void spread_evenly(double *of, uint32_t n) {
   for (uint32_t r = 0; r < n; r++) of[r] = sum / n;
 }
 
-/* Of many trees only some are followed, and stand for the others: these are alike, and load all ranks evenly. */
+/* Counts the trees of groups. If there are many, it follows only some of them, which stand for the others: these are
+ * alike, and load all ranks evenly. */
 static void climb_indirectly(struct climb *climb) {
   const struct by_sparse_trees *trees = climb->of->trees;
   const struct by_sparse_union *all = climb->of->all;

@@ -1,5 +1,5 @@
-/* The whole table, where the union is hardly sparse: zeros in rows that no rank has. Values do not show
- * which rows those are, so a bit for each row goes along. */
+/* Exchanges the whole table, where the union is hardly sparse: rows that no rank has are zeros. As values do not show
+ * which rows those are, a bit for each row is sent too. */
 #include <string.h>
 
 #include "sparse_parts.h"

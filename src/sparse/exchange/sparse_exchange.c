@@ -1,3 +1,4 @@
+/* Exchanges of sparse rows: the queue of a communicator, and how each exchange begins, progresses and ends. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,7 +52,7 @@ static void queue_free(struct by_sparse_queue *queue) {
 
 void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
   if (!queue) return;
-  by_team_destroy(queue->team); /* so that all calls have ended */
+  by_team_destroy(queue->team); /* All calls end with the team. */
   queue->team = NULL;
   while (!TAILQ_EMPTY(&queue->exchanges)) {
     by_fail(BANYAN_ERR_CLOSED, "the communicator was destroyed while a sparse call was under way");
@@ -210,7 +211,7 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
   return begins[exchange->way](exchange);
 }
 
-/* What the others do not know of ends the job: they would wait for this rank. */
+/* Fails the job: an error that only this rank knows would leave the others waiting for it. */
 static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status status) {
   struct by_engine *engine = exchange->queue->options.engine;
   if (!exchange->agreed && by_engine_status(engine) == BANYAN_OK) {
@@ -223,7 +224,7 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
   by_sparse_end(exchange, status);
 }
 
-/* Whether all calls of a strand have ended. If so they are released, and the first failure goes to *status. */
+/* Returns whether all calls of a strand have ended. If so, releases them, and sets *status to the first failure. */
 static bool strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {
   for (uint32_t i = 0; i < strand->n; i++)
     if (!by_call_ended(strand->calls[i])) return false;
@@ -235,7 +236,7 @@ static bool strand_ended(struct by_sparse_strand *strand, enum banyan_status *st
   return true;
 }
 
-/* One strand, as far as it goes. */
+/* Advances one strand as far as it can go. */
 static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
   struct by_sparse_strand *strand = &exchange->strands[index];
   enum banyan_status status = BANYAN_OK;

@@ -20,39 +20,38 @@
 #include "offload.h"
 
 struct by_sparse_exchange;
-struct by_sparse_queue; /* of one communicator */
+struct by_sparse_queue; /* The queue of one communicator's exchanges. */
 
 struct by_sparse_options {
   struct by_engine *engine;
-  struct by_team *team; /* the communicator's */
-  uint32_t id;          /* of the queue's team: the same on all ranks, and unused so far */
+  struct by_team *team; /* The communicator's team; borrowed. */
+  uint32_t id;          /* Number of the queue's team: the same on all ranks, and not used before. */
   uint32_t n;
   const uint32_t *processes;
-  size_t memory; /* bytes for a call that sets no limit itself */
-  double crowd;  /* ranks for each core of this machine */
-  bool far;      /* some ranks are reached otherwise than through shared memory */
-  bool fixed;    /* what exchanges take has no influence on the way of later ones, on any rank */
+  size_t memory; /* Bytes of memory for a call that sets no limit itself. */
+  double crowd;  /* Ranks for each core of this machine. */
+  bool far;      /* Some ranks are not reached through shared memory. */
+  bool fixed;    /* The times of exchanges do not influence the method of later ones, on any rank. */
   struct by_clock clock;
-  struct by_offload *offload; /* does work without the lock; outlives the queue. NULL: it is done under the lock */
-  size_t offloads;            /* work on so many bytes and more */
+  struct by_offload *offload; /* Works without the lock; outlives the queue. NULL: work is done under the lock. */
+  size_t offloads;            /* Minimum bytes of work that is offloaded. */
 };
 
 BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_options *options,
                                                        struct by_sparse_queue **out);
-/* Ends what is under way with BANYAN_ERR_CLOSED; it stays until it is released. NULL is allowed. */
+/* Ends all exchanges in progress with BANYAN_ERR_CLOSED; they stay until they are released. NULL is allowed. */
 void by_sparse_queue_destroy(struct by_sparse_queue *queue);
-/* What became of its exchanges, by the numbers of their calls on the communicator's team: errors that all ranks made
- * together, after which the job goes on, count as completed. */
+/* The outcomes of the queue's exchanges, by the numbers of their calls on the communicator's team. Errors that all
+ * ranks agreed on, after which the job goes on, count as completed. */
 const struct by_history *by_sparse_queue_history(const struct by_sparse_queue *queue);
 /* Whether all exchanges have ended. */
 bool by_sparse_queue_is_idle(const struct by_sparse_queue *queue);
 /* See by_team_owes. */
 bool by_sparse_queue_owes(const struct by_sparse_queue *queue);
 
-/* A new exchange, or one that has ended, with its memory. NULL: out of memory. */
+/* Returns a new exchange, or one that has ended, with its memory. NULL: out of memory. */
 struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue);
-/* Reads the call, looks at all rows and merges them if need be. What is wrong with them is reported to all ranks later.
- */
+/* Reads the call, scans all rows and merges them if need be. Faults in the rows are reported to all ranks later. */
 void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call);
 /* `deadline` as in by_engine_start. On failure nothing has begun, and the exchange is given back. */
 BANYAN_CHECK enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t deadline);
@@ -61,14 +60,14 @@ bool by_sparse_progress(struct by_sparse_queue *queue);
 bool by_sparse_ended(const struct by_sparse_exchange *exchange);
 /* From now on this thread waits for the exchange, and does its work and that of those before it. */
 void by_sparse_attend(struct by_sparse_exchange *exchange);
-/* No longer. False: something is offered that it has to do before. */
+/* This thread no longer waits for the exchange. False: work is offered that it has to do before. */
 BANYAN_CHECK bool by_sparse_leave(struct by_sparse_exchange *exchange);
-/* Work for that thread, which it claims under the lock, does by by_offload_do without it, and calls by_sparse_progress
- * then; NULL: there is none now. */
+/* Returns work for the waiting thread: the thread claims it under the lock, runs it by by_offload_do without the lock,
+ * and then calls by_sparse_progress. NULL: there is none now. */
 struct by_task *by_sparse_offered(const struct by_sparse_exchange *exchange);
-/* Its status; the thread's error text is set if it is not BANYAN_OK. */
+/* Returns the exchange's status; the thread's error text is set if that is not BANYAN_OK. */
 enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange);
-/* Gives an ended one back. */
+/* Gives back an exchange that has ended. */
 void by_sparse_release(struct by_sparse_exchange *exchange);
 
 #endif

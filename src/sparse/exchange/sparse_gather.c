@@ -1,10 +1,10 @@
-/* Ways in which every rank gets all rows of all ranks and merges them itself: in the same order everywhere, and so to
- * the same bits. */
+/* Methods in which every rank gets all rows of all ranks and merges them itself: in the same order everywhere, and so
+ * with bitwise equal results. */
 #include <string.h>
 
 #include "sparse_parts.h"
 
-/* Where the rows of all ranks go: an allgather has no more to do with them. */
+/* Returns the destination of all ranks' rows: an AllGather's result needs no further steps. */
 static struct banyan_sparse *place_of(struct by_sparse_exchange *exchange) {
   return exchange->call.collective == BANYAN_ALLGATHER ? exchange->call.out : &exchange->queue->gathered;
 }
@@ -56,7 +56,7 @@ static enum banyan_status copy_own(struct by_sparse_exchange *exchange, uint32_t
   return BANYAN_OK;
 }
 
-/* Puts this rank's rows into their place behind those of the ranks before it. */
+/* Copies this rank's rows to their place behind those of the ranks before it. */
 static enum banyan_status place_own(struct by_sparse_exchange *exchange,
                                     enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand)) {
   for (uint32_t r = 0; r < exchange->queue->options.n; r++)
@@ -96,7 +96,7 @@ enum banyan_status by_sparse_begin_broadcast(struct by_sparse_exchange *exchange
 
 /* ---- all blocks as long as the largest */
 
-/* Moves the blocks together, over what filled them up, and merges them. */
+/* Moves the blocks together, over their padding, and merges them. */
 static enum banyan_status close_up(struct by_sparse_exchange *exchange, uint32_t strand,
                                    struct by_sparse_scratch *scratch) {
   struct banyan_sparse *all = place_of(exchange);

@@ -32,10 +32,10 @@ enum { DIGIT = 11, MOST_PASSES = 3, FEW = 24, KEY_BITS = 32, SPARE_BITS = 14 };
 
 struct sorter {
   const void *rows;
-  bool wide; /* rows of 64 bits */
+  bool wide; /* Row numbers have 64 bits. */
 };
 
-/* What follows is compiled once for each kind of rows. */
+/* The functions below are compiled once for each type of row numbers. */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE uint64_t row_of(struct sorter sorter, uint32_t at) {
@@ -78,7 +78,8 @@ static void choose_digits(uint64_t least, uint64_t most, size_t n, struct digits
   }
 }
 
-/* Keys of n places into `to`, and how often each digit stands there. `from` NULL: those of the rows as they stand. */
+/* Writes the keys of n places to `to`, and counts how often each digit occurs. `from` NULL: the rows in their present
+ * order. */
 INLINE void make_keys(struct sorter sorter, const struct by_sparse_place *from, size_t n, struct digits *digits,
                       struct by_sparse_place *to) {
   const uint64_t least = digits->least;
@@ -107,7 +108,8 @@ static void sort_digit(uint32_t *starts, unsigned shift, uint32_t mask, const st
   }
 }
 
-/* By keys alone, of rows from `least` to `most`. Returns the bits of a row that keys do not have. */
+/* Sorts by keys alone, for rows from `least` to `most`. Returns the number of bits of a row that its key does not have.
+ */
 INLINE unsigned sort_keys(struct sorter sorter, const struct by_sparse_place *from, size_t n, uint64_t least,
                           uint64_t most, struct by_sparse_place *places, struct by_sparse_place *scratch) {
   struct digits digits;
@@ -123,14 +125,15 @@ INLINE unsigned sort_keys(struct sorter sorter, const struct by_sparse_place *fr
   return digits.shift;
 }
 
-/* The first behind those with the key of the one at `i`. */
+/* Returns the first index after those with the key of index `i`. */
 static inline size_t end_of_key(const struct by_sparse_place *places, size_t i, size_t n) {
   size_t end = i + 1;
   while (end < n && places[end].key == places[i].key) end++;
   return end;
 }
 
-/* Places of one key, by the bits below it: at most eight deep, since each time there are some bits fewer. */
+/* Sorts places of one key by the bits below the key. Recursion is at most eight deep, since some bits fewer remain each
+ * time. */
 static void sort_tied(struct sorter sorter, struct by_sparse_place *places, struct by_sparse_place *scratch, size_t n) {
   uint64_t least = UINT64_MAX, most = 0;
   if (n <= FEW) {
@@ -161,7 +164,7 @@ INLINE uint32_t number_rows(struct sorter sorter, struct by_sparse_place *places
   return number + 1;
 }
 
-/* The same where keys are all that there is to rows. */
+/* Numbers sorted places by their keys, if keys hold all bits of the rows. */
 static uint32_t number_keys(struct by_sparse_place *places, size_t n) {
   uint32_t number = 0, before = places[0].key;
   for (size_t i = 0; i < n; i++) {
@@ -190,7 +193,7 @@ INLINE size_t sort(struct sorter sorter, size_t n, uint64_t least, uint64_t most
   return number;
 }
 
-/* Digits of rows in descending order would fall on the same cache lines again and again. */
+/* Reverses rows in descending order, whose digits would hit the same cache lines again and again. */
 static size_t turn_round(struct by_sparse_place *places, size_t n) {
   for (size_t i = 0; i < n; i++) places[i] = (struct by_sparse_place){(uint32_t)i, (uint32_t)(n - 1 - i)};
   return n;
@@ -209,10 +212,10 @@ size_t by_sparse_sort(const struct banyan_sparse *tensor, const struct by_sparse
 struct adder {
   by_kernel_reduce_fn add;
   const char *values;
-  size_t width, bytes; /* of a row */
+  size_t width, bytes; /* Elements and bytes of a row. */
 };
 
-/* The sources lie anywhere, so the CPU does not see them coming. */
+/* Prefetches a row's values: the sources are scattered, so the CPU cannot predict them. */
 static inline void fetch(const struct adder *adder, const struct by_sparse_place *place) {
   const char *from = adder->values + place->at * adder->bytes;
   for (size_t at = 0; at < adder->bytes && at < MOST_FETCHED; at += LINE) __builtin_prefetch(from + at);

@@ -1,17 +1,17 @@
-/* Merging: rows in order, those of the same number added up. No I/O, no clock;
- * any thread. The same input gives the same bits everywhere. */
+/* Merging sorts rows and adds up those of the same number. No I/O, no clock; any thread. The same input gives the same
+ * bits everywhere. */
 #ifndef BY_SPARSE_EXCHANGE_SPARSE_MERGE_H
 #define BY_SPARSE_EXCHANGE_SPARSE_MERGE_H
 
 #include "sparse_tensor.h"
 
-/* Memory that merging needs beside the result, kept from one to the next. Zero-initialise it. */
+/* Scratch memory of merges, kept from one to the next. Zero-initialise it. */
 struct by_sparse_scratch {
   void *memory;
   size_t bytes;
 };
 
-/* At least so many bytes, whose content is lost; NULL: no memory. */
+/* Returns at least `bytes` bytes, whose content is undefined. NULL: out of memory. */
 void *by_sparse_scratch_need(struct by_sparse_scratch *scratch, size_t bytes);
 void by_sparse_scratch_fini(struct by_sparse_scratch *scratch);
 
@@ -24,7 +24,7 @@ struct by_sparse_place {
   uint32_t key, at;
 };
 
-/* More cannot be numbered. */
+/* The maximum of rows that can be numbered. */
 #define BY_SPARSE_MOST_ROWS UINT32_MAX
 
 /* Rows in order: which stands where. A radix sort by as many of the bits in which rows differ as tell nearly all of

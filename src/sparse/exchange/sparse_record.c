@@ -1,20 +1,21 @@
+/* Learns from measured exchanges by how much predictions are off, and chooses the method of the next exchange. */
 #include "sparse_record.h"
 
 #include <math.h>
 #include <string.h>
 
-#define NEAR 1.5            /* ways that may take so many times the best are tried */
-#define STAYS 1.05          /* the way that was taken stays while it takes at most so many times the best */
-#define AGES 8              /* exchanges over which the ratio of a known way is averaged */
-#define ODD 4               /* one that took so many times longer than usual counts as that */
-#define LEAST_BYTES 65536.0 /* on a link, to tell its rate */
+#define NEAR 1.5            /* Methods that may take this many times the best one's time are tried. */
+#define STAYS 1.05          /* The last method stays while it takes at most this many times the best one's time. */
+#define AGES 8              /* Exchanges over which the ratio of a known method is averaged. */
+#define ODD 4               /* Maximum ratio of a time to the usual one that is recorded. */
+#define LEAST_BYTES 65536.0 /* Bytes on a link from which its rate can be measured. */
 
 void by_sparse_record_begin(struct by_sparse_record *record, uint32_t version) {
   if (record->version == version) return;
   *record = (struct by_sparse_record){.version = version, .seen = record->seen};
 }
 
-/* Four times as many bytes are the next size. */
+/* Returns the size class of a number of bytes; each class is four times the one before. */
 static uint32_t size_of(double bytes) {
   uint64_t whole = bytes < 0x1p63 ? (uint64_t)bytes : (uint64_t)1 << 63;
   return (63 - (uint32_t)__builtin_clzll(whole | 1)) / 2;
@@ -28,7 +29,7 @@ void by_sparse_record_note(struct by_sparse_record *record, uint64_t number, enu
 
 /* ---- learning */
 
-/* Of three the one in between, of two the smaller. */
+/* Returns the median of three, the smaller of two. */
 static double median(const double *times, uint32_t n) {
   double least = n > 1 && times[1] < times[0] ? times[1] : times[0];
   double most = n > 1 && times[1] > times[0] ? times[1] : times[0];
@@ -52,7 +53,7 @@ static void learn(struct by_sparse_record *record, const struct by_sparse_noted 
   double sending = seconds - prediction->fixed, predicted = prediction->seconds;
   if (!(predicted > 0) || !(predicted < INFINITY) || !(seconds > 0)) return;
   if (noted->far && prediction->bytes >= LEAST_BYTES && sending > 0) {
-    double rate = prediction->bytes / sending; /* or faster: it may be the processor that takes so long */
+    double rate = prediction->bytes / sending; /* This is a lower bound: the processor may have been the limit. */
     record->link = rate > record->link ? rate : record->link + (rate - record->link) / AGES;
     predicted = by_sparse_prediction_seconds(prediction, record->link);
   }
@@ -74,7 +75,7 @@ void by_sparse_record_learn(struct by_sparse_record *record, const struct by_spa
 
 /* ---- choosing */
 
-/* Where others were measured, what is not known of a way is taken from the one that came out best. */
+/* Scales the predictions of methods without measurements by the ratio of the best measured method. */
 static void adjust(const struct by_sparse_measured *measured, double *seconds) {
   double usual = INFINITY;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
@@ -85,13 +86,13 @@ static void adjust(const struct by_sparse_measured *measured, double *seconds) {
 }
 
 static enum banyan_sparse_way best_of(const double *seconds) {
-  enum banyan_sparse_way best = BANYAN_SPARSE_CHOSEN; /* of which it is infinite */
+  enum banyan_sparse_way best = BANYAN_SPARSE_CHOSEN; /* Its time is infinite. */
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++)
     if (seconds[way] < seconds[best]) best = (enum banyan_sparse_way)way;
   return best;
 }
 
-/* One that is nearly as good and has not been tried often enough. */
+/* Returns a method that is nearly as good and has been tried too rarely. */
 static enum banyan_sparse_way to_try(const struct by_sparse_measured *measured, const double *seconds, double best) {
   enum banyan_sparse_way tried = BANYAN_SPARSE_CHOSEN;
   for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {

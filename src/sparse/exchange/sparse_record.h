@@ -11,31 +11,31 @@
 enum { BY_SPARSE_SIZES = 32, BY_SPARSE_TRIALS = 3, BY_SPARSE_REMEMBERED = 16 };
 
 struct by_sparse_measured {
-  uint32_t n;                     /* exchanges that were measured */
-  double times[BY_SPARSE_TRIALS]; /* of the first: measured seconds by those that were predicted */
-  double ratio;                   /* the same of all */
+  uint32_t n;                     /* Exchanges that were measured. */
+  double times[BY_SPARSE_TRIALS]; /* Ratios of measured to predicted seconds, of the first exchanges. */
+  double ratio;                   /* The average ratio of measured to predicted seconds. */
 };
 
 struct by_sparse_record {
   double link;      /* bytes/s of the busiest rank's link, as measured; 0: not known */
-  uint64_t seen;    /* the last exchange that was measured */
-  uint32_t version; /* of the plan */
+  uint64_t seen;    /* The number of the last exchange that was measured. */
+  uint32_t version; /* The plan's version. */
   struct by_sparse_measured ways[BY_SPARSE_SIZES][BANYAN_SPARSE_WAYS];
-  enum banyan_sparse_way best[BY_SPARSE_SIZES]; /* that was chosen last; BANYAN_SPARSE_CHOSEN: none */
+  enum banyan_sparse_way best[BY_SPARSE_SIZES]; /* The last method chosen, by size; BANYAN_SPARSE_CHOSEN: none. */
   struct by_sparse_noted {
-    uint64_t number; /* of the exchange, from 1; 0: none */
+    uint64_t number; /* The exchange's number, from 1; 0: none. */
     enum banyan_sparse_way way;
-    bool far; /* over links */
+    bool far; /* It went over links. */
     uint32_t size;
     struct by_sparse_prediction prediction;
   } noted[BY_SPARSE_REMEMBERED];
 };
 
-/* What is measured from now on belongs to this plan. */
+/* Measurements from now on belong to this plan. */
 void by_sparse_record_begin(struct by_sparse_record *record, uint32_t version);
-/* Takes what the words report, once all ranks report the same exchange. */
+/* Records the reported time, if all ranks report the same exchange. */
 void by_sparse_record_learn(struct by_sparse_record *record, const struct by_sparse_words *words);
-/* Exchange `number`, of so many bytes of all ranks, goes this way. */
+/* Notes that exchange `number`, of `bytes` bytes of all ranks, uses method `way`. */
 void by_sparse_record_note(struct by_sparse_record *record, uint64_t number, enum banyan_sparse_way way, double bytes,
                            bool far, const struct by_sparse_prediction *prediction);
 /* The way to take for so many bytes of all ranks, by the predictions of all of them, each with what was measured of it:

@@ -1,4 +1,4 @@
-/* The calls that an exchange has under way, and its end. */
+/* The calls of an exchange in progress, its work without the lock, and its end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ enum banyan_status by_sparse_call_both(struct by_sparse_exchange *exchange, stru
 
 /* ---- work */
 
-/* Without the lock. */
+/* Runs on an offload's or a waiting thread, without the lock. */
 static void run_work(struct by_task *task) {
   struct by_sparse_work *work = (struct by_sparse_work *)task;
   work->status = work->run(work->exchange, work->strand, &work->exchange->queue->scratch);
@@ -101,7 +101,7 @@ static void give_up_work(struct by_sparse_work *work) {
   free(work->text);
 }
 
-/* Of this exchange and those before it. */
+/* Marks this exchange and those before it as attended. */
 static void set_attended(struct by_sparse_exchange *exchange, bool attended) {
   struct by_sparse_exchange *before = exchange->ended ? NULL : TAILQ_FIRST(&exchange->queue->exchanges);
   for (; before; before = before == exchange ? NULL : TAILQ_NEXT(before, next)) before->attended = attended;

@@ -1,3 +1,4 @@
+/* Joins the rows of several tables of a sparse call into one table, and divides the result among them again. */
 #include "sparse_tables.h"
 
 #include <stdlib.h>
@@ -136,7 +137,8 @@ bool by_sparse_tables_join(struct by_sparse_tables *tables, const struct banyan_
   if (by_sparse_make(&shape, total, &tables->in) != BANYAN_OK) return fault(word, BY_SPARSE_NO_MEMORY, 0);
   number_rows(tables);
   banyan_sparse_free(&tables->sum);
-  tables->sum.memory = tables->out->memory; /* which the caller gets back with the result, or loses */
+  tables->sum.memory =
+      tables->out->memory; /* The caller gets this memory back with the result, or loses it on failure. */
   tables->sum.room = tables->out->room;
   *tables->out = (struct banyan_sparse){0};
   return true;
@@ -175,7 +177,7 @@ void by_sparse_tables_part(struct by_sparse_tables *tables) {
   struct banyan_sparse *sum = &tables->sum;
   size_t place = 0;
   bool narrow = tables->row_dtype == BANYAN_INT32, wide = sum->row_dtype == BANYAN_INT64;
-  for (size_t t = 0; t < tables->n; t++) { /* before any row gets its number back */
+  for (size_t t = 0; t < tables->n; t++) { /* Each table's range is found before any row is renumbered. */
     const struct by_sparse_table *table = &tables->tables[t];
     uint64_t next = t + 1 < tables->n ? table[1].first : sum->height;
     size_t end = by_sparse_place_of(sum, next);

@@ -1,5 +1,4 @@
-/* Several tables in one exchange: their rows are numbered one table after the other, so that they are rows of one. No
- * I/O, no clock.
+/* Joins several tables into one for an exchange, by numbering their rows one table after the other. No I/O, no clock.
  *
  * The joined table is as wide as the widths' greatest common divisor. A row of a wider table counts as several rows of
  * it, whose values lie one behind the other as before:
@@ -12,22 +11,22 @@
 #include "sparse_merge.h"
 #include "sparse_word.h"
 
-/* Most of one call. */
+/* The maximum of tables in one call. */
 enum { BY_SPARSE_MOST_TABLES = 1 << 16 };
 
 struct by_sparse_table {
-  uint64_t first;              /* the number of its row 0 */
-  size_t times;                /* rows of the joined table that each of its rows counts as */
-  struct banyan_sparse rows;   /* that it sends: the caller's or `merged` */
-  struct banyan_sparse merged; /* where the caller's are neither unique nor in order; its memory is kept */
+  uint64_t first;              /* The number of its row 0 in the joined table. */
+  size_t times;                /* Rows of the joined table for each row of this table. */
+  struct banyan_sparse rows;   /* The rows to send: the caller's or `merged`. */
+  struct banyan_sparse merged; /* Merged rows, if the caller's are neither unique nor in order; its memory is kept. */
 };
 
 struct by_sparse_tables {
-  size_t n, room;              /* n 0: one table, which is not joined with others; room: of `tables` */
-  enum banyan_dtype row_dtype; /* of the caller's tables */
+  size_t n, room;              /* n 0: a single table, which is not joined; room: capacity of `tables`. */
+  enum banyan_dtype row_dtype; /* The type of row numbers in the caller's tables. */
   struct by_sparse_table *tables;
-  struct banyan_sparse *out; /* n of the caller's */
-  struct banyan_sparse in;   /* all rows; their values only once `has_values` */
+  struct banyan_sparse *out; /* The caller's n results. */
+  struct banyan_sparse in;   /* All rows; their values are there once `has_values` is set. */
   bool has_values;
   struct banyan_sparse sum;
   struct by_sparse_scratch scratch;
@@ -38,7 +37,7 @@ struct by_sparse_tables {
  * nothing is joined, but the shape is set as far as it is known. */
 bool by_sparse_tables_join(struct by_sparse_tables *tables, const struct banyan_sparse_call *call,
                            struct by_sparse_word *word, bool *ascending);
-/* Copies all values, in the order of the joined rows. */
+/* Copies all values to `to`, in the order of the joined rows. */
 void by_sparse_tables_copy_values(const struct by_sparse_tables *tables, void *to);
 /* Gives each table its rows of `tables->sum`, whose memory goes to the first. */
 void by_sparse_tables_part(struct by_sparse_tables *tables);

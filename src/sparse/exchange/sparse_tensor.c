@@ -1,3 +1,4 @@
+/* Checks, slices and copies of row-sparse tensors. */
 #include "sparse_tensor.h"
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static bool is_bad(int64_t row, size_t height) {
   return row < 0 || (uint64_t)row >= height;
 }
 
-/* Without branches: it is one of few passes over rows that merging takes. */
+/* Scans without branches, as this is one of the few passes over rows in a merge. */
 #define SCAN(name, type)                                                                                               \
   static void name(const type *rows, size_t n, struct by_sparse_range *range) {                                        \
     size_t falls = 0, rises = 0;                                                                                       \

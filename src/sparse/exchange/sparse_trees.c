@@ -1,16 +1,17 @@
+/* Trees over ranks that follow from a class of a plan, and the load that calls over them put on each rank. */
 #include "sparse_trees.h"
 
 #include <stdlib.h>
 
 /* ---- templates */
 
-/* Lists of children out of parents: `parent` of item i of n, UINT32_MAX or i itself: it has none. */
+/* Lists the children of each of n items. `parent`: of each item; UINT32_MAX or the item itself: no parent. */
 static bool list_children(struct by_arena *arena, const uint32_t *parent, uint32_t n, uint32_t **starts,
                           uint32_t **below) {
   *starts = BY_ARENA_ARRAY(arena, uint32_t, (size_t)n + 2);
   *below = BY_ARENA_ARRAY(arena, uint32_t, n);
   if (!*starts || !*below) return false;
-  uint32_t *next = *starts + 1; /* ends up one place further on */
+  uint32_t *next = *starts + 1; /* Advances to the end of each item's list. */
   for (uint32_t i = 0; i < n; i++)
     if (parent[i] != i && parent[i] != UINT32_MAX) next[parent[i] + 1]++;
   for (uint32_t i = 1; i <= n; i++) next[i] += next[i - 1];
@@ -19,7 +20,8 @@ static bool list_children(struct by_arena *arena, const uint32_t *parent, uint32
   return true;
 }
 
-/* Edges from the farthest position to the root. Each way is followed until a position whose depth is known. */
+/* Returns the number of edges from the farthest position to the root. Each path is followed until a position whose
+ * depth is known. */
 static uint32_t height_of(const uint32_t *up, uint32_t n, uint32_t *depth) {
   uint32_t height = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -59,7 +61,7 @@ static enum banyan_status fill_template(struct by_sparse_trees *trees, struct by
 
 /* ---- trees */
 
-/* The position above `position` in a group's tree. */
+/* Returns the parent of `position` in a group's tree. */
 static uint32_t above(const struct by_group *group, uint32_t turn, uint32_t position) {
   switch (group->kind) {
   case BY_GROUP_TREE: return group->up[position];
@@ -105,7 +107,7 @@ static uint32_t root_of(const struct by_group *group, uint32_t turn) {
   }
 }
 
-/* In the order of their roots, those of one root as in the plan. */
+/* Lists the trees by their roots; those of one root in the order of the plan. */
 static enum banyan_status list_trees(struct by_sparse_trees *trees) {
   trees->trees = BY_ARENA_ARRAY(&trees->arena, struct by_sparse_tree, trees->n);
   trees->upto = BY_ARENA_ARRAY(&trees->arena, double, trees->n);
@@ -134,7 +136,8 @@ static uint32_t max(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-/* A tree among neighbours: blocks spread from their owners over all of its edges, and sums go up and come down. */
+/* Adds the load of a tree among neighbours: blocks spread from their owners over all of its edges; sums go up and
+ * results come down. */
 static void add_tree_load(struct by_sparse_trees *trees, const struct by_sparse_group *of, double *reduce) {
   const struct by_sparse_tree tree = {.group = (uint32_t)(of - trees->groups)};
   double share = of->group->share;
@@ -150,7 +153,8 @@ static void add_tree_load(struct by_sparse_trees *trees, const struct by_sparse_
   trees->gather_messages = max(trees->gather_messages, trees->gather_steps);
 }
 
-/* Trees that turn: all positions do the same in the end. Twigs get everything from the rank that they hang on. */
+/* Adds the load of trees that rotate: over all of them, positions do the same. A twig receives everything from its
+ * parent. */
 static void add_turned_load(struct by_sparse_trees *trees, const struct by_sparse_group *of, double *reduce) {
   const struct by_group *group = of->group;
   double share = group->share, n = group->n, steps = of->height, each = 2 * (n - 1) / n;
@@ -188,7 +192,7 @@ static enum banyan_status add_loads(struct by_sparse_trees *trees) {
     else
       add_turned_load(trees, of, reduce);
   }
-  if (promised < 0.99) trees->rate = 0; /* of some trees nothing is known */
+  if (promised < 0.99) trees->rate = 0; /* Some trees have no promised rate. */
   for (uint32_t r = 0; r < trees->n_ranks; r++)
     if (reduce[r] > trees->reduce) trees->reduce = reduce[r];
   return BANYAN_OK;

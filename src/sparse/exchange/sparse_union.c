@@ -1,8 +1,9 @@
+/* Estimates the union of all ranks' rows from the samples in their words. */
 #include "sparse_union.h"
 
 #include "sparse_merge.h"
 
-/* The largest hash below which all ranks have reported all; UINT64_MAX: everything was reported. */
+/* Returns the largest hash below which all ranks have reported all rows; UINT64_MAX: all rows were reported. */
 static uint64_t horizon_of(const struct by_sparse_words *words) {
   uint64_t horizon = UINT64_MAX;
   for (uint32_t r = 0; r < words->n; r++) {
@@ -32,7 +33,7 @@ static void count(struct by_sparse_union *all, const struct by_sparse_words *wor
   }
 }
 
-/* What was reported below the horizon, in the order of ranks. */
+/* Collects the reported rows below the horizon, in the order of ranks. */
 static uint32_t collect(const struct by_sparse_words *words, uint64_t horizon, int64_t *rows, uint32_t *ranks) {
   uint32_t n = 0;
   for (uint32_t r = 0; r < words->n; r++) {

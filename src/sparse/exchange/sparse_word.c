@@ -1,10 +1,11 @@
+/* The report of a rank about its rows, its sample of them, and the check of all ranks' reports. */
 #include "sparse_word.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* splitmix64's end: every bit of the row moves every bit of the hash. */
+/* The finaliser of splitmix64: every bit of the row affects every bit of the hash. */
 uint64_t by_sparse_hash(int64_t row) {
   uint64_t x = (uint64_t)row + 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -36,7 +37,7 @@ static int by_hash(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Those with the smallest hashes; kept twice as many before they are sorted out. */
+/* Samples the rows with the smallest hashes; twice as many are kept before they are sorted out. */
 static uint64_t take_sample(const struct banyan_sparse *rows, uint32_t most, int64_t *sample) {
   int64_t kept[2 * BY_SPARSE_MOST_SAMPLE] = {0};
   uint64_t limit = UINT64_MAX;
@@ -134,7 +135,7 @@ static enum banyan_status check_one(const struct by_sparse_word *word, uint32_t 
   if (word->sampled > most)
     return by_fail(BANYAN_ERR_PROTOCOL, "%s: %llu rows reported, at most %u are possible", name_of(word),
                    (unsigned long long)word->sampled, most);
-  for (uint64_t i = 0; i < word->sampled; i++) /* ranges are cut at these */
+  for (uint64_t i = 0; i < word->sampled; i++) /* Ranges are cut at sampled rows. */
     if (word->sample[i] < 0 || (uint64_t)word->sample[i] >= word->height)
       return by_fail(BANYAN_ERR_PROTOCOL, "%s: a reported row is %lld, must be from 0 to %llu", name_of(word),
                      (long long)word->sample[i], (unsigned long long)word->height - 1);
