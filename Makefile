@@ -13,6 +13,8 @@ WHEEL_PYTORCH ?= 2.13.0
 MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
+# Tests compute longer then, and fewer should run at once.
+FEWER = --num-processes $$(($$(nproc) + 1))
 
 .PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel deb clean
 
@@ -53,10 +55,10 @@ build-tsan: # of ThreadSanitizer
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
 
 test-asan: build-asan ## the same under AddressSanitizer and UBSan, in build-asan/ (WITHOUT="e2e ...": without these suites)
-	@scripts/run-tests build-asan --timeout-multiplier 4 $(addprefix --no-suite ,$(WITHOUT))
+	@scripts/run-tests build-asan --timeout-multiplier 4 $(FEWER) $(addprefix --no-suite ,$(WITHOUT))
 
 test-tsan: build-tsan ## those with threads under ThreadSanitizer, in build-tsan/ (WITHOUT="e2e ...": without these suites)
-	@scripts/run-tests build-tsan --timeout-multiplier 6 $(addprefix --no-suite ,$(WITHOUT))
+	@scripts/run-tests build-tsan --timeout-multiplier 6 $(FEWER) $(addprefix --no-suite ,$(WITHOUT))
 
 test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.14.1: another one), in build/pytorch-VERSION
 	@scripts/install-deps build pytorch demo
