@@ -134,6 +134,9 @@ def act_as_rank(environment, path):
     """Runs a Python block as `banyan run` would have a rank run it."""
     os.environ.update(environment)
     runpy.run_path(path, run_name="__main__")
+    dist = sys.modules.get("torch.distributed")
+    if dist and dist.is_initialized():
+        dist.barrier()  # rank 0 holds the store, which the other one may still ask
 
 
 class Folder:
