@@ -71,6 +71,15 @@ class Extension(unittest.TestCase):
         self.assertEqual([process.exitcode for process in processes], [0] * 4)
         self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
 
+    def test_files(self):
+        """MAX_JOBS says how many files the compiler gets, each source is in one of them."""
+        for jobs in 1, 2:
+            with mock.patch.dict(os.environ, {"MAX_JOBS": str(jobs)}):
+                units = extension._units(self.folder)
+            self.assertEqual(len(units), jobs)
+            lines = [line for unit in units for line in Path(unit).read_text(encoding="utf-8").splitlines()]
+            self.assertEqual(sorted(lines), sorted(f'#include "{path}"' for path in extension._SOURCES.glob("*.cpp")))
+
     def test_compiled(self):
         """What a package contains for these versions is used as it is; what cannot be loaded is compiled anew."""
         log = self.folder / "log"

@@ -98,9 +98,10 @@ def _check_tools() -> None:
 
 
 def _units(work: Path) -> List[str]:
-    """One file for each processor, which include the sources in turn: most of the time goes into PyTorch's headers."""
+    """One file for each processor, or each of MAX_JOBS, as for PyTorch's own extensions, which include the sources in turn: most
+    of the time goes into PyTorch's headers."""
     sources = sorted(_SOURCES.glob("*.cpp"), key=lambda path: path.stat().st_size, reverse=True)
-    count, units = min(os.cpu_count() or 1, len(sources)), []
+    count, units = min(int(os.environ.get("MAX_JOBS") or os.cpu_count() or 1), len(sources)), []
     for i in range(count):
         unit = work / f"unit{i}.cpp"
         unit.write_text("".join(f'#include "{source}"\n' for source in sources[i::count]), encoding="utf-8")
