@@ -189,7 +189,7 @@ drawn() { # PANELS ARGUMENTS...: the drawing that `banyan plan` makes of these i
   local panels=$1
   shift
   wants 0 "$BANYAN" plan "$@" --svg "$scratch/trees.svg"
-  /usr/bin/python3 "$BANYAN_SOURCE/tests/e2e/check_svg.py" "$scratch/trees.svg" "$BANYAN_SOURCE/src/tool/web/page/banyan.css" \
+  /usr/bin/python3 "$BANYAN_SOURCE/tests/e2e/check_svg.py" "$scratch/trees.svg" "$BANYAN_SOURCE/src/cmd/cluster/page/banyan.css" \
     "$panels" || fail "the drawing of $*"
 }
 for topology in "$BANYAN_SOURCE"/examples/topologies/*.json; do
