@@ -59,9 +59,9 @@ needs_namespaces() {
 # again, and so time, would change.
 sanitized() { [ "${BANYAN_SANITIZED:-none}" != none ]; }
 
-# comes COMMAND...: it succeeds sooner or later; in 60 s, which nothing takes but a fault.
+# comes COMMAND...: it succeeds sooner or later; in 240 s, which nothing takes but a fault.
 comes() {
-  local until=$((SECONDS + 60))
+  local until=$((SECONDS + 240))
   until "$@"; do
     [ "$SECONDS" -lt "$until" ] || return
     sleep 0.05

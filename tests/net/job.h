@@ -32,7 +32,7 @@ struct job {
   const char *transport;                  /* NULL: auto */
   const void *argument;
   uint64_t seed;
-  double limit; /* time limit for the whole job in seconds; 0: 60 */
+  double limit; /* time limit for the whole job in seconds; 0: 240 */
   /* The fields below belong to job.c. */
   pid_t pids[JOB_RANKS];
   int exits[JOB_RANKS]; /* exit statuses as waitpid returns them; -1: still running */

@@ -376,8 +376,7 @@ static void rank_values(struct job *job, int rank) {
 
 /* Both ends of each connection of the links are logged. */
 static void values(int n, const char *connections, int ends) {
-  struct job job = {
-      .n = n, .run = rank_values, .transport = "tcp", .seed = (uint64_t)n, .argument = connections, .limit = 120};
+  struct job job = {.n = n, .run = rank_values, .transport = "tcp", .seed = (uint64_t)n, .argument = connections};
   job_start(&job);
   job_wait(&job);
   job_check_log(&job, "over TCP", ends);

@@ -66,8 +66,7 @@ static void rank_cases(struct job *job, int rank) {
 
 static void run_cases(const char *transport, int n, const char *plan, int rounds) {
   struct setup setup = {.plan = plan, .rounds = job_rounds(rounds)};
-  struct job job = {
-      .n = n, .run = rank_cases, .transport = transport, .argument = &setup, .seed = job_seed(n), .limit = 120};
+  struct job job = {.n = n, .run = rank_cases, .transport = transport, .argument = &setup, .seed = job_seed(n)};
   job_run(&job);
 }
 
@@ -219,7 +218,7 @@ static void rank_tables(struct job *job, int rank) {
 static void test_tables(void **state) {
   (void)state;
   for (int n = 1; n <= 4; n++) {
-    struct job job = {.n = n, .run = rank_tables, .transport = n == 3 ? "tcp" : "shm", .limit = 60};
+    struct job job = {.n = n, .run = rank_tables, .transport = n == 3 ? "tcp" : "shm"};
     job_run(&job);
   }
 }
@@ -272,7 +271,7 @@ static void rank_bad_tables(struct job *job, int rank) {
 
 static void test_bad_tables(void **state) {
   (void)state;
-  struct job job = {.n = 3, .run = rank_bad_tables, .limit = 60};
+  struct job job = {.n = 3, .run = rank_bad_tables};
   job_run(&job);
 }
 
@@ -329,8 +328,7 @@ static void rank_at_once(struct job *job, int rank) {
 static void test_at_once(void **state) {
   (void)state;
   for (int n = 2; n <= 4; n++) {
-    struct job job = {
-        .n = n, .run = rank_at_once, .transport = n == 3 ? "tcp" : "shm", .seed = job_seed(n), .limit = 120};
+    struct job job = {.n = n, .run = rank_at_once, .transport = n == 3 ? "tcp" : "shm", .seed = job_seed(n)};
     job_run(&job);
   }
 }
@@ -394,8 +392,7 @@ static void rank_named(struct job *job, int rank) {
 static void test_named(void **state) {
   (void)state;
   for (int n = 1; n <= 4; n++) {
-    struct job job = {
-        .n = n, .run = rank_named, .transport = n == 3 ? "tcp" : "shm", .seed = job_seed(n), .limit = 120};
+    struct job job = {.n = n, .run = rank_named, .transport = n == 3 ? "tcp" : "shm", .seed = job_seed(n)};
     job_run(&job);
   }
 }
@@ -596,7 +593,7 @@ static void rank_memory(struct job *job, int rank) {
 
 static void test_memory(void **state) {
   (void)state;
-  struct job job = {.n = 3, .run = rank_memory, .limit = 60};
+  struct job job = {.n = 3, .run = rank_memory};
   job_run(&job);
 }
 

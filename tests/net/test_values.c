@@ -67,7 +67,7 @@ static void rank_values(struct job *job, int rank) {
 
 static void values_over(const char *transport) {
   for (int n = 2; n <= 5; n++) {
-    struct job job = {.n = n, .run = rank_values, .transport = transport, .seed = 100 + (uint64_t)n, .limit = 120};
+    struct job job = {.n = n, .run = rank_values, .transport = transport, .seed = 100 + (uint64_t)n};
     job_run(&job);
   }
 }

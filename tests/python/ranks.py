@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 
-LIMIT = 150  # seconds for all ranks
+LIMIT = 240  # seconds for all ranks
 
 
 def need(*modules):
