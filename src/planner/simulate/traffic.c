@@ -68,7 +68,7 @@ void by_use_log_read(const struct by_use_log *log, uint32_t resource, double sec
   }
 }
 
-enum { MOST_COMPARED = 16 }; /* messages of a stream, as in src/engine/transfer/link_send.c */
+enum { MOST_COMPARED = 16 }; /* messages of a stream, as in src/engine/link_send.c */
 
 #define NONE BY_CAST_NONE
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the messages under way")

@@ -1,0 +1,75 @@
+/* Certified bounds of collectives: what no algorithm over a topology's links exceeds, and the cut that proves it.
+ *
+ * What every cut proves: in an allgather, a set S of nodes that not all hosts are in must send the blocks of all its
+ * hosts out of S once, whatever hosts and switches forward or copy. So the rate is at most capacity(S) / part(S), where
+ * part(S) is the part of the buffer that the hosts in S own. The least such cut is found by maximum flows; where all
+ * nodes are hosts, or each switch can receive as much as it can send, packings of directed trees reach it (Edmonds
+ * 1973; ForestColl, Zhao et al. 2024). A broadcast is an allgather in which the root owns everything, a gather one in
+ * which only the root receives; a reduce_scatter, reduce and scatter are those in reverse. Directions of a link and
+ * limits of nodes count separately.
+ *
+ * An alltoall without relaying has no choice: each block goes along its packets' way (topology_paths.h), and the
+ * busiest link, or the busiest limit of a node, bounds it.
+ *
+ * Rates are in bit/s of a rank's whole buffer: the result of an allgather, the input of a reduce_scatter or alltoall.
+ */
+#ifndef BY_PLANNER_COST_COLLECTIVE_BOUND_H
+#define BY_PLANNER_COST_COLLECTIVE_BOUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <banyan/types.h>
+
+#include "arena.h"
+#include "fail.h"
+#include "routed_rate.h"
+#include "topology.h"
+
+struct by_bound_request {
+  enum banyan_collective collective;
+  const uint32_t *hosts; /* nodes, different; they take part */
+  uint32_t n_hosts;
+  const double *blocks; /* what each host's ranks own of the buffer, relative to each other, >= 0, of alltoall: their
+                           number; NULL: all the same. Ignored by broadcast and reduce */
+  uint32_t root;        /* of collectives with a root: its place among the hosts */
+};
+
+struct by_collective_bound {
+  enum banyan_collective collective;
+  double rate;            /* bit/s; INFINITY: nothing has to pass any link */
+  double part;            /* how often the buffer passes the limits below: rate x part is the sum of their capacities */
+  uint32_t n_side, *side; /* hosts, as nodes, on that side of the cut where fewer are; none of an alltoall */
+  bool leaves;            /* the part leaves that side, else it enters it */
+  uint32_t n_limits;
+  struct by_bound_limit *limits;
+  struct by_arena arena;
+};
+
+/* Whether there is such a bound: of all but allreduce, whose trees have one of their own (packing.h), barrier, send and
+ * recv. */
+bool by_collective_has_bound(enum banyan_collective collective);
+/* The caller calls by_collective_bound_fini. BANYAN_ERR_ARGUMENT: the request makes no sense; BANYAN_ERR_TOPOLOGY: a
+ * host cannot be reached. Cost: a maximum flow for each host that receives, and some more; of an alltoall the sum of
+ * the ways' lengths. */
+BANYAN_CHECK enum banyan_status by_collective_bound_find(const struct by_topology *topology,
+                                                         const struct by_bound_request *request,
+                                                         struct by_collective_bound *out);
+/* Also of one that is all zeros. */
+void by_collective_bound_fini(struct by_collective_bound *bound);
+
+struct by_text;
+/* Adds, in words and numbers: the bound, and the cut that proves it. */
+void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                 struct by_text *text);
+/* The same as members of a JSON object; a rate of 0 says that nothing has to pass any link. */
+void by_collective_bound_put_json(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                  struct by_text *text);
+/* Adds a line with what it is, and its capacity. */
+void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
+                            struct by_text *text);
+/* Adds it as a JSON object. */
+void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
+                             struct by_text *text);
+
+#endif
