@@ -28,7 +28,7 @@ static const struct by_control_rule rules[] = {
     {0},
 };
 
-const struct by_feature by_adaptation_feature = {.bytes = sizeof(struct by_adaptation),
+const struct by_feature by_adaptation_feature = {.key = &by_adaptation_key,
                                                  .rules = rules,
                                                  .joined = by_carried_leave_out_given,
                                                  .make_first_plan = make_first_plan,

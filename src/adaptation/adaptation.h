@@ -7,6 +7,7 @@
 #include "job_network.h"
 
 extern const struct by_feature by_adaptation_feature;
+extern const struct by_feature_key by_adaptation_key;
 
 struct by_replanner;
 
@@ -19,7 +20,7 @@ struct by_adaptation {
 };
 
 static inline struct by_adaptation *by_adaptation_of(const struct by_context *context) {
-  return by_feature_state(context, &by_adaptation_feature);
+  return by_feature_state(context, &by_adaptation_key);
 }
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "log.h"
 
+const struct by_feature_key by_adaptation_key = {.bytes = sizeof(struct by_adaptation)};
+
 enum {
   MANY = 256,               /* connections: then there are fewer looks */
   MOST_RECEIVED_MS = 60000, /* without a call */

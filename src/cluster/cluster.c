@@ -8,13 +8,15 @@ struct cluster {
   struct by_agent_client *client; /* NULL: there is neither agent nor manager. */
 };
 
+static const struct by_feature_key key = {.bytes = sizeof(struct cluster)};
+
 static struct by_agent_client *client_of(const struct by_context *context) {
-  const struct cluster *cluster = by_feature_state(context, &by_cluster_feature);
+  const struct cluster *cluster = by_feature_state(context, &key);
   return cluster->client;
 }
 
 static void start(struct by_context *context) {
-  struct cluster *cluster = by_feature_state(context, &by_cluster_feature);
+  struct cluster *cluster = by_feature_state(context, &key);
   by_agent_client_create(context, &cluster->client);
   context->managed = cluster->client != NULL;
 }
@@ -40,7 +42,7 @@ static bool may_answer(const struct by_context *context) {
   return client_of(context) && by_agent_client_may_answer(client_of(context));
 }
 
-const struct by_feature by_cluster_feature = {.bytes = sizeof(struct cluster),
+const struct by_feature by_cluster_feature = {.key = &key,
                                               .start = start,
                                               .retire = retire,
                                               .detach = detach,

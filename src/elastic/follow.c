@@ -1,4 +1,5 @@
 #include "follow.h"
+#include "context_events.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -108,7 +109,8 @@ static void *join_main(void *argument) {
   struct banyan_options options = *follower->options;
   options.root = follower->root;
   if (follower->asks) keep_answering(follower);
-  if (follower->root[0] && by_context_create(&options, &follower->role, &follower->next) != BANYAN_OK) {
+  if (follower->root[0] &&
+      by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }

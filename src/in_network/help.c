@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "comm.h"
+#include "context_events.h"
 #include "control.h"
 #include "follow.h"
 #include "log.h"
@@ -78,7 +79,7 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
   if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
   const struct by_job_role role = by_follower_role(help.follower);
   enum banyan_status status = by_follower_find_members(help.follower, &own);
-  if (status == BANYAN_OK) status = by_context_create(&own, &role, &help.context);
+  if (status == BANYAN_OK) status = by_context_create(&own, &role, &by_context_events, &help.context);
   if (status == BANYAN_OK) status = help_all(&help, joined);
   char text[1024];
   snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -94,7 +94,7 @@ static const struct by_tree_service service = {.prepare = prepare,
                                                .job_failed = fail,
                                                .cells_granted = take_cells};
 
-const struct by_feature by_in_network_feature = {.bytes = sizeof(struct by_in_network),
+const struct by_feature by_in_network_feature = {.key = &by_in_network_key,
                                                  .rules = rules,
                                                  .trees = &service,
                                                  .describe_self = describe_self,

@@ -7,6 +7,7 @@
 #include "feature.h"
 
 extern const struct by_feature by_in_network_feature;
+extern const struct by_feature_key by_in_network_key;
 
 struct by_udp;
 
@@ -18,7 +19,7 @@ struct by_in_network {
 };
 
 static inline struct by_in_network *by_in_network_of(const struct by_context *context) {
-  return by_feature_state(context, &by_in_network_feature);
+  return by_feature_state(context, &by_in_network_key);
 }
 
 /* worker_trees.c. Opens this rank's UDP port, if it has none; takes the lock. */

@@ -1,4 +1,5 @@
 #include "serve.h"
+#include "context_events.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -269,7 +270,7 @@ static void *join_main(void *argument) {
   struct joining *joining = argument;
   struct slot *slot = joining->slot;
   struct role *role = slot->role;
-  slot->status = by_context_create(&slot->options, &joining->role, &role->context);
+  slot->status = by_context_create(&slot->options, &joining->role, &by_context_events, &role->context);
   snprintf(slot->text, sizeof slot->text, "%s", banyan_error_text());
   free(joining);
   atomic_store(&role->joined, true);

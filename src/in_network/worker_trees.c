@@ -8,6 +8,8 @@
 #include "log.h"
 #include "udp.h"
 
+const struct by_feature_key by_in_network_key = {.bytes = sizeof(struct by_in_network)};
+
 enum { TIMEOUT_MS = 5000 /* with silent servers */ };
 
 /* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */

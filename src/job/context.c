@@ -308,7 +308,8 @@ static void *loop_main(void *argument) {
   return NULL;
 }
 
-static enum banyan_status join_control(struct by_context *context, const struct by_member *self) {
+static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
+                                       const struct by_member *self) {
   char plan[BY_PLAN_MAX_NAME + 1];
   struct by_join hello = {0};
   if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
@@ -318,19 +319,20 @@ static enum banyan_status join_control(struct by_context *context, const struct 
                                             .self = self,
                                             .plan = hello.plan,
                                             .plan_version = hello.plan_version,
-                                            .events = by_context_events.control};
+                                            .events = *events};
   options.events.context = context;
   return by_control_join(&options, &context->control);
 }
 
-static enum banyan_status connect_to_others(struct by_context *context, struct by_member *self) {
+static enum banyan_status connect_to_others(struct by_context *context, const struct by_control_events *events,
+                                            struct by_member *self) {
   BY_TRY(by_features_describe_self(context, self));
   BY_TRY(by_connector_create(&context->job, self, &(struct by_connector_events){attach_lanes, ask_rank_0, context},
                              &context->connector));
-  return join_control(context, self);
+  return join_control(context, events, self);
 }
 
-static enum banyan_status join(struct by_context *context) {
+static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
   struct by_member self = {0};
   BY_TRY(describe_self(context, &self));
   if (context->job.size == 1) {
@@ -340,7 +342,7 @@ static enum banyan_status join(struct by_context *context) {
     return name_members(context);
   }
   BY_TRY(by_job_take_keys(&context->job, &self));
-  BY_TRY(connect_to_others(context, &self));
+  BY_TRY(connect_to_others(context, events, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);
@@ -382,9 +384,10 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
-static enum banyan_status begin(struct by_context *context, const struct banyan_options *options) {
+static enum banyan_status begin(struct by_context *context, const struct banyan_options *options,
+                                const struct by_context_events *events) {
   bool is_rank = context->job.role.kind == BY_MEMBER_RANK;
-  struct by_progress_events progress = by_context_events.progress;
+  struct by_progress_events progress = events->progress;
   progress.context = context;
   BY_TRY(by_progress_init(&context->progress, &context->job, &progress));
   BY_TRY(by_loop_create(&by_clock_system, &context->job.loop));
@@ -393,7 +396,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   by_log_set_rank(context->job.size > 1 && is_rank ? (int)context->job.rank : -1);
   BY_TRY(by_timeline_create(&context->job, &context->timeline));
   BY_TRY(note_joining(context));
-  BY_TRY(join(context));
+  BY_TRY(join(context, &events->control));
   context->job.role.formation = NULL; /* it was the caller's */
   BY_TRY(make_engine(context));
   enum banyan_status status = context->job.formed ? BANYAN_OK : by_timeline_open(context->timeline, false);
@@ -410,7 +413,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
 }
 
 enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
-                                     struct by_context **out) {
+                                     const struct by_context_events *events, struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_descriptors_close_in_children();
@@ -422,7 +425,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   context->given.end = &context->given.first;
   if (role) context->job.role = *role;
   enum banyan_status status = by_features_attach(context);
-  if (status == BANYAN_OK) status = begin(context, options);
+  if (status == BANYAN_OK) status = begin(context, options, events);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -18,6 +18,7 @@
 
 struct by_control;
 struct by_connector;
+struct by_context_events;
 struct by_ledger;
 struct by_timeline;
 
@@ -85,7 +86,7 @@ struct by_context {
 BANYAN_CHECK enum banyan_status by_context_settings(const struct banyan_options *options, struct by_settings *out);
 /* `role` NULL: a rank of the settings' job. A formation is borrowed until this returns. */
 BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
-                                                  struct by_context **out);
+                                                  const struct by_context_events *events, struct by_context **out);
 /* One reference more. Under lock. */
 static inline void by_context_hold(struct by_context *context) {
   context->references++;

@@ -6,17 +6,17 @@
 
 #include "control.h"
 
-static uint32_t number_of(const struct by_feature *feature) {
+static uint32_t number_of(const struct by_feature_key *key) {
   uint32_t i = 0;
-  while (by_features[i] != feature) i++;
+  while (by_features[i]->key != key) i++;
   assert(i < BY_FEATURES_MAX);
   return i;
 }
 
 enum banyan_status by_features_attach(struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++) {
-    if (!by_features[i]->bytes) continue;
-    context->features.states[i] = calloc(1, by_features[i]->bytes);
+    if (!by_features[i]->key->bytes) continue;
+    context->features.states[i] = calloc(1, by_features[i]->key->bytes);
     if (!context->features.states[i]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   }
   return BANYAN_OK;
@@ -43,21 +43,21 @@ void by_features_fini(struct by_context *context) {
   }
 }
 
-void *by_feature_state(const struct by_context *context, const struct by_feature *feature) {
-  return context->features.states[number_of(feature)];
+void *by_feature_state(const struct by_context *context, const struct by_feature_key *key) {
+  return context->features.states[number_of(key)];
 }
 
-void by_feature_activate(struct by_context *context, const struct by_feature *feature, bool active) {
-  uint32_t bit = UINT32_C(1) << number_of(feature);
+void by_feature_activate(struct by_context *context, const struct by_feature_key *key, bool active) {
+  uint32_t bit = UINT32_C(1) << number_of(key);
   context->features.active = active ? context->features.active | bit : context->features.active & ~bit;
 }
 
-void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature *feature) {
-  return comm->features[number_of(feature)];
+void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature_key *key) {
+  return comm->features[number_of(key)];
 }
 
-void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature *feature, void *object) {
-  comm->features[number_of(feature)] = object;
+void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature_key *key, void *object) {
+  comm->features[number_of(key)] = object;
 }
 
 /* The lowest feature of the set, which it is removed from. */

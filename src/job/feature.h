@@ -35,9 +35,14 @@ struct by_tree_service {
   void (*cells_granted)(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n);
 };
 
+/* By which the files of a capability find what is kept for it. It stands in the lowest of them, so that they do not
+ * depend on the one that has the hooks. */
+struct by_feature_key {
+  size_t bytes; /* What a context keeps for this capability; 0 at first. */
+};
+
 struct by_feature {
-  /* What a context keeps for this capability: so many bytes, which are 0 at first. */
-  size_t bytes;
+  const struct by_feature_key *key;
 
   /* The control messages that it handles, up to a rule of type 0. The handlers' context is the struct by_context. NULL:
    * none. */
@@ -130,13 +135,13 @@ void by_features_detach(struct by_context *context);
 /* Frees the states; after by_features_detach. */
 void by_features_fini(struct by_context *context);
 /* The state of a capability, of its `bytes`. Each capability has a function that returns it with its type. */
-void *by_feature_state(const struct by_context *context, const struct by_feature *feature);
+void *by_feature_state(const struct by_context *context, const struct by_feature_key *key);
 /* Under lock: from now on, or no longer, the job calls the hooks that only an active capability has called. */
-void by_feature_activate(struct by_context *context, const struct by_feature *feature, bool active);
+void by_feature_activate(struct by_context *context, const struct by_feature_key *key, bool active);
 /* What a communicator keeps for a capability; NULL: nothing. Each capability has a function that returns it with its
  * type. Under lock. */
-void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature *feature);
-void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature *feature, void *object);
+void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature_key *key);
+void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature_key *key, void *object);
 
 /* The job calls these; each calls the hook of that name. Under lock, where the hook is. */
 bool by_features_advance(struct by_context *context);

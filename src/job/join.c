@@ -1,5 +1,6 @@
 /* Joining a job as a rank. */
 #include "join.h"
+#include "context_events.h"
 
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@
 enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
                            struct banyan_comm **out) {
   struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, role, &context));
+  BY_TRY(by_context_create(options, role, &by_context_events, &context));
   by_features_joined(context);
   uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;

@@ -5,6 +5,7 @@
 #include "feature.h"
 
 extern const struct by_feature by_named_feature;
+extern const struct by_feature_key by_named_key;
 
 /* What a context keeps for named operations. Under the job's lock. */
 struct by_named_state {
@@ -16,14 +17,14 @@ struct by_named_state {
 };
 
 static inline struct by_named_state *by_named_of(const struct by_context *context) {
-  return by_feature_state(context, &by_named_feature);
+  return by_feature_state(context, &by_named_key);
 }
 
 struct by_submitter;
 
 /* NULL: nothing has been submitted to the communicator yet. */
 static inline struct by_submitter *by_named_submitter(const struct banyan_comm *comm) {
-  return by_feature_of_comm(comm, &by_named_feature);
+  return by_feature_of_comm(comm, &by_named_key);
 }
 
 #endif

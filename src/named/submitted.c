@@ -12,6 +12,8 @@
 #include "sparse_tables.h"
 #include "submitter.h"
 
+const struct by_feature_key by_named_key = {.bytes = sizeof(struct by_named_state)};
+
 enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ };
 
 void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) {

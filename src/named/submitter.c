@@ -242,8 +242,8 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
     by_submitter_free(owner);
     return status;
   }
-  by_feature_set_of_comm(comm, &by_named_feature, owner);
-  if (!by_named_of(comm->context)->submitters++) by_feature_activate(comm->context, &by_named_feature, true);
+  by_feature_set_of_comm(comm, &by_named_key, owner);
+  if (!by_named_of(comm->context)->submitters++) by_feature_activate(comm->context, &by_named_key, true);
   *out = owner;
   if (comm->size > 1) by_progress_listen(&comm->context->progress);
   by_plan_switches_attach_log(comm, &owner->log);
@@ -279,8 +279,8 @@ static void forget_comm(struct banyan_comm *comm) {
   by_flights_fini(owner);
   if (by_comm_needs_ledger(comm)) add_series(comm, comm->context->ledger);
   by_plan_switches_attach_log(comm, NULL);
-  by_feature_set_of_comm(comm, &by_named_feature, NULL);
-  if (!--by_named_of(owner->context)->submitters) by_feature_activate(owner->context, &by_named_feature, false);
+  by_feature_set_of_comm(comm, &by_named_key, NULL);
+  if (!--by_named_of(owner->context)->submitters) by_feature_activate(owner->context, &by_named_key, false);
   owner->comm = owner->log.inner = NULL;
   if (!owner->operations.taken) by_submitter_free(owner);
 }
@@ -536,7 +536,7 @@ static void detach(struct by_context *context) {
   }
 }
 
-const struct by_feature by_named_feature = {.bytes = sizeof(struct by_named_state),
+const struct by_feature by_named_feature = {.key = &by_named_key,
                                             .detach = detach,
                                             .advance = advance_all,
                                             .has_work = has_work,

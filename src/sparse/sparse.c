@@ -23,12 +23,14 @@ struct sparse {
   struct by_offload offload;       /* It runs tasks without the lock. It is set up if `comms` is not 0. */
 };
 
+static const struct by_feature_key key = {.bytes = sizeof(struct sparse)};
+
 static struct sparse *state_of(const struct by_context *context) {
-  return by_feature_state(context, &by_sparse_feature);
+  return by_feature_state(context, &key);
 }
 
 static struct by_sparse_queue *queue_of(const struct banyan_comm *comm) {
-  return by_feature_of_comm(comm, &by_sparse_feature);
+  return by_feature_of_comm(comm, &key);
 }
 
 uint64_t by_sparse_count_moves(const struct by_context *context) {
@@ -80,7 +82,7 @@ static void add_history(const struct banyan_comm *comm, struct by_ledger *ledger
   if (queue_of(comm)) by_ledger_add_history(ledger, by_sparse_queue_history(queue_of(comm)));
 }
 
-const struct by_feature by_sparse_feature = {.bytes = sizeof(struct sparse),
+const struct by_feature by_sparse_feature = {.key = &key,
                                              .detach = detach,
                                              .advance = advance,
                                              .has_work = has_work,
@@ -107,7 +109,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_sparse_queue *queue = NULL;
   if (queue_of(comm)) return BANYAN_OK;
   if (!sparse->comms++) by_offload_init(&sparse->offload, task_done, context);
-  by_feature_activate(context, &by_sparse_feature, true);
+  by_feature_activate(context, &key, true);
   struct by_sparse_options options = {
       .engine = context->job.engine,
       .team = comm->team,
@@ -122,7 +124,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
       .offload = &sparse->offload,
       .offloads = OFFLOADS};
   BY_TRY(by_sparse_queue_create(&options, &queue));
-  by_feature_set_of_comm(comm, &by_sparse_feature, queue);
+  by_feature_set_of_comm(comm, &key, queue);
   return BANYAN_OK;
 }
 

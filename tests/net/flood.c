@@ -23,6 +23,7 @@
 #include "address.h"
 #include "attack.h"
 #include "comm.h"
+#include "context_events.h"
 #include "control_object.h"
 #include "controller.h"
 #include "follow.h"
@@ -206,7 +207,7 @@ static int run_helper(void) {
   by_process_identity_destroy(identity);
   if (!follower) return 2;
   const struct by_job_role role = by_follower_role(follower);
-  if (by_context_create(&options, &role, &context) != BANYAN_OK) return report(banyan_error_text());
+  if (by_context_create(&options, &role, &by_context_events, &context) != BANYAN_OK) return report(banyan_error_text());
   begin();
   flood_job(context, getenv("FLOOD_KIND"));
   char why[1024];
