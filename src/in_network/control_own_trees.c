@@ -1,3 +1,4 @@
+/* This process's part in trees through switches: attaches it, reports to rank 0, and forgets versions without use. */
 #include "control_own_trees.h"
 
 #include <stdio.h>
@@ -8,13 +9,14 @@
 
 enum { LOOK_MS = 10, NO_TEAM = -1, MOST_VERSIONS = 1024 };
 
-/* The trees of one plan here. They come into use by a plan that a team is given, and get out of use by the next one. */
+/* This process's trees of one plan. They come into use by a plan that a team is given, and go out of use with the next
+ * one. */
 struct by_own_version {
   LIST_ENTRY(by_own_version) entry;
   uint32_t version;
-  int64_t team;  /* whose plan has them, or had; NO_TEAM: none yet */
-  bool attached; /* this process has its part in one of them at least */
-  bool over;     /* no plan has them any more, nor will */
+  int64_t team;  /* The team whose plan has them, or had them; NO_TEAM: none yet. */
+  bool attached; /* This process is attached to at least one of them. */
+  bool over;     /* No plan has them any more, or will. */
 };
 
 /* ---- reports */
@@ -30,7 +32,8 @@ static void send_report(const struct by_control_report *report) {
     by_trees_take_report(&by_in_network_of(own->context)->trees, 0, &read);
 }
 
-/* At rank 0 too it is handled later, and not while rank 0 still sends others what this is an answer to. */
+/* Reports to rank 0. At rank 0, too, the report is handled later, when rank 0 has sent to all what this report answers.
+ */
 void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *report) {
   uint8_t bytes[BY_MESSAGE_TEXT + 64];
   struct by_writer writer;
@@ -41,7 +44,7 @@ void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *
       "a report about in-network trees");
 }
 
-/* A rank cannot work with that server; a server, of which the tree may have several, cannot do its own part. */
+/* Reports that this process cannot take part: a rank cannot work with that server, or a server cannot do its part. */
 static void refuse(struct by_own_trees *own, uint32_t version, uint32_t server) {
   const struct by_job *job = own->peers->job;
   if (job->role.kind == BY_MEMBER_SERVER) server = job->rank;
@@ -75,7 +78,7 @@ static struct by_own_version *get(struct by_own_trees *own, uint32_t version) {
   return at;
 }
 
-/* False: calls over it are under way, or rank 0 still has to send this process its part. */
+/* Forgets a version. False: calls over it are in progress, or rank 0 still has to send this process its part. */
 static bool forget(struct by_own_trees *own, struct by_own_version *at) {
   struct by_engine *engine = own->peers->job->engine;
   if (!at->attached || by_engine_uses_fabrics(engine, at->version)) return false;
@@ -141,7 +144,7 @@ static void take(struct by_own_trees *own, const struct by_tree_message *message
   if (server != (job->role.kind == BY_MEMBER_SERVER))
     status = by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
   else if (server)
-    status = job->role.serve(job->role.context, message); /* it reports by itself */
+    status = job->role.serve(job->role.context, message); /* The server reports by itself. */
   else
     status = attach(own, message);
   if (status != BANYAN_OK)
@@ -154,7 +157,7 @@ static void take(struct by_own_trees *own, const struct by_tree_message *message
 static void handle_tree(struct by_own_trees *own, const struct by_received *received) {
   const struct by_job *job = own->peers->job;
   struct by_roster roster = {job->size, job->processes};
-  struct by_tree_message *message = calloc(1, sizeof *message); /* too large for a stack */
+  struct by_tree_message *message = calloc(1, sizeof *message); /* The message is too large for a stack. */
   if (!message)
     by_engine_fail(job->engine, BANYAN_ERR_NO_MEMORY, job->rank, "out of memory for in-network trees");
   else if (by_tree_message_read(received->payload, received->length, roster, message) == BANYAN_OK)
@@ -172,7 +175,7 @@ static void open_port(struct by_own_trees *own) {
     refuse(own, 0, 0);
 }
 
-/* It may have had no part in them, or have reported already. */
+/* Ends a version. This process may have had no part in it, or have reported already. */
 static void end(struct by_own_trees *own, uint32_t version) {
   const struct by_job_role *role = &own->peers->job->role;
   if (role->kind == BY_MEMBER_SERVER) {

@@ -13,17 +13,17 @@
 struct by_own_trees {
   struct by_control_peers *peers;
   struct by_context *context;
-  LIST_HEAD(, by_own_version) versions; /* under the job's lock */
-  struct by_timer due;                  /* while calls are under way over one that no plan has any more */
+  LIST_HEAD(, by_own_version) versions; /* Versions of this worker's trees. Under the job's lock. */
+  struct by_timer due;                  /* Runs while calls are in progress over a version that no plan has any more. */
 };
 
 void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_context *context);
 void by_own_trees_fini(struct by_own_trees *own);
-/* TREE and TREE_ASK; the engine is there. */
+/* Handles TREE and TREE_ASK; the engine exists. */
 void by_own_trees_handle(struct by_own_trees *own, const struct by_received *message);
 /* Any thread, under the job's lock: see struct by_tree_service. */
 void by_own_trees_use(struct by_own_trees *own, uint32_t team, uint32_t version);
-/* The same: these trees will not be used. */
+/* Any thread, under the job's lock: these trees will not be used. */
 void by_own_trees_drop(struct by_own_trees *own, uint32_t version);
 /* Any thread: an end of in-network trees reports to rank 0. */
 void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *report);

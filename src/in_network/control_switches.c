@@ -1,3 +1,4 @@
+/* Rank 0's connections to switches: finds their addresses, requests cells for trees, and collects the answers. */
 #include "control_switches.h"
 
 #include <errno.h>
@@ -20,17 +21,17 @@ enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 struct by_control_switch {
   struct by_control_switch *next;
   struct by_switches *switches;
-  struct by_resolving *resolving; /* NULL: its address is known, or could not be found */
+  struct by_resolving *resolving; /* The lookup of its address; NULL: the address is known, or could not be found. */
   struct by_switch_client *client;
-  unsigned looked;                /* how often its address was looked for and not found */
-  char why[300];                  /* it has no part */
-  const char *name, *place, *key; /* NULL: it has no key, and listens on loopback */
+  unsigned looked;                /* How often the lookup of its address has failed. */
+  char why[300];                  /* Why the switch has no part. */
+  const char *name, *place, *key; /* key: NULL if the switch has no key and listens on loopback. */
   char texts[];
 };
 
 /* ---- where it is */
 
-/* Its address in BANYAN_SWITCHES, or its name and the usual port. */
+/* Finds a switch's address: from BANYAN_SWITCHES, or its name and the usual port. */
 static void find_place(const char *switches, const char *name, char *out, size_t room) {
   size_t length = strlen(name);
   snprintf(out, room, "%s:%d", name, BY_SWITCH_CONTROL_PORT);
@@ -106,13 +107,13 @@ static struct by_in_network_tree *find_tree(const struct by_control_switch *at, 
   return NULL;
 }
 
-/* The ends know its ports, and use so many slots. */
+/* Returns whether the new grant has the ports and slots that the ends were sent. */
 static bool is_as_before(const struct by_granted *before, const struct by_granted *now) {
   return now->up == before->up && now->n_below == before->n_below && now->slots >= before->slots &&
          !memcmp(now->below, before->below, now->n_below * sizeof *now->below);
 }
 
-/* The manager keeps account of the switch's memory, and must know what is free again. */
+/* Removes the switch from the tree. The manager is notified, as it accounts for the switch's memory. */
 static void do_without(const struct by_switches *switches, struct by_in_network_tree *tree, uint32_t which) {
   tree->parts[which].refused = true;
   tree->answers[which].granted = false;
@@ -156,7 +157,7 @@ static void want(const struct by_in_network_tree *tree, uint32_t which) {
   tree->parts[which].refused = true;
 }
 
-/* Switches, and ends with several trees, tell them apart by this. */
+/* Returns whether another tree has this number, by which switches, and ends with several trees, tell trees apart. */
 static bool is_taken(const struct by_switches *switches, const struct by_in_network_tree *tree, uint16_t job) {
   const struct by_in_network_tree *other = switches->trees;
   while (other && (other == tree || other->ends.job != job)) other = other->next;
@@ -200,7 +201,7 @@ static void lost(void *context, uint16_t job, enum by_reservation_lost why, cons
   snprintf(at->why, sizeof at->why, "%s", text);
   if (tree->stage >= BY_TREE_GIVEN) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
-    if (why == BY_RESERVATION_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
+    if (why == BY_RESERVATION_TAKEN) do_without(at->switches, tree, which); /* It is not requested again. */
     return;
   }
   tree->answers[which].granted = false;
@@ -218,7 +219,7 @@ static void want_all(struct by_control_switch *at) {
       if (tree->parts[s].asked == at) want(tree, s);
 }
 
-/* The same for all memberships of a job. */
+/* Prints the family: the same for all memberships of a job. */
 static enum banyan_status print_family(const struct by_job *job, char out[BY_RESERVATION_FAMILY + 1]) {
   struct by_key hash;
   BY_TRY(by_key_hash(by_key_ring_job(job->keys), "switches", &hash));
@@ -265,15 +266,16 @@ static void look_for(struct by_control_switch *at) {
     lose_all(at, banyan_error_text());
 }
 
-/* Where nothing listens a switch may be about to start. One that is silent may have lost a packet, which Linux sends
- * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
+/* Returns whether an answer may still come. Where nothing listens, a switch may be about to start. A silent one may
+ * have lost a packet: Linux repeats the first packet of a connection, and a question for a neighbour, after a second.
+ */
 static bool may_answer(const struct by_in_network_tree *tree, uint32_t which, uint64_t now) {
   if (tree->answers[which].granted || tree->parts[which].refused) return false;
   uint64_t timeout = *tree->parts[which].asked->why ? STARTING_MS : TIMEOUT_MS;
   return now < tree->since + timeout * BY_MILLISECOND;
 }
 
-/* Time is up, or all have answered: a switch that has not granted anything has no part. */
+/* Settles a tree, as time is up or all have answered: a switch without a grant has no part. */
 static void settle(const struct by_switches *switches, struct by_in_network_tree *tree) {
   tree->stage = BY_TREE_SETTLED;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
@@ -288,7 +290,7 @@ static void settle(const struct by_switches *switches, struct by_in_network_tree
   switches->events.settled(switches->events.context, tree);
 }
 
-/* One switch that refuses is enough where all have to grant. */
+/* Returns whether the tree waits for answers. One refusal ends the wait where all switches must grant. */
 static bool is_awaited(const struct by_in_network_tree *tree, uint64_t now) {
   bool awaited = false, refused = false;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
@@ -316,7 +318,7 @@ bool by_switches_look(struct by_switches *switches) {
   return waiting;
 }
 
-/* It has memory of its own. */
+/* Takes an aggregator's part as granted: it has memory of its own. */
 static void take_aggregator(struct by_in_network_tree *tree, uint32_t s) {
   struct by_tree_answer *answer = &tree->answers[s];
   answer->granted = !tree->parts[s].refused;
@@ -334,7 +336,7 @@ void by_switches_lose(struct by_in_network_tree *tree, uint32_t process) {
   }
 }
 
-/* Another tree asks for it: its name may be known by now. */
+/* Looks up a switch's address again for another tree: its name may be known by now. */
 static enum banyan_status look_again(struct by_control_switch *at) {
   if (at->resolving) return BANYAN_OK;
   at->why[0] = 0;
@@ -350,7 +352,7 @@ void by_switches_ask(struct by_switches *switches, struct by_in_network_tree *tr
     if (!tree->parts[s].asked) {
       take_aggregator(tree, s);
     } else if (tree->parts[s].asked->client) {
-      tree->parts[s].asked->why[0] = 0; /* what has become of others there says nothing of this one */
+      tree->parts[s].asked->why[0] = 0; /* Earlier trees' failures there say nothing about this one. */
       want(tree, s);
     } else {
       tree->parts[s].refused = look_again(tree->parts[s].asked) != BANYAN_OK;

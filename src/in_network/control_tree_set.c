@@ -1,3 +1,5 @@
+/* Makes the set of a plan's trees through switches, finds their ends' addresses, and steps the set through its states.
+ */
 #include "control_tree_set.h"
 
 #include <assert.h>
@@ -58,7 +60,7 @@ void by_tree_set_free_list(struct by_in_network_tree *trees) {
 }
 
 void by_tree_set_destroy(struct by_tree_set *set) {
-  for (struct by_in_network_tree **place = &set->switches->trees; set->trees && *place;) { /* others have seen it */
+  for (struct by_in_network_tree **place = &set->switches->trees; set->trees && *place;) { /* It may be listed. */
     struct by_in_network_tree *tree = *place;
     if (tree->set != set) {
       place = &tree->next;
@@ -78,7 +80,8 @@ static const struct by_member *member_of(const struct by_in_network_tree *tree, 
   return &tree->set->switches->job->members[process];
 }
 
-/* The server, workers, and aggregators. UINT32_MAX: no process of this tree; those behind it are, for each switch. */
+/* Returns the process of an end: the server, the workers, then an aggregator for each switch. UINT32_MAX: that switch
+ * is no aggregator. */
 static uint32_t process_of(const struct by_in_network_tree *tree, uint32_t end) {
   uint32_t n = tree->tree->n_workers;
   if (end > n) return tree->answers[end - 1 - n].aggregator;
@@ -89,7 +92,7 @@ static uint32_t count_ends(const struct by_in_network_tree *tree) {
   return 1 + tree->tree->n_workers + tree->tree->n_switches;
 }
 
-/* Where end number `end` is to be reached. */
+/* Returns the address of end number `end`. */
 static struct by_address *address_of(struct by_in_network_tree *tree, uint32_t end) {
   uint32_t n = tree->tree->n_workers;
   if (end > n) return &tree->answers[end - 1 - n].at;
@@ -145,7 +148,8 @@ static uint32_t granted_slots(const struct by_tree_grants *grants, const char *s
   return 0;
 }
 
-/* Aggregators have memory of their own, so that the manager's grants do not name them. */
+/* Finds the slots that a switch is asked for. Aggregators have memory of their own, so the manager's grants do not name
+ * them. */
 static void find_part(const struct by_tree_wanted *wanted, struct by_in_network_tree *tree, uint32_t s) {
   const struct by_switched_switch *at = &tree->tree->switches[s];
   tree->answers[s].aggregator = at->aggregator ? wanted->helpers[at->vertex - wanted->plan->n_ranks] : UINT32_MAX;
@@ -173,7 +177,7 @@ static enum banyan_status make(struct by_tree_set *set, const struct by_tree_wan
   return BANYAN_OK;
 }
 
-/* Classes may have the same tree, which is set up once. */
+/* Returns whether the tree is listed: classes may share a tree, which is set up once. */
 static bool is_listed(const struct by_in_network_tree *list, uint32_t server) {
   while (list && list->tree->server != server) list = list->next;
   return list;

@@ -34,45 +34,45 @@ enum by_set_state {
 /* A process that is an end of one or several of a set's trees. */
 struct by_set_end {
   uint32_t process;
-  uint32_t parts; /* that it has been sent and has not reported as ready */
-  bool unused;    /* it uses the set no more, or is gone */
+  uint32_t parts; /* Parts that it has been sent and has not reported as ready. */
+  bool unused;    /* It does not use the set any more, or is gone. */
 };
 
 /* The trees of one plan. */
 struct by_tree_set {
   LIST_ENTRY(by_tree_set) entry;
-  struct by_trees *trees;       /* of control_trees.c */
-  struct by_switches *switches; /* list the trees of all sets */
+  struct by_trees *trees;       /* Owned by control_trees.c. */
+  struct by_switches *switches; /* They list the trees of all sets. */
   uint32_t version;
-  uint64_t number; /* of the manager's plan; 0: it is not a manager's */
+  uint64_t number; /* The number of the manager's plan; 0: the plan is not the manager's. */
   enum by_set_state state;
-  bool together; /* for a plan that is to be proposed: all or nothing */
-  char *why;     /* it has failed */
+  bool together; /* The plan is to be proposed: all its trees are granted, or none. */
+  char *why;     /* Why the set has failed. */
   struct by_timer late;
   uint32_t n_ends;
-  struct by_set_end *ends; /* each once */
+  struct by_set_end *ends; /* Each end once. */
 };
 
 /* Makes a set, and the list of its trees, which the caller adds to the others. On failure there is nothing. */
 BANYAN_CHECK enum banyan_status by_tree_set_make(struct by_switches *switches, const struct by_tree_wanted *wanted,
                                                  bool together, struct by_in_network_tree **list,
                                                  struct by_tree_set **out);
-/* A list that was not added. */
+/* Frees a list of trees that was not added to the others. */
 void by_tree_set_free_list(struct by_in_network_tree *trees);
-/* With its trees, which are removed from the others. It is in no list any more. */
+/* Destroys a set and its trees, which are removed from the others. The set is in no list any more. */
 void by_tree_set_destroy(struct by_tree_set *set);
-/* Changes that are not listed above are a fault. */
+/* Changes the state. Changes that are not listed above are a fault. */
 void by_tree_set_go(struct by_tree_set *set, enum by_set_state state);
 /* NULL: the process is none of its ends. */
 struct by_set_end *by_tree_set_find_end(const struct by_tree_set *set, uint32_t process);
 /* The trees of a set, one after the other. */
 struct by_in_network_tree *by_tree_set_first(const struct by_tree_set *set);
 struct by_in_network_tree *by_tree_set_next(const struct by_in_network_tree *tree);
-/* All ends have UDP ports: finds their addresses, and how large fragments may be. */
+/* Finds the addresses of all ends, which have UDP ports by now, and the maximum size of fragments. */
 BANYAN_CHECK enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set);
-/* Whether one has none yet. */
+/* Returns whether some end has no UDP port yet. */
 bool by_tree_set_lacks_ports(const struct by_tree_set *set);
-/* All ends of a tree use as many slots as the switch with the fewest allows: more elsewhere would be of no use. */
+/* Gives all ends of a tree the slots of the switch that allows fewest: more elsewhere would be useless. */
 void by_tree_set_level(struct by_in_network_tree *tree);
 
 #endif

@@ -1,3 +1,4 @@
+/* Trees through switches at rank 0: sets them up for each plan, sends the ends their parts, and frees their cells. */
 #include "control_trees.h"
 
 #include <assert.h>
@@ -13,14 +14,14 @@ enum { LOOKS_MS = 10, MANAGER_MS = 5000 };
 
 /* ---- sets and trees */
 
-/* One that is over is not there any more. */
+/* Finds a set by its version, unless it is over. */
 static struct by_tree_set *find_set(const struct by_trees *trees, uint32_t version) {
   struct by_tree_set *set = LIST_FIRST(&trees->sets);
   while (set && (set->version != version || set->state == BY_SET_OVER)) set = LIST_NEXT(set, entry);
   return set;
 }
 
-/* One that is over. What the manager has been asked for it may still be answered. */
+/* Removes a set that is over. The manager may still answer its requests. */
 static void remove_set(struct by_tree_set *set) {
   struct by_trees *trees = set->trees;
   for (uint32_t i = 0; i < trees->n_requests; i++)
@@ -47,7 +48,7 @@ static enum banyan_status send_to(const struct by_trees *trees, uint32_t process
   return by_control_peer_try_send(peer, type, bytes, length);
 }
 
-/* One that is gone needs none. */
+/* Asks an end of a tree, unless it is gone. */
 static void ask_end(const struct by_trees *trees, uint32_t process, enum by_tree_ask_kind kind, uint32_t version) {
   uint8_t bytes[16];
   struct by_writer writer;
@@ -57,7 +58,7 @@ static void ask_end(const struct by_trees *trees, uint32_t process, enum by_tree
     by_debug("control", "process %u is asked nothing about trees: %s", process, banyan_error_text());
 }
 
-/* A message, and its bytes. */
+/* A message to an end, and its bytes. */
 struct part {
   struct by_tree_message message;
   uint8_t bytes[BY_TREE_MESSAGE_MOST];
@@ -78,7 +79,7 @@ static enum banyan_status send_end(struct by_in_network_tree *tree, struct part 
   return send_part(tree, part, process);
 }
 
-/* Aggregators before workers, whose first terms should find them ready. */
+/* Sends the parts of a tree: aggregators come before workers, whose first terms should find them ready. */
 static enum banyan_status send_all(struct by_in_network_tree *tree, struct part *part) {
   BY_TRY(send_end(tree, part, BY_TREE_FOR_SERVER, tree->ends.server));
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
@@ -110,7 +111,7 @@ static bool requests(const struct by_in_network_tree *tree, uint32_t which) {
          tree->tree->switches[which].adds && !tree->tree->switches[which].aggregator;
 }
 
-/* Of all trees of sets that are not the manager's, each switch that is to add. */
+/* Lists, for the manager, each adding switch of all trees whose plan is not the manager's. */
 static void list(struct by_trees *trees) {
   uint32_t most = 1;
   free(trees->requested);
@@ -135,7 +136,7 @@ static struct by_cluster_cells describe(const struct by_cell_request *one) {
                                    .given = answer->granted ? answer->what.slots : 0};
 }
 
-/* False: there is nothing to report, or no manager. */
+/* Reports to the manager. False: there is nothing to report, or no manager. */
 static bool report(struct by_trees *trees) {
   const struct by_control_events *events = trees->events;
   bool asked = events->has_manager(events->context);
@@ -154,7 +155,7 @@ static bool report(struct by_trees *trees) {
   return true;
 }
 
-/* What is granted has changed, and is no request. */
+/* Reports changed grants, which are no request. */
 static void changed(void *context) {
   struct by_trees *trees = context;
   if (!trees->cells_until) (void)report(trees);
@@ -162,7 +163,7 @@ static void changed(void *context) {
 
 /* ---- the end of sets */
 
-/* Cells of earlier plans are free again, too, when this is sent. */
+/* Reports that the cells of this plan, and of all earlier ones, are free. */
 static void report_released(struct by_trees *trees) {
   const struct by_tree_set *set;
   LIST_FOREACH(set, &trees->sets, entry) {
@@ -178,7 +179,7 @@ static void drop_cells(struct by_tree_set *set) {
   }
 }
 
-/* It is freed when nothing that is under way refers to it. */
+/* Marks a set as over; it is freed when nothing in progress refers to it. */
 static void drop(struct by_tree_set *set) {
   drop_cells(set);
   by_tree_set_go(set, BY_SET_OVER);
@@ -186,7 +187,7 @@ static void drop(struct by_tree_set *set) {
   look_soon(set->trees);
 }
 
-/* All its ends have forgotten it. */
+/* Frees the cells of a set that all its ends have forgotten. */
 static void release(struct by_tree_set *set) {
   struct by_trees *trees = set->trees;
   by_info("control", "in-network trees of version %u are not used any more: their cells are given back", set->version);
@@ -210,7 +211,7 @@ static void ask_all_ends(const struct by_tree_set *set) {
   for (uint32_t i = 0; i < set->n_ends; i++) ask_end(set->trees, set->ends[i].process, BY_TREE_END, set->version);
 }
 
-/* What follows from an end that does not use it any more. */
+/* Ends a set that no worker uses any more. */
 static void end_if_unused(struct by_tree_set *set) {
   if (set->state < BY_SET_ACQUIRING || set->state > BY_SET_ENDING || !are_unused(set, false)) return;
   if (set->state != BY_SET_ENDING) {
@@ -221,7 +222,7 @@ static void end_if_unused(struct by_tree_set *set) {
   if (are_unused(set, true)) release(set);
 }
 
-/* A server is silent that is to forget its trees. */
+/* Called when a server does not confirm that it has forgotten its trees. */
 static void too_late(void *argument) {
   struct by_tree_set *set = argument;
   for (uint32_t i = 0; i < set->n_ends; i++)
@@ -229,8 +230,8 @@ static void too_late(void *argument) {
       by_deaths_lose_silent(set->trees->deaths, set->ends[i].process);
 }
 
-/* What its trees need cannot be had: calls go among ranks, or the plan is not proposed, which the plan switch is
- * notified of later. */
+/* Fails a set whose trees cannot be set up: calls go among ranks, or the plan is not proposed, of which the plan switch
+ * is notified later. */
 static void fail(struct by_tree_set *set) {
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -261,8 +262,8 @@ static void acquire_all(struct by_trees *trees) {
   }
 }
 
-/* The manager is asked, unless it has said it with the plan, or no answer is to be expected. What others wait for is
- * asked for anew. */
+/* Requests memory from the manager, unless the grant came with the plan, or no answer is expected. Pending requests of
+ * other sets are repeated. */
 static void request(struct by_tree_set *set) {
   struct by_trees *trees = set->trees;
   if (set->number) {
@@ -278,7 +279,7 @@ static void request(struct by_tree_set *set) {
   }
 }
 
-/* All ends have ports, so that their addresses are known. */
+/* Continues with a set once all ends have ports, so that their addresses are known. */
 static void opened(struct by_tree_set *set) {
   if (by_tree_set_find_addresses(set) == BANYAN_OK)
     request(set);
@@ -304,8 +305,8 @@ static enum banyan_status check_settled(const struct by_in_network_tree *tree) {
   return by_fail(BANYAN_ERR_UNSUPPORTED, "tree \"%s\" cannot be set up: %s", tree->tree->server_name, text);
 }
 
-/* Where all have to be there, none is given before. Else each is given when it is settled, and what is under way goes
- * on without one that is not. */
+/* Sends settled trees to their ends. If all trees are required, none is sent before all are settled. Otherwise each is
+ * sent as soon as it is settled, and calls in progress do without the others. */
 static void give_settled(struct by_tree_set *set) {
   enum banyan_status status = BANYAN_OK;
   bool awaited = false;
@@ -330,7 +331,7 @@ static void settled(void *context, struct by_in_network_tree *tree) {
   look_soon(context);
 }
 
-/* While the manager's answer is awaited. */
+/* Returns whether the manager's answer is awaited. */
 static bool awaits_cells(struct by_trees *trees) {
   if (!trees->cells_until) return false;
   if (by_loop_now(trees->peers->job->loop) < trees->cells_until && trees->events->may_answer(trees->events->context))
@@ -418,7 +419,7 @@ static void take_ready(struct by_tree_set *set, struct by_set_end *end) {
   if (set->together) by_plan_switching_have_trees(set->trees->switching, set->version, NULL);
 }
 
-/* It has no port, or not its part. */
+/* Handles the report of an end that has no port, or could not be attached. */
 static void take_refusal(struct by_trees *trees, uint32_t process, const struct by_tree_report *report) {
   const char *name = by_job_name(trees->peers->job, process);
   struct by_tree_set *set;
@@ -508,7 +509,7 @@ static enum banyan_status add_set(struct by_trees *trees, struct by_tree_set *se
   return status;
 }
 
-/* A set that comes from another thread. */
+/* A set that another thread has made. */
 struct beginning {
   struct by_trees *trees;
   struct by_tree_set *set;
@@ -525,7 +526,7 @@ static void begin(void *argument) {
   free(beginning);
 }
 
-/* Ranks wait for trees that cannot be set up, until they are notified that these servers are lost. */
+/* Declares the servers of trees lost that cannot be set up: ranks wait until they are notified of that. */
 static void give_up(struct by_trees *trees, const struct by_plan *plan, const uint32_t *helpers) {
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -575,7 +576,7 @@ void by_trees_withdraw(void *argument, uint32_t version) {
   if (!set) return;
   ask_all_ends(set);
   drop(set);
-  if (set->number && set->number <= trees->released) report_released(trees); /* they have waited for this one */
+  if (set->number && set->number <= trees->released) report_released(trees); /* Later reports waited for it. */
 }
 
 void by_trees_init(struct by_trees *trees, struct by_control *control) {

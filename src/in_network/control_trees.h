@@ -28,12 +28,12 @@ struct by_trees {
   struct by_control *control;
   struct by_switches switches;
   LIST_HEAD(, by_tree_set) sets;
-  struct by_timer due;  /* while a tree waits for switches, */
-  uint64_t cells_until; /* or for the manager's answer about their memory; 0: it does not */
+  struct by_timer due;  /* Runs while a tree waits for switches, or for the manager's answer. */
+  uint64_t cells_until; /* Time until which the manager's answer about memory is awaited; 0: none is. */
   struct by_cell_request {
-    struct by_in_network_tree *tree; /* NULL: it is gone */
-    uint32_t which;                  /* of its switches */
-  } * requested;                     /* what that is about, in its order */
+    struct by_in_network_tree *tree; /* NULL: the tree is gone. */
+    uint32_t which;                  /* Index among the tree's switches. */
+  } * requested;                     /* The last request to the manager, entry by entry. */
   uint32_t n_requests;
   uint64_t released; /* the last of the manager's plans whose cells have been given back; 0: none */
 };
@@ -46,16 +46,16 @@ void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const ui
 /* Sets up the trees of a plan that is to be proposed; by_plan_switching_have_trees is called once later, unless they
  * are withdrawn before. */
 BANYAN_CHECK enum banyan_status by_trees_prepare(void *argument, const struct by_tree_wanted *wanted);
-/* That plan is not proposed, or not agreed on. */
+/* Frees the trees of a plan that is not proposed, or not agreed on. */
 void by_trees_withdraw(void *argument, uint32_t version);
-/* What the manager grants of what was requested. */
+/* Handles the manager's grants of requested memory. */
 void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n);
-/* TREE_REPORT. */
+/* Handles TREE_REPORT. */
 void by_trees_handle(void *argument, const struct by_received *received);
 void by_trees_take_report(void *argument, uint32_t process, const struct by_tree_report *report);
-/* A server is lost, or a rank leaves: nothing more comes from it. */
+/* Notes that a server is lost, or that a rank leaves: nothing more comes from it. */
 void by_trees_lost(struct by_trees *trees, uint32_t process);
-/* The job has failed: all cells are given back. */
+/* Gives all cells back, as the job has failed. */
 void by_trees_fail(struct by_trees *trees);
 
 #endif

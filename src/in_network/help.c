@@ -1,4 +1,4 @@
-/* Helpers: see serve.h. */
+/* Runs a helper of a job: see serve.h. */
 #include <stdio.h>
 
 #include "comm.h"
@@ -8,17 +8,18 @@
 #include "log.h"
 #include "serve.h"
 
-enum { LAST_MS = 2000 /* for what is under way when rank 0 has left */ };
+enum { LAST_MS = 2000 /* Time for calls in progress when rank 0 has left. */ };
 
 struct help {
-  struct by_context *context, *next; /* NULL: the next membership is not joined */
+  struct by_context *context, *next; /* next: NULL if the next membership is not joined. */
   struct by_follower *follower;
   volatile sig_atomic_t *stop;
-  uint64_t until; /* 0: rank 0 is still there */
-  bool over;      /* this membership is */
+  uint64_t until; /* End of the wait after rank 0 has left; 0: it is there. */
+  bool over;      /* This membership is over. */
 };
 
-/* Ranks leave when all calls are over everywhere; no process needs what this helper still sends then. */
+/* Returns whether the helper is done. Ranks leave when all calls are over everywhere; no process needs what this helper
+ * still sends then. */
 static bool is_over(void *argument) {
   struct help *help = argument;
   struct by_context *context = help->context;
@@ -29,14 +30,14 @@ static bool is_over(void *argument) {
   return !by_engine_pending(context->job.engine) || now >= help->until;
 }
 
-/* At each look, so that the follower has its turn: often enough, as no wait is longer than 100 ms. */
+/* Runs the follower at each look, which is often enough, as no wait is longer than 100 ms. */
 static bool has_news(void *argument) {
   struct help *help = argument;
   help->over = help->over || is_over(argument);
   return help->over || by_follower_has_news(help->follower);
 }
 
-/* One membership, or the job. Under lock. */
+/* Helps in one membership, or in the job. Under lock. */
 static void help_one(struct help *help) {
   struct by_context *context = help->context;
   while (!*help->stop) {
@@ -75,7 +76,7 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
   struct by_process_identity *identity;
   BY_TRY(by_process_identity_create(&identity));
   struct help help = {.stop = stop, .follower = by_follower_create(&own, identity, NULL, NULL)};
-  by_process_identity_destroy(identity); /* the follower holds it */
+  by_process_identity_destroy(identity); /* The follower holds the identity. */
   if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
   const struct by_job_role role = by_follower_role(help.follower);
   enum banyan_status status = by_follower_find_members(help.follower, &own);

@@ -1,4 +1,4 @@
-/* What the job calls for sums in switches and servers. */
+/* Sums in switches and servers: the hooks that the job calls. */
 #include "in_network.h"
 
 #include "control.h"
@@ -23,7 +23,7 @@ static void detach(struct by_context *context) {
   by_own_trees_fini(&state->own);
 }
 
-/* The engine's fabrics used the socket. */
+/* Frees the socket and the trees; the engine's fabrics, which used the socket, are gone. */
 static void fini(struct by_context *context) {
   by_udp_destroy(by_in_network_of(context)->udp);
 }
@@ -48,7 +48,7 @@ static void take_cells(struct by_context *context, const struct by_cluster_cells
   by_trees_handle_cells(&by_in_network_of(context)->trees, cells, n);
 }
 
-/* Fragments that were dropped. */
+/* Adds the counters of dropped fragments. */
 static void add_metrics(struct by_context *context, struct by_text *text) {
   const char *const names[] = {"forged", "replayed"};
   uint64_t values[2];

@@ -24,10 +24,10 @@ static inline struct by_in_network *by_in_network_of(const struct by_context *co
 
 /* worker_trees.c. Opens this rank's UDP port, if it has none; takes the lock. */
 BANYAN_CHECK enum banyan_status by_worker_open_udp(struct by_context *context, uint32_t *port);
-/* This rank's part in a tree; takes the lock. */
+/* Attaches this rank to a tree; takes the lock. */
 BANYAN_CHECK enum banyan_status by_worker_attach_tree(struct by_context *context,
                                                       const struct by_tree_message *message);
-/* Fragments that this rank has dropped so far. Takes the lock. */
+/* Counts the fragments that this rank has dropped so far. Takes the lock. */
 void by_worker_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed);
 
 #endif

@@ -1,3 +1,4 @@
+/* Runs the servers of trees through switches: each joins the job by itself, and one loop moves the fragments of all. */
 #include "serve.h"
 #include "context_events.h"
 
@@ -22,7 +23,7 @@ enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10 };
 
 struct service;
 
-/* A tree that is served. On the thread that transfers fragments. */
+/* A tree that this process serves. On the thread that transfers fragments. */
 struct tree {
   LIST_ENTRY(tree) entry;
   struct role *role;
@@ -30,48 +31,48 @@ struct tree {
   struct by_served_tree *served;
 };
 
-/* A slot's part in one membership, or in the job, and its trees: those of the plan in use, of the next one, and of
+/* A slot's part in one membership, or in the job, with its trees: those of the plan in use, of the next plan, and of
  * plans that have not ended. */
 struct role {
-  LIST_ENTRY(role) entry; /* of its slot's */
+  LIST_ENTRY(role) entry; /* Entry of its slot's list. */
   struct slot *slot;
-  _Atomic bool joined; /* or it could not, and never will */
-  _Atomic int posted;  /* tasks about it */
+  _Atomic bool joined; /* It has joined, or cannot join any more. */
+  _Atomic int posted;  /* Posted tasks that refer to it. */
   bool over;
-  struct by_context *context; /* NULL: could not join */
+  struct by_context *context; /* NULL: it could not join. */
   LIST_HEAD(, tree) trees;
 };
 
-/* What joins once, with a socket that stays from one membership to the next. */
+/* A server that joins once, with a socket that is kept from one membership to the next. */
 struct slot {
   struct service *service;
   struct banyan_options options;
   struct by_follower *follower;
-  pthread_t thread; /* joins, the first time */
+  pthread_t thread; /* The thread of the first join. */
   bool has_thread, over;
   enum banyan_status status;
   char text[1024];
-  _Atomic int tos;    /* -1: the system's */
-  struct by_udp *udp; /* of its own, as switches divide their work by the servers' ports */
+  _Atomic int tos;    /* IP type of service; -1: the system's. */
+  struct by_udp *udp; /* The slot's own socket: switches divide their work by the servers' ports. */
   struct by_watch *watch;
-  LIST_HEAD(, role) roles;  /* all that are not over, or that tasks are about */
-  struct role *role, *next; /* the one that it has; the one in the membership that it tries to join, or NULL */
+  LIST_HEAD(, role) roles;  /* All roles that are not over, or that tasks refer to. */
+  struct role *role, *next; /* The current role; the role in the membership that is being joined, or NULL. */
 };
 
 struct service {
   const struct by_serve_options *options;
-  struct by_process_identity *identity; /* of all slots: what they join with is one ticket */
-  struct by_loop *loop;                 /* transfers fragments, on the thread that called by_serve */
-  struct by_timer again;                /* what found no room in a socket */
-  bool reported;                        /* that all have joined this membership */
+  struct by_process_identity *identity; /* Shared by all slots, which join with one ticket. */
+  struct by_loop *loop;                 /* The loop that transfers fragments, on the thread that called by_serve. */
+  struct by_timer again;                /* Sends again what did not fit into a socket. */
+  bool reported;                        /* It was reported that all have joined this membership. */
   unsigned n;
   struct slot slots[BY_SERVE_TREES];
 };
 
 /* ---- fragments */
 
-/* As long as something comes, and a little longer, as what comes next is often on its way; but trees come and go while
- * calls are made, so these get their turn. */
+/* Transfers fragments as long as they come, and a little longer, as the next ones are often on their way. Other tasks
+ * get their turn, as trees come and go while calls are made. */
 static void transfer(void *context) {
   struct service *service = context;
   uint64_t begun = by_clock_now(&by_clock_system), last = begun, now = begun;
@@ -114,7 +115,8 @@ static enum banyan_status post(struct role *role, void (*task)(void *context), v
   return status;
 }
 
-/* Rank 0's message may overtake the end of joining: then its task is called again. */
+/* Returns whether the role has not joined yet, as rank 0's message may arrive before the join ends; posts the task
+ * again then. */
 static bool is_early(struct role *role, void (*task)(void *context), void *context) {
   atomic_fetch_sub(&role->posted, 1);
   return !atomic_load(&role->joined) && post(role, task, context) == BANYAN_OK;
@@ -130,7 +132,7 @@ static void begin(void *context) {
     return;
   }
   by_context_lock(role->context);
-  const struct by_member self = role->context->job.members[role->context->job.rank]; /* its texts stay */
+  const struct by_member self = role->context->job.members[role->context->job.rank]; /* Borrows its texts. */
   by_context_unlock(role->context);
   enum banyan_status status = by_served_tree_create(role->slot->udp, &self, &tree->message, &tree->served);
   report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->context->job.rank);
@@ -154,7 +156,7 @@ static enum banyan_status notified(void *context, const struct by_tree_message *
   return status;
 }
 
-/* Trees that are over. */
+/* Trees that are to end. */
 struct ending {
   struct role *role;
   uint32_t version;
@@ -165,7 +167,7 @@ static void forget_tree(struct tree *tree) {
   end_tree(tree);
 }
 
-/* On the thread that transfers fragments. What still comes of such a tree is of nobody there. */
+/* Ends a version, on the thread that transfers fragments. Fragments of its trees that still come are dropped. */
 static void end_version(void *context) {
   struct ending *ending = context;
   struct role *role = ending->role;
@@ -195,7 +197,7 @@ static void mark(void *context) {
   by_udp_set_mark(slot->udp, &(struct by_mark){atomic_load(&slot->tos), -1});
 }
 
-/* While it joins, or on the control thread. */
+/* Called while the role joins, or on the control thread. */
 static void marked(void *context, const struct by_mark *how) {
   struct slot *slot = ((struct role *)context)->slot;
   if (atomic_exchange(&slot->tos, how->tos) == how->tos) return;
@@ -212,7 +214,7 @@ static void follow(void *context, const char *root, const char *ticket) {
   by_loop_wake(slot->service->loop);
 }
 
-/* In what a slot is about to join. */
+/* Begins the role in the membership that a slot is about to join. */
 static bool begin_role(void *context, struct by_job_role *out) {
   struct slot *slot = context;
   struct role *role = calloc(1, sizeof *role);
@@ -232,7 +234,7 @@ static bool begin_role(void *context, struct by_job_role *out) {
   return true;
 }
 
-/* From now on nothing more is posted about it. */
+/* Ends a role: no more tasks are posted about it. */
 static void end_role(struct role *role) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
@@ -241,7 +243,7 @@ static void end_role(struct role *role) {
   role->over = true;
 }
 
-/* `all`: the loop has been closed. */
+/* Frees roles to which no task refers. `all`: the loop has been closed. */
 static void free_roles(struct slot *slot, bool all) {
   for (struct role *role = LIST_FIRST(&slot->roles), *next; role; role = next) {
     next = LIST_NEXT(role, entry);
@@ -260,7 +262,7 @@ static void enter(struct slot *slot, struct by_context *context) {
   slot->service->reported = false;
 }
 
-/* Each slot joins on a thread of its own, as rank 0 answers when all have come. */
+/* The arguments of a slot's joining thread: each has its own, as rank 0 answers when all have come. */
 struct joining {
   struct slot *slot;
   struct by_job_role role;
@@ -294,7 +296,7 @@ static enum banyan_status join(struct slot *slot) {
   return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to join the job");
 }
 
-/* On the thread that transfers fragments, under lock. */
+/* Looks for lost processes, on the thread that transfers fragments, under lock. */
 static void look_for_lost(struct role *role) {
   const struct tree *tree;
   uint32_t process;
@@ -314,7 +316,7 @@ static bool is_membership_over(struct slot *slot) {
   return over;
 }
 
-/* What rank 0 has sent about a membership that could not be joined waits no longer. */
+/* Drops the role in a membership that could not be joined, with the messages that wait for it. */
 static void drop_next(struct slot *slot) {
   slot->next->over = true;
   atomic_store(&slot->next->joined, true);
@@ -357,7 +359,7 @@ static bool have_all_joined(const struct service *service) {
   return true;
 }
 
-/* Its host's name is the same in all its parts. */
+/* Reports that all have joined; the host's name is the same in all roles. */
 static void report_joined(struct service *service) {
   struct by_context *context = service->slots[0].role->context;
   service->reported = true;
@@ -390,19 +392,20 @@ static enum banyan_status open_service(struct service *service) {
   return BANYAN_OK;
 }
 
-/* It has joined, or does not try any more. */
+/* Closes a slot, which has joined, or does not try any more. */
 static void close_slot(struct slot *slot) {
   struct role *role;
   LIST_FOREACH(role, &slot->roles, entry) end_role(role);
-  by_follower_destroy(slot->follower); /* with what has joined and was not taken */
+  by_follower_destroy(slot->follower); /* This destroys a membership that was joined and not taken. */
   free_roles(slot, true);
   by_loop_unwatch(slot->watch);
   by_udp_destroy(slot->udp);
 }
 
-/* Slots that have joined leave first, since ranks wait for their answers; joining may take as long as its deadline. */
+/* Closes all slots. Those that have joined leave first, since ranks wait for their answers; joining may take until its
+ * deadline. */
 static void close_service(struct service *service) {
-  if (service->loop) by_loop_close(service->loop); /* its tasks are about the slots */
+  if (service->loop) by_loop_close(service->loop); /* The loop's tasks refer to the slots. */
   bool left[BY_SERVE_TREES] = {false};
   for (unsigned i = 0; i < service->n; i++) {
     struct slot *slot = &service->slots[i];

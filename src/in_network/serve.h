@@ -22,9 +22,9 @@ BANYAN_CHECK enum banyan_status by_helper_run(const struct banyan_options *optio
 enum { BY_SERVE_TREES = 64 };
 
 struct by_serve_options {
-  struct banyan_options joining; /* where not 0, instead of the environment; rank and size are not looked at */
-  unsigned trees;                /* 1 to BY_SERVE_TREES */
-  int udp_port;                  /* for fragments: each tree takes the first free one from here on */
+  struct banyan_options joining; /* Override the environment where not 0; rank and size are ignored. */
+  unsigned trees;                /* Number of trees, from 1 to BY_SERVE_TREES. */
+  int udp_port;                  /* First UDP port for fragments: each tree takes the first free one from here on. */
   /* Called when all its trees have joined the job, or the next membership, with its host's name. NULL is allowed. */
   void (*joined)(const char *name, unsigned trees);
 };

@@ -1,3 +1,4 @@
+/* A tree that this process serves over UDP, as its server or as one of its aggregators. */
 #include "served_tree.h"
 
 #include <inttypes.h>
@@ -13,18 +14,18 @@ struct by_served_tree {
   struct by_udp *udp;
   const struct by_tree_message *message;
   bool listens;
-  /* One of them: */
+  /* Either the server or the aggregator is set. */
   struct by_server *server;
   struct by_aggregator *aggregator;
-  struct by_udp_peer *ways[BY_TREE_WORKERS]; /* to workers; an aggregator has one, to the server */
+  struct by_udp_peer *ways[BY_TREE_WORKERS]; /* Paths to workers; an aggregator has one path, to the server. */
   struct by_udp_peer *vias[BY_FRAGMENT_PORTS];
-  bool lost[BY_FRAGMENT_PORTS]; /* the aggregator there */
-  struct by_hop_key key;        /* if it is keyed */
+  bool lost[BY_FRAGMENT_PORTS]; /* Whether the aggregator at each port is lost. */
+  struct by_hop_key key;        /* The key of the hop, if the tree is keyed. */
 };
 
 /* ---- packets out */
 
-/* Results for all stay where they are until all have had them. */
+/* Lends a result to all peers: its memory stays until all have sent it. */
 static void lend_to_all(const struct by_served_tree *tree, const struct by_fragment *packet) {
   const struct by_tree_message *message = tree->message;
   bool lost = false;
@@ -103,7 +104,7 @@ static enum banyan_status make_aggregator(struct by_served_tree *tree) {
   return by_aggregator_create(&config, &tree->aggregator);
 }
 
-/* Switches on the way know where this server is. */
+/* Sets the source addresses: switches on the path know this server by them. */
 static void set_sources(struct by_served_tree *tree, const struct by_member *self) {
   const struct by_tree_message *message = tree->message;
   for (uint32_t w = 0; message->worker == BY_TREE_FOR_SERVER && w < by_workers_of(&message->groups); w++) {

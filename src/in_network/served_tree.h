@@ -15,9 +15,9 @@ BANYAN_CHECK enum banyan_status by_served_tree_create(struct by_udp *udp, const 
                                                       struct by_served_tree **out);
 /* Logs what it has done. NULL is allowed. */
 void by_served_tree_destroy(struct by_served_tree *tree);
-/* The i-th aggregator that results for all go to; UINT32_MAX: there are not so many. */
+/* Returns the i-th aggregator that gets results for all; UINT32_MAX: there are fewer. */
 uint32_t by_served_tree_aggregator(const struct by_served_tree *tree, uint32_t i);
-/* This process is lost. If it is an aggregator, its workers get results for all from here. */
+/* Notes that a process is lost. If it is an aggregator, its workers get results for all from this server. */
 void by_served_tree_lose(struct by_served_tree *tree, uint32_t process);
 
 #endif

@@ -1,3 +1,4 @@
+/* Sets up one tree through switches: the addresses of its ends, the requests to switches, and the messages to ends. */
 #include "tree_setup.h"
 
 #include <stdio.h>
@@ -5,7 +6,7 @@
 #include <sys/param.h>
 
 enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8 };
-enum { USUAL_MTU = 1500, LEAST_IPV6_MTU = 1280 }; /* where a host does not know it */
+enum { USUAL_MTU = 1500, LEAST_IPV6_MTU = 1280 }; /* For hosts that do not know their MTU. */
 
 uint32_t by_tree_lines(uint32_t mtu, int family) {
   uint32_t headers = (family == AF_INET6 ? IPV6_HEADER : IPV4_HEADER) + UDP_HEADER;
@@ -16,14 +17,14 @@ uint32_t by_tree_lines(uint32_t mtu, int family) {
 
 /* --- where the ends are --- */
 
-/* All ends on one machine: by its loopback interface. */
+/* Returns whether all ends are on one machine, where they use its loopback interface. */
 static bool is_inside(const struct by_tree_end *ends, uint32_t n) {
   for (uint32_t e = 1; e < n; e++)
     if (strcmp(ends[e].member->machine, ends[0].member->machine) != 0) return false;
   return true;
 }
 
-/* False: it has no address of this family that all may reach. */
+/* Finds an end's address of this family that all may reach. False: it has none. */
 static bool find_address(const struct by_tree_end *end, int family) {
   const struct by_address *address = by_member_address(end->member, family);
   if (!address) return false;
@@ -32,14 +33,15 @@ static bool find_address(const struct by_tree_end *end, int family) {
   return true;
 }
 
-/* NULL: all ends have an address of this family. */
+/* Returns an end without an address of this family; NULL: all have one. */
 static const struct by_member *find_all(const struct by_tree_end *ends, uint32_t n, int family) {
   for (uint32_t e = 0; e < n; e++)
     if (!find_address(&ends[e], family)) return ends[e].member;
   return NULL;
 }
 
-/* Packets keep their addresses on the way through switches, so all ends of a tree have addresses of one family. */
+/* Chooses the family: packets keep their addresses on the path through switches, so all ends of a tree have addresses
+ * of one family. */
 static enum banyan_status choose_family(const struct by_tree_end *ends, uint32_t n) {
   const struct by_member *no_ipv4 = find_all(ends, n, AF_INET);
   const struct by_member *no_ipv6 = no_ipv4 ? find_all(ends, n, AF_INET6) : NULL;
@@ -118,14 +120,15 @@ static uint8_t port_to(const struct by_switched_switch *at, const struct by_gran
   return 0;
 }
 
-/* A tree, and what its switches have granted. */
+/* A tree, and the grants of its switches. */
 struct setup {
   const struct by_switched_tree *tree;
   const struct by_tree_answer *answers;
-  uint64_t united; /* groups whose sums go on as those of a group */
+  uint64_t united; /* Groups whose sums are forwarded as those of a group. */
 };
 
-/* Where the switch that has a whole group does not add, its terms go past all switches further up. */
+/* Decides which groups are summed: if the switch that has a whole group does not add, its terms pass all switches
+ * further up. */
 static struct setup set_up(const struct by_switched_tree *tree, const struct by_tree_answer *answers) {
   struct setup up = {tree, answers, 0};
   for (uint32_t g = 0; g < tree->groups.n; g++)
@@ -136,7 +139,7 @@ static struct setup set_up(const struct by_switched_tree *tree, const struct by_
   return up;
 }
 
-/* What a switch waits for; empty where it does not add. */
+/* Returns the workers that a switch waits for; empty if it does not add. */
 static struct by_worker_set set_of(const struct setup *up, uint32_t s) {
   struct by_worker_set set = up->tree->switches[s].set;
   if (!merges(&up->tree->switches[s], &up->answers[s])) return (struct by_worker_set){0};
@@ -144,7 +147,7 @@ static struct by_worker_set set_of(const struct setup *up, uint32_t s) {
   return set;
 }
 
-/* Entries stand at the switch's place, on the way up and on the way down. */
+/* Makes a switch's entry, at its place on the path up or down. */
 static struct by_hop entry(const struct setup *up, uint32_t s, uint32_t worker, bool down) {
   const struct by_switched_switch *at = &up->tree->switches[s];
   const struct by_granted *granted = &up->answers[s].what;
@@ -158,14 +161,14 @@ static struct by_hop entry(const struct setup *up, uint32_t s, uint32_t worker, 
   return (struct by_hop){.port = granted->up, .workers = count ? by_hop_add(kind, count) : 0};
 }
 
-/* Whether what is for all passes every switch above, this one included. */
+/* Returns whether results for all pass every switch above, this one included. */
 static bool passes_all(const struct setup *up, uint32_t s) {
   for (; s != BY_SWITCHED_NONE; s = up->tree->switches[s].parent)
     if (!up->answers[s].granted) return false;
   return true;
 }
 
-/* Results for one worker do not pass an aggregator. */
+/* Writes the path from or to a worker. Results for one worker do not pass an aggregator. */
 static void lay_way(const struct setup *up, uint32_t worker, bool down, struct by_tree_way *way) {
   const struct by_switched_tree *tree = up->tree;
   uint32_t s = tree->first[worker];
@@ -176,8 +179,8 @@ static void lay_way(const struct setup *up, uint32_t worker, bool down, struct b
     way->stack[tree->switches[s].place] = entry(up, s, worker, down);
 }
 
-/* Results for all go to each aggregator, and to one worker behind each of the switches next to the server that can copy
- * them for anybody. Workers for which there is no room get their own. */
+/* Finds the receivers of results for all: each aggregator, and one worker behind each of the switches next to the
+ * server that can copy results for anybody. Workers beyond the maximum get their own. */
 static void find_vias(const struct setup *up, const struct by_tree_ends *ends, struct by_tree_message *message) {
   const struct by_switched_tree *tree = up->tree;
   uint32_t tops[BY_FRAGMENT_PORTS] = {0};
@@ -196,13 +199,13 @@ static void find_vias(const struct setup *up, const struct by_tree_ends *ends, s
   }
 }
 
-/* The smaller before the larger that they are in: groups last. */
+/* Orders sets: a smaller one before the larger one that contains it, groups last. */
 static bool is_before(struct by_worker_set a, struct by_worker_set b) {
   bool groups = a.group == BY_FRAGMENT_UNITED, others = b.group == BY_FRAGMENT_UNITED;
   return groups != others ? others : by_worker_count(a.workers) <= by_worker_count(b.workers);
 }
 
-/* Each once. Sets of two workers or more of which each two are disjoint or one in the other are fewer than workers. */
+/* Adds a set once. Sets of at least two workers that are pairwise disjoint or nested are fewer than workers. */
 static void add_set(struct by_tree_message *message, struct by_worker_set set) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < message->n_sets; i++)

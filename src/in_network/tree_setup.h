@@ -14,28 +14,28 @@
 #include "switched_tree.h"
 
 enum {
-  BY_TREE_WANTED = 512,   /* slots: more than that many fragments are on their way on fast networks only */
-  BY_TREE_WORTHWHILE = 16 /* with fewer, a switch would slow down all; it only forwards */
+  BY_TREE_WANTED = 512,   /* Slots to request: only fast networks have more fragments in flight. */
+  BY_TREE_WORTHWHILE = 16 /* Minimum of slots: with fewer, a switch would slow all down, so it only forwards. */
 };
 
 /* What the ends have sent, and what rank 0 has chosen. */
 struct by_tree_ends {
-  uint32_t version; /* of the plan's trees */
+  uint32_t version; /* Version of the plan's trees. */
   uint16_t job, key;
   uint32_t lines;
-  bool exact; /* numbers travel as they are, and switches that can add float32 */
-  bool keyed; /* fragments have MACs; needs a control connection to switches that is encrypted */
+  bool exact; /* Numbers are sent unconverted, to switches that can add float32. */
+  bool keyed; /* Fragments have MACs, which needs encrypted control connections to switches. */
   unsigned char secret[BY_TREE_SECRET];
-  uint32_t server;      /* the process */
-  struct by_address at; /* its address; all of one family, IPv4 or IPv6 */
+  uint32_t server;      /* The server's process. */
+  struct by_address at; /* The server's address; all addresses are IPv4, or all are IPv6. */
   struct by_address workers[BY_TREE_WORKERS];
 };
 
-/* Of one switch; or where an aggregator is, which grants all. */
+/* The grant of one switch, or the address of an aggregator, which grants all. */
 struct by_tree_answer {
   bool granted;
   struct by_granted what;
-  uint32_t aggregator; /* the process; UINT32_MAX: it is none, or there is none */
+  uint32_t aggregator; /* The aggregator's process; UINT32_MAX: this is a switch, or there is none. */
   struct by_address at;
 };
 
@@ -45,19 +45,20 @@ struct by_tree_end {
   struct by_address *at;
 };
 
-/* Most lines of a fragment in packets of so many bytes with all headers from IP's on; at least 1. */
+/* Returns the maximum lines of a fragment in packets of `mtu` bytes, IP header included; at least 1. */
 uint32_t by_tree_lines(uint32_t mtu, int family);
-/* Where the ends are, and how large fragments may be: all by addresses of IPv4, or all by IPv6, or by the loopback
- * interface of the machine where they all are. BANYAN_ERR_CONNECT names hosts that have no addresses of one kind. */
+/* Finds the ends' addresses and the maximum size of fragments: all by IPv4, or all by IPv6, or by the loopback
+ * interface if all are on one machine. BANYAN_ERR_CONNECT names hosts that lack addresses of a family. */
 BANYAN_CHECK enum banyan_status by_tree_find_addresses(const struct by_tree_end *ends, uint32_t n, uint32_t *lines);
-/* What switch number `which`, no aggregator, is to be asked for. */
+/* Makes the request to switch number `which`, which is no aggregator. */
 void by_tree_reservation(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
                          struct by_reservation *out);
-/* What worker number `worker` is sent, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
+/* Makes the message to worker number `worker`, or with BY_TREE_FOR_SERVER to the server. `answers`: one for each
+ * switch. */
 void by_tree_describe(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                       const struct by_tree_answer *answers, uint32_t worker, struct by_tree_message *out);
 
-/* What the aggregator is sent that is number `which` of the switches, and has granted its part. */
+/* Makes the message to the aggregator that is number `which` of the switches, and has granted its part. */
 void by_tree_describe_aggregator(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                                  const struct by_tree_answer *answers, uint32_t which, struct by_tree_message *out);
 

@@ -10,9 +10,10 @@
 
 const struct by_feature_key by_in_network_key = {.bytes = sizeof(struct by_in_network)};
 
-enum { TIMEOUT_MS = 5000 /* with silent servers */ };
+enum { TIMEOUT_MS = 5000 /* Maximum time with silent servers. */ };
 
-/* Switches are sent the port with each grant. Where all jobs begin with the same one, switches need few rules. */
+/* Opens the UDP port. Switches are sent it with each grant; if all jobs begin at the same port, switches need few
+ * rules. */
 static enum banyan_status open_udp(struct by_context *context) {
   struct by_in_network *state = by_in_network_of(context);
   struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
