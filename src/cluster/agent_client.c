@@ -1,3 +1,5 @@
+/* A rank's connection to an agent or manager: connecting, connecting again, and the plans and classes that it receives.
+ */
 #include "agent_client.h"
 
 #include <stdio.h>
@@ -20,13 +22,13 @@
 #include "socket.h"
 
 enum {
-  WORLD = 0,      /* the first communicator's id */
-  LEAST_MS = 10,  /* between reports */
-  FIRST_MS = 100, /* before trying again; twice as long each time, up to */
+  WORLD = 0,      /* The first communicator's id. */
+  LEAST_MS = 10,  /* Minimum time between reports. */
+  FIRST_MS = 100, /* Pause before the second attempt; it doubles each time, up to the next value. */
   LAST_MS = 5000,
-  WELCOME_MS = 10000, /* for a welcome */
-  QUIET_S = 60,       /* between lines in the log; and the longest delay after refusals */
-  RESOLVE_MS = 50,    /* looking whether the manager's name is known */
+  WELCOME_MS = 10000, /* Maximum wait for a welcome. */
+  QUIET_S = 60,       /* Time between lines in the log; also the longest pause after refusals. */
+  RESOLVE_MS = 50,    /* Pause between checks whether the manager's name has been resolved. */
   MOST_QUEUED = 4 << 20
 };
 
@@ -44,7 +46,7 @@ static void drop(struct by_agent_client *link) {
   by_job_unlock(link->job);
 }
 
-/* One line, from one rank, for however many attempts; few for one that comes and goes. */
+/* Logs that the other end is away: one line, on one rank, for all attempts; few for an end that comes and goes. */
 static void miss(struct by_agent_client *link, const char *why) {
   enum by_log_level level = link->job->rank == 0 ? BY_LOG_WARN : BY_LOG_INFO;
   uint64_t now = by_loop_now(link->job->loop);
@@ -81,7 +83,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 /* ---- plans of the manager: over hosts, proposed to the ranks as a plan by hand would be */
 
-/* One that is not decided on. */
+/* A proposed plan that is not decided on. */
 struct by_cluster_proposal {
   LIST_ENTRY(by_cluster_proposal) entry;
   struct by_agent_client *link;
@@ -130,7 +132,7 @@ uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char 
   return view.supplied ? view.version : 0;
 }
 
-/* Its h-th rank must be the h-th host: others would be the ones that its trees go over. */
+/* Checks that the plan's h-th rank is the h-th host: its trees would go over other hosts otherwise. */
 static enum banyan_status check_hosts(const struct by_job *job, const struct by_plan *plan) {
   for (uint32_t r = 0, h = 0; r < job->size; r++) {
     const char *host = job->members[r].host;
@@ -180,14 +182,14 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
   return status;
 }
 
-/* Groups of the job are planned for by it, whatever becomes of the plan that it comes with. */
+/* Keeps the topology, from which groups of the job are planned, whatever becomes of the plan that it comes with. */
 static void take_topology(const struct by_agent_client *link, const char *topology) {
   if (topology && by_features_topology_told(link->context, topology) != BANYAN_OK)
     by_warn("cluster", "groups of the job keep their plans: %s", banyan_error_text());
 }
 
 static void take_plan(struct by_agent_client *link, const struct by_cluster_message *message) {
-  struct by_plan *plan = NULL; /* NULL again, once it is proposed */
+  struct by_plan *plan = NULL; /* NULL again once it is proposed. */
   take_topology(link, message->topology);
   enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
   bool replaces = message->replace_plan || link->job->settings.replace_plan;
@@ -202,7 +204,7 @@ static bool is_ours(const struct by_agent_client *link, const char *job) {
   return job && !strcmp(job, link->id);
 }
 
-/* A manager knows a host by its agent's name for it. */
+/* Compares this host's name with the agent's: a manager knows a host by its agent's name. */
 static void compare_names(struct by_agent_client *link, const char *theirs) {
   const struct by_job *job = link->job;
   const char *ours = job->members[job->rank].host;
@@ -227,7 +229,7 @@ static void handle_welcome(struct by_agent_client *link, const struct by_cluster
   by_agent_client_report(link);
 }
 
-/* Helpers and servers are connected to no agent, and without agents neither are the other ranks. */
+/* Passes classes on: helpers and servers are connected to no agent, and without agents neither are the other ranks. */
 static void handle_classes(struct by_agent_client *link, const struct by_cluster_message *message) {
   for (uint32_t i = 0; i < message->n_jobs; i++) {
     if (!is_ours(link, message->jobs[i].job)) continue;
@@ -330,7 +332,7 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
                                                .role = BY_TLS_JOB,
                                                .looked = judge,
                                                .context = link};
-  if (link->keys) /* a job may outlive its certificate, and begin before it has one */
+  if (link->keys) /* A job may outlive its certificate, and begin before it has one. */
     by_tls_watch_look(link->keys);
   else
     BY_TRY(by_tls_watch_create(&of_keys, &link->keys));
@@ -344,7 +346,7 @@ static void send_left(struct by_agent_client *link) {
   if (link->welcome) by_agent_client_send(link, &message);
 }
 
-/* It is time to try, or the welcome stays away. */
+/* Called when it is time for the next attempt, or when the welcome is overdue. */
 static void due(void *context) {
   struct by_agent_client *link = context;
   if (link->stream) {
@@ -357,8 +359,8 @@ static void due(void *context) {
 
 /* ---- life */
 
-/* The same at all ranks, and no process without the key of the job makes one up. Memberships may have the same root,
- * one after the other, and each is a job of its own to the cluster. */
+/* Makes the job's name: the same at all ranks, and only processes with the job's key can make it. Successive
+ * memberships with the same root are different jobs to the cluster. */
 static enum banyan_status name_job(const struct by_job *job, char *out) {
   char text[4096], membership[32] = "";
   struct by_key name = {{0}};

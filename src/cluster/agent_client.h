@@ -11,23 +11,23 @@
 
 struct by_agent_client;
 
-/* NULL in *out: there is neither agent nor manager, or no way to reach them (a warning gives the reason). A rank of a
- * job of several, whose context must outlive it; the loop may run already. */
+/* Connects a rank of a job of several ranks; the context must outlive *out; the loop may run already. NULL in *out:
+ * there is neither agent nor manager, or no way to reach them (a warning gives the reason). */
 void by_agent_client_create(struct by_context *context, struct by_agent_client **out);
-/* Any thread: sends that this rank has left, and nothing more, while its context may be there for long. NULL is
- * allowed.
- */
+/* Any thread: reports that this rank has left, and sends nothing more, though its context may live on for long. NULL is
+ * allowed. */
 void by_agent_client_leave(struct by_agent_client *link);
-/* Sends that this rank has left. The loop no longer runs, and is closed. NULL is allowed. */
+/* Reports that this rank has left, and frees the connection. The loop no longer runs, and is closed. NULL is allowed.
+ */
 void by_agent_client_destroy(struct by_agent_client *link);
 
-/* Rank 0, on the loop's thread: what its trees request at switches, or have; sent now and on each new connection, in
- * place of what was sent before. */
+/* Rank 0, on the loop's thread: reports what its trees request at switches, or have; now and on each new connection, in
+ * place of the report before. */
 void by_agent_client_reserve(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
-/* Rank 0, on the loop's thread: the cells of the manager's plan of this number, and of all before it, have been given
- * back; sent now and on each new connection. */
+/* Rank 0, on the loop's thread: reports that the cells of the manager's plan of this number, and of all before it, have
+ * been given back; now and on each new connection. */
 void by_agent_client_released(struct by_agent_client *link, uint64_t number);
-/* Whether an answer may come: nothing is known of the other end being away. */
+/* Returns whether an answer may come: the other end is not known to be away. */
 bool by_agent_client_may_answer(const struct by_agent_client *link);
 
 #endif

@@ -1,3 +1,4 @@
+/* The reports that a rank sends to an agent or manager: its calls, its paths, and the user's plan. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,9 @@ bool by_agent_client_may_answer(const struct by_agent_client *link) {
 
 /* ---- who this is */
 
-enum { MOST_PLAN = 256 << 10 /* bytes of the user's plan; of a longer one only its name is sent */ };
+enum { MOST_PLAN = 256 << 10 /* Maximum bytes of the user's plan; of a longer one only the name is sent. */ };
 
-/* The user's plan as JSON, as all ranks use it; empty where there is none, or it is too long. */
+/* Prints the user's plan as JSON, as all ranks use it; nothing if there is none, or it is too long. */
 static struct by_text print_own_plan(struct by_agent_client *link) {
   struct by_text text;
   by_text_init(&text);
@@ -125,7 +126,7 @@ void by_agent_client_introduce(struct by_agent_client *link) {
 
 /* ---- reports */
 
-enum { MANY = 256 /* connections: then there are fewer looks */ };
+enum { MANY = 256 /* Connections above which looks are rarer. */ };
 
 struct report {
   struct by_observed observed;
@@ -140,13 +141,14 @@ static void resume(void *context) {
   by_loop_set_timer(link->job->loop, &link->report, link->reported_at + link->interval);
 }
 
-/* Under lock, in any thread: the first call after a time in which there was nothing to report. */
+/* Called under lock, in any thread, at the first call after a time in which there was nothing to report. */
 static void on_next_call(void *context) {
   struct by_agent_client *link = context;
   if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->on_next_call = on_next_call;
 }
 
-/* False: nothing has changed, and there is no news of links. Then nothing is looked at before a call is made. */
+/* Makes a report. False: nothing has changed, and there is no news of links; then no look follows before the next call.
+ */
 static bool take_report(struct by_agent_client *link, bool news, struct report *report) {
   struct by_job *job = link->job;
   by_job_lock(job);
@@ -169,7 +171,7 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
   return changed;
 }
 
-/* As rank 0 states it; 0: it is not known, or over. */
+/* Returns the seconds to the job's end, as rank 0 states it; 0: unknown, or over. */
 static double ends_in(const struct by_job *job) {
   time_t now = time(NULL);
   uint64_t end = job->settings.end_time;
@@ -198,7 +200,8 @@ static void send_report(struct by_agent_client *link, const struct report *repor
   by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job});
 }
 
-/* The user has set another plan, or none any more. What an agent keeps of a job ends where that is described anew. */
+/* Reports that the user has set another plan, or none any more. An agent's records of a job start anew with each
+ * introduction. */
 static void send_own_plan(struct by_agent_client *link) {
   char own_plan[BY_CLUSTER_NAME + 1];
   if (link->job->rank != 0) return;
@@ -210,7 +213,7 @@ static void send_own_plan(struct by_agent_client *link) {
   by_agent_client_send_released(link);
 }
 
-/* False: there is nothing to report, before a call is made. */
+/* Takes a look. False: there is nothing to report before the next call. */
 static bool look(struct by_agent_client *link) {
   struct report report;
   bool news = by_path_watch_look(&link->paths);

@@ -1,9 +1,9 @@
-/* What the job calls for its connection to an agent or manager. */
+/* Connects a job to its agent or manager: the hooks that the job calls. */
 #include "cluster.h"
 
 #include "agent_client.h"
 
-/* What a context keeps for it. */
+/* What a context keeps for its part in a cluster. */
 struct cluster {
   struct by_agent_client *client; /* NULL: there is neither agent nor manager. */
 };
