@@ -49,7 +49,7 @@ unset BANYAN_HELPER_DEADLINE
   "$BANYAN" bench allreduce -s 4M --iterations 400 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has busbw out || fail "the job does not begin"
-for host in $(pgrep -P "$job"); do pgrep -P "$host" -f ' helper$' || true; done >"$scratch/helpers"
+for host in $(pgrep -P "$(pgrep -d, -P "$job")"); do pgrep -P "$host" -f ' helper$' || true; done >"$scratch/helpers"
 [ "$(wc -l <"$scratch/helpers")" -eq 2 ] || fail "not two helpers: $(cat "$scratch/helpers")"
 kill -KILL "$(head -1 "$scratch/helpers")"
 wait "$job" || fail "the job has failed"

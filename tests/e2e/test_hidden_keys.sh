@@ -93,12 +93,17 @@ comes started 3 || fail "the rank is not started again"
 hidden "restarts"
 ends "restarts"
 
+# Whether a host's second process has started this command of ours.
+runs() { # COMMAND
+  pgrep -P "$(pgrep -d, -P "$(pgrep -d, -P "$job")")" -f "^/proc/self/exe $1" >/dev/null
+}
+
 # Helpers, whose key is another one.
 "$BANYAN" plan star:2,nic=1g,helpers=1 --helpers helper0 --json >"$scratch/helped.json"
 begin -n 2 --helpers 1 --transport tcp --plan "$scratch/helped.json" -- \
   "$scratch/rank" "$BANYAN" bench allreduce -s 8 --iterations 20000 --check all
 comes started 2 || fail "no ranks with a helper"
-comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe helper' >/dev/null || fail "no helper"
+comes runs helper || fail "no helper"
 hidden "helpers"
 ends "helpers"
 
@@ -110,7 +115,7 @@ PLAN
 begin -n 2 --servers 1 --transport tcp --plan "$scratch/served.json" -- \
   "$scratch/rank" "$BANYAN" bench allreduce -s 8 --iterations 500 --check all
 comes started 2 || fail "no ranks with a server"
-comes pgrep -P "$(pgrep -d, -P "$job")" -f '^/proc/self/exe server' >/dev/null || fail "no server"
+comes runs server || fail "no server"
 hidden "servers"
 ends "servers"
 

@@ -300,6 +300,17 @@ kill -KILL "$(pgrep -P "$job")"
 ends 1
 shows 'connection lost \(killed by signal 9' err
 left 0
+# So do the processes that the ranks have started, whichever of the two helper processes is killed.
+for generation in 1 2; do
+  start "$BANYAN" run -n 2 -- bash -c "$family"
+  alive 8
+  helper=$(pgrep -P "$job")
+  [ $generation -eq 1 ] || helper=$(pgrep -P "$helper")
+  kill -KILL "$helper"
+  ends 1
+  shows 'connection lost \(killed by signal 9' err
+  left 0
+done
 
 # --- plans that are made at the start
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4,nic=1g -- "$BANYAN" bench -s 8,1M --iterations 2

@@ -85,7 +85,7 @@ shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" e
   "$BANYAN" bench allreduce -s 4M --iterations 100 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has busbw out || fail "the job does not begin"
-for host in $(pgrep -P "$job"); do pgrep -P "$host" -f ' server --trees' || true; done >"$scratch/servers"
+for host in $(pgrep -P "$(pgrep -d, -P "$job")"); do pgrep -P "$host" -f ' server --trees' || true; done >"$scratch/servers"
 [ "$(wc -l <"$scratch/servers")" -eq 1 ] || fail "not one server: $(cat "$scratch/servers")"
 kill -KILL "$(cat "$scratch/servers")"
 wait "$job" || fail "the job has failed"

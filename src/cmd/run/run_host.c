@@ -522,6 +522,51 @@ static void open_host(struct host *host) {
   by_pipe_add(&host->out, BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
 }
 
+/* ---- The first process, which outlives the one that does the work. What that has left when it is killed becomes a
+ * child of the first. */
+
+/* Signals that it passes on. SIGCONT also continues the other, which may be stopped. */
+static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGCONT};
+
+/* Returns the exit code, or ends by the signal that has ended the other. */
+static int watch_over(pid_t worker, const sigset_t *signals) {
+  int status = 0, nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO); /* The launcher sees the end of the other by its pipes. */
+  dup2(nothing, STDOUT_FILENO);
+  by_cli_close(&nothing);
+  while (waitpid(worker, &status, WNOHANG) == 0) {
+    int caught = sigwaitinfo(signals, NULL);
+    if (caught > 0 && caught != SIGCHLD) kill(worker, caught);
+  }
+  sweep();
+  if (WIFSIGNALED(status)) {
+    by_restore_signals();
+    raise(WTERMSIG(status));
+  }
+  return WEXITSTATUS(status);
+}
+
+/* In the first process: true, and its exit code, at the end. Where there can be no second process, it does the work. */
+static bool stay_behind(int *exit_code) {
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGCHLD);
+  for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) sigaddset(&signals, passed[i]);
+  sigprocmask(SIG_BLOCK, &signals, &before);
+  pid_t first = getpid(), worker = fork();
+  if (worker > 0) {
+    *exit_code = watch_over(worker, &signals);
+    return true;
+  }
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  if (worker == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* A child does not inherit this. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != first) raise(SIGTERM);
+  }
+  return false;
+}
+
 int by_cli_run_host(int argc, char **argv) {
   if (argc > 1 || isatty(STDIN_FILENO)) {
     fprintf(stderr, "banyan run-host: started by `banyan run` on every host, not by hand\n");
@@ -531,6 +576,7 @@ int by_cli_run_host(int argc, char **argv) {
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   by_root_ports_init(&host.root);
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
+  if (stay_behind(&host.exit_code)) return host.exit_code;
   by_allow_files(&files);
   open_host(&host);
   loop(&host);
