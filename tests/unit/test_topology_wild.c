@@ -2,7 +2,6 @@
  * text with the network that it describes, or with the reason for which it is refused. */
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -46,12 +45,16 @@ static enum banyan_status read_logged(reader *read, const char *source, const ch
   return status;
 }
 
-/* "a b [s] | a-b 1g 5ms": hosts and switches, then links with their capacity each way and their delay. */
+/* "a(100/50) b [s] | a-b 1g 5ms": hosts and switches, with what they send and receive if it is limited, then links with
+ * their capacity each way and their delay. */
 static void describe(const struct by_topology *topology, char *out) {
   char rate[2][32], delay[32];
   *out = '\0';
-  for (uint32_t v = 0; v < topology->n_nodes; v++)
-    add(out, topology->nodes[v].kind == BY_NODE_SWITCH ? "%s[%s]" : "%s%s", v ? " " : "", topology->nodes[v].name);
+  for (uint32_t v = 0; v < topology->n_nodes; v++) {
+    const struct by_node *node = &topology->nodes[v];
+    add(out, node->kind == BY_NODE_SWITCH ? "%s[%s]" : "%s%s", v ? " " : "", node->name);
+    if (isfinite(node->out.all) || isfinite(node->in.all)) add(out, "(%g/%g)", node->out.all / 1e6, node->in.all / 1e6);
+  }
   add(out, " |");
   for (uint32_t l = 0; l < topology->n_links; l++) {
     const struct by_link *link = &topology->links[l];
@@ -165,6 +168,37 @@ static void test_units(void **state) {
        "!the unit declared for its capacity is not known", NULL},
       {GRAPH(NAMED("loss"), "1%", "150%"), "!its loss is 1.5, must be 0 to 1", NULL},
       {GRAPH(NAMED("delay_ms"), "-1", "2"), "!its delay: \"-1\" is not a time", NULL},
+  };
+  check_cases(read_any, "t.graphml", cases);
+}
+
+/* Of nodes with the keys "o" and "i", and one edge of 1000 Mbit/s. */
+#define NODE_KEY(id, name) "<key id=\"" id "\" for=\"node\" attr.name=\"" name "\"/>"
+#define TWO_NODES(keys, first, second)                                                                                 \
+  "<graphml>" NAMED("capacity_mbps") keys "<graph edgedefault=\"undirected\"><node id=\"a\">" first                    \
+                                          "</node><node id=\"b\">" second                                              \
+                                          "</node><edge source=\"a\" target=\"b\"><data key=\"k\">1000</data></edge>"  \
+                                          "</graph></graphml>"
+#define UP(text) "<data key=\"o\">" text "</data>"
+#define DOWN(text) "<data key=\"i\">" text "</data>"
+
+static void test_capacities_of_nodes(void **state) {
+  (void)state;
+#define SHADOW_1 NODE_KEY("o", "bandwidthup") NODE_KEY("i", "bandwidthdown")
+#define SHADOW_2 NODE_KEY("o", "host_bandwidth_up") NODE_KEY("i", "host_bandwidth_down")
+  static const struct wild cases[] = {
+      {TWO_NODES(SHADOW_1, UP("1000") DOWN("2000"), UP("125")), "a(8.192/16.384) b(1.024/inf) | a-b 1000", NULL},
+      {TWO_NODES(SHADOW_1, UP("10 Mbit"), ""), "a(10/inf) b | a-b 1000", NULL},
+      {TWO_NODES(SHADOW_2, UP("100 Mbit") DOWN("1 Gbit"), ""), "a(100/1000) b | a-b 1000", NULL},
+      {TWO_NODES(SHADOW_2, UP("100"), DOWN("40")), "a(100/inf) b(inf/40) | a-b 1000",
+       "host_bandwidth_up has no unit; Mbit/s are assumed: node a has 100 Mbit/s"},
+      {TWO_NODES(SHADOW_2, UP("1 Gbit") DOWN("40"), ""), "a(1000/40) b | a-b 1000",
+       "host_bandwidth_down has no unit; Mbit/s are assumed: node a has 40 Mbit/s"},
+      {TWO_NODES(SHADOW_2, UP("100000000"), DOWN("40000000")), "a(100/inf) b(inf/40) | a-b 1000",
+       "; bit/s are assumed"},
+      {TWO_NODES(NODE_KEY("o", "capacity_gbps"), UP("1"), ""), "a(1000/1000) b | a-b 1000", NULL},
+      {TWO_NODES(NODE_KEY("o", "capacity"), UP("0"), ""), "!its capacity is 0, must be more than 0", NULL},
+      {TWO_NODES(SHADOW_1, UP("much"), ""), "!its capacity: \"much\" is not a rate", NULL},
   };
   check_cases(read_any, "t.graphml", cases);
 }
@@ -409,10 +443,8 @@ static void test_duplicates(void **state) {
 int main(void) {
   setenv("BANYAN_LOG", "warn", 1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_units),
-      cmocka_unit_test(test_identities),
-      cmocka_unit_test(test_ports),
-      cmocka_unit_test(test_duplicates),
+      cmocka_unit_test(test_units), cmocka_unit_test(test_capacities_of_nodes), cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_ports), cmocka_unit_test(test_duplicates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

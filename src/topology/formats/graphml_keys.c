@@ -39,6 +39,12 @@ static const struct by_graphml_known known_keys[] = {
     {"bandwidth", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
     {"linkspeed", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
     {"speed", BY_GRAPHML_BANDWIDTH, BY_GRAPHML_EDGE, BY_QUANTITY_RATE, 0},
+    {"capacity", BY_GRAPHML_CAPACITY, BY_GRAPHML_NODE, BY_QUANTITY_RATE, 0},
+    {"hostbandwidthup", BY_GRAPHML_SENDS, BY_GRAPHML_NODE, BY_QUANTITY_RATE, 0},
+    {"hostbandwidthdown", BY_GRAPHML_RECEIVES, BY_GRAPHML_NODE, BY_QUANTITY_RATE, 0},
+    /* Shadow 1 has no unit beside these: they are in KiB/s. */
+    {"bandwidthup", BY_GRAPHML_SENDS, BY_GRAPHML_NODE, BY_QUANTITY_RATE, 8192},
+    {"bandwidthdown", BY_GRAPHML_RECEIVES, BY_GRAPHML_NODE, BY_QUANTITY_RATE, 8192},
     {"delay", BY_GRAPHML_DELAY, BY_GRAPHML_EDGE, BY_QUANTITY_TIME, 0},
     {"latency", BY_GRAPHML_DELAY, BY_GRAPHML_EDGE, BY_QUANTITY_TIME, 0},
     {"loss", BY_GRAPHML_LOSS, BY_GRAPHML_EDGE, BY_QUANTITY_SHARE, 0},

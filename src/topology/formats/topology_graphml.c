@@ -20,6 +20,8 @@ struct graphml_node {
   const xmlNode *element;
   const char *id, *label, *group;
   double latitude, longitude, x, y; /* NAN: not known */
+  double rate[2];                   /* What it sends and receives over all links; NAN: not known. */
+  const char *rate_without_unit[2];
   bool is_switch, shares_label;
   UT_hash_handle by_id, by_label;
 };
@@ -57,10 +59,37 @@ static const char *print_edge(const struct graphml *graph, const struct graphml_
   return out;
 }
 
-/* Assumes units of rates. Links of 10 Tbit/s do not exist and few are slower than 1 Mbit/s, so numbers without a unit
- * are in Mbit/s unless some are that large. */
+/* Links of 10 Tbit/s do not exist and few are slower than 1 Mbit/s, so numbers without a unit are in Mbit/s unless some
+ * are that large. */
+static const double large_rate = 1e7;
+
+/* Assumes units of the capacities of nodes. */
+static enum banyan_status assume_node_rates(struct graphml *graph) {
+  const struct graphml_node *example = NULL;
+  double max = 0, shown = 0;
+  const char *name = NULL;
+  char text[32];
+  for (uint32_t i = 0; i < 2 * graph->n_nodes; i++)
+    if (graph->nodes[i / 2].rate_without_unit[i % 2]) max = fmax(max, graph->nodes[i / 2].rate[i % 2]);
+  for (uint32_t i = 0; i < 2 * graph->n_nodes; i++) {
+    struct graphml_node *node = &graph->nodes[i / 2];
+    double *rate = &node->rate[i % 2];
+    if (node->rate_without_unit[i % 2] && max < large_rate) *rate *= 1e6;
+    if (!isnan(*rate) && by_check_rate(*rate) != BANYAN_OK)
+      return by_xml_fail(&graph->xml, node->element, "its capacity %s", banyan_error_text());
+    if (!node->rate_without_unit[i % 2] || example) continue;
+    example = node;
+    name = node->rate_without_unit[i % 2];
+    shown = *rate;
+  }
+  if (example)
+    by_warn("topology", "%s: %s has no unit; %s are assumed: node %.*s has %s", graph->xml.source, name,
+            max < large_rate ? "Mbit/s" : "bit/s", MAX_ID, example->label, by_print_rate(shown, text));
+  return BANYAN_OK;
+}
+
+/* Assumes units of the capacities of links. */
 static enum banyan_status assume_rates(struct graphml *graph) {
-  const double large = 1e7;
   const struct graphml_edge *example = NULL;
   double max = 0;
   char shown[2 * MAX_ID + 2], text[32];
@@ -71,13 +100,13 @@ static enum banyan_status assume_rates(struct graphml *graph) {
   }
   for (uint32_t i = 0; i < graph->n_edges; i++) {
     struct graphml_edge *edge = &graph->edges[i];
-    if (edge->rate_without_unit && max < large) edge->rate[0] = edge->rate[1] = edge->rate[0] * 1e6;
+    if (edge->rate_without_unit && max < large_rate) edge->rate[0] = edge->rate[1] = edge->rate[0] * 1e6;
     if (!isnan(edge->rate[0]) && by_check_rate(edge->rate[0]) != BANYAN_OK)
       return by_xml_fail(&graph->xml, edge->element, "its capacity %s", banyan_error_text());
   }
   if (example)
     by_warn("topology", "%s: %s has no unit; %s are assumed: %s is %s", graph->xml.source, example->rate_without_unit,
-            max < large ? "Mbit/s" : "bit/s", print_edge(graph, example, shown, sizeof shown),
+            max < large_rate ? "Mbit/s" : "bit/s", print_edge(graph, example, shown, sizeof shown),
             by_print_rate(example->rate[0], text));
   return BANYAN_OK;
 }
@@ -85,6 +114,7 @@ static enum banyan_status assume_rates(struct graphml *graph) {
 static enum banyan_status assume_units(struct graphml *graph) {
   const struct graphml_edge *example = NULL;
   char shown[2 * MAX_ID + 2], text[32];
+  BY_TRY(assume_node_rates(graph));
   BY_TRY(assume_rates(graph));
   for (uint32_t i = 0; i < graph->n_edges; i++) {
     struct graphml_edge *edge = &graph->edges[i];
@@ -199,6 +229,8 @@ static enum banyan_status add_node(struct by_topology_builder *builder, const st
   struct by_node *made = by_topology_builder_node(builder, number);
   made->x = node->x;
   made->y = node->y;
+  if (!isnan(node->rate[0])) made->out.all = node->rate[0];
+  if (!isnan(node->rate[1])) made->in.all = node->rate[1];
   return by_topology_builder_keep(builder, group, &made->group);
 }
 
@@ -230,6 +262,20 @@ static enum banyan_status take_number(struct graphml *graph, const xmlNode *elem
   return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -max, max);
 }
 
+/* What a node's links carry together: one capacity for both directions, or one for each. */
+static enum banyan_status take_node_rates(struct graphml *graph, const xmlNode *element,
+                                          const struct by_graphml_data *data, struct graphml_node *out) {
+  static const enum by_graphml_meaning of[] = {BY_GRAPHML_SENDS, BY_GRAPHML_RECEIVES};
+  for (int direction = 0; direction < 2; direction++) {
+    enum by_graphml_meaning meaning = data->values[of[direction]].text ? of[direction] : BY_GRAPHML_CAPACITY;
+    BY_TRY(by_graphml_quantity(&graph->keys, element, data, meaning, "capacity", &out->rate[direction],
+                               &out->rate_without_unit[direction]));
+    if (data->values[meaning].text && !(out->rate[direction] > 0))
+      return by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", data->values[meaning].text);
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
   struct by_graphml_data data;
   *out = (struct graphml_node){.element = element};
@@ -253,7 +299,7 @@ static enum banyan_status take_node(struct graphml *graph, const xmlNode *elemen
     out->y = out->latitude;
   }
   if (isnan(out->x) || isnan(out->y)) out->x = out->y = NAN;
-  return BANYAN_OK;
+  return take_node_rates(graph, element, &data, out);
 }
 
 static enum banyan_status index_nodes(struct graphml *graph) {
