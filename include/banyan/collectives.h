@@ -31,6 +31,15 @@
 
 #include <banyan/comm.h>
 
+/* What a struct is initialised with whose members are to be zero. */
+#ifdef __cplusplus
+#define BANYAN_ZERO                                                                                                    \
+  {}
+#else
+#define BANYAN_ZERO                                                                                                    \
+  { 0 }
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -100,38 +109,49 @@ BANYAN_API BANYAN_CHECK enum banyan_status
 banyan_then(struct banyan_request *request, void (*then)(void *argument, enum banyan_status status, const char *text),
             void *argument);
 
+/* A call whose other members are zero. C++ knows designated initialisers since 2020 only. */
+static inline struct banyan_call banyan_call_of(enum banyan_collective collective, const void *send, void *recv,
+                                                size_t count, enum banyan_dtype dtype) {
+  struct banyan_call call = BANYAN_ZERO;
+  call.collective = collective;
+  call.dtype = dtype;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  return call;
+}
 static inline enum banyan_status banyan_allreduce(struct banyan_comm *comm, const void *send, void *recv, size_t count,
                                                   enum banyan_dtype dtype, enum banyan_op op) {
-  struct banyan_call call = {
-      .collective = BANYAN_ALLREDUCE, .dtype = dtype, .op = op, .send = send, .recv = recv, .count = count};
+  struct banyan_call call = banyan_call_of(BANYAN_ALLREDUCE, send, recv, count, dtype);
+  call.op = op;
   return banyan_run(comm, &call);
 }
 static inline enum banyan_status banyan_reduce(struct banyan_comm *comm, const void *send, void *recv, size_t count,
                                                enum banyan_dtype dtype, enum banyan_op op, int root) {
-  struct banyan_call call = {
-      .collective = BANYAN_REDUCE, .dtype = dtype, .op = op, .root = root, .send = send, .recv = recv, .count = count};
+  struct banyan_call call = banyan_call_of(BANYAN_REDUCE, send, recv, count, dtype);
+  call.op = op;
+  call.root = root;
   return banyan_run(comm, &call);
 }
 static inline enum banyan_status banyan_broadcast(struct banyan_comm *comm, void *buffer, size_t count,
                                                   enum banyan_dtype dtype, int root) {
-  struct banyan_call call = {
-      .collective = BANYAN_BROADCAST, .dtype = dtype, .root = root, .recv = buffer, .count = count};
+  struct banyan_call call = banyan_call_of(BANYAN_BROADCAST, NULL, buffer, count, dtype);
+  call.root = root;
   return banyan_run(comm, &call);
 }
 static inline enum banyan_status banyan_reduce_scatter(struct banyan_comm *comm, const void *send, void *recv,
                                                        size_t block, enum banyan_dtype dtype, enum banyan_op op) {
-  struct banyan_call call = {
-      .collective = BANYAN_REDUCE_SCATTER, .dtype = dtype, .op = op, .send = send, .recv = recv, .count = block};
+  struct banyan_call call = banyan_call_of(BANYAN_REDUCE_SCATTER, send, recv, block, dtype);
+  call.op = op;
   return banyan_run(comm, &call);
 }
 static inline enum banyan_status banyan_allgather(struct banyan_comm *comm, const void *send, void *recv, size_t block,
                                                   enum banyan_dtype dtype) {
-  struct banyan_call call = {
-      .collective = BANYAN_ALLGATHER, .dtype = dtype, .send = send, .recv = recv, .count = block};
+  struct banyan_call call = banyan_call_of(BANYAN_ALLGATHER, send, recv, block, dtype);
   return banyan_run(comm, &call);
 }
 static inline enum banyan_status banyan_barrier(struct banyan_comm *comm) {
-  struct banyan_call call = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8};
+  struct banyan_call call = banyan_call_of(BANYAN_BARRIER, NULL, NULL, 0, BANYAN_UINT8);
   return banyan_run(comm, &call);
 }
 

@@ -99,12 +99,20 @@ banyan_sparse_start(struct banyan_comm *comm, const struct banyan_sparse_call *c
 
 static inline enum banyan_status banyan_sparse_allreduce(struct banyan_comm *comm, const struct banyan_sparse *in,
                                                          struct banyan_sparse *out, enum banyan_op op) {
-  struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .op = op, .in = in, .out = out};
+  struct banyan_sparse_call call = BANYAN_ZERO;
+  call.collective = BANYAN_ALLREDUCE;
+  call.op = op;
+  call.in = in;
+  call.out = out;
   return banyan_sparse_run(comm, &call);
 }
 static inline enum banyan_status banyan_sparse_allgather(struct banyan_comm *comm, const struct banyan_sparse *in,
                                                          struct banyan_sparse *out, size_t *counts) {
-  struct banyan_sparse_call call = {.collective = BANYAN_ALLGATHER, .in = in, .out = out, .counts = counts};
+  struct banyan_sparse_call call = BANYAN_ZERO;
+  call.collective = BANYAN_ALLGATHER;
+  call.in = in;
+  call.out = out;
+  call.counts = counts;
   return banyan_sparse_run(comm, &call);
 }
 

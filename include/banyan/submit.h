@@ -60,9 +60,11 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_step(struct banyan_comm *comm,
 static inline enum banyan_status banyan_submit_allreduce(struct banyan_comm *comm, const char *name, const void *send,
                                                          void *recv, size_t count, enum banyan_dtype dtype,
                                                          enum banyan_op op, struct banyan_request **out) {
-  struct banyan_call call = {
-      .collective = BANYAN_ALLREDUCE, .dtype = dtype, .op = op, .send = send, .recv = recv, .count = count};
-  struct banyan_submission submission = {.calls = &call, .n_calls = 1};
+  struct banyan_call call = banyan_call_of(BANYAN_ALLREDUCE, send, recv, count, dtype);
+  struct banyan_submission submission = BANYAN_ZERO;
+  call.op = op;
+  submission.calls = &call;
+  submission.n_calls = 1;
   return banyan_submit(comm, name, &submission, out);
 }
 

@@ -74,6 +74,11 @@ sums() { # COMMAND...
 cp -r "$use/c" "$scratch"
 PKG_CONFIG_SYSROOT_DIR=$scratch/root CFLAGS="-Wall -Werror" wants 0 make -C "$scratch/c"
 sums "$scratch/c/sum"
+# Headers may be included where many warnings are errors, in C and C++.
+ls "$root/include/banyan" | sed 's,.*,#include <banyan/&>,' >"$scratch/all.c"
+for language in c:c11 c++:c++11 c++:c++20; do
+  wants 0 c++ -x "${language%:*}" -std="${language#*:}" -Wall -Wextra -pedantic -Werror -I"$root/include" -fsyntax-only "$scratch/all.c"
+done
 if command -v cmake >/dev/null; then
   wants 0 cmake -S "$use/cpp" -B "$scratch/cpp" -DCMAKE_PREFIX_PATH="$root" -DCMAKE_CXX_FLAGS="-Wall -Werror"
   wants 0 cmake --build "$scratch/cpp"
