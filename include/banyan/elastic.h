@@ -52,7 +52,9 @@ BANYAN_API const char *banyan_member_handle(const struct banyan_member *member);
  *   BANYAN_ERR_ARGUMENT  the name is empty, longer than 255 bytes or was used by this member before, also in vain; a
  *                        handle is malformed, damaged, of a job with another key, or given twice; this process is not
  *                        among them
- *   BANYAN_ERR_MISMATCH  members gave different lists under this name; all are told
+ *   BANYAN_ERR_MISMATCH  members gave different lists under this name; all are told. Processes whose lists agree form
+ *                        their group also if another process, which is in none of their lists, has them in its own:
+ *                        that one gets this error while one of them runs, and _TIMEOUT if all of them have ended
  *   BANYAN_ERR_TIMEOUT   not all came; the text names those that are missing
  *
  * After BANYAN_ERR_MISMATCH, _TIMEOUT or _PEER_DEAD call it again with another name and a list of those that are alive.
