@@ -115,11 +115,12 @@ static void check_variables(struct by_findings *findings) {
       by_text_add(&text, " BANYAN_KEY=...");
     else
       by_text_add(&text, " %.200s", *e);
-    const char *near = by_settings_suggest(*e);
-    if (!near) continue;
-    snprintf(fix, sizeof fix, "did you mean %s?", near);
-    by_finding(findings, BY_FINDING_WARN, "variables", fix, "%.*s is no variable of Banyan's and has no effect",
-               (int)strcspn(*e, "="), *e);
+    const char *near = by_settings_suggest(*e), *instead = by_settings_removed(*e);
+    if (near) snprintf(fix, sizeof fix, "did you mean %s?", near);
+    if (near || instead)
+      by_finding(findings, BY_FINDING_WARN, "variables", near ? fix : instead,
+                 near ? "%.*s is no variable of Banyan's and has no effect" : "%.*s has been removed and has no effect",
+                 (int)strcspn(*e, "="), *e);
   }
   const char *found = by_text_get(&text);
   by_finding(findings, BY_FINDING_OK, "variables", NULL, "%s", *found ? found + 1 : "none of BANYAN_* are set");

@@ -232,13 +232,13 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
     s->operation = of_several(what, ranks, settings->fusion);
   else
     s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
-  uint64_t now = by_clock_now(&by_clock_system), abort = by_clock_from_seconds(settings->stall_abort);
+  uint64_t now = by_clock_now(&by_clock_system);
   s->deadline = UINT64_MAX; /* the first of those of its calls */
   for (size_t i = 0; i < what->n_calls; i++)
     s->deadline = MIN(s->deadline, now + by_comm_lasts(s->owner->comm, what->calls[i].deadline));
   for (size_t i = 0; i < what->n_sparse; i++)
     s->deadline = MIN(s->deadline, now + by_comm_lasts(s->owner->comm, what->sparse[i].deadline));
-  s->limit = abort ? MIN(now + abort, s->deadline) : s->deadline;
+  s->limit = s->deadline;
   return BANYAN_OK;
 }
 

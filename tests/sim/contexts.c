@@ -21,7 +21,7 @@ void context_make(struct by_context *context, const struct world *world, uint32_
   uint32_t n = world->n;
   by_arena_init(&context->job.arena);
   assert_ok(by_settings_read(&context->job.settings));
-  context->job.settings.stall = context->job.settings.stall_abort = 0;
+  context->job.settings.stall = 0;
   context->job.rank = rank;
   context->job.size = n;
   context->job.processes = n;

@@ -162,6 +162,17 @@ static void test_suggestions(void **state) {
     if (by_settings_suggest(none[i])) fail_msg("%s: %s", none[i], by_settings_suggest(none[i]));
 }
 
+/* A removed variable is no misspelt one, and what to use in its place is said. */
+static void test_removed(void **state) {
+  (void)state;
+  const char *instead = by_settings_removed("BANYAN_STALL_ABORT=5");
+  assert_non_null(instead);
+  assert_non_null(strstr(instead, "BANYAN_DEADLINE"));
+  assert_null(by_settings_suggest("BANYAN_STALL_ABORT=5"));
+  assert_null(by_settings_removed("BANYAN_STALL=5"));
+  assert_null(by_settings_removed("BANYAN_STALL_ABORTS=5"));
+}
+
 /* Each variable gets an invalid value, and the error names the variable. */
 static void test_errors_name_the_variable(void **state) {
   (void)state;
@@ -354,6 +365,7 @@ int main(void) {
       cmocka_unit_test(test_every_variable),
       cmocka_unit_test(test_empty_is_not_set),
       cmocka_unit_test(test_suggestions),
+      cmocka_unit_test(test_removed),
       cmocka_unit_test(test_errors_name_the_variable),
       cmocka_unit_test(test_transport_error_lists_transports),
       cmocka_unit_test(test_own_variables_shut_out_launchers),

@@ -122,8 +122,6 @@ static const struct setting table[] = {
      .help = "submitted AllReduces of at most 64 KiB each are fused up to this size; 0: no fusion"},
     {"BANYAN_STALL", SECONDS, AT(stall), .min = 0, .max = INFINITY, .preset = "60",
      .help = "time after which a call that some ranks have not made, or not submitted, is reported; 0: never"},
-    {"BANYAN_STALL_ABORT", SECONDS, AT(stall_abort), .min = 0, .max = INFINITY, .preset = "0",
-     .help = "time after which a submitted operation that waits so ends the job; 0: only at its deadline"},
     {"BANYAN_CONTROL", TEXT, AT(control), .preset = "auto",
      .help = "shape of the control tree for submitted operations: auto, tree, tree:K, ring or star"},
     {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), .preset = "0",
@@ -449,11 +447,25 @@ static const char *const known_elsewhere[] = {"BANYAN_LOG",        "BANYAN_LOG_F
                                               BY_PRESENCE_VARIABLE};
 enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = sizeof "BANYAN_" - 1 };
 
+/* Variables that earlier versions read. They have no effect; a warning says what to use in their place. */
+static const struct {
+  const char *name, *instead;
+} removed[] = {
+    {"BANYAN_STALL_ABORT", "BANYAN_DEADLINE bounds how long an operation waits, and deadlines of calls do"},
+};
+
+const char *by_settings_removed(const char *variable) {
+  size_t length = strcspn(variable, "=");
+  for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+    if (strlen(removed[i].name) == length && !strncmp(removed[i].name, variable, length)) return removed[i].instead;
+  return NULL;
+}
+
 const char *by_settings_suggest(const char *variable) {
   const char *names[SETTINGS + ELSEWHERE];
   char name[64];
   size_t length = strcspn(variable, "=");
-  if (strncmp(variable, "BANYAN_", PREFIX) != 0 || length >= sizeof name) return NULL;
+  if (strncmp(variable, "BANYAN_", PREFIX) != 0 || length >= sizeof name || by_settings_removed(variable)) return NULL;
   snprintf(name, sizeof name, "%.*s", (int)length, variable);
   for (int i = 0; i < SETTINGS + ELSEWHERE; i++) {
     names[i] = i < SETTINGS ? table[i].name : known_elsewhere[i - SETTINGS];
@@ -466,10 +478,12 @@ const char *by_settings_suggest(const char *variable) {
 
 void by_settings_warn(void) {
   for (char **e = environ; *e; e++) {
-    const char *near = by_settings_suggest(*e);
-    if (near)
-      by_warn("communicator", "%.*s is no variable of Banyan's and has no effect; did you mean %s?",
-              (int)strcspn(*e, "="), *e, near);
+    int length = (int)strcspn(*e, "=");
+    const char *instead = by_settings_removed(*e), *near = by_settings_suggest(*e);
+    if (instead)
+      by_warn("communicator", "%.*s has been removed and has no effect; %s", length, *e, instead);
+    else if (near)
+      by_warn("communicator", "%.*s is no variable of Banyan's and has no effect; did you mean %s?", length, *e, near);
   }
 }
 

@@ -55,24 +55,24 @@ struct by_settings {
   char root_text[BANYAN_ROOT_TEXT], key_text[288],
       switch_key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
-  uint64_t fusion;           /* bytes; 0: none */
-  double stall, stall_abort; /* seconds; 0: never */
-  const char *control;       /* see by_control_choice_parse */
-  double spin;               /* seconds; negative: chosen */
-  const char *agent;         /* path, or "off"; NULL: the usual one, if it is there */
-  const char *manager;       /* host:port; NULL: none */
-  const char *keys;          /* folder; NULL: the usual one */
-  const char *job;           /* its name for people; NULL: the program's */
-  uint64_t iterations;       /* that it will make in all, 0: not known; under the lock, too */
-  uint64_t end_time;         /* when its launcher ends it at the latest, s since 1970; 0: not known */
-  long accept_helpers;       /* 1: agents may start some */
-  const char *ways;          /* that a manager's plans may use, plan_methods.h; NULL, or 0: as the manager has it */
-  const char *tree_penalty;  /* a number, 0 to 1 */
-  long steps, trees;         /* of weights; most of them */
-  long replace_plan;         /* 1: a manager may replace the plan that the user set */
-  long class_;               /* -1: as an agent or manager decides */
-  struct by_policy policy;   /* of this host's administrator */
-  long tos;                  /* -1: leave; under the lock of the context once the job runs */
+  uint64_t fusion;          /* bytes; 0: none */
+  double stall;             /* seconds; 0: never */
+  const char *control;      /* see by_control_choice_parse */
+  double spin;              /* seconds; negative: chosen */
+  const char *agent;        /* path, or "off"; NULL: the usual one, if it is there */
+  const char *manager;      /* host:port; NULL: none */
+  const char *keys;         /* folder; NULL: the usual one */
+  const char *job;          /* its name for people; NULL: the program's */
+  uint64_t iterations;      /* that it will make in all, 0: not known; under the lock, too */
+  uint64_t end_time;        /* when its launcher ends it at the latest, s since 1970; 0: not known */
+  long accept_helpers;      /* 1: agents may start some */
+  const char *ways;         /* that a manager's plans may use, plan_ways.h; NULL, or 0: as the manager has it */
+  const char *tree_penalty; /* a number, 0 to 1 */
+  long steps, trees;        /* of weights; most of them */
+  long replace_plan;        /* 1: a manager may replace the plan that the user set */
+  long class_;              /* -1: as an agent or manager decides */
+  struct by_policy policy;  /* of this host's administrator */
+  long tos;                 /* -1: leave; under the lock of the context once the job runs */
 };
 
 /* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
@@ -93,7 +93,10 @@ BANYAN_CHECK enum banyan_status by_control_choice_parse(const char *text, struct
 /* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
  * but near to one; else NULL. */
 const char *by_settings_suggest(const char *variable);
-/* Logs a warning for each variable that has a suggestion. */
+/* What to use in place of a variable that earlier versions read, "BANYAN_NAME=value" or its name alone; NULL: there was
+ * none of this name, or it is still read. */
+const char *by_settings_removed(const char *variable);
+/* Logs a warning for each variable that has a suggestion or was removed. */
 void by_settings_warn(void);
 /* Warns if everybody of this user sees the key. */
 void by_settings_warn_of_key(const struct by_settings *settings);
