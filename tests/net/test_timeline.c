@@ -206,47 +206,6 @@ static void test_whole_and_part(void **state) {
   }
 }
 
-/* The timeline is begun and ended by signals. That another one can begin shows that it has ended. */
-static void signalled(struct job *job, int rank) {
-  const struct paths *paths = job->argument;
-  setenv("BANYAN_TIMELINE", paths->whole, 1);
-  setenv("BANYAN_TIMELINE_SIGNAL", "12", 1);
-  struct banyan_comm *world = job_join();
-  add(world, CALLS - PART);
-  must(banyan_barrier(world));
-  must_hold(access(paths->whole, F_OK) != 0);
-  must(banyan_barrier(world));
-  if (rank == 0) {
-    kill(getpid(), 12);
-    for (double until = job_now() + 30; access(paths->whole, F_OK) != 0; usleep(1000)) must_hold(job_now() < until);
-  }
-  must(banyan_barrier(world));
-  add(world, PART);
-  if (rank == 0) {
-    enum banyan_status status = BANYAN_ERR_ARGUMENT;
-    kill(getpid(), 12);
-    for (double until = job_now() + 30; status == BANYAN_ERR_ARGUMENT && job_now() < until; usleep(1000))
-      status = banyan_timeline_start(world, paths->part);
-    must(status);
-  }
-  must(banyan_barrier(world));
-  banyan_comm_destroy(world);
-}
-
-static void test_signals(void **state) {
-  (void)state;
-  struct paths paths;
-  struct seen seen;
-  make_paths(&paths);
-  struct job job = {.n = RANKS, .run = signalled, .transport = "shm", .argument = &paths};
-  job_run(&job);
-  read_file(paths.whole, &seen);
-  assert_in_range(seen.calls[0], PART, PART + 2);
-  for (int r = 1; r < RANKS; r++) assert_in_range(seen.calls[r], 0, PART + 2);
-  read_file(paths.part, &seen);
-  remove_paths(&paths);
-}
-
 /* A job of one rank, which receives no requests. */
 static void alone(struct job *job, int rank) {
   (void)rank;
@@ -357,8 +316,7 @@ static void test_one_dies(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole_and_part), cmocka_unit_test(test_signals),
-                                     cmocka_unit_test(test_alone), cmocka_unit_test(test_one_leaves),
-                                     cmocka_unit_test(test_one_dies)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole_and_part), cmocka_unit_test(test_alone),
+                                     cmocka_unit_test(test_one_leaves), cmocka_unit_test(test_one_dies)};
   return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 #include "timeline.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/param.h>
 #include <unistd.h>
 
-#include "descriptor.h"
 #include "log.h"
 #include "membership.h"
 #include "timeline_file.h"
@@ -73,9 +69,6 @@ struct by_timeline {
   bool *notified;            /* by process: all of it has come */
   enum banyan_status status; /* of the file */
   char text[512];
-  int bell; /* eventfd that is written when the signal comes, which begins and ends it; -1: none is */
-  struct by_watch *watch;
-  struct sigaction before; /* of the signal, while this timeline has it */
 };
 
 static bool send_message(const struct by_timeline *timeline, uint32_t process,
@@ -545,70 +538,12 @@ void by_timeline_leave(struct by_timeline *timeline, bool hurries) {
     by_warn("timeline", "rank 0 has not taken the records of this rank within %d ms", patience);
 }
 
-/* --- the signal --- */
-
-/* Signals are the process's, so one of its jobs has them. */
-static _Atomic int bell = -1;
-static uint32_t bell_generation; /* in a child of this process, the bell is closed */
-
-static void ring(int number) {
-  int fd = atomic_load(&bell), error = errno;
-  uint64_t one = 1;
-  (void)number;
-  if (fd >= 0 && bell_generation == by_process_generation()) (void)!write(fd, &one, sizeof one);
-  errno = error;
-}
-
-static void rung(void *context, uint32_t events) {
-  struct by_timeline *timeline = context;
-  enum banyan_status status = BANYAN_OK;
-  uint64_t rings;
-  (void)events;
-  if (read(timeline->bell, &rings, sizeof rings) < 0 || rings % 2 == 0) return;
-  if (atomic_load(&timeline->phase) == IDLE)
-    status = by_timeline_begin(timeline, timeline->job->settings.timeline);
-  else
-    status = close_timeline(timeline);
-  if (status != BANYAN_OK) by_warn("timeline", "the signal has changed nothing: %s", banyan_error_text());
-}
-
-static enum banyan_status await_signal(struct by_timeline *timeline, int number) {
-  struct sigaction action = {.sa_handler = ring, .sa_flags = SA_RESTART};
-  int none = -1;
-  if (bell_generation != by_process_generation()) atomic_store(&bell, -1); /* a parent's */
-  timeline->bell = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (timeline->bell < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd");
-  BY_TRY(by_loop_watch(timeline->job->loop, timeline->bell, EPOLLIN, rung, timeline, &timeline->watch));
-  if (timeline->job->formed) /* the membership before leaves it to this one */
-    atomic_store(&bell, timeline->bell);
-  else if (!atomic_compare_exchange_strong(&bell, &none, timeline->bell))
-    return by_fail(BANYAN_ERR_ARGUMENT, "another job of this process has the signal");
-  bell_generation = by_process_generation();
-  if (sigaction(number, &action, &timeline->before) == 0) {
-    by_info("timeline", "signal %d to process %ld begins a timeline, and the next one ends it", number, (long)getpid());
-    return BANYAN_OK;
-  }
-  atomic_store(&bell, -1);
-  return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "%d is no signal that can be caught", number);
-}
-
-static void end_signal(struct by_timeline *timeline) {
-  int own = timeline->bell, number = (int)timeline->job->settings.timeline_signal;
-  if (own < 0) return;
-  if (atomic_compare_exchange_strong(&bell, &own, -1)) sigaction(number, &timeline->before, NULL);
-  by_loop_unwatch(timeline->watch);
-  by_close(timeline->bell);
-  timeline->watch = NULL;
-  timeline->bell = -1;
-}
-
 /* --- life --- */
 
 enum banyan_status by_timeline_create(struct by_job *job, struct by_timeline **out) {
   struct by_timeline *timeline = *out = BY_ARENA_NEW(&job->arena, struct by_timeline);
   if (!timeline) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   timeline->job = job;
-  timeline->bell = -1;
   timeline->patience = TIMEOUT_MS;
   by_timer_init(&timeline->late, late, timeline);
   by_timer_init(&timeline->tick, tick, timeline);
@@ -627,12 +562,6 @@ enum banyan_status by_timeline_open(struct by_timeline *timeline, bool continues
   timeline->tracks = BY_ARENA_ARRAY(&job->arena, uint32_t, job->founders);
   if (!timeline->notified || !timeline->tracks) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || job->role.kind != BY_MEMBER_RANK) return BANYAN_OK;
-  if (job->settings.timeline_signal > 0) {
-    if (job->rank != 0 || !job->loop) return BANYAN_OK;
-    enum banyan_status status = await_signal(timeline, (int)job->settings.timeline_signal);
-    if (status != BANYAN_OK) end_signal(timeline);
-    return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE_SIGNAL");
-  }
   if (job->rank != 0) {
     int idle = IDLE;
     (void)atomic_compare_exchange_strong(&timeline->phase, &idle, EXPECTED);
@@ -644,7 +573,6 @@ enum banyan_status by_timeline_open(struct by_timeline *timeline, bool continues
 
 void by_timeline_destroy(struct by_timeline *timeline) {
   if (!timeline) return;
-  end_signal(timeline);
   by_loop_cancel_timer(&timeline->late);
   by_loop_cancel_timer(&timeline->tick);
 }

@@ -81,8 +81,6 @@ static const struct setting table[] = {
              "run"},
     {"BANYAN_TIMELINE", TEXT, AT(timeline),
      .help = "file for a timeline of all ranks, which rank 0 writes while the job runs"},
-    {"BANYAN_TIMELINE_SIGNAL", NUMBER, AT(timeline_signal), .min = 0, .max = 64, .preset = "0",
-     .help = "number of a signal to rank 0 that begins and ends the timeline; 0: it covers the entire job"},
     {"BANYAN_IFACE", TEXT, AT(iface), .preset = "",
      .help = "interfaces to use: \"eth1\", \"10.0.0.0/8\", \"eth*,!eth3\""},
     {"BANYAN_PORTS", TEXT, AT(ports), .help = "range of ports to listen on: \"5000-5100\"; default: any"},
@@ -451,6 +449,7 @@ enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = si
 static const struct {
   const char *name, *instead;
 } removed[] = {
+    {"BANYAN_TIMELINE_SIGNAL", "call banyan_timeline_start and banyan_timeline_stop at rank 0"},
     {"BANYAN_STALL_ABORT", "BANYAN_DEADLINE bounds how long an operation waits, and deadlines of calls do"},
 };
 

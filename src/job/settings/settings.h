@@ -30,7 +30,6 @@ struct by_settings {
   const char *transport;             /* auto, shm, tcp */
   const char *plan;                  /* NULL: chosen by size */
   const char *timeline;              /* file that rank 0 writes; NULL: none */
-  long timeline_signal;              /* that begins and ends it; 0: it is kept from the start to the end */
   const char *topology;              /* to plan from at the start; NULL: none */
   long deterministic;                /* 1: nothing that is measured decides how a job adds */
   const char *cache;                 /* folder of measured networks, or "off"; NULL: the usual one */
