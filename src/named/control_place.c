@@ -97,8 +97,7 @@ static bool take_planned(const struct by_plan_control *planned, const struct by_
 }
 
 static enum banyan_status make_ways(const struct banyan_comm *comm, const struct by_plan *plan, struct ways *w) {
-  struct by_control_choice choice;
-  BY_TRY(by_control_choice_parse(comm->context->job.settings.control, &choice));
+  const struct by_control_choice choice = comm->context->job.settings.control;
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
   if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
   if (choice.fan_out) return hang_limited(choice.fan_out, w);

@@ -45,7 +45,7 @@ unset BANYAN_HELPER_DEADLINE
 
 # If a helper is killed during calls, the job ends well with the right sums.
 : >"$scratch/out" # Otherwise old output may be taken for the job's output before the job has begun.
-"$BANYAN" run -n 3 --helpers 2 --transport tcp --plan "$scratch/helped.json" -x BANYAN_SPIN=0 -- \
+"$BANYAN" run -n 3 --helpers 2 --transport tcp --plan "$scratch/helped.json" -x BANYAN_ENGINE=spin=0 -- \
   "$BANYAN" bench allreduce -s 4M --iterations 400 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has busbw out || fail "the job does not begin"

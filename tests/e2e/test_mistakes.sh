@@ -82,10 +82,10 @@ refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -
 refused 2 '\-x: "=1" is not NAME=VALUE' run -n 1 -x =1 true
 wants 0 "$BANYAN" run -n 1 -o raw -x 'GOOD=a b' -- sh -c 'echo $GOOD'
 shows '^a b$' out
-wants 2 env BANYAN_EAGER_LIMIT=3K "$BANYAN" bench -n 2 -s 8
-shows 'BANYAN_EAGER_LIMIT is 3 KiB, must be a power of two from 4K to 64M' err
-wants 2 env BANYAN_EAGER_LIMIT=64K BANYAN_CREDIT=8K "$BANYAN" bench -n 2 -s 8
-shows 'BANYAN_CREDIT is 8 KiB, must be at least BANYAN_EAGER_LIMIT' err
+wants 2 env BANYAN_ENGINE=eager-limit=3K "$BANYAN" bench -n 2 -s 8
+shows 'BANYAN_ENGINE: eager-limit is 3 KiB, must be a power of two from 4K to 64M' err
+wants 2 env BANYAN_ENGINE=eager-limit=64K,credit=8K "$BANYAN" bench -n 2 -s 8
+shows 'BANYAN_ENGINE: credit is 8 KiB, must be at least eager-limit' err
 wants 2 env BANYAN_DEADLINE=0 "$BANYAN" bench -n 2 -s 8
 shows 'BANYAN_DEADLINE is 0 s, must be more than 0' err
 "$BANYAN" plan --builtin ring -n 4 --json >"$scratch/ring4.json"

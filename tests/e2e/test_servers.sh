@@ -81,7 +81,7 @@ shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" e
 
 # If a server is killed during calls, the job ends well with the right sums.
 : >"$scratch/out" # Otherwise old output may be taken for the job's output before the job has begun.
-"$BANYAN" run -n 4 --servers 1 --plan "$scratch/one.json" -x BANYAN_SPIN=0 -- \
+"$BANYAN" run -n 4 --servers 1 --plan "$scratch/one.json" -x BANYAN_ENGINE=spin=0 -- \
   "$BANYAN" bench allreduce -s 4M --iterations 100 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has busbw out || fail "the job does not begin"
@@ -112,7 +112,7 @@ shows 'sums over 0 switches with server ' err
 ! grep -q 'go among ranks' "$scratch/err" || fail "the tree has its server: $(cat "$scratch/err")"
 ends='[ "$BANYAN_RANK" -ne 0 ] || { "$0" server --name h & "$0" server --name e & echo $! >"$pid_file"; }; exec "$0" "$@"'
 : >"$scratch/out"
-pid_file=$scratch/aggregator BANYAN_HELPER_DEADLINE=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_SPIN=0 -- \
+pid_file=$scratch/aggregator BANYAN_HELPER_DEADLINE=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_ENGINE=spin=0 -- \
   sh -c "$ends" "$BANYAN" bench allreduce -s 8,1M --iterations 300 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has '^\[0\] +8 ' out || fail "the job does not begin"

@@ -111,7 +111,7 @@ event() { # NAME: prints how many fragments this event has happened to
 start_job() { # [OPTION...] of banyan run: computes sums until end_job
   rm -f "$scratch/done" "$scratch/sums"
   BANYAN_SWITCHES=s1=10.7.0.1:7613 at a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.7.0.0/16 -H a:1,b:1,c:1 \
-    --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 "$@" -- "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" \
+    --servers h:1 --plan "$scratch/plan.json" -x BANYAN_ENGINE=spin=0 "$@" -- "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" \
     "$scratch/sums" 500 ${count:+"$count"} >"$scratch/out" 2>"$scratch/err" &
   job=$!
 }

@@ -102,9 +102,7 @@ static void set_number(const char *name, int number) {
 
 /* Variables of the caller's environment must not change a test. */
 static void clear_environment(void) {
-  static const char *const names[] = {"BANYAN_HOST",  "BANYAN_PLAN",  "BANYAN_TRANSPORT", "BANYAN_IFACE",
-                                      "BANYAN_PORTS", "BANYAN_SPIN",  "BANYAN_CHUNK",     "BANYAN_EAGER_LIMIT",
-                                      "BANYAN_BLOCK", "BANYAN_CREDIT"};
+  static const char *const names[] = {"BANYAN_HOST", "BANYAN_PLAN", "BANYAN_TRANSPORT", "BANYAN_IFACE", "BANYAN_PORTS"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
@@ -124,6 +122,13 @@ static _Noreturn void be_rank(struct job *job, int rank, pid_t parent) {
   if (job->transport) setenv("BANYAN_TRANSPORT", job->transport, 1);
   job->run(job, rank);
   exit(0);
+}
+
+void job_set_engine(const char *key, const char *value) {
+  const char *before = getenv("BANYAN_ENGINE");
+  char text[200];
+  snprintf(text, sizeof text, "%s%s%s=%s", before ? before : "", before ? "," : "", key, value);
+  setenv("BANYAN_ENGINE", text, 1);
 }
 
 void job_start_rank(struct job *job, int rank) {

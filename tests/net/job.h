@@ -81,6 +81,8 @@ void must_hold_at(bool condition, const char *what, const char *file, int line);
 void rank_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* Returns the world communicator, or ends the rank. */
 struct banyan_comm *job_join(void);
+/* Adds a key to BANYAN_ENGINE of this process, before it joins. */
+void job_set_engine(const char *key, const char *value);
 /* Reports a status with the thread's error text and the time, and sets the stage to 1000. */
 void job_report_status(struct job *job, int rank, enum banyan_status status);
 void job_set_stage(struct job *job, int rank, int stage);

@@ -7,7 +7,7 @@
 . "$BANYAN_SOURCE/tests/net/attacked_lab.sh"
 steps=${BANYAN_ALTERED:-120}
 seed=${BANYAN_TEST_SEED:-1}
-run=("$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.8.0.0/16 -H "a:1,b:1,c:1" -x BANYAN_SPIN=0)
+run=("$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.8.0.0/16 -H "a:1,b:1,c:1" -x BANYAN_ENGINE=spin=0)
 why='altered on its way|is gone|closed the connection|broke|does not speak TLS'
 
 # altered WHAT: how many of them there were, of the report's line for TCP or connections.

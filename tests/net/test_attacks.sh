@@ -39,7 +39,7 @@ mkdir "$scratch/recorded"
 at_router --record "$scratch/recorded"
 # shellcheck disable=SC2016 # of the hosts' shells
 BANYAN_SWITCHES=r=10.8.0.1:7613 on a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" \
-  -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 \
+  -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --servers h:1 --plan "$scratch/plan.json" -x BANYAN_ENGINE=spin=0 \
   -x BANYAN_TEST_TIMES="$scratch/times" -x scratch="$scratch" -- sh -c 'BANYAN_AGENT=$scratch/$(hostname).sock exec "$0" "$@"' \
   "$BANYAN_BUILD/tests/net/sum_until" "$scratch/done" "$scratch/sums" 1000 >"$scratch/out" 2>"$scratch/err" </dev/null &
 job=$!

@@ -384,7 +384,7 @@ static void *barriers(void *argument) {
 
 /* Rank 0 waits for a call that rank 1 does not make, and meanwhile advances the calls of its other thread. */
 static void rank_busy(struct job *job, int rank) {
-  setenv("BANYAN_SPIN", "60", 1);
+  job_set_engine("spin", "60");
   struct banyan_comm *world = job_join(), *other = NULL;
   int in = 1, out = 0;
   must(banyan_comm_duplicate(world, &other));

@@ -28,7 +28,7 @@ for ((i = 0; i < 200; i++)); do
 done >"$scratch/requests"
 
 start_job() { # KIND: in which the last rank, on host c, floods
-  local on_a="$BANYAN run --ssh $scratch/ssh --remote $BANYAN -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --plan $scratch/plan.json -x BANYAN_SPIN=0"
+  local on_a="$BANYAN run --ssh $scratch/ssh --remote $BANYAN -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --plan $scratch/plan.json -x BANYAN_ENGINE=spin=0"
   # shellcheck disable=SC2086,SC2016 # its words; of the hosts' shells
   on a $on_a -x scratch="$scratch" -- sh -c 'BANYAN_AGENT=$scratch/$(hostname).sock exec "$0" "$@"' \
     "$flood" rank "$1" $((seconds + 2)) >"$scratch/out" 2>"$scratch/err" </dev/null &

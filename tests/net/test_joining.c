@@ -332,19 +332,19 @@ static void test_root_is_chosen(void **state) {
 }
 
 static void rank_has_own_settings(struct job *job, int rank) {
-  const char *const *variable = job->argument;
+  const char *const *setting = job->argument;
   struct job own = *job;
   own.argument = "50";
-  if (rank == 1) setenv(variable[0], variable[1], 1);
+  if (rank == 1) job_set_engine(setting[0], setting[1]);
   rank_joins(&own, rank);
 }
 
 /* Settings that would cause a deadlock in the first large call. */
 static void test_settings_differ(void **state) {
   (void)state;
-  static const char *const variables[2][2] = {{"BANYAN_EAGER_LIMIT", "64K"}, {"BANYAN_CREDIT", "8M"}};
+  static const char *const settings[2][2] = {{"eager-limit", "64K"}, {"credit", "8M"}};
   for (int i = 0; i < 2; i++) {
-    struct job job = {.n = 3, .run = rank_has_own_settings, .argument = variables[i]};
+    struct job job = {.n = 3, .run = rank_has_own_settings, .argument = settings[i]};
     job_start(&job);
     for (int r = 0; r < 3; r++)
       check_report(&job, r, BANYAN_ERR_ARGUMENT, BANYAN_ERR_ARGUMENT, "rank 1 (host here) was started with BANYAN_");

@@ -62,10 +62,10 @@ shows '^\[d\] 3/4 d d 10\.77\.0\.4 +d eth0 lo' out
 
 # Ranks that outnumber the cores do not spin unless a setting requests it.
 many=$(($(getconf _NPROCESSORS_ONLN) / 4 + 1))
-wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -- sh -c 'echo spin "$BANYAN_SPIN"'
-shows '^spin 0$' out
-wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -x BANYAN_SPIN=1ms -- sh -c 'echo spin "$BANYAN_SPIN"'
-shows '^spin 1ms$' out
+wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -- sh -c 'echo engine "$BANYAN_ENGINE"'
+shows '^engine spin=0$' out
+wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -x BANYAN_ENGINE=spin=1ms -- sh -c 'echo engine "$BANYAN_ENGINE"'
+shows '^engine spin=1ms$' out
 
 wants 0 "$BANYAN" lab "$scratch/star.json" -n 2 -- sh -c 'echo $BANYAN_LOCAL_RANK $BANYAN_RANK'
 shows '^\[c:1\] 1 5$' out

@@ -39,9 +39,9 @@ static void check_world(struct banyan_comm *world) {
 static void rank_leaves(struct job *job, int rank) {
   size_t bytes = *(const size_t *)job->argument;
   setenv("BANYAN_SOCKET_BUFFER", "256K", 1); /* with a smaller buffer, loopback becomes very slow */
-  setenv("BANYAN_CHUNK", "4M", 1);
-  setenv("BANYAN_EAGER_LIMIT", "4M", 1);
-  setenv("BANYAN_CREDIT", "16M", 1);
+  job_set_engine("chunk", "4M");
+  job_set_engine("eager-limit", "4M");
+  job_set_engine("credit", "16M");
   struct banyan_comm *world = job_join(), *other = NULL;
   must(banyan_comm_duplicate(world, &other));
   check_world(world);
@@ -221,9 +221,9 @@ static void test_brings_late(void **state) {
 static void set_small_buffers(void) {
   setenv("BANYAN_HOST", "here", 1);
   setenv("BANYAN_SOCKET_BUFFER", "256K", 1);
-  setenv("BANYAN_CHUNK", "4M", 1);
-  setenv("BANYAN_EAGER_LIMIT", "4M", 1);
-  setenv("BANYAN_CREDIT", "16M", 1);
+  job_set_engine("chunk", "4M");
+  job_set_engine("eager-limit", "4M");
+  job_set_engine("credit", "16M");
 }
 
 /* Makes a link between the two ranks. */

@@ -295,7 +295,7 @@ static void rank_fills(struct job *job, int rank) {
   struct by_rng rng;
   by_rng_init(&rng, job->seed);
   setenv("BANYAN_SOCKET_BUFFER", "32K", 1);
-  setenv("BANYAN_CREDIT", "64M", 1);
+  job_set_engine("credit", "64M");
   setenv("BANYAN_DEADLINE", "20", 1);
   struct banyan_comm *world = job_join();
   for (int round = 1; round <= job_rounds(12); round++) {

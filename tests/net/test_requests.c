@@ -408,12 +408,12 @@ static void rank_storm(struct job *job, int rank) {
   bool tiny = by_rng_below(&rng, 4) == 0;
   if (by_rng_below(&rng, 2)) {
     setenv("BANYAN_SOCKET_BUFFER", tiny ? "4K" : "64K", 1);
-    setenv("BANYAN_EAGER_LIMIT", "4K", 1);
-    setenv("BANYAN_CREDIT", by_rng_below(&rng, 2) ? "4K" : "16K", 1);
-    setenv("BANYAN_BLOCK", "4K", 1);
+    job_set_engine("eager-limit", "4K");
+    job_set_engine("credit", by_rng_below(&rng, 2) ? "4K" : "16K");
+    job_set_engine("block", "4K");
   }
-  if (by_rng_below(&rng, 3) == 0) setenv("BANYAN_CHUNK", "5000", 1);
-  if (by_rng_below(&rng, 3) == 0) setenv("BANYAN_SPIN", "0", 1);
+  if (by_rng_below(&rng, 3) == 0) job_set_engine("chunk", "5000");
+  if (by_rng_below(&rng, 3) == 0) job_set_engine("spin", "0");
   if (by_rng_below(&rng, 4) == 0) setenv("BANYAN_ATTACH", "8K", 1);
   setenv("BANYAN_PLAN", plans[by_rng_below(&rng, sizeof plans / sizeof *plans)], 1);
   struct banyan_comm *world = job_join();

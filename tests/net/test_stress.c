@@ -210,12 +210,12 @@ static void choose_settings(struct by_rng *rng, bool *tiny) {
   static const char *const connections[] = {"1", "1", "2", "4", "8"}, *const chunks[] = {"0", "0", "5000", "64K"};
   *tiny = by_rng_below(rng, 8) == 0;
   setenv("BANYAN_CONNECTIONS", connections[by_rng_below(rng, 5)], 1);
-  setenv("BANYAN_CHUNK", chunks[by_rng_below(rng, 4)], 1);
+  job_set_engine("chunk", chunks[by_rng_below(rng, 4)]);
   setenv("BANYAN_SOCKET_BUFFER", *tiny ? "4K" : by_rng_below(rng, 2) ? "64K" : "0", 1);
-  if (by_rng_below(rng, 2)) setenv("BANYAN_EAGER_LIMIT", by_rng_below(rng, 2) ? "4K" : "64K", 1);
-  if (by_rng_below(rng, 2)) setenv("BANYAN_CREDIT", by_rng_below(rng, 2) ? "1M" : "2M", 1);
-  if (by_rng_below(rng, 3) == 0) setenv("BANYAN_BLOCK", "4K", 1);
-  if (by_rng_below(rng, 3) == 0) setenv("BANYAN_SPIN", "0", 1);
+  if (by_rng_below(rng, 2)) job_set_engine("eager-limit", by_rng_below(rng, 2) ? "4K" : "64K");
+  if (by_rng_below(rng, 2)) job_set_engine("credit", by_rng_below(rng, 2) ? "1M" : "2M");
+  if (by_rng_below(rng, 3) == 0) job_set_engine("block", "4K");
+  if (by_rng_below(rng, 3) == 0) job_set_engine("spin", "0");
   if (by_rng_below(rng, 4) == 0) setenv("BANYAN_ATTACH", "8K", 1);
   const char *plan = plans[by_rng_below(rng, PLANS)];
   if (plan) setenv("BANYAN_PLAN", plan, 1);

@@ -94,13 +94,13 @@ static void rank_shuffles(struct job *job, int rank) {
 
 static void test_orders(void **state) {
   (void)state;
-  static const char *const controls[] = {"auto", "ring", "star", "tree:1"};
+  static const char *const shapes[] = {"control=auto", "control=ring", "control=star", "control=tree:1"};
   for (int i = 0; i < job_rounds(12); i++) {
     struct job job = {.n = 1 + i % 6, .run = rank_shuffles, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed(i)};
-    setenv("BANYAN_CONTROL", controls[i / 2 % 4], 1);
+    setenv("BANYAN_ENGINE", shapes[i / 2 % 4], 1);
     job_run(&job);
   }
-  unsetenv("BANYAN_CONTROL");
+  unsetenv("BANYAN_ENGINE");
 }
 
 /* Controllers form the tree that the topology suggests. */

@@ -315,7 +315,7 @@ static void check_survivor(const struct job *job, int rank, int victim) {
 
 static void test_deaths(void **state) {
   (void)state;
-  static const char *const controls[] = {"auto", "ring", "star", "tree:1"};
+  static const char *const shapes[] = {"control=auto", "control=ring", "control=star", "control=tree:1"};
   for (int i = 0; i < job_rounds(15); i++) {
     int mode = i % 3, n = 2 + i % 5;
     struct job job = {
@@ -323,7 +323,7 @@ static void test_deaths(void **state) {
     int victim = (int)(job.seed % (uint64_t)n);
     struct by_rng rng;
     by_rng_init(&rng, job.seed);
-    setenv("BANYAN_CONTROL", controls[i % 4], 1);
+    setenv("BANYAN_ENGINE", shapes[i % 4], 1);
     job_start(&job);
     for (int r = 0; r < n; r++) job_wait_stage(&job, r, 1);
     usleep((unsigned)(mode ? 100000 : by_rng_below(&rng, 50000)));
@@ -336,7 +336,7 @@ static void test_deaths(void **state) {
     }
     job_end(&job, false);
   }
-  unsetenv("BANYAN_CONTROL");
+  unsetenv("BANYAN_ENGINE");
 }
 
 static void rank_aborts(struct job *job, int rank) {
@@ -598,15 +598,15 @@ static void test_deaths_at_moments(void **state) {
     const struct death *death = &deaths[i];
     struct job job = {
         .n = RANKS, .run = rank_runs, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed((int)i), .argument = death};
-    setenv("BANYAN_CONTROL", death->control, 1);
+    job_set_engine("control", death->control);
     job_start(&job);
     job_wait(&job);
     job_check_killed(&job, death->victim, SIGKILL);
     for (int r = 0; r < RANKS; r++)
       if (r != death->victim) check_who_died(&job, r, death->victim);
     job_end(&job, false);
+    unsetenv("BANYAN_ENGINE");
   }
-  unsetenv("BANYAN_CONTROL");
   unsetenv("BANYAN_STALL");
 }
 

@@ -56,7 +56,7 @@ cat >"$scratch/plan.json" <<'PLAN'
 PLAN
 job() { # the options of a benchmark
   BANYAN_SWITCHES=s1=10.7.0.1:7613 at a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.7.0.0/16 -H a:1,b:1,c:1 \
-    --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 -- "$BANYAN" bench allreduce --check all "$@"
+    --servers h:1 --plan "$scratch/plan.json" -x BANYAN_ENGINE=spin=0 -- "$BANYAN" bench allreduce --check all "$@"
 }
 # Hosts' ends need a program, or they drop what XDP redirects to them. One that merges packets (GRO) in place of that
 # keeps the last ones for 100 ms and more.

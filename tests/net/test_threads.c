@@ -279,8 +279,8 @@ static void test_computes(void **state) {
  * rank does not call the library again before the peer has reported it. */
 static void rank_goes_away(struct job *job, int rank) {
   setenv("BANYAN_SOCKET_BUFFER", "64K", 1);
-  setenv("BANYAN_CREDIT", "4K", 1);
-  setenv("BANYAN_EAGER_LIMIT", "4K", 1);
+  job_set_engine("credit", "4K");
+  job_set_engine("eager-limit", "4K");
   struct banyan_comm *world = job_join();
   struct by_rng rng;
   by_rng_init(&rng, job->seed);

@@ -113,7 +113,7 @@ static void choose_team(struct job *job, struct team *team, bool all) {
 static void make_context(struct job *job, uint32_t rank, const char *control, uint64_t fusion) {
   struct by_context *context = &job->ranks[rank].context;
   context_make(context, &job->world, rank, 1 + (uint32_t)job->seed % job->world.n);
-  context->job.settings.control = control;
+  assert_ok(by_control_choice_parse(control, &context->job.settings.control));
   context->job.settings.fusion = fusion;
   context->job.tracer = tracer;
 }
@@ -390,9 +390,9 @@ static void check_trees(const struct job *job, uint32_t t, bool *moved) {
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     const struct by_controller_config *place = by_controller_place(by_named_submitter(comm)->controller);
-    const char *control = comm->context->job.settings.control;
-    if (strncmp(control, "tree:", 5) == 0) assert_in_range(place->n_up_children, 0, atoi(control + 5));
-    if (strcmp(comm->context->job.settings.control, "auto") != 0 || !team->plan_switch || team->n == 1) continue;
+    const struct by_control_choice *control = &comm->context->job.settings.control;
+    if (control->fan_out) assert_in_range(place->n_up_children, 0, control->fan_out);
+    if (control->kind != BY_CONTROL_AUTO || !team->plan_switch || team->n == 1) continue;
     uint32_t up[RANKS], down[RANKS];
     struct by_plan *plan = planned(team, team->plan_switch);
     by_plan_control_parents(&plan->control, team->n, plan->control.use_ring, up, down);

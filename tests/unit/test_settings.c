@@ -65,22 +65,34 @@ static void test_presets(void **state) {
 static void test_every_variable(void **state) {
   (void)state;
   static const char *const all[][2] = {
-      {"BANYAN_RANK", "3"},           {"BANYAN_SIZE", "8"},
-      {"BANYAN_ROOT", "alpha:5000"},  {"BANYAN_KEY", "secret"},
-      {"BANYAN_HOST", "beta"},        {"BANYAN_TRANSPORT", "tcp"},
-      {"BANYAN_PLAN", "ring"},        {"BANYAN_IFACE", "eth1"},
-      {"BANYAN_PORTS", "5000-5100"},  {"BANYAN_CONGESTION", "cubic"},
-      {"BANYAN_DEADLINE", "1500ms"},  {"BANYAN_JOIN_DEADLINE", "2min"},
-      {"BANYAN_SOCKET_BUFFER", "8M"}, {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
-      {"BANYAN_EAGER_LIMIT", "64K"},  {"BANYAN_CREDIT", "512K"},
-      {"BANYAN_CHUNK", "100K"},       {"BANYAN_BLOCK", "32K"},
-      {"BANYAN_SPIN", "20us"},        {"BANYAN_TOS", "32"},
-      {"BANYAN_ATTACH", "1M"},        {"BANYAN_TOPOLOGY", "ring:8"},
-      {"BANYAN_JOB", "train"},        {"BANYAN_ITERATIONS", "300000000000"},
-      {"BANYAN_WAYS", "ring,tree"},   {"BANYAN_TREE_PENALTY", "0.05"},
-      {"BANYAN_STEPS", "8"},          {"BANYAN_TREES", "3"},
-      {"BANYAN_REPLACE_PLAN", "1"},   {"BANYAN_PLANNER", "trees=8"},
-      {"BANYAN_CLASS", "2"},          {"BANYAN_END_TIME", "1800000000"},
+      {"BANYAN_RANK", "3"},
+      {"BANYAN_SIZE", "8"},
+      {"BANYAN_ROOT", "alpha:5000"},
+      {"BANYAN_KEY", "secret"},
+      {"BANYAN_HOST", "beta"},
+      {"BANYAN_TRANSPORT", "tcp"},
+      {"BANYAN_PLAN", "ring"},
+      {"BANYAN_IFACE", "eth1"},
+      {"BANYAN_PORTS", "5000-5100"},
+      {"BANYAN_CONGESTION", "cubic"},
+      {"BANYAN_DEADLINE", "1500ms"},
+      {"BANYAN_JOIN_DEADLINE", "2min"},
+      {"BANYAN_SOCKET_BUFFER", "8M"},
+      {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
+      {"BANYAN_ENGINE", "64K,credit=512K,chunk=100K,block=32K,spin=20us,control=tree:3"},
+      {"BANYAN_TOS", "32"},
+      {"BANYAN_ATTACH", "1M"},
+      {"BANYAN_TOPOLOGY", "ring:8"},
+      {"BANYAN_JOB", "train"},
+      {"BANYAN_ITERATIONS", "300000000000"},
+      {"BANYAN_WAYS", "ring,tree"},
+      {"BANYAN_TREE_PENALTY", "0.05"},
+      {"BANYAN_STEPS", "8"},
+      {"BANYAN_TREES", "3"},
+      {"BANYAN_REPLACE_PLAN", "1"},
+      {"BANYAN_PLANNER", "trees=8"},
+      {"BANYAN_CLASS", "2"},
+      {"BANYAN_END_TIME", "1800000000"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
   struct by_settings s;
@@ -107,6 +119,8 @@ static void test_every_variable(void **state) {
   assert_int_equal(s.chunk, 100 << 10);
   assert_int_equal(s.block, 32 << 10);
   assert_true(s.spin > 19.9e-6 && s.spin < 20.1e-6);
+  assert_int_equal(s.control.kind, BY_CONTROL_TREE);
+  assert_int_equal(s.control.fan_out, 3);
   assert_int_equal(s.tos, 32);
   assert_int_equal(s.attach, 1 << 20);
   assert_string_equal(s.job, "train");
@@ -127,7 +141,7 @@ static void test_empty_is_not_set(void **state) {
   set("BANYAN_KEY", "");
   set("BANYAN_HOST", "");
   set("BANYAN_TOS", "");
-  set("BANYAN_EAGER_LIMIT", "");
+  set("BANYAN_ENGINE", "");
   set("BANYAN_DEADLINE", "");
   set("BANYAN_RANK", "");
   struct by_settings s;
@@ -173,6 +187,36 @@ static void test_removed(void **state) {
   assert_null(by_settings_removed("BANYAN_STALL_ABORTS=5"));
 }
 
+/* "BANYAN_NAME: key" is one key of a variable, as errors print it. */
+static void set_item(const char *setting, const char *value) {
+  char name[64], item[64];
+  const char *colon = strchr(setting, ':');
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(setting, ":"), setting);
+  snprintf(item, sizeof item, "%s%s%s", colon ? colon + 2 : "", colon ? "=" : "", value);
+  set(name, item);
+}
+
+/* A value without a key is that of the first key, and only the first one may lack its key. The last value counts. */
+static void test_keys(void **state) {
+  (void)state;
+  struct by_settings s;
+  set("BANYAN_ENGINE", "64K,spin=1ms,spin=2ms");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.eager_limit, 64 << 10);
+  assert_int_equal(s.credit, 4 << 20);
+  assert_true(s.spin == 2e-3);
+  static const char *const bad[] = {"spin=1ms,64K", "spni=1ms", "64K,", "=1", "spin=", ",spin=1ms"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    set("BANYAN_ENGINE", bad[i]);
+    if (by_settings_read(&s) == BANYAN_OK) fail_msg("\"%s\" is accepted", bad[i]);
+    assert_non_null(strstr(banyan_error_text(), "BANYAN_ENGINE: "));
+  }
+  set("BANYAN_ENGINE", "spni=1ms");
+  assert_status(by_settings_read(&s), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "eager-limit, credit, chunk, block, spin, control"));
+  clear_environment(NULL);
+}
+
 /* Each variable gets an invalid value, and the error names the variable. */
 static void test_errors_name_the_variable(void **state) {
   (void)state;
@@ -202,17 +246,19 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_CONNECTIONS", "2,9"},
       {"BANYAN_CONNECTIONS", "many"},
       {"BANYAN_CONGESTION", "bbr@10.0.0.0/99"},
-      {"BANYAN_EAGER_LIMIT", "100000"},
-      {"BANYAN_EAGER_LIMIT", "2K"},
-      {"BANYAN_EAGER_LIMIT", "128M"},
-      {"BANYAN_EAGER_LIMIT", "-64K"},
-      {"BANYAN_CREDIT", "128K"},
-      {"BANYAN_CHUNK", "5M"},
-      {"BANYAN_BLOCK", "100"},
-      {"BANYAN_BLOCK", "32M"},
-      {"BANYAN_BLOCK", "4100"},
-      {"BANYAN_SPIN", "-2"},
-      {"BANYAN_SPIN", "fast"},
+      {"BANYAN_ENGINE: eager-limit", "100000"},
+      {"BANYAN_ENGINE: eager-limit", "2K"},
+      {"BANYAN_ENGINE: eager-limit", "128M"},
+      {"BANYAN_ENGINE: eager-limit", "-64K"},
+      {"BANYAN_ENGINE: credit", "128K"},
+      {"BANYAN_ENGINE: chunk", "5M"},
+      {"BANYAN_ENGINE: block", "100"},
+      {"BANYAN_ENGINE: block", "32M"},
+      {"BANYAN_ENGINE: block", "4100"},
+      {"BANYAN_ENGINE: spin", "-2"},
+      {"BANYAN_ENGINE: spin", "fast"},
+      {"BANYAN_ENGINE: control", "mesh"},
+      {"BANYAN_ENGINE: control", "tree:0"},
       {"BANYAN_TOS", "256"},
       {"BANYAN_TOS", "-2"},
       {"BANYAN_TOS", "0x20"},
@@ -220,7 +266,7 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_TRANSPORT", "udp"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    set(bad[i][0], bad[i][1]);
+    set_item(bad[i][0], bad[i][1]);
     struct by_settings s;
     enum banyan_status status = by_settings_read(&s);
     if (status == BANYAN_OK) fail_msg("%s=%s is accepted", bad[i][0], bad[i][1]);
@@ -366,6 +412,7 @@ int main(void) {
       cmocka_unit_test(test_empty_is_not_set),
       cmocka_unit_test(test_suggestions),
       cmocka_unit_test(test_removed),
+      cmocka_unit_test(test_keys),
       cmocka_unit_test(test_errors_name_the_variable),
       cmocka_unit_test(test_transport_error_lists_transports),
       cmocka_unit_test(test_own_variables_shut_out_launchers),

@@ -262,8 +262,8 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
   /* All labs have the same addresses, so what is measured in one is not for others. */
   by_job_environment_set(out, "BANYAN_CACHE", by_lab_folder_path(jobs->folder, "cache", text));
   /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
-  if (!getenv("BANYAN_SPIN") && (jobs->n > 1 || job->ranks > sysconf(_SC_NPROCESSORS_ONLN)))
-    by_job_environment_set(out, "BANYAN_SPIN", "0");
+  if (!getenv("BANYAN_ENGINE") && (jobs->n > 1 || job->ranks > sysconf(_SC_NPROCESSORS_ONLN)))
+    by_job_environment_set(out, "BANYAN_ENGINE", "spin=0");
   if (job->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
     by_job_environment_set(out, "OMP_NUM_THREADS", "1");
   if (job->name) {

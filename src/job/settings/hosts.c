@@ -45,8 +45,8 @@ static enum banyan_status differ(const struct by_job *job, uint32_t rank) {
   char text[4][32];
   return by_fail(
       BANYAN_ERR_ARGUMENT,
-      "rank %u (host %s) was started with BANYAN_EAGER_LIMIT %s and BANYAN_CREDIT %s, rank 0 (host %s) with %s "
-      "and %s: set both alike on all ranks",
+      "rank %u (host %s) was started with BANYAN_ENGINE=eager-limit=%s,credit=%s, rank 0 (host %s) with %s and %s: set "
+      "both alike on all ranks",
       rank, member->host, by_print_bytes(member->eager_limit, text[0]), by_print_bytes(member->credit, text[1]),
       zero->host, by_print_bytes(zero->eager_limit, text[2]), by_print_bytes(zero->credit, text[3]));
 }

@@ -20,7 +20,7 @@
 #include "text.h"
 
 /* Bytes and seconds may have a unit, see text.h. A count may be larger than a number. */
-enum kind { TEXT, NUMBER, COUNT, BYTES, SECONDS };
+enum kind { TEXT, NUMBER, COUNT, BYTES, SECONDS, SHAPE };
 
 /* A variable, or one key of a variable that has several, as in "BANYAN_NAME=value,key=value". */
 struct setting {
@@ -120,23 +120,23 @@ static const struct setting table[] = {
      .help = "submitted AllReduces of at most 64 KiB each are fused up to this size; 0: no fusion"},
     {"BANYAN_STALL", SECONDS, AT(stall), .min = 0, .max = INFINITY, .preset = "60",
      .help = "time after which a call that some ranks have not made, or not submitted, is reported; 0: never"},
-    {"BANYAN_CONTROL", TEXT, AT(control), .preset = "auto",
-     .help = "shape of the control tree for submitted operations: auto, tree, tree:K, ring or star"},
     {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), .preset = "0",
      .help = "size of socket buffers; 0: tuned by the kernel; may depend on the peer"},
     {"BANYAN_CONNECTIONS", TEXT, AT(connections), .preset = "1",
      .help = "number of TCP connections of a link, 1 to 8; may depend on the peer"},
-    {"BANYAN_EAGER_LIMIT", BYTES, AT(eager_limit), .min = 4096, .max = 64 << 20, .fits = is_power_of_two,
-     .rule = "a power of two from 4K to 64M, such as 1M", .preset = "1M",
+    {"BANYAN_ENGINE", BYTES, AT(eager_limit), .key = "eager-limit", .min = 4096, .max = 64 << 20,
+     .fits = is_power_of_two, .rule = "a power of two from 4K to 64M, such as 1M", .preset = "1M",
      .help = "eager limit: bytes of a message that are sent before the receiver grants any; a power of two"},
-    {"BANYAN_CREDIT", BYTES, AT(credit), .min = 4096, .max = INFINITY, .preset = "4M",
+    {"BANYAN_ENGINE", BYTES, AT(credit), .key = "credit", .min = 4096, .max = INFINITY, .preset = "4M",
      .help = "eager bytes in flight on a link"},
-    {"BANYAN_CHUNK", BYTES, AT(chunk), .min = 0, .max = 4 << 20, .preset = "0",
+    {"BANYAN_ENGINE", BYTES, AT(chunk), .key = "chunk", .min = 0, .max = 4 << 20, .preset = "0",
      .help = "largest number of bytes in one frame; 0: chosen by the transport"},
-    {"BANYAN_BLOCK", BYTES, AT(block), .min = 4096, .max = 16 << 20, .fits = is_whole_lines,
+    {"BANYAN_ENGINE", BYTES, AT(block), .key = "block", .min = 4096, .max = 16 << 20, .fits = is_whole_lines,
      .rule = "a multiple of 64 from 4K to 16M, such as 64K", .preset = "64K", .help = "bytes added at a time"},
-    {"BANYAN_SPIN", SECONDS, AT(spin), .min = -1, .max = INFINITY, .preset = "-1",
+    {"BANYAN_ENGINE", SECONDS, AT(spin), .key = "spin", .min = -1, .max = INFINITY, .preset = "-1",
      .help = "time that a wait polls before it sleeps; -1: chosen automatically"},
+    {"BANYAN_ENGINE", SHAPE, AT(control), .key = "control", .preset = "auto",
+     .help = "shape of the control tree for submitted operations: auto, tree, tree:K, ring or star"},
     {"BANYAN_TOS", NUMBER, AT(tos), .min = -1, .max = 255, .preset = "-1",
      .help = "ToS byte of the links, 0 to 255; -1: unchanged"},
     {"BANYAN_AGENT", TEXT, AT(agent),
@@ -185,6 +185,23 @@ static enum banyan_status parse_seconds(const char *text, double *out) {
   return strcmp(text, "-1") ? by_parse_seconds(text, out) : BANYAN_OK;
 }
 
+enum banyan_status by_control_choice_parse(const char *text, struct by_control_choice *out) {
+  long fan_out = 0;
+  *out = (struct by_control_choice){0};
+  if (!strcmp(text, "auto")) return BANYAN_OK;
+  if (!strncmp(text, "tree:", 5)) BY_TRY(by_parse_int("fan-out", text + 5, 1, 65536, &fan_out));
+  out->fan_out = (uint32_t)fan_out;
+  if (fan_out || !strcmp(text, "tree"))
+    out->kind = BY_CONTROL_TREE;
+  else if (!strcmp(text, "ring"))
+    out->kind = BY_CONTROL_RING;
+  else if (!strcmp(text, "star"))
+    out->kind = BY_CONTROL_STAR;
+  else
+    return by_fail(BANYAN_ERR_ARGUMENT, "'%s' is no shape; there are auto, tree, tree:K, ring and star", text);
+  return BANYAN_OK;
+}
+
 static enum banyan_status parse(const struct setting *s, const char *text, void *to) {
   enum banyan_status status = BANYAN_OK;
   char label[LABEL];
@@ -198,7 +215,8 @@ static enum banyan_status parse(const struct setting *s, const char *text, void 
     *(uint64_t *)to = (uint64_t)n;
     break;
   case BYTES: status = by_parse_bytes(text, to); break;
-  case SECONDS: status = parse_seconds(text, to);
+  case SECONDS: status = parse_seconds(text, to); break;
+  case SHAPE: status = by_control_choice_parse(text, to);
   }
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", label);
 }
@@ -210,6 +228,7 @@ static double number_at(const struct setting *s, const void *at) {
   case COUNT:
   case BYTES: return (double)*(const uint64_t *)at;
   case SECONDS: return *(const double *)at;
+  case SHAPE:
   case TEXT: break;
   }
   return 0;
@@ -255,6 +274,7 @@ static enum banyan_status check_choice(const struct setting *s, const char *text
 /* Whether a value is possible: from the environment, or from a program's options. */
 static enum banyan_status check_value(const struct setting *s, const struct by_settings *settings) {
   const void *at = (const char *)settings + s->offset;
+  if (s->kind == SHAPE) return BANYAN_OK;
   if (s->kind != TEXT) return check_number(s, at);
   const char *text = *(const char *const *)at;
   return s->choices && text ? check_choice(s, text) : BANYAN_OK;
@@ -289,26 +309,8 @@ static enum banyan_status check_list(const char *name, const char *list,
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", name);
 }
 
-enum banyan_status by_control_choice_parse(const char *text, struct by_control_choice *out) {
-  long fan_out = 0;
-  *out = (struct by_control_choice){0};
-  if (!strcmp(text, "auto")) return BANYAN_OK;
-  if (!strncmp(text, "tree:", 5)) BY_TRY(by_parse_int("BANYAN_CONTROL's fan-out", text + 5, 1, 65536, &fan_out));
-  out->fan_out = (uint32_t)fan_out;
-  if (fan_out || !strcmp(text, "tree"))
-    out->kind = BY_CONTROL_TREE;
-  else if (!strcmp(text, "ring"))
-    out->kind = BY_CONTROL_RING;
-  else if (!strcmp(text, "star"))
-    out->kind = BY_CONTROL_STAR;
-  else
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CONTROL is '%s'; there are auto, tree, tree:K, ring and star", text);
-  return BANYAN_OK;
-}
-
 /* Each value alone is possible; these are what they must be together, and what texts contain. */
 static enum banyan_status check_wishes(const struct by_settings *s) {
-  struct by_control_choice choice;
   uint32_t ways;
   double penalty = 0;
   char credit[32];
@@ -319,9 +321,9 @@ static enum banyan_status check_wishes(const struct by_settings *s) {
   if (!(penalty >= 0 && penalty <= 1))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY is %g, must be 0 to 1", penalty);
   if (s->credit < s->eager_limit)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CREDIT is %s, must be at least BANYAN_EAGER_LIMIT",
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENGINE: credit is %s, must be at least eager-limit",
                    by_print_bytes(s->credit, credit));
-  return by_control_choice_parse(s->control, &choice);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_settings_check(const struct by_settings *s) {
@@ -356,7 +358,7 @@ static enum banyan_status read_item(const struct setting *first, char *item, boo
                                     struct by_settings *out) {
   char *value = strchr(item, '=');
   const struct setting *s = first;
-  if (!value && !may_lack_key) return refuse_key(first, item);
+  if (!*item || (value ? !value[1] : !may_lack_key)) return refuse_key(first, item);
   if (value) {
     *value++ = '\0';
     while (belongs(s, first) && strcmp(s->key, item) != 0) s++;
@@ -368,12 +370,12 @@ static enum banyan_status read_item(const struct setting *first, char *item, boo
 /* "value,key=value": a value without a key is that of the first one. */
 static enum banyan_status read_items(const struct setting *first, const char *text, struct by_settings *out) {
   char item[ITEM];
-  for (const char *at = text; at; at = strchr(at, ',')) {
-    at += *at == ',';
+  for (const char *at = text, *next; at; at = next) {
     size_t length = strcspn(at, ",");
     if (length >= sizeof item) return by_fail(BANYAN_ERR_PARSE, "%s: \"%.60s...\" is too long", first->name, at);
     memcpy(item, at, length);
     item[length] = '\0';
+    next = at[length] ? at + length + 1 : NULL;
     BY_TRY(read_item(first, item, at == text, out));
   }
   return BANYAN_OK;
@@ -449,6 +451,12 @@ enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = si
 static const struct {
   const char *name, *instead;
 } removed[] = {
+    {"BANYAN_BLOCK", "set BANYAN_ENGINE=block=BYTES"},
+    {"BANYAN_CHUNK", "set BANYAN_ENGINE=chunk=BYTES"},
+    {"BANYAN_CONTROL", "set BANYAN_ENGINE=control=SHAPE"},
+    {"BANYAN_CREDIT", "set BANYAN_ENGINE=credit=BYTES"},
+    {"BANYAN_EAGER_LIMIT", "set BANYAN_ENGINE=eager-limit=BYTES"},
+    {"BANYAN_SPIN", "set BANYAN_ENGINE=spin=TIME"},
     {"BANYAN_TIMELINE_SIGNAL", "call banyan_timeline_start and banyan_timeline_stop at rank 0"},
     {"BANYAN_STALL_ABORT", "BANYAN_DEADLINE bounds how long an operation waits, and deadlines of calls do"},
 };

@@ -54,9 +54,9 @@ struct by_settings {
   char root_text[BANYAN_ROOT_TEXT], key_text[288],
       switch_key_text[288]; /* where a launcher's values had to be put together */
   uint64_t eager_limit, credit, chunk, block, attach;
-  uint64_t fusion;          /* bytes; 0: none */
-  double stall;             /* seconds; 0: never */
-  const char *control;      /* see by_control_choice_parse */
+  uint64_t fusion; /* bytes; 0: none */
+  double stall;    /* seconds; 0: never */
+  struct by_control_choice control;
   double spin;              /* seconds; negative: chosen */
   const char *agent;        /* path, or "off"; NULL: the usual one, if it is there */
   const char *manager;      /* host:port; NULL: none */
