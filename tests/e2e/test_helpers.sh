@@ -31,17 +31,17 @@ BANYAN_LOG=info wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 -
 shows '^\[helper [01]\] ' err
 
 # With too few or no helpers, or unreachable hosts, ranks do the helpers' work.
-export BANYAN_HELPER_DEADLINE=0.3
+export BANYAN_HELPERS=deadline=0.3
 wants 0 job -n 3
 shows 'helper "helper0" of plan .* is not there: its trees go among ranks alone' err
 shows 'helper "helper1" of plan .* is not there: its trees go among ranks alone' err
-export BANYAN_HELPER_DEADLINE=5 # The others come within this time.
+export BANYAN_HELPERS=deadline=5 # The others come within this time.
 wants 0 job -n 3 --helpers 1
 [ "$(grep -c 'helper "helper[01]" of plan .* is not there' "$scratch/err")" -eq 1 ] || fail "not one is missed"
 wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 --helpers helper0,refused
 shows '^banyan run: host refused: could not be reached' err
 shows 'helper "helper1" of plan .* is not there' err
-unset BANYAN_HELPER_DEADLINE
+unset BANYAN_HELPERS
 
 # If a helper is killed during calls, the job ends well with the right sums.
 : >"$scratch/out" # Otherwise old output may be taken for the job's output before the job has begun.

@@ -135,13 +135,13 @@ wants 0 env PATH=/usr/bin:/bin "$BANYAN" run -n 2 -o raw -- banyan --version
 # --- dry runs
 wants 0 "$BANYAN" keys job switches.key
 BANYAN_SWITCH_KEY=$(grep -v '^#' switches.key)
-export BANYAN_SWITCH_KEY SITE_TOKEN=geheim BANYAN_PLAN=star
+export BANYAN_SWITCH_KEY SITE_TOKEN=geheim BANYAN_PLAN=star BANYAN_HELPERS=deadline=20
 wants 0 "$BANYAN" run -H localhost:2,far.example:1 --helpers 1 --pin --dry-run --output-files 'x/%r' -p ring -x SITE_TOKEN \
   -x "WORDS=two words" --ssh 'ssh -p 23' --remote "/opt/it's" -- touch started "an argument"
 [ ! -e started ] && [ ! -e x ] || fail "a dry run did something"
 ! grep -qe geheim -e "$BANYAN_SWITCH_KEY" out || fail "a dry run shows a secret"
 shows '^nothing is started: a dry run of 3 ranks on 2 hosts, and 1 process beside them$' out
-for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=1' \
+for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not shown\)' '  BANYAN_PLAN=ring' "  WORDS='two words'" '  BANYAN_HELPERS=helpers=1,deadline=20' \
   '  BANYAN_KEY_FILE=\(a descriptor .*\)' 'host localhost, this machine' "  command: touch started 'an argument'" \
   '  rank 1: BANYAN_RANK=1 RANK=1 BANYAN_SIZE=3 WORLD_SIZE=3 BANYAN_LOCAL_RANK=1 .*LOCAL_WORLD_SIZE=2 OMP_NUM_THREADS=1 \(core 1\) >x/1.out 2>x/1.err' \
   'host far.example, reached by: ssh -p 23 far.example .*it.*s.* run-host.' '  helper 0: .* >x/helper-0.out 2>x/helper-0.err'; do

@@ -59,24 +59,24 @@ for what in 'allreduce -d i32' 'allreduce -d f16' 'allreduce -d f64' 'allreduce 
 done
 
 # With too few or no servers, ranks do the servers' work.
-export BANYAN_HELPER_DEADLINE=0.3
+export BANYAN_HELPERS=deadline=0.3
 wants 0 job one -n 4
 shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
-export BANYAN_HELPER_DEADLINE=5 # The other server comes within this time.
+export BANYAN_HELPERS=deadline=5 # The other server comes within this time.
 wants 0 job two -n 4 --servers 1
 shows "server \"h/1\" of plan .* is not there: its trees go among ranks alone" err
-unset BANYAN_HELPER_DEADLINE
+unset BANYAN_HELPERS
 
 # Servers are started manually by the shell of a rank: rank 0 waits for those that the plan names.
 by_hand='[ "$BANYAN_RANK" -ne 0 ] || "$0" server --trees 2 & exec "$0" bench allreduce -s 8,64K,1M --iterations 3 --check all'
-BANYAN_HELPER_DEADLINE=60 BANYAN_LOG=info wants 0 "$BANYAN" run -n 4 --plan "$scratch/two.json" -- sh -c "$by_hand" "$BANYAN"
+BANYAN_HELPERS=deadline=60 BANYAN_LOG=info wants 0 "$BANYAN" run -n 4 --plan "$scratch/two.json" -- sh -c "$by_hand" "$BANYAN"
 well
 shows 'sums over 0 switches with server 1 ' err
 
 # The number of servers differs from the plan: one of two servers is idle, and rank 0 waits for no missing one.
 wants 0 job one -n 4 --servers 2
 well
-BANYAN_HELPER_DEADLINE=60 wants 0 job two -n 4 -x BANYAN_SERVERS=0
+wants 0 job two -n 4 -x BANYAN_HELPERS=servers=0,deadline=60
 shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
 
 # If a server is killed during calls, the job ends well with the right sums.
@@ -106,13 +106,13 @@ for sums in fixed float32; do
   added=$(sed -n 's/.*aggregator of tree [0-9]* at UDP port [0-9]*: \([0-9]*\) terms, .* \([0-9]*\) wrong.*/\1 \2/p' "$scratch/err")
   [ "${added#* }" = 0 ] && [ "${added% *}" -gt 1000 ] || fail "terms at the aggregator, and wrong ones: $added"
 done
-BANYAN_HELPER_DEADLINE=0.3 wants 0 job off_path -n 4 --servers 1 -x BANYAN_LOG=info # It finishes the tree.
+BANYAN_HELPERS=deadline=0.3 wants 0 job off_path -n 4 --servers 1 -x BANYAN_LOG=info # It finishes the tree.
 shows 'aggregator "e/0" is not there: its workers of tree [0-9]* send to the server' err
 shows 'sums over 0 switches with server ' err
 ! grep -q 'go among ranks' "$scratch/err" || fail "the tree has its server: $(cat "$scratch/err")"
 ends='[ "$BANYAN_RANK" -ne 0 ] || { "$0" server --name h & "$0" server --name e & echo $! >"$pid_file"; }; exec "$0" "$@"'
 : >"$scratch/out"
-pid_file=$scratch/aggregator BANYAN_HELPER_DEADLINE=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_ENGINE=spin=0 -- \
+pid_file=$scratch/aggregator BANYAN_HELPERS=deadline=60 "$BANYAN" run -n 4 --plan "$scratch/off_path.json" -x BANYAN_ENGINE=spin=0 -- \
   sh -c "$ends" "$BANYAN" bench allreduce -s 8,1M --iterations 300 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 comes has '^\[0\] +8 ' out || fail "the job does not begin"

@@ -166,7 +166,7 @@ static void test_killed(void **state) {
  * is reported once. The same holds for helpers that come too late. */
 static void test_killed_early(void **state) {
   (void)state;
-  setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
+  setenv("BANYAN_HELPERS", "deadline=0.3", 1);
   for (int i = 0; i < job_rounds(16); i++) {
     struct by_rng rng;
     int helpers = 1 + i % 2, deaths = 1 + i % 4 / 3;
@@ -185,7 +185,7 @@ static void test_killed_early(void **state) {
     if (missed < deaths || missed > helpers) job_fail(&job, "%d helpers were missed, not %d", missed, deaths);
     job_end(&job, false);
   }
-  unsetenv("BANYAN_HELPER_DEADLINE");
+  unsetenv("BANYAN_HELPERS");
 }
 
 /* A stopped helper keeps its connections. No connection ends meanwhile, so rank 0 runs its check and gives the helper
@@ -213,7 +213,7 @@ static void test_stopped(void **state) {
 static void test_missing(void **state) {
   (void)state;
   for (int helpers = 0; helpers < 2; helpers++) {
-    setenv("BANYAN_HELPER_DEADLINE", helpers ? "4" : "0.3", 1);
+    setenv("BANYAN_HELPERS", helpers ? "deadline=4" : "deadline=0.3", 1);
     struct plot plot = {.plan = two_helpers, .helpers = helpers, .calls = 20};
     struct job job = make_job(&plot, 90 + helpers);
     job_start(&job);
@@ -221,7 +221,7 @@ static void test_missing(void **state) {
     job_check_log(&job, "is not there", 2 - helpers);
     job_end(&job, true);
   }
-  unsetenv("BANYAN_HELPER_DEADLINE");
+  unsetenv("BANYAN_HELPERS");
 }
 
 /* ---- the job's key is replaced */

@@ -20,7 +20,7 @@ END
 # What each host runs: a member, or on the host "server" the server, which ends with the first rank if $dies is set. When
 # the job is over that host prints what the switch has done.
 cat >"$scratch/host.sh" <<'END'
-export BANYAN_TOPOLOGY=$topology BANYAN_CACHE=off BANYAN_SERVERS=1
+export BANYAN_TOPOLOGY=$topology BANYAN_CACHE=off BANYAN_HELPERS=servers=1
 if [ "$BANYAN_HOST" != server ]; then
   "$BANYAN_BUILD/tests/net/sum_memberships" "$handles" 1048576 3 "$@" || [ $? = 137 ]
   exit

@@ -60,6 +60,10 @@ static void test_presets(void **state) {
   assert_int_equal(s.tos, -1);
   assert_int_equal(s.attach, 0);
   assert_int_equal(s.iterations, 0);
+  assert_int_equal(s.helpers, -1);
+  assert_int_equal(s.servers, -1);
+  assert_true(s.helper_deadline == 10);
+  assert_int_equal(s.accept_helpers, 1);
 }
 
 static void test_every_variable(void **state) {
@@ -80,6 +84,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_SOCKET_BUFFER", "8M"},
       {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
       {"BANYAN_ENGINE", "64K,credit=512K,chunk=100K,block=32K,spin=20us,control=tree:3"},
+      {"BANYAN_HELPERS", "3,servers=2,deadline=5,accept=0"},
       {"BANYAN_TOS", "32"},
       {"BANYAN_ATTACH", "1M"},
       {"BANYAN_TOPOLOGY", "ring:8"},
@@ -121,6 +126,10 @@ static void test_every_variable(void **state) {
   assert_true(s.spin > 19.9e-6 && s.spin < 20.1e-6);
   assert_int_equal(s.control.kind, BY_CONTROL_TREE);
   assert_int_equal(s.control.fan_out, 3);
+  assert_int_equal(s.helpers, 3);
+  assert_int_equal(s.servers, 2);
+  assert_true(s.helper_deadline == 5);
+  assert_int_equal(s.accept_helpers, 0);
   assert_int_equal(s.tos, 32);
   assert_int_equal(s.attach, 1 << 20);
   assert_string_equal(s.job, "train");
@@ -259,6 +268,10 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_ENGINE: spin", "fast"},
       {"BANYAN_ENGINE: control", "mesh"},
       {"BANYAN_ENGINE: control", "tree:0"},
+      {"BANYAN_HELPERS: helpers", "65536"},
+      {"BANYAN_HELPERS: servers", "-2"},
+      {"BANYAN_HELPERS: deadline", "-1"},
+      {"BANYAN_HELPERS: accept", "2"},
       {"BANYAN_TOS", "256"},
       {"BANYAN_TOS", "-2"},
       {"BANYAN_TOS", "0x20"},

@@ -296,16 +296,25 @@ static enum banyan_status check_output(const struct run_options *run, const stru
   return by_fail(BANYAN_ERR_ARGUMENT, "--output none would lose what ranks print: give --output-files, too");
 }
 
+/* The helpers and servers that are started here are awaited, unless the user's own BANYAN_HELPERS differs. */
+static void set_awaited(const struct crew *crew, struct by_job_environment *environment) {
+  const char *given = by_variables_get(environment->items, "BANYAN_HELPERS");
+  struct by_text text = {0};
+  if (!crew->helpers && !crew->servers) return;
+  if (crew->helpers) by_text_add(&text, "helpers=%d", crew->helpers);
+  if (crew->servers) by_text_add(&text, "%sservers=%d", text.length ? "," : "", crew->servers);
+  bool begins_with_key = given && strcspn(given, "=") < strcspn(given, ",");
+  if (given && *given) by_text_add(&text, ",%s%s", begins_with_key ? "" : "helpers=", given);
+  by_job_environment_set(environment, "BANYAN_HELPERS", by_text_get(&text));
+  by_text_fini(&text);
+}
+
 static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
                                            struct by_job_environment *environment) {
-  char helpers[16], servers[16];
   BY_TRY(by_job_environment_init(environment));
-  snprintf(helpers, sizeof helpers, "%d", crew->helpers);
-  snprintf(servers, sizeof servers, "%d", crew->servers);
-  by_job_environment_set(environment, "BANYAN_HELPERS", crew->helpers ? helpers : NULL);
-  by_job_environment_set(environment, "BANYAN_SERVERS", crew->servers ? servers : NULL);
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
+  set_awaited(crew, environment);
   by_job_environment_set(environment, "BANYAN_PLAN", run->plan);
   by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology);
   by_job_environment_set(environment, "BANYAN_TRANSPORT", by_transport_at(run->transport));

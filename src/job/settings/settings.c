@@ -96,12 +96,14 @@ static const struct setting table[] = {
      .help = "members of a group that may go on after others died: survivors (a majority, or all that are not proven "
              "dead), "
              "majority, or none (any)"},
-    {"BANYAN_HELPERS", NUMBER, AT(helpers), .min = -1, .max = 65535, .preset = "-1",
+    {"BANYAN_HELPERS", NUMBER, AT(helpers), .key = "helpers", .min = -1, .max = 65535, .preset = "-1",
      .help = "helpers for which rank 0 waits at the start; -1: those the plan names"},
-    {"BANYAN_SERVERS", NUMBER, AT(servers), .min = -1, .max = 65535, .preset = "-1",
+    {"BANYAN_HELPERS", NUMBER, AT(servers), .key = "servers", .min = -1, .max = 65535, .preset = "-1",
      .help = "trees through switches for whose servers rank 0 waits; -1: those the plan names"},
-    {"BANYAN_HELPER_DEADLINE", SECONDS, AT(helper_deadline), .min = 0, .max = INFINITY, .preset = "10",
+    {"BANYAN_HELPERS", SECONDS, AT(helper_deadline), .key = "deadline", .min = 0, .max = INFINITY, .preset = "10",
      .help = "time to wait for helpers and servers after all ranks have joined"},
+    {"BANYAN_HELPERS", NUMBER, AT(accept_helpers), .key = "accept", .min = 0, .max = 1, .preset = "1",
+     .help = "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
     {"BANYAN_SWITCHES", TEXT, AT(switches),
      .help =
          "addresses at which cells of switches are requested, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port "
@@ -150,8 +152,6 @@ static const struct setting table[] = {
     {"BANYAN_END_TIME", COUNT, AT(end_time), .min = 0, .max = INFINITY,
      .help =
          "when the job ends at the latest, in seconds since 1970, for agent and manager; default: SLURM_JOB_END_TIME"},
-    {"BANYAN_ACCEPT_HELPERS", NUMBER, AT(accept_helpers), .min = 0, .max = 1, .preset = "1",
-     .help = "1: agents may start helpers and servers for the job; 0: only those that its user starts take part"},
     {"BANYAN_WAYS", TEXT, AT(ways),
      .help = "what a manager's plans may use, of " BY_PLAN_METHODS "; default: as the manager has it"},
     {"BANYAN_TREE_PENALTY", TEXT, AT(tree_penalty),
@@ -451,6 +451,9 @@ enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = si
 static const struct {
   const char *name, *instead;
 } removed[] = {
+    {"BANYAN_ACCEPT_HELPERS", "set BANYAN_HELPERS=accept=0 or accept=1"},
+    {"BANYAN_HELPER_DEADLINE", "set BANYAN_HELPERS=deadline=TIME"},
+    {"BANYAN_SERVERS", "set BANYAN_HELPERS=servers=N"},
     {"BANYAN_BLOCK", "set BANYAN_ENGINE=block=BYTES"},
     {"BANYAN_CHUNK", "set BANYAN_ENGINE=chunk=BYTES"},
     {"BANYAN_CONTROL", "set BANYAN_ENGINE=control=SHAPE"},
