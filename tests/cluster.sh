@@ -13,7 +13,7 @@ start() { # NAME COMMAND...: in the background; its output is added to its log, 
   started+=("$last")
 }
 
-unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_LAUNCHER BANYAN_CLASS BANYAN_TOS
+unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_LAUNCHER BANYAN_CLASS
 export BANYAN_KEYS=$scratch/keys
 
 cluster_keys() { # HOST...: keys of a manager and of agents of these names

@@ -11,7 +11,7 @@ topology=clos:racks=2,hosts=2
 export hosts="r0h0 r0h1 r1h0 r1h1" folder
 folder=$(mktemp -d)
 started=()
-unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_CLASS BANYAN_TOS
+unset BANYAN_AGENT BANYAN_MANAGER BANYAN_HOST BANYAN_CLASS
 export BANYAN_KEYS=$folder/keys
 
 end_all() {

@@ -4,7 +4,7 @@
 # a manager may run, and x, which has no part in any job.
 # shellcheck disable=SC2154 # $scratch is of tests/shell.sh
 . "$BANYAN_SOURCE/tests/machines.sh"
-unset BANYAN_HOST BANYAN_AGENT BANYAN_MANAGER BANYAN_CLASS BANYAN_TOS
+unset BANYAN_HOST BANYAN_AGENT BANYAN_MANAGER BANYAN_CLASS
 for name in a b c h m x r f; do machine $name $name; done
 at_end() {
   local m

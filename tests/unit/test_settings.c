@@ -85,7 +85,6 @@ static void test_every_variable(void **state) {
       {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
       {"BANYAN_ENGINE", "64K,credit=512K,chunk=100K,block=32K,spin=20us,control=tree:3"},
       {"BANYAN_HELPERS", "3,servers=2,deadline=5,accept=0"},
-      {"BANYAN_TOS", "32"},
       {"BANYAN_ATTACH", "1M"},
       {"BANYAN_TOPOLOGY", "ring:8"},
       {"BANYAN_JOB", "train"},
@@ -96,7 +95,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_TREES", "3"},
       {"BANYAN_REPLACE_PLAN", "1"},
       {"BANYAN_PLANNER", "trees=8"},
-      {"BANYAN_CLASS", "2"},
+      {"BANYAN_CLASS", "2,tos=32"},
       {"BANYAN_END_TIME", "1800000000"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
@@ -143,13 +142,13 @@ static void test_every_variable(void **state) {
   clear_environment(NULL);
 }
 
-/* A script may write BANYAN_TOS= to leave the variable out. */
+/* A script may write BANYAN_CLASS= to leave the variable out. */
 static void test_empty_is_not_set(void **state) {
   (void)state;
   set("BANYAN_TRANSPORT", "");
   set("BANYAN_KEY", "");
   set("BANYAN_HOST", "");
-  set("BANYAN_TOS", "");
+  set("BANYAN_CLASS", "");
   set("BANYAN_ENGINE", "");
   set("BANYAN_DEADLINE", "");
   set("BANYAN_RANK", "");
@@ -272,9 +271,11 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_HELPERS: servers", "-2"},
       {"BANYAN_HELPERS: deadline", "-1"},
       {"BANYAN_HELPERS: accept", "2"},
-      {"BANYAN_TOS", "256"},
-      {"BANYAN_TOS", "-2"},
-      {"BANYAN_TOS", "0x20"},
+      {"BANYAN_CLASS: class", "4"},
+      {"BANYAN_CLASS: class", "-2"},
+      {"BANYAN_CLASS: tos", "256"},
+      {"BANYAN_CLASS: tos", "-2"},
+      {"BANYAN_CLASS: tos", "0x20"},
       {"BANYAN_ATTACH", "much"},
       {"BANYAN_TRANSPORT", "udp"},
   };

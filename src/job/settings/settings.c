@@ -139,8 +139,6 @@ static const struct setting table[] = {
      .help = "time that a wait polls before it sleeps; -1: chosen automatically"},
     {"BANYAN_ENGINE", SHAPE, AT(control), .key = "control", .preset = "auto",
      .help = "shape of the control tree for submitted operations: auto, tree, tree:K, ring or star"},
-    {"BANYAN_TOS", NUMBER, AT(tos), .min = -1, .max = 255, .preset = "-1",
-     .help = "ToS byte of the links, 0 to 255; -1: unchanged"},
     {"BANYAN_AGENT", TEXT, AT(agent),
      .help = "socket of this host's agent, or \"off\"; default: /run/banyan/agent.sock, if it exists"},
     {"BANYAN_MANAGER", TEXT, AT(manager), .help = "host:port of the manager, for jobs on hosts without an agent"},
@@ -162,8 +160,10 @@ static const struct setting table[] = {
      .help = "most trees of such a plan for one size of buffers; 0: as the manager has it"},
     {"BANYAN_REPLACE_PLAN", NUMBER, AT(replace_plan), .min = 0, .max = 1, .preset = "0",
      .help = "1: a manager may replace the plan that the user set"},
-    {"BANYAN_CLASS", NUMBER, AT(class_), .min = -1, .max = BY_PRIORITY_CLASSES - 1, .preset = "-1",
+    {"BANYAN_CLASS", NUMBER, AT(class_), .key = "class", .min = -1, .max = BY_PRIORITY_CLASSES - 1, .preset = "-1",
      .help = "priority class of the job, 0 (highest) to 3; -1: as an agent or manager decides, else none"},
+    {"BANYAN_CLASS", NUMBER, AT(tos), .key = "tos", .min = -1, .max = 255, .preset = "-1",
+     .help = "ToS byte of the links in place of that of the class, 0 to 255; -1: that of the class, or unchanged"},
     {"BANYAN_ATTACH", BYTES, AT(attach), .min = 0, .max = INFINITY, .preset = "0",
      .help = "messages from this size on are read by cross-memory attach; 0: never"},
 };
@@ -461,6 +461,7 @@ static const struct {
     {"BANYAN_EAGER_LIMIT", "set BANYAN_ENGINE=eager-limit=BYTES"},
     {"BANYAN_SPIN", "set BANYAN_ENGINE=spin=TIME"},
     {"BANYAN_TIMELINE_SIGNAL", "call banyan_timeline_start and banyan_timeline_stop at rank 0"},
+    {"BANYAN_TOS", "set BANYAN_CLASS=tos=BYTE"},
     {"BANYAN_STALL_ABORT", "BANYAN_DEADLINE bounds how long an operation waits, and deadlines of calls do"},
 };
 
