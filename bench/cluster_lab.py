@@ -58,9 +58,9 @@ def send(pid, number):
 
 
 def sums(name, size, seconds, pause=0, ways="", **settings):
-    """Returns the text of a job that sums `size` bytes for so many seconds, as --job takes it; ways: as BANYAN_WAYS."""
+    """Returns the text of a job that sums `size` bytes for so many seconds, as --job takes it; ways: what its plans may use."""
     words = " ".join(f"{key}={value}" for key, value in settings.items() if value)
-    only = f"env BANYAN_WAYS={ways} " if ways else ""
+    only = f"env BANYAN_PLANNER=method=cluster,ways={ways.replace(',', '+')} " if ways else ""
     return f"{name} {words}: exec {only}{SUM_CALLS} {int(size)} {seconds} {pause}"
 
 

@@ -2,12 +2,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 
 #include "agent_client_state.h"
 #include "key_ring.h"
 #include "log.h"
+#include "plan_methods.h"
 #include "plan_switch.h"
+#include "planner_options.h"
 
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_text text;
@@ -59,37 +62,35 @@ static struct by_text print_own_plan(struct by_agent_client *link) {
   return text;
 }
 
-static double penalty_of(const struct by_settings *settings) {
-  double penalty = 0;
-  if (settings->tree_penalty) (void)!by_parse_number(settings->tree_penalty, &penalty);
-  return penalty;
-}
-
 static void send_job(struct by_agent_client *link) {
   const struct by_job *job = link->job;
   const struct by_settings *settings = &job->settings;
   struct by_text own_plan = print_own_plan(link);
   const char **hosts = calloc(job->size, sizeof *hosts);
-  char name[BY_CLUSTER_NAME + 1], key[BY_TICKET_KEY_TEXT];
+  char name[BY_CLUSTER_NAME + 1], key[BY_TICKET_KEY_TEXT], ways[BY_PLAN_METHODS_BYTES];
+  struct by_planner_managed asked;
   bool shares = settings->accept_helpers && by_key_ring_ticket_text(job->keys, key) == BANYAN_OK;
   by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
   for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
+  if (by_planner_managed_parse(settings->planner, &asked) != BANYAN_OK) /* The job has failed for it, or fails next. */
+    by_warn("cluster", "the manager is not asked for what BANYAN_PLANNER has: %s", banyan_error_text());
   if (hosts)
-    by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
-                                                            .job = link->id,
-                                                            .name = name,
-                                                            .n_hosts = job->size,
-                                                            .hosts = hosts,
-                                                            .root = settings->root,
-                                                            .began = link->began,
-                                                            .own_plan = *link->own_plan ? link->own_plan : NULL,
-                                                            .plan = own_plan.length ? by_text_get(&own_plan) : NULL,
-                                                            .replace_plan = settings->replace_plan,
-                                                            .ways = settings->ways,
-                                                            .tree_penalty = penalty_of(settings),
-                                                            .steps = (uint32_t)settings->steps,
-                                                            .trees = (uint32_t)settings->trees,
-                                                            .key = shares ? key : NULL});
+    by_agent_client_send(
+        link, &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
+                                           .job = link->id,
+                                           .name = name,
+                                           .n_hosts = job->size,
+                                           .hosts = hosts,
+                                           .root = settings->root,
+                                           .began = link->began,
+                                           .own_plan = *link->own_plan ? link->own_plan : NULL,
+                                           .plan = own_plan.length ? by_text_get(&own_plan) : NULL,
+                                           .replace_plan = settings->replace_plan,
+                                           .ways = asked.ways ? by_plan_methods_print(asked.ways, ways) : NULL,
+                                           .tree_penalty = asked.tree_penalty,
+                                           .steps = asked.steps,
+                                           .trees = MIN(asked.trees, BY_CLUSTER_TREES),
+                                           .key = shares ? key : NULL});
   explicit_bzero(key, sizeof key);
   by_text_fini(&own_plan);
   free(hosts);

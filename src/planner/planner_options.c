@@ -204,7 +204,9 @@ static enum banyan_status take_item(char *item, uint32_t number, struct by_plann
   return BANYAN_OK;
 }
 
-enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options) {
+/* `given` has whether each key is in the text. */
+static enum banyan_status parse_text(const char *text, struct by_planner_options *options,
+                                     bool given[BY_PLANNER_N_KEYS]) {
   struct by_planner_texts texts = {0};
   enum banyan_status status = BANYAN_OK;
   char *copy = strdup(text ? text : ""), *rest = text ? copy : NULL;
@@ -213,6 +215,25 @@ enum banyan_status by_planner_options_parse(const char *text, struct by_planner_
   for (char *item; status == BANYAN_OK && (item = strsep(&rest, ",")) != NULL;)
     status = take_item(item, ++number, &texts);
   if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options);
+  for (uint32_t key = 0; key < BY_PLANNER_N_KEYS; key++) given[key] = texts.of[key];
   free(copy);
   return status;
+}
+
+enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options) {
+  bool given[BY_PLANNER_N_KEYS];
+  return parse_text(text, options, given);
+}
+
+enum banyan_status by_planner_managed_parse(const char *text, struct by_planner_managed *out) {
+  struct by_planner_options options = by_planner_defaults();
+  bool given[BY_PLANNER_N_KEYS];
+  *out = (struct by_planner_managed){0};
+  BY_TRY(parse_text(text, &options, given));
+  if (options.method != BY_PLANNER_CLUSTER) return BANYAN_OK;
+  if (given[BY_PLANNER_WAYS]) out->ways = options.ways;
+  if (given[BY_PLANNER_TREE_PENALTY]) out->tree_penalty = options.penalty;
+  if (given[BY_PLANNER_STEPS]) out->steps = options.steps;
+  if (given[BY_PLANNER_TREES]) out->trees = options.max_trees;
+  return BANYAN_OK;
 }

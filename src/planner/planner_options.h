@@ -53,4 +53,13 @@ BANYAN_CHECK enum banyan_status by_planner_options_read(const struct by_planner_
  * a key may be given once. NULL: nothing is given. */
 BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options);
 
+/* What such a text asks of the plans that a manager makes, which are those of the method cluster. 0: not given. */
+struct by_planner_managed {
+  uint32_t ways; /* enum by_plan_method */
+  double tree_penalty;
+  uint32_t steps, trees;
+};
+/* All 0 if the text has another method, or none. Errors as above. */
+BANYAN_CHECK enum banyan_status by_planner_managed_parse(const char *text, struct by_planner_managed *out);
+
 #endif

@@ -129,11 +129,29 @@ static void test_options(void **state) {
   assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
 }
 
+/* A manager is asked for what is given, and only if the text has its method. */
+static void test_managed(void **state) {
+  (void)state;
+  struct by_planner_managed asked;
+  assert_ok(by_planner_managed_parse("method=cluster,ways=ring+tree,tree-penalty=0.05,steps=8,trees=3", &asked));
+  assert_int_equal(asked.ways, BY_PLAN_RING | BY_PLAN_TREE);
+  assert_true(asked.tree_penalty == 0.05);
+  assert_int_equal(asked.steps, 8);
+  assert_int_equal(asked.trees, 3);
+  static const char *const none[] = {NULL, "method=cluster", "trees=3", "method=exact,trees=3"};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    assert_ok(by_planner_managed_parse(none[i], &asked));
+    assert_true(!asked.ways && asked.tree_penalty == 0 && !asked.steps && !asked.trees);
+  }
+  assert_status(by_planner_managed_parse("method=cluster,ways=ring+tre", &asked), BANYAN_ERR_ARGUMENT);
+  assert_status(by_planner_managed_parse("ways=ring", &asked), BANYAN_ERR_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nothing_given), cmocka_unit_test(test_all_keys), cmocka_unit_test(test_any_order),
-      cmocka_unit_test(test_weighing),      cmocka_unit_test(test_mistakes), cmocka_unit_test(test_options),
-      cmocka_unit_test(test_control),
+      cmocka_unit_test(test_managed),   cmocka_unit_test(test_nothing_given), cmocka_unit_test(test_all_keys),
+      cmocka_unit_test(test_any_order), cmocka_unit_test(test_weighing),      cmocka_unit_test(test_mistakes),
+      cmocka_unit_test(test_options),   cmocka_unit_test(test_control),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

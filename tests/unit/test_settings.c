@@ -89,10 +89,6 @@ static void test_every_variable(void **state) {
       {"BANYAN_TOPOLOGY", "ring:8"},
       {"BANYAN_JOB", "train"},
       {"BANYAN_ITERATIONS", "300000000000"},
-      {"BANYAN_WAYS", "ring,tree"},
-      {"BANYAN_TREE_PENALTY", "0.05"},
-      {"BANYAN_STEPS", "8"},
-      {"BANYAN_TREES", "3"},
       {"BANYAN_REPLACE_PLAN", "1"},
       {"BANYAN_PLANNER", "trees=8"},
       {"BANYAN_CLASS", "2,tos=32"},
@@ -133,10 +129,6 @@ static void test_every_variable(void **state) {
   assert_int_equal(s.attach, 1 << 20);
   assert_string_equal(s.job, "train");
   assert_int_equal(s.iterations, 300000000000);
-  assert_string_equal(s.ways, "ring,tree");
-  assert_string_equal(s.tree_penalty, "0.05");
-  assert_int_equal(s.steps, 8);
-  assert_int_equal(s.trees, 3);
   assert_int_equal(s.replace_plan, 1);
   assert_string_equal(s.planner, "trees=8");
   clear_environment(NULL);
@@ -230,11 +222,6 @@ static void test_errors_name_the_variable(void **state) {
   (void)state;
   static const char *const bad[][2] = {
       {"BANYAN_RANK", "two"},
-      {"BANYAN_WAYS", "ring,tre"},
-      {"BANYAN_TREE_PENALTY", "much"},
-      {"BANYAN_TREE_PENALTY", "1.5"},
-      {"BANYAN_STEPS", "65"},
-      {"BANYAN_TREES", "-1"},
       {"BANYAN_REPLACE_PLAN", "2"},
       {"BANYAN_RANK", "-2"},
       {"BANYAN_RANK", "1.5"},

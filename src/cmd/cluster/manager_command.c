@@ -46,15 +46,15 @@ static const struct by_option options[] = {
     BY_TEXT("servers", 0, server.manager.servers, "HOST,HOST,...",
             "hosts that may run servers of trees through switches, among\nthose that offer it: names, none, or all "
             "(default)"),
-    BY_TEXT(
-        "ways", 0, ways, "WAY,WAY,...",
-        "what plans may use: ring, tree, helpers, switches; default:\nall of them. Jobs may use fewer (BANYAN_WAYS)"),
+    BY_TEXT("ways", 0, ways, "WAY,WAY,...",
+            "what plans may use: ring, tree, helpers, switches; default:\nall of them. Jobs may use fewer "
+            "(BANYAN_PLANNER)"),
     BY_TEXT("tree-penalty", 0, penalty, "PART",
-            "a plan gets a tree more only if it becomes faster by this\npart; default 0.01 (BANYAN_TREE_PENALTY)"),
+            "a plan gets a tree more only if it becomes faster by this\npart; default 0.01 (BANYAN_PLANNER)"),
     BY_INT("steps", 0, steps, "N", 1, BY_EMBED_MOST_STEPS,
-           "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_STEPS)"),
+           "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_PLANNER)"),
     BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
-           "most trees of a plan for one size of buffers; default 8\n(BANYAN_TREES)"),
+           "most trees of a plan for one size of buffers; default 8\n(BANYAN_PLANNER)"),
     BY_INT("queues", 0, queues, "N", 1, MOST_QUEUES,
            "divide each tree through switches into N, so that N cores of\na switch in user space share it; default 1"),
     BY_FLAG("replace-plans", 0, server.manager.replaces,

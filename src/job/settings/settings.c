@@ -13,7 +13,6 @@
 #include "engine.h"
 #include "job_key.h"
 #include "log.h"
-#include "plan_methods.h"
 #include "presence.h"
 #include "priority.h"
 #include "socket.h"
@@ -75,7 +74,8 @@ static const struct setting table[] = {
     {"BANYAN_CACHE", TEXT, AT(cache),
      .help = "folder for what was measured of networks and machines, or \"off\"; default: ~/.cache/banyan"},
     {"BANYAN_PLANNER", TEXT, AT(planner),
-     .help = "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\""},
+     .help = "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\"; with method=cluster "
+             "also for a manager's plans"},
     {"BANYAN_DETERMINISTIC", NUMBER, AT(deterministic), .min = 0, .max = 1, .preset = "0",
      .help = "1: nothing that is measured decides how gradients are added, so that a plan gives the same bits in every "
              "run"},
@@ -150,14 +150,6 @@ static const struct setting table[] = {
     {"BANYAN_END_TIME", COUNT, AT(end_time), .min = 0, .max = INFINITY,
      .help =
          "when the job ends at the latest, in seconds since 1970, for agent and manager; default: SLURM_JOB_END_TIME"},
-    {"BANYAN_WAYS", TEXT, AT(ways),
-     .help = "what a manager's plans may use, of " BY_PLAN_METHODS "; default: as the manager has it"},
-    {"BANYAN_TREE_PENALTY", TEXT, AT(tree_penalty),
-     .help = "part of the time that another tree of such a plan must save, 0 to 1; default: as the manager has it"},
-    {"BANYAN_STEPS", NUMBER, AT(steps), .min = 0, .max = BY_CLUSTER_STEPS, .preset = "0",
-     .help = "steps of the weights of trees in such a plan, down to 1/N; 0: as the manager has it"},
-    {"BANYAN_TREES", NUMBER, AT(trees), .min = 0, .max = BY_CLUSTER_TREES, .preset = "0",
-     .help = "most trees of such a plan for one size of buffers; 0: as the manager has it"},
     {"BANYAN_REPLACE_PLAN", NUMBER, AT(replace_plan), .min = 0, .max = 1, .preset = "0",
      .help = "1: a manager may replace the plan that the user set"},
     {"BANYAN_CLASS", NUMBER, AT(class_), .key = "class", .min = -1, .max = BY_PRIORITY_CLASSES - 1, .preset = "-1",
@@ -309,24 +301,8 @@ static enum banyan_status check_list(const char *name, const char *list,
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", name);
 }
 
-/* Each value alone is possible; these are what they must be together, and what texts contain. */
-static enum banyan_status check_wishes(const struct by_settings *s) {
-  uint32_t ways;
-  double penalty = 0;
-  char credit[32];
-  if (s->ways && by_plan_methods_parse(s->ways, &ways) != BANYAN_OK)
-    return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_WAYS");
-  if (s->tree_penalty && by_parse_number(s->tree_penalty, &penalty) != BANYAN_OK)
-    return by_fail_within(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY");
-  if (!(penalty >= 0 && penalty <= 1))
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TREE_PENALTY is %g, must be 0 to 1", penalty);
-  if (s->credit < s->eager_limit)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENGINE: credit is %s, must be at least eager-limit",
-                   by_print_bytes(s->credit, credit));
-  return BANYAN_OK;
-}
-
 enum banyan_status by_settings_check(const struct by_settings *s) {
+  char credit[32];
   for (const struct setting *setting = table; setting < table + SETTINGS; setting++) BY_TRY(check_value(setting, s));
   if (s->policy.encryption_required && !strcmp(s->encrypt, "off")) /* A host's administrator has the last word. */
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENCRYPT is off, which " BY_POLICY_FILE " of this host forbids");
@@ -334,7 +310,9 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_list("BANYAN_CONGESTION", s->congestion, check_congestion));
   BY_TRY(check_list("BANYAN_SOCKET_BUFFER", s->socket_buffer, check_buffer));
   BY_TRY(check_list("BANYAN_CONNECTIONS", s->connections, check_connections));
-  return check_wishes(s);
+  if (s->credit >= s->eager_limit) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_ENGINE: credit is %s, must be at least eager-limit",
+                 by_print_bytes(s->credit, credit));
 }
 
 /* ---- all of them */
@@ -461,6 +439,10 @@ static const struct {
     {"BANYAN_EAGER_LIMIT", "set BANYAN_ENGINE=eager-limit=BYTES"},
     {"BANYAN_SPIN", "set BANYAN_ENGINE=spin=TIME"},
     {"BANYAN_TIMELINE_SIGNAL", "call banyan_timeline_start and banyan_timeline_stop at rank 0"},
+    {"BANYAN_STEPS", "set BANYAN_PLANNER=method=cluster,steps=N"},
+    {"BANYAN_TREES", "set BANYAN_PLANNER=method=cluster,trees=N"},
+    {"BANYAN_TREE_PENALTY", "set BANYAN_PLANNER=method=cluster,tree-penalty=PART"},
+    {"BANYAN_WAYS", "set BANYAN_PLANNER=method=cluster,ways=NAME+NAME"},
     {"BANYAN_TOS", "set BANYAN_CLASS=tos=BYTE"},
     {"BANYAN_STALL_ABORT", "BANYAN_DEADLINE bounds how long an operation waits, and deadlines of calls do"},
 };

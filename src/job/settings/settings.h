@@ -57,21 +57,18 @@ struct by_settings {
   uint64_t fusion; /* bytes; 0: none */
   double stall;    /* seconds; 0: never */
   struct by_control_choice control;
-  double spin;              /* seconds; negative: chosen */
-  const char *agent;        /* path, or "off"; NULL: the usual one, if it is there */
-  const char *manager;      /* host:port; NULL: none */
-  const char *keys;         /* folder; NULL: the usual one */
-  const char *job;          /* its name for people; NULL: the program's */
-  uint64_t iterations;      /* that it will make in all, 0: not known; under the lock, too */
-  uint64_t end_time;        /* when its launcher ends it at the latest, s since 1970; 0: not known */
-  long accept_helpers;      /* 1: agents may start some */
-  const char *ways;         /* that a manager's plans may use, plan_ways.h; NULL, or 0: as the manager has it */
-  const char *tree_penalty; /* a number, 0 to 1 */
-  long steps, trees;        /* of weights; most of them */
-  long replace_plan;        /* 1: a manager may replace the plan that the user set */
-  long class_;              /* -1: as an agent or manager decides */
-  struct by_policy policy;  /* of this host's administrator */
-  long tos;                 /* -1: leave; under the lock of the context once the job runs */
+  double spin;             /* seconds; negative: chosen */
+  const char *agent;       /* path, or "off"; NULL: the usual one, if it is there */
+  const char *manager;     /* host:port; NULL: none */
+  const char *keys;        /* folder; NULL: the usual one */
+  const char *job;         /* its name for people; NULL: the program's */
+  uint64_t iterations;     /* that it will make in all, 0: not known; under the lock, too */
+  uint64_t end_time;       /* when its launcher ends it at the latest, s since 1970; 0: not known */
+  long accept_helpers;     /* 1: agents may start some */
+  long replace_plan;       /* 1: a manager may replace the plan that the user set */
+  long class_;             /* -1: as an agent or manager decides */
+  struct by_policy policy; /* of this host's administrator */
+  long tos;                /* -1: leave; under the lock of the context once the job runs */
 };
 
 /* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
