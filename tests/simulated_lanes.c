@@ -38,7 +38,7 @@ struct sim_lane {
   const void *kept_payload;
   void *own;                          /* a copy of a kept payload whose source is gone */
   bool kept_in_place, in_frame, dead; /* dead: this end died */
-  bool no_pull;
+  bool no_map;
 };
 
 struct by_sim {
@@ -206,18 +206,18 @@ static void sim_next(struct by_lane *lane) {
 
 /* All simulated ranks share this process, so offered memory can be read directly. */
 static const char *sim_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
-  (void)lane;
+  struct sim_lane *end = sim_of(lane);
+  double fails = end->sim->options.map_fails;
   (void)length;
-  return (const char *)(uintptr_t)offer->address;
+  if (fails > 0 && by_rng_unit(&end->sim->rng) < fails) end->no_map = true;
+  return end->no_map ? NULL : (const char *)(uintptr_t)offer->address;
 }
 
-static bool sim_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
-  struct sim_lane *end = sim_of(lane);
-  double fails = end->sim->options.pull_fails;
-  if (fails > 0 && by_rng_unit(&end->sim->rng) < fails) end->no_pull = true;
-  if (end->no_pull || end->peer == NULL || end->peer->dead) return false;
-  memcpy(to, (const char *)(uintptr_t)offer->address + at, n);
-  return true;
+void by_sim_locate(void *context, const void *memory, size_t bytes, struct by_offer *offer) {
+  (void)context;
+  (void)memory;
+  offer->region = 1;
+  offer->region_size = bytes;
 }
 
 static void sim_destroy(struct by_lane *lane) {
@@ -241,7 +241,6 @@ static const struct by_lane_ops sim_ops = {
     .read = sim_read,
     .next = sim_next,
     .map = sim_map,
-    .pull = sim_pull,
     .destroy = sim_destroy,
 };
 
@@ -254,7 +253,7 @@ enum banyan_status by_sim_create(const struct by_sim_options *options, struct by
   sim->ops = sim_ops;
   sim->ops.frame_bytes = options->frame_bytes ? options->frame_bytes : 16 << 10;
   sim->ops.reads_memory = options->offer_from > 0;
-  if (!sim->ops.reads_memory) sim->ops.map = NULL, sim->ops.pull = NULL;
+  if (!sim->ops.reads_memory) sim->ops.map = NULL;
   sim->ops.offer_from = options->offer_from;
   sim->ops.in_place_from = options->in_place_from ? options->in_place_from : SIZE_MAX;
   by_rng_init(&sim->rng, options->seed);

@@ -22,13 +22,15 @@ struct by_sim_options {
   double keeps;           /* probability that a payload is kept until flush() */
   bool holds;             /* frames without payload, and some small frames, wait for others or for flush() */
   size_t offer_from;      /* messages from this size on are offered; 0: memory is not read */
-  double pull_fails;      /* probability that this pull, and all later ones at this end, are not permitted */
+  double map_fails;       /* probability that this mapping, and all later ones at this end, are not permitted */
   size_t in_place_from;   /* messages from this size on are read in the sender's memory on arrival; 0: never */
 };
 
 BANYAN_CHECK enum banyan_status by_sim_create(const struct by_sim_options *options, struct by_sim **out);
 /* Destroys the network after all its lanes have been destroyed. */
 void by_sim_destroy(struct by_sim *sim);
+/* For the engines' option `locate`, where messages are to be offered: all memory counts as shared. */
+void by_sim_locate(void *context, const void *memory, size_t bytes, struct by_offer *offer);
 /* Returns the virtual time, for the engines. It lives as long as the network. */
 struct by_clock by_sim_clock(struct by_sim *sim);
 /* Makes a link between two ranks: both ends' lanes, which the caller's engines own. */

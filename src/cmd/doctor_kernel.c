@@ -1,9 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +10,8 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/param.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -185,59 +181,6 @@ static void check_pidfd(struct by_findings *findings) {
   }
 }
 
-/* In a child: reads the memory of another child, its sibling, as ranks do. */
-static _Noreturn void read_sibling(pid_t sibling, void *address) {
-  uint64_t value = 0;
-  struct iovec here = {&value, sizeof value}, there = {address, sizeof value};
-  ssize_t n = process_vm_readv(sibling, &here, 1, &there, 1, 0);
-  _exit(n == sizeof value && value == 42 ? 0 : n < 0 ? errno : EIO);
-}
-
-/* In a child: writes the value, reports that and waits until it is killed. */
-static _Noreturn void hold_value(volatile uint64_t *value, int ready_pipe) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  *value = 42;
-  if (write(ready_pipe, "", 1) != 1) _exit(1);
-  for (;;) pause();
-}
-
-/* 0, or the error number of one process reading another's memory. */
-static int try_cross_memory(void) {
-  static volatile uint64_t value; /* at the same address in every child */
-  int ready_pipe[2], status = 0;
-  char byte;
-  if (pipe2(ready_pipe, O_CLOEXEC)) return errno;
-  pid_t owner = fork();
-  if (owner == 0) hold_value(&value, ready_pipe[1]);
-  close(ready_pipe[1]);
-  bool ready = read(ready_pipe[0], &byte, 1) == 1;
-  close(ready_pipe[0]);
-  pid_t reader = ready ? fork() : -1;
-  if (reader == 0) read_sibling(owner, (void *)&value);
-  if (reader > 0) waitpid(reader, &status, 0);
-  if (owner > 0) kill(owner, SIGKILL);
-  if (owner > 0) waitpid(owner, NULL, 0);
-  return reader > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
-}
-
-static void check_cross_memory(struct by_findings *findings) {
-  char scope[16] = "absent";
-  by_read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
-  int error = try_cross_memory();
-  if (!error) {
-    by_finding(findings, BY_FINDING_OK, "cross-memory", NULL,
-               "a rank may read another one's buffers (process_vm_readv; ptrace_scope %s)", scope);
-    return;
-  }
-  bool yama = *scope > '0' && *scope <= '9';
-  by_finding(findings, BY_FINDING_WARN, "cross-memory",
-             yama ? "sysctl -w kernel.yama.ptrace_scope=0; or take buffers from banyan_alloc, which need no permission"
-                  : "in a container: --cap-add SYS_PTRACE or a seccomp profile with process_vm_readv; or take buffers "
-                    "from banyan_alloc",
-             "a rank may not read another one's buffers (%s; ptrace_scope %s): one copy more within a host",
-             strerror(error), scope);
-}
-
 static void check_shm(struct by_findings *findings) {
   struct statvfs fs;
   char size[32], left[32];
@@ -277,7 +220,6 @@ static void check_limits(struct by_findings *findings) {
 void by_doctor_kernel(struct by_findings *findings) {
   check_version(findings);
   check_shared_pages(findings);
-  check_cross_memory(findings);
   check_events(findings);
   check_pidfd(findings);
   check_shm(findings);

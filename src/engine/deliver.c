@@ -78,18 +78,6 @@ void by_in_grant_ahead(struct by_in *in) {
   by_link_note(in);
 }
 
-bool by_in_pull(struct by_in *in, uint64_t at, void *to, size_t n) {
-  struct by_lane *lane = in->link->lane;
-  if (to && lane && lane->ops->pull(lane, &in->offer, at, to, n)) return true;
-  /* What was read so far stays; the rest comes as data. It has to be granted: so far on, the sender does not ask. */
-  in->source = BY_IN_NOTHING;
-  in->arrived = in->consumed;
-  in->send_refuse = true;
-  by_link_note(in);
-  by_in_consumed(in);
-  return false;
-}
-
 char *by_in_target(struct by_in *in, uint64_t at, size_t *n) {
   struct by_transfer *transfer = in->exchange->transfer;
   if (!in->adds) {
@@ -184,7 +172,13 @@ static void handle_offer(struct by_transfer_link *link, struct by_exchange *exch
   }
   in->offer = offer;
   in->mapped = offer.region ? link->lane->ops->map(link->lane, &offer, in->length) : NULL;
-  in->source = in->mapped ? BY_IN_MAPPED : BY_IN_PULLED;
+  if (!in->mapped) {
+    in->send_refuse = true;
+    by_link_note(in);
+    by_in_consumed(in); /* What comes as data has to be granted. */
+    return;
+  }
+  in->source = BY_IN_MAPPED;
   in->arrived = offer.ready;
   by_exchange_wire(exchange);
   link->transfer->ops->offered(in);
@@ -228,7 +222,6 @@ static void handle_answer(struct by_transfer_link *link, struct by_exchange *exc
   }
   if (frame->type == BY_FRAME_REFUSE && out->offered && out->by_offer) {
     out->by_offer = false;
-    link->refuses = true;
     out->sent = frame->offset;
   }
   if (frame->type == BY_FRAME_GRANT && frame->offset > out->granted) out->granted = frame->offset;

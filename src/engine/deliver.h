@@ -29,10 +29,6 @@ bool by_in_is_worth_granting_ahead(const struct by_transfer *transfer, uint64_t 
 void by_in_grant_ahead(struct by_in *in);
 /* Where bytes from `at` on go: room for at most *n bytes now. */
 char *by_in_target(struct by_in *in, uint64_t at, size_t *n);
-/* Of one that was offered by memory that this process does not see: copies bytes at .. at + n. False: they cannot be
- * read, and what is missing comes as data. */
-bool by_in_pull(struct by_in *in, uint64_t at, void *to, size_t n);
-
 /* Whether every byte can be stored or added as it comes. Over several lanes, what runs ahead would have to wait. */
 static inline bool by_in_runs_free(const struct by_in *in) {
   return !in->adds || (in->alone && in->link->n_ends == 1);
@@ -46,13 +42,10 @@ static inline uint64_t by_in_usable(const struct by_in *in, uint64_t at) {
   return n < to_edge ? n : to_edge;
 }
 
-/* Bytes at .. at + n where they can be read; NULL: they cannot, and come as data. `index`: of the operand. */
-static inline const char *by_in_operand(struct by_in *in, uint32_t index, uint64_t at, size_t n) {
-  struct by_transfer *transfer = in->exchange->transfer;
-  if (in->source == BY_IN_DATA) return in->stage + (at & (transfer->options.window - 1));
-  if (in->source == BY_IN_MAPPED) return in->mapped + at;
-  char *block = by_transfer_block(transfer, index);
-  return by_in_pull(in, at, block, n) ? block : NULL;
+/* Where the bytes from `at` on can be read. */
+static inline const char *by_in_operand(const struct by_in *in, uint64_t at) {
+  const struct by_transfer *transfer = in->exchange->transfer;
+  return in->source == BY_IN_DATA ? in->stage + (at & (transfer->options.window - 1)) : in->mapped + at;
 }
 
 /* Whether what was just read in the sender's memory may have been overwritten meanwhile: then the job has failed, and

@@ -173,14 +173,10 @@ bool by_link_offers(struct by_out *out) {
   if (out->decided) return out->by_offer;
   out->decided = true;
   out->by_offer = false;
-  bool large = out->length >= ops->offer_from || out->length >= ops->offer_shared_from;
-  if (!ops->reads_memory || !large || out->unoffered) return false;
+  if (!ops->reads_memory || out->length < ops->offer_from || out->unoffered) return false;
   out->offer = (struct by_offer){.address = (uint64_t)(uintptr_t)out->base};
   if (options->locate) options->locate(options->context, out->base, out->length, &out->offer);
-  if (out->offer.region)
-    out->by_offer = out->length >= ops->offer_shared_from;
-  else
-    out->by_offer = out->length >= ops->offer_from && !out->link->refuses;
+  out->by_offer = out->offer.region != 0;
   return out->by_offer;
 }
 

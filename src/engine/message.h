@@ -49,7 +49,7 @@ struct by_out {
   TAILQ_ENTRY(by_out) in_hand; /* in the tree's list */
 };
 
-enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
+enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED };
 
 /* A message being received. Bytes below `arrived` are there; below `consumed`, used. */
 struct by_in {
@@ -99,7 +99,7 @@ static inline void by_in_reset(struct by_in *in) {
 
 /* Whether the receiver reads it in the sender's memory. */
 static inline bool by_in_is_offered(const struct by_in *in) {
-  return in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
+  return in->source == BY_IN_MAPPED;
 }
 
 #endif

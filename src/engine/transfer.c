@@ -33,7 +33,6 @@ void by_transfer_fini(struct by_transfer *transfer) {
   free(transfer->links);
   free(transfer->ends);
   free(transfer->stages);
-  free(transfer->blocks);
 }
 
 /* A longer list with what is in it; where there is no memory, the one that there is. */
@@ -134,21 +133,6 @@ void by_transfer_give_stage(struct by_transfer *transfer, char *stage) {
     return;
   }
   transfer->stages[transfer->n_stages++] = stage;
-}
-
-char *by_transfer_block(struct by_transfer *transfer, uint32_t index) {
-  size_t block = transfer->options.block;
-  if (index >= transfer->n_blocks) {
-    uint32_t n = index + 4;
-    void *blocks; /* aligned_alloc would want whole pages */
-    if (posix_memalign(&blocks, 4096, n * block)) return NULL;
-    if (transfer->n_blocks) memcpy(blocks, transfer->blocks, transfer->n_blocks * block);
-    free(transfer->blocks);
-    transfer->blocks = blocks;
-    transfer->n_blocks = n;
-    transfer->counters.allocations++;
-  }
-  return transfer->blocks + index * block;
 }
 
 /* Powers of two, so that what is given back fits what comes next. */

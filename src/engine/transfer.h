@@ -98,11 +98,9 @@ struct by_transfer {
   LIST_HEAD(, by_transfer_link) closing; /* lost ones, until no call uses them */
   char **stages;                         /* free staging rings, */
   uint32_t n_stages, stages_room;
-  uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
-  char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
-  uint32_t n_blocks;
-  TAILQ_HEAD(, by_stored) spare[BY_SPARES];            /* Memory of stored frames for later ones, by size. */
-  size_t spare_bytes;                                  /* Bytes in `spare`; at most the credit of a link. */
+  uint32_t stages_made, stages_wanted;      /* all that were made; what the calls under way could need at once */
+  TAILQ_HEAD(, by_stored) spare[BY_SPARES]; /* Memory of stored frames for later ones, by size. */
+  size_t spare_bytes;                       /* Bytes in `spare`; at most the credit of a link. */
   struct by_control_message *messages, **messages_end; /* that have come */
   struct by_control_message *spare_messages;           /* to be used again */
   uint32_t n_spare_messages;
@@ -142,8 +140,6 @@ void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n);
 static inline void by_transfer_unwant_stages(struct by_transfer *transfer, uint32_t n) {
   transfer->stages_wanted -= n;
 }
-/* Scratch of `block` bytes for what is read from a peer's memory; NULL: no memory. */
-char *by_transfer_block(struct by_transfer *transfer, uint32_t index);
 /* Memory for a frame that came too early, and back. NULL: none left. */
 struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t size);
 void by_transfer_give_stored(struct by_transfer *transfer, struct by_stored *stored);

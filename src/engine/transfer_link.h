@@ -70,7 +70,6 @@ struct by_transfer_link {
   enum by_link_state state;
   uint32_t n_ends;
   struct by_lane *lane;                      /* the first one */
-  bool refuses;                              /* the peer cannot read this process's ordinary memory */
   STAILQ_ENTRY(by_transfer_link) dirty_next; /* in the transfer's list of links with something to send */
   bool dirty;
   bool suspected;                       /* its end has been reported */

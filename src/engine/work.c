@@ -142,9 +142,7 @@ static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *d
   for (uint32_t i = 0; i < step->n_in; i++) {
     if (n_sources == step->own) sources[n_sources++] = own;
     struct by_in *in = &call->ins[step->in + i];
-    const char *source = in == direct ? bytes : by_in_operand(in, i, at - start, n);
-    if (!source) return 0;
-    sources[n_sources++] = source;
+    sources[n_sources++] = in == direct ? bytes : by_in_operand(in, at - start);
   }
   if (step->own == step->n_in) sources[n_sources++] = own;
   add(call, step, to, n_sources, n);
@@ -183,12 +181,10 @@ static bool receive_block(struct by_call *call, uint32_t index) {
   if (n > most) n = most;
   if (!n) return false;
   char *to = in->to + in->consumed;
-  if (in->source == BY_IN_MAPPED && in->length >= LARGE)
+  if (in->length >= LARGE)
     by_kernel_copy_streaming(to, in->mapped + in->consumed, n);
-  else if (in->source == BY_IN_MAPPED)
+  else
     memcpy(to, in->mapped + in->consumed, n); /* on one core nothing measured better for what is read again */
-  else if (!by_in_pull(in, in->consumed, to, n))
-    return false;
   if (by_in_is_withdrawn(in)) return false;
   in->consumed += n;
   by_in_consumed(in);
@@ -256,9 +252,7 @@ size_t by_work_add(struct by_in *in, const char *bytes, size_t n) {
 }
 
 void by_work_offered(struct by_in *in) {
-  struct by_call *call = by_call_of(in->exchange);
-  (void)by_transfer_block(in->exchange->transfer, call->schedule->steps[in->step].n_in);
-  queue_step(call, in->step);
+  queue_step(by_call_of(in->exchange), in->step);
 }
 
 void by_work_arrived(struct by_in *in, size_t n) {

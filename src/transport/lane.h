@@ -61,11 +61,10 @@ struct by_lane {
 
 struct by_lane_ops {
   const char *name;
-  size_t frame_bytes;       /* most payload of a DATA frame */
-  bool reads_memory;        /* map() and pull() work: large messages are offered */
-  size_t offer_from;        /* messages of at least so many bytes are offered, */
-  size_t offer_shared_from; /* or of so many in shared memory */
-  size_t in_place_from;     /* messages of at least so many bytes are worth send_in_place(); may change */
+  size_t frame_bytes;   /* most payload of a DATA frame */
+  bool reads_memory;    /* map() works: large messages in shared memory are offered */
+  size_t offer_from;    /* messages of at least so many bytes are offered */
+  size_t in_place_from; /* messages of at least so many bytes are worth send_in_place(); may change */
 
   enum by_lane_sent (*send)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Like send(), without copying: the payload must stay untouched until the peer has taken and acknowledged it, even
@@ -87,13 +86,11 @@ struct by_lane_ops {
   /* Ends the current frame; all of its payload has been taken. */
   void (*next)(struct by_lane *lane);
 
-  /* The offered memory where this process can see it, or NULL. The mapping lives until unmap(), or as long as the
-   * lane. */
+  /* The offered memory where this process can see it, or NULL (and no lane error): it comes as data. The mapping lives
+   * until unmap(), or as long as the lane. */
   const char *(*map)(struct by_lane *lane, const struct by_offer *offer, uint64_t length);
   /* The peer has freed a region: nothing that map() gave for it is used again. NULL: there is nothing to unmap. */
   void (*unmap)(struct by_lane *lane, uint32_t region);
-  /* Copies bytes at .. at + n of the offered memory; false (and no lane error): not possible here. */
-  bool (*pull)(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n);
 
   /* What was offered may change from now on though the peer has not reported that it is done: this end has failed. */
   void (*withdraw)(struct by_lane *lane);

@@ -22,7 +22,6 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -76,7 +75,7 @@ struct shm {
   uint64_t written, freed; /* sending: position, and the last `freed` that was read */
   uint64_t position;       /* receiving */
   struct by_frame frame;
-  bool in_frame, no_attach, stores_well;
+  bool in_frame, stores_well;
   char *payload;
   uint32_t idle, large, slow; /* slow: how often of late the peer's line took long */
   int socket, peer_wake;
@@ -320,22 +319,6 @@ static void shm_unmap(struct by_lane *lane, uint32_t region) {
   if (mapping) free_mapping(mapping);
 }
 
-static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
-  struct shm *shm = shm_of(lane);
-  if (shm->no_attach) return false;
-  for (size_t done = 0; done < n;) {
-    struct iovec here = {(char *)to + done, n - done};
-    struct iovec there = {(void *)(uintptr_t)(offer->address + at + done), n - done};
-    ssize_t got = process_vm_readv(shm->peer, &here, 1, &there, 1, 0);
-    if (got <= 0) {
-      shm->no_attach = true;
-      return false;
-    }
-    done += (size_t)got;
-  }
-  return true;
-}
-
 /* The caller writes to what was offered next: the fence keeps those stores behind this one. */
 static void shm_withdraw(struct by_lane *lane) {
   atomic_store(&shm_of(lane)->tx->withdrawn, 1);
@@ -376,8 +359,7 @@ static const struct by_lane_ops shm_ops = {
     .name = "shm",
     .frame_bytes = FRAME_MOST,
     .reads_memory = true,
-    .offer_from = SIZE_MAX,
-    .offer_shared_from = OFFER_SHARED,
+    .offer_from = OFFER_SHARED,
     .send = shm_send,
     .flush = shm_flush,
     .peek = shm_peek,
@@ -387,7 +369,6 @@ static const struct by_lane_ops shm_ops = {
     .next = shm_next,
     .map = shm_map,
     .unmap = shm_unmap,
-    .pull = shm_pull,
     .withdraw = shm_withdraw,
     .withdrawn = shm_withdrawn,
     .sleeping = shm_sleeping,
@@ -428,11 +409,9 @@ static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane 
                       .socket = ends->socket,
                       .peer_wake = ends->peer_wake,
                       .peer = ends->peer,
-                      .no_attach = !ends->attach_from,
                       .stores_well = stores_well()};
   shm->lane.ops = &shm->ops;
-  if (ends->attach_from) shm->ops.offer_from = ends->attach_from;
-  if (ends->crowded) shm->ops.offer_shared_from = OFFER_CROWDED;
+  if (ends->crowded) shm->ops.offer_from = OFFER_CROWDED;
   *out = &shm->lane;
   return BANYAN_OK;
 }

@@ -1,8 +1,7 @@
-/* Lanes between processes of one host: two rings in shared memory, and large
- * messages read where they lie: in shared memory (banyan_alloc) without a
- * copy, elsewhere, if asked for, by cross-memory attach (process_vm_readv);
- * streaming through a ring measured faster here. A socket between
- * the two shows when the other side ends; an eventfd each wakes a sleeper. */
+/* Lanes between processes of one host: two rings in shared memory. Large
+ * messages in memory of banyan_alloc are read where they lie, without a copy.
+ * A socket between the two shows when the other side ends; an eventfd each
+ * wakes a sleeper. */
 #ifndef BY_TRANSPORT_SHM_H
 #define BY_TRANSPORT_SHM_H
 
@@ -19,9 +18,8 @@ struct by_shm_ends {
   int segment;   /* from by_shm_segment; closed once it is mapped */
   int peer_wake; /* the peer's eventfd. Taken over. */
   pid_t peer;
-  bool first;         /* exactly one side is the first */
-  bool crowded;       /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
-  size_t attach_from; /* ordinary messages of so many bytes are read by cross-memory attach; 0: never */
+  bool first;   /* exactly one side is the first */
+  bool crowded; /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
 };
 
 /* On failure everything handed over is closed. */

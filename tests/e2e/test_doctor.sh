@@ -29,7 +29,7 @@ code=0
 status_of kernel >/dev/null
 if grep -q '"status":"fail"' "$scratch/out"; then wanted=1; else wanted=0; fi
 [ "$code" -eq "$wanted" ] || fail "exit code $code, but $wanted is right"
-for check in kernel memfd cross-memory events loopback congestion cores libraries hmac variables; do
+for check in kernel memfd events loopback congestion cores libraries hmac variables; do
   [ "$(status_of $check)" != None ] || fail "$check is not checked"
 done
 is loopback ok

@@ -135,11 +135,6 @@ static const char *tap_map(struct by_lane *lane, const struct by_offer *offer, u
   return tap->input->altered ? NULL : tap->inner->ops->map(tap->inner, offer, length);
 }
 
-static bool tap_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
-  struct tap *tap = tap_of(lane);
-  return !tap->input->altered && tap->inner->ops->pull(tap->inner, offer, at, to, n);
-}
-
 static void tap_destroy(struct by_lane *lane) {
   struct tap *tap = tap_of(lane);
   tap->inner->ops->destroy(tap->inner);
@@ -166,7 +161,6 @@ static struct by_lane *tap(struct by_lane *inner, struct input *input) {
   tap_ops.offer_from = inner->ops->offer_from;
   tap_ops.in_place_from = inner->ops->in_place_from;
   tap_ops.map = inner->ops->map ? tap_map : NULL;
-  tap_ops.pull = inner->ops->pull ? tap_pull : NULL;
   *tap = (struct tap){.lane = {.ops = &tap_ops, .poll_fd = -1}, .inner = inner, .input = input};
   return &tap->lane;
 }
@@ -208,7 +202,7 @@ static void open_world(struct world *world, const uint8_t *setup) {
                                .offer_from = offers ? 64 : 0,
                                .in_place_from = in_place ? 64 : 0};
   struct by_engine_options options = {
-      .processes = RANKS, .eager_limit = 128, .link_credit = 512, .block = 64, .spread = 64};
+      .processes = RANKS, .eager_limit = 128, .link_credit = 512, .block = 64, .spread = 64, .locate = by_sim_locate};
   assert(by_sim_create(&net, &world->sim) == BANYAN_OK);
   options.clock = by_sim_clock(world->sim);
   for (uint32_t rank = 0; rank < RANKS; rank++) {

@@ -228,20 +228,17 @@ static void test_late_receiver(void **state) {
 
 static void test_offers(void **state) {
   static const struct by_sim_options shared = {.delay = BY_MICROSECOND, .offer_from = 4096};
-  static const struct by_sim_options closed = {.delay = BY_MICROSECOND, .offer_from = 4096, .pull_fails = 1};
+  static const struct by_sim_options closed = {.delay = BY_MICROSECOND, .offer_from = 4096, .map_fails = 1};
   (void)state;
   begin("offered region", &shared, &(struct by_engine_options){.locate = locate});
   make_both(BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, 65536);
   by_engine_forget_region(talk.engines[0], REGION);
   run();
   finish();
-  begin("offered ordinary memory", &shared, &(struct by_engine_options){0});
-  make_both(BANYAN_SEND, BANYAN_RECV, 16384);
-  finish();
-  begin("offer that grows", &closed, &(struct by_engine_options){.locate = locate_at_0});
+  begin("offer that grows", &shared, &(struct by_engine_options){.locate = locate_at_0});
   make_both(BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, 65536);
   finish();
-  begin("refused offer", &closed, &(struct by_engine_options){0});
+  begin("refused offer", &closed, &(struct by_engine_options){.locate = locate});
   make_both(BANYAN_SEND, BANYAN_RECV, 16384);
   finish();
 }

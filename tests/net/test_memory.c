@@ -1,14 +1,9 @@
 /* Memory of banyan_alloc. Freed memory is unmapped, here and in the ranks that have mapped it, but not before the calls
- * that use it have ended. The tests also cover ordinary memory that is read by cross-memory attach, also where that is
- * not permitted, or no longer. */
-#include <linux/capability.h>
+ * that use it have ended. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -184,75 +179,12 @@ static void test_withdrawn(void **state) {
   job_end(&job, true);
 }
 
-/* Removes all privileges, and then no process without privileges can read this one. */
-static void forbid_attach(void) {
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct data[2];
-  must_hold(syscall(SYS_capget, &header, data) == 0);
-  data[0].effective &= ~(1u << CAP_SYS_PTRACE);
-  data[0].permitted &= ~(1u << CAP_SYS_PTRACE);
-  must_hold(syscall(SYS_capset, &header, data) == 0);
-  must_hold(prctl(PR_SET_DUMPABLE, 0) == 0);
-}
-
-static bool can_read(int pid, const void *address) {
-  char byte;
-  struct iovec here = {&byte, 1}, there = {(void *)(uintptr_t)address, 1};
-  return process_vm_readv(pid, &here, 1, &there, 1, 0) == 1;
-}
-
-/* Whether ranks can read this word of each other. It has the same address in all ranks because they were forked. */
-static bool any_rank_can_read(struct banyan_comm *world, int ranks) {
-  static int word;
-  int pid = getpid(), pids[JOB_RANKS], can = 0;
-  must(banyan_allgather(world, &pid, pids, 1, BANYAN_INT32));
-  for (int r = 0; r < ranks; r++) can |= pids[r] != pid && can_read(pids[r], &word);
-  must(banyan_allreduce(world, &can, &can, 1, BANYAN_INT32, BANYAN_OR));
-  return can;
-}
-
-static void some_operations(struct banyan_comm *world, struct by_rng *rng) {
-  static const char *const plans[] = {NULL, "ring", "star", "double-tree"};
-  for (int p = 0; p < 4; p++) {
-    must(banyan_comm_set_plan(world, plans[p]));
-    for (int i = 0; i < 4; i++) {
-      struct operation operation;
-      operation_choose(rng, banyan_comm_size(world), -1, 400000, &operation);
-      operation_do(world, &operation, 0);
-    }
-  }
-}
-
-static void rank_attach(struct job *job, int rank) {
-  (void)rank;
-  struct by_rng rng;
-  by_rng_init(&rng, job->seed);
-  setenv("BANYAN_ATTACH", "8K", 1);
-  bool at_once = by_rng_below(&rng, 2);
-  if (at_once) forbid_attach();
-  struct banyan_comm *world = job_join();
-  if (!at_once) {
-    some_operations(world, &rng);
-    must(banyan_barrier(world));
-    forbid_attach();
-  }
-  must_hold(!any_rank_can_read(world, job->n));
-  some_operations(world, &rng);
-  banyan_comm_destroy(world);
-}
-
-static void test_attach(void **state) {
-  (void)state;
-  for (int i = 0; i < job_rounds(8); i++) {
-    struct job job = {.n = 2 + i % 3, .run = rank_attach, .transport = "shm", .seed = job_seed(i)};
-    job_run(&job);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_frees),     cmocka_unit_test(test_frees_early), cmocka_unit_test(test_forgets),
-      cmocka_unit_test(test_withdrawn), cmocka_unit_test(test_attach),
+      cmocka_unit_test(test_frees),
+      cmocka_unit_test(test_frees_early),
+      cmocka_unit_test(test_forgets),
+      cmocka_unit_test(test_withdrawn),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

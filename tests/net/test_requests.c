@@ -414,7 +414,6 @@ static void rank_storm(struct job *job, int rank) {
   }
   if (by_rng_below(&rng, 3) == 0) job_set_engine("chunk", "5000");
   if (by_rng_below(&rng, 3) == 0) job_set_engine("spin", "0");
-  if (by_rng_below(&rng, 4) == 0) setenv("BANYAN_ATTACH", "8K", 1);
   setenv("BANYAN_PLAN", plans[by_rng_below(&rng, sizeof plans / sizeof *plans)], 1);
   struct banyan_comm *world = job_join();
   for (int round = 0; round < 3; round++)

@@ -216,7 +216,6 @@ static void choose_settings(struct by_rng *rng, bool *tiny) {
   if (by_rng_below(rng, 2)) job_set_engine("credit", by_rng_below(rng, 2) ? "1M" : "2M");
   if (by_rng_below(rng, 3) == 0) job_set_engine("block", "4K");
   if (by_rng_below(rng, 3) == 0) job_set_engine("spin", "0");
-  if (by_rng_below(rng, 4) == 0) setenv("BANYAN_ATTACH", "8K", 1);
   const char *plan = plans[by_rng_below(rng, PLANS)];
   if (plan) setenv("BANYAN_PLAN", plan, 1);
 }

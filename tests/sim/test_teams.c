@@ -23,7 +23,8 @@ static void make(struct pair *pair, const struct by_sim_options *net) {
   assert_ok(by_sim_create(net, &pair->sim));
   assert_ok(by_sim_link(pair->sim, &lanes[0], &lanes[1]));
   for (uint32_t r = 0; r < 2; r++) {
-    struct by_engine_options options = {.processes = 2, .self = r, .clock = by_sim_clock(pair->sim)};
+    struct by_engine_options options = {
+        .processes = 2, .self = r, .clock = by_sim_clock(pair->sim), .locate = by_sim_locate};
     assert_ok(by_engine_create(&options, &pair->engines[r]));
     assert_ok(by_team_create(pair->engines[r], 0, r, 2, all, &pair->worlds[r]));
     assert_ok(by_team_create(pair->engines[r], OTHER, r, 2, all, &pair->others[r]));
@@ -191,7 +192,7 @@ static void test_gives_up_borrowed(void **state) {
   (void)state;
   static const struct by_sim_options nets[] = {
       {.delay = BY_MICROSECOND, .offer_from = 4096},
-      {.delay = BY_MICROSECOND, .offer_from = 4096, .pull_fails = 0.1},
+      {.delay = BY_MICROSECOND, .offer_from = 4096, .map_fails = 0.1},
       {.delay = BY_MICROSECOND, .in_place_from = 4096},
       {.delay = BY_MICROSECOND, .in_place_from = 4096, .split = true, .keeps = 0.3, .holds = true}};
   for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
@@ -205,7 +206,7 @@ static void test_gives_up_borrowed(void **state) {
 static void test_owes_a_refusal(void **state) {
   (void)state;
   struct pair pair = {0};
-  struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = LARGE, .pull_fails = 1};
+  struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = LARGE, .map_fails = 1};
   make(&pair, &net);
   struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], LARGE);
   by_engine_progress(pair.engines[1]);
@@ -242,7 +243,8 @@ static void make_three(struct three *three, const struct by_sim_options *net) {
   for (uint32_t r = 0; r < N; r++)
     for (uint32_t s = 0; s < r; s++) assert_ok(by_sim_link(three->sim, &lanes[r][s], &lanes[s][r]));
   for (uint32_t r = 0; r < N; r++) {
-    struct by_engine_options options = {.processes = N, .self = r, .clock = by_sim_clock(three->sim)};
+    struct by_engine_options options = {
+        .processes = N, .self = r, .clock = by_sim_clock(three->sim), .locate = by_sim_locate};
     struct by_plan *plan;
     assert_ok(by_engine_create(&options, &three->engines[r]));
     assert_ok(by_team_create(three->engines[r], 0, r, N, all, &three->teams[r]));

@@ -26,7 +26,7 @@ void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_o
                                  .split = by_rng_below(&rng, 2),
                                  .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
                                  .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
-                                 .pull_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
+                                 .map_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
                                  .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
                                  .holds = by_rng_below(&rng, 2)};
   *engine = (struct by_engine_options){.eager_limit = (size_t)4096 << by_rng_below(&rng, 4),
@@ -111,6 +111,7 @@ static void make_node(struct world *world, uint32_t r, const struct by_engine_op
   node->rank = r;
   struct by_engine_options options = *engine;
   options.clock = by_sim_clock(world->sim);
+  options.locate = by_sim_locate;
   options.processes = world->n + world->n_helpers;
   options.ranks = world->n;
   options.suspects = suspect;

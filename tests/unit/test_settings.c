@@ -58,7 +58,6 @@ static void test_presets(void **state) {
   assert_int_equal(s.block, 64 << 10);
   assert_true(s.spin < 0);
   assert_int_equal(s.tos, -1);
-  assert_int_equal(s.attach, 0);
   assert_int_equal(s.iterations, 0);
   assert_int_equal(s.helpers, -1);
   assert_int_equal(s.servers, -1);
@@ -85,7 +84,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
       {"BANYAN_ENGINE", "64K,credit=512K,chunk=100K,block=32K,spin=20us,control=tree:3"},
       {"BANYAN_HELPERS", "3,servers=2,deadline=5,accept=0"},
-      {"BANYAN_ATTACH", "1M"},
+
       {"BANYAN_TOPOLOGY", "ring:8"},
       {"BANYAN_JOB", "train"},
       {"BANYAN_ITERATIONS", "300000000000"},
@@ -126,7 +125,6 @@ static void test_every_variable(void **state) {
   assert_true(s.helper_deadline == 5);
   assert_int_equal(s.accept_helpers, 0);
   assert_int_equal(s.tos, 32);
-  assert_int_equal(s.attach, 1 << 20);
   assert_string_equal(s.job, "train");
   assert_int_equal(s.iterations, 300000000000);
   assert_int_equal(s.replace_plan, 1);
@@ -263,7 +261,6 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_CLASS: tos", "256"},
       {"BANYAN_CLASS: tos", "-2"},
       {"BANYAN_CLASS: tos", "0x20"},
-      {"BANYAN_ATTACH", "much"},
       {"BANYAN_TRANSPORT", "udp"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

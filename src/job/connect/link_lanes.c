@@ -168,7 +168,6 @@ void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_end
   uid_t uid;
   by_target_forget_kept(target);
   ends->crowded = job->yields;
-  ends->attach_from = job->settings.attach;
   if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
     ends->peer = (pid_t)job->members[target->process].pid;
   enum banyan_status status = by_shm_create(ends, &lane);

@@ -156,8 +156,6 @@ static const struct setting table[] = {
      .help = "priority class of the job, 0 (highest) to 3; -1: as an agent or manager decides, else none"},
     {"BANYAN_CLASS", NUMBER, AT(tos), .key = "tos", .min = -1, .max = 255, .preset = "-1",
      .help = "ToS byte of the links in place of that of the class, 0 to 255; -1: that of the class, or unchanged"},
-    {"BANYAN_ATTACH", BYTES, AT(attach), .min = 0, .max = INFINITY, .preset = "0",
-     .help = "messages from this size on are read by cross-memory attach; 0: never"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };
@@ -429,6 +427,8 @@ enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = si
 static const struct {
   const char *name, *instead;
 } removed[] = {
+    {"BANYAN_ATTACH",
+     "unset it: memory of banyan_alloc is read in place, other memory goes through a ring, which is faster"},
     {"BANYAN_ACCEPT_HELPERS", "set BANYAN_HELPERS=accept=0 or accept=1"},
     {"BANYAN_HELPER_DEADLINE", "set BANYAN_HELPERS=deadline=TIME"},
     {"BANYAN_SERVERS", "set BANYAN_HELPERS=servers=N"},

@@ -53,7 +53,7 @@ struct by_settings {
   double helper_deadline;            /* seconds from when all ranks have joined */
   char root_text[BANYAN_ROOT_TEXT], key_text[288],
       switch_key_text[288]; /* where a launcher's values had to be put together */
-  uint64_t eager_limit, credit, chunk, block, attach;
+  uint64_t eager_limit, credit, chunk, block;
   uint64_t fusion; /* bytes; 0: none */
   double stall;    /* seconds; 0: never */
   struct by_control_choice control;
