@@ -7,7 +7,6 @@
  * lost without a trace. One thread at a time. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
@@ -22,6 +21,7 @@
 
 #include "data_plane.h"
 #include "interface.h"
+#include "library.h"
 #include "log.h"
 #include "step.h"
 #include "xdp_maps.h"
@@ -31,45 +31,33 @@
 /* Loaded by the first XDP switch of a process: the command shall run on hosts that have none. */
 #define LIBRARY "libbpf.so.1"
 
-#define LIBBPF(each)                                                                                                   \
-  each(bpf_link_create);                                                                                               \
-  each(bpf_map__set_max_entries);                                                                                      \
-  each(bpf_map__value_size);                                                                                           \
-  each(bpf_map_create);                                                                                                \
-  each(bpf_map_delete_elem);                                                                                           \
-  each(bpf_map_get_next_key);                                                                                          \
-  each(bpf_map_lookup_elem);                                                                                           \
-  each(bpf_map_update_elem);                                                                                           \
-  each(bpf_object__close);                                                                                             \
-  each(bpf_object__find_map_by_name);                                                                                  \
-  each(bpf_object__find_map_fd_by_name);                                                                               \
-  each(bpf_object__find_program_by_name);                                                                              \
-  each(bpf_object__load);                                                                                              \
-  each(bpf_object__open_mem);                                                                                          \
-  each(bpf_program__fd);                                                                                               \
-  each(libbpf_num_possible_cpus);                                                                                      \
-  each(libbpf_set_print);
-
-#define MEMBER(function) __typeof__(&function) function
-#define FIND(function) find(handle, #function, &bpf.function, sizeof bpf.function)
+#define LIBBPF(X)                                                                                                      \
+  X(bpf_link_create)                                                                                                   \
+  X(bpf_map__set_max_entries)                                                                                          \
+  X(bpf_map__value_size)                                                                                               \
+  X(bpf_map_create)                                                                                                    \
+  X(bpf_map_delete_elem)                                                                                               \
+  X(bpf_map_get_next_key)                                                                                              \
+  X(bpf_map_lookup_elem)                                                                                               \
+  X(bpf_map_update_elem)                                                                                               \
+  X(bpf_object__close)                                                                                                 \
+  X(bpf_object__find_map_by_name)                                                                                      \
+  X(bpf_object__find_map_fd_by_name)                                                                                   \
+  X(bpf_object__find_program_by_name)                                                                                  \
+  X(bpf_object__load)                                                                                                  \
+  X(bpf_object__open_mem)                                                                                              \
+  X(bpf_program__fd)                                                                                                   \
+  X(libbpf_num_possible_cpus)                                                                                          \
+  X(libbpf_set_print)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct { LIBBPF(MEMBER) } bpf; /* its functions, by their names */
-static char missing[256];             /* why it cannot be used; "" it can */
-
-static void find(void *handle, const char *name, void *out, size_t size) {
-  void *found = dlsym(handle, name);
-  if (!found) snprintf(missing, sizeof missing, "it has no %s", name);
-  memcpy(out, &found, size);
-}
+static struct { LIBBPF(BY_LIBRARY_MEMBER) } bpf; /* its functions, by their names */
+static char missing[256];                        /* why it cannot be used; "" it can */
 
 static void load_library(void) {
-  void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    snprintf(missing, sizeof missing, "%s", dlerror());
-    return;
-  }
-  LIBBPF(FIND)
+  static const char *const names[] = {LIBBPF(BY_LIBRARY_NAME)};
+  if (by_library_load("a switch in XDP", LIBRARY, "libbpf1", names, sizeof names / sizeof *names, &bpf))
+    snprintf(missing, sizeof missing, "%s", banyan_error_text());
 }
 
 /* ---- the switch */
@@ -386,10 +374,7 @@ enum banyan_status by_xdp_open(const struct by_plane_options *options, const voi
                                struct by_plane *out) {
   *out = (struct by_plane){0};
   pthread_once(&once, load_library);
-  if (*missing)
-    return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "switch: XDP needs libbpf (%s, Debian package libbpf1), which cannot be loaded: %s", LIBRARY,
-                   missing);
+  if (*missing) return by_fail(BANYAN_ERR_UNSUPPORTED, "%s", missing);
   struct by_xdp *xdp = calloc(1, sizeof *xdp);
   if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;

@@ -3,7 +3,6 @@
 #include "settings.h"
 
 #if defined(BY_HAVE_PMIX)
-#include <dlfcn.h>
 #include <pmix.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,10 +12,10 @@
 #include <unistd.h>
 
 #include "job_key.h"
+#include "library.h"
 #include "log.h"
 
 struct library {
-  void *handle;
   pmix_status_t (*init)(pmix_proc_t *proc, pmix_info_t info[], size_t n);
   pmix_status_t (*finalize)(const pmix_info_t info[], size_t n);
   pmix_status_t (*put)(pmix_scope_t scope, const char key[], pmix_value_t *value);
@@ -28,15 +27,11 @@ struct library {
 };
 
 static bool load(struct library *l) {
-  l->handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (!l->handle) return false;
-  *(void **)&l->init = dlsym(l->handle, "PMIx_Init");
-  *(void **)&l->finalize = dlsym(l->handle, "PMIx_Finalize");
-  *(void **)&l->put = dlsym(l->handle, "PMIx_Put");
-  *(void **)&l->commit = dlsym(l->handle, "PMIx_Commit");
-  *(void **)&l->fence = dlsym(l->handle, "PMIx_Fence_nb");
-  *(void **)&l->get = dlsym(l->handle, "PMIx_Get");
-  return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
+  static const char *const names[] = {"PMIx_Init",   "PMIx_Finalize", "PMIx_Put",
+                                      "PMIx_Commit", "PMIx_Fence_nb", "PMIx_Get"}; /* in the order of the struct */
+  static bool loaded;
+  if (!loaded) loaded = !by_library_load("PMIx", "libpmix.so.2", "libpmix2", names, sizeof names / sizeof *names, l);
+  return loaded;
 }
 
 /* Rank 0's meeting point and the job's key. */
@@ -148,8 +143,8 @@ static void leave(void) {
 static enum banyan_status meet(const struct by_settings *s) {
   pmix_proc_t self;
   if (has_met) return BANYAN_OK;
-  if (!library.handle && !load(&library)) {
-    by_info("communicator", "started under PMIx, but libpmix.so.2 is not there");
+  if (!load(&library)) {
+    by_info("communicator", "started under PMIx, but %s", banyan_error_text());
     return BANYAN_OK;
   }
   if (library.init(&self, NULL, 0) != PMIX_SUCCESS) return BANYAN_OK;

@@ -5,79 +5,48 @@
 #include "lp.h"
 
 #include <Clp_C_Interface.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
+#include "library.h"
 
 enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
 
-struct library {
-  __typeof__(&Clp_newModel) new_model;
-  __typeof__(&Clp_deleteModel) delete_model;
-  __typeof__(&Clp_setLogLevel) set_log_level;
-  __typeof__(&Clp_loadProblem) load_problem;
-  __typeof__(&Clp_setOptimizationDirection) set_direction;
-  __typeof__(&Clp_setMaximumIterations) set_most_pivots;
-  __typeof__(&Clp_setNumberIterations) set_pivots;
-  __typeof__(&Clp_addColumns) add_columns;
-  __typeof__(&Clp_columnUpper) column_upper;
-  __typeof__(&Clp_primal) primal;
-  __typeof__(&Clp_initialSolve) initial_solve;
-  __typeof__(&Clp_status) status;
-  __typeof__(&Clp_objectiveValue) objective;
-  __typeof__(&Clp_primalColumnSolution) values;
-  __typeof__(&Clp_dualRowSolution) duals;
-};
-
-static const struct {
-  const char *name;
-  size_t at;
-} symbols[] = {
-    {"Clp_newModel", offsetof(struct library, new_model)},
-    {"Clp_deleteModel", offsetof(struct library, delete_model)},
-    {"Clp_setLogLevel", offsetof(struct library, set_log_level)},
-    {"Clp_loadProblem", offsetof(struct library, load_problem)},
-    {"Clp_setOptimizationDirection", offsetof(struct library, set_direction)},
-    {"Clp_setMaximumIterations", offsetof(struct library, set_most_pivots)},
-    {"Clp_setNumberIterations", offsetof(struct library, set_pivots)},
-    {"Clp_addColumns", offsetof(struct library, add_columns)},
-    {"Clp_columnUpper", offsetof(struct library, column_upper)},
-    {"Clp_primal", offsetof(struct library, primal)},
-    {"Clp_initialSolve", offsetof(struct library, initial_solve)},
-    {"Clp_status", offsetof(struct library, status)},
-    {"Clp_objectiveValue", offsetof(struct library, objective)},
-    {"Clp_primalColumnSolution", offsetof(struct library, values)},
-    {"Clp_dualRowSolution", offsetof(struct library, duals)},
-};
+#define FUNCTIONS(X)                                                                                                   \
+  X(Clp_newModel)                                                                                                      \
+  X(Clp_deleteModel)                                                                                                   \
+  X(Clp_setLogLevel)                                                                                                   \
+  X(Clp_loadProblem)                                                                                                   \
+  X(Clp_setOptimizationDirection)                                                                                      \
+  X(Clp_setMaximumIterations)                                                                                          \
+  X(Clp_setNumberIterations)                                                                                           \
+  X(Clp_addColumns)                                                                                                    \
+  X(Clp_columnUpper)                                                                                                   \
+  X(Clp_primal)                                                                                                        \
+  X(Clp_initialSolve)                                                                                                  \
+  X(Clp_status)                                                                                                        \
+  X(Clp_objectiveValue)                                                                                                \
+  X(Clp_primalColumnSolution)                                                                                          \
+  X(Clp_dualRowSolution)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct library clp;
+static struct { FUNCTIONS(BY_LIBRARY_MEMBER) } clp;
 static char missing[256]; /* why it cannot be used; "" it can */
 
 static void load(void) {
-  void *handle = dlopen("libClp.so.1", RTLD_NOW | RTLD_LOCAL);
-  const char *why = handle ? NULL : dlerror();
-  for (size_t i = 0; handle && i < sizeof symbols / sizeof *symbols; i++) {
-    void *found = dlsym(handle, symbols[i].name);
-    if (!found) why = symbols[i].name;
-    memcpy((char *)&clp + symbols[i].at, &found, sizeof found);
-  }
-  if (why) snprintf(missing, sizeof missing, "%s", why);
+  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
+  if (by_library_load("a linear program", "libClp.so.1", "coinor-libclp1", names, sizeof names / sizeof *names, &clp))
+    snprintf(missing, sizeof missing, "%s", banyan_error_text());
 }
 
 /* With CLP or not at all. */
 static enum banyan_status need_library(void) {
   pthread_once(&once, load);
-  if (!*missing) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED,
-                 "linear programs need CLP (libClp.so.1, Debian package coinor-libclp1), which cannot be loaded: %s",
-                 missing);
+  return *missing ? by_fail(BANYAN_ERR_UNSUPPORTED, "%s", missing) : BANYAN_OK;
 }
 
 static const double least_part = 1e-9; /* of the unit: what is less is the solver's rounding */
@@ -92,7 +61,7 @@ static enum banyan_status add_rows(struct by_lp *lp, const double *upper) {
   if (!lower) return no_memory();
   for (uint32_t i = 0; i < lp->n_rows; i++) lower[i] = -INFINITY;
   static const CoinBigIndex starts[1] = {0};
-  clp.load_problem(lp->model, 0, (int)lp->n_rows, starts, NULL, NULL, NULL, NULL, NULL, lower, upper);
+  clp.Clp_loadProblem(lp->model, 0, (int)lp->n_rows, starts, NULL, NULL, NULL, NULL, NULL, lower, upper);
   free(lower);
   return BANYAN_OK;
 }
@@ -108,28 +77,28 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double uni
   if (!lp) return no_memory();
   lp->n_rows = n_rows;
   lp->unit = unit;
-  lp->model = clp.new_model();
+  lp->model = clp.Clp_newModel();
   lp->price = calloc((size_t)n_rows + 1, sizeof *lp->price);
   lp->rows = calloc((size_t)n_rows + 1, sizeof *lp->rows);
   lp->values = calloc((size_t)n_rows + 1, sizeof *lp->values);
   enum banyan_status status = lp->model && lp->price && lp->rows && lp->values ? BANYAN_OK : no_memory();
   if (status == BANYAN_OK) {
-    clp.set_log_level(lp->model, 0); /* it would write to standard output */
+    clp.Clp_setLogLevel(lp->model, 0); /* it would write to standard output */
     status = add_rows(lp, upper);
   }
   if (status != BANYAN_OK) {
     by_lp_destroy(lp);
     return status;
   }
-  clp.set_direction(lp->model, -1);
-  clp.set_most_pivots(lp->model, MOST_PIVOTS);
+  clp.Clp_setOptimizationDirection(lp->model, -1);
+  clp.Clp_setMaximumIterations(lp->model, MOST_PIVOTS);
   *out = lp;
   return BANYAN_OK;
 }
 
 void by_lp_destroy(struct by_lp *lp) {
   if (!lp) return;
-  if (lp->model) clp.delete_model(lp->model);
+  if (lp->model) clp.Clp_deleteModel(lp->model);
   free(lp->rate);
   free(lp->allowed);
   free(lp->price);
@@ -150,7 +119,7 @@ enum banyan_status by_lp_add(struct by_lp *lp, double objective, const double *l
   }
   const double lower = 0, upper = INFINITY;
   const CoinBigIndex starts[2] = {0, n};
-  clp.add_columns(lp->model, 1, &lower, &upper, &objective, starts, lp->rows, lp->values);
+  clp.Clp_addColumns(lp->model, 1, &lower, &upper, &objective, starts, lp->rows, lp->values);
   lp->rate[lp->n_columns] = 0;
   lp->allowed[lp->n_columns++] = true;
   return BANYAN_OK;
@@ -159,7 +128,7 @@ enum banyan_status by_lp_add(struct by_lp *lp, double objective, const double *l
 void by_lp_allow(struct by_lp *lp, uint32_t column, bool allowed) {
   lp->allowed[column] = allowed;
   if (!allowed) lp->rate[column] = 0;
-  clp.column_upper(lp->model)[column] = allowed ? INFINITY : 0;
+  clp.Clp_columnUpper(lp->model)[column] = allowed ? INFINITY : 0;
 }
 
 /* `status` is CLP's: 0 is optimal. */
@@ -170,22 +139,22 @@ static const char *what_is_wrong(int status) {
 }
 
 static void read_solution(struct by_lp *lp) {
-  const double *values = clp.values(lp->model), *duals = clp.duals(lp->model);
+  const double *values = clp.Clp_primalColumnSolution(lp->model), *duals = clp.Clp_dualRowSolution(lp->model);
   for (uint32_t c = 0; c < lp->n_columns; c++)
     lp->rate[c] = values[c] > least_part && lp->allowed[c] ? values[c] * lp->unit : 0;
   for (uint32_t r = 0; r < lp->n_rows; r++) lp->price[r] = fmax(duals[r], 0);
-  lp->objective = clp.objective(lp->model);
+  lp->objective = clp.Clp_objectiveValue(lp->model);
 }
 
 enum banyan_status by_lp_solve(struct by_lp *lp) {
   if (!lp->n_columns) return BANYAN_OK;
-  clp.set_pivots(lp->model, 0);
-  clp.primal(lp->model, 0);
-  int status = clp.status(lp->model);
+  clp.Clp_setNumberIterations(lp->model, 0);
+  clp.Clp_primal(lp->model, 0);
+  int status = clp.Clp_status(lp->model);
   if (status > 2) { /* once more, without the old basis */
-    clp.set_pivots(lp->model, 0);
-    clp.initial_solve(lp->model);
-    status = clp.status(lp->model);
+    clp.Clp_setNumberIterations(lp->model, 0);
+    clp.Clp_initialSolve(lp->model);
+    status = clp.Clp_status(lp->model);
   }
   if (status == 0) {
     read_solution(lp);
