@@ -22,7 +22,6 @@
 #include "opening.h"
 #include "own_statement.h"
 #include "plans.h"
-#include "presence.h"
 #include "settings.h"
 #include "timeline.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy.h"
+#include "settings.h"
 
 #undef NDEBUG
 #include <assert.h>

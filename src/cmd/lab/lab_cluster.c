@@ -1,4 +1,4 @@
-#include "lab_cluster.h"
+#include "lab_services.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "lab_events.h"
+#include "lab_services.h"
 
 #include <errno.h>
 #include <signal.h>

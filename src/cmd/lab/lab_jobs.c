@@ -1,4 +1,4 @@
-#include "lab_jobs.h"
+#include "lab_services.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "plan_bound.h"
+#include "plan_topology.h"
 
 #include <math.h>
 #include <stdlib.h>

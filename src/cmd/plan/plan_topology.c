@@ -12,7 +12,6 @@
 #include "output.h"
 #include "placement.h"
 #include "plan.h"
-#include "plan_bound.h"
 #include "plan_load.h"
 #include "plan_methods.h"
 #include "process.h"

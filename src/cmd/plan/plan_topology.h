@@ -8,10 +8,12 @@
 
 #include <banyan/types.h>
 
+#include "collective_bound.h"
 #include "cost.h"
 #include "plan.h"
 #include "plan_svg.h"
 #include "planner_options.h"
+#include "text.h"
 #include "topology.h"
 
 struct by_plan_load;
@@ -80,5 +82,14 @@ BANYAN_CHECK enum banyan_status by_times_read(struct by_times *times, const char
  * output what --cost takes, `cost` (NULL: the usual) and behind it what was found; on standard error times beside those
  * predicted with it. `saves`: keeps what was found for this machine (cost_machine.h). */
 BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves);
+
+/* How fast a collective could be on a topology, and how fast it is over a plan. */
+
+/* Adds the bound of the collective, if there is one, and what the plan's schedules for large buffers reach of it, in
+ * words, or as members of a JSON object. The plan is over the hosts of the request; above 1024 of them only the bound
+ * is added. Cost: the bound's, and all ranks' schedules. */
+BANYAN_CHECK enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struct by_topology *topology,
+                                                      const struct by_bound_request *request, bool json,
+                                                      struct by_text *text);
 
 #endif

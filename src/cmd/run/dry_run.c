@@ -1,4 +1,3 @@
-#include "dry_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +8,10 @@
 #include "launch_link.h"
 #include "launch_start.h"
 #include "line_output.h"
-#include "presence.h"
 #include "process.h"
 #include "rank_environment.h"
 #include "rank_files.h"
+#include "settings.h"
 
 /* A word as a shell takes it: quoted where it has to be. */
 static void add_word(struct by_text *out, const char *word) {

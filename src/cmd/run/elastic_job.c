@@ -9,7 +9,6 @@
 
 #include "clock.h"
 #include "handle.h"
-#include "host_offers.h"
 #include "process.h"
 #include "supervisor.h"
 

@@ -4,6 +4,8 @@
 #ifndef BY_CMD_RUN_ELASTIC_JOB_H
 #define BY_CMD_RUN_ELASTIC_JOB_H
 
+#include <stdint.h>
+
 #include "launch_io.h"
 
 struct by_elastic_options {
@@ -58,5 +60,24 @@ uint64_t by_elastic_tick(struct by_elastic *elastic);
 /* Whether the job is not over, though perhaps no process lives; and its exit code once it is. */
 bool by_elastic_waits(const struct by_elastic *elastic);
 int by_elastic_exit_code(const struct by_elastic *elastic);
+
+/* Hosts that the cluster's manager offers a job that can use more: a connection of `banyan run` to the agent of its
+ * host, which passes requests on. Nothing waits for it: while agent or manager are away, no host is offered. One
+ * thread. */
+
+struct by_host_offers;
+
+struct by_host_offers_events {
+  void *context;
+  void (*offered)(void *context, const char *host); /* may have been offered before */
+  void (*print)(void *context, const char *line);   /* why there are no offers; each reason once in a row */
+};
+
+/* `agent`: the path of its socket. */
+struct by_host_offers *by_host_offers_create(const char *agent, const struct by_host_offers_events *events);
+void by_host_offers_destroy(struct by_host_offers *offers); /* NULL is allowed */
+/* Receives offers, and requests `wanted` hosts where it is time to; 0: none are wanted now. To be called again a second
+ * later. */
+void by_host_offers_tick(struct by_host_offers *offers, uint32_t wanted, uint64_t now);
 
 #endif

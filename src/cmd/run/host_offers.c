@@ -1,4 +1,4 @@
-#include "host_offers.h"
+#include "elastic_job.h"
 
 #include <errno.h>
 #include <stdio.h>

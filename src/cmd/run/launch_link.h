@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "address.h"
+#include "job_key.h"
 #include "launch.h"
 #include "launch_io.h"
 #include "rank_output.h"
@@ -63,5 +64,62 @@ void by_launch_link_print_lines(const struct by_launch_link *link, const char *b
 bool by_launch_link_print(struct by_launch_link *link, struct by_output *output);
 /* Why a host is lost whose run-host or ssh has ended with this wait status. */
 void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t room);
+
+/* The key of a job that `banyan run` starts: its hosts get another one when `banyan keys rotate` has replaced that in
+ * its file, or has asked for another one in place of one that was generated. One thread. */
+
+struct by_launch_key {
+  struct by_key_ring *ring; /* NULL: the job has no key file */
+  uint64_t
+      look_at; /* when the file, or the end of an old key, is to be looked at, by by_clock_system; UINT64_MAX: never
+                */
+  char text[BY_JOB_KEY_MOST]; /* of now; "": the job has no key */
+};
+
+/* `path`: the file that has the key; NULL: it is `generated`, which may be NULL, too. The caller finis it. */
+enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path, const char *generated) BANYAN_CHECK;
+/* Wipes it. */
+void by_launch_key_fini(struct by_launch_key *key);
+enum by_launch_key_news {
+  BY_LAUNCH_KEY_SAME,
+  BY_LAUNCH_KEY_REPLACED,
+  BY_LAUNCH_KEY_OLD_ENDED /* the hosts are to forget it, too */
+};
+/* Looks at the file if it is time, and whether an old key has ended. */
+enum by_launch_key_news by_launch_key_look(struct by_launch_key *key);
+/* Replaces a generated key; the old one is accepted for so many seconds. BANYAN_ERR_ARGUMENT: it is from a file, or the
+ * one before it is still accepted. */
+enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) BANYAN_CHECK;
+/* The key of now, borrowed until it changes; NULL: none. */
+const char *by_launch_key_get(const struct by_launch_key *key);
+
+/* What the launcher reports of ranks that have ended: each that failed, up to a few, and after the first failure those
+ * that ended well. One thread. */
+
+enum { BY_MOST_LAUNCH_REPORTS = 8 };
+
+/* How many, and the first of them. */
+struct by_some_ranks {
+  int n, first[BY_MOST_LAUNCH_REPORTS];
+};
+
+struct by_launch_reports {
+  const struct by_launch *job;
+  struct by_output *output;
+  int failed;
+  struct by_some_ranks early;  /* have ended with exit code 0 before the first failure */
+  struct by_some_ranks stayed; /* the same, also after it, but without having left the job */
+};
+
+/* A rank, helper or server has failed. Of the first ones, it is printed. */
+void by_launch_reports_failed(struct by_launch_reports *reports, const struct by_launch_host *host, int rank,
+                              int status);
+/* A rank has ended with exit code 0. It is printed after a failure only. */
+void by_launch_reports_ended_well(struct by_launch_reports *reports, int rank, bool had_joined);
+/* Prints those that ended well, once each, after a failure: others may have waited for them, and for those that have
+ * not left the job, their calls have failed. */
+void by_launch_reports_print_ended_well(struct by_launch_reports *reports);
+/* Prints how many have failed of which nothing was printed. */
+void by_launch_reports_print_rest(const struct by_launch_reports *reports);
 
 #endif

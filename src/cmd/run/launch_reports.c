@@ -1,4 +1,4 @@
-#include "launch_reports.h"
+#include "launch_link.h"
 
 #include <stdio.h>
 #include <string.h>

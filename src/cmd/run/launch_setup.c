@@ -14,8 +14,8 @@
 #include "launch.h"
 #include "log.h"
 #include "plan.h"
-#include "presence.h"
 #include "process.h"
+#include "settings.h"
 #include "text.h"
 
 /* ---- hosts */

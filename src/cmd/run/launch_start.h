@@ -53,4 +53,11 @@ BANYAN_CHECK enum banyan_status by_launch_send_start(const struct by_launch *job
 /* Sends a key in place of the one that the processes of the host have, or tickets made with it. */
 BANYAN_CHECK enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *key);
 
+/* `banyan run --dry-run`: what a job would start, and where, as text. */
+
+/* Shows every host with how it is reached, its processes with their command and their variables, and the files that
+ * their output goes to. Values of variables that are secrets, by their names, are left out. Starts nothing and writes
+ * nothing. */
+BANYAN_CHECK enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out);
+
 #endif

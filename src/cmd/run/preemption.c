@@ -1,4 +1,4 @@
-#include "preemption.h"
+#include "host_directory.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -7,7 +7,6 @@
 
 #include "cluster_message.h"
 #include "commands.h"
-#include "dry_run.h"
 #include "elastic_job.h"
 #include "launch.h"
 #include "launch_start.h"

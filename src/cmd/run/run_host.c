@@ -26,12 +26,11 @@
 #include "launch_io.h"
 #include "line_output.h"
 #include "log.h"
-#include "preemption.h"
-#include "presence.h"
 #include "process.h"
 #include "process_identity.h"
 #include "rank_environment.h"
 #include "root_ports.h"
+#include "settings.h"
 #include "socket.h"
 #include "text.h"
 
@@ -54,7 +53,7 @@ static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_
 static int switch_key = -1;    /* has the switches' secret, if there is one */
 static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
 static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
-static int presence = -1;      /* has a byte for each rank, see presence.h */
+static int presence = -1;      /* has a byte for each rank, see settings.h */
 static struct rlimit files;    /* the limit as it was found, which ranks get back */
 
 /* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs

@@ -1,4 +1,4 @@
-#include "presence.h"
+#include "settings.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -13,7 +13,6 @@
 #include "engine.h"
 #include "job_key.h"
 #include "log.h"
-#include "presence.h"
 #include "priority.h"
 #include "socket.h"
 #include "text.h"

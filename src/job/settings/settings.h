@@ -10,7 +10,6 @@
 #include <banyan/comm.h>
 
 #include "fail.h"
-#include "policy.h"
 #include "text.h"
 
 /* The control tree: which ranks notify each other of what has been submitted. */
@@ -18,6 +17,26 @@ struct by_control_choice {
   enum { BY_CONTROL_AUTO, BY_CONTROL_TREE, BY_CONTROL_RING, BY_CONTROL_STAR } kind;
   uint32_t fan_out; /* 0: chosen */
 };
+
+/* What the administrator of a host allows jobs: a file of lines, of which one that begins with '#' is a comment.
+ *
+ *   encrypt required     BANYAN_ENCRYPT=off is an error
+ *   join certified       so it is, and other processes, as this one, need a statement of their host's agent
+ * (statement.h)
+ *
+ * No state. */
+
+#define BY_POLICY_FILE "/etc/banyan/policy"
+
+struct by_policy {
+  bool encryption_required; /* by either line */
+  bool certified;
+};
+
+/* BANYAN_ERR_PARSE names the first line that is not understood: what was forbidden must not be allowed by a slip. */
+BANYAN_CHECK enum banyan_status by_policy_parse(const char *text, struct by_policy *out);
+/* Without the file nothing is forbidden. BANYAN_ERR_SYSTEM: it is there and cannot be read. */
+BANYAN_CHECK enum banyan_status by_policy_read(const char *path, struct by_policy *out);
 
 struct by_settings {
   long rank, size;                   /* -1: unknown */
@@ -133,5 +152,16 @@ BANYAN_CHECK enum banyan_status by_root_choose(const struct by_settings *setting
 BANYAN_CHECK enum banyan_status by_local_key_find(struct by_settings *settings);
 /* The first host of a Slurm node list: "node[07-09,12]-ib,gpu3" gives "node07-ib". */
 BANYAN_CHECK enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room);
+
+/* Tells `banyan run` whether this process takes part in a job, so that it can say of a rank that ended well whether it
+ * had left. BANYAN_JOINED_FILE, which it sets, leads to memory in which the byte of each rank is 1 while it does. The
+ * number is BANYAN_RANK, so a child of a rank counts as the rank. Any thread; errors are ignored. */
+
+#define BY_PRESENCE_VARIABLE "BANYAN_JOINED_FILE"
+#define BY_PRESENCE_NAME "banyan-joined" /* of the memory, for memfd_create */
+
+/* Called for each job that this process joins and leaves. */
+void by_presence_join(void);
+void by_presence_leave(void);
 
 #endif
