@@ -9,7 +9,7 @@
 #include "plan_switch.h"
 #include "request.h"
 
-#define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
+#define COARSE_FROM BY_SECOND /* Deadlines from this length on may end some milliseconds early. */
 
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
   BY_TRY(by_comm_check(comm));
@@ -19,7 +19,7 @@ static enum banyan_status check(const struct banyan_comm *comm, const struct ban
   return BANYAN_OK;
 }
 
-/* Under lock. */
+/* Starts a call. Under lock. */
 static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_call *call, struct by_call **out) {
   uint64_t lasts = by_comm_lasts(comm, call->deadline);
   uint64_t now = lasts < COARSE_FROM ? by_clock_now(&by_clock_system) : by_clock_coarse(), deadline = now + lasts;
@@ -30,7 +30,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   if (counts && comm->context->observed.on)
     by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);
   else if (comm->context->observed.on_next_call)
-    by_observe_wake(&comm->context->observed); /* what is sent counts all the same */
+    by_observe_wake(&comm->context->observed); /* The bytes sent count even if the call fails. */
   return BANYAN_OK;
 }
 
@@ -41,7 +41,7 @@ static enum banyan_status end_call(struct by_context *context, struct by_call *c
   return status;
 }
 
-/* `poll` may be NULL. */
+/* Makes a call and waits for its end. `poll` may be NULL. */
 static inline enum banyan_status run(struct banyan_comm *comm, const struct banyan_call *call,
                                      void (*poll)(void *argument), void *argument) {
   BY_TRY(check(comm, call));
@@ -70,7 +70,7 @@ enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct ban
   return run(comm, call, poll, argument);
 }
 
-/* A call under way becomes a request. NULL: out of memory. */
+/* Makes a request of a call in progress. NULL: out of memory. */
 static struct banyan_request *request_of(struct by_context *context, struct by_call *call) {
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return NULL;
@@ -130,10 +130,10 @@ struct by_any {
   struct banyan_call call;
   int *source;
   uint64_t deadline;
-  enum banyan_status status; /* BANYAN_OK: it waits */
+  enum banyan_status status; /* BANYAN_OK: the receive still waits. */
 };
 
-/* True if it waits no longer: it has its call, or a status. */
+/* Tries to give the receive a call. True: it has a call or a failed status, and waits no longer. */
 static bool settle(struct by_context *context, struct by_any *any) {
   uint32_t rank;
   if (by_engine_status(context->job.engine) == BANYAN_OK && by_clock_coarse() > any->deadline) {
@@ -193,7 +193,7 @@ static enum banyan_status finish(struct banyan_request *request) {
   free(any);
   free(request);
   if (by_engine_status(engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_error(engine));
-  if (status != BANYAN_ERR_CLOSED) return status; /* the text was made by by_engine_start */
+  if (status != BANYAN_ERR_CLOSED) return status; /* by_engine_start has made the text. */
   return by_fail(status, "the communicator was destroyed while the call was under way");
 }
 
@@ -227,7 +227,7 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
   *request = (struct banyan_request){.context = context, .ops = &ops, .of = any};
   by_context_lock(context);
   *any = (struct by_any){.request = request, .team = comm->team, .call = *call, .source = source};
-  any->call.name = NULL; /* only valid during this function */
+  any->call.name = NULL; /* The name is only valid during this function. */
   any->deadline = by_clock_now(&by_clock_system) + by_comm_lasts(comm, call->deadline);
   struct by_any **place = &context->anys;
   while (*place) place = &(*place)->next;

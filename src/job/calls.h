@@ -4,9 +4,9 @@
 
 #include "comm.h"
 
-/* Gives receives from any rank the messages that have come. True if one got its own. */
+/* Gives arrived messages to receives from any rank. Returns true if one got its message. */
 bool by_any_advance(struct by_context *context);
-/* To be called before the communicator's team is destroyed. */
+/* Forgets the communicator's receives from any rank; called before its team is destroyed. */
 void by_any_forget(struct banyan_comm *comm);
 
 #endif

@@ -1,3 +1,4 @@
+/* Communicators: making, finding and freeing them, their numbers, and the memory of banyan_alloc. */
 #include "comm.h"
 
 #include <stdlib.h>

@@ -11,51 +11,51 @@
 #include "context.h"
 #include "plan_switch_message.h"
 
-/* The plan of a plan switch. */
+/* A plan that a plan switch brings. */
 struct by_kept_plan {
   uint32_t number;
   struct by_plan *plan;
-  uint32_t *helpers; /* see by_plans_set; in the plan's arena, as everywhere here */
+  uint32_t *helpers; /* See by_plans_set; always in the plan's arena. */
   uint32_t trees;    /* the same */
 };
 
-/* Whether the first rank of a communicator asks rank 0 of the job for a plan: at its first call. */
+/* Whether the communicator's first rank asks rank 0 of the job for a plan, which it does at its first call. */
 enum by_plan_wanted { BY_PLAN_NOT_WANTED, BY_PLAN_WANTED_AT_FIRST_CALL, BY_PLAN_ASKED_FOR };
 
 /* plan_switch.c: how a communicator changes plans. */
 struct by_plan_changes {
-  uint64_t started;                  /* collective calls, sparse ones too, and plans set by hand */
-  uint64_t set_by_hand;              /* those of them */
+  uint64_t started;                  /* Collective and sparse calls that have started, and plans set by hand. */
+  uint64_t set_by_hand;              /* Plans set by hand. */
   enum by_plan_wanted wanted;        /* plan_wanted.c */
-  struct by_plan_switch plan_switch; /* to another plan */
-  struct by_kept_plan next;          /* that plan */
-  struct by_marks marks;             /* where its iterations begin */
-  const struct by_submit_log *log;   /* of submitted operations; NULL: there is none */
-  bool announces;                    /* a note in that log waits for the next iteration */
+  struct by_plan_switch plan_switch; /* The plan switch in progress. */
+  struct by_kept_plan next;          /* The plan of that switch. */
+  struct by_marks marks;             /* Marks of the beginnings of iterations. */
+  const struct by_submit_log *log;   /* The log of submitted operations; NULL: there is none. */
+  bool announces;                    /* A note for that log waits for the next iteration. */
   uint64_t marked, each;             /* operations submitted at the last mark, and in the iteration before it */
-  uint32_t decided, noted;           /* the last plan switch that was decided on, and the last one in the log */
-  struct by_kept_plan kept[5];       /* plans of the last ones for submitted operations, oldest first */
+  uint32_t decided, noted;           /* The last plan switch decided on, and the last one noted in the log. */
+  struct by_kept_plan kept[5];       /* Plans of the last switches for submitted operations, oldest first. */
   uint32_t n_kept;
-  uint32_t used;       /* plans that have come into use */
-  uint64_t since;      /* calls that had started when the plan came into use; more, so that old ones count less */
-  uint64_t operations; /* calls of submitted operations since, at rank 0 of the job */
-  bool for_operations; /* the same: they make most calls, or did when it was last known */
-  bool asked;          /* the same: the plan was proposed again, so that they have its in-network trees */
-  struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
+  uint32_t used;  /* Plans that have come into use. */
+  uint64_t since; /* Calls that had started when the plan came into use; raised later, so that old calls count less. */
+  uint64_t operations; /* Rank 0 of the job: calls of submitted operations since then. */
+  bool for_operations; /* Rank 0 of the job: operations make most calls, or did at the last count. */
+  bool asked;          /* Rank 0 of the job: the plan was proposed again, to give operations its in-network trees. */
+  struct by_kept_plan before; /* The plan before the first note in the log; NULL: none has been made. */
 };
 
 struct by_ledger;
 
 struct banyan_comm {
   struct by_context *context;
-  struct banyan_comm *next; /* of the context's */
+  struct banyan_comm *next; /* Next in the context's list. */
   struct by_team *team;
-  uint32_t *processes; /* rank -> rank in the job */
+  uint32_t *processes; /* Rank in the job of each rank. */
   uint32_t rank, size;
   uint32_t local_size, local_rank;
-  uint64_t deadline; /* nanoseconds */
+  uint64_t deadline; /* Default deadline of calls, in nanoseconds. */
   _Atomic uint32_t splits;
-  bool hidden; /* another one's, for what is submitted to that */
+  bool hidden; /* The inner communicator of another one, in which submitted operations run. */
   struct by_plan_changes plans;
   void *features[BY_FEATURES_MAX]; /* What it keeps for capabilities, by their places in by_features; see feature.h. */
 };
@@ -65,27 +65,28 @@ struct banyan_comm {
  * membership have one of their own for what they exchange about the one before. */
 enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS = 3, BY_OF_MEMBERS = 4 };
 
-/* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. Without the lock. */
+/* Checks a communicator: BANYAN_ERR_ARGUMENT if it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
 /* A communicator over these processes; its team gets the default plan. The capabilities are not notified. */
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
-/* Peers may wait for the confirmation that this rank has their data: blocks up to a second until it is sent. */
+/* Sends the confirmations of received data for which peers may wait: blocks for up to a second. */
 void by_comm_pay_debts(struct banyan_comm *comm);
-/* Adds what became of its calls. */
+/* Adds the outcomes of the communicator's calls to the ledger. */
 void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
-/* Whether the context's ledger has to know of it once it is gone: it is a membership's, and that has failed. */
+/* Returns whether the context's ledger must keep its outcomes once it is destroyed: it belongs to a membership that has
+ * failed. */
 bool by_comm_needs_ledger(const struct banyan_comm *comm);
-/* Frees it, with its team. It is one of by_comm_make. */
+/* Frees a communicator of by_comm_make, with its team. */
 void by_comm_end(struct banyan_comm *comm);
-/* The same for a communicator of the program, of which the capabilities are notified. */
+/* Makes a communicator of the program, of which the capabilities are notified. */
 BANYAN_CHECK enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Frees one of by_comm_open, which is not the last of the job, unless the caller holds the context. */
 void by_comm_close(struct banyan_comm *comm);
 /* A number for a team within another one, from the number of splits of that one and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
-/* In nanoseconds, of a call that asks for so many seconds, 0: as usual. */
+/* Returns the duration in nanoseconds of a call with a deadline in seconds; 0: the default. */
 static inline uint64_t by_comm_lasts(const struct banyan_comm *comm, double deadline) {
   return deadline > 0 ? by_clock_from_seconds(deadline) : comm->deadline;
 }

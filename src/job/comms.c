@@ -33,11 +33,11 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   if (!comm || by_context_is_of_parent(comm->context)) return;
   struct by_context *context = comm->context;
   by_context_lock(context);
-  by_context_hold(context); /* until all are notified */
+  by_context_hold(context); /* Held until all are notified. */
   by_comm_close(comm);
   by_requests_notify_all(context);
   if (context->memory.doomed) by_memory_sweep(context);
-  if (context->references > 1) by_progress_kick(&context->progress); /* it may have left something to send */
+  if (context->references > 1) by_progress_kick(&context->progress); /* The communicator may have left data to send. */
   by_context_unlock_and_release(context);
 }
 
@@ -56,7 +56,7 @@ enum banyan_status banyan_root_choose(bool one_host, char *out) {
   by_crypto_init();
   enum banyan_status status = by_settings_read(&settings);
   if (status == BANYAN_OK) status = by_root_choose(&settings, one_host, out);
-  explicit_bzero(&settings, sizeof settings); /* it may hold secrets */
+  explicit_bzero(&settings, sizeof settings); /* The settings may hold secrets. */
   return status;
 }
 
@@ -113,7 +113,7 @@ enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int k
   enum banyan_status status = banyan_allgather(comm, &mine, all, sizeof mine, BANYAN_UINT8);
   if (status == BANYAN_OK && colour >= 0) {
     status = make_part(comm, all, mine.colour, splits, out);
-    if (status != BANYAN_OK) /* the others may have their part already, and wait in its first call */
+    if (status != BANYAN_OK) /* The others may have their part already, and wait in its first call. */
       status = by_context_fail(comm->context, status, "could not make its part of a split");
   }
   free(all);

@@ -1,3 +1,4 @@
+/* A process's part in a job from joining to leaving: makes its engine, connections and threads, and ends them. */
 #include "context.h"
 
 #include <assert.h>
@@ -32,7 +33,7 @@ enum { AWAITED = 64, GOODBYE_MS = 5000, RETIRING_MS = 1000, SPREAD_WINDOW = 4 <<
 
 static void engine_connect(void *argument, uint32_t process) {
   struct by_context *context = argument;
-  if (context->job.members[process].kind == BY_MEMBER_SERVER) return; /* its tree is attached when it is set up */
+  if (context->job.members[process].kind == BY_MEMBER_SERVER) return; /* Its tree is attached when it is set up. */
   by_connector_want(context->connector, process);
 }
 
@@ -46,7 +47,7 @@ static bool engine_suspects(void *argument, uint32_t process, const char *text) 
   return context->control && by_control_suspect(context->control, process, text);
 }
 
-/* Some of the ranks that calls wait for. */
+/* Ranks that calls wait for. */
 struct awaited {
   const struct by_job *job;
   uint32_t n, ranks[AWAITED];
@@ -59,7 +60,7 @@ static void add_awaited(void *context, uint32_t process) {
   if (!known) awaited->ranks[awaited->n++] = process;
 }
 
-/* No call has ended for a while: the service of a member asks those that are waited for whether they run. */
+/* Asks the member's service, as no call has ended for a while, whether the awaited ranks run. */
 static void ask_members(const struct by_job *job) {
   struct awaited awaited = {.job = job};
   by_engine_visit_awaited(job->engine, add_awaited, &awaited);
@@ -89,7 +90,7 @@ static void engine_locate(void *argument, const void *memory, size_t bytes, stru
   by_regions_locate(&context->memory.regions, memory, bytes, offer);
 }
 
-/* If that fails, a sleeping thread would not notice what arrives. */
+/* Watches a lane's descriptor; without that a sleeping thread would not notice arriving data. */
 static void watch_lane(struct by_context *context, uint32_t process, int fd) {
   char text[400];
   if (fd < 0 || by_progress_watch(&context->progress, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) return;
@@ -99,7 +100,7 @@ static void watch_lane(struct by_context *context, uint32_t process, int fd) {
   pthread_cond_broadcast(&context->job.changed);
 }
 
-/* A peer's lanes: attaches and watches them. */
+/* Attaches and watches a peer's lanes. */
 static void attach_lanes(void *argument, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   struct by_context *context = argument;
   by_context_lock(context);
@@ -149,7 +150,7 @@ enum banyan_status by_context_settings(const struct banyan_options *options, str
   return by_settings_check(s);
 }
 
-/* In place of what launchers set. */
+/* Uses a formation in place of a launcher's settings. */
 static enum banyan_status use_formation(struct by_context *context) {
   struct by_job *job = &context->job;
   const struct by_formation *formation = job->role.formation;
@@ -193,7 +194,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   context->job.rank = (uint32_t)s->rank;
   context->job.size = context->job.places = (uint32_t)s->size;
   context->job.processes = context->job.size;
-  if (beside) context->job.rank = UINT32_MAX; /* until rank 0 assigns one */
+  if (beside) context->job.rank = UINT32_MAX; /* Rank 0 assigns the number. */
   if (beside || context->job.size == 1) return BANYAN_OK;
   context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER, NULL) : (uint32_t)s->servers;
   if (context->job.rank != 0) return BANYAN_OK;
@@ -204,14 +205,14 @@ static enum banyan_status read_options(struct by_context *context, const struct 
 
 /* ---- what this process has joined: a second time as the same rank would wait for others in vain */
 
-static struct by_context *joined; /* under the lock of descriptors, which a fork waits for */
+static struct by_context *joined; /* The first of those joined; under the lock of descriptors, as fork waits for it. */
 
 static enum banyan_status note_joining(struct by_context *context) {
   enum banyan_status status = BANYAN_OK;
   bool named = context->job.settings.root && !context->job.membership;
   if (context->job.role.kind != BY_MEMBER_RANK || context->job.size == 1 || !named) return BANYAN_OK;
   by_descriptors_lock();
-  if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
+  if (joined && joined->generation != context->generation) joined = NULL; /* A forked child has joined nothing. */
   for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
     if (other->job.rank == context->job.rank && !strcmp(other->job.settings.root, context->job.settings.root))
       status = by_fail(BANYAN_ERR_ARGUMENT,
@@ -274,7 +275,7 @@ static enum banyan_status name_members(struct by_context *context) {
 
 static enum banyan_status make_engine(struct by_context *context) {
   const struct by_settings *s = &context->job.settings;
-  const struct by_member *zero = &context->job.members[0]; /* ranks are like it, helpers need not know */
+  const struct by_member *zero = &context->job.members[0]; /* Ranks have the same values; helpers need not know them. */
   struct by_engine_options options = {
       .clock = by_clock_system,
       .processes = context->job.processes,
@@ -356,9 +357,9 @@ static void destroy(struct by_context *context) {
     pthread_join(context->thread, NULL);
   }
   by_features_stop(context);
-  by_progress_stop(&context->progress); /* the control thread could have started it anew */
+  by_progress_stop(&context->progress); /* The control thread could have started it again. */
   by_timeline_destroy(context->timeline);
-  if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
+  if (context->job.loop) by_loop_close(context->job.loop); /* Its tasks refer to the next two. */
   by_features_detach(context);
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
@@ -396,13 +397,13 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   BY_TRY(by_timeline_create(&context->job, &context->timeline));
   BY_TRY(note_joining(context));
   BY_TRY(join(context, &events->control));
-  context->job.role.formation = NULL; /* it was the caller's */
+  context->job.role.formation = NULL; /* The caller's formation is borrowed no longer. */
   BY_TRY(make_engine(context));
   enum banyan_status status = context->job.formed ? BANYAN_OK : by_timeline_open(context->timeline, false);
-  if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* the others have joined */
+  if (status != BANYAN_OK) return by_context_fail(context, status, "cannot take part"); /* Others have joined. */
   int error = context->job.size > 1 ? by_thread_start(&context->thread, loop_main, context) : 0;
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
-  by_context_lock(context); /* the control thread may be at it */
+  by_context_lock(context); /* The control thread may use it. */
   set_state(context, BY_CONTEXT_RUNS);
   by_presence_join();
   by_context_unlock(context);
@@ -426,7 +427,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   enum banyan_status status = by_features_attach(context);
   if (status == BANYAN_OK) status = begin(context, options, events);
   if (status != BANYAN_OK) {
-    char text[1024]; /* destroying may fail in ways of its own */
+    char text[1024]; /* Destroying may overwrite the error text. */
     snprintf(text, sizeof text, "%s", banyan_error_text());
     destroy(context);
     return by_fail(status, "%s", text);
@@ -435,7 +436,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   return BANYAN_OK;
 }
 
-/* Lets what is still to be sent go out, so that no peer takes our end for a death. */
+/* Sends pending data, so that peers do not report our exit as a failure. */
 static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
   uint64_t until = by_clock_now(&by_clock_system) + milliseconds * BY_MILLISECOND;
   if (context->control) by_control_leave(context->control);
@@ -454,7 +455,7 @@ static void send_goodbye(struct by_context *context, uint64_t milliseconds) {
 void by_context_retire(struct by_context *context, const char *text) {
   by_features_retire(context);
   by_timeline_leave(context->timeline, true);
-  by_context_settle(context); /* a failure that is open has no text that could be added to */
+  by_context_settle(context); /* A failure that is not settled has no text to add to. */
   if (context->job.size > 1) send_goodbye(context, RETIRING_MS);
   by_context_lock(context);
   if (by_engine_status(context->job.engine) == BANYAN_OK)
@@ -464,7 +465,7 @@ void by_context_retire(struct by_context *context, const char *text) {
   by_job_changed(&context->job);
 }
 
-/* All of its host are suspected, so that nobody waits for them when the next group is decided. */
+/* Suspects all processes of its host, so that nobody waits for them when the next group is decided. */
 void by_context_vanished(void *argument, uint32_t process) {
   const struct by_context *context = argument;
   const struct by_job *job = &context->job;
@@ -490,7 +491,7 @@ bool by_context_interrupt(struct by_context *context, const char *text, bool at_
   return true;
 }
 
-/* `was`: the process's number in the membership before. False: there are no lanes that could go on. */
+/* Keeps the lanes to a process. `was`: its number in the membership before. False: there are no lanes to keep. */
 static bool keep_lanes_to(struct by_context *context, struct by_context *before, uint32_t rank, uint32_t was) {
   struct by_lane *lanes[BY_LANES];
   by_context_lock(before);
@@ -542,7 +543,7 @@ enum banyan_status by_context_fail(struct by_context *context, enum banyan_statu
 }
 
 void by_context_settle(struct by_context *context) {
-  bool open = context->state != BY_CONTEXT_JOINS; /* before, its thread does not run */
+  bool open = context->state != BY_CONTEXT_JOINS; /* The thread does not run before. */
   while (open) {
     by_context_lock(context);
     by_engine_check_deadlines(context->job.engine);

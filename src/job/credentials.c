@@ -1,3 +1,4 @@
+/* The credentials of a process in its job: its identity, the job's keys, and its host's statement about it. */
 #include "credentials.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static enum banyan_status derive_identity(const char *path, struct by_process_id
   return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "BANYAN_IDENTITY_FILE");
 }
 
-/* Rank 0 of a job has the one by which others know it, if the program or its launcher told them. */
+/* Makes an identity. Rank 0 of a job has the one that others expect, if the program or its launcher gave it to them. */
 static enum banyan_status make_identity(struct by_job *job) {
   struct by_process_identity *of_root;
   if (job->rank != 0) return by_process_identity_create(&job->identity);
@@ -36,7 +37,7 @@ static enum banyan_status make_identity(struct by_job *job) {
   return BANYAN_OK;
 }
 
-/* It listens there all the same: processes of this host do not ask who it is. */
+/* Warns of an identity that does not match: rank 0 listens all the same, as processes of this host do not check it. */
 static void warn_of_identity(const struct by_job *job) {
   struct by_fingerprint fingerprint;
   if (job->rank == 0 && job->size > 1 && job->identity && !job->role.formation && job->settings.root &&
@@ -45,7 +46,7 @@ static void warn_of_identity(const struct by_job *job) {
                             "other hosts will refuse it");
 }
 
-/* A member of groups that change has one for all of them, and so has what helps them. */
+/* Takes the identity. A member of elastic groups has one for all of them, and so do their helpers. */
 enum banyan_status by_job_take_identity(struct by_job *job) {
   bool encrypts = by_encryption_of(job->settings.encrypt) != BY_ENCRYPT_OFF;
   if (job->role.formation)
@@ -58,7 +59,7 @@ enum banyan_status by_job_take_identity(struct by_job *job) {
   return BANYAN_OK;
 }
 
-/* A member of groups that change has them already. */
+/* Takes the keys. A member of elastic groups has them already. */
 static enum banyan_status take_keys(struct by_job *job, const struct by_member *self) {
   struct by_settings *settings = &job->settings;
   const char *kind = by_member_kind_name(job->role.kind);
@@ -69,7 +70,7 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
   }
   enum banyan_status found = by_settings_find_key(settings);
   if (found != BANYAN_OK && !job->role.ticket) return found;
-  /* Who has the job's key needs no ticket of another's, which ends, and can read the handles of members. */
+  /* A holder of the job's key needs no ticket, which expires, and can read the handles of members. */
   bool own = found == BANYAN_OK && settings->key && *settings->key && !by_ticket_is_text(settings->key);
   const char *ticket = own ? NULL : job->role.ticket;
   bool has_key = ticket || (settings->key && *settings->key);
@@ -95,7 +96,7 @@ static enum banyan_status take_keys(struct by_job *job, const struct by_member *
   return status;
 }
 
-/* A member of groups that change has one for all of them. */
+/* Takes the statement. A member of elastic groups has one for all of them. */
 static enum banyan_status take_statement(struct by_job *job, const struct by_member *self) {
   bool is_rank = job->role.kind == BY_MEMBER_RANK;
   if (job->role.formation) {

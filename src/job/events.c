@@ -1,4 +1,4 @@
-/* What the job does for progress, control messages and the agent. */
+/* The job's own handlers of progress, control messages and the agent. */
 #include "calls.h"
 #include "context_events.h"
 #include "feature.h"
@@ -16,7 +16,7 @@ static __attribute__((noinline)) bool advance_all(struct by_context *context, bo
   return moved;
 }
 
-/* Mostly there is nothing beside the calls of the engine, and a call of 8 bytes takes a few rounds. */
+/* Advances what goes on beside the calls of the engine, mostly nothing; a call of 8 bytes takes a few rounds. */
 static bool advance(void *argument, bool notifies) {
   struct by_context *context = argument;
   bool none = !context->anys && !context->features.active && !context->given.first &&
@@ -39,8 +39,8 @@ static void check_deadlines(void *context) {
 
 /* ---- control messages */
 
-/* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
- * still be on its way, to a link that brings what it sent before it left, or to nothing. */
+/* Handles a process that has left. A link from it, as a higher rank, would exist by now if ever. To a lower rank, the
+ * connector may still be making a link that brings what the rank sent before it left, or finds nothing. */
 static void left(void *argument, uint32_t process) {
   struct by_context *context = argument;
   context->job.left[process] = true;

@@ -60,7 +60,7 @@ void by_feature_set_of_comm(struct banyan_comm *comm, const struct by_feature_ke
   comm->features[number_of(key)] = object;
 }
 
-/* The lowest feature of the set, which it is removed from. */
+/* Removes the lowest capability from the set and returns it. */
 static const struct by_feature *next_of(uint32_t *set) {
   uint32_t i = (uint32_t)__builtin_ctz(*set);
   *set &= *set - 1;

@@ -1,4 +1,4 @@
-/* What programs can have noted and counted: the timeline, and counters as text, in Prometheus' format. */
+/* The timeline and the counters of a job, which programs read as text in Prometheus' format. */
 #include <banyan/timeline.h>
 
 #include <string.h>
@@ -36,7 +36,7 @@ static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
                 comm->context->job.rank, (unsigned long long)rows[i].value);
 }
 
-/* Of groups whose processes change. */
+/* Adds the metrics of elastic groups. */
 static void add_membership(struct by_text *text, struct by_context *context) {
   const struct by_membership *formed = context->job.formed;
   if (!formed) return;
@@ -49,13 +49,13 @@ static void add_membership(struct by_text *text, struct by_context *context) {
   by_text_add(text, "} %llu\n", memberships);
 }
 
-/* 0: what crosses the network is in plain text. */
+/* Adds whether the job encrypts; 0: data crosses the network in plain text. */
 static void add_encryption(struct by_text *text, const struct by_context *context) {
   by_text_add(text, "# TYPE banyan_encryption gauge\nbanyan_encryption{rank=\"%u\"} %d\n", context->job.rank,
               by_encryption_of(context->job.settings.encrypt) != BY_ENCRYPT_OFF);
 }
 
-/* At rank 0: what helpers and servers, which have no metrics, have sent to it. */
+/* Adds, at rank 0, the refusals reported by helpers and servers, which have no metrics. */
 static void add_refusals_of_helpers(struct by_text *text, struct by_context *context) {
   by_context_lock(context);
   for (uint32_t p = context->job.size; p < context->job.processes; p++) {
@@ -70,7 +70,7 @@ static void add_refusals_of_helpers(struct by_text *text, struct by_context *con
   by_context_unlock(context);
 }
 
-/* By this process, whichever of its groups they were for. */
+/* Adds this process's refusals, whichever of its groups they concern. */
 static void add_refusals(struct by_text *text, struct by_context *context) {
   by_text_add(text, "# TYPE banyan_refused_connections_total counter\n");
   for (int r = 0; r < BY_REFUSAL_REASONS; r++)

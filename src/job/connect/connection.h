@@ -22,40 +22,36 @@ enum {
   PURPOSE_TCP = 'D',
   PURPOSE_LOCAL = 'L',
   HELLO = 18,
-  /* For a link, from the request to its first connection; and for the descriptors of a local one. */
+  /* Seconds for a link, from the request to its first connection; also for the descriptors of a local one. */
   TIMEOUT_S = 30,
-  /* For one handshake, at both ends. */
+  /* Seconds for one handshake, at both ends. */
   GREET_S = 5,
-  AGAIN_MS = 250 /* until a peer that answered, and then closed the connection, is tried once more */
+  AGAIN_MS = 250 /* Pause before a peer that answered, and then closed the connection, is tried once more. */
 };
 
-/* What goes on towards one process. outgoing.c alone changes the state, from one to the next:
- *
- *   IDLE        -> CONNECTING  a link is wanted
- *   IDLE        -> DONE        the peer connected, or the job ends
- *   CONNECTING  -> DONE        the link is there, or cannot be made */
+/* The connecting of one process. outgoing.c alone changes the state: */
 enum by_target_state { BY_TARGET_IDLE, BY_TARGET_CONNECTING, BY_TARGET_DONE };
 
 struct by_kept;
 
 struct by_connect_target {
   struct by_connector *connector;
-  uint32_t process, next_address, open; /* attempts under way */
+  uint32_t process, next_address, open; /* open: attempts in progress. */
   enum by_target_state state;
-  bool greeting;  /* one attempt at a time shakes hands: the other end takes what it finishes */
-  bool requested; /* under the connector's lock */
-  bool again;     /* a process was there, but slow: all addresses are worth another round */
+  bool greeting;  /* An attempt is in its handshake; one at a time, as the other end takes each that completes. */
+  bool requested; /* A link was requested. Under the connector's lock. */
+  bool again;     /* A process answered slowly, so all addresses are tried again. */
   struct by_timer stagger, timeout, verdict;
   LIST_HEAD(, attempt) attempts;
-  struct by_address winner; /* where the first connection went */
-  /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */
+  struct by_address winner; /* The address of the first connection. */
+  /* Sockets of the link's connections, -1 for missing ones; the link begins when all `lanes` are there. */
   int fds[BY_LANES];
-  struct by_tls *tls[BY_LANES]; /* of these; NULL: in plain text */
+  struct by_tls *tls[BY_LANES]; /* TLS of these connections; NULL: in plain text. */
   uint32_t lanes, have;
-  enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
-  struct by_timer lacking;        /* for long */
-  struct by_kept *kept;           /* lanes of the membership before, on their way into this one; NULL: none */
-  /* They have become the link's lanes; or they are of no use, and calls wait for the link. */
+  enum banyan_status last_status; /* Status of the last attempt; BANYAN_ERR_SYSTEM: this process lacks a resource. */
+  struct by_timer lacking;        /* Expires when the resource has been lacking for long. */
+  struct by_kept *kept;           /* Lanes of the membership before that are to be used here; NULL: none. */
+  /* Called when the kept lanes were attached to the link, or are of no use and calls wait for the link. */
   void (*kept_ended)(struct by_connect_target *target, bool attached);
   char last_error[400];
 };
@@ -63,38 +59,38 @@ struct by_connect_target {
 struct by_connector {
   struct by_job *job;
   struct by_connector_events events;
-  struct by_key links;            /* see by_connector_take_keys */
-  uint8_t ticket[BY_TICKET_HEAD]; /* of a helper or server, for links */
+  struct by_key links;            /* The key of links, see by_connector_take_keys. */
+  uint8_t ticket[BY_TICKET_HEAD]; /* A helper's or server's ticket for links. */
   struct by_key *helper_keys;
   uint32_t n_helper_keys;
-  int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
+  int tcp_listener, local_listener; /* Listeners until the acceptors have them; -1: none. */
   struct by_acceptor *tcp, *local;
-  struct by_connect_target **targets; /* by process; more of them under the lock, too */
+  struct by_connect_target **targets; /* By process; the array grows under the lock. */
   uint32_t n_targets, targets_room;
   LIST_HEAD(, incoming) incoming; /* newest first */
   /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
   struct by_admission tcp_admission, local_admission;
   struct by_repeats rejected;
-  pthread_mutex_t lock; /* of the rest */
+  pthread_mutex_t lock; /* Guards the fields below. */
   uint32_t *requests, n_requests, requests_room, taken;
-  bool posted; /* a task that takes them is on its way */
+  bool posted; /* A task that takes the requests is posted. */
 };
 
-/* Which process connects to which, and which connection of how many of the link. */
+/* The hello of a data connection: the processes at its ends, and its lane among the link's lanes. */
 struct by_link_hello {
   uint32_t from, to;
   uint8_t lane, lanes;
-  uint64_t membership; /* of both, see by_job */
+  uint64_t membership; /* Membership of both ends, see by_job. */
 };
 
-/* What came of a handshake (greet.c): the socket, its TLS, what the peer came for and its hello. Socket and TLS are the
- * callee's. */
+/* The result of a handshake (greet.c): the socket, its TLS, the peer's purpose and its hello. The callee owns socket
+ * and TLS. */
 struct by_greeted {
   int fd;
-  bool unused;        /* it was closed, and the peer had sent nothing: it has kept another connection */
-  struct by_tls *tls; /* NULL: in plain text */
+  bool unused; /* The connection was closed before the peer sent anything: the peer has kept another connection. */
+  struct by_tls *tls; /* NULL: in plain text. */
   uint8_t purpose;
-  const uint8_t *ticket; /* the head of a helper's or server's */
+  const uint8_t *ticket; /* The head of a helper's or server's ticket. */
   const uint8_t *hello;
   size_t length;
 };
@@ -103,40 +99,41 @@ struct by_greeted {
 void by_hello_write(const struct by_link_hello *hello, uint8_t *out);
 enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length,
                                  struct by_link_hello *out);
-/* How many connections a link to this address has. */
+/* Returns the number of connections of a link to this address. */
 uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer);
-/* One more connection of a link. True: that was the last one, and the link has begun. Takes socket and TLS over. */
+/* Adds a connection to a link. True: it was the last one, and the link has begun. Takes socket and TLS over. */
 bool by_target_add_connection(struct by_connect_target *target, const struct by_link_hello *hello,
                               const struct by_greeted *greeted);
 void by_target_forget_connections(struct by_connect_target *target);
-/* A link over shared memory: takes segment and wake over, and the socket. */
+/* Makes a link over shared memory: takes over segment, wake and socket. */
 void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_ends *ends);
 
 /* incoming.c */
-/* A connection was accepted. */
+/* Handles an accepted connection. */
 void by_incoming_accept(struct by_connector *connector, int fd, bool local);
-/* This side made a local connection, and hands were shaken. */
+/* Exchanges descriptors over a local connection that this side made, after its handshake. */
 void by_incoming_exchange(struct by_connect_target *target, int fd);
 void by_incoming_free(struct by_connector *connector);
 
 /* outgoing.c */
 void by_target_init(struct by_connect_target *target, struct by_connector *connector, uint32_t process);
-/* A link is wanted. */
+/* Begins to make a link. */
 void by_target_begin(struct by_connect_target *target);
-/* Nothing goes on towards it any more. */
+/* Ends all attempts to connect to the process. */
 void by_target_finish(struct by_connect_target *target);
-/* It cannot be reached; `why` if no attempt has left a reason. Unless it turns out to have died, the job fails with it.
- */
+/* Gives a process up that cannot be reached; `why`: the reason if no attempt has left one. Unless the process turns out
+ * to have died, the job fails with this reason. */
 void by_target_fail(struct by_connect_target *target, const char *why);
-/* It was reached, but this could not be made a link; the thread's error text has the reason. The same, but at once
- * unless `status` says that the peer is gone. */
+/* Gives a process up whose connection could not become a link; the thread's error text has the reason. The job fails at
+ * once unless `status` says that the peer is gone. */
 void by_target_broken(struct by_connect_target *target, enum banyan_status status, const char *what);
 void by_target_fini(struct by_connect_target *target);
 
 /* kept_lanes.c */
-/* Whether there are such lanes: the link begins with them, or is made when they turn out to be of no use. */
+/* Returns whether the target has kept lanes: the link begins with them, or is made when they turn out to be of no
+ * use. */
 bool by_target_awaits_kept(struct by_connect_target *target);
-/* Closes them: the link has another connection, or is not needed. */
+/* Closes kept lanes, as the link has another connection, or is not needed. */
 void by_target_forget_kept(struct by_connect_target *target);
 
 /* greet.c: the handshake on a data connection. It reads not a byte beyond it, so that the socket can become a lane. One
@@ -145,21 +142,21 @@ struct by_greet;
 
 struct by_greet_options {
   struct by_loop *loop;
-  int fd;                                /* connected and non-blocking; taken over until `done` hands it back */
-  bool packets;                          /* a local socket that keeps message boundaries */
-  uint64_t timeout;                      /* nanoseconds for the whole handshake */
-  struct by_handshake_options handshake; /* the hello is copied */
-  struct by_admission *admission; /* where an accepted connection waits for its peer's proof; NULL: not bounded */
+  int fd;                                /* A connected non-blocking socket; taken over until `done` hands it back. */
+  bool packets;                          /* It is a local socket that keeps message boundaries. */
+  uint64_t timeout;                      /* Nanoseconds for the whole handshake. */
+  struct by_handshake_options handshake; /* The hello is copied. */
+  struct by_admission *admission;        /* Holds an accepted connection until its peer's proof; NULL: not bounded. */
   /* Called once. Unless BANYAN_OK the socket is closed and its number -1, and the error text is set. */
   void (*done)(void *context, enum banyan_status status, const struct by_greeted *greeted);
   void *context;
 };
 
-/* The keys of a connection to this process, or of one that is accepted (UINT32_MAX). The caller wipes *out. */
+/* Returns the keys of a connection to this process, or of an accepted one (UINT32_MAX). The caller wipes *out. */
 void by_greet_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out);
 /* On failure the descriptor is closed and `done` is not called. */
 BANYAN_CHECK enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out);
-/* Gives it up without calling `done`. NULL is allowed. */
+/* Gives up a handshake without calling `done`. NULL is allowed. */
 void by_greet_cancel(struct by_greet *greet);
 
 #endif

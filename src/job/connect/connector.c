@@ -1,3 +1,4 @@
+/* Makes and accepts the data connections of a job: its listeners, its requests for links, and its life. */
 #include "connector.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "socket.h"
 #include "text.h"
 
-enum { UNAUTHENTICATED = 96 }; /* connections beyond those that the job can have */
+enum { UNAUTHENTICATED = 96 }; /* Unauthenticated connections beyond those that the job can have. */
 
 static void accepted_tcp(void *connector, int fd) {
   by_incoming_accept(connector, fd, false);
@@ -26,7 +27,7 @@ static void accepted_local(void *connector, int fd) {
   by_incoming_accept(connector, fd, true);
 }
 
-/* The others would look for firewalls, so the job ends with the reason; but only if its calls need a connection. */
+/* Ends the job, with the reason, if its calls need a connection: the others would look for firewalls otherwise. */
 static void exhausted(void *argument) {
   const struct by_connector *connector = argument;
   struct by_job *job = connector->job;
@@ -40,7 +41,7 @@ static void exhausted(void *argument) {
 
 /* ---- requests for links */
 
-/* The next process to connect to, or UINT32_MAX: none is left. */
+/* Returns the next process to connect to; UINT32_MAX: none is left. */
 static uint32_t take_request(struct by_connector *connector) {
   uint32_t process = UINT32_MAX;
   pthread_mutex_lock(&connector->lock);
@@ -58,9 +59,10 @@ static void take_requests(void *context) {
     by_target_begin(connector->targets[process]);
 }
 
-/* One task whatever the number of requests: a first call may need a thousand links, and a loop's queue has an end. */
+/* Requests a link. One task serves all requests: a first call may need a thousand links, and a loop's queue is
+ * bounded. */
 void by_connector_want(struct by_connector *connector, uint32_t process) {
-  if (process >= connector->job->rank) return; /* it will connect to this process */
+  if (process >= connector->job->rank) return; /* The higher rank connects. */
   pthread_mutex_lock(&connector->lock);
   struct by_connect_target *target = connector->targets[process];
   if (!target->requested) connector->requests[connector->n_requests++] = process;
@@ -68,7 +70,7 @@ void by_connector_want(struct by_connector *connector, uint32_t process) {
   bool post = !connector->posted;
   connector->posted = true;
   if (post && by_loop_post(connector->job->loop, take_requests, connector) != BANYAN_OK) {
-    connector->posted = false; /* the next request tries again */
+    connector->posted = false; /* The next request posts again. */
     by_error("net", "connecting to %s could not begin: %s", by_job_name(connector->job, process), banyan_error_text());
   }
   pthread_mutex_unlock(&connector->lock);
@@ -99,7 +101,8 @@ static enum banyan_status add_addresses(const struct by_settings *settings, int 
   return BANYAN_OK;
 }
 
-/* Rank 0 of this host may not listen yet where all ranks meet, nor PyTorch's store there. */
+/* Listens in the range of ports, but not where ranks meet: rank 0 of this host, or PyTorch's store, may not listen
+ * there yet. */
 static enum banyan_status listen_in_range(const struct by_settings *settings, int *listener, struct by_address *bound) {
   struct by_port_range ports = {0, 0};
   const char *store = getenv("MASTER_PORT");
@@ -111,7 +114,7 @@ static enum banyan_status listen_in_range(const struct by_settings *settings, in
   return by_socket_listen_sparing(ports, spared, listener, bound);
 }
 
-/* The loopback address first, so that ranks of one machine use it; others skip it. */
+/* Lists the loopback address first, so that ranks of one machine use it; others skip it. */
 enum banyan_status by_member_listen(const struct by_settings *settings, struct by_arena *arena, struct by_member *self,
                                     int *listener) {
   struct by_address bound;
@@ -155,14 +158,14 @@ enum banyan_status by_connector_create(struct by_job *job, struct by_member *sel
 static enum banyan_status take_connections(struct by_connector *connector, int *listener,
                                            void (*accepted)(void *context, int fd), struct by_acceptor **out) {
   int fd = *listener;
-  *listener = -1; /* the acceptor's, whatever comes */
+  *listener = -1; /* The acceptor owns it, on failure too. */
   if (fd < 0) return BANYAN_OK;
   BY_TRY(by_acceptor_create(connector->job->loop, fd, accepted, connector, out));
   by_acceptor_on_exhaustion(*out, exhausted);
   return BANYAN_OK;
 }
 
-/* Targets stay where they are. Each process is requested once. */
+/* Grows the list of targets, which stay at their addresses. Each process is requested once. */
 static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
   pthread_mutex_lock(&connector->lock);
   bool room = BY_ARRAY_GROW(&connector->targets, &connector->targets_room, n) &&

@@ -11,11 +11,11 @@
 
 struct by_connector;
 
-/* What becomes of connections. */
+/* Events of connections. */
 struct by_connector_events {
-  /* A link to this process is there: the lanes are taken over. */
+  /* A link to this process is made: the lanes are taken over. */
   void (*attach)(void *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
-  /* A helper does not answer: has rank 0 find out whether it is alive. False: it cannot be asked. */
+  /* A helper does not answer: asks rank 0 to find out whether it is alive. False: rank 0 cannot be asked. */
   bool (*ask)(void *context);
   void *context;
 };
@@ -27,30 +27,30 @@ BANYAN_CHECK enum banyan_status by_member_listen(const struct by_settings *setti
 BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, struct by_member *self,
                                                     const struct by_connector_events *events,
                                                     struct by_connector **out);
-/* Begins to take connections: once the members are known. */
+/* Begins to accept connections, once the members are known. */
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
-/* Instead of opening it: gives its listeners back. */
+/* Gives the listeners back, instead of opening the connector. */
 void by_connector_stop_listening(struct by_connector *connector);
-/* Under which links between ranks and helpers or servers are opened, see ticket.h: at ranks the key of links (copied);
- * at a helper the secret of its ticket for links, and the keys of its links to the n ones before it, which are
- * allocated and taken over, whatever comes. Once the members are known. */
+/* Sets the keys of links between ranks and helpers or servers, see ticket.h: at ranks the key of links (copied); at a
+ * helper the secret of its ticket for links, and the keys of its links to the n helpers before it, which are allocated
+ * and taken over, on failure too. Called once the members are known. */
 BANYAN_CHECK enum banyan_status by_connector_take_keys(struct by_connector *connector, const struct by_key *links,
                                                        struct by_key *before, uint32_t n);
-/* The head of the ticket with which this helper or server opens links. `out` holds BY_TICKET_HEAD. */
+/* Writes the head of the ticket with which this helper or server opens links. `out` holds BY_TICKET_HEAD. */
 BANYAN_CHECK enum banyan_status by_links_ticket(const struct by_job *job, uint32_t process, uint8_t *out);
-/* One more process, with the next number. */
+/* Adds a process, with the next number. */
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
-/* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
+/* Any thread: requests a link to this process. The lower rank of a pair has nothing to do. */
 void by_connector_want(struct by_connector *connector, uint32_t process);
-/* Any thread: these lanes to the process, of the membership before, are the link's here, if the other end gives them to
- * its own within a second. They are taken over. */
+/* Any thread: makes lanes of the membership before the link to this process, if the other end does so too within a
+ * second. The lanes are taken over. */
 void by_connector_keep(struct by_connector *connector, uint32_t process, struct by_lane *const *lanes, uint32_t n);
-/* Visits the processes to which no connection has come about since it was first tried: for how long in milliseconds,
- * and where it is tried. */
+/* Visits the processes to which no connection has been made since the first attempt: for how many milliseconds, and at
+ * which addresses they are tried. */
 void by_connector_visit_tried(const struct by_connector *connector,
                               void (*visit)(void *context, uint32_t process, uint32_t milliseconds, const char *way),
                               void *context);
-/* The job knows now that this process has left. */
+/* Notes that the job knows that this process has left. */
 void by_connector_left(struct by_connector *connector, uint32_t process);
 /* NULL is allowed. The loop no longer runs. */
 void by_connector_destroy(struct by_connector *connector);

@@ -1,3 +1,4 @@
+/* The handshake on a data connection, which reads not a byte beyond it. */
 #include "connection.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ struct by_greet {
   struct by_watch *watch;
   struct by_timer timer;
   struct by_admission_entry admission;
-  bool evicted; /* closed to make room for other connections */
+  bool evicted; /* The connection was closed in favour of other connections. */
   void *hello;
 };
 
@@ -64,7 +65,7 @@ static void succeed(struct by_greet *greet) {
   free(copy);
 }
 
-/* Sends what is to be sent. False: the connection broke. */
+/* Sends pending output. False: the connection broke. */
 static bool send_output(struct by_greet *greet) {
   for (;;) {
     size_t length;
@@ -76,7 +77,7 @@ static bool send_output(struct by_greet *greet) {
   }
 }
 
-/* Takes what is there, but not what follows the handshake. */
+/* Reads available input, but not what follows the handshake. */
 static enum banyan_status take_input(struct by_greet *greet, bool *ended) {
   uint8_t bytes[READ_MOST];
   size_t used = 0;
@@ -142,8 +143,8 @@ enum banyan_status by_links_ticket(const struct by_job *job, uint32_t process, u
   return by_ticket_begin_links(&(struct by_ticket_subject){(uint8_t)member->kind, member->host}, process, out);
 }
 
-/* Links between ranks are under the job's key of now, and those of helpers and servers under the membership's, whatever
- * has become of the tickets with which these joined. */
+/* Returns the keys. Links between ranks use the job's current key; those of helpers and servers the membership's,
+ * whatever has become of the tickets with which these joined. */
 void by_greet_get_keys(const struct by_connector *connector, uint32_t process, struct by_job_keys *out) {
   const struct by_job *job = connector->job;
   uint32_t helper = process - job->size;

@@ -16,14 +16,14 @@
 struct incoming {
   LIST_ENTRY(incoming) entry;
   struct by_connector *connector;
-  struct by_greet *greet; /* NULL: it is over */
+  struct by_greet *greet; /* NULL: the handshake is over. */
   struct by_watch *watch;
   struct by_timer timeout;
-  struct by_connect_target *target; /* once it is known */
+  struct by_connect_target *target; /* Set once the process is known. */
   int fd;
-  bool local, ours; /* ours: we connected */
+  bool local, ours; /* ours: this side connected. */
   char peer[BY_ADDRESS_TEXT];
-  int segment; /* ours: the link's memory */
+  int segment; /* The link's memory, if this side connected. */
 };
 
 static void free_incoming(struct incoming *in) {
@@ -38,7 +38,7 @@ static void free_incoming(struct incoming *in) {
 
 /* ---- over a local connection: descriptors */
 
-/* It was a rank of the job: without this connection there is no link. */
+/* Handles a failed exchange with a process of the job: without this connection there is no link. */
 static void exchange_failed(struct incoming *in, enum banyan_status status) {
   struct by_connect_target *target = in->target;
   free_incoming(in);
@@ -64,7 +64,7 @@ static enum banyan_status send_descriptors(struct incoming *in, const char *what
   return sent ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "a local socket is full already");
 }
 
-/* *n = 0: they have not come yet. */
+/* Receives the peer's descriptors. *n = 0: they have not come yet. */
 static enum banyan_status receive_descriptors(struct incoming *in, int *fds, size_t wanted, size_t *n) {
   size_t length;
   char byte;
@@ -84,7 +84,7 @@ static void make_link(struct incoming *in, int segment, int wake) {
   by_target_make_shm_link(target, &ends);
 }
 
-/* The side that connected sends (segment, its wake); the other one answers with its wake. */
+/* Continues the exchange: the side that connected sends its segment and wake; the other one answers with its wake. */
 static void exchange_ready(void *context, uint32_t events) {
   struct incoming *in = context;
   int fds[2];
@@ -124,7 +124,8 @@ static void begin_exchange(struct incoming *in) {
 
 /* ---- accepted */
 
-/* Helpers and servers come with the tickets for links that rank 0 has given them, and nobody comes as one without. */
+/* Checks the ticket: helpers and servers use the tickets for links that rank 0 has given them, and no process joins as
+ * one of them without a ticket. */
 static enum banyan_status check_ticket(const struct by_job *job, uint32_t from, uint8_t purpose,
                                        const uint8_t *ticket) {
   uint8_t expected[BY_TICKET_HEAD];
@@ -149,13 +150,13 @@ static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose
   if (theirs->from < job->rank || theirs->to != job->rank)
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from,
                      theirs->to, job->rank);
-  /* it may have timed out while this process was held up; a link must not begin with a dead connection */
+  /* The peer may have timed out while this process was held up; a link must not begin with a dead connection. */
   if (recv(in->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
     return by_fail(BANYAN_ERR_PEER_DEAD, "%s closed it again", by_job_name(in->connector->job, theirs->from));
   return BANYAN_OK;
 }
 
-/* Whoever holds the job's key could otherwise take another rank's place. */
+/* Checks the peer's identity: whoever holds the job's key could otherwise take another rank's place. */
 static enum banyan_status check_identity(const struct incoming *in, const struct by_link_hello *theirs,
                                          const struct by_tls *tls) {
   const struct by_job *job = in->connector->job;
@@ -174,7 +175,7 @@ static void incoming_greeted(void *context, enum banyan_status status, const str
   if (status == BANYAN_OK) status = check_hello(in, greeted->purpose, greeted->ticket, &theirs);
   if (status == BANYAN_OK) status = check_identity(in, &theirs, greeted->tls);
   if (status != BANYAN_OK) {
-    bool given_up = status == BANYAN_ERR_PEER_DEAD && by_job_has_failed(in->connector->job); /* as the job ends */
+    bool given_up = status == BANYAN_ERR_PEER_DEAD && by_job_has_failed(in->connector->job); /* The job ends. */
     if (!greeted->unused && !given_up)
       by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
                       by_clock_to_seconds(by_loop_now(in->connector->job->loop)));

@@ -9,16 +9,16 @@
 #include "handover.h"
 #include "log.h"
 
-enum { MARKER_MS = 1000 }; /* until the lower process's end has changed, too */
+enum { MARKER_MS = 1000 }; /* Time for the lower process to change, too. */
 
 struct by_kept {
   struct by_connect_target *target;
-  struct by_connector *connector; /* until there is a target */
+  struct by_connector *connector; /* Set until there is a target. */
   uint32_t process, n;
   struct by_handover handovers[BY_LANES];
   struct by_watch *watches[BY_LANES];
   struct by_timer late;
-  bool wanted; /* calls wait for the link */
+  bool wanted; /* Calls wait for the link. */
 };
 
 static void free_kept(struct by_kept *kept, bool lanes) {
@@ -32,7 +32,7 @@ static void free_kept(struct by_kept *kept, bool lanes) {
   free(kept);
 }
 
-/* The link is made anew. */
+/* Gives the kept lanes up: the link is made anew. */
 static void give_up(struct by_kept *kept, const char *why) {
   struct by_connect_target *target = kept->target;
   bool wanted = kept->wanted;
@@ -84,7 +84,7 @@ static void begin(void *context) {
   struct by_connector *connector = kept->connector;
   struct by_loop *loop = connector->job->loop;
   kept->target = connector->targets[kept->process];
-  if (kept->target->state != BY_TARGET_IDLE || kept->target->have) { /* another connection is being made */
+  if (kept->target->state != BY_TARGET_IDLE || kept->target->have) { /* Another connection is being made. */
     kept->target = NULL;
     free_kept(kept, true);
     return;

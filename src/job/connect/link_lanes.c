@@ -1,4 +1,4 @@
-/* What is to be known of a link's connections, and how they become its lanes. */
+/* The hello of a link's connections, and how these become the link's lanes. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes,
 
 /* ---- lanes */
 
-/* Speed is at stake, not the link: what cannot be set is logged, and the next option is tried. */
+/* Logs a socket option that cannot be set. Only speed suffers, so the next option is tried. */
 static void tried(const char *option, enum banyan_status status) {
   if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its default for %s: %s", option, banyan_error_text());
 }
@@ -71,8 +71,8 @@ static enum banyan_status tune_buffers(const struct by_settings *s, int fd, cons
   return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
 }
 
-/* That a host vanished is seen on the control connections, which are always read: here a peer that computes reads
- * nothing. */
+/* Sets a lane's socket options. Vanished hosts are detected on the control connections, which are always read: a peer
+ * that computes reads no lanes. */
 static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
   tried("TCP_NODELAY", by_socket_set_nodelay(fd));
   tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
@@ -90,7 +90,7 @@ uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address 
   return (uint8_t)n;
 }
 
-/* Takes the socket and its TLS over, also on failure. */
+/* Makes a lane of a TCP connection. Takes the socket and its TLS over, also on failure. */
 static enum banyan_status make_tcp_lane(struct by_connect_target *target, int fd, struct by_tls *tls,
                                         struct by_lane **out) {
   struct by_job *job = target->connector->job;
@@ -148,7 +148,7 @@ static void make_tcp_link(struct by_connect_target *target) {
 bool by_target_add_connection(struct by_connect_target *target, const struct by_link_hello *hello,
                               const struct by_greeted *greeted) {
   by_target_forget_kept(target);
-  if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
+  if (hello->lanes != target->lanes) by_target_forget_connections(target); /* The peer starts again. */
   target->lanes = hello->lanes;
   if (target->fds[hello->lane] >= 0)
     by_close(target->fds[hello->lane]);

@@ -1,5 +1,5 @@
-/* Outgoing connections: all that is tried to reach one process, its addresses one after the other; and each attempt,
- * from connecting to the end of the handshake. */
+/* Outgoing connections: the attempts to reach one process, over its addresses one after the other, and each attempt
+ * from connecting to the end of its handshake. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include "socket.h"
 
 enum {
-  OTHER_MS = 1000, /* for a further connection of a link, to another address than the first */
+  OTHER_MS = 1000, /* Time for a further connection of a link, before another address is tried. */
   STAGGER_MS = 100,
-  LACKING_S = 5,     /* out of descriptors: the program may close some */
-  VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank, */
-  SILENT_MS = 6000   /* and than rank 0 waits for a sign of life of a helper */
+  LACKING_S = 5,     /* Time without descriptors: the program may close some. */
+  VERDICT_MS = 1000, /* Wait for rank 0's verdict: longer than control waits for the name of a dead rank. */
+  SILENT_MS = 6000   /* The same for a helper: longer than rank 0 waits for its sign of life. */
 };
 
 /* One address that is being tried, or a local socket. */
@@ -27,12 +27,12 @@ struct attempt {
   struct by_address to;
   struct by_watch *watch;
   struct by_greet *greet;
-  struct by_timer late; /* of the second and later connections: the first one's address is tried instead */
+  struct by_timer late; /* For later connections: when it expires, the first one's address is tried. */
   int fd;
   uint64_t connected_at;
-  uint32_t lane;           /* of the link; all attempts for lane 0 race */
-  bool connected, greeted; /* connected: waits for its turn to shake hands */
-  bool renewed;            /* it was connected late, and was therefore made anew */
+  uint32_t lane;           /* Lane of the link; all attempts for lane 0 race. */
+  bool connected, greeted; /* connected: it waits for its turn to shake hands. */
+  bool renewed;            /* Its turn came late, so the connection was made anew. */
 };
 
 /* ---- one attempt */
@@ -64,7 +64,8 @@ static void renew(struct attempt *attempt) {
   connect_attempt(attempt, &attempt->to);
 }
 
-/* The other end closes connections without a greeting after GREET_S: one that has waited for long is made anew. */
+/* Begins the handshake. The other end closes connections without a greeting after GREET_S, so one that has waited for
+ * long is made anew. */
 static void take_turn(struct attempt *attempt) {
   if (by_loop_now(attempt->target->connector->job->loop) - attempt->connected_at < GREET_S * BY_SECOND / 2)
     greet_attempt(attempt, false);
@@ -76,7 +77,7 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   struct by_connect_target *target = attempt->target;
   if (attempt->greeted) target->greeting = false;
   bool closed = attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD);
-  bool own = status == BANYAN_ERR_SYSTEM; /* this process is out of something: its program may give some back */
+  bool own = status == BANYAN_ERR_SYSTEM; /* This process lacks a resource, which the program may free. */
   note_status(target, status);
   if (closed || own) target->again = true;
   snprintf(target->last_error, sizeof target->last_error, "%s", banyan_error_text());
@@ -100,7 +101,7 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   try_next(target);
 }
 
-/* A connection of the link is there. The first one settles where the others go. */
+/* Handles a new connection of the link. The address of the first one is used for the others. */
 static void connected_lane(struct attempt *attempt, const struct by_greeted *greeted) {
   struct by_connect_target *target = attempt->target;
   struct by_link_hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
@@ -242,7 +243,7 @@ static void lane_again(void *context) {
   connect_attempt(attempt, &attempt->target->winner);
 }
 
-/* The other end had more connections than it takes at once; the link's timeout ends this. */
+/* Retries a lane: the other end had more connections than it takes at once. The link's timeout ends this. */
 static void retry_lane(struct by_connect_target *target, uint32_t lane) {
   struct attempt *attempt = new_attempt(target, lane);
   if (!attempt) return;
@@ -279,16 +280,16 @@ void by_target_finish(struct by_connect_target *target) {
   by_loop_cancel_timer(&target->lacking);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&target->attempts)) free_attempt(LIST_FIRST(&target->attempts));
-  if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
+  if (target->winner.length) by_target_forget_connections(target); /* The connections that were made from here. */
 }
 
 /* Ends the calls here; control then notifies all other ranks, the peer among them. Only helpers connect to helpers: one
- * that finds no way to another one goes itself, and leaves that to those that have one. If it is lost already, the link
- * is not needed. */
+ * that cannot reach another helper leaves the job itself, as others may reach that one. If the peer is lost already,
+ * the link is not needed. */
 static void give_verdict(void *argument) {
   struct by_connect_target *target = argument;
   struct by_job *job = target->connector->job;
-  bool own = target->last_status == BANYAN_ERR_SYSTEM; /* the peer has no part in it */
+  bool own = target->last_status == BANYAN_ERR_SYSTEM; /* It is not the peer's fault. */
   char text[900];
   snprintf(text, sizeof text, "%s has no link to %s: %s", by_job_name(job, job->rank),
            by_job_name(job, target->process), target->last_error);
@@ -312,14 +313,14 @@ static bool has_left(const struct by_connect_target *target) {
   return left;
 }
 
-/* Of a helper, whether it is alive. */
+/* Asks rank 0 whether a helper is alive. */
 static bool ask(const struct by_connect_target *target) {
   const struct by_connector_events *events = &target->connector->events;
   return events->ask(events->context);
 }
 
-/* Perhaps it died, or ended because the job failed: if so, rank 0 reports that first. Of a helper whose host is gone it
- * may not know yet: it is asked to find out. */
+/* Waits for rank 0's verdict. If the process died, or ended because the job failed, rank 0 reports that first. Rank 0
+ * may not know yet that a helper's host is gone, so it is asked to find out. */
 static void await_verdict(struct by_connect_target *target) {
   const struct by_job *job = target->connector->job;
   by_target_finish(target);
@@ -376,7 +377,7 @@ static bool usable_from_here(const struct by_job *job, const struct by_member *p
   return !by_address_is_loopback(a) || by_member_same_network(peer, &job->members[job->rank]);
 }
 
-/* Other interfaces are meant, not other names of the same one: the winner's loopback, and its other families. */
+/* Returns whether an address is of the winner's interface: its loopback, or another family. */
 static bool is_like(const struct by_address *a, const struct by_address *b) {
   return by_address_family(a) == by_address_family(b) && by_address_is_loopback(a) == by_address_is_loopback(b) &&
          by_address_is_link_local(a) == by_address_is_link_local(b);
@@ -396,8 +397,8 @@ static struct by_address address_after(const struct by_connect_target *target, u
   return n ? *usable[(won + places) % n] : target->winner;
 }
 
-/* Every address was tried. Where a process answered and then did not shake hands in time, it is tried again: a rank
- * that is held up for a while is not gone. */
+/* Ends a round over all addresses. If a process answered and did not shake hands in time, it is tried again: it may be
+ * held up. */
 static void end_round(struct by_connect_target *target) {
   if (target->open) return;
   struct by_job *job = target->connector->job;
@@ -406,7 +407,7 @@ static void end_round(struct by_connect_target *target) {
     return;
   }
   by_loop_set_delay(job->loop, &target->stagger, AGAIN_MS * BY_MILLISECOND);
-  if (target->process >= job->size) (void)!ask(target); /* is it stopped? */
+  if (target->process >= job->size) (void)!ask(target); /* Rank 0 finds out whether it is stopped. */
 }
 
 static void try_next(struct by_connect_target *target) {
@@ -432,7 +433,7 @@ static void begin_round(struct by_connect_target *target) {
   target->again = false;
   target->next_address = 0;
   if (*peer->local && *self->local && by_member_same_host(peer, self)) {
-    target->next_address = UINT32_MAX; /* shared memory or nothing */
+    target->next_address = UINT32_MAX; /* No addresses are tried: only shared memory is possible. */
     connect_local(target);
   } else {
     try_next(target);
@@ -447,7 +448,7 @@ static void stagger_over(void *context) {
     try_next(target);
 }
 
-/* "no connection to 10.0.0.1:4000, [fd00::1]:4000" */
+/* Writes a text such as "no connection to 10.0.0.1:4000, [fd00::1]:4000". */
 static void describe_tried(const struct by_connect_target *target, char *text, size_t room) {
   const struct by_job *job = target->connector->job;
   const struct by_member *peer = &job->members[target->process];
@@ -471,7 +472,7 @@ void by_connector_visit_tried(const struct by_connector *connector,
   for (uint32_t p = 0; p < connector->n_targets; p++) {
     const struct by_connect_target *target = connector->targets[p];
     char way[150];
-    if (!by_timer_is_set(&target->timeout) || target->again || target->greeting) continue; /* its host answers */
+    if (!by_timer_is_set(&target->timeout) || target->again || target->greeting) continue; /* Its host answers. */
     describe_tried(target, way, sizeof way);
     visit(context, p, (uint32_t)((now + TIMEOUT_S * BY_SECOND - target->timeout.at) / BY_MILLISECOND), way);
   }

@@ -1,3 +1,4 @@
+/* Writes a timeline as a file in Chrome's JSON format, which is valid after each flush. */
 #include "timeline_file.h"
 
 #include <errno.h>

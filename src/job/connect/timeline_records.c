@@ -1,3 +1,4 @@
+/* Converts a tracer's records to rank 0's time, and encodes the messages about timelines. */
 #include "timeline_records.h"
 
 #include "fields.h"
@@ -58,7 +59,7 @@ bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record
     bool has_ended = out->at[BY_TRACE_DONE];
     if (!has_ended && !reel->open) reel->open = id;
     uint64_t *left = has_ended ? &reel->left : &reel->left_open;
-    if (!*left) continue; /* given later: it has not ended */
+    if (!*left) continue; /* It has not ended, and is given later. */
     --*left;
     reel->given++;
     reel->given_ended += has_ended;
@@ -89,7 +90,7 @@ static const struct by_field end[] = {BY_FIELD(by_timeline_message, missing, BY_
                                       BY_FIELD(by_timeline_message, error, BY_FIELD_U64),
                                       BY_FIELD(by_timeline_message, totals, BY_FIELD_U64)};
 
-/* By kind: what follows it. */
+/* The fields of each kind of message. */
 static const struct {
   const struct by_field *fields;
   size_t n;

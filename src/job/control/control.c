@@ -1,3 +1,4 @@
+/* The control object: creates its parts, passes control messages on to them, and offers their functions to the job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static void handle_timeline(void *context, const struct by_received *message) {
 /* By type: the handler, the part that it belongs to, the direction of the message, and when it is handled. */
 static const struct rule {
   void (*handle)(void *part, const struct by_received *message);
-  size_t part; /* its offset in struct by_control */
+  size_t part; /* The part's offset in struct by_control. */
   enum by_control_direction direction;
   enum by_control_phase phase;
 } rules[] = {
@@ -81,9 +82,9 @@ static void frame_came(void *context, const struct by_received *message) {
   struct by_control *control = context;
   bool root = by_control_peers_is_root(&control->peers), done = control->meeting.done;
   uint16_t type = message->type;
-  if (root && message->peer->rank < 0) return; /* it was refused */
+  if (root && message->peer->rank < 0) return; /* The peer was refused. */
   if (!root && !done && type != WELCOME && type != REFUSED)
-    return; /* it is about a job of which this rank is no part */
+    return; /* The message is about a job of which this rank is no part. */
   const struct rule *own = type < sizeof rules / sizeof *rules && rules[type].handle ? &rules[type] : NULL;
   const struct by_control_rule *other = NULL;
   if (!own && control->events.find_rule) other = control->events.find_rule(control->events.context, type);
@@ -114,7 +115,7 @@ static void ended(void *context, struct by_control_peer *peer, enum banyan_statu
     return;
   }
   int64_t rank = peer->rank;
-  bool root = by_control_peers_is_root(peers); /* which can still notify the others, while it leaves itself */
+  bool root = by_control_peers_is_root(peers); /* Rank 0 can still notify the others, while it leaves itself. */
   bool leaving = peer->state == BY_PEER_LEAVING || (!root && atomic_load(&peers->leaving));
   if (rank >= 0 && peer->vanished && control->events.vanished)
     control->events.vanished(control->events.context, (uint32_t)rank);

@@ -22,26 +22,27 @@ struct by_cluster_switch;
 struct by_received;
 struct by_tree_wanted;
 
-/* When control messages of a type are handled; others are logged and ignored. The job starts until all have met. */
+/* When, and from whom, control messages of a type are handled; others are logged and ignored. The job is starting until
+ * all have met. */
 enum by_control_direction { BY_CONTROL_FROM_ALL, BY_CONTROL_FROM_ROOT, BY_CONTROL_TO_ROOT };
 enum by_control_phase { BY_CONTROL_ALWAYS, BY_CONTROL_WHILE_STARTING, BY_CONTROL_ONCE_STARTED };
 
 /* How a type of control message is handled that is not the job's own. */
 struct by_control_rule {
-  uint16_t type; /* 0: the end of a list of rules */
+  uint16_t type; /* 0: the end of a list of rules. */
   enum by_control_direction direction;
   enum by_control_phase phase;
-  /* On the loop's thread. `context`: that of the events. */
+  /* Called on the loop's thread. `context`: that of the events. */
   void (*handle)(void *context, const struct by_received *message);
 };
 
-/* What the communicators of this process do about messages. On the loop's thread. */
+/* What the communicators of this process do about control messages. Called on the loop's thread. */
 struct by_control_events {
-  /* The rule for messages of this type; NULL: there is none. */
+  /* Returns the rule for messages of this type; NULL: there is none. */
   const struct by_control_rule *(*find_rule)(void *context, uint16_t type);
-  /* Before anything is connected. */
+  /* Called before anything is connected. */
   void (*made)(void *context, struct by_control *control);
-  /* TREE and TREE_ASK, once there is an engine. */
+  /* Handles TREE and TREE_ASK, once there is an engine. */
   void (*handle_tree)(void *context, const struct by_received *message);
   /* Rank 0: a helper or server is lost, or a rank leaves: nothing more comes from it. */
   void (*process_lost)(void *context, uint32_t process);
@@ -58,15 +59,15 @@ struct by_control_events {
   /* What a member does about a message of a plan switch; see by_plan_switches_handle. */
   bool (*handle_plan_switch)(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
-  /* Rank 0: a communicator asks for a plan, which is proposed later, or not at all. NULL: nothing plans here. */
+  /* Rank 0: a communicator asks for a plan, which is proposed later, or not at all. NULL: no capability plans here. */
   void (*want_plan)(void *context, const struct by_plan_want *want);
   struct by_plan_switches_view (*view_plan_switches)(void *context, uint32_t comm);
   /* Rank 0: whether there is an agent or manager; requests for memory of switches go to it. */
   bool (*has_manager)(void *context);
   void (*reservation)(void *context, const struct by_cluster_cells *cells, uint32_t n);
-  /* Whether an answer may come: nothing is known of the manager being away. */
+  /* Returns whether an answer may come: the manager is not known to be away. */
   bool (*may_answer)(void *context);
-  /* The host of this process answers nothing any more. NULL: nobody wants to know. */
+  /* The host of this process does not answer any more. NULL: not reported. */
   void (*vanished)(void *context, uint32_t process);
   /* The switches' cells of the manager's plan of this number, and of all before it, have been given back. */
   void (*released)(void *context, uint64_t number);
@@ -76,9 +77,9 @@ struct by_control_events {
 /* A communicator whose members are to have a plan of their own; its first rank asks. */
 struct by_plan_want {
   uint32_t comm;
-  uint32_t process;          /* that asks; the first member */
-  uint32_t n;                /* 0: the communicator is gone, or has another plan */
-  const uint32_t *processes; /* n, different ranks of the job; by rank. Borrowed */
+  uint32_t process;          /* The asking process: the first member. */
+  uint32_t n;                /* Number of members; 0: the communicator is gone, or has another plan. */
+  const uint32_t *processes; /* The members' ranks in the job, n different ones, by rank. Borrowed. */
 };
 
 struct by_control_join_options {
@@ -86,7 +87,7 @@ struct by_control_join_options {
   struct by_connector *connector;
   struct by_timeline *timeline;
   const struct by_member *self;
-  const char *plan; /* that this rank was given, and its version; see by_join */
+  const char *plan; /* The plan that this rank was given, and its version; see by_join. */
   uint32_t plan_version;
   struct by_control_events events;
 };
@@ -94,81 +95,83 @@ struct by_control_join_options {
 /* Meets the others: fills the job's members. Runs the loop itself and blocks
  * until all have joined or the join deadline passes; errors name who is missing. */
 BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_join_options *options, struct by_control **out);
-/* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
- * has found nothing wrong itself, which would be the better reason. */
+/* Returns why the job has failed, if it failed as soon as all had joined, before there was an engine to fail. Called
+ * when this rank has found no fault itself, which would be the better reason. */
 BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
-/* Rank 0: which connections this helper or server has refused, as it has sent last; NULL: nothing has come. Under the
- * job's lock. */
+/* Rank 0: returns the last report of this helper or server on connections that it has refused; NULL: none has come.
+ * Under the job's lock. */
 const struct by_refusals_message *by_control_get_refusals(const struct by_control *control, uint32_t process);
-/* Any thread: this rank's engine failed. Notifies the others; True: by_job_settle follows once they all have the same
+/* Any thread: notifies the others that this rank's engine failed. True: by_job_settle follows once all have the same
  * reason, unless they cannot be reached. */
 bool by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
-/* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
- * if it sends nothing for half a second, this rank decides alone. False: that could not be asked for. */
+/* Any thread: reports that a lane to this process has ended. Rank 0 decides whether the process is dead; without its
+ * verdict within half a second, this rank decides alone. False: rank 0 could not be asked. */
 bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);
-/* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, the rank that this one waits
- * for), or a call has waited for long (NULL, which one). Rank 0 asks all ranks and fails the job with what it finds.
- * False: it cannot. */
+/* Any thread: asks rank 0 for a deadlock check: because nothing progresses here, because a call's deadline has passed
+ * (`late`: how the error begins; `awaited`: the rank that this one waits for), or because a call has waited for long
+ * (`late` NULL; `awaited`: the call). Rank 0 asks all ranks and fails the job with what it finds. False: rank 0 cannot
+ * be asked. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
-/* Any thread: has all ranks read messages about submitted operations, also those that do nothing. */
+/* Any thread: makes all ranks read messages about submitted operations, also ranks that make no calls. */
 void by_control_have_listen(struct by_control *control);
 /* Any thread, rank 0: sends a plan to all helpers; the bytes are copied. */
 void by_control_send_plan(struct by_control *control, const void *bytes, size_t length);
-/* Rank 0, on the loop's thread: sends the job's class to helpers and servers. `ranks`: and ranks, which have it from no
- * agents. */
+/* Rank 0, on the loop's thread: sends the job's class to helpers and servers, and with `ranks` also to ranks, which get
+ * it from no agents. */
 void by_control_send_class(struct by_control *control, uint32_t class_, bool ranks);
 /* The switches of a manager's plan, and the cells that its trees have there. Borrowed. */
 struct by_tree_grants {
-  uint64_t number; /* of the plan; not 0 */
+  uint64_t number; /* The plan's number; not 0. */
   uint32_t n_switches, n_cells;
-  const struct by_cluster_switch *switches; /* how they are reached; others are known by name */
-  const struct by_cluster_cells *cells;     /* those without are passed by */
+  const struct by_cluster_switch *switches; /* The addresses of switches; other switches are known by name. */
+  const struct by_cluster_cells *cells;     /* The cells; trees pass by switches without cells. */
 };
-/* In versions of trees: they serve what is submitted to the communicator, and not its direct calls. */
+/* A bit in versions of trees that serve operations submitted to the communicator, and not its direct calls. */
 #define BY_TREES_OF_OPERATIONS (UINT32_C(1) << 31)
 /* Trees through switches that a plan needs, under this version. Borrowed. */
 struct by_tree_wanted {
   uint32_t version;
   const struct by_plan *plan;
   const uint32_t *processes, *helpers;
-  const struct by_tree_grants *grants; /* NULL: it is not the manager's */
+  const struct by_tree_grants *grants; /* NULL: the plan is not the manager's. */
 };
-/* A plan for a communicator, and who is at its vertices behind the ranks. */
+/* A plan for a communicator, and the processes at its vertices behind the ranks. */
 struct by_proposal {
   uint32_t comm, n;
-  const uint32_t *processes; /* by rank */
+  const uint32_t *processes; /* The members by rank. */
   struct by_plan *plan;
-  uint32_t *helpers;                   /* see by_plans_find_helpers; in the plan's arena */
+  uint32_t *helpers;                   /* See by_plans_find_helpers; in the plan's arena. */
   const struct by_tree_grants *grants; /* NULL: the plan is not the manager's */
-  bool repeats;  /* the plan in use, so that other calls have its trees: any other proposal goes first, */
-  uint32_t used; /* and another plan than that of this number (by_plan_switches_view) stays */
+  bool repeats;  /* It repeats the plan in use, for other calls to have its trees; other proposals take precedence. */
+  uint32_t used; /* For `repeats`: dropped unless the plan in use has this number (by_plan_switches_view). */
   struct by_plan_switch_observer notify;
 };
-/* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
- * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
+/* Any thread, rank 0: makes the members of a communicator agree on when to use this plan, in the background. The latest
+ * proposal for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
 BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
-/* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: not any
- * more. Copied. */
+/* Any thread: asks rank 0 for a plan for a communicator of these ranks, the first of which is this one; n = 0: the plan
+ * is not needed any more. The ranks are copied. */
 void by_control_want_plan(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes);
-/* Any thread, rank 0: helpers and servers are to come to the next membership, whose rank 0 is at this root
+/* Any thread, rank 0: asks helpers and servers to come to the next membership, whose rank 0 is at this root
  * ("address:port,..."). */
 void by_control_send_follow(struct by_control *control, const char *root);
 /* Any thread, rank 0: sends a message that may be missed to a rank, if that has not left; the bytes are copied. `what`
  * names it in the log. */
 void by_control_send(struct by_control *control, uint32_t rank, uint16_t type, const void *bytes, size_t length,
                      const char *what);
-/* Its parts, for what handles control messages of its own. On the loop's thread. */
+/* Return parts of the control object, for capabilities with control messages of their own. On the loop's thread. */
 struct by_control_peers *by_control_get_peers(struct by_control *control);
 struct by_deaths *by_control_get_deaths(struct by_control *control);
 struct by_plan_switching *by_control_get_plan_switching(struct by_control *control);
 const struct by_control_events *by_control_get_events(const struct by_control *control);
-/* Rank 0: handles what it would send to another process about in-network trees. */
+/* Rank 0: handles a message about in-network trees that it sends to itself. */
 void by_control_send_to_self(struct by_control *control, const struct by_received *message);
-/* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
+/* Any thread, a helper or server: returns whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
-/* The same, or the connection to rank 0 has ended: nothing comes from rank 0 any more. Any thread, not rank 0. */
+/* Any thread, not rank 0: returns whether rank 0 has left, or the connection to it has ended, so that nothing comes
+ * from it any more. */
 bool by_control_is_cut(const struct by_control *control);
-/* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
+/* Any thread, before leaving: reports that this process leaves, so that its end is no death. Blocks up to a second. */
 void by_control_leave(struct by_control *control);
 /* NULL is allowed. The loop no longer runs. */
 void by_control_destroy(struct by_control *control);

@@ -1,4 +1,5 @@
-/* Every answer becomes a list of calls; sorted by communicator and number, those that must be alike stand together. */
+/* Deadlock checks. Every answer becomes a list of calls; sorted by communicator and number, calls that must be alike
+ * are adjacent. */
 #include "control_deadlock.h"
 
 #include <stdio.h>
@@ -9,44 +10,44 @@
 #include "log.h"
 
 enum {
-  APART_MS = 10000,  /* a network that heals before is not worth a warning */
-  SILENT_MS = 3000,  /* counts where a rank is late */
-  ANSWERS_MS = 1500, /* for the answers of ranks */
-  BEGINNING = 256,   /* of an error's text */
+  APART_MS = 10000,  /* A network that heals within this time is not worth a warning. */
+  SILENT_MS = 3000,  /* Silence of this length counts if a rank is late. */
+  ANSWERS_MS = 1500, /* Time for the answers of ranks. */
+  BEGINNING = 256,   /* Bytes of the beginning of an error's text. */
   MOST_CULPRITS = 4,
-  MOST_ANSWER = 8 << 20 /* bytes */
+  MOST_ANSWER = 8 << 20 /* Maximum bytes of an answer. */
 };
 
 struct team {
   uint32_t rank, id, members, first, next_call;
-  uint32_t plan;    /* its version */
-  const char *name; /* and its name, without an end, in the answer */
+  uint32_t plan;    /* The plan's version. */
+  const char *name; /* The plan's name, without a NUL, in the answer. */
   size_t name_length;
 };
 
 struct called {
-  struct team in; /* of the rank that made it */
+  struct team in; /* The team at the rank that made the call. */
   struct by_frame descriptor;
   uint8_t kind;
   uint32_t n_awaited;
-  const uint8_t *awaited; /* processes, in the answer */
+  const uint8_t *awaited; /* The awaited processes, in the answer. */
 };
 
 enum state { SILENT, AWAY, ANSWERED };
 
 struct by_deadlock_round {
   struct by_job *job;
-  uint32_t awaited; /* answers still to come */
+  uint32_t awaited; /* Answers that have not come yet. */
   struct called *calls;
   size_t n_calls, calls_room;
   struct team *teams;
   size_t n_teams, teams_room;
-  struct by_unreached apart; /* the worst that was reported */
+  struct by_unreached apart; /* The worst reported pair of processes that cannot reach each other. */
   bool late, stalled;
   char passed[BEGINNING], waits_for[BEGINNING];
   struct {
     enum state state;
-    uint32_t running; /* calls under way there */
+    uint32_t running; /* Calls in progress at that rank. */
     uint8_t *answer;
   } ranks[];
 };
@@ -138,7 +139,7 @@ bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, co
   by_reader_init(&reader, round->ranks[rank].answer, well ? length : 0);
   uint32_t n = by_read_count(&reader, 28);
   for (uint32_t i = 0; i < n && well; i++) well = read_team(round, &reader, rank);
-  /* Behind the groups; not there: all can be reached. */
+  /* The processes that cannot be reached follow the groups; absent: all can be reached. */
   if (well) well = by_unreached_read(&reader, rank, round->job->processes, &round->apart);
   if (!well) by_warn("control", "%s: malformed answer; ignored", by_job_name(round->job, rank));
   return round->awaited == 0;
@@ -170,7 +171,7 @@ static bool differ(const struct called *a, const struct called *b) {
          a->descriptor.plan != b->descriptor.plan;
 }
 
-/* NULL: the call was made under an earlier plan. */
+/* Returns the plan's name. NULL: the call was made under an earlier plan. */
 static const char *name_plan(const struct called *call, char *text, size_t room) {
   if (call->descriptor.plan != call->in.plan) return NULL;
   snprintf(text, room, "%.*s", (int)call->in.name_length, call->in.name);
@@ -194,7 +195,7 @@ static bool find_difference(const struct by_deadlock_round *round, uint32_t *cul
   return false;
 }
 
-/* Whether a rank that answered has made this collective call. */
+/* Returns whether a rank that answered has made this collective call. */
 static bool has_made(const struct by_deadlock_round *round, uint32_t rank, const struct called *call) {
   if (call->kind == BY_DESCRIBED_PAIR) return round->ranks[rank].running > 0;
   for (size_t i = 0; i < round->n_teams; i++) {
@@ -215,7 +216,7 @@ static enum fault fault_of(const struct by_deadlock_round *round, uint32_t rank,
   return round->ranks[rank].running ? ELSEWHERE : IDLE;
 }
 
-/* `%s`: the call. */
+/* Texts for each fault. `%s`: the call. */
 static const char *const reasons[] = {
     "which does not answer: is it stopped, or its machine overloaded?",
     "which has left",
@@ -227,10 +228,11 @@ static const char *const reasons[] = {
 struct culprits {
   enum fault fault;
   uint32_t n, ranks[MOST_CULPRITS];
-  const struct called *call; /* of the first one; NULL: no call waits */
+  const struct called *call; /* The call that the first of them lacks; NULL: no call waits. */
 };
 
-/* No call waits, as where operations are submitted: a rank that does not answer is the reason. */
+/* Lists silent ranks, for when no call waits, as where operations are submitted: a rank that does not answer is the
+ * reason. */
 static void list_silent(const struct by_deadlock_round *round, struct culprits *out) {
   for (uint32_t r = 0; r < round->job->size && out->n < MOST_CULPRITS; r++)
     if (round->ranks[r].state == SILENT) out->ranks[out->n++] = r;
@@ -253,7 +255,7 @@ static void find_culprits(const struct by_deadlock_round *round, struct culprits
   if (!out->n) list_silent(round, out);
 }
 
-/* Those ranks, and why others wait for them. The call that they have not made may be another one than was reported. */
+/* Adds those ranks, and why others wait for them. The call that they lack may differ from the reported one. */
 static void add_culprits(const struct by_deadlock_round *round, const struct culprits *culprits, char *text,
                          size_t room) {
   char call[200] = "this call";
@@ -282,15 +284,14 @@ bool by_deadlock_round_report(const struct by_deadlock_round *round, char *text,
   return culprits.n > 0;
 }
 
-/* Two processes that lost each other though both still answer: of all that was reported, the worst pair, if nothing has
- * passed for so many milliseconds at least, or large packets are lost. Fills one of them and the text, which names
- * both.
- */
+/* Finds two processes that cannot reach each other though both still answer: the worst reported pair, if nothing
+ * has passed for at least `least` milliseconds, or large packets are lost. Sets one of them and the text, which
+ * names both. */
 static bool find_apart(const struct by_deadlock_round *round, uint32_t least, uint32_t *culprit, char *text,
                        size_t room) {
   const struct by_unreached *apart = &round->apart;
   bool answers =
-      apart->to >= round->job->size || round->ranks[apart->to].state == ANSWERED; /* else: stopped, or gone */
+      apart->to >= round->job->size || round->ranks[apart->to].state == ANSWERED; /* Otherwise it is stopped or gone. */
   if (!apart->packet && (!apart->milliseconds || apart->milliseconds < least || !answers)) return false;
   by_unreached_print(apart, round->job, text, room);
   *culprit = apart->to;
@@ -310,7 +311,7 @@ enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round
 
 /* ---- over the control connections */
 
-/* Each rank that waits asks, but one report in each such time says what there is to say. */
+/* Logs a report. Each waiting rank asks, but one report per period is enough. */
 static void report(struct by_deadlock_check *check, const char *text) {
   const struct by_job *job = check->peers->job;
   uint64_t now = by_loop_now(job->loop), stall = by_clock_from_seconds(job->settings.stall);
@@ -319,7 +320,7 @@ static void report(struct by_deadlock_check *check, const char *text) {
   by_warn("control", "%s", text);
 }
 
-/* When all have answered, or the time for that is over. */
+/* Gives the verdict, when all have answered or their time is over. */
 static void give_verdict(void *context) {
   struct by_deadlock_check *check = context;
   char text[TEXT_MOST];
@@ -335,8 +336,7 @@ static void give_verdict(void *context) {
   if (status != BANYAN_OK) by_deaths_handle_failure(check->deaths, status, culprit, text);
 }
 
-/* What by_engine_describe writes and who cannot be reached, to be freed, with room for a number before it; NULL: no
- * memory. */
+/* Returns this rank's own answer, with space for a number before it; the caller frees it. NULL: no memory. */
 static uint8_t *describe_self(struct by_deadlock_check *check, size_t *length) {
   struct by_job *job = check->peers->job;
   struct by_writer measure, writer;
@@ -362,8 +362,8 @@ static void notify(const struct by_control_peer *peer, enum message type, const 
     by_debug("control", "%s: nothing could be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
 }
 
-/* A rank may be dead though its connections are open, where another one holds them: one that it made in a way that
- * fork handlers do not see. Those of this machine are looked at; one that leaves notifies rank 0 before it ends. */
+/* Suspects dead ranks of this machine. A rank may be dead though its connections are open, if another process holds
+ * them, made in a way that fork handlers do not see. A rank that leaves notifies rank 0 before it ends. */
 static void suspect_ended(struct by_deadlock_check *check) {
   const struct by_job *job = check->peers->job;
   const char *machine = job->members[job->rank].machine;
@@ -395,7 +395,7 @@ static void handle_answer(struct by_deadlock_check *check, struct by_control_pee
                           size_t length) {
   size_t skip = sizeof(uint32_t);
   peer->silent = false;
-  if (by_control_peers_is_helper(check->peers, peer->rank)) return; /* that it answers is all that counts */
+  if (by_control_peers_is_helper(check->peers, peer->rank)) return; /* A helper's answer only shows that it lives. */
   if (!check->round || peer->rank < 0 || length < skip || by_get_u32(payload) != check->rounds) return;
   if (by_deadlock_round_answer(check->round, (uint32_t)peer->rank, payload + skip, length - skip)) give_verdict(check);
 }
@@ -425,7 +425,7 @@ static void ask_helpers(struct by_deadlock_check *check) {
   if (!by_timer_is_set(&check->silence)) by_loop_set_delay(job->loop, &check->silence, SILENCE_MS * BY_MILLISECOND);
 }
 
-/* Those that were asked later have their time, too. */
+/* Ends the wait for helpers' answers; those that were asked later have more time. */
 static void silence_over(void *argument) {
   struct by_deadlock_check *check = argument;
   struct by_control_peers *peers = check->peers;
@@ -452,14 +452,14 @@ static void begin_round(struct by_deadlock_check *check) {
   for (uint32_t r = 1; r < peers->job->size; r++) {
     const struct by_control_peer *peer = peers->of_process[r];
     if (!peer || !by_control_peer_stays(peer))
-      (void)by_deadlock_round_left(check->round, r); /* this rank itself is still to answer */
+      (void)by_deadlock_round_left(check->round, r); /* This rank itself has not answered yet. */
     else
       notify(peer, DESCRIBE, number, sizeof number);
   }
   by_loop_set_delay(peers->job->loop, &check->answers, ANSWERS_MS * BY_MILLISECOND);
 }
 
-/* Helpers are asked each time: one that has answered may have gone since. */
+/* Asks all ranks and helpers. Helpers are asked each time: one that has answered may be gone since. */
 static void ask_all(struct by_deadlock_check *check, const char *late, const char *awaited) {
   bool fresh = !check->round;
   if (fresh) {
@@ -489,7 +489,7 @@ void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, co
   by_write_string(&writer, awaited);
   const struct by_control_peer *root = by_control_peers_root(peers);
   if (root && !writer.failed) notify(root, ASK, bytes, writer.length);
-  suspect_ended(check); /* rank 0 may be the one */
+  suspect_ended(check); /* Rank 0 may be the dead one. */
 }
 
 static void handle_ask(struct by_deadlock_check *check, const struct by_control_peer *peer, const void *payload,

@@ -13,20 +13,20 @@
 struct by_deadlock_round;
 
 BANYAN_CHECK enum banyan_status by_deadlock_round_create(struct by_job *job, struct by_deadlock_round **out);
-/* A rank left on purpose: it will not answer. True if no rank is left to answer. */
+/* Notes that a rank has left on purpose, and will not answer. True if no rank is left to answer. */
 bool by_deadlock_round_left(struct by_deadlock_round *round, uint32_t rank);
-/* What by_engine_describe wrote there, and behind it the processes that cannot be reached from there; copied. True if
- * no rank is left to answer. */
+/* Adds a rank's answer: what by_engine_describe wrote there, followed by the processes that cannot be reached from
+ * there; copied. True if no rank is left to answer. */
 bool by_deadlock_round_answer(struct by_deadlock_round *round, uint32_t rank, const void *answer, size_t length);
-/* A rank's deadline has passed: how its error text begins, and the rank that it waits for itself. The first counts. */
+/* Notes that a rank's deadline has passed: how its error text begins, and the rank that it waits for itself. The first
+ * such note counts. */
 void by_deadlock_round_late(struct by_deadlock_round *round, const char *passed, const char *awaited);
-/* A call has waited for long: how the report begins. The first counts. */
+/* Notes that a call has waited for long: how the report begins. The first such note counts. */
 void by_deadlock_round_stalled(struct by_deadlock_round *round, const char *waits);
-/* That report, where there is a rank to name. */
+/* Writes the report on that call, if there is a rank to name. */
 bool by_deadlock_round_report(const struct by_deadlock_round *round, char *text, size_t room);
-/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if a rank is late,
- * BANYAN_ERR_CONNECT if the reason is that two processes cannot reach each other, or BANYAN_OK. Fills
- * the culprit and the text. */
+/* Judges the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if a rank is late, BANYAN_ERR_CONNECT if two processes
+ * that cannot reach each other are the reason, or BANYAN_OK. Sets the process at fault and the text. */
 enum banyan_status by_deadlock_round_judge(const struct by_deadlock_round *round, uint32_t *culprit, char *text,
                                            size_t room);
 /* NULL is allowed. */
@@ -38,22 +38,23 @@ struct by_deadlock_check {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
   const struct by_connector *connector; /* may be NULL */
-  struct by_deadlock_round *round;      /* rank 0 only; NULL: none is under way */
-  uint32_t rounds;                      /* that there have been */
-  struct by_large_loss_finder finder;   /* of this process */
-  uint64_t reported;                    /* when calls that wait for long were last reported; 0: never */
-  bool apart; /* the last one found that two processes cannot reach each other, which has been logged */
+  struct by_deadlock_round *round;      /* The check in progress, at rank 0 only; NULL: none. */
+  uint32_t rounds;                      /* Number of checks so far. */
+  struct by_large_loss_finder finder;   /* Finds losses of large packets of this process. */
+  uint64_t reported;                    /* When calls that wait for long were last reported; 0: never. */
+  bool apart; /* The last check found that two processes cannot reach each other, which has been logged. */
   struct by_timer answers, silence;
 };
 
 void by_deadlock_check_init(struct by_deadlock_check *check, struct by_deaths *deaths,
                             const struct by_connector *connector);
 void by_deadlock_check_fini(struct by_deadlock_check *check);
-/* `late` "": nothing is late, but nothing goes on either; `awaited` may begin a report of a call that waits. */
+/* Starts a check. `late` "": nothing is late, but nothing progresses either; `awaited` may begin a report of a call
+ * that waits. */
 void by_deadlock_check_ask(struct by_deadlock_check *check, const char *late, const char *awaited);
-/* ASK, DESCRIBE and DESCRIPTION. */
+/* Handles ASK, DESCRIBE and DESCRIPTION. */
 void by_deadlock_check_handle(void *argument, const struct by_received *message);
-/* This rank will not answer. */
+/* Notes that this rank will not answer. */
 void by_deadlock_check_left(struct by_deadlock_check *check, uint32_t rank);
 
 #endif

@@ -1,3 +1,4 @@
+/* Deaths at the control connections: suspicions, verdicts, and how the job's failure reaches all ranks. */
 #include "control_deaths.h"
 
 #include <stdio.h>
@@ -5,7 +6,7 @@
 
 #include "log.h"
 
-enum { GRACE_MS = 500 }; /* for rank 0 to send that a process is dead */
+enum { GRACE_MS = 500 }; /* Time for rank 0 to report that a process is dead. */
 
 struct suspicion {
   STAILQ_ENTRY(suspicion) entry;
@@ -33,8 +34,8 @@ static void note_failure(struct by_deaths *deaths, enum banyan_status status, ui
   keep_reason(deaths, status, process, text);
 }
 
-/* All ranks have the same reason from here on. Without an engine the failure came with the message that all have
- * joined, and joining ends with it. */
+/* Settles the failure: all ranks have the same reason from here on. Without an engine, the failure came with the
+ * message that all have joined, and joining ends with it. */
 static void settle(struct by_deaths *deaths) {
   struct by_job *job = deaths->peers->job;
   deaths->settled = true;
@@ -44,7 +45,8 @@ static void settle(struct by_deaths *deaths) {
   if (deaths->timeline) by_timeline_hurry(deaths->timeline);
 }
 
-/* Rank 0's program may exit as soon as its calls end, which would lose what has not reached the other hosts. */
+/* Checks whether all have received the failure: rank 0's program may exit as soon as its calls end, and unsent data
+ * would be lost. */
 static void check_delivery(void *context) {
   struct by_deaths *deaths = context;
   struct by_loop *loop = deaths->peers->job->loop;
@@ -95,7 +97,8 @@ void by_deaths_disconnected(struct by_deaths *deaths, uint32_t process, const ch
     by_deaths_lose(deaths, process, reason);
     return;
   }
-  char text[TEXT_MOST]; /* it may come with the message that all have joined, before the job has names for them */
+  char text[TEXT_MOST]; /* The failure may come with the message that all have joined, before the job has names for
+                           them. */
   snprintf(text, sizeof text, "rank %u (host %s) is gone: %s", process, peers->job->members[process].host, reason);
   by_deaths_handle_failure(deaths, BANYAN_ERR_PEER_DEAD, process, text);
 }
@@ -129,14 +132,14 @@ static void drop_first(struct by_deaths *deaths) {
   free(first);
 }
 
-/* Rank 0 decides a little sooner than the others would alone. */
+/* Sets the grace timer. Rank 0 decides a little sooner than the others would alone. */
 static void give_grace(struct by_deaths *deaths) {
   uint64_t grace = by_control_peers_is_root(deaths->peers) ? GRACE_MS / 2 : GRACE_MS;
   by_loop_set_delay(deaths->peers->job->loop, &deaths->grace, grace * BY_MILLISECOND);
 }
 
-/* A rank that decides alone has asked rank 0 in vain: that rank 0 is stopped, or has left, is why others give up and
- * end. */
+/* Decides on a suspicion. A rank that decides alone has asked rank 0 without an answer: rank 0 is stopped or has left,
+ * so it is named as the reason. */
 static void decide(struct by_deaths *deaths, const struct suspicion *suspicion) {
   const struct by_control_peers *peers = deaths->peers;
   char text[TEXT_MOST];
@@ -149,7 +152,7 @@ static void decide(struct by_deaths *deaths, const struct suspicion *suspicion) 
   by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, suspicion->process, text);
 }
 
-/* One that has left may have been suspected in front of one that is dead. */
+/* Ends the grace of the oldest suspicion. A process that has left may precede a dead one in the list. */
 static void grace_over(void *context) {
   struct by_deaths *deaths = context;
   const struct suspicion *first = STAILQ_FIRST(&deaths->suspicions);
@@ -166,13 +169,14 @@ void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *t
   bool at_root = by_control_peers_is_root(deaths->peers), helper = by_control_peers_is_helper(deaths->peers, process);
   struct suspicion *suspicion;
   if (deaths->spread) return;
-  if (at_root && helper) by_deaths_lose(deaths, process, text); /* no rank ends with it: no need to be sure */
+  if (at_root && helper) by_deaths_lose(deaths, process, text); /* No rank ends with it: no need to be sure. */
   if (!helper) {
     STAILQ_FOREACH(suspicion, &deaths->suspicions, entry) {
       if (suspicion->process == process) return;
     }
     suspicion = calloc(1, sizeof *suspicion);
-    if (!suspicion) { /* a job that hangs would be worse than one that ends for a rank that left */
+    if (!suspicion) { /* Without memory the job fails at once: hanging would be worse than ending because a rank left.
+                       */
       by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, process, text);
       return;
     }

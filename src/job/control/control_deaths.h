@@ -28,7 +28,7 @@ struct by_deaths {
   bool settled;              /* All have the same reason. */
   struct by_timer delivery;  /* Rank 0: until they have it. */
   uint64_t delivered_by;
-  STAILQ_HEAD(, suspicion) suspicions; /* oldest first: the grace is for that one */
+  STAILQ_HEAD(, suspicion) suspicions; /* Oldest first: the grace timer is for the first one. */
   struct by_timer grace;
 };
 
@@ -36,24 +36,24 @@ void by_deaths_init(struct by_deaths *deaths, struct by_control_peers *peers, st
                     const struct by_death_events *events);
 void by_deaths_fini(struct by_deaths *deaths);
 
-/* There will be no job; the first reason counts. */
+/* Notes that there will be no job; the first reason counts. */
 void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text);
-/* This process's engine has failed. Rank 0 sends the reason to all others; others send it to rank 0, which answers with
- * the first one that it has. */
+/* Reports that this process's engine has failed. Rank 0 sends the reason to all others; others send it to rank 0, which
+ * answers with the first reason that it has. */
 void by_deaths_report(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
-/* This fails the job, here and, from rank 0, everywhere. */
+/* Fails the job, here and, from rank 0, everywhere. */
 void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
-/* The same, by a verdict of this rank's own: it goes to rank 0. */
+/* Fails the job by a verdict of this rank's own, which is sent to rank 0. */
 void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
-/* The connection to this member has ended. */
+/* Handles the end of the connection to this member. */
 void by_deaths_disconnected(struct by_deaths *deaths, uint32_t process, const char *reason);
-/* Rank 0: this helper is gone; sent to all, once. */
+/* Rank 0: notes that this helper is gone, and sends that to all, once. */
 void by_deaths_lose(struct by_deaths *deaths, uint32_t process, const char *text);
-/* Because it does not answer. */
+/* Rank 0: loses a helper because it does not answer. */
 void by_deaths_lose_silent(struct by_deaths *deaths, uint32_t process);
-/* A lane to this process ended, here or, at rank 0, elsewhere. */
+/* Suspects a process, as a lane to it ended here or, at rank 0, elsewhere. */
 void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *text);
-/* FAILED and SUSPECT. */
+/* Handles FAILED and SUSPECT. */
 void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
                       const struct by_text_message *message);
 /* Any thread: see by_control_suspect. */

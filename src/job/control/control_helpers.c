@@ -1,3 +1,4 @@
+/* Helpers and servers of a running job: admits newcomers, and handles what rank 0 sends about them and to them. */
 #include "control_helpers.h"
 
 #include <stdio.h>
@@ -26,11 +27,11 @@ struct by_delayed_message {
 
 struct by_joining_helper {
   STAILQ_ENTRY(by_joining_helper) entry;
-  struct by_control_peer *peer; /* NULL: it is gone */
-  uint32_t process;             /* 0: others are before it, or its admission has not begun */
-  uint32_t missing;             /* answers */
+  struct by_control_peer *peer; /* NULL: the newcomer is gone. */
+  uint32_t process;             /* Its number; 0: others are before it, or its admission has not begun. */
+  uint32_t missing;             /* Answers that are missing. */
   size_t length;
-  uint8_t joined[HELLO_MOST + NUMBER_BYTES]; /* what all are sent: its number, and what describes it */
+  uint8_t joined[HELLO_MOST + NUMBER_BYTES]; /* The message to all: its number and description. */
 };
 
 /* ---- one process more: every member of the job makes room for it before it may do anything, so that a plan which
@@ -47,7 +48,8 @@ static enum banyan_status read_newcomer(struct by_job *job, const void *bytes, s
   return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 announces process %u; the next one is %u", process, job->processes);
 }
 
-/* Where the connector or the engine has one more than the other, this process takes no part in the job any more. */
+/* Adds the newcomer here. If the connector and the engine disagree on the number of processes, this process takes no
+ * part in the job any more. */
 static enum banyan_status add_locked(const struct by_helpers *helpers, const void *bytes, size_t length) {
   struct by_job *job = helpers->peers->job;
   BY_TRY(by_job_make_room(job));
@@ -57,7 +59,7 @@ static enum banyan_status add_locked(const struct by_helpers *helpers, const voi
   BY_TRY(by_connector_add(helpers->meeting->connector));
   BY_TRY(by_engine_add(job->engine));
   job->names[job->processes] = name;
-  job->processes++; /* from now on others look at it */
+  job->processes++; /* Other threads look at it from now on. */
   return BANYAN_OK;
 }
 
@@ -116,8 +118,8 @@ static void handle_joined(const struct by_helpers *helpers, const struct by_rece
   if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
 }
 
-/* Hides a ticket's secret on its way to the other end, or shows what has come: without encryption others may read the
- * message. The head makes the mask another one each time. */
+/* Masks or unmasks a ticket's secret: without encryption others may read the message. The ticket's head makes each mask
+ * different. */
 static enum banyan_status mask_secret(const struct by_control_peer *peer, struct by_ticket *ticket) {
   struct by_key mask;
   BY_TRY(by_ticket_prove(&peer->secret, ticket->head, &mask));
@@ -227,7 +229,7 @@ void by_helpers_send_plan(const struct by_control_report *report) {
       by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
 }
 
-/* With another ticket, as its own may have expired. */
+/* Issues another ticket, as the helper's own may have expired. */
 static enum banyan_status issue_ticket(const struct by_control_peers *peers, const struct by_control_peer *peer,
                                        struct by_ticket *out) {
   const struct by_member *member = &peers->job->members[peer->rank];
@@ -271,14 +273,15 @@ static void send_joined(struct by_helpers *helpers, struct by_joining_helper *ne
   const struct by_control_peers *peers = helpers->peers;
   for (struct by_control_peer *peer = peers->all; peer; peer = peer->next) {
     if (!by_control_peer_stays(peer) || by_control_peers_has_lost(peers, (uint32_t)peer->rank))
-      continue; /* the lost may be stopped */
+      continue; /* A lost process may be stopped, and not read. */
     peer->asked = by_control_peer_send(peer, JOINED, newcomer->joined, newcomer->length);
     newcomer->missing += peer->asked;
   }
   by_loop_set_delay(peers->job->loop, &helpers->known_late, SILENCE_MS * BY_MILLISECOND);
 }
 
-/* The last of them lets the next newcomer in, of which the others are asked anew. */
+/* Called when answers are late: gives up silent helpers. The last of them admits the newcomer, and asks the others
+ * again. */
 static void known_late(void *argument) {
   struct by_helpers *helpers = argument;
   uint32_t process = STAILQ_FIRST(&helpers->newcomers)->process;
@@ -287,7 +290,7 @@ static void known_late(void *argument) {
     while (silent && (!silent->asked || !by_control_peers_is_helper(helpers->peers, silent->rank)))
       silent = silent->next;
     if (silent) by_deaths_lose_silent(helpers->deaths, (uint32_t)silent->rank);
-    if (!silent || !by_control_peers_has_lost(helpers->peers, (uint32_t)silent->rank)) return; /* the job is ending */
+    if (!silent || !by_control_peers_has_lost(helpers->peers, (uint32_t)silent->rank)) return; /* The job is ending. */
   }
 }
 
@@ -339,7 +342,7 @@ static bool is_ending(const struct by_helpers *helpers) {
 }
 
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member) {
-  if (!helpers->peers->job->engine) { /* it comes again: the job is still being made here */
+  if (!helpers->peers->job->engine) { /* The timer runs again: the job is still being made here. */
     by_stream_refuse(peer->stream);
     return;
   }
@@ -355,7 +358,7 @@ void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, c
   }
   newcomer->peer = peer;
   by_writer_init(&writer, newcomer->joined, sizeof newcomer->joined);
-  by_write_u32(&writer, 0); /* its number, which `begin` sets */
+  by_write_u32(&writer, 0); /* The newcomer's number, which `begin` sets. */
   by_member_write(&writer, member);
   newcomer->length = writer.length;
   STAILQ_INSERT_TAIL(&helpers->newcomers, newcomer, entry);

@@ -16,33 +16,33 @@ struct by_helpers {
   const struct by_control_meeting *meeting;
   const struct by_notices *notices;
   const struct by_control_events *events;
-  STAILQ_HEAD(, by_delayed_message) delayed; /* came before there was an engine, the oldest first */
+  STAILQ_HEAD(, by_delayed_message) delayed; /* Messages that came before there was an engine, oldest first. */
   size_t delayed_bytes;
   struct by_timer delayed_due;
-  STAILQ_HEAD(, by_joining_helper) newcomers; /* rank 0: those that come; the first one is being made known, */
-  struct by_timer known_late;                 /* which takes long */
+  STAILQ_HEAD(, by_joining_helper) newcomers; /* Rank 0: newcomers; all others are being notified of the first one. */
+  struct by_timer known_late;                 /* Expires when the others are slow to answer that. */
 };
 
 void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
                      const struct by_control_events *events);
 void by_helpers_fini(struct by_helpers *helpers);
 
-/* PLAN, LOST, TREE, TREE_ASK, JOINED and FOLLOW; rank 0 receives its own. */
+/* Handles PLAN, LOST, TREE, TREE_ASK, JOINED and FOLLOW; rank 0 receives its own. */
 void by_helpers_handle(void *argument, const struct by_received *received);
-/* Rank 0: its own LOST. */
+/* Rank 0: handles its own LOST. */
 void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text);
-/* Rank 0: see by_control_send_plan; the report has the bytes, and this as its context. */
+/* Rank 0: see by_control_send_plan; the report has the bytes, and this object as its context. */
 void by_helpers_send_plan(const struct by_control_report *report);
 
-/* Rank 0: see by_control_send_follow; likewise. */
+/* Rank 0: see by_control_send_follow; the report's context is this object. */
 void by_helpers_send_follow(const struct by_control_report *report);
 
-/* Rank 0: a helper or server comes. */
+/* Rank 0: begins to admit a helper or server. */
 void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member);
-/* Rank 0: this process knows the helper that comes, as with KNOWN, or will not answer any more. */
+/* Rank 0: notes that this process knows the newcomer, as with KNOWN, or will not answer any more. */
 void by_helpers_knows(struct by_helpers *helpers, struct by_control_peer *peer);
 void by_helpers_handle_known(void *helpers, const struct by_received *message);
-/* It sends nothing more. */
+/* Forgets a peer that sends nothing more. */
 void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer);
 
 #endif

@@ -1,3 +1,4 @@
+/* Makes the links that helpers need for a plan switch, and sends messages of plan switches. */
 #include "control_links.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ void by_control_send_plan_switch(const struct by_control_peer *peer, const struc
 
 /* ---- rank 0: which */
 
-/* Of an edge, the end that is not this vertex. */
+/* Marks the other end of an edge at this vertex. */
 static void note_edge(uint32_t a, uint32_t b, uint32_t vertex, bool *near) {
   if (a == vertex && b != vertex) near[b] = true;
   if (b == vertex && a != vertex) near[a] = true;
@@ -110,7 +111,7 @@ bool by_helper_links_has(const struct by_helper_links *links, uint32_t helper) {
 struct by_wanted {
   LIST_ENTRY(by_wanted) entry;
   uint32_t comm, number;
-  bool wanted; /* the connector knows */
+  bool wanted; /* The connector has been asked. */
   size_t n;
   uint32_t processes[];
 };
@@ -127,7 +128,7 @@ static void drop_older(struct by_wanted_links *links, const struct by_plan_switc
   }
 }
 
-/* Rank 0 asks for those of one plan switch of each communicator. */
+/* Returns whether another request fits: rank 0 asks for one plan switch of each communicator at a time. */
 static bool has_room(const struct by_wanted_links *links) {
   const struct by_wanted *wanted;
   uint32_t n = 0;
@@ -144,10 +145,10 @@ static bool knows_all(const struct by_job *job, const struct by_plan_switch_mess
   return true;
 }
 
-/* Looked at from the timer: the engine may not be there yet. */
+/* Notes a request, which the timer looks at: the engine may not exist yet. */
 static void want(struct by_wanted_links *links, const struct by_plan_switch_message *message) {
   struct by_wanted *wanted = calloc(1, sizeof *wanted + message->n_processes * sizeof *wanted->processes);
-  if (!wanted) return; /* rank 0 gives the plan switch up in time */
+  if (!wanted) return; /* Without memory, rank 0 gives the plan switch up in time. */
   *wanted = (struct by_wanted){.comm = message->comm, .number = message->number, .n = message->n_processes};
   for (size_t i = 0; i < wanted->n; i++) wanted->processes[i] = by_plan_switch_message_process(message, i);
   LIST_INSERT_HEAD(&links->wanted, wanted, entry);
@@ -156,7 +157,7 @@ static void want(struct by_wanted_links *links, const struct by_plan_switch_mess
 
 void by_wanted_links_handle(struct by_wanted_links *links, const struct by_control_peer *peer,
                             const struct by_plan_switch_message *message) {
-  if (message->kind != BY_PLAN_SWITCH_LINK && message->kind != BY_PLAN_SWITCH_DROP) return; /* sent to all members */
+  if (message->kind != BY_PLAN_SWITCH_LINK && message->kind != BY_PLAN_SWITCH_DROP) return; /* For members. */
   drop_older(links, message);
   if (message->kind == BY_PLAN_SWITCH_DROP) return;
   if (has_room(links) && knows_all(links->peers->job, message))

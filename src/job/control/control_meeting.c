@@ -1,3 +1,4 @@
+/* How the members of a job meet: rank 0 listens and welcomes, the others dial it until they have joined. */
 #include "control_meeting.h"
 
 #include <errno.h>
@@ -15,33 +16,34 @@
 #include "socket.h"
 
 enum {
-  RETRY_MS = 20,     /* until rank 0 listens */
-  MOST_HANGUPS = 24, /* by so many times that the pause grows where it hangs up */
-  REFUSED_MS = 5000, /* for an address where another process answers, while others may be rank 0's */
-  REPORT_MS = 5000,  /* until it is logged who is missing at the start, */
+  RETRY_MS = 20,     /* Pause between attempts until rank 0 listens. */
+  MOST_HANGUPS = 24, /* Maximum factor of the pause where rank 0 hangs up. */
+  REFUSED_MS = 5000, /* Time for an address where another process answers, while other addresses may be rank 0's. */
+  REPORT_MS = 5000,  /* Time after which it is logged who is missing at the start. */
   REPORT_EVERY_MS = 15000,
-  MOST_NAMED = 32,     /* ranks that an error lists, */
-  TRIED_MOST = 800,    /* and bytes of what was tried */
-  NOTIFYING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
-  ROOT_MS = 500,       /* for rank 0 to send who is missing */
-  LAST_MS = 20,        /* for its last messages */
+  MOST_NAMED = 32,     /* Maximum of ranks that an error lists. */
+  TRIED_MOST = 800,    /* Maximum bytes of an error's list of tried addresses. */
+  NOTIFYING_MS = 3000, /* Time to notify others, one rank at a time, that a start has failed for lack of descriptors. */
+  ROOT_MS = 500,       /* Time for rank 0 to send who is missing. */
+  LAST_MS = 20,        /* Time for rank 0's last messages. */
   ASK_MS = 500,        /* Until processes that have not come are asked for the list of their membership. */
   ASKED_MOST = 4       /* Processes asked at a time: each costs a handshake, and a late rank 0 is no error. */
 };
 
-static const double followed_within = 1; /* s: helpers of a membership come to the next one */
+static const double followed_within = 1; /* Seconds in which helpers of a membership come to the next one. */
 
 /* ---- rank 0 */
 
 static void write_members(const struct by_job *job, struct by_writer *writer) {
   by_write_u32(writer, job->size);
-  by_write_u32(writer, 0); /* the receiver's number */
+  by_write_u32(writer, 0); /* The receiver's number. */
   by_write_u32(writer, job->processes);
   for (uint32_t i = 0; i < job->processes; i++) by_member_write(writer, &job->members[i]);
   by_write_u64(writer, job->membership);
 }
 
-/* Of many members, the list takes a while to write: it is written once, and the receiver's number set for each. */
+/* Sends the list of members. It is written once, as this takes a while with many members; only the receiver's number is
+ * set for each. */
 enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t first, uint32_t end) {
   const struct by_job *job = meeting->peers->job;
   struct by_writer measure, writer;
@@ -75,7 +77,7 @@ void by_meeting_welcome(struct by_control_meeting *meeting) {
   meeting->done = meeting->deaths->status == BANYAN_OK;
 }
 
-/* Others: rank 0 has answered. */
+/* Others: checks rank 0's answer. */
 static enum banyan_status check_root(struct by_control_meeting *meeting, struct by_control_peer *peer,
                                      const void *bytes, size_t length) {
   struct by_arena scratch;
@@ -109,19 +111,18 @@ static void accepted(void *context, int fd) {
   (void)by_control_peer_create(meeting->peers, fd, NULL, BY_ROLE_SERVER);
 }
 
-/* All that have joined or come yet are notified, one after the other, by the descriptors that were to listen for links.
- */
+/* Notifies all that have come, one after the other, with the descriptors that were to listen for links. */
 static void exhausted(void *argument) {
   struct by_control_meeting *meeting = argument;
   char text[TEXT_MOST];
-  if (meeting->done) return; /* only helpers come */
+  if (meeting->done) return; /* Only helpers come now. */
   snprintf(text, sizeof text, "rank 0 (host %s) takes no connections: %s", meeting->peers->job->members[0].host,
            banyan_error_text());
   by_connector_stop_listening(meeting->connector);
   by_newcomers_refuse_all(meeting, BANYAN_ERR_SYSTEM, text);
 }
 
-/* The port of a process that forms memberships stays open from one to the next. */
+/* Listens at the root. The port of a process that forms memberships stays open from one to the next. */
 static enum banyan_status listen_at_root(const struct by_job *job, int *listener) {
   struct by_address bound;
   int port = 0;
@@ -151,7 +152,8 @@ static enum banyan_status open_root(struct by_control_meeting *meeting, const st
   return BANYAN_OK;
 }
 
-/* "2 of 4 ranks joined within 120 s; missing: 1, 3; they must reach ...": `when` is "within 120 s" or the like. */
+/* Describes who is missing: "2 of 4 ranks joined within 120 s; missing: 1, 3; they must reach ...". `when` is "within
+ * 120 s" or the like. */
 static void describe_missing(const struct by_control_meeting *meeting, const char *when, struct by_text *out) {
   const struct by_job *job = meeting->peers->job;
   uint32_t shown = 0, missing = job->size - meeting->joined;
@@ -168,13 +170,14 @@ static void describe_missing(const struct by_control_meeting *meeting, const cha
   if (meeting->failed[0]) by_text_add(out, "; the last connection that failed: %s", meeting->failed);
 }
 
-/* Seconds that processes wait for those that have not come at all. */
+/* Returns the seconds that processes wait for ranks that have not come at all. */
 static double wait_of(const struct by_job *job) {
   const struct by_formation *formation = job->role.formation;
   return formation && formation->meeting_timeout > 0 ? formation->meeting_timeout : job->settings.join_deadline;
 }
 
-/* Those of the membership before have been notified, and come at once if they live. */
+/* Returns the seconds to wait for helpers: those of the membership before have been notified, and come at once if they
+ * live. */
 static double wait_for_helpers(const struct by_job *job) {
   bool follows = job->role.formation && job->role.formation->follows;
   return follows ? fmin(job->settings.helper_deadline, followed_within) : job->settings.helper_deadline;
@@ -186,7 +189,7 @@ static void others_too_late(struct by_control_meeting *meeting) {
   by_text_init(&all);
   snprintf(when, sizeof when, "within %g s", wait_of(meeting->peers->job));
   describe_missing(meeting, when, &all);
-  (void)by_fail(BANYAN_ERR_TIMEOUT, "%s", by_text_get(&all)); /* which shortens it to what a message holds */
+  (void)by_fail(BANYAN_ERR_TIMEOUT, "%s", by_text_get(&all)); /* This shortens the text to what a message holds. */
   snprintf(text, sizeof text, "%s", banyan_error_text());
   by_newcomers_refuse_all(meeting, BANYAN_ERR_TIMEOUT, text);
   by_text_fini(&all);
@@ -241,7 +244,8 @@ static void reached_root(void *context, int fd, const struct by_address *to) {
     by_dialer_failed(meeting->dialer, BANYAN_ERR_CONNECT, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
 }
 
-/* Rank 0 may listen any time now. Where it hung up it is at another job still: that may last. */
+/* Returns the pause before the next attempt. Rank 0 may listen any time now; if it hung up, it is in another job, which
+ * may take long. */
 static uint64_t pause_after(struct by_control_meeting *meeting, enum banyan_status status) {
   uint32_t hangups = status == BANYAN_ERR_PEER_DEAD ? meeting->hangups + 1 : 0;
   meeting->hangups = hangups < MOST_HANGUPS ? hangups : MOST_HANGUPS;
@@ -270,7 +274,7 @@ static enum banyan_status root_too_late(const struct by_control_meeting *meeting
 
 /* ---- both */
 
-/* Logs what is waited for. A rank that rank 0 knows logs nothing: rank 0 does. */
+/* Logs what this process waits for, unless rank 0 knows this rank: then rank 0 logs it. */
 static void report_waiting(const struct by_control_meeting *meeting, uint64_t left) {
   const struct by_job *job = meeting->peers->job;
   struct by_text text;
@@ -285,7 +289,8 @@ static void report_waiting(const struct by_control_meeting *meeting, uint64_t le
   by_text_fini(&text);
 }
 
-/* Rank 0: a rank that timed out just before it was welcomed comes again at once, a dead one never. */
+/* Rank 0: handles a rank's leaving: one that timed out just before its welcome comes again at once, a dead one
+ * never. */
 static void rank_left(struct by_control_meeting *meeting, uint32_t rank, const char *reason) {
   bool one_more = by_timer_is_set(&meeting->absence) && !meeting->peers->of_process[meeting->absent];
   (void)by_control_peers_set_member(meeting->peers, rank, BY_MEMBER_JOINING);
@@ -307,7 +312,7 @@ static void absence_over(void *argument) {
   by_newcomers_refuse_all(meeting, BANYAN_ERR_ARGUMENT, text);
 }
 
-/* A process that is not this job's rank 0 answers, and no other will. */
+/* Gives up if a process answers that is not this job's rank 0, and no other address is left. */
 static void give_up_if_refused(struct by_control_meeting *meeting) {
   enum banyan_status status = by_dialer_refusal(meeting->dialer);
   if (status == BANYAN_OK) return;
@@ -321,7 +326,7 @@ static void give_up_if_refused(struct by_control_meeting *meeting) {
 void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer *peer, enum banyan_status status,
                       const char *reason) {
   bool root = meeting->peers->job->rank == 0;
-  if (root && by_control_peers_is_helper(meeting->peers, peer->rank)) /* another one may come */
+  if (root && by_control_peers_is_helper(meeting->peers, peer->rank)) /* Another helper may come. */
     by_newcomer_left(meeting, (uint32_t)peer->rank);
   else if (root && peer->rank > 0)
     rank_left(meeting, (uint32_t)peer->rank, reason);
@@ -341,8 +346,8 @@ static bool is_superseded(const struct by_job *job) {
   return formation && formation->superseded && formation->superseded(formation->context);
 }
 
-/* Members whose lists begin with different processes do not meet. Rank 0 asks those that have not come, and the others,
- * as long as rank 0 does not answer, everybody. */
+/* Asks absent members for their lists: those whose lists begin with different processes do not meet. Rank 0 asks those
+ * that have not come; the others ask all while rank 0 does not answer. */
 static void ask_absent(struct by_control_meeting *meeting) {
   const struct by_job *job = meeting->peers->job;
   const struct by_control_peer *root = job->rank ? by_control_peers_root(meeting->peers) : NULL;
@@ -355,7 +360,7 @@ static void ask_absent(struct by_control_meeting *meeting) {
   }
 }
 
-/* Of handles that the program gave: whether those of others differ. */
+/* Compares lists of handles that programs gave with those of other members. */
 static void compare_lists(struct by_control_meeting *meeting) {
   const struct by_job *job = meeting->peers->job;
   const struct by_formation *formation = job->role.formation;
@@ -373,8 +378,9 @@ static void compare_lists(struct by_control_meeting *meeting) {
   }
 }
 
-/* Rank 0 decides, because it knows which ranks are missing: the others give it a moment more. The last one that joined
- * is greeted before all are notified, which can take longer than its timeout where they are many. */
+/* Runs the meeting. Rank 0 decides when time is over, because it knows which ranks are missing; the others give it a
+ * moment more. The last rank that joined is greeted before all are notified, which can take longer than its timeout
+ * with many ranks. */
 enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const struct by_member *self) {
   struct by_job *job = meeting->peers->job;
   BY_TRY(job->rank == 0 ? open_root(meeting, self) : reach_root(meeting));
@@ -411,7 +417,7 @@ enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const stru
   }
   by_dialer_destroy(meeting->dialer);
   meeting->dialer = NULL;
-  if (job->role.formation && meeting->done) { /* others that come are for the next membership */
+  if (job->role.formation && meeting->done) { /* Processes that come from now on are for the next membership. */
     by_acceptor_destroy(meeting->acceptor);
     meeting->acceptor = NULL;
   }

@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages of control connections, except those of plan switches and the timeline. */
 #include "control_messages.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ void by_join_write(struct by_writer *writer, const struct by_join *hello) {
   by_write_blob(writer, hello->statement, hello->statement_length);
 }
 
-/* It ends with the length of the statement, which is 0. */
+/* Adds a statement to a hello, which ends with the statement's length, 0. */
 void by_join_add_statement(struct by_writer *writer, const uint8_t *hello, size_t length, const uint8_t *statement,
                            size_t statement_length) {
   by_write_bytes(writer, hello, length - 4);
@@ -48,7 +49,7 @@ static const struct by_field text_fields[] = {
 
 void by_text_message_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text) {
   struct by_text_message message = {.status = status, .process = process};
-  by_fields_write(writer, text_fields, 2, &message); /* the numbers; the text is written from where it is */
+  by_fields_write(writer, text_fields, 2, &message); /* Writes the numbers; the text follows. */
   by_write_string(writer, text);
 }
 
@@ -110,7 +111,7 @@ static enum banyan_status read_list(struct by_reader *reader, uint32_t **list, u
   return BANYAN_OK;
 }
 
-/* Marks those of a list; false: one is out of range, or was there before. */
+/* Marks the processes of a list. False: one is out of range, or was marked before. */
 static bool take_processes(const uint32_t *list, uint32_t n, uint32_t from, uint32_t below, bool *taken) {
   for (uint32_t i = 0; i < n; i++) {
     if (list[i] == UINT32_MAX && from > 0) continue;

@@ -1,3 +1,4 @@
+/* Rank 0's decision on each process that comes to its meeting: it joins, or is refused. */
 #include "control_newcomers.h"
 
 #include <errno.h>
@@ -23,15 +24,16 @@ void by_newcomers_refuse_all(struct by_control_meeting *meeting, enum banyan_sta
   by_deaths_give_up(meeting->deaths, status, text);
 }
 
-/* It may have timed out while this process was held up, and come again since. */
+/* Returns whether the peer has closed its connection: it may have timed out while this process was held up, and have
+ * come again since. */
 bool by_newcomer_has_closed(const struct by_control_peer *peer) {
   char byte;
   ssize_t n = recv(by_stream_get_fd(peer->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Its LEAVING, or the end of its connection, may come later than another connection that was made since:
- * packets get lost. */
+/* Returns whether the earlier process of this rank may have left: its LEAVING, or the end of its connection, may come
+ * later than another connection, as packets get lost. */
 static bool may_have_left(struct by_control_peer *before) {
   uint64_t now = by_loop_now(before->peers->job->loop);
   if (!before->claimed_at) before->claimed_at = now;
@@ -39,15 +41,16 @@ static bool may_have_left(struct by_control_peer *before) {
          now - before->claimed_at < BY_ABSENCE_MS * BY_MILLISECOND;
 }
 
-/* A process that has left, or died, comes for the next job at this address: its rank 0 will listen here when this one
- * is over. One that has timed out may be back before its end is noticed. */
+/* Returns whether a process comes too early: one that has left or died may come for the next job at this address, whose
+ * rank 0 will listen here when this job is over. One that has timed out may be back before its end is noticed. */
 static bool comes_too_early(const struct by_control_meeting *meeting, uint32_t rank) {
   if (rank == 0 || rank >= meeting->peers->job->size) return false;
   struct by_control_peer *before = meeting->peers->of_process[rank];
   return before ? may_have_left(before) : meeting->done;
 }
 
-/* Rank 0 knows another number of ranks, or has a process of this rank already. `text` holds TEXT_MOST bytes. */
+/* Returns whether the newcomer disagrees with rank 0 on the number of ranks, or its rank is taken. `text` holds
+ * TEXT_MOST bytes. */
 static bool is_out_of_place(const struct by_control_meeting *meeting, uint32_t rank, uint32_t size, const char *host,
                             char *text) {
   uint32_t own = meeting->peers->job->size;
@@ -70,7 +73,7 @@ static void print_plan(const char *name, uint32_t version, char *text, size_t ro
     snprintf(text, room, "no plan");
 }
 
-/* It was given another plan than rank 0. */
+/* Returns whether the newcomer was given another plan than rank 0. */
 static bool has_another_plan(const struct by_control_meeting *meeting, const struct by_join *hello, char *text) {
   char theirs[128], ours[128];
   uint32_t version = meeting->given_version;
@@ -107,7 +110,7 @@ static void rank_joins(struct by_control_meeting *meeting, struct by_control_pee
 
 /* ---- rank 0: helpers and servers */
 
-/* Whether rank 0 waits for no more of this kind. */
+/* Returns whether rank 0 waits for no more of this kind. */
 static bool has_enough(const struct by_control_meeting *meeting, enum by_member_kind kind) {
   const struct by_job *job = meeting->peers->job;
   uint32_t most = job->servers, n = 0;
@@ -119,11 +122,11 @@ static bool has_enough(const struct by_control_meeting *meeting, enum by_member_
 struct by_used_ticket {
   uint8_t head[BY_TICKET_HEAD];
   struct by_fingerprint user;
-  uint32_t joins; /* how often it has joined with it */
+  uint32_t joins; /* How often the process has joined with this ticket. */
 };
 
-/* All members keep a place for each time that a process joins. A server joins once for each tree, and may come again.
- */
+/* Returns whether a process joins too often: all members keep a slot for each time. A server joins once for each tree,
+ * and may come again. */
 static bool joins_too_often(struct by_control_meeting *meeting, const struct by_control_peer *peer) {
   uint32_t i = 0;
   while (i < meeting->n_used && memcmp(meeting->used[i].head, peer->ticket, BY_TICKET_HEAD) != 0) i++;
@@ -140,7 +143,7 @@ static void helper_joins(struct by_control_meeting *meeting, struct by_control_p
   } else if (meeting->done) {
     meeting->events.newcomer(meeting->events.context, peer, member);
   } else if (waits) {
-    by_stream_refuse(peer->stream); /* it comes again, and joins when the job has begun */
+    by_stream_refuse(peer->stream); /* The helper comes again, and joins when the job has begun. */
   } else {
     by_control_peer_join(peer, place);
     job->members[place] = *member;
@@ -149,7 +152,7 @@ static void helper_joins(struct by_control_meeting *meeting, struct by_control_p
   }
 }
 
-/* The last one takes its place. */
+/* Removes a helper; the last one takes its number. */
 void by_newcomer_left(struct by_control_meeting *meeting, uint32_t process) {
   struct by_job *job = meeting->peers->job;
   uint32_t last = job->size + --meeting->helpers;
@@ -159,7 +162,8 @@ void by_newcomer_left(struct by_control_meeting *meeting, uint32_t process) {
 
 /* ---- rank 0: hellos */
 
-/* It forms another membership: it comes again, perhaps after this one is formed. Under the same name it never will. */
+/* Handles a rank that forms another membership: it comes again, perhaps after this one is formed. Under the same name
+ * it never will. */
 static void rank_of_other_joins(struct by_control_meeting *meeting, struct by_control_peer *peer,
                                 const struct by_join *hello) {
   const struct by_formation *formation = meeting->peers->job->role.formation;
@@ -187,7 +191,7 @@ static void joins(struct by_control_meeting *meeting, struct by_control_peer *pe
     rank_joins(meeting, peer, hello);
 }
 
-/* The start has failed already: this one is notified, too, unless it comes for another membership. */
+/* Notifies a newcomer that the start has failed, unless it comes for another membership. */
 static void comes_too_late(struct by_control_meeting *meeting, struct by_control_peer *peer,
                            const struct by_join *hello) {
   const struct by_job *job = meeting->peers->job;
@@ -197,7 +201,7 @@ static void comes_too_late(struct by_control_meeting *meeting, struct by_control
     by_control_peer_refuse(peer, meeting->deaths->status, meeting->deaths->text);
 }
 
-/* Over TLS: it claims another identity than it has proved, or the place of another member. */
+/* With TLS: returns whether the newcomer claims another identity than it has proved, or the place of another member. */
 static bool is_impostor(const struct by_control_meeting *meeting, const struct by_control_peer *peer,
                         const struct by_join *hello) {
   const struct by_fingerprint *proved = by_stream_get_fingerprint(peer->stream);
@@ -211,8 +215,8 @@ static bool is_impostor(const struct by_control_meeting *meeting, const struct b
 
 _Static_assert((int)BY_TICKET_HELPER == BY_MEMBER_HELPER && (int)BY_TICKET_SERVER == BY_MEMBER_SERVER, "kinds");
 
-/* The first process that comes with a ticket is the one that it is for. What a server joins with for each of its trees
- * is one process. Without encryption processes have no identities. */
+/* Binds a ticket to the first process that uses it. A server's trees all join from one process. Without encryption
+ * processes have no identities. */
 static enum banyan_status use_ticket(struct by_control_meeting *meeting, const uint8_t *head,
                                      const struct by_fingerprint *user) {
   for (uint32_t i = 0; i < meeting->n_used; i++) {
@@ -229,7 +233,8 @@ static enum banyan_status use_ticket(struct by_control_meeting *meeting, const u
   return BANYAN_OK;
 }
 
-/* The agent of its host is not believed. A membership does not wait for it: the others agree on the next one. */
+/* Refuses a process whose host's agent is not believed. A membership does not wait for it: the others agree on the next
+ * one. */
 static void refuse_host(struct by_control_meeting *meeting, struct by_control_peer *peer, const struct by_join *hello) {
   const struct by_job *job = meeting->peers->job;
   char text[TEXT_MOST];
@@ -246,7 +251,8 @@ static enum banyan_status check_ticket(struct by_control_meeting *meeting, const
   return use_ticket(meeting, peer->ticket, &member->fingerprint);
 }
 
-/* Once the job has begun, or will not, the job's arena is for others, too, and nothing of who comes is kept. */
+/* Handles a newcomer. Once the job has begun, or has failed to, other threads use the job's arena, so nothing about
+ * newcomers is kept. */
 void by_newcomer_joins(struct by_control_meeting *meeting, struct by_control_peer *peer, bool helps, const void *bytes,
                        size_t length) {
   struct by_arena scratch;

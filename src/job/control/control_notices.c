@@ -1,3 +1,4 @@
+/* Notices between processes that need no answer: leaving, the job's class, and the request to listen. */
 #include "control_notices.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ void by_notices_handle_leaving(struct by_notices *notices, uint32_t rank) {
   notices->leavers[notices->n_leavers++] = rank;
   by_deadlock_check_left(notices->check, rank);
   if (by_timer_is_set(&notices->due)) return;
-  bool gathers = by_control_peers_is_root(peers) && !atomic_load(&peers->leaving); /* else soon nobody sends it */
+  bool gathers = by_control_peers_is_root(peers) && !atomic_load(&peers->leaving); /* Who leaves sends at once. */
   by_loop_set_delay(peers->job->loop, &notices->due, gathers ? TOGETHER_MS * BY_MILLISECOND : 0);
 }
 
@@ -49,14 +50,14 @@ void by_notices_send_left(struct by_notices *notices) {
   for (uint32_t i = notices->done; i < notices->n_leavers; i++) by_write_u32(&writer, notices->leavers[i]);
   for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer))
-      (void)!by_control_peer_try_send(peer, LEFT, bytes, writer.length); /* it is gone, or does not read: no matter */
+      (void)!by_control_peer_try_send(peer, LEFT, bytes, writer.length); /* A peer that is gone does not need it. */
   free(bytes);
 }
 
 static void leavers_due(void *argument) {
   struct by_notices *notices = argument;
   struct by_job *job = notices->peers->job;
-  if (!job->engine) { /* the job is still being made here */
+  if (!job->engine) { /* The job is still being made here. */
     by_loop_set_delay(job->loop, &notices->due, TOGETHER_MS * BY_MILLISECOND);
     return;
   }
@@ -74,7 +75,7 @@ static void leavers_due(void *argument) {
 
 void by_notices_send_leaving(void *context) {
   struct by_notices *notices = context;
-  by_notices_send_left(notices); /* nobody does after this */
+  by_notices_send_left(notices); /* Nobody sends them after this. */
   for (struct by_control_peer *peer = notices->peers->all; peer; peer = peer->next)
     if (peer->rank >= 0) (void)!by_control_peer_try_send(peer, LEAVING, NULL, 0);
   atomic_store(&notices->peers->leaving, true);

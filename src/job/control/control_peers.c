@@ -1,3 +1,4 @@
+/* The control connections of this process, the states of the job's members, and the detection of silent hosts. */
 #include "control_peers.h"
 
 #include <linux/sockios.h>
@@ -17,8 +18,8 @@
 #include "socket.h"
 
 enum {
-  UNAUTHENTICATED = 96, /* connections beyond the number of ranks */
-  SUSPECT_MS = 1500     /* longer without a sign of life than between the kernel's probes */
+  UNAUTHENTICATED = 96, /* Unauthenticated connections beyond the number of ranks. */
+  SUSPECT_MS = 1500     /* Silence longer than the interval between the kernel's probes. */
 };
 
 /* ---- members */
@@ -100,7 +101,8 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   peer->peers->events.frame(peer->peers->events.context, &(struct by_received){peer, type, payload, length});
 }
 
-/* Processes of a job that ends give up connections that they had begun, which is no news. */
+/* Logs a peer that did not authenticate. Processes of an ending job give up connections that they had begun, which is
+ * not logged. */
 static void log_stranger(struct by_control_peers *peers, const struct by_control_peer *peer, enum banyan_status status,
                          const char *reason) {
   bool over = atomic_load(&peers->leaving) || by_job_has_failed(peers->job);
@@ -124,7 +126,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
  * of an outage: then the time since the last sign of life counts here. Nothing is done while there are signs of life.
  */
 
-/* An interval after the last retransmission that may still be answered. */
+/* Returns the limit of silence: an interval after the last retransmission that may still be answered. */
 static uint32_t silence_limit(const struct by_control_peers *peers) {
   uint32_t limit = by_silence_limit(peers->job->settings.silence);
   return limit + limit / 100;
@@ -155,7 +157,7 @@ static void vanished(struct by_control_peer *peer, uint32_t quiet) {
   ended(peer, BANYAN_ERR_PEER_DEAD, reason);
 }
 
-/* The end of one may change the list: one at a time. */
+/* Finds one vanished peer at a time, as its end may change the list. */
 static bool find_vanished(struct by_control_peers *peers) {
   struct by_quiet quiet;
   for (struct by_control_peer *peer = peers->all; peer; peer = peer->next) {
@@ -174,8 +176,8 @@ static void silence_over(void *argument) {
   }
 }
 
-/* Rank 0 of a membership is known by its handle, and of a job by BANYAN_ROOT if that has its fingerprint. Otherwise it
- * is whoever holds the job's key at that address. */
+/* Returns the expected fingerprint of rank 0: of a membership, the one in its handle; of a job, the one in BANYAN_ROOT,
+ * if any. NULL: any holder of the job's key at that address. */
 static const struct by_fingerprint *expected_root(const struct by_job *job, enum by_role role,
                                                   struct by_fingerprint *room) {
   const struct by_formation *formation = job->role.formation;
@@ -184,7 +186,7 @@ static const struct by_fingerprint *expected_root(const struct by_job *job, enum
   return by_dialer_fingerprint(job->settings.root, room) ? room : NULL;
 }
 
-/* With what this host's agent states now. NULL: out of memory. The caller frees it. */
+/* Makes a hello with the current statement of this host's agent. NULL: out of memory. The caller frees it. */
 static uint8_t *make_hello(const struct by_control_peers *peers, size_t *length, uint32_t *version) {
   uint8_t statement[BY_STATEMENT_MOST];
   struct by_writer writer;
@@ -293,7 +295,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
 
 /* ---- sending */
 
-/* The loop is notified of the end. */
+/* Shuts the connection down; the loop is notified of its end. */
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why) {
   by_error("control", "%s cannot be sent what it must know, and is given up: %s", by_stream_get_name(peer->stream),
            why);
@@ -307,7 +309,8 @@ enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, 
   return status;
 }
 
-/* This kernel delivers what peers on this machine have not read, whatever becomes of this process. */
+/* Returns whether the peer's kernel has all data. On one machine the kernel delivers data whatever becomes of this
+ * process. */
 bool by_control_peer_has_all(const struct by_control_peer *peer) {
   const struct by_job *job = peer->peers->job;
   bool here = !strcmp(job->members[peer->rank].machine, job->members[job->rank].machine);
@@ -320,7 +323,7 @@ bool by_control_peer_send(const struct by_control_peer *peer, enum message type,
   enum banyan_status status = by_control_peer_try_send(peer, type, bytes, length);
   if (status == BANYAN_ERR_NO_MEMORY)
     by_control_peer_cut(peer, banyan_error_text());
-  else if (status != BANYAN_OK) /* it is closed already */
+  else if (status != BANYAN_OK) /* The stream is closed already. */
     by_warn("control", "%s: a message could not be sent: %s", by_stream_get_name(peer->stream), banyan_error_text());
   return status == BANYAN_OK;
 }

@@ -15,7 +15,7 @@ enum {
   MOST_QUEUED = 32 << 20,
   HELLO_MOST = 8192,
   TEXT_MOST = BY_MESSAGE_TEXT,
-  SILENCE_MS = 5000 /* for a sign of life of helpers */
+  SILENCE_MS = 5000 /* Time for a sign of life of helpers. */
 };
 
 enum message {
@@ -76,29 +76,29 @@ struct by_control_peer {
   struct by_control_peer *next;
   struct by_control_peers *peers;
   struct by_stream *stream;
-  int64_t rank; /* its number among the processes; -1: not known yet */
+  int64_t rank; /* Its number among the processes; -1: not known yet. */
   enum by_control_peer_state state;
-  uint64_t claimed_at; /* of control_meeting.c: when another process first claimed to be this rank; 0: none did */
-  bool silent;         /* of control_deadlock.c: a helper that has not answered yet, */
-  uint64_t asked_at;   /* since it was asked then */
-  bool vanished;       /* the connection has ended because its host answers nothing */
-  bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
-  uint8_t ticket[BY_TICKET_HEAD]; /* the head of a helper's or server's */
-  struct by_key secret;           /* of the connection, see by_stream_get_secret */
-  uint8_t *hello;                 /* until it has opened */
-  uint32_t shown;                 /* the version of the own statement that it was shown; */
-  struct by_stated stated;        /* of control_trust.c: what was believed of its own */
+  uint64_t claimed_at; /* For control_meeting.c: when another process first claimed to be this rank; 0: none did. */
+  bool silent;         /* For control_deadlock.c: a helper that has not answered yet. */
+  uint64_t asked_at;   /* For control_deadlock.c: when it was asked. */
+  bool vanished;       /* The connection has ended because its host does not answer. */
+  bool asked;          /* For control_helpers.c: it was asked whether it knows the newcomer. */
+  uint8_t ticket[BY_TICKET_HEAD]; /* The head of a helper's or server's ticket. */
+  struct by_key secret;           /* The connection's secret, see by_stream_get_secret. */
+  uint8_t *hello;                 /* The hello to send, until the connection has opened. */
+  uint32_t shown;                 /* The version of this process's statement that the peer has been sent. */
+  struct by_stated stated;        /* For control_trust.c: the peer's statement that was believed. */
 };
 
 /* A message as it was received. The functions that handle it take their part of the control object as void pointer. */
 struct by_received {
-  struct by_control_peer *peer; /* the sender */
+  struct by_control_peer *peer; /* The sender. */
   uint16_t type;
   const void *payload;
   size_t length;
 };
 
-/* What becomes of a connection. */
+/* Events of a connection. */
 struct by_control_peer_events {
   void (*opened)(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length);
   void (*frame)(void *context, const struct by_received *message);
@@ -112,53 +112,53 @@ struct by_control_peers {
   struct by_control_peer_events events;
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
-  struct by_admission admission;       /* rank 0: connections whose peers have not authenticated, */
-  struct by_repeats rejected;          /* and the log of those that never did, */
-  struct by_repeats refused;           /* and of those that did, and have no place in the job */
-  struct by_control_peer *all;         /* newest first */
-  struct by_control_peer **of_process; /* rank 0 only */
-  enum by_member_state *states;        /* by process */
+  struct by_admission admission;       /* Rank 0: admission of connections whose peers have not authenticated. */
+  struct by_repeats rejected;          /* Rank 0: the log of connections whose peers never authenticated. */
+  struct by_repeats refused;           /* Rank 0: the log of authenticated peers that have no place in the job. */
+  struct by_control_peer *all;         /* All connections, newest first. */
+  struct by_control_peer **of_process; /* By process, at rank 0 only. */
+  enum by_member_state *states;        /* The state of each process. */
   uint32_t of_process_room, states_room;
-  struct by_timer silence; /* set while there is no sign of life of a host that was sent something */
-  /* This process has sent that it leaves; it has received that rank 0 does. */
+  struct by_timer silence; /* Set while there is no sign of life of a host to which data was sent. */
+  /* leaving: this process has sent that it leaves. deaf: it knows that rank 0 leaves. */
   _Atomic bool leaving, deaf;
-  _Atomic bool cut; /* the connection to rank 0 has ended */
+  _Atomic bool cut; /* The connection to rank 0 has ended. */
 };
 
-/* For so many processes. Whatever the status, by_control_peers_fini is to be called. */
+/* Initialises the connections of `processes` processes. Whatever the status, by_control_peers_fini is to be called. */
 BANYAN_CHECK enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job,
                                                       const struct by_control_peer_events *events, uint32_t processes);
 void by_control_peers_fini(struct by_control_peers *peers);
 /* Closes all connections. */
 void by_control_peers_close(struct by_control_peers *peers);
-/* Room for so many processes instead of `before`: those that are more are JOINING. */
+/* Grows the lists from `before` to `processes` processes; the new ones are JOINING. */
 BANYAN_CHECK enum banyan_status by_control_peers_make_room(struct by_control_peers *peers, uint32_t before,
                                                            uint32_t processes);
 
-/* A connection, to be accepted or (`connecting` not NULL) made, with a handshake. NULL: that failed; the socket is
- * closed. */
+/* Makes a connection with a handshake, as its accepting or (`connecting` not NULL) connecting end. NULL: that failed;
+ * the socket is closed. */
 struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
                                                const struct by_address *connecting, enum by_role role);
-/* It is among the peers no more. */
+/* Removes the peer from the list. */
 void by_control_peer_detach(struct by_control_peer *peer);
-/* One that is detached. */
+/* Destroys a detached peer. */
 void by_control_peer_destroy(struct by_control_peer *peer);
 /* Changes that are not listed above are ignored. */
 void by_control_peer_set_state(struct by_control_peer *peer, enum by_control_peer_state state);
-/* Rank 0: the peer is this process from now on, and has joined. */
+/* Rank 0: gives the peer this process's number; it has joined. */
 void by_control_peer_join(struct by_control_peer *peer, uint32_t process);
-/* Rank 0, while the job starts: the peer of process `from` becomes process `to`, whose own peer is gone. The same
- * number: it is gone itself. */
+/* Rank 0, while the job starts: gives the peer of process `from` the number `to`, whose own peer is gone. `from` equal
+ * to `to`: that peer itself is gone. */
 void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32_t to);
-/* False: a change that is not listed above, which is ignored. */
+/* Sets a member's state. False: the change is not listed above, and is ignored. */
 bool by_control_peers_set_member(struct by_control_peers *peers, uint32_t process, enum by_member_state state);
-/* Others than rank 0: the connection to it; NULL: there is none. */
+/* Not at rank 0: returns the connection to rank 0; NULL: there is none. */
 struct by_control_peer *by_control_peers_root(const struct by_control_peers *peers);
 
 static inline bool by_control_peers_is_root(const struct by_control_peers *peers) {
   return peers->job->rank == 0;
 }
-/* A helper or server; any number. */
+/* Returns whether the process is a helper or server; `process` may be any number. */
 static inline bool by_control_peers_is_helper(const struct by_control_peers *peers, int64_t process) {
   return process >= (int64_t)peers->job->size;
 }
@@ -168,29 +168,29 @@ static inline bool by_control_peers_has_left(const struct by_control_peers *peer
 static inline bool by_control_peers_has_lost(const struct by_control_peers *peers, uint32_t process) {
   return peers->states[process] == BY_MEMBER_LOST;
 }
-/* A member that has not sent LEAVING. */
+/* Returns whether the peer is a member that has not sent LEAVING. */
 static inline bool by_control_peer_stays(const struct by_control_peer *peer) {
   return peer->rank >= 0 && peer->state != BY_PEER_LEAVING;
 }
 
-/* A message that may be missed; see by_stream_send. */
+/* Sends a message that may be dropped; see by_stream_send. */
 BANYAN_CHECK enum banyan_status by_control_peer_try_send(const struct by_control_peer *peer, enum message type,
                                                          const void *bytes, size_t length);
-/* Whether all that was sent to the peer is in the hands of its host's kernel. */
+/* Returns whether the kernel of the peer's host has received everything that was sent to the peer. */
 bool by_control_peer_has_all(const struct by_control_peer *peer);
-/* A message that must not be missed: where there is no room for it, that peer is given up. False: it is. */
+/* Sends a message that must not be dropped: if the queue is full, the peer is given up. False: it is. */
 bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length);
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why);
-/* One message with a text, likewise. */
+/* Sends a message with a text, which must not be dropped. */
 void by_control_peer_send_text(struct by_control_peer *peer, enum message type, enum banyan_status status,
                                uint32_t process, const char *text);
-/* The same to all members that stay. */
+/* Sends a message with a text to all members that stay. */
 void by_control_peers_send_text(struct by_control_peers *peers, enum message type, enum banyan_status status,
                                 uint32_t process, const char *text);
-/* Closes the connection, once the peer has been sent the reason. */
+/* Closes the connection once the peer has been sent the reason. */
 void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text);
 
-/* From any thread to the loop's: `handle` is called with a copy. */
+/* A report from any thread to the loop's, where `handle` is called with a copy. */
 struct by_control_report {
   void (*handle)(const struct by_control_report *report);
   void *context;
@@ -200,7 +200,7 @@ struct by_control_report {
   size_t length;
   uint8_t bytes[];
 };
-/* Any thread. False: out of memory, which is logged. */
+/* Posts a report, from any thread. False: out of memory, which is logged. */
 bool by_control_peers_post(const struct by_control_peers *peers, const struct by_control_report *report,
                            const void *bytes, const char *text);
 

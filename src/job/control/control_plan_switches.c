@@ -1,3 +1,4 @@
+/* Rank 0's part in plan switches: queues proposals, prepares trees and links, and asks the members. */
 #include "control_plan_switches.h"
 
 #include <stdarg.h>
@@ -10,15 +11,15 @@
 #include "pending_switch.h"
 
 enum {
-  AGAIN_MS = 50, /* until it is looked at again; twice as long each time, up to */
+  AGAIN_MS = 50, /* Pause before the next look; it doubles each time, up to the next value. */
   LONGEST_MS = 1000,
-  AGAIN_S = 10,                           /* so long one is proposed that a member cannot prepare yet */
-  MOST_WAITING = MOST_QUEUED - (1 << 20), /* for plans: other messages are short, and none may be missed */
-  TREES_S = 30,                           /* for trees through switches: longer than these are asked */
-  LINKS_S = 45,                           /* for links: longer than a helper tries to make one, */
-  LINKS_ALONE_S = 5,                      /* or so long where another proposal waits */
-  TURN_S = 60,                            /* until its turn comes, */
-  ANSWERS_S = 60                          /* and for answers */
+  AGAIN_S = 10,                           /* Time for which a plan is proposed that a member cannot prepare yet. */
+  MOST_WAITING = MOST_QUEUED - (1 << 20), /* For plans: other messages are short, and must fit. */
+  TREES_S = 30,                           /* Time for trees through switches: longer than switches are asked. */
+  LINKS_S = 45,                           /* Time for links: longer than a helper tries to make one. */
+  LINKS_ALONE_S = 5,                      /* Time for links while another proposal waits. */
+  TURN_S = 60,                            /* Time until a proposal's turn comes. */
+  ANSWERS_S = 60                          /* Time for answers. */
 };
 
 static const char replaced[] = "another one was proposed";
@@ -47,7 +48,7 @@ static void notify_others(const struct by_pending_switch *pending, const struct 
   for (uint32_t i = 0; i < pending->n; i++) notify(pending, pending->members[i].process, message);
 }
 
-/* What this process itself does about a message. */
+/* Handles a message on this process itself. */
 static bool handle_here(const struct by_plan_switching *switching, const struct by_plan_switch_message *message,
                         struct by_plan_switch_message *answer, char text[TEXT_MOST]) {
   return switching->events->handle_plan_switch(switching->events->context, message, answer, text, TEXT_MOST);
@@ -58,7 +59,7 @@ static struct by_plan_switches_view view_of(const struct by_pending_switch *pend
   return events->view_plan_switches(events->context, pending->comm);
 }
 
-/* TAKE and DROP. */
+/* Sends TAKE or DROP to all. */
 static void notify_all(const struct by_pending_switch *pending, const struct by_plan_switch_message *message) {
   struct by_plan_switch_message none;
   char text[TEXT_MOST];
@@ -66,7 +67,7 @@ static void notify_all(const struct by_pending_switch *pending, const struct by_
   (void)handle_here(pending->switching, message, &none, text);
 }
 
-/* PROPOSE and FIX. Rank 0 answers at once, which may decide: the plan switch may be gone after it. */
+/* Sends PROPOSE or FIX to all. Rank 0 answers at once, which may decide: the plan switch may be gone after it. */
 static void ask(struct by_pending_switch *pending, const struct by_plan_switch_message *message) {
   struct by_plan_switch_message answer, own = *message;
   char text[TEXT_MOST];
@@ -78,7 +79,7 @@ static void ask(struct by_pending_switch *pending, const struct by_plan_switch_m
 
 /* ---- ending */
 
-/* No later than so. */
+/* Sets the timer to `due` at the latest. */
 static void look_at(struct by_plan_switching *switching, uint64_t due) {
   if (!by_timer_is_set(&switching->due) || due < switching->due.at)
     by_loop_set_timer(switching->peers->job->loop, &switching->due, due);
@@ -99,8 +100,8 @@ static void drop(const struct by_pending_switch *pending, const char *why) {
     notify(pending, pending->links.helpers[i].helper, &message);
 }
 
-/* The plan that rank 0 made of what it knows of the network: nobody waits for it. */
-/* The manager's is kept once it is decided on: its plan may be proposed again, with the same cells. */
+/* Frees a plan switch. The manager's is kept once it is decided on: its plan may be proposed again, with the same
+ * cells. */
 static void free_or_keep(struct by_pending_switch *pending, bool decided) {
   struct by_plan_switching *switching = pending->switching;
   if (!decided || !pending->grants.number) {
@@ -118,7 +119,7 @@ static const struct by_tree_grants *grants_of(const struct by_pending_switch *pe
   return pending->repeats && by_pending_switch_is_managers(pending) && granted ? &granted->grants : NULL;
 }
 
-/* What waits for it begins in a while: nothing ends another plan switch than its own. */
+/* Ends a plan switch. A waiting one begins a little later, so that ending one never ends another. */
 static void end(struct by_pending_switch *pending, const char *why) {
   look_at(pending->switching, now(pending->switching));
   if (pending->notify.notified) pending->notify.notified(pending->notify.context, why ? 0 : pending->agreement.at, why);
@@ -141,7 +142,7 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct by_pending_swit
 
 /* ---- beginning, and again */
 
-/* The first that has not read for long what it was sent, or 0. */
+/* Returns the first process that has not read its messages for long, or 0. */
 static uint32_t find_full(const struct by_pending_switch *pending) {
   size_t more = pending->length + 4 * pending->n_places + BY_PLAN_SWITCH_FIXED_BYTES;
   for (uint32_t i = 0; i < pending->n; i++) {
@@ -152,12 +153,12 @@ static uint32_t find_full(const struct by_pending_switch *pending) {
   return 0;
 }
 
-/* It repeats a plan that is not in use any more. */
+/* Returns whether it repeats a plan that is not in use any more. */
 static bool is_outdated(const struct by_pending_switch *pending) {
   return pending->repeats && view_of(pending).used != pending->used;
 }
 
-/* Of a plan without helpers, or one whose helpers are linked. */
+/* Proposes a plan without helpers, or whose helpers are linked. */
 static void propose(struct by_pending_switch *pending) {
   uint32_t full = find_full(pending);
   if (is_outdated(pending)) {
@@ -186,7 +187,8 @@ static uint64_t under_way(const struct by_pending_switch *pending) {
   return now(pending->switching) - pending->begun;
 }
 
-/* A communicator is made on one rank before another, and comes to the call of the plan switch before sooner. */
+/* Puts a plan switch off: a communicator is made on one rank before another, and a rank reaches the call of the switch
+ * before sooner than another. */
 static void put_off(struct by_pending_switch *pending, uint32_t process, const struct by_plan_switch_message *message) {
   if (under_way(pending) > AGAIN_S * BY_SECOND || pending->agreement.fixing) {
     give_up(pending, "rank %u: %.*s", process, message->length ? (int)message->length : TEXT_MOST,
@@ -198,14 +200,14 @@ static void put_off(struct by_pending_switch *pending, uint32_t process, const s
   look_later(pending);
 }
 
-/* Helpers first, if there are any. */
+/* Asks helpers for links, if there are any; otherwise proposes. */
 static void link_or_propose(struct by_pending_switch *pending) {
   if (!pending->links.n) {
     propose(pending);
     return;
   }
   by_pending_switch_set_state(pending,
-                              BY_SWITCH_LINKING); /* the helpers that are asked are notified if nothing comes of it */
+                              BY_SWITCH_LINKING); /* The helpers that are asked are notified if the switch fails. */
   pending->begun = now(pending->switching);
   if (by_helper_links_ask(&pending->links, pending->switching->peers, pending->comm, pending->number))
     set_late(pending, LINKS_S);
@@ -213,7 +215,7 @@ static void link_or_propose(struct by_pending_switch *pending) {
     give_up(pending, "a helper that it names is not here any more, or not yet");
 }
 
-/* A server to which no tree goes needs nothing to be set up. */
+/* Sets up the plan's trees. A server without a tree needs no setup. */
 static void grow(struct by_pending_switch *pending) {
   struct by_plan_switching *switching = pending->switching;
   by_pending_switch_set_state(pending, BY_SWITCH_GROWING);
@@ -258,7 +260,7 @@ void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t 
     link_or_propose(pending);
 }
 
-/* The one of a communicator that is under way. */
+/* Returns the plan switch of a communicator that is in progress. */
 static struct by_pending_switch *find_started(const struct by_plan_switching *switching, uint32_t comm) {
   struct by_pending_switch *pending;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as below */
@@ -267,7 +269,7 @@ static struct by_pending_switch *find_started(const struct by_plan_switching *sw
   return pending;
 }
 
-/* The one that is queued: a new plan, or one that repeats the plan in use. */
+/* Returns the queued plan switch: a new plan, or one that repeats the plan in use. */
 static struct by_pending_switch *find_queued(const struct by_plan_switching *switching, uint32_t comm, bool repeats) {
   struct by_pending_switch *pending;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as below */
@@ -281,8 +283,8 @@ static bool holds_up_another(const struct by_pending_switch *pending) {
          under_way(pending) > LINKS_ALONE_S * BY_SECOND && find_queued(pending->switching, pending->comm, false);
 }
 
-/* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last.
- * New plans go before one that repeats the plan in use. */
+/* Returns whether its turn has come: no other switch of its communicator is in progress, and this rank has reached the
+ * call of the last. New plans go before one that repeats the plan in use. */
 static bool may_start(const struct by_pending_switch *pending) {
   return !find_started(pending->switching, pending->comm) && !view_of(pending).taken &&
          !(pending->repeats && find_queued(pending->switching, pending->comm, false));

@@ -13,12 +13,12 @@
 struct by_plan_switching {
   struct by_control_peers *peers;
   const struct by_control_events *events;
-  uint32_t n_trees;                       /* versions of in-network trees */
-  LIST_HEAD(, by_pending_switch) pending; /* rank 0: not yet decided on */
-  uint32_t n;                             /* that there have been */
-  struct by_pending_switch *granted;      /* the last of the manager's with in-network trees that was decided on */
+  uint32_t n_trees;                       /* Versions of in-network trees so far. */
+  LIST_HEAD(, by_pending_switch) pending; /* Rank 0: plan switches that are not decided on. */
+  uint32_t n;                             /* Plan switches so far. */
+  struct by_pending_switch *granted;      /* The last decided switch to a manager's plan with in-network trees. */
   struct by_timer due;
-  struct by_wanted_links links; /* of a helper */
+  struct by_wanted_links links; /* Links of a helper. */
 };
 
 void by_plan_switching_init(struct by_plan_switching *switching, struct by_control_peers *peers,
@@ -27,14 +27,13 @@ void by_plan_switching_fini(struct by_plan_switching *switching);
 /* Any thread: see by_control_propose. */
 BANYAN_CHECK enum banyan_status by_plan_switching_propose(struct by_plan_switching *switching,
                                                           const struct by_proposal *proposal);
-/* The trees of this version are set up; or why they cannot be. */
+/* Continues a plan switch: the trees of this version are set up; or `why` they cannot be. */
 void by_plan_switching_have_trees(struct by_plan_switching *switching, uint32_t version, const char *why);
-/* PLAN_SWITCH. */
+/* Handles PLAN_SWITCH. */
 void by_plan_switching_handle(void *argument, const struct by_received *received);
-/* Rank 0: what this process planned for the communicator by itself, and has not been decided on, is not proposed any
- * more. */
+/* Rank 0: withdraws undecided proposals that this process planned for the communicator by itself. */
 void by_plan_switching_withdraw(struct by_plan_switching *switching, uint32_t comm);
-/* Rank 0: this process takes part in nothing more; why. */
+/* Rank 0: removes a process from all plan switches; `why`: the reason. */
 void by_plan_switching_drop(struct by_plan_switching *switching, uint32_t process, const char *why);
 
 #endif

@@ -1,3 +1,4 @@
+/* Passes the requests of communicators for plans to rank 0. */
 #include "control_plan_wants.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 /* ---- rank 0 */
 
-/* Whether they are different ranks of the job, the asking one first. */
+/* Returns whether the members are different ranks of the job, the asking one first. */
 static bool fits(const struct by_job *job, const struct by_plan_want *want) {
   bool *taken = calloc(job->size, sizeof *taken), fits = taken && want->n != 1 && want->n <= job->size;
   for (uint32_t i = 0; fits && i < want->n; i++) {
@@ -18,7 +19,7 @@ static bool fits(const struct by_job *job, const struct by_plan_want *want) {
   return fits;
 }
 
-/* False: it makes no sense. */
+/* Takes a request. False: it is invalid. */
 static bool take(struct by_plan_switching *switching, uint32_t process, const struct by_plan_switch_message *message) {
   const struct by_control_events *events = switching->events;
   size_t n = message->n_processes;

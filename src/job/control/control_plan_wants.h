@@ -7,7 +7,7 @@
 
 /* Any thread: see by_control_want_plan. */
 void by_plan_wants_post(struct by_plan_switching *switching, uint32_t comm, uint32_t n, const uint32_t *processes);
-/* PLAN_SWITCH: passes WANTED on, at rank 0, and all else to by_plan_switching_handle. */
+/* Handles PLAN_SWITCH: passes WANTED on, at rank 0, and all else to by_plan_switching_handle. */
 void by_plan_wants_handle(void *argument, const struct by_received *received);
 
 #endif

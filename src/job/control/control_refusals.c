@@ -1,3 +1,4 @@
+/* Reports to rank 0 the connections that helpers and servers have refused. */
 #include "control_refusals.h"
 
 #include <stdlib.h>

@@ -7,15 +7,15 @@
 
 struct by_control_refusals {
   struct by_control_peers *peers;
-  struct by_timer due;                   /* of a helper or server */
-  struct by_refusals_message sent;       /* the last that was */
-  struct by_refusals_message **received; /* rank 0's, by process; NULL: it has sent nothing. Under the job's lock */
+  struct by_timer due;                   /* Timer of a helper or server. */
+  struct by_refusals_message sent;       /* The last report that was sent. */
+  struct by_refusals_message **received; /* Rank 0: reports by process; NULL: none has come. Under the job's lock. */
   uint32_t room;
 };
 
 void by_control_refusals_init(struct by_control_refusals *refusals, struct by_control_peers *peers);
 void by_control_refusals_fini(struct by_control_refusals *refusals);
-/* REFUSALS. */
+/* Handles REFUSALS. */
 void by_control_refusals_handle(void *argument, const struct by_received *received);
 
 #endif

@@ -1,3 +1,4 @@
+/* Checks the statements of hosts' agents on control connections, again and again. */
 #include "control_trust.h"
 
 #include <stdio.h>
@@ -6,14 +7,14 @@
 #include "log.h"
 #include "refusal.h"
 
-/* Groups that change are to go on without it. */
+/* Reports a distrusted peer, so that elastic groups go on without it. */
 static void distrust(const struct by_control_trust *trust, const struct by_control_peer *peer) {
   const struct by_job *job = trust->peers->job;
   const struct by_fingerprint *process = by_stream_get_fingerprint(peer->stream);
   if (job->service && process) job->service_ops->distrust(job->service, process);
 }
 
-/* Its statement is not believed, or no longer: the error text says why. */
+/* Ends a peer whose statement is not, or no longer, believed; the error text has the reason. */
 static void end_peer(const struct by_control_trust *trust, struct by_control_peer *peer) {
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -27,7 +28,7 @@ static void end_peer(const struct by_control_trust *trust, struct by_control_pee
   by_stream_refuse(peer->stream);
 }
 
-/* Those that were connected before this process had its statement, or another one. */
+/* Sends this process's statement to peers that connected before it had this one. */
 static void show_own(const struct by_control_trust *trust) {
   uint8_t bytes[BY_STATEMENT_MOST];
   uint32_t version;

@@ -10,8 +10,8 @@
 struct by_control_trust {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
-  struct by_host_trust *hosts; /* NULL: this process does not encrypt */
-  const bool *met;             /* all have joined */
+  struct by_host_trust *hosts; /* NULL: this process does not encrypt. */
+  const bool *met;             /* All have joined. */
 };
 
 /* `met` is borrowed. BANYAN_ERR_AUTH: statements are required, and cannot be checked. */
@@ -19,11 +19,11 @@ BANYAN_CHECK enum banyan_status by_control_trust_init(struct by_control_trust *t
                                                       const bool *met);
 void by_control_trust_fini(struct by_control_trust *trust);
 
-/* The peer of a connection that has opened, by its hello; `is_helper`: it has come with a ticket. BANYAN_ERR_AUTH,
+/* Checks the peer of an opened connection by its hello; `is_helper`: it has come with a ticket. BANYAN_ERR_AUTH,
  * _PROTOCOL: it is to be refused. */
 BANYAN_CHECK enum banyan_status by_control_trust_check(struct by_control_trust *trust, struct by_control_peer *peer,
                                                        const struct by_join *hello, bool is_helper);
-/* STATEMENT. */
+/* Handles STATEMENT. */
 void by_control_trust_handle(void *argument, const struct by_received *message);
 
 #endif

@@ -1,10 +1,11 @@
+/* Makes, masks and sends the keys of links of helpers and servers. */
 #include "link_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Hides a key on its way to the other end, or shows what has come. Each key of a connection has a number of its own. */
+/* Masks or unmasks a key. Each key of a connection has its own number. */
 static enum banyan_status mask_key(const struct by_control_peer *peer, uint32_t number, struct by_key *key) {
   struct by_key mask;
   char text[32];
@@ -24,7 +25,7 @@ enum banyan_status by_link_keys_make(struct by_connector *connector, struct by_k
   return by_connector_take_keys(connector, links, NULL, 0);
 }
 
-/* The key with which this process proves itself to one that has `parent`. */
+/* Derives the key with which this process proves itself to one that has `parent`. */
 static enum banyan_status derive_key(const struct by_job *job, const struct by_key *parent, uint32_t process,
                                      struct by_key *out) {
   uint8_t head[BY_TICKET_HEAD];

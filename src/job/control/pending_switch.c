@@ -1,3 +1,4 @@
+/* A plan switch of rank 0's that is not decided on: makes it from a proposal, and steps it through its states. */
 #include "pending_switch.h"
 
 #include <assert.h>
@@ -77,7 +78,7 @@ enum banyan_status by_pending_switch_make(struct by_plan_switching *switching, c
   by_timer_init(&pending->late, late, pending);
   enum banyan_status status = copy(pending, proposal);
   if (status == BANYAN_OK) {
-    pending->plan = proposal->plan; /* before others can see it */
+    pending->plan = proposal->plan; /* No other thread can see it yet. */
     return BANYAN_OK;
   }
   by_pending_switch_free(pending);
@@ -124,7 +125,7 @@ bool by_pending_switch_has_member(const struct by_pending_switch *pending, uint3
   for (uint32_t i = 0; i < pending->n; i++)
     if (pending->members[i].process == process) return true;
   for (uint32_t v = pending->plan->n_ranks; pending->trees && v < pending->plan->n_vertices; v++)
-    if (pending->processes[v] == process) return true; /* a server */
+    if (pending->processes[v] == process) return true; /* A server. */
   return by_helper_links_has(&pending->links, process);
 }
 

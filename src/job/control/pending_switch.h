@@ -32,10 +32,10 @@ struct by_pending_switch {
   uint32_t comm, number;
   enum by_pending_switch_state state;
   struct by_agreement agreement;
-  uint64_t started;     /* calls of this rank, when it was proposed */
-  struct by_timer late; /* what it waits for has not come for long */
-  uint64_t begun;       /* when its turn came, or its links were made */
-  uint64_t due, again;  /* when it is looked at next, where it is queued or put off; and how long after that */
+  uint64_t started;     /* Calls of this rank when it was proposed. */
+  struct by_timer late; /* Expires when an awaited event is late. */
+  uint64_t begun;       /* When its turn came, or its links were made. */
+  uint64_t due, again;  /* When it is looked at next, if queued or put off; and the pause after that. */
   struct by_helper_links links;
   struct by_plan_switch_observer notify;
   uint32_t n;
@@ -43,36 +43,36 @@ struct by_pending_switch {
     uint32_t process;
     bool answered;
   } * members;
-  bool repeats;                 /* see struct by_proposal, */
-  uint32_t used;                /* and this */
-  uint32_t trees;               /* the version of its in-network trees; 0: it has none */
-  struct by_tree_grants grants; /* number 0: it is not the manager's. In the plan's arena */
-  uint32_t *processes;          /* members by rank, and those at the vertices behind them; in the plan's arena */
+  bool repeats;                 /* See struct by_proposal. */
+  uint32_t used;                /* See struct by_proposal. */
+  uint32_t trees;               /* Version of its in-network trees; 0: none. */
+  struct by_tree_grants grants; /* Number 0: the plan is not the manager's. In the plan's arena. */
+  uint32_t *processes;          /* Members by rank, and processes at the vertices behind them; in the plan's arena. */
   size_t n_places;
-  uint8_t *places;      /* the processes at the plan's vertices behind the ranks */
-  struct by_plan *plan; /* as `text` describes it */
+  uint8_t *places;      /* Processes at the plan's vertices behind the ranks. */
+  struct by_plan *plan; /* The plan that `text` describes. */
   char *text;
   size_t length;
 };
 
-/* A queued one, not in any list yet. `late` is called when what it waits for has not come for long. The proposal's plan
- * stays the caller's if this fails. */
+/* Makes a queued plan switch, which is in no list yet. `late` is called when an awaited event is late. The proposal's
+ * plan stays the caller's if this fails. */
 BANYAN_CHECK enum banyan_status by_pending_switch_make(struct by_plan_switching *switching,
                                                        const struct by_proposal *proposal, void (*late)(void *pending),
                                                        struct by_pending_switch **out);
 void by_pending_switch_free(struct by_pending_switch *pending);
 void by_pending_switch_set_state(struct by_pending_switch *pending, enum by_pending_switch_state state);
 
-/* Its plan is one that this job made; that the manager made; either, so that it may not take the place of a plan that
- * the user set. The default plan, which the program may propose, may. */
+/* Return whether its plan was made by this job; by the manager; or by either, so that it may not replace a plan that
+ * the user set. The default plan, which the program may propose, may replace it. */
 bool by_pending_switch_is_own(const struct by_pending_switch *pending);
 bool by_pending_switch_is_managers(const struct by_pending_switch *pending);
 bool by_pending_switch_is_made(const struct by_pending_switch *pending);
-/* Whether its plan has in-network trees. */
+/* Returns whether its plan has in-network trees. */
 bool by_pending_switch_has_trees(const struct by_pending_switch *pending);
-/* Whether it needs this process: as a rank, a helper or a server. */
+/* Returns whether it needs this process: as a rank, a helper or a server. */
 bool by_pending_switch_has_member(const struct by_pending_switch *pending, uint32_t process);
-/* A message about it. */
+/* Makes a message about it. */
 struct by_plan_switch_message by_pending_switch_message(const struct by_pending_switch *pending,
                                                         enum by_plan_switch_kind kind);
 

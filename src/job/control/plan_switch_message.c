@@ -1,3 +1,4 @@
+/* The messages of plan switches as bytes, and the state machines of the leader and of a member. */
 #include "plan_switch_message.h"
 
 #include "fields.h"
@@ -50,7 +51,7 @@ static void handle_iteration(struct by_agreement *agreement, const struct by_ite
     all->period = 0;
 }
 
-/* The first call of an iteration, from this one on. */
+/* Returns the first call of an iteration, from `at` on. */
 static uint64_t next_iteration(const struct by_iteration *iteration, uint64_t at) {
   return iteration->period ? at + (iteration->period - (at - iteration->began) % iteration->period) % iteration->period
                            : at;
@@ -82,7 +83,7 @@ enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint6
 
 /* ---- members */
 
-/* One that is not decided on is forgotten: its leader has begun another one. */
+/* Prepares a plan switch. An undecided one is forgotten: its leader has begun another one. */
 bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number) {
   if (plan_switch->state == BY_PLAN_SWITCH_IS_TAKEN) return false;
   *plan_switch = (struct by_plan_switch){.state = BY_PLAN_SWITCH_IS_PREPARED, .number = number};

@@ -23,17 +23,18 @@ enum by_plan_switch_kind {
   BY_PLAN_SWITCH_TAKE,
   BY_PLAN_SWITCH_DROP, /* text: why */
   BY_PLAN_SWITCH_LINK, /* processes: to these, of a helper */
-  /* answers, from here on */
-  BY_PLAN_SWITCH_PREPARED, /* at: calls started; iteration */
-  BY_PLAN_SWITCH_FIXED,    /* the same */
+  /* The kinds below are answers. */
+  BY_PLAN_SWITCH_PREPARED, /* at: calls started; iteration. */
+  BY_PLAN_SWITCH_FIXED,    /* at: calls started; iteration. */
   BY_PLAN_SWITCH_REFUSED,  /* text: why */
-  BY_PLAN_SWITCH_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
+  BY_PLAN_SWITCH_NOT_YET,  /* There is no such communicator here, perhaps not yet; text, in other cases: why. */
   BY_PLAN_SWITCH_LINKED,
-  BY_PLAN_SWITCH_WANTED /* no answer; processes: the members, by rank; none: the communicator needs no plan any more */
+  BY_PLAN_SWITCH_WANTED /* No answer follows; processes: the members, by rank; none: the communicator needs no plan any
+                           more. */
 };
 
-/* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`
- * calls. 0: that is not known. */
+/* How a communicator's calls repeat, by its marks of iterations: one iteration began at call `began`, and each has
+ * `period` calls. 0: unknown. */
 struct by_iteration {
   uint64_t began, period;
 };
@@ -41,10 +42,10 @@ struct by_iteration {
 struct by_plan_switch_message {
   enum by_plan_switch_kind kind;
   uint32_t comm;   /* id of the communicator's group */
-  uint32_t number; /* of the plan switch; counts up */
+  uint32_t number; /* Number of the plan switch; counts up. */
   uint64_t at;
-  struct by_plan_origin origin; /* of the plan in `text` */
-  uint32_t trees;               /* the version of its in-network trees, which are set up; 0: it has none here */
+  struct by_plan_origin origin; /* Origin of the plan in `text`. */
+  uint32_t trees;               /* Version of its in-network trees, which are set up; 0: it has none here. */
   struct by_iteration iteration;
   const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_plan_switch_message_process */
   size_t n_processes;
@@ -61,32 +62,32 @@ uint32_t by_plan_switch_message_process(const struct by_plan_switch_message *mes
 
 /* What the leader knows of a plan switch. */
 struct by_agreement {
-  uint32_t members, missing; /* answers */
-  uint64_t most, lead;       /* calls that a member has started; how far beyond them to look */
+  uint32_t members, missing; /* Answers that are missing, of `members`. */
+  uint64_t most, lead;       /* Most calls that a member has started; how many calls beyond them to look. */
   uint64_t at;
-  struct by_iteration iteration; /* of all that have answered this question; period 0: they differ, or do not know */
-  bool fixing, passed;           /* what was asked; a member was faster */
+  struct by_iteration iteration; /* The iteration of all answers so far; period 0: they differ, or are unknown. */
+  bool fixing, passed;           /* fixing: FIX was asked; passed: a member was faster. */
 };
 
 enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE };
 
 void by_agreement_init(struct by_agreement *agreement, uint32_t members);
-/* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
- * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, no rank need start
- * another call for the switch. Where all have the same iterations, the call is the first one of an iteration. */
+/* Handles a member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started
+ * while a question is answered; read when all have prepared. If calls are so rare that it is 0, no rank need start
+ * another call for the switch. If all have the same iterations, the chosen call is the first one of an iteration. */
 enum by_agreement_next by_agreement_handle(struct by_agreement *agreement, uint64_t started,
                                            const struct by_iteration *iteration, uint64_t lead);
 
 /* A member's marks of where iterations begin, and what follows from them. */
 struct by_marks {
-  uint64_t at, calls; /* of the last one; how many calls the iteration before it had */
-  uint32_t n;         /* marks, of which none is counted before which there was no call */
-  bool even;          /* the last two iterations had as many */
+  uint64_t at, calls; /* Calls at the last mark; calls of the iteration before it. */
+  uint32_t n;         /* Number of marks, without those before the first call. */
+  bool even;          /* The last two iterations had as many calls. */
 };
 
-/* An iteration begins, after so many calls. */
+/* Adds a mark: an iteration begins, after `started` calls. */
 void by_marks_add(struct by_marks *marks, uint64_t started);
-/* Period 0: iterations differ, or the last mark is too long ago. */
+/* Returns the iteration. Period 0: iterations differ, or the last mark is too long ago. */
 struct by_iteration by_marks_iteration(const struct by_marks *marks, uint64_t started);
 
 /* What a member knows of a plan switch. */
@@ -98,32 +99,33 @@ struct by_plan_switch {
 
 enum by_plan_switch_next { BY_PLAN_SWITCH_GOES_ON, BY_PLAN_SWITCH_WAITS, BY_PLAN_SWITCH_CHANGES };
 
-/* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
+/* Prepares a plan switch. False: another one has been decided on, and its call has not come yet; the answer is
+ * NOT_YET. */
 bool by_plan_switch_prepare(struct by_plan_switch *plan_switch, uint32_t number);
-/* False, here and below: this is about another plan switch, or makes no sense. To FIX the answer is NOT_YET then, to
- * the others none. */
+/* False, for the next three functions: the message is about another plan switch, or is invalid. The answer to FIX is
+ * NOT_YET then; the others have none. */
 bool by_plan_switch_fix(struct by_plan_switch *plan_switch, uint32_t number, uint64_t at);
 bool by_plan_switch_take(struct by_plan_switch *plan_switch, uint32_t number);
 bool by_plan_switch_drop(struct by_plan_switch *plan_switch, uint32_t number);
-/* After TAKE, and before each call: what becomes of a call that is started now, after so many others. CHANGES: the plan
+/* Decides, after TAKE and before each call, about a call that is started now, after `started` others. CHANGES: the plan
  * is to be set first, and by_plan_switch_end called. */
 enum by_plan_switch_next by_plan_switch_next(const struct by_plan_switch *plan_switch, uint64_t started);
 void by_plan_switch_end(struct by_plan_switch *plan_switch);
 
-/* How far a communicator has come. */
+/* The progress of a communicator with its plan switches. */
 struct by_plan_switches_view {
-  uint64_t started; /* calls, as they are counted */
-  uint32_t last;    /* the plan switch that was decided on last; 0: none, or a plan was set by hand since */
-  bool taken;       /* its call has not come */
-  uint32_t used;    /* plans that have come into use */
-  bool operations;  /* in-network trees of the next plan are for what is submitted, not for direct calls */
-  bool supplied;    /* the user supplied the plan in use, */
-  char plan[BY_PLAN_MAX_NAME + 1]; /* which has this name; "": there is no such communicator */
-  uint32_t version;                /* of that plan */
+  uint64_t started;                /* Calls that have started. */
+  uint32_t last;                   /* The plan switch decided on last; 0: none, or a plan was set by hand since. */
+  bool taken;                      /* The call of that switch has not come. */
+  uint32_t used;                   /* Plans that have come into use. */
+  bool operations;                 /* In-network trees of the next plan serve submitted operations, not direct calls. */
+  bool supplied;                   /* The user supplied the plan in use. */
+  char plan[BY_PLAN_MAX_NAME + 1]; /* The name of the plan in use; "": there is no such communicator. */
+  uint32_t version;                /* Version of the plan in use. */
 };
 
-/* Is notified of what came of a plan switch: `why` NULL: all ranks use the plan from call `at` on; else why it stays.
- */
+/* Is notified of the result of a plan switch: `why` NULL: all ranks use the plan from call `at` on; else why the plan
+ * in use stays. */
 struct by_plan_switch_observer {
   void (*notified)(void *context, uint64_t at, const char *why);
   void *context;

@@ -1,4 +1,4 @@
-/* Finds them by what the kernel knows of their connections, and by attempts to connect. */
+/* Finds unreachable processes by the kernel's state of their connections, and by attempts to connect. */
 #include "unreached.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void add_tried(void *context, uint32_t process, uint32_t milliseconds, co
   add(finding->list, &unreached);
 }
 
-/* A connection on which nothing came for so long, or whose large packets are lost. */
+/* Adds a connection that was silent for `silent` milliseconds, or whose large packets are lost. */
 static void add_connection(const struct finding *finding, uint32_t process, int fd, uint32_t silent) {
   const struct by_member *member = &finding->job->members[process];
   char from[BY_ADDRESS_TEXT] = "?", to[BY_ADDRESS_TEXT] = "?", mtu[24] = "";
@@ -74,7 +74,8 @@ void by_unreached_write(struct by_writer *writer, const struct by_unreached_list
   }
 }
 
-/* Lost packets say more than silence, and a longer silence more than a short one. */
+/* Returns whether one is worse: lost packets are worse than silence, and a longer silence is worse than a shorter
+ * one. */
 static bool is_worse(const struct by_unreached *one, const struct by_unreached *than) {
   if (!one->packet != !than->packet) return one->packet != 0;
   return one->milliseconds > than->milliseconds;
