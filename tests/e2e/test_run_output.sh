@@ -149,7 +149,7 @@ for line in '  BANYAN_SWITCH_KEY_FILE=\(a descriptor .*\)' '  SITE_TOKEN=\(not s
 done
 ! grep -q BANYAN_PLAN=star out || fail "a variable is shown that another one replaces"
 # It is what ranks get: their variables, but for those that are made at the start.
-unset SITE_TOKEN BANYAN_SWITCH_KEY
+unset SITE_TOKEN BANYAN_SWITCH_KEY BANYAN_HELPERS
 wants 0 "$BANYAN" run -n 2 --dry-run -x "WORDS=two words" -- env
 { sed -n "s/^  //p" out | grep -E '^(BANYAN_|MASTER_|[A-Z]+_RANK|WORDS)' | grep -v '=(' | tr -d "'"; sed -n 's/^  rank 1: //p' out | tr ' ' '\n'; } | sort >shown
 wants 0 env -u OMP_NUM_THREADS "$BANYAN" run -n 2 -o none --output-files env -x "WORDS=two words" -- env
