@@ -1,4 +1,4 @@
-/* What the job calls for planning from measurement. */
+/* Planning from measurement: the hooks that the job calls. */
 #include "adaptation.h"
 #include "carry.h"
 #include "control.h"

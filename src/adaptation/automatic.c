@@ -1,3 +1,4 @@
+/* Finds a plan for a job on several machines that was given none: from a site file, the cache, or a measurement. */
 #include "automatic.h"
 
 #include <math.h>
@@ -21,32 +22,32 @@
 
 enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 3 };
 
-static const double measure_time = 0.75; /* seconds */
-static const double patience = 0.4;      /* seconds: a measurement that fails sooner is made again */
-static const double most_off = 1.25;     /* a rate that is less than 80 % of another one, or that of it */
+static const double measure_time = 0.75; /* Seconds of a measurement. */
+static const double patience = 0.4;      /* Seconds: a measurement that fails sooner is repeated. */
+static const double most_off = 1.25;     /* Maximum factor between rates that count as equal. */
 
-/* What rank 0 found, which all do next. */
+/* The next step of all ranks, which rank 0 chooses. */
 enum step {
   PLAN_FROM_SITE,
-  PROBE,      /* what is cached */
-  MEASURE,    /* and plan, and try the plan */
-  TRY,        /* a plan for what is cached */
-  USE_CACHED, /* plan, as was decided */
+  PROBE,      /* Send the cached probes. */
+  MEASURE,    /* Measure, plan, and try the plan. */
+  TRY,        /* Try a plan for the cached network. */
+  USE_CACHED, /* Use the cached plan or the built-in ones, as was decided. */
   KEEP_BUILTIN
 };
 
 struct automatic {
   struct banyan_comm *comm;
   uint64_t start;
-  /* At rank 0 */
+  /* The fields below are rank 0's. */
   char *facts; /* BY_HOST_FACTS for each rank, then those of hosts */
   const char **hosts;
   struct by_network_key key;
-  char folder[MOST_PATH]; /* of the cache; "": none */
+  char folder[MOST_PATH]; /* The cache's folder; "": none. */
   struct by_topology *site;
   struct by_text planner; /* key.planner */
   struct by_network_entry entry;
-  bool unverified; /* the entry may hold, but could not be probed */
+  bool unverified; /* The entry may hold, but could not be verified. */
   struct by_forecast forecast;
 };
 
@@ -57,7 +58,7 @@ static enum banyan_status agree(struct automatic *a, enum step *step) {
   return BANYAN_OK;
 }
 
-/* Whether a failure of a collective step left the job as it is. */
+/* Returns whether the job goes on after a failure of a collective step. */
 static bool goes_on(const struct automatic *a) {
   return banyan_comm_state(a->comm) == BANYAN_OK;
 }
@@ -77,7 +78,7 @@ static bool read_site(struct automatic *a, const char *path) {
   return false;
 }
 
-/* The user's comes before that of all users. */
+/* Finds a site file: the user's precedes that of all users. */
 static bool find_site(struct automatic *a) {
   const char *settings = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
   char path[MOST_PATH];
@@ -92,7 +93,7 @@ static bool find_site(struct automatic *a) {
 
 /* ---- the cache */
 
-/* What all hosts know of the network, at rank 0. */
+/* Gathers what all hosts know of the network, at rank 0. */
 static enum banyan_status gather_facts(struct automatic *a) {
   const struct by_job *job = &a->comm->context->job;
   const struct by_member *members = job->members, *own = &members[job->rank];
@@ -121,7 +122,7 @@ static enum banyan_status gather_facts(struct automatic *a) {
   return BANYAN_OK;
 }
 
-/* Rank 0. */
+/* Rank 0: looks for the network in the cache. */
 static enum step look_into_cache(struct automatic *a) {
   if (!by_cache_folder(a->comm->context->job.settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
   if (!a->folder[0]) return MEASURE;
@@ -142,7 +143,7 @@ static const char *group_of(const struct by_topology *topology, uint32_t host) {
   return NULL;
 }
 
-/* From one group to another. */
+/* Returns whether a flow goes from one group to another. */
 static bool goes_across(const char *from, const char *to) {
   return from && to && strcmp(from, to) != 0;
 }
@@ -169,7 +170,7 @@ double by_automatic_compare(const struct by_topology *topology, const struct by_
   return worst;
 }
 
-/* Rank 0: what the probes say; `off` NAN: they could not be made. */
+/* Rank 0: judges the cached entry by its probes; `off` NAN: they could not be sent. */
 static enum step judge(struct automatic *a, double off) {
   double days = a->entry.age / 86400, took = (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9;
   a->unverified = isnan(off);
@@ -190,7 +191,7 @@ static enum step judge(struct automatic *a, double off) {
   return KEEP_BUILTIN;
 }
 
-/* At rank 0 the cached probes, between the job's hosts. */
+/* Places the cached probes between the job's hosts, at rank 0. */
 static void place_probes(const struct automatic *a, struct by_probe_flow *out) {
   const struct by_measured *measured = &a->entry.measured;
   for (uint32_t k = 0; k < measured->n_probes; k++) {
@@ -202,15 +203,14 @@ static void place_probes(const struct automatic *a, struct by_probe_flow *out) {
   }
 }
 
-/* Which of two tries is nearer to what the probe got before: what disturbs one of them may not disturb the other. 0:
- * none.
- */
+/* Returns which of two rates is nearer to the earlier rate: what disturbs one try may not disturb the other. 0: no
+ * rate. */
 static double choose_nearer(double before, double one, double other) {
   if (!(one > 0) || !(other > 0)) return fmax(one, other);
   return fabs(log(one / before)) <= fabs(log(other / before)) ? one : other;
 }
 
-/* Hosts that are wired to each other: each probe is of one link. */
+/* Returns whether hosts are wired to each other, so that each probe is of one link. */
 static bool is_wired(const struct by_topology *topology) {
   for (uint32_t v = 0; v < topology->n_nodes; v++)
     if (!topology->nodes[v].takes_part) return false;
@@ -239,7 +239,7 @@ static void probing_fini(struct probing *p) {
   free(p->which);
 }
 
-/* Links are tried again one by one, where they seem to be off; other networks as a whole. */
+/* Chooses what to try again: single links that seem to be off; all of other networks. */
 static uint32_t choose_tries(const struct probing *p, uint32_t n, bool wired) {
   uint32_t tries = 0;
   for (uint32_t k = 0; k < n; k++) {
@@ -251,7 +251,7 @@ static uint32_t choose_tries(const struct probing *p, uint32_t n, bool wired) {
   return tries;
 }
 
-/* One try more; all ranks get `off`, the factor that is left. */
+/* Tries the probes once more; all ranks get `off`, the factor that remains. */
 static enum banyan_status try_probes(struct automatic *a, struct probing *p, double *off) {
   const struct by_measured *measured = &a->entry.measured;
   bool leads = a->comm->rank == 0, wired = leads && measured->topology && is_wired(measured->topology);
@@ -290,8 +290,7 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
 
 /* ---- plans */
 
-/* For what is in the entry: the plan that is there, or one that the planner makes, and which has to be hopeful if it is
- * tried. */
+/* Sets the entry's plan, or one that the planner makes, which has to be hopeful if it is tried. */
 static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planned) {
   struct by_planning_options options = {
       .in_order = true, .order = a->entry.place, .may_fail = true, .plan = tried ? NULL : a->entry.plan};
@@ -309,7 +308,7 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
   return by_planning_for_all(a->comm, topology, &options, planned);
 }
 
-/* Rank 0. Helpers may be others next time, so a plan that may name them is not kept. */
+/* Rank 0: stores the decision. A plan that may name helpers is not stored, as helpers may be others next time. */
 static void store_decision(struct automatic *a, bool planned) {
   const struct by_job *job = &a->comm->context->job;
   if (!planned || job->founders != job->size) {
@@ -341,8 +340,8 @@ static const char takes_longer[] =
     "takes, with \"banyan topo --measure -o ~/.config/banyan/topology.json\" as the ranks' program or "
     "BANYAN_TOPOLOGY=measure";
 
-/* Rank 0: what comes next where the network could not be measured. Programs that still start on the same machines may
- * have held up messages; where these take long by themselves, finding that takes more time than there is. */
+/* Rank 0: chooses what follows a failed measurement. Programs that still start on the same machines may have delayed
+ * messages; if messages are slow by themselves, no time is left to find that out. */
 static enum step go_without(const struct automatic *a, enum banyan_status status) {
   char why[300];
   snprintf(why, sizeof why, "%s", banyan_error_text());
@@ -359,7 +358,7 @@ static enum step go_without(const struct automatic *a, enum banyan_status status
   return KEEP_BUILTIN;
 }
 
-/* What is in the cache stays there if this fails. */
+/* Measures the network. On failure the cache is left as it was. */
 static enum banyan_status measure(struct automatic *a, enum step *step) {
   struct by_measure_options options = {.seconds = measure_time, .notify = notify};
   struct by_measured found;
@@ -374,7 +373,7 @@ static enum banyan_status measure(struct automatic *a, enum step *step) {
   return agree(a, step);
 }
 
-/* Rank 0: the first step. */
+/* Rank 0: chooses the first step. */
 static enum step look_around(struct automatic *a) {
   const struct by_job *job = &a->comm->context->job;
   if (find_site(a)) return PLAN_FROM_SITE;

@@ -1,3 +1,4 @@
+/* Encodes and decodes the knowledge that a process transfers from one membership into the next. */
 #include "carried_message.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What a process carries from one membership into the next, as bytes: to rank 0 of the next one, and where the process
- * keeps it until then. A value, without I/O. */
+/* The knowledge that a process transfers from one membership into the next, as bytes: it is sent to rank 0 of the next
+ * one, and kept by the process until then. A value, without I/O. */
 #ifndef BY_ADAPTATION_CARRIED_MESSAGE_H
 #define BY_ADAPTATION_CARRIED_MESSAGE_H
 
@@ -8,30 +8,30 @@
 #include "bytes.h"
 #include "membership.h"
 
-/* What became of the plan of a membership. */
+/* The decision on the plan of a membership. */
 enum by_carried_decision {
-  BY_CARRIED_NOTHING, /* none was looked for */
-  BY_CARRIED_BUILTIN, /* the built-in ones are as fast between these hosts */
-  BY_CARRIED_PLANNED, /* from a topology */
+  BY_CARRIED_NOTHING, /* No plan was looked for. */
+  BY_CARRIED_BUILTIN, /* The built-in plans are as fast between these hosts. */
+  BY_CARRIED_PLANNED, /* The plan was made from a topology. */
   BY_CARRIED_DECISIONS
 };
 
 struct by_carried_host {
   const char *machine; /* by_member.machine */
-  uint32_t node;       /* of the topology */
+  uint32_t node;       /* Node of the topology. */
 };
 
 struct by_carried_message {
   enum by_carried_decision decision;
-  enum banyan_plan_source source; /* of plans that are made from the topology */
+  enum banyan_plan_source source; /* Source of plans that are made from the topology. */
   uint32_t n_hosts;
-  struct by_carried_host *hosts; /* that are known */
-  const char *topology;          /* JSON of `topology_length` bytes without an end; 0: none */
+  struct by_carried_host *hosts; /* The known hosts. */
+  const char *topology;          /* JSON of `topology_length` bytes without a NUL; length 0: none. */
   size_t topology_length;
-  const char *plan; /* that the program has set: JSON, or a built-in's name. Likewise */
+  const char *plan; /* The plan that the program has set: JSON, or a built-in plan's name; without a NUL. */
   size_t plan_length;
-  uint32_t plan_ranks;           /* for which it was set, */
-  struct by_fingerprint plan_of; /* on these hosts: a hash of all ranks' machines in order */
+  uint32_t plan_ranks;           /* The number of ranks for which the plan was set. */
+  struct by_fingerprint plan_of; /* The hosts for which it was set: a hash of all ranks' machines in order. */
 };
 
 /* BANYAN_ERR_NO_MEMORY, else the caller frees *out, with malloc's free. */

@@ -1,3 +1,4 @@
+/* Transfers what is known of the network and its plan from one membership into the next. */
 #include "carry.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "plans.h"
 #include "text.h"
 
-enum { RANK_BITS = 20, TAG = 0 }; /* ranks are below 65536 */
+enum { RANK_BITS = 20, TAG = 0 }; /* Ranks are below 65536. */
 
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what is known of the network");
@@ -22,7 +23,7 @@ void by_carried_fini(struct by_carried *carried) {
   free(carried->bytes);
 }
 
-/* The machines of all ranks, in order. */
+/* Hashes the machines of all ranks, in order. */
 static enum banyan_status digest(const struct by_job *job, struct by_fingerprint *out) {
   const struct by_member *members = job->members;
   struct by_hashed *parts = calloc(job->size, sizeof *parts);
@@ -49,7 +50,7 @@ static const struct by_carried_host *find_host(const struct by_carried_message *
 
 /* ---- leaving a membership */
 
-/* What `before` knows, into `message`; strings and texts are its own, the arena's or the text's. */
+/* The state of collecting what `before` knows; strings and texts are its own, the arena's or the text's. */
 struct leaving {
   struct by_carried *carried;
   struct by_context *before;
@@ -59,7 +60,7 @@ struct leaving {
   struct by_text topology, plan;
 };
 
-/* Whether a node is what it was in the topology before. */
+/* Returns whether a node is unchanged from the earlier topology. */
 static bool is_same_node(const struct leaving *l, const struct by_topology *topology, uint32_t node) {
   const struct by_topology *old = l->old_topology;
   return old && node < old->n_nodes && node < topology->n_nodes &&
@@ -97,7 +98,7 @@ static enum banyan_status take_network(struct leaving *l, const struct by_job_ne
   return BANYAN_OK;
 }
 
-/* As it was, and less certain. */
+/* Keeps the earlier knowledge, as less certain. */
 static void keep_old(struct leaving *l) {
   l->message = l->old;
   l->message.plan_length = 0;
@@ -127,7 +128,7 @@ static enum banyan_status take_plan(struct leaving *l) {
   return digest(&before->job, &m->plan_of);
 }
 
-/* A plan that did not fit is kept until it does, or the program sets another one. */
+/* Takes the program's plan. A plan that did not fit is kept until it does, or the program sets another one. */
 static enum banyan_status take_or_keep_plan(struct leaving *l) {
   struct by_carried_message *m = &l->message;
   if (l->carried->plan_used || l->before->plans.chosen || !l->old.plan_length) return take_plan(l);
@@ -161,7 +162,7 @@ void by_carried_take(struct by_carried *carried, struct by_context *before) {
   struct leaving leaving = {.carried = carried, .before = before};
   uint8_t *bytes = NULL;
   size_t length = 0;
-  if (carried->settled != before) return; /* it came to no plan: what was known before still holds */
+  if (carried->settled != before) return; /* The context reached no plan, so the earlier knowledge still holds. */
   by_arena_init(&leaving.arena);
   by_text_init(&leaving.topology);
   by_text_init(&leaving.plan);
@@ -182,7 +183,7 @@ void by_carried_take(struct by_carried *carried, struct by_context *before) {
 
 /* ---- coming into a membership */
 
-/* Who knows most, and how old that is; *version 0: nobody knows anything. */
+/* Finds the rank that knows most, and how old its knowledge is; *version 0: nobody knows anything. */
 static enum banyan_status choose_rank(const struct by_carried *carried, struct banyan_comm *comm, uint32_t *rank,
                                       uint64_t *version) {
   const int64_t ranks = INT64_C(1) << RANK_BITS;
@@ -206,7 +207,7 @@ static enum banyan_status pass(struct banyan_comm *comm, enum banyan_collective 
   return banyan_run(comm, &call);
 }
 
-/* To rank 0, which keeps a copy. */
+/* Sends that rank's knowledge to rank 0, which keeps a copy. */
 static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm *comm, uint32_t rank) {
   uint64_t length = carried->length;
   if (!rank || (comm->rank != 0 && comm->rank != rank)) return BANYAN_OK;
@@ -229,7 +230,7 @@ static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm
   return BANYAN_OK;
 }
 
-/* Rank 0: whether a host of another machine than `rank` is that node. */
+/* Rank 0: returns whether a host of another machine than `rank` has that node. */
 static bool is_taken(const struct by_job *job, const uint32_t *nodes, uint32_t rank, uint32_t node) {
   const struct by_member *members = job->members;
   for (uint32_t r = 0; r < rank; r++)
@@ -237,7 +238,7 @@ static bool is_taken(const struct by_job *job, const uint32_t *nodes, uint32_t r
   return false;
 }
 
-/* Machines that were measured may have the same name: nothing is known of the second one then. */
+/* Finds a rank's node. Measured machines may share a name; then nothing is known of the second one. */
 static uint32_t find_node(const struct by_job *job, const struct by_carried_found *found,
                           const struct by_topology *topology, uint32_t rank) {
   const struct by_member *member = &((const struct by_member *)job->members)[rank];
@@ -261,7 +262,7 @@ static bool find_all(const struct by_job *job, struct by_carried_found *found, c
   return true;
 }
 
-/* Rank 0: what is known of all hosts. */
+/* Rank 0: finds the nodes of all hosts. */
 static enum banyan_status find_nodes(const struct by_job *job, struct by_carried_found *found) {
   const struct by_carried_message *m = &found->message;
   struct by_topology *topology = NULL;
@@ -345,7 +346,7 @@ void by_carried_leave_out_given(struct by_context *context) {
   enum banyan_status status = by_plan_named(text, job->size, &plan);
   uint32_t n = plan ? plan->n_ranks : 0;
   by_plan_destroy(plan);
-  if (status != BANYAN_OK && !is_builtin(text)) return; /* whatever the size: that is an error */
+  if (status != BANYAN_OK && !is_builtin(text)) return; /* The fault is independent of the size. */
   if (status == BANYAN_OK && (n == job->size || n == job->n_hosts)) return;
   if (job->rank == 0)
     by_warn("plan",

@@ -11,31 +11,31 @@
 #include "carried_message.h"
 #include "comm.h"
 
-/* All zeros: nothing. */
+/* The knowledge of a process. All zeros: nothing is known. */
 struct by_carried {
-  uint64_t version; /* memberships in a row of which it is; the same at all members of the last one */
+  uint64_t version; /* Memberships in a row that share it; the same at all members of the last one. */
   enum { BY_CARRIED_NO_TOPOLOGY, BY_CARRIED_OLDER, BY_CARRIED_CURRENT } topology;
-  uint8_t *bytes; /* a by_carried_message; NULL: none */
+  uint8_t *bytes; /* An encoded by_carried_message; NULL: none. */
   size_t length;
-  const struct by_context *settled; /* what follows is of this context; compared only */
+  const struct by_context *settled; /* The context of the fields below; compared only. */
   enum by_carried_decision decision;
-  bool plan_used; /* the program's plan */
+  bool plan_used; /* The program's plan is in use. */
 };
 
 /* What the members of a membership found together; the same at all of them but for `message` and `nodes`. */
 struct by_carried_found {
-  enum by_carried_decision decision; /* about all hosts of the membership; NOTHING: some are not known */
+  enum by_carried_decision decision; /* Decision for all hosts of the membership; NOTHING: some are unknown. */
   enum banyan_plan_source source;
-  bool plan;             /* there is one that the program has set, and it fits */
-  uint64_t version;      /* of what was found */
-  struct by_arena arena; /* rank 0 alone has the rest */
+  bool plan;             /* The program has set a plan, which fits. */
+  uint64_t version;      /* Version of the result. */
+  struct by_arena arena; /* The fields from here on are rank 0's. */
   struct by_carried_message message;
-  uint32_t *nodes; /* with decision PLANNED: the node of each host of the membership */
+  uint32_t *nodes; /* With decision PLANNED: the node of each host of the membership. */
 };
 
 void by_carried_fini(struct by_carried *carried);
-/* A process leaves this context, of whose plan by_carried_settle was called, or not: then what it has stays. Takes the
- * lock. */
+/* Takes what is known at the end of this context; if by_carried_settle was not called for its plan, earlier knowledge
+ * stays. Takes the lock. */
 void by_carried_take(struct by_carried *carried, struct by_context *before);
 /* Collective over the job's own communicator, before its first call: finds what any member carries. The caller calls
  * by_carried_found_fini, whatever the status. */
@@ -45,12 +45,12 @@ void by_carried_found_fini(struct by_carried_found *found);
 /* All members alike, once they have met: a plan in BANYAN_PLAN that is for another number of ranks or hosts is not used
  * in a membership. */
 void by_carried_leave_out_given(struct by_context *context);
-/* Collective: where found->plan is set: the communicator gets that plan. */
+/* Collective: sets the plan of the communicator, if found->plan. */
 BANYAN_CHECK enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by_carried_found *found);
-/* The same, with decision PLANNED: plans from the topology. */
+/* Collective, with decision PLANNED: plans from the topology. */
 BANYAN_CHECK enum banyan_status by_carried_plan(struct banyan_comm *comm, const struct by_carried_found *found,
                                                 bool *planned);
-/* All members alike: the communicator has its first plan. */
+/* Called by all members alike once the communicator has its first plan. */
 void by_carried_settle(struct by_carried *carried, const struct banyan_comm *comm, const struct by_carried_found *found,
                        enum by_carried_decision decision);
 

@@ -10,16 +10,16 @@
 const struct by_feature_key by_adaptation_key = {.bytes = sizeof(struct by_adaptation)};
 
 enum {
-  MANY = 256,               /* connections: then there are fewer looks */
-  MOST_RECEIVED_MS = 60000, /* without a call */
-  LATE_MS = 100             /* of messages to the two ends of a probe */
+  MANY = 256,               /* Connections above which looks are rarer. */
+  MOST_RECEIVED_MS = 60000, /* Maximum milliseconds of receiving without a call. */
+  LATE_MS = 100             /* Maximum delay between messages to the two ends of a probe. */
 };
 
-static const double whole = 1e6; /* millionths */
+static const double whole = 1e6; /* Millionths of a whole. */
 
 _Static_assert((int)BY_PATH_REPORT_MOST == (int)BY_CLUSTER_PATHS, "a report holds all paths that are watched");
 
-/* Paths are of no use once they are late, so that none is missed where there is no room for it. */
+/* Sends a message, or drops it if the queue is full: late paths are of no use. */
 static void send_message(const struct by_control_peer *peer, const struct by_path_message *message) {
   uint8_t bytes[BY_PATH_MESSAGE_MOST];
   struct by_writer writer;
@@ -55,7 +55,7 @@ static void report(const struct by_control_paths *paths) {
   send_to_root(paths, &message);
 }
 
-/* False: nothing was sent since the last report, and there is nothing to report. */
+/* Reports paths. False: nothing was sent since the last report, so there is nothing to report. */
 static bool report_if_due(struct by_control_paths *paths, bool news) {
   struct by_job *job = paths->peers->job;
   uint64_t now = by_loop_now(job->loop);
@@ -75,7 +75,7 @@ static void look(void *argument) {
   struct by_control_paths *paths = argument;
   const struct by_job *job = paths->peers->job;
   bool busy = true;
-  if (job->engine) by_path_watch_glance(&paths->watch); /* else the job is still being made here */
+  if (job->engine) by_path_watch_glance(&paths->watch); /* Otherwise the job is still being made here. */
   if (paths->watch.glances >= BY_PATH_GLANCES) busy = report_if_due(paths, by_path_watch_look(&paths->watch));
   uint64_t looks = paths->watch.last_look.n > MANY ? 1 : BY_PATH_LOOKS;
   by_loop_set_delay(job->loop, &paths->due, busy ? paths->interval / looks / BY_PATH_GLANCES : paths->interval);
@@ -91,7 +91,7 @@ static void begin(struct by_control_paths *paths, uint32_t interval) {
 
 /* ---- probing */
 
-/* Bytes that nobody needs; 0: no more. */
+/* Sends padding bytes; 0: ends them. */
 static void send_probe(const struct by_control_paths *paths, uint32_t process, uint64_t bytes) {
   struct by_context *context = paths->context;
   if (!context->job.engine || process == context->job.rank) return;
@@ -101,7 +101,7 @@ static void send_probe(const struct by_control_paths *paths, uint32_t process, u
   by_context_unlock(context);
 }
 
-/* For so many milliseconds receives what comes, though no call is under way. */
+/* Receives arriving data for `milliseconds`, though no call is in progress. */
 static void receive_for(struct by_context *context, uint64_t milliseconds) {
   by_context_lock(context);
   by_progress_receive(&context->progress, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
@@ -118,7 +118,7 @@ static void add_taken(void *context, uint32_t process, const struct by_meter *me
   if (process == taken->process) taken->bytes += meter->bytes;
 }
 
-/* Bytes that the other end has taken so far, of all that was sent to it. */
+/* Returns the bytes that the other end has received so far, of all that was sent to it. */
 static uint64_t count_taken(const struct by_control_paths *paths, uint32_t process) {
   struct by_job *job = paths->peers->job;
   struct taken taken = {.process = process};
@@ -137,7 +137,7 @@ static void end_probe(const struct by_control_paths *paths, uint64_t taken) {
   send_to_root(paths, &message);
 }
 
-/* The first part is over, or the second. */
+/* Continues a probe when its first or second part is over. */
 static void continue_probe(void *argument) {
   struct by_control_paths *paths = argument;
   struct by_loop *loop = paths->peers->job->loop;
@@ -153,7 +153,7 @@ static void continue_probe(void *argument) {
   by_loop_set_delay(loop, &paths->probe_due, test->lasts * BY_MILLISECOND);
 }
 
-/* One at a time. */
+/* Begins a probe; only one runs at a time. */
 static void begin_probe(struct by_control_paths *paths, const struct by_path_message *message) {
   const struct by_job *job = paths->peers->job;
   if (!job->engine) return;
@@ -178,7 +178,7 @@ static void ask(struct by_control_paths *paths, uint32_t process, const struct b
     send_message(peer, message);
 }
 
-/* Paths are watched from the first message on. */
+/* Returns the state, made at the first message. */
 static struct by_control_paths *need_paths(struct by_context *context, struct by_control_peers *peers) {
   struct by_control_paths *paths = &by_adaptation_of(context)->paths;
   if (paths->peers) return paths;
@@ -189,7 +189,8 @@ static struct by_control_paths *need_paths(struct by_context *context, struct by
   return paths;
 }
 
-/* The other end is asked for the connection, too: of a pair the higher process makes it; and to receive. */
+/* Starts a probe between two processes. The other end is asked too: to connect, if it is the higher process of the
+ * pair, and to receive. */
 void by_control_paths_probe(struct by_context *context, uint32_t from, const struct by_path_message *message) {
   struct by_control_paths *paths = need_paths(context, by_control_get_peers(context->control));
   struct by_path_message receives = {.kind = BY_PATH_PROBE, .process = from};

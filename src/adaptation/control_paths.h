@@ -16,17 +16,17 @@ struct by_path_sink {
 };
 
 struct by_control_paths {
-  struct by_control_peers *peers; /* NULL: it has not begun. */
+  struct by_control_peers *peers; /* NULL: nothing is watched yet. */
   struct by_context *context;
   struct by_path_watch watch;
   struct by_path_sink sink; /* rank 0 */
-  uint64_t interval;        /* 0: nothing is watched */
+  uint64_t interval;        /* Milliseconds between reports; 0: nothing is watched. */
   uint64_t reported_at;
-  uint64_t sent; /* bytes, by the last report */
+  uint64_t sent; /* Bytes sent by the time of the last report. */
   struct by_timer due;
-  struct by_path_message probe; /* the last one that was asked for */
-  uint64_t second_at;           /* when its second part began; 0: it has not */
-  uint64_t taken;               /* what the other end had taken before the part that goes on */
+  struct by_path_message probe; /* The last requested probe. */
+  uint64_t second_at;           /* When its second part began; 0: it has not begun. */
+  uint64_t taken;               /* Bytes that the other end had received before the current part. */
   struct by_timer probe_due;
 };
 

@@ -1,4 +1,4 @@
-/* What a job plans from when it starts. */
+/* Chooses what a job plans from when it starts, and makes its first plan. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +16,12 @@
 #include "replan.h"
 #include "topology_synth.h"
 
-/* What a job plans from: rank 0's settings decide. */
+/* What a job plans from; rank 0's settings decide. */
 enum source {
   FROM_NOTHING,
-  FROM_TOPOLOGY,  /* that is given */
-  FROM_CARE,      /* a measurement that takes as long as it takes */
-  FROM_AUTOMATION /* see automatic.h */
+  FROM_TOPOLOGY,  /* A given topology. */
+  FROM_CARE,      /* A measurement without a time limit. */
+  FROM_AUTOMATION /* See automatic.h. */
 };
 
 /* Whether ranks are in several networks of their own, so that there is something to find out. */
@@ -57,7 +57,7 @@ static enum banyan_status check_settings(struct banyan_comm *comm) {
   return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
 }
 
-/* The plan follows what becomes of the network. */
+/* Begins replanning, so that the plan follows changes of the network. */
 static void begin_replanning(struct banyan_comm *comm, bool planned, struct by_network_file *file) {
   if (!planned || comm->rank != 0)
     by_network_file_destroy(file);
@@ -106,7 +106,7 @@ static void fit_machine(const struct banyan_comm *comm) {
   if (comm->rank == 0 && job->n_hosts > 1 && !job->settings.deterministic) by_machine_fit(most_fitting);
 }
 
-/* A network of which nothing is known. *decision: what the members of the next membership need not find again. */
+/* Plans for an unknown network. *decision: what the members of the next membership need not find again. */
 static enum banyan_status plan_anew(struct banyan_comm *comm, enum source source, enum by_carried_decision *decision) {
   bool planned = false;
   struct by_network_file *file = NULL;
@@ -119,7 +119,7 @@ static enum banyan_status plan_anew(struct banyan_comm *comm, enum source source
   return BANYAN_OK;
 }
 
-/* What an earlier membership found spares finding it again. */
+/* Plans from the results of an earlier membership. */
 static enum banyan_status plan_from_carried(struct banyan_comm *comm, const struct by_carried_found *found,
                                             enum by_carried_decision *decision) {
   bool planned = false;
@@ -132,7 +132,7 @@ static enum banyan_status plan_from_carried(struct banyan_comm *comm, const stru
   return BANYAN_OK;
 }
 
-/* A plan that is given counts before all of it. Jobs on one host keep theirs. */
+/* Makes the first plan. A given plan takes precedence. Jobs on one host keep their built-in plans. */
 static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct by_carried_found *found,
                                         enum by_carried_decision *decision) {
   const struct by_settings *settings = &comm->context->job.settings;

@@ -1,3 +1,4 @@
+/* Proposes the job's plan to other communicators of all ranks whenever it changes. */
 #include "followers.h"
 
 #include <stdlib.h>
@@ -8,25 +9,25 @@
 #include "plan_switch.h"
 
 enum {
-  FIRST_PAUSE_MS = 1000, /* before a plan that was not used is proposed again; twice as long each time, */
-  MOST_FAILURES = 6      /* until it has failed so often */
+  FIRST_PAUSE_MS = 1000, /* Pause before a rejected plan is proposed again; it doubles each time. */
+  MOST_FAILURES = 6      /* Maximum of proposals that fail in a row. */
 };
 
 struct follower {
   LIST_ENTRY(follower) entry;
   struct by_followers *followers;
   uint32_t comm;
-  uint32_t number, failures; /* of the plan that was proposed last; in a row */
-  bool asked, gone;          /* it is not decided on; the communicator has gone meanwhile */
+  uint32_t number, failures; /* Number of the plan that was proposed last; failures in a row. */
+  bool asked, gone;          /* asked: a proposal is not decided on; gone: the communicator has gone meanwhile. */
   struct by_timer again;
 };
 
 struct by_followers {
   struct by_context *context;
   LIST_HEAD(, follower) all;
-  struct by_plan *plan; /* the job's; NULL: that which it was given */
-  uint32_t number;      /* of plans so far */
-  uint32_t *ranks;      /* all of the job */
+  struct by_plan *plan; /* The job's plan; NULL: the one that it was given. */
+  uint32_t number;      /* Number of plans so far. */
+  uint32_t *ranks;      /* All ranks of the job. */
 };
 
 static void free_follower(struct follower *follower) {
@@ -37,7 +38,7 @@ static void free_follower(struct follower *follower) {
 
 static void propose(void *context);
 
-/* It may have been busy with another plan, or a rank was late. */
+/* Handles a rejected plan: the communicator may have been busy with another one, or a rank was late. */
 static void keeps_its_plan(struct follower *follower) {
   if (follower->failures == MOST_FAILURES) return;
   by_loop_set_delay(follower->followers->context->job.loop, &follower->again,
@@ -56,7 +57,7 @@ static void decided(void *context, uint64_t at, const char *why) {
     keeps_its_plan(follower);
 }
 
-/* The user's plan stays. `decided` is called later, on this thread. */
+/* Proposes the job's plan, unless the user has set one. `decided` is called later, on this thread. */
 static void propose(void *context) {
   struct follower *follower = context;
   struct by_followers *followers = follower->followers;
@@ -91,7 +92,7 @@ void by_followers_add(struct by_followers *followers, uint32_t comm) {
   propose(follower);
 }
 
-/* What is not decided on is freed then. */
+/* Removes a communicator; an undecided one is freed at the decision. */
 bool by_followers_remove(struct by_followers *followers, uint32_t comm) {
   struct follower *follower;
   LIST_FOREACH(follower, &followers->all, entry)

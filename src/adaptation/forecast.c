@@ -1,3 +1,4 @@
+/* Predicts whether a plan for a measured network is faster than the built-in one, and how to try both. */
 #include "forecast.h"
 
 #include <math.h>
@@ -7,14 +8,14 @@
 
 enum { LARGE = 16 << 20, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
 
-static const double wrong_by = 1.1;     /* what measuring and predicting may be wrong by, roughly */
-static const double trial_time = 0.02;  /* seconds that a call of a trial is to take at least, */
-static const double close_time = 0.045; /* and where the two are predicted to take nearly the same time */
-static const double trial_step = 1.25;  /* between sizes that are looked at */
-static const double equal_rates = 1.1;  /* rates that are no more apart are the same */
+static const double wrong_by = 1.1;     /* Factor by which measurements and predictions may be wrong. */
+static const double trial_time = 0.02;  /* Minimum seconds of a call in a trial. */
+static const double close_time = 0.045; /* The same if both plans are predicted to take nearly the same time. */
+static const double trial_step = 1.25;  /* Factor between the sizes that are compared. */
+static const double equal_rates = 1.1;  /* Maximum factor between rates that count as equal. */
 
-/* Whether all hosts are at one switch, by links of one rate both ways. There the built-in plan fills all links, and
- * nothing is gained by another one. */
+/* Returns whether all hosts are at one switch, by links of one rate in both directions. There the built-in plan fills
+ * all links, and no plan is faster. */
 static bool is_even(const struct by_topology *topology) {
   double least = INFINITY, most = 0;
   uint32_t hosts = 0;
@@ -31,7 +32,7 @@ static bool is_even(const struct by_topology *topology) {
   return most <= equal_rates * least;
 }
 
-/* The built-in plan, with the names of the other one's ranks. */
+/* Makes the built-in plan, with the names of the other plan's ranks. */
 static enum banyan_status make_builtin(const struct by_plan *names, bool crowded, struct by_plan **out) {
   uint32_t n = names->n_ranks, *all = calloc(n, sizeof *all);
   struct by_plan *builtin = NULL;
@@ -44,13 +45,13 @@ static enum banyan_status make_builtin(const struct by_plan *names, bool crowded
   return status;
 }
 
-/* Of the class for the largest buffers. */
+/* Initialises the costs of the class for the largest buffers. */
 static enum banyan_status init_cost(struct by_cost *cost, const struct by_plan *plan,
                                     const struct by_topology *topology, const struct by_cost_rates *rates) {
   return by_cost_init(cost, plan, &plan->classes[plan->n_classes - 1], topology, rates);
 }
 
-/* The least size that the plan has its last class for. */
+/* Returns the least size of the plan's last class. */
 static double begin_of_last(const struct by_plan *plan) {
   return plan->n_classes > 1 ? (double)plan->classes[plan->n_classes - 2].up_to + 1 : 1;
 }

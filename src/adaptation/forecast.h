@@ -9,11 +9,11 @@
 #include "topology.h"
 
 struct by_forecast {
-  double gain;    /* seconds of a large call by the built-in plan, for each second by the other one */
-  bool sure;      /* that is more than predictions are wrong by */
-  bool hopeful;   /* it is sure, or not ruled out: then a trial decides */
-  uint64_t bytes; /* of a call that is long enough to compare the two, by the trees for large buffers of both */
-  double seconds; /* that such a call may take, by the slower one */
+  double gain;    /* Ratio of the seconds of a large call by the built-in plan to those by the other plan. */
+  bool sure;      /* The gain is larger than the predictions' error. */
+  bool hopeful;   /* The gain is sure, or possible: then a trial decides. */
+  uint64_t bytes; /* Bytes of a call that is long enough to compare both plans, by their trees for large buffers. */
+  double seconds; /* Maximum seconds of such a call, by the slower plan. */
 };
 
 /* Compares the plan with the built-in one over the same ranks, which are nodes of the topology by their names.

@@ -1,3 +1,4 @@
+/* Plans at rank 0 for the communicators of splits and subsets, on a thread of its own. */
 #include "group_plans.h"
 
 #include <stdio.h>
@@ -17,37 +18,37 @@
 #include "text.h"
 
 enum {
-  MOST_GROUPS = 4096, /* that are planned for; further ones keep their built-in plans */
-  MOST_KEPT = 256,    /* sets without a group whose plans are kept for groups to come */
-  COLLECT_MS = 20,    /* after a request: the groups of a split ask at the same time */
-  BURST = 256,        /* proposals at a time, */
-  BURST_US = 10000,   /* and between them */
-  FIRST_PAUSE_S = 1,  /* before a plan that was not used is proposed again; twice as long each time, */
-  MOST_FAILURES = 6,  /* until it has failed so often */
-  MOST_SENT = 4 << 20 /* vertices of trees for some collectives in a proposal, times the ranks that it is sent to */
+  MOST_GROUPS = 4096, /* Groups that are planned for; further ones keep their built-in plans. */
+  MOST_KEPT = 256,    /* Sets without a group whose plans are kept for later groups. */
+  COLLECT_MS = 20,    /* Pause after a request, as the groups of a split ask at the same time. */
+  BURST = 256,        /* Proposals at a time. */
+  BURST_US = 10000,   /* Microseconds between bursts. */
+  FIRST_PAUSE_S = 1,  /* Seconds before a rejected plan is proposed again; they double each time. */
+  MOST_FAILURES = 6,  /* Maximum of proposals that fail in a row. */
+  MOST_SENT = 4 << 20 /* Maximum of tree vertices for some collectives in a proposal, times its receivers. */
 };
 
 /* A communicator that has asked. */
 struct group {
   LIST_ENTRY(group) entry;
   uint32_t comm, n;
-  struct set *set;   /* of the thread; NULL: not found yet */
-  uint32_t proposed; /* the number of the plan that was; 0: none was */
-  uint32_t failures; /* of that plan, in a row */
-  uint64_t again;    /* when it is proposed again; 0: it is not */
-  uint32_t *place;   /* of each rank: its host's place in the set */
+  struct set *set;   /* Its set, used by the thread only; NULL: not found yet. */
+  uint32_t proposed; /* Number of the proposed plan; 0: none was. */
+  uint32_t failures; /* Failures of that plan in a row. */
+  uint64_t again;    /* When it is proposed again; 0: never. */
+  uint32_t *place;   /* Index of each rank's host in the set. */
   uint32_t processes[];
 };
 
 /* A set of hosts, with the plans for it; of the thread alone. */
 struct set {
   LIST_ENTRY(set) entry;
-  struct by_plan *alone, *plan; /* for these hosts alone, and that is proposed; over hosts. NULL: not made yet */
-  uint32_t number;              /* of `plan`: different for each plan of the job */
-  bool failed;                  /* it cannot be planned with this topology */
+  struct by_plan *alone, *plan; /* For these hosts alone, and the one to propose; over hosts. NULL: not made yet. */
+  uint32_t number;              /* Number of `plan`: different for each plan of the job. */
+  bool failed;                  /* It cannot be planned with this topology. */
   uint32_t groups;
   uint32_t n;
-  uint32_t nodes[]; /* ascending */
+  uint32_t nodes[]; /* Nodes in ascending order. */
 };
 
 /* A plan that is proposed and not decided on. */
@@ -59,17 +60,17 @@ struct asked {
 
 struct by_group_plans {
   struct by_context *context;
-  pthread_mutex_t lock; /* guards the groups and what follows; taken alone */
+  pthread_mutex_t lock; /* Guards the groups and the fields up to the thread's; taken alone. */
   pthread_cond_t changed;
   LIST_HEAD(, group) groups;
   LIST_HEAD(, asked) asked;
   uint32_t n_groups;
   bool due, ends, has_thread;
   pthread_t thread;
-  /* of the thread alone */
+  /* The fields below are used by the thread only. */
   LIST_HEAD(, set) sets;
   uint32_t n_plans;
-  struct by_job_network *network; /* from which the plans were made; held */
+  struct by_job_network *network; /* The topology of the plans; held. */
 };
 
 /* ---- groups */
@@ -129,7 +130,8 @@ static struct set *find_set(struct by_group_plans *plans, const uint32_t *nodes,
   return set;
 }
 
-/* The set of a group's hosts, and the place of each rank's in it. `nodes` is scratch. NULL: out of memory. */
+/* Returns the set of a group's hosts, and the index of each rank's host in it. `nodes` is scratch. NULL: out of
+ * memory. */
 static struct set *place_group(struct by_group_plans *plans, struct group *group, uint32_t *nodes) {
   const uint32_t *host_of = plans->context->job.host_of, *node_of = plans->network->nodes;
   uint32_t n = 0;
@@ -182,7 +184,7 @@ static const char *name_of(const struct by_topology *topology) {
   return topology->name[0] ? topology->name : "topology";
 }
 
-/* The plan of one set alone. */
+/* Plans for one set alone. */
 static void plan_alone(struct by_group_plans *plans, struct set *set) {
   const struct by_topology *topology = plans->network->topology;
   struct by_planner_options options;
@@ -192,7 +194,7 @@ static void plan_alone(struct by_group_plans *plans, struct set *set) {
   if (status == BANYAN_OK) status = by_planner_run(name_of(topology), topology, &options, &planned);
   if (status != BANYAN_OK) {
     set->failed = true;
-    if (status == BANYAN_ERR_ABORTED) return; /* the job ends */
+    if (status == BANYAN_ERR_ABORTED) return; /* The job ends. */
     by_warn("plan", "communicators over %u hosts keep their built-in plans: %s", set->n, banyan_error_text());
     return;
   }
@@ -222,7 +224,7 @@ static void adopt(struct by_group_plans *plans, struct set *set, struct by_share
   set->number = ++plans->n_plans;
 }
 
-/* Sets that are in use, together. More than can be planned together, or a failure: each alone. */
+/* Plans for the sets in use together. If they are too many, or on failure, plans for each alone. */
 static void plan_together(struct by_group_plans *plans) {
   struct by_share_set choices[BY_SHARE_MOST];
   struct set *sets[BY_SHARE_MOST], *set;

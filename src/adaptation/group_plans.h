@@ -10,9 +10,10 @@
 #include "context.h"
 #include "control.h"
 
-/* A communicator asks for a plan, or needs none any more. On the loop's thread; does not block on planning. */
+/* Handles a communicator that asks for a plan, or needs none any more. On the loop's thread; does not block on
+ * planning. */
 void by_group_plans_want(struct by_context *context, const struct by_plan_want *want);
-/* Rank 0, any thread: the context keeps another topology. */
+/* Rank 0, any thread: notes that the context keeps another topology. */
 void by_group_plans_network_kept(struct by_context *context);
 /* Before the context goes: waits for the plan that is being made, if there is one, which is cancelled. */
 void by_group_plans_end(struct by_context *context);

@@ -1,3 +1,4 @@
+/* Collects what tells one network from another, as seen from this host: addresses, rates, and gateways. */
 #include "host_facts.h"
 
 #include <arpa/inet.h>
@@ -24,7 +25,7 @@ static bool find_mac(const char *neighbours, const char *ip, const char *device,
   for (const char *line = next_line(neighbours); *line; line = next_line(line)) {
     char name[MOST_ADDRESS], found[18], at[IF_NAMESIZE];
     if (sscanf(line, "%63s 0x%*x 0x%*x %17s %*s %15s", name, found, at) != 3 || strcmp(name, ip) != 0) continue;
-    if (strcmp(found, "00:00:00:00:00:00") == 0) continue; /* asked for, but not answered */
+    if (strcmp(found, "00:00:00:00:00:00") == 0) continue; /* The neighbour did not answer. */
     if (device && strcmp(at, device) != 0) continue;
     memcpy(mac, found, sizeof found);
     return true;
@@ -40,7 +41,7 @@ static bool read_route(const char *line, char *ip) {
   return inet_ntop(AF_INET, &address, ip, INET6_ADDRSTRLEN) != NULL;
 }
 
-/* Of one of /proc/net/ipv6_route, and its device: link-local addresses may be the same on several. */
+/* Reads a gateway of /proc/net/ipv6_route, and its device: link-local addresses may occur on several. */
 static bool read_route6(const char *line, char *ip, char *device) {
   struct in6_addr address;
   char digits[33];
@@ -103,7 +104,7 @@ static bool take_neighbours(int fd, struct by_text *text) {
   return true;
 }
 
-/* In the format of /proc/net/arp; the kernel answers at once. */
+/* Lists IPv6 neighbours in the format of /proc/net/arp; the kernel answers at once. */
 static void list_neighbours6(struct by_text *text) {
   struct {
     struct nlmsghdr header;

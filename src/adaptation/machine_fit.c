@@ -1,3 +1,4 @@
+/* Measures what messages cost on this machine, and keeps the result in the machine's file. */
 #include "machine_fit.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@
 #include "tls_socket.h"
 
 enum {
-  SMALL = 64,      /* bytes of a small message */
-  LONG = 64 << 10, /* of a long one, which fits into the buffers of a socket */
+  SMALL = 64,      /* Bytes of a small message. */
+  LONG = 64 << 10, /* Bytes of a long message, which fits into the buffers of a socket. */
   BATCHES = 4,     /* in a block */
   MESSAGES = 25,   /* in a batch */
   TRIPS = 25,      /* in a block */
@@ -40,12 +41,12 @@ static const double most_difference = 1.2, most_factor = 4, most_factor_encrypte
  * threads of different hosts do; where the kernel moves them together, a trip takes a third of the time. */
 struct fit {
   int near[2], far[2];
-  int near_epoll, far_epoll;       /* of near[1] and of far[1] */
-  struct by_tls_socket *secure[2]; /* near[0] and far[0]; NULL: in plain text */
-  cpu_set_t allowed;               /* that this process may use */
-  int processors[2];               /* of the two threads; -1: any */
+  int near_epoll, far_epoll;       /* Epoll descriptors of near[1] and of far[1]. */
+  struct by_tls_socket *secure[2]; /* TLS of near[0] and far[0]; NULL: in plain text. */
+  cpu_set_t allowed;               /* Processors that this process may use. */
+  int processors[2];               /* Processors of the two threads; -1: any. */
   uint64_t until;
-  float *bytes, *sum; /* LONG each */
+  float *bytes, *sum; /* LONG bytes each. */
   struct by_fit_samples *samples;
   enum banyan_status status;
   char error[BY_FIT_TEXT];
@@ -137,7 +138,7 @@ static void fini(struct fit *fit) {
   free(fit->bytes);
 }
 
-/* The first and the last one that this thread may use, which are hardly two halves of one core. */
+/* Chooses the first and the last processor that this thread may use, which are hardly two hyperthreads of one core. */
 static void choose_processors(struct fit *fit) {
   fit->processors[0] = fit->processors[1] = -1;
   if (sched_getaffinity(0, sizeof fit->allowed, &fit->allowed) != 0 || CPU_COUNT(&fit->allowed) < 2) return;
@@ -204,7 +205,7 @@ static enum banyan_status too_late(void) {
   return by_fail(BANYAN_ERR_TIMEOUT, "measuring what messages cost takes too long");
 }
 
-/* Sends so much and takes it, both in this thread. */
+/* Sends and receives `bytes` bytes, both in this thread. */
 static enum banyan_status pass(struct fit *fit, size_t bytes) {
   if (send(fit->near[0], fit->bytes, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)bytes)
     return failed("a connection to itself does not take a message");
@@ -232,7 +233,7 @@ static enum banyan_status pass_encrypted(struct fit *fit, size_t bytes) {
   return BANYAN_OK;
 }
 
-/* A long message is added to others when it is there. */
+/* Passes a long message, which is added to others when it has arrived. */
 static enum banyan_status pass_long(struct fit *fit) {
   BY_TRY(fit->secure[0] ? pass_encrypted(fit, LONG) : pass(fit, LONG));
   for (int i = 0; i < FLOATS; i++) fit->sum[i] += fit->bytes[i];
@@ -247,7 +248,7 @@ static enum banyan_status pass_small(struct fit *fit) {
   return fit->secure[0] ? pass_encrypted(fit, SMALL) : pass(fit, SMALL);
 }
 
-/* Seconds of the processor for sending or taking; the least of some batches. */
+/* Measures processor seconds for sending or receiving; the minimum of some batches. */
 static enum banyan_status measure_passing(struct fit *fit, enum banyan_status (*pass_one)(struct fit *), int messages,
                                           double *out) {
   *out = INFINITY;
@@ -296,11 +297,12 @@ static void *measure_all(void *argument) {
   struct fit *fit = argument;
   fit->status = measure_blocks(fit);
   if (fit->status != BANYAN_OK) snprintf(fit->error, sizeof fit->error, "%s", banyan_error_text());
-  (void)shutdown(fit->near[1], SHUT_RDWR); /* the other thread ends */
+  (void)shutdown(fit->near[1], SHUT_RDWR); /* This ends the other thread. */
   return NULL;
 }
 
-/* Until the thread has ended. One that gets no time on its processor may use any of them once the time is over. */
+/* Waits until the thread has ended. A thread that gets no time on its processor may use any processor once the time is
+ * over. */
 static void join(const struct fit *fit, pthread_t thread) {
   struct timespec end;
   uint64_t now = by_clock_now(&by_clock_system), left = fit->until > now ? fit->until - now : 0;
@@ -362,7 +364,7 @@ enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_
   BY_TRY(check_halves("a round trip", samples->trip));
   BY_TRY(check_halves("a byte", samples->byte));
   double bare = median(samples->bare, BY_FIT_BLOCKS);
-  /* A trip has two ways. On each a vertex has a message's cost beside that of the hop. */
+  /* A trip has two directions. In each, a vertex has a message's cost beside that of the hop. */
   rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - bare, rates->hop, most_factor);
   rates->message = limit(median(samples->message, BY_FIT_BLOCKS), rates->message, most_factor);
   rates->byte = limit(median(samples->byte, BY_FIT_BLOCKS), rates->byte,

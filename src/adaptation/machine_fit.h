@@ -12,11 +12,11 @@ enum { BY_FIT_BLOCKS = 8 /* an even number */ };
 
 /* Seconds; each is the least of many in a block, since whatever disturbs makes them more. */
 struct by_fit_samples {
-  double message[BY_FIT_BLOCKS]; /* of a processor for sending a small message or taking it */
-  double trip[BY_FIT_BLOCKS];    /* from one thread that sleeps until messages come to another one and back */
-  double byte[BY_FIT_BLOCKS];    /* of a processor for sending a byte of a long message or taking it */
-  double bare[BY_FIT_BLOCKS];    /* as `message`, in plain text, as trips always are */
-  bool encrypted;                /* messages and bytes go through TLS */
+  double message[BY_FIT_BLOCKS]; /* Processor seconds for sending or receiving a small message. */
+  double trip[BY_FIT_BLOCKS]; /* Seconds from one thread that sleeps until messages arrive to another one and back. */
+  double byte[BY_FIT_BLOCKS]; /* Processor seconds for sending or receiving a byte of a long message. */
+  double bare[BY_FIT_BLOCKS]; /* As `message`, but in plain text, as trips always are. */
+  bool encrypted;             /* Messages and bytes are encrypted by TLS. */
 };
 
 /* Takes the blocks by turns. Makes a thread, which is gone afterwards. BANYAN_ERR_TIMEOUT: it would take longer than

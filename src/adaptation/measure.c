@@ -1,3 +1,4 @@
+/* Measures the network between the hosts of a communicator, or probes it: which ranks take part, and in which order. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #include "measure_parts.h"
 
-static const double whole_deadline = 3600; /* seconds */
+static const double whole_deadline = 3600; /* Seconds. */
 
 /* ---- which ranks measure */
 
@@ -32,7 +33,7 @@ static enum banyan_status check(const struct banyan_comm *comm) {
 
 /* ---- all of it */
 
-/* Of hosts that are near to each other, or wired. */
+/* Measures hosts that are near to each other, or wired. */
 static enum banyan_status measure_near(struct by_measurement *m, struct by_measured *out) {
   if (!m->wired) BY_TRY(by_measure_delays(m, &m->pairs));
   if (m->leaders->rank) return by_measure_follow(m);
@@ -59,7 +60,7 @@ struct probes {
   bool links;
 };
 
-/* What was found before tells how large messages have to be. */
+/* Probes the network. Earlier results tell how large messages have to be. */
 static enum banyan_status probe(struct by_measurement *m, const struct probes *probes) {
   BY_TRY(by_measurement_begin(m));
   if (m->leaders->rank) return by_measure_follow(m);
@@ -68,7 +69,7 @@ static enum banyan_status probe(struct by_measurement *m, const struct probes *p
   return by_measure_end(m, by_measure_lead_probes(m, probes->all, probes->n, probes->links));
 }
 
-/* The status of rank 0, on all ranks. Ranks that do not measure wait here. */
+/* Returns the status of rank 0 on all ranks. Ranks that do not measure wait here. */
 static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status status) {
   struct {
     int32_t status;

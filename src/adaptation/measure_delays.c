@@ -1,3 +1,4 @@
+/* Measures the delays between all hosts, with a first guess at rates, by questions and answers. */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/param.h>
@@ -30,12 +31,12 @@ struct care {
 static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2, INFINITY};
 static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4, 0.02};
 static const double any_rate = 1e12;
-static const double too_late = 0.88; /* of the time for experiments: none is left then for anything else */
+static const double too_late = 0.88; /* Fraction of the time for experiments after which no more delays are measured. */
 
 struct asking {
   struct banyan_comm *comm;
   int peer;
-  char *memory; /* MOST_BYTES */
+  char *memory; /* MOST_BYTES bytes. */
   struct care care;
 };
 
@@ -107,7 +108,7 @@ static enum banyan_status answer_all(const struct asking *a) {
   }
 }
 
-/* Whether rank 0 finds that it is too late for more; the same on all ranks, which begin a round together. */
+/* Finds whether rank 0 has time for more; the same on all ranks, which begin a round together. */
 static enum banyan_status is_late(const struct by_measurement *m, bool *late) {
   int32_t said = m->leaders->rank == 0 && by_seconds_since(m->start) > too_late * m->until;
   BY_TRY(banyan_allreduce(m->leaders, &said, &said, 1, BANYAN_INT32, BANYAN_MAX));
@@ -115,7 +116,7 @@ static enum banyan_status is_late(const struct by_measurement *m, bool *late) {
   return BANYAN_OK;
 }
 
-/* Fills this rank's row, of those with higher ranks. */
+/* Fills this rank's row, for higher ranks. */
 static enum banyan_status meet_all(const struct by_measurement *m, char *memory, double *delay, double *rate,
                                    bool *late) {
   struct banyan_comm *comm = m->leaders;
@@ -170,7 +171,7 @@ struct turn {
   uint64_t begun;
 };
 
-/* The next send or receive with this peer: the lower rank asks. */
+/* Makes the next send or receive with this peer: the lower rank asks. */
 static enum banyan_status take_turn(struct banyan_comm *comm, uint32_t peer, uint64_t start, struct turn *turn,
                                     struct banyan_request **request) {
   bool begins = turn->step % 2 == 0, asks = comm->rank < peer, sends = begins == asks;

@@ -15,7 +15,7 @@ enum { LEAST_BLOCK = 1 << 10, MOST_BLOCK = BY_PROBE_MOST_BLOCK, MOST_TRIES = 3 }
  * reach its speed: that does not count. */
 static const double warm_up = 0.04, lasts = 0.08, margin = 0.002, most_time = 5;
 static const double warm_up_trips = 8, lasts_trips = 4; /* and so many round trips more */
-static const double likely_rate = 5e8; /* of a path with a long round trip, of which a short message shows little */
+static const double likely_rate = 5e8; /* Bit/s of a path with a long round trip, which short messages do not show. */
 
 /* Where the time is limited: what an experiment takes at least and at most, and which part of it does not count; how
  * many messages a flow has in that time. */
@@ -74,7 +74,7 @@ static uint32_t choose_block(const struct by_measurement *m, uint32_t alike, con
   return block;
 }
 
-/* Blocks of the orders that are there. */
+/* Chooses the blocks of all orders. */
 void by_measure_choose_blocks(struct by_measurement *m, struct by_experiment *experiment,
                               const struct by_measure_pace *pace) {
   for (uint32_t k = 0; k < experiment->n; k++) {
@@ -87,7 +87,7 @@ void by_measure_choose_blocks(struct by_measurement *m, struct by_experiment *ex
   experiment->late = pace->patience * pace->time + by_measure_longest_trip(m, experiment->n);
 }
 
-/* As long as it takes to be precise. */
+/* Chooses times that are long enough to be precise. */
 enum banyan_status by_measure_take_time(struct by_measurement *m, struct by_experiment *experiment,
                                         const struct by_measure_pace *pace) {
   double trip = by_measure_longest_trip(m, experiment->n);
@@ -98,7 +98,7 @@ enum banyan_status by_measure_take_time(struct by_measurement *m, struct by_expe
   return BANYAN_OK;
 }
 
-/* An equal part of the time that is left for `left` experiments and the probes. */
+/* Chooses an equal part of the time that remains for `left` experiments and the probes. */
 enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left, struct by_experiment *experiment,
                                          struct by_measure_pace pace) {
   double trip = by_measure_longest_trip(m, experiment->n), until = m->until;
@@ -122,7 +122,7 @@ enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left
   return BANYAN_OK;
 }
 
-/* Whether the flow stood still, and with it all that its host sent or received. */
+/* Returns whether the flow stood still, and with it all flows of its sender or receiver. */
 static bool stood_still(const struct by_measurement *m, uint32_t n, uint32_t flow) {
   for (uint32_t k = 0; k < n; k++) {
     bool alike = m->orders[k].from == m->orders[flow].from || m->orders[k].to == m->orders[flow].to;

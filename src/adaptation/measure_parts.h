@@ -71,15 +71,14 @@ struct by_measurement {
   double *tried; /* BY_MEASURE_FOUND n_most: what by_measure_flows found */
   /* At rank 0 only */
   struct by_pairs_measured pairs;
-  bool wired;              /* on all ranks: hosts are wired to each other, and round trips were measured all at once
-                              only; */
-  bool far;                /* some of them are long */
-  uint8_t *direct;         /* n x n: a datagram came from one to another that no router forwards */
-  double *best;            /* bit/s from one to another; n x n */
-  double *sent, *received; /* the most that each host did in all */
-  double *rates;           /* of the best try of an experiment */
+  bool wired;      /* On all ranks: hosts are wired to each other; round trips were measured all at once only. */
+  bool far;        /* Some round trips are long. */
+  uint8_t *direct; /* n x n: a datagram that no router forwards came from one to another. */
+  double *best;    /* Bit/s from one to another; n x n. */
+  double *sent, *received; /* The maximum that each host sent, and received, in all. */
+  double *rates;           /* Rates of the best try of an experiment. */
   uint32_t experiments;
-  double overhead; /* seconds that experiments took longer than they were to, on average */
+  double overhead; /* Average seconds that experiments took longer than planned. */
 };
 
 /* Hosts in sites; the same on all ranks. */
@@ -118,9 +117,9 @@ static inline bool by_measure_is_quick(const struct by_measurement *m) {
   return m->options.seconds > 0;
 }
 
-/* In seconds. */
+/* Returns the round trip in seconds. */
 double by_measure_round_trip(const struct by_measurement *m, const struct by_flow_order *order);
-/* Of the first n orders. */
+/* Returns the longest round trip of the first n orders. */
 double by_measure_longest_trip(const struct by_measurement *m, uint32_t n);
 /* How many of n flows the host sends that sends this one, or receives that receives it; the larger one. */
 uint32_t by_measure_count_alike(const struct by_flow_order *orders, uint32_t n, const struct by_flow_order *order);
@@ -128,14 +127,15 @@ uint32_t by_measure_count_alike(const struct by_flow_order *orders, uint32_t n, 
 /* Blocks of the orders that are there, and what the experiment allows. */
 void by_measure_choose_blocks(struct by_measurement *m, struct by_experiment *experiment,
                               const struct by_measure_pace *pace);
-/* These choose times, too: as long as it takes to be precise; */
+/* Chooses blocks, and times that are long enough to be precise. */
 BANYAN_CHECK enum banyan_status by_measure_take_time(struct by_measurement *m, struct by_experiment *experiment,
                                                      const struct by_measure_pace *pace);
-/* an equal part of the time that is left for `left` experiments and the probes, of which there is to be enough; */
+/* Chooses blocks, and an equal part of the time that remains for `left` experiments and the probes, if that is
+ * enough. */
 BANYAN_CHECK enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left,
                                                       struct by_experiment *experiment, struct by_measure_pace pace);
-/* and for long round trips: flows begin with few messages, and what a narrow line cannot take is not to wait for long.
- */
+/* Adapts an experiment to long round trips: flows begin with few messages, so that messages beyond the capacity of a
+ * slow link do not queue for long. */
 void by_measure_go_far(const struct by_measurement *m, struct by_experiment *experiment);
 /* How many more experiments of the first n orders there is time for at least. */
 uint32_t by_measure_count_possible(const struct by_measurement *m, uint32_t n);
@@ -156,7 +156,7 @@ BANYAN_CHECK enum banyan_status by_measure_lead(struct by_measurement *m, struct
 BANYAN_CHECK enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe_flow *probes,
                                                        uint32_t n, bool links);
 
-/* The same of a site, which others reach through the last node, with no probes. */
+/* Rank 0: measures a site, which others reach through the last node, without probes. */
 BANYAN_CHECK enum banyan_status by_measure_lead_site(struct by_measurement *m, struct by_topology **out);
 /* Rank 0: flows across sites, once, which then are probes. Fills `m->tried`. BANYAN_ERR_TIMEOUT, and all is as before:
  * there is no time for that. `rate`: bit/s of the fastest host. */
@@ -172,7 +172,7 @@ BANYAN_CHECK enum banyan_status by_measure_links(struct by_measurement *m, const
 BANYAN_CHECK enum banyan_status by_measure_choose_probes(const struct by_measurement *m, struct by_measured *out);
 void by_measure_add_probe(const struct by_measurement *m, struct by_measured *out, uint32_t round, uint32_t from,
                           uint32_t to);
-/* Rank 0, for people. */
+/* Rank 0: reports the progress to the user. */
 void by_measure_report(const struct by_measurement *m, const char *what);
 
 /* Collective over the leaders. Where the time is limited only so well as takes a few round trips for each pair, and

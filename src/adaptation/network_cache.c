@@ -1,3 +1,4 @@
+/* Keeps measured networks in files, and finds them again by the hosts of a job. */
 #include "network_cache.h"
 
 #include <dirent.h>
@@ -25,7 +26,7 @@
 
 enum {
   MOST_BYTES = 8 << 20,
-  MOST_PLAN = 512 << 10, /* bytes; a longer one is made again, which is as quick as reading it */
+  MOST_PLAN = 512 << 10, /* Maximum bytes of a plan; a longer one is made again, as fast as reading it. */
   MOST_PATH = 4096,
   MOST_ROUNDS = 8,
   PROBES_PER_HOST = 6,
@@ -45,7 +46,7 @@ static int compare_texts(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The same for hosts in any order. */
+/* Hashes what identifies a network; the result does not depend on the order of hosts. */
 static enum banyan_status identify(const struct by_network_key *key, struct by_key *digest) {
   struct by_text text;
   const char **hosts = calloc(key->n, sizeof *hosts);
@@ -81,7 +82,7 @@ static uint32_t find_host(const struct by_network_key *key, const char *text, co
   return h;
 }
 
-/* Fills place[]. */
+/* Reads the hosts, and fills place[]. */
 static enum banyan_status read_hosts(const struct by_place *above, const json_t *root, const struct by_network_key *key,
                                      uint32_t *place) {
   struct by_place hosts_at = {.above = above, .field = "hosts"};
@@ -265,7 +266,7 @@ static uint32_t place_of(const struct by_network_entry *entry, uint32_t host) {
   return entry->place ? entry->place[host] : host;
 }
 
-/* In the order of the topology. */
+/* Prints the hosts in the order of the topology. */
 static void print_hosts(const struct by_network_key *key, const struct by_network_entry *entry, struct by_text *text) {
   by_json_begin_member(text, "hosts");
   by_text_add(text, "[");

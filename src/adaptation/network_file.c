@@ -1,3 +1,4 @@
+/* Keeps the cache entry of a job's network while the job runs, and writes refinements to it. */
 #include "network_file.h"
 
 #include <pthread.h>
@@ -12,10 +13,10 @@
 struct by_network_file {
   char *folder;
   struct by_network_key key;
-  char **hosts; /* key.hosts, owned */
+  char **hosts; /* The hosts of the key; owned. */
   char *planner;
   struct by_network_entry entry;
-  uint64_t since; /* when its age was what it says */
+  uint64_t since; /* The time to which the entry's age refers. */
   pthread_t thread;
   bool has_thread;
   atomic_bool busy;

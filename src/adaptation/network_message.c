@@ -1,3 +1,4 @@
+/* Encodes and decodes what rank 0 knows of the network. */
 #include "network_message.h"
 
 #include "fields.h"

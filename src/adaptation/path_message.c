@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages about watched and probed paths. */
 #include "path_message.h"
 
 #include "fields.h"

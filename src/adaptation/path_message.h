@@ -15,18 +15,18 @@ enum by_path_message_kind {
 
 /* What connections to a host were seen to do, since the report before; see struct by_cluster_path. */
 struct by_path_rate {
-  uint32_t process;         /* one that is on that host */
+  uint32_t process;         /* A process on that host. */
   uint64_t sent, bandwidth; /* bit/s; bandwidth 0: not known */
-  uint32_t busy;            /* millionths of the time */
+  uint32_t busy;            /* Millionths of the time in which it was busy. */
 };
 
 /* What a process is to send to another one. A link that is as slow as it is believed to be is to carry little of it. */
 struct by_path_test {
-  uint64_t first;  /* bytes; if the other end has taken as many */
-  uint32_t within; /* in so many ms, */
-  uint64_t bytes;  /* then so many more, */
-  uint32_t lasts;  /* or what goes in so many ms. No bytes: nothing is sent, but the connection is made, and for
-                      within + lasts this process receives what comes, though no call is under way */
+  uint64_t first;  /* Bytes of the first part; the second follows if the other end has received them in time. */
+  uint32_t within; /* Milliseconds for the first part. */
+  uint64_t bytes;  /* Bytes of the second part. */
+  uint32_t lasts; /* Maximum milliseconds of the second part. No bytes: nothing is sent, but the connection is made, and
+                     for within + lasts this process receives, though no call is in progress. */
 };
 
 enum { BY_PATH_REPORT_MOST = 64 /* rates of one */, BY_PATH_MESSAGE_MOST = 16 + 24 * BY_PATH_REPORT_MOST };
@@ -34,9 +34,9 @@ enum { BY_PATH_REPORT_MOST = 64 /* rates of one */, BY_PATH_MESSAGE_MOST = 16 + 
 struct by_path_message {
   enum by_path_message_kind kind;
   uint32_t interval; /* ms from one report to the next; 0: no more are wanted */
-  uint32_t process;  /* to be sent to */
+  uint32_t process;  /* The process to send to. */
   struct by_path_test test;
-  uint64_t bandwidth; /* bit/s that it took of the second part; 0: the first took too long */
+  uint64_t bandwidth; /* Bit/s at which it received the second part; 0: the first part took too long. */
   uint32_t n;
   struct by_path_rate rates[BY_PATH_REPORT_MOST];
 };

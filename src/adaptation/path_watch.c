@@ -1,27 +1,28 @@
+/* Watches what this rank's connections carry, from the kernel's counters, and tells when a path has changed. */
 #include "path_watch.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
-static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
+static const double least_busy = 0.05; /* Seconds: the kernel counts in ticks of some milliseconds. */
+static const double most_held = 0.3;   /* Maximum part of that in which the peer or a buffer was the limit. */
 static const double mostly = 0.7;
-static const double queued = 2; /* times the least round trip: packets wait for a link, and not TCP for answers */
+static const double queued = 2; /* Factor of the least round trip from which packets queue for a link. */
 enum {
-  LONG = 10000,         /* microseconds, a round trip in which TCP's window may be less than what a link carries */
-  TRIPS = 2,            /* in which such a connection has to be busy at least, */
-  FIRST_WINDOW = 14480, /* bytes under way that TCP allows from the start: with less, nothing waits for the network */
-  MUCH = 4,             /* segments: more than an answer that is held back may be for, */
+  LONG = 10000, /* Microseconds of a round trip in which TCP's window may be less than the capacity of a link. */
+  TRIPS = 2,    /* Round trips for which such a connection has to be busy. */
+  FIRST_WINDOW = 14480, /* Bytes in flight that TCP allows from the start: with fewer, nothing waits for the network. */
+  MUCH = 4,             /* Segments in flight: more than a delayed acknowledgement may cover. */
   TWICE = 2,
-  AGAIN = 5 /* reports more that follow news, so that it is believed */
+  AGAIN = 5 /* Reports that follow a change, to confirm it. */
 };
 
 /* ---- looking */
 
 static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
   struct by_path_look *look = context;
-  if (!BY_ARRAY_GROW(&look->seen, &look->room, look->n + 1)) return; /* the next look may find memory */
+  if (!BY_ARRAY_GROW(&look->seen, &look->room, look->n + 1)) return; /* The next look may find memory. */
   look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
 }
 
@@ -30,7 +31,7 @@ static int by_process(const void *a, const void *b) {
   return (x->process > y->process) - (x->process < y->process);
 }
 
-/* Several connections to one peer are busy at the same time. */
+/* Adds up several connections to one peer, which are busy at the same time. */
 static void join(struct by_meter *to, const struct by_meter *other) {
   to->bytes += other->bytes;
   if (other->busy - other->held > to->busy - to->held) to->busy = other->busy, to->held = other->held;
@@ -104,7 +105,7 @@ void by_path_watch_glance(struct by_path_watch *watch) {
 /* Whether it was the network that let no more through: more was given to it than it took, or, as all may be on its way
  * at once, there was much of it on its way for most of the part of the time that was busy. */
 static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
-  if (now->glances < then->glances) return false; /* for want of memory it was counted anew */
+  if (now->glances < then->glances) return false; /* The count began again after a lack of memory. */
   uint32_t loaded = now->loaded - then->loaded;
   bool is_long = now->meter.trip >= LONG;
   return (now->full > then->full && !is_long) ||
@@ -125,7 +126,7 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
                                   .bandwidth = known ? fmax(bits / busy, rate) : 0};
 }
 
-/* Of too many those that carry least are left out. */
+/* Adds a path; of too many, those that carry least are dropped. */
 static void add_path(struct by_path_list *list, const struct by_cluster_path *path, uint32_t process) {
   struct by_cluster_path *out = list->paths;
   uint32_t least = 0;
@@ -202,7 +203,7 @@ bool by_path_watch_look(struct by_path_watch *watch) {
   copy(&watch->glance, &watch->last_look);
   watch->glances = 0;
   if (is_news(watch, list.paths, list.n)) watch->news = 1 + AGAIN;
-  if (!watch->news || !list.n) return false; /* what is to be reported again needs a measurement */
+  if (!watch->news || !list.n) return false; /* Without paths, nothing was measured that could be reported again. */
   watch->news--;
   watch->list = list;
   copy(&watch->last_look, &watch->first_look);

@@ -1,3 +1,4 @@
+/* Tries a job's plan against its built-in one, by a few AllReduces with each. */
 #include "plan_trial.h"
 
 #include <math.h>
@@ -16,15 +17,15 @@
  * in turn for some rounds, and for more where calls with one plan differ by more than the plans do. */
 enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MOST_ROUNDS = 5 };
 
-static const double slow = 0.1;    /* seconds: a longer call is not repeated, and connecting does not matter */
-static const double faster = 0.97; /* of the time of the built-in plan: less is faster for sure, if calls differ less */
-static const double once = 0.9;    /* the same for a single call where nothing else says that the plan is faster */
-static const double close = 1.1;   /* times that are no more apart are measured again, in turn */
+static const double slow = 0.1;    /* Seconds: a longer call is not repeated, and connecting does not matter. */
+static const double faster = 0.97; /* Ratio to the built-in plan's time below which the plan is faster. */
+static const double once = 0.9;    /* The same for a single call, if nothing else indicates that the plan is faster. */
+static const double close = 1.1;   /* Factor between times below which calls are measured again, alternately. */
 
 /* What rank 0 has all ranks do. */
 struct trial {
-  uint64_t bytes, calls; /* the first one connects, and does not count unless it is the only one */
-  uint64_t sure;         /* the plan is predicted to be clearly faster */
+  uint64_t bytes, calls; /* Number of calls; the first one connects, and does not count unless it is the only one. */
+  uint64_t sure;         /* The plan is predicted to be clearly faster. */
 };
 
 static void add(struct by_plan_times *times, double took) {
@@ -91,7 +92,7 @@ bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
   return sure && rounds->builtin.least > close * rounds->ours.least && by_plan_trial_won(rounds, sure);
 }
 
-/* All ranks have the same times. */
+/* Times both plans; all ranks get the same times. */
 static enum banyan_status time_both(struct banyan_comm *comm, const struct trial *trial, float *data,
                                     struct by_plan_rounds *found) {
   const struct by_context *context = comm->context;

@@ -1,3 +1,4 @@
+/* Plans when a job starts: finds the nodes of its hosts, has rank 0 plan, and hands the plan to all ranks. */
 #include "planning.h"
 
 #include <math.h>
@@ -111,8 +112,8 @@ static uint32_t index_of(const uint32_t *nodes, uint32_t n, uint32_t node) {
   return i;
 }
 
-/* Leaves each node once: with BANYAN_TRANSPORT=tcp every rank is a host, and those of one machine are one node.
- * place[h] is where the h-th host's is. Returns how many there are. */
+/* Keeps each node once: with BANYAN_TRANSPORT=tcp every rank is a host, and those of one machine are one node. place[h]
+ * is the index of the h-th host's node. Returns the number of nodes. */
 static uint32_t join_same(uint32_t *nodes, uint32_t n, uint32_t *place) {
   uint32_t kept = 0;
   for (uint32_t h = 0; h < n; h++) {
@@ -217,7 +218,7 @@ static double *count_ranks(const struct by_context *context, uint32_t n, const u
   return ranks_on;
 }
 
-/* Prints the plan, if it may be worth it. */
+/* Prints the plan, if it may be faster. */
 static enum banyan_status take_if_hopeful(const struct by_context *context, const struct by_topology *topology,
                                           const struct by_planned *planned, const uint32_t *place,
                                           struct by_forecast *forecast, struct by_text *text) {
@@ -306,7 +307,7 @@ static enum banyan_plan_source source_of(const struct by_planning_options *optio
   return options->in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
 }
 
-/* The context keeps the topology from now on. */
+/* Has the context keep the topology. */
 static enum banyan_status keep_network(struct by_context *context, struct by_topology *topology,
                                        const struct by_planning_options *options) {
   uint32_t *nodes = calloc(context->job.n_hosts, sizeof *nodes);
@@ -335,7 +336,7 @@ enum banyan_status by_planning_keep_topology(void *context, const char *text) {
   return keep_network(context, topology, &(struct by_planning_options){.in_order = false});
 }
 
-/* The caller frees `place`, which the nodes are behind. */
+/* Finds the nodes. The caller frees `place`, which the nodes follow in memory. */
 static enum banyan_status find_places(const struct by_context *context, const struct by_job_network *network,
                                       struct places *out) {
   uint32_t n_hosts = network->n_hosts;
@@ -347,7 +348,7 @@ static enum banyan_status find_places(const struct by_context *context, const st
   return BANYAN_OK;
 }
 
-/* Where all are one node, there is nothing to plan. */
+/* Plans, unless all hosts are one node. */
 static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
                                struct by_forecast *forecast, struct by_text *text) {
   struct places places;
@@ -401,7 +402,7 @@ enum banyan_status by_planning_rivals(const struct by_context *context, const st
   BY_TRY(find_places(context, network, &places));
   enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
   if (status == BANYAN_OK && places.n > 1 && has_trees(planned.plan)) {
-    by_planned_fini(&planned); /* in trials each plan would take memory of switches */
+    by_planned_fini(&planned); /* In trials each plan would take memory of switches. */
   } else if (status == BANYAN_OK && places.n > 1) {
     status = by_rivals_find(&planned, within, out);
     /* Rates that were measured are those without headers. */
@@ -452,7 +453,7 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   return by_plan_switches_set_plan(comm, plan);
 }
 
-/* The others wait for a plan that does not come: they are notified why. */
+/* Fails the job: the others are notified why no plan comes. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status) {
   return by_context_fail(comm->context, status, "could not plan from the topology");
 }

@@ -1,3 +1,4 @@
+/* Plans again while a job runs, where links have become slower or faster, and proposes the new plan to all ranks. */
 #include "replan.h"
 
 #include <math.h>
@@ -22,33 +23,33 @@
 #include "trial_calls.h"
 
 enum {
-  WORLD = 0, /* the job's own communicator */
+  WORLD = 0, /* The job's own communicator. */
   INTERVAL_MS = 1000,
   TICK_MS = 250,
-  FIRST_CALLS = 16 /* after which plans are tried */
+  FIRST_CALLS = 16 /* Calls after which plans are tried. */
 };
 
-static const double asleep_after = 5; /* s without reports, until the next one; and without calls, for probes */
-static const double gain = 1.05;      /* times as fast, or the plan stays */
-static const double certain = 2.5;    /* times as fast: calls need not prove it, which takes as many times as long */
+static const double asleep_after = 5; /* Seconds without reports after which ticks end; without calls, probes. */
+static const double gain = 1.05;      /* Minimum factor by which a new plan must be faster. */
+static const double certain = 2.5;    /* Factor from which calls need not prove that the plan is faster. */
 /* Seconds after a plan switch in which there is no other, since the last calls by the plan before it still wait for its
  * slowest link, and others seem slow; twice as many each time. */
 static const double first_quiet = 2;
-static const double most_quiet = 64;    /* up to these */
-static const double in_vain = 8;        /* times as many after one by which calls became no faster, */
-static const double most_in_vain = 600; /* up to these */
-static const double most_wait = 1;      /* s until it is planned though more links change; */
-static const double trial_first = 10;   /* s in which a trial keeps probes away that refine what was measured */
-static const double forgets_after = 8;  /* times as long without one, and it begins anew */
+static const double most_quiet = 64;    /* Maximum of these seconds. */
+static const double in_vain = 8;        /* Factor of these seconds after a switch that made no call faster. */
+static const double most_in_vain = 600; /* Maximum of these seconds. */
+static const double most_wait = 1;      /* Maximum seconds until planning begins though more links change. */
+static const double trial_first = 10;   /* Seconds in which a trial suspends the probes that refine the measurement. */
+static const double forgets_after = 8;  /* Times the pause without a switch after which the pause is reset. */
 
-/* Planning in the background. */
+/* Planning on a thread in the background. */
 struct planning {
   pthread_t thread;
   struct by_job_network *network;
-  struct by_plan *current; /* a copy of the plan in use, over ranks */
-  struct by_text text;     /* the new one, over hosts */
+  struct by_plan *current; /* A copy of the plan in use, over ranks. */
+  struct by_text text;     /* The new plan, over hosts. */
   double rate, rate_before;
-  atomic_bool over; /* the thread is done */
+  atomic_bool over; /* The thread has finished. */
   enum banyan_status status;
   char error[256];
 };
@@ -63,29 +64,29 @@ enum state { WATCHES, PLANS, PROPOSES, STATES };
 
 struct by_replanner {
   struct by_context *context;
-  struct by_job_network *base; /* the topology that was measured or given, */
-  struct by_job_network *kept; /* and as it is believed to be, as the context has it; NULL: as it was given */
+  struct by_job_network *base; /* The topology that was measured or given. */
+  struct by_job_network *kept; /* The current estimate, which the context keeps; NULL: the given topology. */
   struct by_network_estimate *belief;
   enum state state;
-  bool due;                     /* links have changed since it was planned, */
-  double since;                 /* s: since then; */
-  bool failed;                  /* or the last proposal came to nothing */
-  bool repairs;                 /* the last plan was for links that only seemed slow */
-  double quiet, until;          /* s: after the next plan switch; until when there is none */
-  double reported;              /* s: the last report */
-  uint64_t ended;               /* calls so far, */
-  double called;                /* s: and when that was seen to change */
-  bool alone;                   /* no call was under way when a probe to refine the network was sent, */
-  uint64_t alone_since;         /* after so many */
-  uint32_t refined;             /* changes by such probes that the file has */
-  struct by_network_file *file; /* NULL: there is none */
-  uint32_t watched;             /* processes that have been asked to watch their connections */
+  bool due;                     /* Links have changed since the last planning. */
+  double since;                 /* Seconds: time of that change. */
+  bool failed;                  /* The last proposal failed. */
+  bool repairs;                 /* The last plan was for links that only seemed slow. */
+  double quiet, until;          /* Seconds: the pause after the next plan switch; the end of the current pause. */
+  double reported;              /* Seconds: time of the last report. */
+  uint64_t ended;               /* Calls so far. */
+  double called;                /* Seconds: when that number last changed. */
+  bool alone;                   /* No call was in progress when a probe to refine the network was sent. */
+  uint64_t alone_since;         /* Calls that had ended by then. */
+  uint32_t refined;             /* Refinements by such probes that the file has. */
+  struct by_network_file *file; /* NULL: there is no file. */
+  uint32_t watched;             /* Processes that have been asked to watch their connections. */
   struct by_trial_calls *trials;
   struct by_followers *followers;
-  struct by_trial_pair pair; /* while it proposes; */
-  bool doubts;               /* calls are to tell which plan is faster */
-  double trial_since;        /* s: one has gone on since then; -INFINITY: none does */
-  bool tried, tries;         /* plans that are predicted to be as fast: so it is, or was */
+  struct by_trial_pair pair; /* The proposed plan and the plan in use, in state PROPOSES. */
+  bool doubts;               /* Calls have to show which plan is faster. */
+  double trial_since;        /* Seconds: when the trial in progress began; -INFINITY: none. */
+  bool tried, tries;         /* Plans predicted to be as fast: they were tried, or are being tried. */
   struct by_timer tick;
   struct planning planning;
 };
@@ -307,7 +308,7 @@ static bool is_leaving(struct by_context *context) {
   return leaves;
 }
 
-/* It is tried again. */
+/* Handles a failure, after which planning is tried again. */
 static void fail(struct by_replanner *r, const char *what, const char *why) {
   by_warn("plan", "%s: %s", what, why);
   be_quiet(r);
@@ -357,7 +358,7 @@ static enum banyan_status watch_from(struct by_replanner *r, struct by_job_netwo
 static void look_for_another(struct by_replanner *r) {
   struct by_job_network *network = by_job_network_hold(r->context);
   if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) {
-    by_network_file_destroy(r->file); /* it is of the one before */
+    by_network_file_destroy(r->file); /* The file belongs to the topology before. */
     r->file = NULL;
     return;
   }
@@ -392,7 +393,7 @@ static bool trial_goes_first(struct by_replanner *r) {
   return now(r) < r->trial_since + trial_first;
 }
 
-/* While calls are made, for a plan that may change. */
+/* Sends probes while calls are made, for a plan that may change. */
 static void send_probes(struct by_replanner *r, const struct by_plan_switches_view *view) {
   struct by_path_probe probe;
   uint64_t ended;
@@ -411,7 +412,7 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
   ask_for_probe(r, &probe);
 }
 
-/* What is found of links goes to the cache. */
+/* Stores refined links in the cache. */
 static void keep_refined(struct by_replanner *r) {
   struct by_topology *topology;
   uint32_t refined = by_network_estimate_count_refinements(r->belief);

@@ -1,3 +1,4 @@
+/* Decides by the times of a job's own calls which of several plans the job uses. */
 #include "trial.h"
 
 #include <math.h>
@@ -6,13 +7,13 @@
 
 #include "order.h"
 
-static const double faster = 0.97;     /* of the other's time: it is faster for sure */
-static const double much_slower = 1.5; /* times as long: it is not tried any longer */
-static const double clearly = 1.1;     /* times as long, in all calls: a few tell it */
-static const double longer = 0.1;      /* s: a call is long */
+static const double faster = 0.97;     /* Maximum ratio of times at which a plan is faster for sure. */
+static const double much_slower = 1.5; /* Ratio of times from which a plan is not tried any longer. */
+static const double clearly = 1.1;     /* Ratio of times in all calls at which a few calls are enough. */
+static const double longer = 0.1;      /* Seconds from which a call is long. */
 enum {
-  SOON = 2, /* calls that tell that it is much slower */
-  RARE = 4  /* times as many calls of another size: it is not waited for */
+  SOON = 2, /* Calls that show that a plan is much slower. */
+  RARE = 4  /* Factor between the calls of two sizes from which the rarer one is not waited for. */
 };
 
 /* ---- times */
@@ -138,7 +139,7 @@ static bool is_timed(const struct by_trial *t) {
   for (uint32_t i = 0; i < t->n_sizes; i++) {
     const struct by_trial_size *size = &t->sizes[i];
     if (!matters(t, size)) continue;
-    n++; /* one that is not called any more is rare */
+    n++; /* A size that is not called any more is rare. */
     all &= is_full(&size->of[t->phase]) || is_settled(t, size) || is_clear(t, size);
     if (size->of[t->phase].seen > seen) seen = size->of[t->phase].seen;
   }
@@ -170,7 +171,7 @@ static bool has_timed(const struct by_trial *t) {
   return false;
 }
 
-/* Than what was before it. */
+/* Returns whether the first plan is faster than the plan before it. */
 static bool is_better(const struct by_trial *t) {
   double sum = 0, before = 0;
   for (uint32_t i = 0; i < t->n_sizes; i++) {

@@ -20,12 +20,12 @@
 #include "planner_rivals.h"
 
 enum {
-  BY_TRIAL_CALLS = 7,    /* of a size that count in a phase: their median, */
-  BY_TRIAL_LEAST = 3,    /* or that of so many where all of them tell the same, or more are rare */
-  BY_TRIAL_SKIPPED = 2,  /* before them, which make connections; 1 where calls are long */
-  BY_TRIAL_SIZES = 32,   /* different ones at most; others do not count */
-  BY_TRIAL_WAITS = 1024, /* calls in which the first plan must have been timed */
-  BY_TRIAL_MOST = 256    /* calls with any other */
+  BY_TRIAL_CALLS = 7,    /* Calls of a size that count in a phase: their median is used. */
+  BY_TRIAL_LEAST = 3,    /* Calls that are enough if they agree, or if more are rare. */
+  BY_TRIAL_SKIPPED = 2,  /* Calls before them, which make connections; 1 if calls are long. */
+  BY_TRIAL_SIZES = 32,   /* Maximum of different sizes; others do not count. */
+  BY_TRIAL_WAITS = 1024, /* Calls in which the first plan must have been timed. */
+  BY_TRIAL_MOST = 256    /* Maximum of calls with any other plan. */
 };
 
 enum by_trial_phase { BY_TRIAL_FIRST, BY_TRIAL_RIVAL, BY_TRIAL_AGAIN, BY_TRIAL_OVER };
@@ -38,19 +38,19 @@ struct by_trial_times {
 
 struct by_trial {
   enum by_trial_phase phase;
-  uint32_t n_plans, rival; /* the one that is tried */
-  double rate;             /* bytes/s that no plan exceeds; 0: not known */
-  uint64_t calls;          /* in this phase, counted or not */
-  bool dropped;            /* the rival is much slower */
-  bool better;             /* the first plan is faster than what was before it */
-  bool doubts;             /* see by_trial_doubt */
+  uint32_t n_plans, rival; /* rival: the plan that is tried. */
+  double rate;             /* Bytes/s that no plan exceeds; 0: unknown. */
+  uint64_t calls;          /* Calls in this phase, counted or not. */
+  bool dropped;            /* The rival is much slower. */
+  bool better;             /* The first plan is faster than the plan before it. */
+  bool doubts;             /* See by_trial_doubt. */
   uint32_t n_ranges;
   struct by_trial_range {
     uint64_t up_to;
     uint32_t rivals;
     double slower[BY_RIVAL_PLANS]; /* times as long as by the first plan, as predicted; 0: not known */
-    uint32_t choice;               /* the best so far; 0: the first plan */
-    double ratio;                  /* of its time to that of the first plan */
+    uint32_t choice;               /* The best plan so far; 0: the first plan. */
+    double ratio;                  /* Ratio of its time to that of the first plan. */
   } ranges[BY_WEIGH_SIZES];
   uint32_t n_sizes;
   struct by_trial_size {
@@ -82,8 +82,8 @@ double by_trial_ratio(const struct by_trial *trial, uint32_t range);
 
 /* What is known of the first plan once all is over. */
 enum by_trial_verdict {
-  BY_TRIAL_UNKNOWN, /* it was not timed */
-  BY_TRIAL_BETTER,  /* than what was before it, or than the last rival */
+  BY_TRIAL_UNKNOWN, /* It was not timed. */
+  BY_TRIAL_BETTER,  /* It is faster than the plan before it, or than the last rival. */
   BY_TRIAL_NO_BETTER
 };
 enum by_trial_verdict by_trial_judge(const struct by_trial *trial);

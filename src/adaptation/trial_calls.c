@@ -1,3 +1,4 @@
+/* Has a job's own calls made by each of several plans in turn, and keeps the fastest plan. */
 #include "trial_calls.h"
 
 #include <stdatomic.h>
@@ -15,14 +16,14 @@
 #include "plans.h"
 
 enum {
-  WORLD = 0,             /* the job's own communicator */
-  LOOK_MS = 20,          /* while other plans are in use: from one look at the calls to the next, */
-  LONGEST_LOOK_MS = 500, /* where no calls are made; and while the first plan is */
-  AGAIN_MS = 250,        /* from a proposal that came to nothing to the next one */
-  RECENT = 3,            /* calls of a size before a plan switch */
-  PROPOSALS = 5          /* proposals that come to nothing until the plan in use stays */
+  WORLD = 0,             /* The job's own communicator. */
+  LOOK_MS = 20,          /* Pause between looks at the calls while other plans are in use. */
+  LONGEST_LOOK_MS = 500, /* Maximum pause, without calls; and the pause while the first plan is in use. */
+  AGAIN_MS = 250,        /* Pause after a failed proposal. */
+  RECENT = 3,            /* Calls of a size before a plan switch that are kept. */
+  PROPOSALS = 5          /* Failed proposals after which the plan in use stays. */
 };
-static const double within = 1.1; /* times as long as the best, by prediction: nearly as fast */
+static const double within = 1.1; /* Factor of the best predicted time up to which plans are nearly as fast. */
 
 /* Where a trial stands; set_state alone changes it, from one to the next:
  *
@@ -41,7 +42,7 @@ struct by_trial_calls {
   struct by_timer timer;
   uint64_t look_ms;
   struct by_call_times times;
-  uint64_t read; /* of those, so many */
+  uint64_t read; /* Number of calls that were read. */
   /* of all calls, by size: how long the last ones took */
   uint32_t n_recent;
   struct recent {
@@ -53,16 +54,16 @@ struct by_trial_calls {
   struct by_rivals rivals;
   struct by_trial trial;
   enum banyan_plan_source source;
-  uint32_t wanted, in_use; /* plans, by their index; */
-  uint32_t version;        /* that of the one in use, */
-  uint64_t since;          /* calls that had started when it came into use */
-  bool stops;              /* the trial is not to go on; */
-  bool ends;               /* the first plan is used from now on, or the chosen one */
-  bool changed;            /* that is another one */
-  uint32_t used;           /* see by_plan_switches_view, before the plan switch that is under way */
-  bool decided;            /* on that, */
-  bool refused;            /* or against it */
-  uint32_t failures;       /* in a row */
+  uint32_t wanted, in_use; /* The wanted plan and the plan in use, by their index. */
+  uint32_t version;        /* Version of the plan in use. */
+  uint64_t since;          /* Calls that had started when it came into use. */
+  bool stops;              /* The trial is to end. */
+  bool ends;               /* The first plan, or the chosen one, is used from now on. */
+  bool changed;            /* That is another plan than the first. */
+  uint32_t used;           /* See by_plan_switches_view: its value before the plan switch in progress. */
+  bool decided;            /* The plan switch was decided on. */
+  bool refused;            /* The plan switch was refused. */
+  uint32_t failures;       /* Failures in a row. */
   /* looking for rivals */
   pthread_t thread;
   struct by_job_network *network;
@@ -179,7 +180,7 @@ static enum banyan_status propose(struct by_trial_calls *calls) {
   return by_planning_propose(calls->context, plan, calls->source, &(struct by_plan_switch_observer){decided, calls});
 }
 
-/* Where that cannot be, it is tried again a few times. */
+/* Changes the plan; if that is not possible, it is tried again a few times. */
 static void change_plan(struct by_trial_calls *calls) {
   calls->used = by_plan_switches_view(calls->context, WORLD).used;
   calls->decided = calls->refused = false;
@@ -198,7 +199,7 @@ static void use(struct by_trial_calls *calls, uint32_t plan, bool ends) {
     finish(calls);
 }
 
-/* All that was to be tried has been. */
+/* Uses the best plan, as all plans have been tried. */
 static void use_the_best(struct by_trial_calls *calls) {
   uint32_t best = calls->trial.ranges[0].choice;
   for (uint32_t i = 0; i < calls->trial.n_ranges; i++) {
@@ -209,7 +210,7 @@ static void use_the_best(struct by_trial_calls *calls) {
   use(calls, best, true);
 }
 
-/* Calls by it count from now on. */
+/* Handles a plan that has come into use: calls by it count from now on. */
 static void has_changed(struct by_trial_calls *calls, const struct by_plan_switches_view *view) {
   calls->in_use = calls->wanted;
   calls->version = view->version;
@@ -237,7 +238,7 @@ static void has_not_changed(struct by_trial_calls *calls, const struct by_plan_s
 /* ---- looking */
 
 static void step(struct by_trial_calls *calls, const struct by_plan_switches_view *view) {
-  if (view->version != calls->version || view->supplied) { /* somebody else has changed it */
+  if (view->version != calls->version || view->supplied) { /* The plan was changed by someone else. */
     finish(calls);
     return;
   }

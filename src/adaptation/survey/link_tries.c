@@ -1,20 +1,21 @@
+/* Decides from several tries what a link carries in each direction. */
 #include "link_tries.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { WRONG = 8 }; /* of so many, the largest one may be wrong */
+enum { WRONG = 8 }; /* Number of tries of which the largest may be wrong. */
 
-static const double equal_ways = 1.3; /* a link whose faster way is no more times the slower one is as fast both ways */
-static const double alike = 0.95;     /* of another try's rate: they agree */
-static const double much = 0.9;       /* of the largest one that counts: less does not explain it */
+static const double equal_ways = 1.3; /* Maximum ratio of a link's directions that count as equally fast. */
+static const double alike = 0.95;     /* Minimum ratio of two rates that agree. */
+static const double much = 0.9;       /* Minimum ratio to the largest rate that counts. */
 
 void by_link_tries_add(struct by_link_tries *tries, double there, double back) {
   tries->found[0][tries->n] = there;
   tries->found[1][tries->n++] = back;
 }
 
-/* The largest one way, and the next one. */
+/* Finds the largest rate in a direction, and the next one. */
 static void find_largest(const struct by_link_tries *tries, int way, double *most, double *next) {
   *most = *next = 0;
   for (uint32_t i = 0; i < tries->n; i++) {
@@ -24,7 +25,8 @@ static void find_largest(const struct by_link_tries *tries, int way, double *mos
   }
 }
 
-/* Of several tries, the largest one of the way that seems faster may be wrong. */
+/* Returns whether both directions are equally fast. The largest of several rates in the direction that seems faster may
+ * be wrong. */
 static bool is_equal(const struct by_link_tries *tries) {
   double most[2], next[2];
   for (int way = 0; way < 2; way++) find_largest(tries, way, &most[way], &next[way]);

@@ -1,3 +1,4 @@
+/* Finds sites of near hosts, the flows between them, and joins the sites' topologies. */
 #include "sites.h"
 
 #include <math.h>
@@ -7,10 +8,10 @@
 
 #include "topology_make.h"
 
-enum { FLOWS = 4 /* between two sites each way, at most */ };
+enum { FLOWS = 4 /* Maximum of flows between two sites in each direction. */ };
 
-static const double long_trip = 3e-3;   /* seconds: hosts with shorter ones are of one site */
-static const double unknown_rate = 5e8; /* bit/s between sites of which nothing is known */
+static const double long_trip = 3e-3;   /* Seconds: hosts with shorter round trips belong to one site. */
+static const double unknown_rate = 5e8; /* Bit/s between sites of which nothing is known. */
 
 /* ---- which hosts are of a site */
 
@@ -25,7 +26,7 @@ double by_sites_longest_trip(uint32_t n, const double *delay) {
   return longest;
 }
 
-/* Hosts that any chain of near ones joins. */
+/* Finds sites: hosts that a chain of near hosts joins belong together. */
 uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of) {
   uint32_t n_sites = 0;
   for (uint32_t h = 0; h < n; h++) site_of[h] = h;

@@ -1,3 +1,4 @@
+/* A survey's course: which flows are measured next, and what the results say about groups of hosts. */
 #include "survey_parts.h"
 
 #include <math.h>

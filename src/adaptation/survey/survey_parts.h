@@ -15,17 +15,17 @@ enum { BY_SURVEY_LEVELS = 4 };
 struct by_survey_level {
   uint32_t n;
   uint32_t *members, *start; /* the hosts of unit u: members[start[u]] .. members[start[u + 1]] */
-  uint32_t *unit_of;         /* of each host */
+  uint32_t *unit_of;         /* Unit of each host. */
   double *out, *in;          /* bit/s that unit u sent, and received, in all */
   double *sum;               /* bit/s from u to v, at u * n + v, summed over the tournaments */
-  double *times;             /* and in how many of them u and v met */
+  double *times;             /* Number of tournaments in which u and v met. */
   double *last;              /* of the last tournament; below 0: they did not meet */
-  double *evidence;          /* that u and v belong together, symmetric */
+  double *evidence;          /* Evidence that u and v belong together; symmetric. */
   uint32_t tournaments;
   uint32_t *group_of, n_groups; /* of units: the next level's */
-  uint8_t *open;                /* pairs u < v that have not met, and should, at u * n + v; */
-  uint32_t n_open;              /* how many; only where experiments are limited */
-  bool doubtful;                /* some unit would fit another group too */
+  uint8_t *open;                /* Pairs u < v that should still meet, at u * n + v; only if experiments are limited. */
+  uint32_t n_open;              /* The number of open pairs. */
+  bool doubtful;                /* Some unit would fit another group too. */
 };
 
 struct by_survey {

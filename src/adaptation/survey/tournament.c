@@ -1,3 +1,4 @@
+/* Tournaments: rounds in which pairs of players meet, inside groups and across them. */
 #include "tournament.h"
 
 #include <stdbool.h>
