@@ -135,7 +135,7 @@ struct Replay {
 
 // Links of SimGrid for the resources, a route for each stream.
 static std::vector<sg::Host *> build(sg::NetZone *zone, const by_simulator &simulator, const std::string &prefix) {
-  const by_ways &ways = simulator.ways;
+  const by_stream_paths &ways = simulator.paths;
   std::vector<sg::Host *> hosts;
   std::map<uint32_t, sg::Link *> links;
   for (uint32_t r = 0; r < ways.roles->n; r++)
@@ -166,7 +166,7 @@ static int compare(sg::Engine &engine, const Case &c) {
   by_simulation ours;
   by_simulate_options how = {};
   how.chunk = CHUNK;
-  how.most_work = UINT64_MAX;
+  how.max_work = UINT64_MAX;
   uint32_t n = 0;
   check(by_topology_named(c.topology, &topology));
   for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;

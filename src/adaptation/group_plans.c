@@ -210,7 +210,7 @@ static void log_shared(const struct by_shared *shared, uint32_t n) {
             "communicators over %u sets of hosts, if all call at the same time: %s each of at most %s; together or "
             "alone they take at most %.2f times as long as any plans could (one choice for both cases: %.2f at least)",
             n, by_print_rate(shared->rate, rate[0]), by_print_rate(shared->bound, rate[1]), shared->loss,
-            shared->least);
+            shared->min_loss);
 }
 
 /* Takes over what was chosen for a set. */
@@ -226,22 +226,22 @@ static void adopt(struct by_group_plans *plans, struct set *set, struct by_share
 
 /* Plans for the sets in use together. If they are too many, or on failure, plans for each alone. */
 static void plan_together(struct by_group_plans *plans) {
-  struct by_share_set choices[BY_SHARE_MOST];
-  struct set *sets[BY_SHARE_MOST], *set;
+  struct by_share_set choices[BY_SHARE_MAX];
+  struct set *sets[BY_SHARE_MAX], *set;
   struct by_planner_options options;
   struct by_shared shared;
   uint32_t n = 0, in_use = 0;
   LIST_FOREACH(set, &plans->sets, entry) {
     if (!set->groups || !set->alone) continue;
-    if (in_use++ == BY_SHARE_MOST) break;
+    if (in_use++ == BY_SHARE_MAX) break;
     choices[n] = (struct by_share_set){
         .nodes = set->nodes, .n_nodes = set->n, .groups = set->groups, .alone = set->alone, .current = set->plan};
     sets[n++] = set;
   }
-  if (in_use > BY_SHARE_MOST)
+  if (in_use > BY_SHARE_MAX)
     by_info("plan", "communicators over more than %d sets of hosts are in use: each set has a plan of its own",
-            BY_SHARE_MOST);
-  bool together = n && in_use <= BY_SHARE_MOST && make_options(plans->context, &options) == BANYAN_OK &&
+            BY_SHARE_MAX);
+  bool together = n && in_use <= BY_SHARE_MAX && make_options(plans->context, &options) == BANYAN_OK &&
                   by_planner_share(name_of(plans->network->topology), plans->network->topology, &options, choices, n,
                                    &shared) == BANYAN_OK;
   if (together) log_shared(&shared, n);

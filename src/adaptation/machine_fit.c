@@ -387,7 +387,7 @@ void by_machine_fit(uint64_t most) {
   const struct by_cost_machine machine = by_machine_get();
   struct by_cost_rates rates = by_cost_defaults();
   struct by_fit_samples samples;
-  char path[BY_MACHINE_MOST_PATH];
+  char path[BY_MACHINE_MAX_PATH];
   if (by_machine_costs_path(&machine, path) != BANYAN_OK) return;
   enum banyan_status status = by_machine_costs_read(&machine, path, &rates);
   if (status == BANYAN_OK) return;

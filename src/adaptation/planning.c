@@ -383,7 +383,7 @@ enum banyan_status by_planning_print(const struct by_context *context, const str
 }
 
 /* Plans over nodes become plans over the job's hosts. */
-static enum banyan_status expand_rivals(struct by_rivals *rivals, const uint32_t *place, uint32_t n_hosts) {
+static enum banyan_status expand_rivals(struct by_alternatives *rivals, const uint32_t *place, uint32_t n_hosts) {
   for (uint32_t k = 0; k < rivals->n_plans; k++) {
     struct by_plan *wider;
     if (rivals->plans[k]->n_ranks == n_hosts) continue;
@@ -395,22 +395,22 @@ static enum banyan_status expand_rivals(struct by_rivals *rivals, const uint32_t
 }
 
 enum banyan_status by_planning_rivals(const struct by_context *context, const struct by_job_network *network,
-                                      double within, struct by_rivals *out) {
+                                      double within, struct by_alternatives *out) {
   struct places places;
   struct by_planned planned;
-  *out = (struct by_rivals){0};
+  *out = (struct by_alternatives){0};
   BY_TRY(find_places(context, network, &places));
   enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
   if (status == BANYAN_OK && places.n > 1 && has_trees(planned.plan)) {
     by_planned_fini(&planned); /* In trials each plan would take memory of switches. */
   } else if (status == BANYAN_OK && places.n > 1) {
-    status = by_rivals_find(&planned, within, out);
+    status = by_alternatives_find(&planned, within, out);
     /* Rates that were measured are those without headers. */
-    if (network->source != BANYAN_PLAN_MEASURED) out->most_rate /= planned.rates.wire;
+    if (network->source != BANYAN_PLAN_MEASURED) out->max_rate /= planned.rates.wire;
     by_planned_fini(&planned);
   }
   if (status == BANYAN_OK) status = expand_rivals(out, places.place, network->n_hosts);
-  if (status != BANYAN_OK) by_rivals_fini(out);
+  if (status != BANYAN_OK) by_alternatives_fini(out);
   free(places.place);
   return status;
 }

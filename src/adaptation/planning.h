@@ -5,7 +5,7 @@
 #include "comm.h"
 #include "forecast.h"
 #include "job_network.h"
-#include "planner_rivals.h"
+#include "planner_alternatives.h"
 #include "text.h"
 #include "topology.h"
 
@@ -45,7 +45,7 @@ BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const c
 /* The same with the plans that are predicted to take at most `within` times as long; none where all are one node. */
 BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_context *context,
                                                    const struct by_job_network *network, double within,
-                                                   struct by_rivals *out);
+                                                   struct by_alternatives *out);
 /* Rank 0, any thread, without the lock: by_plan_switches_propose of a plan for the job's own communicator, over its
  * hosts or ranks, which rank 0 made and the user did not choose. Takes the plan over. */
 BANYAN_CHECK enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan,

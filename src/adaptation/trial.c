@@ -259,10 +259,10 @@ bool by_trial_tries(const struct by_trial *trial, uint32_t range) {
   return tries;
 }
 
-void by_trial_init(struct by_trial *trial, const struct by_rivals *rivals) {
-  *trial = (struct by_trial){.n_plans = rivals->n_plans, .n_ranges = rivals->n_ranges, .rate = rivals->most_rate / 8};
+void by_trial_init(struct by_trial *trial, const struct by_alternatives *rivals) {
+  *trial = (struct by_trial){.n_plans = rivals->n_plans, .n_ranges = rivals->n_ranges, .rate = rivals->max_rate / 8};
   for (uint32_t i = 0; i < rivals->n_ranges; i++) {
-    const struct by_rival_range *range = &rivals->ranges[i];
+    const struct by_alternative_range *range = &rivals->ranges[i];
     trial->ranges[i] = (struct by_trial_range){.up_to = range->up_to, .rivals = range->n};
     for (uint32_t k = 1; k <= range->n && range->predicted[0] > 0; k++)
       trial->ranges[i].slower[k] = range->predicted[k] / range->predicted[0];

@@ -17,7 +17,7 @@
 #define BY_ADAPTATION_TRIAL_H
 
 #include "call_times.h"
-#include "planner_rivals.h"
+#include "planner_alternatives.h"
 
 enum {
   BY_TRIAL_CALLS = 7,    /* Calls of a size that count in a phase: their median is used. */
@@ -48,9 +48,9 @@ struct by_trial {
   struct by_trial_range {
     uint64_t up_to;
     uint32_t rivals;
-    double slower[BY_RIVAL_PLANS]; /* times as long as by the first plan, as predicted; 0: not known */
-    uint32_t choice;               /* The best plan so far; 0: the first plan. */
-    double ratio;                  /* Ratio of its time to that of the first plan. */
+    double slower[BY_ALTERNATIVE_PLANS]; /* times as long as by the first plan, as predicted; 0: not known */
+    uint32_t choice;                     /* The best plan so far; 0: the first plan. */
+    double ratio;                        /* Ratio of its time to that of the first plan. */
   } ranges[BY_WEIGH_SIZES];
   uint32_t n_sizes;
   struct by_trial_size {
@@ -61,7 +61,7 @@ struct by_trial {
   } sizes[BY_TRIAL_SIZES];
 };
 
-void by_trial_init(struct by_trial *trial, const struct by_rivals *rivals);
+void by_trial_init(struct by_trial *trial, const struct by_alternatives *rivals);
 /* The first plan has to be faster than the rival: in doubt the rival is chosen. */
 void by_trial_doubt(struct by_trial *trial);
 /* Calls of so many bytes took so long before the first plan came into use; before anything is added. If that is faster,

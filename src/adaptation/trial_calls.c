@@ -51,7 +51,7 @@ struct by_trial_calls {
     double seconds[RECENT];
   } recent[BY_TRIAL_SIZES];
   /* the trial */
-  struct by_rivals rivals;
+  struct by_alternatives rivals;
   struct by_trial trial;
   enum banyan_plan_source source;
   uint32_t wanted, in_use; /* The wanted plan and the plan in use, by their index. */
@@ -128,7 +128,7 @@ static bool take_times(struct by_trial_calls *calls) {
 /* ---- the end */
 
 static void log_range(const struct by_trial_calls *calls, uint32_t i, bool used) {
-  const struct by_rival_range *range = &calls->rivals.ranges[i];
+  const struct by_alternative_range *range = &calls->rivals.ranges[i];
   const struct by_trial_range *tried = &calls->trial.ranges[i];
   double ratio = tried->choice ? tried->ratio : by_trial_ratio(&calls->trial, i);
   uint32_t rival = tried->choice ? tried->choice : calls->trial.rival < range->n ? calls->trial.rival : range->n;
@@ -143,7 +143,7 @@ static void log_range(const struct by_trial_calls *calls, uint32_t i, bool used)
 static void finish(struct by_trial_calls *calls) {
   enum by_trial_verdict verdict = by_trial_judge(&calls->trial);
   for (uint32_t i = 0; i < calls->rivals.n_ranges; i++) log_range(calls, i, calls->changed);
-  by_rivals_fini(&calls->rivals);
+  by_alternatives_fini(&calls->rivals);
   by_loop_cancel_timer(&calls->timer);
   set_state(calls, IDLE);
   calls->observer.over(calls->observer.context, verdict, calls->changed);
@@ -171,7 +171,7 @@ static enum banyan_status make_wanted(const struct by_trial_calls *calls, struct
     alike += choices[i] == choices[0];
   }
   if (alike == calls->trial.n_ranges) return by_plan_copy(calls->rivals.plans[choices[0]], out);
-  return by_rivals_join(&calls->rivals, choices, out);
+  return by_alternatives_join(&calls->rivals, choices, out);
 }
 
 static enum banyan_status propose(struct by_trial_calls *calls) {
@@ -205,7 +205,7 @@ static void use_the_best(struct by_trial_calls *calls) {
   for (uint32_t i = 0; i < calls->trial.n_ranges; i++) {
     uint32_t choice = calls->trial.ranges[i].choice;
     calls->changed |= choice > 0;
-    if (choice != best) best = BY_RIVAL_PLANS;
+    if (choice != best) best = BY_ALTERNATIVE_PLANS;
   }
   use(calls, best, true);
 }
@@ -348,9 +348,9 @@ void by_trial_calls_begin(struct by_trial_calls *calls, struct by_job_network *n
 
 void by_trial_calls_compare(struct by_trial_calls *calls, const struct by_trial_pair *pair) {
   take_times(calls);
-  calls->rivals = (struct by_rivals){.n_plans = 2, .plans = {pair->next, pair->before}, .n_ranges = 1};
+  calls->rivals = (struct by_alternatives){.n_plans = 2, .plans = {pair->next, pair->before}, .n_ranges = 1};
   calls->rivals.ranges[0] =
-      (struct by_rival_range){.up_to = UINT64_MAX, .n = 1, .what = {"the new plan", "the plan before it"}};
+      (struct by_alternative_range){.up_to = UINT64_MAX, .n = 1, .what = {"the new plan", "the plan before it"}};
   calls->source = pair->source;
   prepare(calls);
   by_trial_doubt(&calls->trial);
@@ -407,6 +407,6 @@ void by_trial_calls_destroy(struct by_trial_calls *calls) {
   by_context_lock(calls->context);
   by_engine_time_calls(calls->context->job.engine, NULL);
   by_context_unlock(calls->context);
-  by_rivals_fini(&calls->rivals);
+  by_alternatives_fini(&calls->rivals);
   free(calls);
 }

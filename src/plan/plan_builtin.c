@@ -162,7 +162,7 @@ struct factors {
   uint32_t n_best, best_sum;
 };
 
-static void factorise(struct factors *f, uint32_t n, uint32_t max, uint32_t depth, uint32_t sum) {
+static void find_factors(struct factors *f, uint32_t n, uint32_t max, uint32_t depth, uint32_t sum) {
   if (n == 1) {
     if (f->n_best && (depth > f->n_best || (depth == f->n_best && sum >= f->best_sum))) return;
     memcpy(f->best, f->digit, sizeof f->best);
@@ -174,7 +174,7 @@ static void factorise(struct factors *f, uint32_t n, uint32_t max, uint32_t dept
   for (uint32_t d = max < n ? max : n; d >= 2; d--) {
     if (n % d) continue;
     f->digit[depth] = d;
-    factorise(f, n / d, d, depth + 1, sum + d);
+    find_factors(f, n / d, d, depth + 1, sum + d);
   }
 }
 
@@ -183,7 +183,7 @@ static enum banyan_status fill_exchange(struct by_plan *plan, const struct param
   uint32_t k, n = parameter->n;
   BY_TRY(parse_number(parameter, "the largest digit", n > 2 ? n : 2, 2, BY_PLAN_MAX_VERTICES, &k));
   for (; n > 1; n--) {
-    factorise(&f, n, k, 0, 0);
+    find_factors(&f, n, k, 0, 0);
     if (f.n_best) break;
   }
   return add_exchange(plan, n, f.best, f.n_best);

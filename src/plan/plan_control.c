@@ -83,7 +83,7 @@ static enum banyan_status init_like(struct by_plan *plan, const struct by_plan_c
   return plan->control.parent && (!from->ring || plan->control.ring) ? BANYAN_OK : by_plan_no_memory();
 }
 
-static uint32_t renumber(const uint32_t *order, uint32_t rank) {
+static uint32_t get_new_rank(const uint32_t *order, uint32_t rank) {
   return order ? order[rank] : rank;
 }
 
@@ -92,8 +92,8 @@ enum banyan_status by_plan_control_copy(struct by_plan *plan, const struct by_pl
   if (!from->parent) return BANYAN_OK;
   BY_TRY(init_like(plan, from));
   for (uint32_t r = 0; r < plan->n_ranks; r++)
-    plan->control.parent[renumber(order, r)] = renumber(order, from->parent[r]);
-  for (uint32_t i = 0; i < plan->n_ranks && from->ring; i++) plan->control.ring[i] = renumber(order, from->ring[i]);
+    plan->control.parent[get_new_rank(order, r)] = get_new_rank(order, from->parent[r]);
+  for (uint32_t i = 0; i < plan->n_ranks && from->ring; i++) plan->control.ring[i] = get_new_rank(order, from->ring[i]);
   return BANYAN_OK;
 }
 
@@ -123,7 +123,7 @@ static uint32_t count_ranks(const struct expansion *e, uint32_t host) {
   return e->hosts->start[host + 1] - e->hosts->start[host];
 }
 
-static void attach(const struct expansion *e, uint32_t rank, uint32_t parent) {
+static void attach_rank(const struct expansion *e, uint32_t rank, uint32_t parent) {
   e->parent[rank] = parent;
   e->children[parent]++;
 }
@@ -142,13 +142,13 @@ static void attach_others(const struct expansion *e, uint32_t host) {
       at++;
       free_slots = e->fan_out;
     }
-    attach(e, get_rank(e, host, i), get_rank(e, host, at));
+    attach_rank(e, get_rank(e, host, i), get_rank(e, host, at));
   }
 }
 
 /* Finds the rank of a host to which a child on another host is attached: the first with a free slot; if there is none,
  * the last. The first rank's slots for other hosts are separate. */
-static uint32_t allocated_find(const struct expansion *e, uint32_t host) {
+static uint32_t find_free_parent(const struct expansion *e, uint32_t host) {
   uint32_t i = 0, n = count_ranks(e, host);
   while (i + 1 < n && e->children[get_rank(e, host, i)] >= e->fan_out) i++;
   return get_rank(e, host, i);
@@ -164,7 +164,7 @@ static void expand_tree(const struct expansion *e, const uint32_t *parent_of_hos
     if (above == h)
       e->parent[first] = first;
     else
-      attach(e, first, allocated_find(e, above));
+      attach_rank(e, first, find_free_parent(e, above));
   }
 }
 

@@ -1,16 +1,14 @@
-/* An in-network tree as it is set up: which worker has
- * which number and group, which switches stand on the ways, in what order, and by which
- * interfaces they reach each other. Made from a group of a plan, whose root is a
- * server; a value in one arena, freed by one call, independent of the plan. Who
- * the workers' twigs are is for ranks to know and does not stand here.
+/* The structure of an in-network tree: the number and group of each worker, the switches on the paths and their order,
+ * and the interfaces by which they reach each other. Made from a group of a plan whose root is a server; a value in one
+ * arena, freed by one call, independent of the plan. It does not contain the workers' twigs, which ranks know.
  *
  *          h/0            server: on host h
  *         /   \
  *       s1     \          switch, place 0
  *      /  \     \
- *     s2   \     \        switch, place 1; its way up is by s1
+ *     s2   \     \        switch, place 1; its parent is s1
  *    /  \   \     \
- *   0    1   2     3      workers; 3 runs on h, with no switch on its way    */
+ *   0    1   2     3      workers; 3 runs on h, with no switch on its path   */
 #ifndef BY_PLAN_SWITCHED_TREE_H
 #define BY_PLAN_SWITCHED_TREE_H
 

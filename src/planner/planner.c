@@ -1,3 +1,4 @@
+/* Runs the planner: packs trees, weighs other candidates by predicted time, and combines the fastest for each size. */
 #include "planner.h"
 
 #include <math.h>
@@ -10,20 +11,20 @@
 #include "plan_methods.h"
 #include "plan_order.h"
 
-/* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
- * fast is as good, and better if it is simpler. */
+/* Another class must be faster by `worth`, otherwise larger buffers' plan is used. Candidates within `nearly` count as
+ * equal, and the simpler one is preferred. */
 static const double worth = 0.05, nearly = 0.01;
 
 enum { SMALLEST_SHIFT = 3, STEP_SHIFT = 1 };
 
-/* Predicts the plan's times and keeps it; takes it over, also on failure. A plan whose load cannot be worked out
- * (BANYAN_ERR_UNSUPPORTED: too many pairs) is no candidate. */
-static enum banyan_status weighed_add(struct by_weighed *weighed, const char *what, struct by_plan *plan,
-                                      const struct by_topology *topology, const struct by_cost_rates *rates) {
+/* Predicts the times of a plan and adds it as a candidate. Takes ownership of the plan, also on failure. A plan whose
+ * load cannot be computed (BANYAN_ERR_UNSUPPORTED: too many pairs) is ignored. */
+static enum banyan_status add_candidate(struct by_weighed *weighed, const char *what, struct by_plan *plan,
+                                        const struct by_topology *topology, const struct by_cost_rates *rates) {
   struct by_candidate *next = &weighed->candidates[weighed->n];
   struct by_cost cost;
   enum banyan_status status =
-      weighed->n < BY_WEIGH_MOST ? by_cost_init(&cost, plan, plan->classes, topology, rates) : BANYAN_ERR_UNSUPPORTED;
+      weighed->n < BY_WEIGH_MAX ? by_cost_init(&cost, plan, plan->classes, topology, rates) : BANYAN_ERR_UNSUPPORTED;
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
     return status == BANYAN_ERR_UNSUPPORTED ? BANYAN_OK : status;
@@ -46,8 +47,8 @@ static bool is_ever_faster(const struct by_candidate *a, const struct by_candida
   return false;
 }
 
-/* Of the last two candidates, which are one way to sum in two orders, drops the one that is nowhere faster. */
-static void weighed_drop_slower(struct by_weighed *weighed) {
+/* If one of the last two candidates, which differ only in the order of ranks, is never faster, it is removed. */
+static void drop_slower_candidate(struct by_weighed *weighed) {
   struct by_candidate *last = &weighed->candidates[weighed->n - 1], *before = last - 1;
   if (is_ever_faster(last, before)) {
     if (is_ever_faster(before, last)) return;
@@ -60,27 +61,27 @@ static void weighed_drop_slower(struct by_weighed *weighed) {
   weighed->n--;
 }
 
-/* Of those that are nearly the fastest the first of the fewest groups: a ring is one.
+/* Returns the first of the nearly fastest candidates with the fewest groups: a ring has one.
  *
- * Between two hosts a tree answers over the link on which it sends. Grants wait there behind its data, which no
- * prediction knows: 16 MiB at 250 Mbit/s took 564 to 803 ms along one tree, 563 by halving, which the job has built in.
- */
-static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
-  double least = INFINITY;
+ * Between two hosts a tree answers over the link on which it sends. Grants wait there behind its data, which
+ * predictions do not model: 16 MiB at 250 Mbit/s took 564 to 803 ms along one tree, and 563 by halving, which the job
+ * has built in. */
+static uint32_t find_fastest(const struct by_weighed *weighed, uint32_t size) {
+  double min = INFINITY;
   uint32_t best = UINT32_MAX, groups = UINT32_MAX;
-  for (uint32_t i = 0; i < weighed->n; i++) least = fmin(least, weighed->candidates[i].seconds[size]);
-  if (weighed->halving && weighed->candidates[weighed->halving].seconds[size] <= (1 + nearly) * least)
+  for (uint32_t i = 0; i < weighed->n; i++) min = fmin(min, weighed->candidates[i].seconds[size]);
+  if (weighed->halving && weighed->candidates[weighed->halving].seconds[size] <= (1 + nearly) * min)
     return weighed->halving;
   for (uint32_t i = 0; i < weighed->n; i++) {
     const struct by_candidate *candidate = &weighed->candidates[i];
-    if (candidate->seconds[size] > (1 + nearly) * least || candidate->plan->classes->n_groups >= groups) continue;
+    if (candidate->seconds[size] > (1 + nearly) * min || candidate->plan->classes->n_groups >= groups) continue;
     groups = candidate->plan->classes->n_groups;
     best = i;
   }
   return best;
 }
 
-/* Whether calls of a size are known: of those that are larger than the size before. */
+/* Returns whether calls of a size are known: calls larger than the previous size. */
 static bool is_called(const uint64_t *calls, uint32_t size) {
   uint32_t log2 = SMALLEST_SHIFT + STEP_SHIFT * size;
   bool called = !calls || calls[log2] || calls[log2 - STEP_SHIFT];
@@ -89,15 +90,15 @@ static bool is_called(const uint64_t *calls, uint32_t size) {
   return called;
 }
 
-/* Chooses for every size, from the largest down: what is fastest for the largest, or the first candidate if nothing
- * else is wanted; then another one where it is faster by more than a little, so that classes are few. Of those that are
- * nearly alike the one of the fewest groups is taken, then the first. Sizes that are not called follow the others. */
-static void weighed_choose(struct by_weighed *weighed, bool any_for_largest, const uint64_t *calls) {
+/* Chooses a candidate for every size, from the largest down: for the largest the fastest, or the first candidate unless
+ * `any_for_largest`; then another one where it is clearly faster, so that classes are few. Among nearly equal ones that
+ * with the fewest groups is taken, then the first. Sizes without calls use the same as their neighbours. */
+static void choose_candidates(struct by_weighed *weighed, bool any_for_largest, const uint64_t *calls) {
   const struct by_candidate *all = weighed->candidates;
-  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1) : 0, largest = BY_WEIGH_SIZES;
+  uint32_t now = any_for_largest ? find_fastest(weighed, BY_WEIGH_SIZES - 1) : 0, largest = BY_WEIGH_SIZES;
   while (largest > 1 && !is_called(calls, largest - 1)) largest--;
   for (uint32_t size = largest; size-- > 0;) {
-    uint32_t best = fastest(weighed, size);
+    uint32_t best = find_fastest(weighed, size);
     bool weighs = size + 1 < BY_WEIGH_SIZES && is_called(calls, size);
     if (weighs && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) now = best;
     weighed->used[size] = now;
@@ -105,8 +106,8 @@ static void weighed_choose(struct by_weighed *weighed, bool any_for_largest, con
   for (uint32_t size = largest; size < BY_WEIGH_SIZES; size++) weighed->used[size] = weighed->used[largest - 1];
 }
 
-/* The plan of what was chosen, neighbouring sizes of one choice as one class. */
-static enum banyan_status weighed_plan(const struct by_weighed *weighed, const char *name, struct by_plan **out) {
+/* Makes the plan of the choices; adjacent sizes with the same choice are one class. */
+static enum banyan_status combine_choices(const struct by_weighed *weighed, const char *name, struct by_plan **out) {
   struct by_plan_part parts[BY_WEIGH_SIZES] = {{0}};
   uint32_t n = 0;
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
@@ -117,24 +118,24 @@ static enum banyan_status weighed_plan(const struct by_weighed *weighed, const c
   return by_plan_join(name, parts, n, out);
 }
 
-/* --- what is weighed beside the packed trees: one low tree, rings and other built-ins in a good order --- */
+/* --- Candidates beside the packed trees: a low tree, rings and other built-ins in a good order. --- */
 
-/* Beyond so many searches over so many links only what is near is weighed. */
-enum { MOST_WORK = 1 << 18, MOST_AS_GIVEN = 64 };
+/* With more searches times links, only candidates of adjacent hosts are weighed. */
+enum { MAX_WORK = 1 << 18, MAX_GIVEN_ORDER = 64 };
 
 struct weighing {
   const struct by_topology *topology;
   const struct by_planner_options *options;
   struct by_planned *planned;
-  const struct by_plan *names; /* a plan over the ranks with their names */
-  uint32_t n;                  /* ranks */
-  uint32_t *order, *other;     /* the good order, and scratch for one made of it */
+  const struct by_plan *names; /* a plan over the ranks, which gives their names */
+  uint32_t n;                  /* the number of ranks */
+  uint32_t *order, *other;     /* the good order, and scratch memory for orders derived from it */
 };
 
-/* --- one low tree --- */
+/* --- A low tree. --- */
 
-static enum banyan_status add(struct weighing *w, const char *what, struct by_plan *plan) {
-  return weighed_add(&w->planned->weighed, what, plan, w->topology, &w->options->rates);
+static enum banyan_status add_plan(struct weighing *w, const char *what, struct by_plan *plan) {
+  return add_candidate(&w->planned->weighed, what, plan, w->topology, &w->options->rates);
 }
 
 static enum banyan_status add_low_tree(struct weighing *w, bool hops, const char *what) {
@@ -146,20 +147,20 @@ static enum banyan_status add_low_tree(struct weighing *w, bool hops, const char
   packing->bound = packing->throughput;
   enum banyan_status status = by_plan_of_packing("tree", w->topology, graph, packing, !hops, &plan);
   by_packing_destroy(packing);
-  return status == BANYAN_OK ? add(w, what, plan) : status;
+  return status == BANYAN_OK ? add_plan(w, what, plan) : status;
 }
 
-/* --- built-ins --- */
+/* --- Built-ins. --- */
 
 static enum banyan_status add_builtin(struct weighing *w, const char *name, const uint32_t *order, const char *what) {
   struct by_plan *plan, *ordered;
   BY_TRY(by_plan_builtin(name, w->n, &plan));
   enum banyan_status status = by_plan_reorder(plan, order, w->names, &ordered);
   by_plan_destroy(plan);
-  return status == BANYAN_OK ? add(w, what, ordered) : status;
+  return status == BANYAN_OK ? add_plan(w, what, ordered) : status;
 }
 
-/* In the good order, and where that is another one in the order that the ranks have: what is good for a ring need not
+/* Adds a built-in in the good order, and in the given order of ranks if that differs: what is good for a ring need not
  * be good for all. */
 static enum banyan_status add_in_orders(struct weighing *w, const char *name, const char *what) {
   uint32_t before = w->planned->weighed.n;
@@ -170,15 +171,15 @@ static enum banyan_status add_in_orders(struct weighing *w, const char *name, co
     given &= w->order[r] == r;
     w->other[r] = r;
   }
-  if (w->n > MOST_AS_GIVEN || given) return BANYAN_OK;
+  if (w->n > MAX_GIVEN_ORDER || given) return BANYAN_OK;
   snprintf(as_given, sizeof as_given, "%s, as given", what);
   BY_TRY(add_builtin(w, name, w->other, as_given));
-  if (w->planned->weighed.n == before + 2) weighed_drop_slower(&w->planned->weighed);
+  if (w->planned->weighed.n == before + 2) drop_slower_candidate(&w->planned->weighed);
   return BANYAN_OK;
 }
 
-/* In halving the furthest positions exchange most: the bits of positions are turned round, so that these are near. */
-static void turn_bits(const struct weighing *w) {
+/* Reverses the bits of positions: in halving the most distant positions exchange most, so these become adjacent. */
+static void reverse_bits(const struct weighing *w) {
   uint32_t bits = 0;
   while (1u << bits < w->n) bits++;
   for (uint32_t u = 0; u < w->n; u++) {
@@ -188,7 +189,8 @@ static void turn_bits(const struct weighing *w) {
   }
 }
 
-/* Racks one behind the other, in the order of their first host. Returns how many hosts each has; 0: unequal, or one. */
+/* Orders hosts by rack, racks in the order of their first hosts. Returns the number of hosts in each rack; 0: unequal
+ * numbers, or a single rack. */
 static uint32_t gather_racks(const struct weighing *w) {
   const struct by_node *nodes = w->topology->nodes;
   const uint32_t *node = w->planned->graph->node;
@@ -230,7 +232,7 @@ static enum banyan_status add_few_steps(struct weighing *w) {
     BY_TRY(add_in_orders(w, "halving", "halving"));
     if (w->n == 2) w->planned->weighed.halving = w->planned->weighed.n - 1;
     if ((w->n & (w->n - 1)) == 0 && w->n > 4) {
-      turn_bits(w);
+      reverse_bits(w);
       BY_TRY(add_builtin(w, "halving", w->other, "halving, near ones most"));
     }
     BY_TRY(add_in_orders(w, "doubling", "doubling"));
@@ -240,55 +242,56 @@ static enum banyan_status add_few_steps(struct weighing *w) {
   return BANYAN_OK;
 }
 
-static enum banyan_status add_all(struct weighing *w) {
+static enum banyan_status add_builtins_and_trees(struct weighing *w) {
   const struct by_graph *graph = w->planned->graph;
-  bool large = (uint64_t)w->n * graph->n_edges > MOST_WORK, delays = false;
+  bool large = (uint64_t)w->n * graph->n_edges > MAX_WORK, delays = false;
   for (uint32_t e = 0; e < graph->n_edges; e++) delays |= graph->edges[e].delay > 0;
   BY_TRY(by_plan_order(w->topology, graph, w->options->seed, w->order));
-  if (w->options->ways & BY_PLAN_TREE) BY_TRY(add_low_tree(w, true, "one tree of few hops"));
-  if (delays && w->options->ways & BY_PLAN_TREE) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
-  if (w->options->ways & BY_PLAN_RING) BY_TRY(add_rings(w));
-  if (large || !(w->options->ways & BY_PLAN_TREE)) return BANYAN_OK;
+  if (w->options->allowed & BY_PLAN_TREE) BY_TRY(add_low_tree(w, true, "one tree of few hops"));
+  if (delays && w->options->allowed & BY_PLAN_TREE) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
+  if (w->options->allowed & BY_PLAN_RING) BY_TRY(add_rings(w));
+  if (large || !(w->options->allowed & BY_PLAN_TREE)) return BANYAN_OK;
   BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
   BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
   BY_TRY(add_in_orders(w, "double-tree", "double binary tree"));
   return add_few_steps(w);
 }
 
-/* Weighs, beside the candidates that are there (the first: packed trees), everything else. */
-static enum banyan_status planned_add_candidates(struct by_planned *planned, const struct by_topology *topology,
-                                                 const struct by_planner_options *options) {
+/* Adds all other candidates to the first one, the packed trees. */
+static enum banyan_status add_other_candidates(struct by_planned *planned, const struct by_topology *topology,
+                                               const struct by_planner_options *options) {
   struct weighing w = {.topology = topology, .options = options, .planned = planned};
   w.names = planned->weighed.candidates[0].plan;
   w.n = planned->graph->n_terminals;
   w.order = calloc(2 * (size_t)w.n, sizeof *w.order);
   if (!w.order) return by_plan_no_memory();
   w.other = w.order + w.n;
-  enum banyan_status status = add_all(&w);
+  enum banyan_status status = add_builtins_and_trees(&w);
   free(w.order);
   return status;
 }
 
 enum { FEW_TREES = 8, EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
-/* Of the bound: more throughput is not looked for. */
+/* the part of the bound above which no more throughput is searched for */
 static const double enough = 0.99;
-/* Bounds for few trees: one to begin with, at once and often as good as exact, and one where trees do not reach it. */
+/* Bounds for few trees: a first one, quick and often as good as exact, and one for the case that trees do not reach it.
+ */
 static const struct by_weights_options roughly = {.goal = 0.97, .max_trees = 1000}, closely = {.goal = 0.991};
 
 struct by_planner_options by_planner_defaults(void) {
   const struct by_embed_options cluster = by_embed_defaults();
   return (struct by_planner_options){.max_trees = 8,
-                                     .most_height = INFINITY,
+                                     .max_height = INFINITY,
                                      .tolerance = NAN,
                                      .seed = 1,
-                                     .ways = cluster.ways,
+                                     .allowed = cluster.allowed,
                                      .steps = cluster.steps,
                                      .queues = cluster.queues,
                                      .penalty = cluster.penalty,
                                      .rates = by_cost_defaults()};
 }
 
-/* Column generation solves a program with a row for each resource, again and again. */
+/* Column generation repeatedly solves a program with a row for each resource. */
 static bool is_small(const struct by_graph *graph) {
   return graph->n_vertices <= EXACT_VERTICES && graph->n_resources <= EXACT_RESOURCES;
 }
@@ -302,18 +305,19 @@ static enum banyan_status bound_by_weights(const struct by_graph *graph, const s
   return BANYAN_OK;
 }
 
-static enum banyan_status tighten(void *graph, double *bound) {
+static enum banyan_status tighten_bound(void *graph, double *bound) {
   return bound_by_weights(graph, &closely, bound);
 }
 
-/* With optional vertices, bounds stay loose however long they are looked for, and column generation finds the best. */
-static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few_options *few) {
+/* Computes a first bound. With optional vertices, bounds by weights stay loose, and column generation finds the best.
+ */
+static enum banyan_status compute_first_bound(struct by_graph *graph, struct by_few_options *few) {
   few->context = graph;
   if (graph->n_vertices == graph->n_terminals) {
-    few->tighten = tighten;
+    few->tighten = tighten_bound;
     return bound_by_weights(graph, &roughly, &few->bound);
   }
-  if (!is_small(graph)) return tighten(graph, &few->bound);
+  if (!is_small(graph)) return tighten_bound(graph, &few->bound);
   struct by_packing *largest;
   BY_TRY(by_pack_exact(graph, NULL, &largest));
   few->bound = largest->bound;
@@ -321,23 +325,24 @@ static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few
   return BANYAN_OK;
 }
 
-/* bound = INFINITY: it is not known yet. */
+/* Packs few trees; bound = INFINITY: not known yet. */
 static enum banyan_status pack_few(struct by_graph *graph, const struct by_planner_options *o, double bound,
                                    struct by_packing **out) {
   struct by_few_options few = by_few_defaults();
   few.max_trees = o->max_trees;
   few.by_delay = o->by_delay;
-  few.most_height = o->most_height;
+  few.max_height = o->max_height;
   few.tolerance = o->tolerance;
-  if (isnan(o->tolerance)) few.tolerance = o->max_trees > FEW_TREES ? 0.01 : 0.05; /* many trees: for throughput */
-  few.least_rate = o->least_rate;
+  if (isnan(o->tolerance))
+    few.tolerance = o->max_trees > FEW_TREES ? 0.01 : 0.05; /* Many trees are asked for to get throughput. */
+  few.min_rate = o->min_rate;
   few.seed = o->seed;
   few.bound = bound;
-  if (isinf(bound)) BY_TRY(begin_with_bound(graph, &few));
+  if (isinf(bound)) BY_TRY(compute_first_bound(graph, &few));
   return by_pack_few(graph, &few, out);
 }
 
-/* As many trees as a plan may have. */
+/* Packs by weights at most as many trees as a plan may have. */
 static enum banyan_status pack_weights(const struct by_graph *graph, struct by_packing **out) {
   static const struct by_weights_options fewer = {.max_trees = BY_PLAN_MAX_GROUPS};
   struct by_packing *packing;
@@ -350,13 +355,14 @@ static enum banyan_status pack_weights(const struct by_graph *graph, struct by_p
   return BANYAN_OK;
 }
 
-static enum banyan_status pack(struct by_graph *graph, const struct by_planner_options *o, struct by_packing **out) {
+static enum banyan_status pack_trees(struct by_graph *graph, const struct by_planner_options *o,
+                                     struct by_packing **out) {
   if (o->method == BY_PLANNER_EXACT) return by_pack_exact(graph, NULL, out);
   if (o->method == BY_PLANNER_WEIGHTS) return pack_weights(graph, out);
   return pack_few(graph, o, INFINITY, out);
 }
 
-/* --- by time --- */
+/* --- Weighing by time. --- */
 
 static enum banyan_status add_trees(struct by_planned *p, const struct by_topology *topology,
                                     const struct by_planner_options *o, const struct by_packing *packing,
@@ -366,10 +372,10 @@ static enum banyan_status add_trees(struct by_planned *p, const struct by_topolo
   uint32_t n = packing->n_trees;
   BY_TRY(by_plan_of_packing("trees", topology, p->graph, packing, o->by_delay, &plan));
   snprintf(what, sizeof what, "%u packed tree%s%s", n, n == 1 ? "" : "s", more);
-  return weighed_add(&p->weighed, what, plan, topology, &o->rates);
+  return add_candidate(&p->weighed, what, plan, topology, &o->rates);
 }
 
-/* What was given up for less height may be worth more than the height. */
+/* Adds trees of any height, since the throughput that was given up for less height may be worth more. */
 static enum banyan_status add_higher_trees(struct by_planned *p, const struct by_topology *topology,
                                            const struct by_planner_options *o) {
   struct by_planner_options higher = *o;
@@ -383,8 +389,8 @@ static enum banyan_status add_higher_trees(struct by_planned *p, const struct by
   return status;
 }
 
-/* The bound is that on all trees, also if the plan is one tree, which was packed with a bound of its own. A plan that
- * was weighed for its rate alone says so. */
+/* Sets the rates of a plan. The bound is that of all trees, even if the plan is a single tree, which was packed with a
+ * bound of its own. A plan that was weighed by its rate gets that rate. */
 static void add_facts(struct by_plan *plan, const struct by_candidate *used, double bound) {
   const struct by_class *class_ = &plan->classes[plan->n_classes - 1];
   bool packed = plan->facts.throughput > 0;
@@ -400,21 +406,21 @@ static struct by_embed_options embed_options(const struct by_planner_options *o)
   struct by_embed_options options = by_embed_defaults();
   options.choice = o->choice;
   options.max_trees = o->max_trees;
-  options.most_height = o->most_height;
-  options.least_rate = o->least_rate;
+  options.max_height = o->max_height;
+  options.min_rate = o->min_rate;
   options.servers = o->servers;
   options.n_servers = o->n_servers;
-  options.ways = o->ways;
+  options.allowed = o->allowed;
   options.steps = o->steps;
   options.queues = o->queues;
   options.penalty = o->penalty;
   return options;
 }
 
-static enum banyan_status embed(struct by_planned *p, const struct by_topology *topology,
-                                const struct by_planner_options *o) {
+static enum banyan_status embed_trees(struct by_planned *p, const struct by_topology *topology,
+                                      const struct by_planner_options *o) {
   const struct by_embed_options options = embed_options(o);
-  if (o->by_delay && !isinf(o->most_height))
+  if (o->by_delay && !isinf(o->max_height))
     return by_fail(BANYAN_ERR_ARGUMENT, "for a job on a shared cluster the height is limited in hops only");
   if (!o->old) return by_embed(topology, &options, &p->embedding);
   return by_embed_again(topology, &options, o->old, 0, &p->change, &p->embedding);
@@ -427,30 +433,29 @@ static enum banyan_status add_embedding(struct by_planned *p, const struct by_to
   uint32_t n = by_embedding_facts(p->embedding).n_used;
   BY_TRY(by_embedding_plan(p->embedding, "trees", &plan));
   snprintf(what, sizeof what, "%u of the cluster's ways", n);
-  return weighed_add(&p->weighed, what, plan, topology, &o->rates);
+  return add_candidate(&p->weighed, what, plan, topology, &o->rates);
 }
 
-/* Where in-network trees are used, the best without them is weighed, too: between small and large calls it may be
- * faster. */
+/* If in-network trees are used, adds the best plan without them: for medium sizes it may be faster. */
 static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const struct by_topology *topology,
                                                  const struct by_planner_options *o) {
   struct by_embed_options options = embed_options(o);
   struct by_embedding *of_hosts;
   struct by_plan *plan;
-  options.ways &= ~(uint32_t)BY_PLAN_SWITCHES;
-  if (!by_embedding_facts(p->embedding).n_in_network || !options.ways) return BANYAN_OK;
+  options.allowed &= ~(uint32_t)BY_PLAN_SWITCHES;
+  if (!by_embedding_facts(p->embedding).n_in_network || !options.allowed) return BANYAN_OK;
   enum banyan_status status = by_embed(topology, &options, &of_hosts);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
   status = by_embedding_plan(of_hosts, "trees", &plan);
   by_embedding_destroy(of_hosts);
-  return status == BANYAN_OK ? weighed_add(&p->weighed, "the best of them among hosts", plan, topology, &o->rates)
+  return status == BANYAN_OK ? add_candidate(&p->weighed, "the best of them among hosts", plan, topology, &o->rates)
                              : status;
 }
 
-/* Trees of their own for the other collectives. */
+/* Adds own classes for the other collectives. */
 static enum banyan_status add_own_classes(struct by_planned *p, const struct by_topology *topology,
                                           const struct by_planner_options *o) {
-  const struct by_plan *candidates[BY_WEIGH_MOST];
+  const struct by_plan *candidates[BY_WEIGH_MAX];
   struct by_plan *extended;
   for (uint32_t i = 0; i < p->weighed.n; i++) candidates[i] = p->weighed.candidates[i].plan;
   const struct by_own_request request = {.topology = topology,
@@ -467,24 +472,24 @@ static enum banyan_status add_own_classes(struct by_planned *p, const struct by_
   return BANYAN_OK;
 }
 
-static enum banyan_status weigh(const char *name, struct by_planned *p, const struct by_topology *topology,
-                                const struct by_planner_options *o) {
+static enum banyan_status weigh_candidates(const char *name, struct by_planned *p, const struct by_topology *topology,
+                                           const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
   double bound = p->embedding ? by_embedding_facts(p->embedding).bound : p->packing->bound;
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
   BY_TRY(p->embedding ? add_embedding(p, topology, o) : add_trees(p, topology, o, p->packing, ""));
   if (o->weighing == BY_PLANNER_WEIGH_ALL && p->packing) BY_TRY(add_higher_trees(p, topology, o));
   if (o->weighing != BY_PLANNER_WEIGH_NONE && p->embedding) BY_TRY(add_embedding_of_hosts(p, topology, o));
-  if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(planned_add_candidates(p, topology, o));
-  weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL, o->calls);
-  BY_TRY(weighed_plan(weighed, name, &p->plan));
+  if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(add_other_candidates(p, topology, o));
+  choose_candidates(weighed, o->weighing == BY_PLANNER_WEIGH_ALL, o->calls);
+  BY_TRY(combine_choices(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
   BY_TRY(by_graph_check_cancelled(p->graph));
   bool others = o->weighing == BY_PLANNER_WEIGH_ALL || (o->weighing == BY_PLANNER_WEIGH_SMALL && p->embedding);
   return others ? add_own_classes(p, topology, o) : BANYAN_OK;
 }
 
-/* A plan without one is of use, too. */
+/* Adds a control tree. A plan without one is useful, too. */
 static enum banyan_status add_control(struct by_planned *p, const struct by_topology *topology,
                                       const struct by_planner_options *o) {
   const struct by_control_options options = {.participants = o->choice.participants,
@@ -503,9 +508,9 @@ enum banyan_status by_planner_run(const char *name, const struct by_topology *to
     return by_fail(BANYAN_ERR_ARGUMENT, "method in-network is for `banyan plan --json`, which makes a plan file");
   BY_TRY(by_graph_of_topology(topology, &options->choice, &out->graph));
   out->graph->cancelled = options->cancelled;
-  enum banyan_status status =
-      options->method == BY_PLANNER_CLUSTER ? embed(out, topology, options) : pack(out->graph, options, &out->packing);
-  if (status == BANYAN_OK) status = weigh(name, out, topology, options);
+  enum banyan_status status = options->method == BY_PLANNER_CLUSTER ? embed_trees(out, topology, options)
+                                                                    : pack_trees(out->graph, options, &out->packing);
+  if (status == BANYAN_OK) status = weigh_candidates(name, out, topology, options);
   if (status == BANYAN_OK) status = add_control(out, topology, options);
   if (status != BANYAN_OK)
     by_planned_fini(out);

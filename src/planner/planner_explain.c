@@ -1,4 +1,4 @@
-/* What limits a plan: the resources that its trees fill. */
+/* Explains a plan: the resources that limit it, and the candidates, as text and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "planner.h"
 #include "text.h"
 
-enum { NAMED = 8 };
-static const double full = 0.999, worth_saying = 0.99;
+enum { MAX_NAMED = 8 };
+static const double full_part = 0.999, noteworthy = 0.99;
 
 static void name_resource(const struct by_planned *planned, const struct by_topology *topology, uint32_t resource,
                           struct by_text *text) {
@@ -23,7 +23,8 @@ static void name_resource(const struct by_planned *planned, const struct by_topo
   by_text_add(text, ": %s left\n", by_print_rate(planned->graph->capacity[resource], rate));
 }
 
-/* What the trees load, bit/s of each resource; the caller frees it. NULL: no memory, nothing is said then. */
+/* Returns the load of the trees in bit/s for each resource; the caller frees it. NULL: no memory, and limits are
+ * omitted. */
 static double *find_load(const struct by_planned *planned) {
   const struct by_packing *packing = planned->packing;
   double *load = calloc(planned->graph->n_resources, sizeof *load);
@@ -33,7 +34,7 @@ static double *find_load(const struct by_planned *planned) {
 }
 
 static bool is_full(const struct by_planned *planned, const double *load, uint32_t resource) {
-  return load[resource] >= full * planned->graph->capacity[resource];
+  return load[resource] >= full_part * planned->graph->capacity[resource];
 }
 
 static void add_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
@@ -42,16 +43,16 @@ static void add_limits(const struct by_planned *planned, const struct by_topolog
   for (uint32_t i = 0; load && i < planned->graph->n_resources; i++) {
     if (!is_full(planned, load, i)) continue;
     if (!n++) by_text_add(text, "What they fill to the last:\n");
-    if (n <= NAMED) name_resource(planned, topology, i, text);
+    if (n <= MAX_NAMED) name_resource(planned, topology, i, text);
   }
-  if (n > NAMED) by_text_add(text, "  and %u more\n", n - NAMED);
+  if (n > MAX_NAMED) by_text_add(text, "  and %u more\n", n - MAX_NAMED);
   free(load);
 }
 
-/* --- what is used when, and what else there is --- */
+/* --- What is used for which sizes, and the candidates. --- */
 
-static const uint64_t shown[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
-enum { N_SHOWN = sizeof shown / sizeof *shown };
+static const uint64_t shown_sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+enum { N_SHOWN = sizeof shown_sizes / sizeof *shown_sizes };
 
 static void add_classes(const struct by_weighed *weighed, struct by_text *text) {
   char bytes[32];
@@ -80,21 +81,21 @@ static void add_time(struct by_text *text, double seconds, bool used) {
 static void add_table(const struct by_weighed *weighed, struct by_text *text) {
   char rate[32];
   by_text_add(text, "What each would give, as predicted (* is used):\n%-34s%13s", "", "rate");
-  for (uint32_t k = 0; k < N_SHOWN; k++) by_text_add(text, "%9s ", by_print_bytes(shown[k], rate));
+  for (uint32_t k = 0; k < N_SHOWN; k++) by_text_add(text, "%9s ", by_print_bytes(shown_sizes[k], rate));
   by_text_add(text, "\n");
   for (uint32_t i = 0; i < weighed->n; i++) {
     const struct by_candidate *candidate = &weighed->candidates[i];
     by_text_add(text, "  %-32s%13s", candidate->what, by_print_rate(candidate->rate, rate));
     for (uint32_t k = 0; k < N_SHOWN; k++) {
       uint32_t at = 0;
-      while (at + 1 < BY_WEIGH_SIZES && weighed->sizes[at] < shown[k]) at++;
+      while (at + 1 < BY_WEIGH_SIZES && weighed->sizes[at] < shown_sizes[k]) at++;
       add_time(text, candidate->seconds[at], weighed->used[at] == i);
     }
     by_text_add(text, "\n");
   }
 }
 
-/* What the numbers of the table hold; docs/measurements has how they compare. */
+/* Explains what the numbers of the table include; docs/measurements compares them with reality. */
 static void add_meaning(const struct by_cost_rates *rates, struct by_text *text) {
   char call[32], hop[32], message[32], byte[32];
   by_text_add(text,
@@ -115,7 +116,7 @@ static void add_packing(const struct by_planned *planned, const struct by_topolo
   by_text_add(text, ": %u %s %s, %.1f %% of the %s that no set of trees exceeds here.\n", packing->n_trees,
               packing->n_trees == 1 ? "tree carries" : "trees carry", by_print_rate(packing->throughput, rate[0]),
               100 * packing->throughput / packing->bound, by_print_rate(packing->bound, rate[1]));
-  if (packing->limit < worth_saying * packing->bound)
+  if (packing->limit < noteworthy * packing->bound)
     by_text_add(text, "No %u trees exceed %s; allow more of them.\n", packing->max_trees,
                 by_print_rate(packing->limit, rate[0]));
   add_limits(planned, topology, text);
@@ -133,7 +134,7 @@ void by_planned_explain(const struct by_planned *planned, const struct by_topolo
   add_meaning(&planned->rates, text);
 }
 
-/* --- as JSON --- */
+/* --- JSON. --- */
 
 static void put_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
   double *load = find_load(planned);

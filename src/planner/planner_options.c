@@ -1,3 +1,4 @@
+/* Parses the options of the planner. */
 #include "planner_options.h"
 
 #include <math.h>
@@ -13,30 +14,30 @@ static const char *const names[] = {
 #undef NAME
 };
 
-enum { MOST_TREES = 1024, MOST_SEED = 1 << 30 };
+enum { MAX_TREES = 1024, MAX_SEED = 1 << 30 };
 
-/* What is read: the texts, and what precedes a name in errors. */
-struct reading {
+/* The texts that are parsed, and what precedes names in errors. */
+struct parsing {
   const struct by_planner_texts *texts;
   const char *before;
 };
 
-static const char *text_of(const struct reading *r, enum by_planner_key key) {
+static const char *get_text(const struct parsing *r, enum by_planner_key key) {
   return r->texts->of[key];
 }
 
-/* --- kinds of values; each leaves *out as it is if nothing is given --- */
+/* --- Kinds of values. Each function leaves *out unchanged if nothing is given. --- */
 
-static enum banyan_status read_int(const struct reading *r, enum by_planner_key key, long least, long most, long *out) {
+static enum banyan_status read_int(const struct parsing *r, enum by_planner_key key, long min, long max, long *out) {
   char what[64];
-  if (!text_of(r, key)) return BANYAN_OK;
+  if (!get_text(r, key)) return BANYAN_OK;
   snprintf(what, sizeof what, "%s%s", r->before, names[key]);
-  return by_parse_int(what, text_of(r, key), least, most, out) == BANYAN_OK ? BANYAN_OK : BANYAN_ERR_ARGUMENT;
+  return by_parse_int(what, get_text(r, key), min, max, out) == BANYAN_OK ? BANYAN_OK : BANYAN_ERR_ARGUMENT;
 }
 
-/* Place among the words of "few|exact". */
-static enum banyan_status read_choice(const struct reading *r, enum by_planner_key key, const char *words, int *out) {
-  const char *text = text_of(r, key), *word = words;
+/* Parses one of the words of "few|exact" into its index. */
+static enum banyan_status read_choice(const struct parsing *r, enum by_planner_key key, const char *words, int *out) {
+  const char *text = get_text(r, key), *word = words;
   if (!text) return BANYAN_OK;
   for (int i = 0;; i++) {
     size_t length = strcspn(word, "|");
@@ -50,34 +51,34 @@ static enum banyan_status read_choice(const struct reading *r, enum by_planner_k
   return by_fail(BANYAN_ERR_ARGUMENT, "%s%s: \"%.32s\" is not one of %s", r->before, names[key], text, words);
 }
 
-static enum banyan_status read_height(const struct reading *r, struct by_planner_options *options) {
-  const char *text = text_of(r, BY_PLANNER_MAX_HEIGHT), *name = names[BY_PLANNER_MAX_HEIGHT];
+static enum banyan_status read_height(const struct parsing *r, struct by_planner_options *options) {
+  const char *text = get_text(r, BY_PLANNER_MAX_HEIGHT), *name = names[BY_PLANNER_MAX_HEIGHT];
   long hops;
   int metric = 0;
   BY_TRY(read_choice(r, BY_PLANNER_HEIGHT_METRIC, BY_PLANNER_METRICS, &metric));
   options->by_delay = metric == 1;
   if (!text) return BANYAN_OK;
   if (options->by_delay) {
-    if (by_parse_seconds(text, &options->most_height) == BANYAN_OK && options->most_height > 0) return BANYAN_OK;
+    if (by_parse_seconds(text, &options->max_height) == BANYAN_OK && options->max_height > 0) return BANYAN_OK;
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; by delay it is a time above 0 such as 20ms", r->before,
                    name, text);
   }
   if (by_parse_int(name, text, 1, BY_PLAN_MAX_VERTICES, &hops) != BANYAN_OK)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s is \"%.32s\"; it is a number of hops, 1 to %d, or a time with %s%s delay",
                    r->before, name, text, BY_PLAN_MAX_VERTICES, r->before, names[BY_PLANNER_HEIGHT_METRIC]);
-  options->most_height = (double)hops;
+  options->max_height = (double)hops;
   return BANYAN_OK;
 }
 
-static enum banyan_status read_rate(const struct reading *r, double *out) {
-  const char *text = text_of(r, BY_PLANNER_MIN_RATE);
+static enum banyan_status read_rate(const struct parsing *r, double *out) {
+  const char *text = get_text(r, BY_PLANNER_MIN_RATE);
   if (!text || by_parse_rate(text, out) == BANYAN_OK) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "%s%s: \"%.32s\" is not a rate in bit/s such as 10g, 200m or 9600", r->before,
                  names[BY_PLANNER_MIN_RATE], text);
 }
 
-static enum banyan_status read_tolerance(const struct reading *r, double *out) {
-  const char *text = text_of(r, BY_PLANNER_TOLERANCE);
+static enum banyan_status read_tolerance(const struct parsing *r, double *out) {
+  const char *text = get_text(r, BY_PLANNER_TOLERANCE);
   if (!text) return BANYAN_OK;
   char *end;
   double value = strtod(text, &end);
@@ -92,8 +93,8 @@ static enum banyan_status read_tolerance(const struct reading *r, double *out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status read_penalty(const struct reading *r, double *out) {
-  const char *text = text_of(r, BY_PLANNER_TREE_PENALTY);
+static enum banyan_status read_penalty(const struct parsing *r, double *out) {
+  const char *text = get_text(r, BY_PLANNER_TREE_PENALTY);
   if (!text) return BANYAN_OK;
   char *end;
   double value = strtod(text, &end);
@@ -104,27 +105,27 @@ static enum banyan_status read_penalty(const struct reading *r, double *out) {
   return BANYAN_OK;
 }
 
-/* --- all of them --- */
+/* --- All options. --- */
 
-static enum banyan_status read_cluster(const struct reading *r, struct by_planner_options *options) {
-  const char *ways = text_of(r, BY_PLANNER_WAYS);
+static enum banyan_status read_cluster(const struct parsing *r, struct by_planner_options *options) {
+  const char *ways = get_text(r, BY_PLANNER_WAYS);
   long steps = options->steps;
-  bool given = ways || text_of(r, BY_PLANNER_TREE_PENALTY) || text_of(r, BY_PLANNER_STEPS);
+  bool given = ways || get_text(r, BY_PLANNER_TREE_PENALTY) || get_text(r, BY_PLANNER_STEPS);
   if (given && options->method != BY_PLANNER_CLUSTER)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s%s, %s%s and %s%s are for %s%s cluster", r->before, names[BY_PLANNER_WAYS],
                    r->before, names[BY_PLANNER_TREE_PENALTY], r->before, names[BY_PLANNER_STEPS], r->before,
                    names[BY_PLANNER_METHOD]);
-  if (ways && by_plan_methods_parse(ways, &options->ways) != BANYAN_OK)
+  if (ways && by_plan_methods_parse(ways, &options->allowed) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", r->before, names[BY_PLANNER_WAYS]);
   BY_TRY(read_penalty(r, &options->penalty));
-  BY_TRY(read_int(r, BY_PLANNER_STEPS, 1, BY_EMBED_MOST_STEPS, &steps));
+  BY_TRY(read_int(r, BY_PLANNER_STEPS, 1, BY_EMBED_MAX_STEPS, &steps));
   options->steps = (uint32_t)steps;
   return BANYAN_OK;
 }
 
-static enum banyan_status read_control(const struct reading *r, struct by_planner_options *options) {
+static enum banyan_status read_control(const struct parsing *r, struct by_planner_options *options) {
   struct by_control_limits *limits = &options->control;
-  const char *text = text_of(r, BY_PLANNER_CONTROL_DISTANCE);
+  const char *text = get_text(r, BY_PLANNER_CONTROL_DISTANCE);
   long fan_out = 0, height = 0, links = 0;
   BY_TRY(read_int(r, BY_PLANNER_FAN_OUT, 1, BY_PLAN_MAX_VERTICES, &fan_out));
   BY_TRY(read_int(r, BY_PLANNER_CONTROL_HEIGHT, 1, BY_PLAN_MAX_VERTICES, &height));
@@ -139,45 +140,45 @@ static enum banyan_status read_control(const struct reading *r, struct by_planne
   return BANYAN_OK;
 }
 
-static void choose_weighing(const struct reading *r, struct by_planner_options *options) {
-  bool limited = text_of(r, BY_PLANNER_MAX_HEIGHT) || text_of(r, BY_PLANNER_MIN_RATE);
-  bool as_manager = text_of(r, BY_PLANNER_METHOD) && options->method == BY_PLANNER_CLUSTER;
-  if (limited || (text_of(r, BY_PLANNER_METHOD) && !as_manager))
+static void choose_weighing(const struct parsing *r, struct by_planner_options *options) {
+  bool limited = get_text(r, BY_PLANNER_MAX_HEIGHT) || get_text(r, BY_PLANNER_MIN_RATE);
+  bool as_manager = get_text(r, BY_PLANNER_METHOD) && options->method == BY_PLANNER_CLUSTER;
+  if (limited || (get_text(r, BY_PLANNER_METHOD) && !as_manager))
     options->weighing = BY_PLANNER_WEIGH_NONE;
-  else if (as_manager || text_of(r, BY_PLANNER_TREES) || text_of(r, BY_PLANNER_TOLERANCE))
+  else if (as_manager || get_text(r, BY_PLANNER_TREES) || get_text(r, BY_PLANNER_TOLERANCE))
     options->weighing = BY_PLANNER_WEIGH_SMALL;
 }
 
 enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
                                            struct by_planner_options *options) {
-  const struct reading r = {.texts = texts, .before = before};
+  const struct parsing r = {.texts = texts, .before = before};
   const char *cost = texts->of[BY_PLANNER_COST];
   long trees = options->max_trees, seed = (long)options->seed;
   int method = (int)options->method;
   BY_TRY(read_choice(&r, BY_PLANNER_METHOD, BY_PLANNER_METHODS, &method));
   options->method = (enum by_planner_method)method;
   choose_weighing(&r, options);
-  BY_TRY(read_int(&r, BY_PLANNER_TREES, 1, MOST_TREES, &trees));
+  BY_TRY(read_int(&r, BY_PLANNER_TREES, 1, MAX_TREES, &trees));
   options->max_trees = (uint32_t)trees;
-  BY_TRY(read_int(&r, BY_PLANNER_SEED, 0, MOST_SEED, &seed));
+  BY_TRY(read_int(&r, BY_PLANNER_SEED, 0, MAX_SEED, &seed));
   options->seed = (uint64_t)seed;
   if (cost && by_cost_parse(cost, &options->rates) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "%s%s", before, names[BY_PLANNER_COST]);
   BY_TRY(read_cluster(&r, options));
-  BY_TRY(read_rate(&r, &options->least_rate));
+  BY_TRY(read_rate(&r, &options->min_rate));
   BY_TRY(read_tolerance(&r, &options->tolerance));
   BY_TRY(read_height(&r, options));
   return read_control(&r, options);
 }
 
-/* --- from one text --- */
+/* --- From one text. --- */
 
-static const char *brief(const char *name) {
+static const char *shorten_name(const char *name) {
   bool limit = strncmp(name, "max-", 4) == 0 || strncmp(name, "min-", 4) == 0;
   return limit ? name + 4 : name;
 }
 
-static enum banyan_status unknown_key(uint32_t number, const char *name) {
+static enum banyan_status fail_unknown_key(uint32_t number, const char *name) {
   struct by_text list = {0};
   const char *near = by_suggest(name, names, BY_PLANNER_N_KEYS);
   for (uint32_t i = 0; i < BY_PLANNER_N_KEYS; i++) by_text_add(&list, "%s%s", i ? ", " : "", names[i]);
@@ -188,14 +189,14 @@ static enum banyan_status unknown_key(uint32_t number, const char *name) {
   return status;
 }
 
-/* One item, which stays part of the texts. */
+/* Takes one item; the texts point into it. */
 static enum banyan_status take_item(char *item, uint32_t number, struct by_planner_texts *texts) {
   char *value = strchr(item, '=');
   uint32_t key = 0;
   if (!value) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: \"%.32s\" is not like trees=8", number, item);
   *value++ = '\0';
-  while (key < BY_PLANNER_N_KEYS && strcmp(item, names[key]) != 0 && strcmp(item, brief(names[key])) != 0) key++;
-  if (key == BY_PLANNER_N_KEYS) return unknown_key(number, item);
+  while (key < BY_PLANNER_N_KEYS && strcmp(item, names[key]) != 0 && strcmp(item, shorten_name(names[key])) != 0) key++;
+  if (key == BY_PLANNER_N_KEYS) return fail_unknown_key(number, item);
   if (texts->of[key]) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: %s is given twice", number, names[key]);
   bool list = key == BY_PLANNER_WAYS || key == BY_PLANNER_COST;
   for (char *c = value; list && *c; c++)
@@ -231,7 +232,7 @@ enum banyan_status by_planner_managed_parse(const char *text, struct by_planner_
   *out = (struct by_planner_managed){0};
   BY_TRY(parse_text(text, &options, given));
   if (options.method != BY_PLANNER_CLUSTER) return BANYAN_OK;
-  if (given[BY_PLANNER_WAYS]) out->ways = options.ways;
+  if (given[BY_PLANNER_WAYS]) out->ways = options.allowed;
   if (given[BY_PLANNER_TREE_PENALTY]) out->tree_penalty = options.penalty;
   if (given[BY_PLANNER_STEPS]) out->steps = options.steps;
   if (given[BY_PLANNER_TREES]) out->trees = options.max_trees;

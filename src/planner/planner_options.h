@@ -1,4 +1,4 @@
-/* What people ask of the planner. One table makes the options of `banyan plan` and the keys of BANYAN_PLANNER, with the
+/* The options of the planner. One table makes the options of `banyan plan` and the keys of BANYAN_PLANNER, with the
  * same names and limits. Pure. */
 #ifndef BY_PLANNER_PLANNER_OPTIONS_H
 #define BY_PLANNER_PLANNER_OPTIONS_H
@@ -6,7 +6,7 @@
 #include "plan_methods.h"
 #include "planner.h"
 
-/* Rows: key, its name, a letter for the command line (0: none), what its value is called, help. */
+/* Rows: key, name, letter on the command line (0: none), name of the value, help. */
 #define BY_PLANNER_KEYS(X)                                                                                             \
   X(TREES, "trees", 'k', "K", "for a TOPOLOGY: largest number of trees; default 8")                                    \
   X(MAX_HEIGHT, "max-height", 0, "H", "largest height of a tree, in hops or seconds")                                  \
@@ -38,19 +38,19 @@ enum by_planner_key {
       BY_PLANNER_N_KEYS
 };
 
-/* As typed, by enum by_planner_key; NULL: not given. Borrowed. */
+/* The given texts, by enum by_planner_key; NULL: not given. Borrowed. */
 struct by_planner_texts {
   const char *of[BY_PLANNER_N_KEYS];
 };
 
-/* Changes the options that are given. What is weighed beside the trees depends on them, too: who asks for a method or
- * for limits gets such trees for all sizes. `before` precedes names in errors: "--". All errors are
- * BANYAN_ERR_ARGUMENT, or BANYAN_ERR_NO_MEMORY. */
+/* Sets the options that are given. They also determine what is weighed beside the trees: a method or limits select such
+ * trees for all sizes. `before` precedes names in errors: "--". All errors are BANYAN_ERR_ARGUMENT or
+ * BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
                                                         struct by_planner_options *options);
-/* The same from one text, "trees=8,max-height=4,ways=ring+tree": lists within a value have '+' for the comma, and names
- * may leave out "max-" and "min-". Errors name the item by number and text, and list the keys if there is no such one;
- * a key may be given once. NULL: nothing is given. */
+/* Like by_planner_options_read for one text, "trees=8,max-height=4,ways=ring+tree": lists in a value have "+" for the
+ * comma, and names may omit "max-" and "min-". Errors name the item by number and text, and list the keys if a key is
+ * unknown; a key may be given once. NULL: nothing is given. */
 BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options);
 
 /* What such a text asks of the plans that a manager makes, which are those of the method cluster. 0: not given. */

@@ -1,3 +1,4 @@
+/* Plans the groups of one job together. */
 #include "planner_share.h"
 
 #include <math.h>
@@ -10,41 +11,42 @@
 
 #define NONE UINT32_MAX
 
-/* Plans in use stay unless others lose less by so much; plans of the groups alone are good enough together if they
- * reach so much of the packing. */
+/* The present plans stay unless others lose less by the factor `worth`; the groups' own plans suffice if together they
+ * reach the part `enough` of the packing. */
 static const double worth = 1.05, enough = 0.98;
-static const double goal = 0.98;  /* of the bound: what the packing is to reach */
-static const double least = 0.05; /* of a link's capacity, for all groups that need none of it */
+static const double goal = 0.98;     /* the part of the bound that the packing must reach */
+static const double min_part = 0.05; /* the part of a link's capacity for all groups that need none of it */
 
-/* Limits of the network are numbered over all graphs: 2 * link + direction, for the first of parallel links; and
- * behind these the nodes. */
+/* The state of joint planning. Limits of the network are numbered over all graphs: 2 * link + direction for the first
+ * of parallel links, and then the nodes. */
 struct sharing {
   const struct by_topology *topology;
   struct by_share_set *sets;
   uint32_t n, n_limits, n_shared;
-  struct by_graph **graphs; /* of each set */
+  struct by_graph **graphs; /* the graph of each set */
   struct by_graph *all;
-  uint32_t *first;    /* of each link: the first of those between the same nodes */
-  uint32_t *resource; /* of each limit, in `all`, where they are the first n_shared; NONE: no edge uses it */
-  uint32_t *own;      /* the same for one set alone */
-  uint32_t *set_of;   /* of each edge of `all`; NONE: it joins the sets */
-  double *capacity;   /* of each limit, as far as graphs know it */
-  double *most;       /* of each set: the part of each limit that one of its groups may use; 1: all of it */
-  double *load;       /* set by set, of each limit, by the packing; bit/s */
-  double *total;      /* of each limit */
+  uint32_t *first; /* for each link: the first link between the same nodes */
+  uint32_t
+      *resource;    /* the resource of each limit in `all`, where they are the first n_shared; NONE: no edge uses it */
+  uint32_t *own;    /* the resource of each limit for the present set alone */
+  uint32_t *set_of; /* the set of each edge of `all`; NONE: the edge joins sets */
+  double *capacity; /* of each limit, as far as graphs know it */
+  double *max;      /* for each set: the part of each limit that one of its groups may use; 1: all of it */
+  double *load;     /* bit/s that the packing loads on each limit, one set after the other */
+  double *total;    /* the sum of the loads of each limit */
   struct by_arena arena;
 };
 
-/* --- limits --- */
+/* --- Limits. --- */
 
 static int compare_ends(const void *a, const void *b) {
-  const uint32_t *x = a, *y = b; /* low end, high end, link */
+  const uint32_t *x = a, *y = b; /* the low end, the high end, and the link */
   for (int i = 0; i < 3; i++)
     if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
   return 0;
 }
 
-static enum banyan_status find_first(struct sharing *s) {
+static enum banyan_status find_first_links(struct sharing *s) {
   const struct by_topology *t = s->topology;
   uint32_t(*ends)[3] = calloc((size_t)t->n_links + 1, sizeof *ends);
   if (!ends) return by_plan_no_memory();
@@ -63,25 +65,25 @@ static enum banyan_status find_first(struct sharing *s) {
   return BANYAN_OK;
 }
 
-/* The limit of a direction of a link. */
-static uint32_t limit_of(const struct sharing *s, uint32_t link, uint32_t way) {
+/* Returns the limit of a direction of a link. */
+static uint32_t get_limit(const struct sharing *s, uint32_t link, uint32_t direction) {
   uint32_t first = s->first[link];
   bool turned = s->topology->links[link].a != s->topology->links[first].a;
-  return 2 * first + (way ^ turned);
+  return 2 * first + (direction ^ turned);
 }
 
-/* The limits that a resource stands for; returns how many. */
-static uint32_t limits_of(const struct sharing *s, const struct by_graph *graph, uint32_t resource,
-                          uint32_t limits[2]) {
+/* Returns the number of limits that a resource stands for, and fills `limits`. */
+static uint32_t get_limits(const struct sharing *s, const struct by_graph *graph, uint32_t resource,
+                           uint32_t limits[2]) {
   const struct by_origin *origin = &graph->origin[resource];
   uint32_t n = 0;
   if (origin->kind == BY_ORIGIN_NODE) limits[n++] = 2 * s->topology->n_links + origin->index;
-  for (uint32_t way = 0; way < 2 && origin->kind == BY_ORIGIN_LINK; way++)
-    if (origin->direction[way]) limits[n++] = limit_of(s, origin->index, way);
+  for (uint32_t direction = 0; direction < 2 && origin->kind == BY_ORIGIN_LINK; direction++)
+    if (origin->direction[direction]) limits[n++] = get_limit(s, origin->index, direction);
   return n;
 }
 
-/* --- one graph of all sets --- */
+/* --- One graph for all sets. --- */
 
 static enum banyan_status make_graphs(struct sharing *s) {
   for (uint32_t k = 0; k < s->n; k++) {
@@ -90,40 +92,40 @@ static enum banyan_status make_graphs(struct sharing *s) {
     uint32_t limits[2];
     BY_TRY(by_graph_of_topology(s->topology, &choice, &s->graphs[k]));
     for (uint32_t r = 0; r < s->graphs[k]->n_resources; r++)
-      for (uint32_t i = limits_of(s, s->graphs[k], r, limits); i-- > 0;)
+      for (uint32_t i = get_limits(s, s->graphs[k], r, limits); i-- > 0;)
         s->capacity[limits[i]] = fmax(s->capacity[limits[i]], s->graphs[k]->capacity[r]);
   }
   return BANYAN_OK;
 }
 
-static uint32_t groups_of(const struct by_share_set *set) {
-  return set->groups < BY_SHARE_MOST_GROUPS ? set->groups : BY_SHARE_MOST_GROUPS;
+static uint32_t count_groups(const struct by_share_set *set) {
+  return set->groups < BY_SHARE_MAX_GROUPS ? set->groups : BY_SHARE_MAX_GROUPS;
 }
 
-/* Adds the limits of a set as one of its groups may load them, where that is less than all. */
+/* Adds the limits of a set for one of its groups, if it may not use all. */
 static void add_own(struct sharing *s, struct by_graph_builder *builder, uint32_t k) {
   const struct by_graph *graph = s->graphs[k];
   uint32_t limits[2];
   for (uint32_t i = 0; i < s->n_limits; i++) s->own[i] = NONE;
-  for (uint32_t r = 0; r < graph->n_resources && s->most[k] < 1; r++)
-    for (uint32_t i = limits_of(s, graph, r, limits); i-- > 0;)
+  for (uint32_t r = 0; r < graph->n_resources && s->max[k] < 1; r++)
+    for (uint32_t i = get_limits(s, graph, r, limits); i-- > 0;)
       if (s->own[limits[i]] == NONE && s->capacity[limits[i]] > 0)
-        s->own[limits[i]] = by_graph_add_resource(builder, s->most[k] * s->capacity[limits[i]]);
+        s->own[limits[i]] = by_graph_add_resource(builder, s->max[k] * s->capacity[limits[i]]);
 }
 
-/* A set's edge loads each limit once for each of its groups. */
+/* Adds the edges of a set. An edge loads each limit once for each group of the set. */
 static enum banyan_status add_edges(struct sharing *s, struct by_graph_builder *builder, uint32_t k, uint32_t before) {
   const struct by_graph *graph = s->graphs[k];
-  uint32_t groups = groups_of(&s->sets[k]), room = 0;
-  for (uint32_t e = 0; e < graph->n_edges; e++) room = graph->edges[e].n > room ? graph->edges[e].n : room;
-  uint32_t *uses = calloc(2 * (size_t)room * (groups + 1) + 1, sizeof *uses);
+  uint32_t groups = count_groups(&s->sets[k]), max_uses = 0;
+  for (uint32_t e = 0; e < graph->n_edges; e++) max_uses = graph->edges[e].n > max_uses ? graph->edges[e].n : max_uses;
+  uint32_t *uses = calloc(2 * (size_t)max_uses * (groups + 1) + 1, sizeof *uses);
   if (!uses) return by_plan_no_memory();
   add_own(s, builder, k);
   for (uint32_t e = 0; e < graph->n_edges; e++) {
     const struct by_graph_edge *edge = &graph->edges[e];
     uint32_t n = 0, limits[2];
     for (uint32_t i = 0; i < edge->n; i++)
-      for (uint32_t j = limits_of(s, graph, graph->uses[edge->first + i], limits); j-- > 0;) {
+      for (uint32_t j = get_limits(s, graph, graph->uses[edge->first + i], limits); j-- > 0;) {
         for (uint32_t g = 0; g < groups; g++) uses[n++] = s->resource[limits[j]];
         if (s->own[limits[j]] != NONE) uses[n++] = s->own[limits[j]];
       }
@@ -133,12 +135,13 @@ static enum banyan_status add_edges(struct sharing *s, struct by_graph_builder *
   return BANYAN_OK;
 }
 
-/* Edges without a limit worth mentioning join the sets, so that a spanning tree is one of each set, and these. */
-static enum banyan_status join(struct sharing *s) {
+/* Makes one graph. Edges of very large capacity join the sets, so that a spanning tree consists of one tree of each set
+ * and these edges. */
+static enum banyan_status join_sets(struct sharing *s) {
   struct by_graph_builder builder;
   uint32_t vertices = 0;
   size_t edges = s->n;
-  double most = 0;
+  double max = 0;
   for (uint32_t k = 0; k < s->n; k++) {
     vertices += s->graphs[k]->n_vertices;
     edges += s->graphs[k]->n_edges;
@@ -150,12 +153,12 @@ static enum banyan_status join(struct sharing *s) {
   for (uint32_t i = 0; i < s->n_limits; i++) {
     s->resource[i] = s->capacity[i] > 0 ? by_graph_add_resource(&builder, s->capacity[i]) : NONE;
     s->n_shared += s->resource[i] != NONE;
-    most = fmax(most, s->capacity[i]);
+    max = fmax(max, s->capacity[i]);
   }
   uint32_t before = 0;
   enum banyan_status status = BANYAN_OK;
   for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++) {
-    if (k > 0) s->set_of[by_graph_add_link(&builder, 0, before, most * vertices, 0)] = NONE;
+    if (k > 0) s->set_of[by_graph_add_link(&builder, 0, before, max * vertices, 0)] = NONE;
     status = add_edges(s, &builder, k, before);
     before += s->graphs[k]->n_vertices;
   }
@@ -168,7 +171,7 @@ static enum banyan_status join(struct sharing *s) {
   return by_graph_finish(&builder, &s->all);
 }
 
-/* --- what the packing gives each set --- */
+/* --- The load of each set. --- */
 
 static void add_tree(struct sharing *s, const struct by_packed *tree, double *load_of) {
   for (uint32_t i = 0; i < tree->n; i++) {
@@ -180,49 +183,51 @@ static void add_tree(struct sharing *s, const struct by_packed *tree, double *lo
   }
 }
 
-static enum banyan_status pack(struct sharing *s, const struct by_planner_options *options, struct by_packing **out) {
+static enum banyan_status pack_sets(struct sharing *s, const struct by_planner_options *options,
+                                    struct by_packing **out) {
   static const struct by_weights_options weights = {.goal = goal};
-  BY_TRY(join(s));
+  BY_TRY(join_sets(s));
   s->all->cancelled = options->cancelled;
   return by_pack_weights(s->all, &weights, out);
 }
 
-/* Packs so that no group loses more alone than all lose together. With loss L, all together have the rate bound / L,
- * and a group alone has own / L, where `own` is its bound: it loads a limit of capacity c by at most c at that rate,
- * and so by at most c * bound / own at the rate of all together. So these are further limits for the packing, whose
- * bound says what L is at least. */
+/* Packs so that no group alone loses more than all lose together. With loss L all together have the rate bound / L, and
+ * a group alone has own / L, where `own` is its bound: at that rate it loads a limit of capacity c by at most c, so at
+ * the rate of all together by at most c * bound / own. These are additional limits for the packing, whose bound yields
+ * the smallest possible L. */
 static enum banyan_status pack_fairly(struct sharing *s, const struct by_planner_options *options, double bound,
-                                      double *least_loss) {
+                                      double *min_loss) {
   struct by_packing *packing = NULL;
   for (uint32_t k = 0; k < s->n; k++)
-    s->most[k] = s->sets[k].alone->facts.bound > bound ? bound / s->sets[k].alone->facts.bound : 1;
-  BY_TRY(pack(s, options, &packing));
+    s->max[k] = s->sets[k].alone->facts.bound > bound ? bound / s->sets[k].alone->facts.bound : 1;
+  BY_TRY(pack_sets(s, options, &packing));
   s->load = calloc((size_t)s->n * s->n_shared, sizeof *s->load);
   s->total = calloc((size_t)s->n_shared + 1, sizeof *s->total);
   enum banyan_status status = s->load && s->total ? BANYAN_OK : by_plan_no_memory();
   for (uint32_t t = 0; t < packing->n_trees && status == BANYAN_OK; t++) add_tree(s, &packing->trees[t], s->load);
   for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++)
     for (uint32_t r = 0; r < s->n_shared; r++) s->total[r] += s->load[(size_t)k * s->n_shared + r];
-  *least_loss = fmax(1, bound / packing->bound);
+  *min_loss = fmax(1, bound / packing->bound);
   by_packing_destroy(packing);
   return status;
 }
 
-/* The part of a limit that one of the groups on these hosts may plan with. */
-static double part_of(const struct sharing *s, uint32_t k, uint32_t limit) {
+/* Returns the part of a limit with which one of the groups on these hosts may plan. */
+static double get_part(const struct sharing *s, uint32_t k, uint32_t limit) {
   uint32_t r = s->resource[limit];
   double part = 1;
   if (r != NONE && s->total[r] > 0) part = s->load[(size_t)k * s->n_shared + r] / s->total[r];
-  return fmin(fmax(part, least / s->n) / groups_of(&s->sets[k]), s->most[k]);
+  return fmin(fmax(part, min_part / s->n) / count_groups(&s->sets[k]), s->max[k]);
 }
 
-static void leave(struct by_capacity *capacity, double part) {
+static void reduce_capacity(struct by_capacity *capacity, double part) {
   double left = by_residual(*capacity);
   if (left > 0 && !isinf(left)) capacity->used = capacity->all - fmax(part * left, BY_LEAST_RATE);
 }
 
-/* The topology as a group of a set may use it. Names and all else are the other's; free() links and nodes. */
-static enum banyan_status divide(const struct sharing *s, uint32_t k, struct by_topology *out) {
+/* Makes the topology that a group of a set may use. It borrows everything from the original but links and nodes, which
+ * the caller frees. */
+static enum banyan_status make_partial_topology(const struct sharing *s, uint32_t k, struct by_topology *out) {
   const struct by_topology *t = s->topology;
   *out = *t;
   out->links = calloc((size_t)t->n_links + 1, sizeof *out->links);
@@ -231,11 +236,12 @@ static enum banyan_status divide(const struct sharing *s, uint32_t k, struct by_
   memcpy(out->links, t->links, t->n_links * sizeof *out->links);
   memcpy(out->nodes, t->nodes, t->n_nodes * sizeof *out->nodes);
   for (uint32_t l = 0; l < t->n_links; l++)
-    for (uint32_t way = 0; way < 2; way++) leave(&out->links[l].capacity[way], part_of(s, k, limit_of(s, l, way)));
+    for (uint32_t direction = 0; direction < 2; direction++)
+      reduce_capacity(&out->links[l].capacity[direction], get_part(s, k, get_limit(s, l, direction)));
   for (uint32_t v = 0; v < t->n_nodes; v++) {
-    double part = part_of(s, k, 2 * t->n_links + v);
-    leave(&out->nodes[v].out, part);
-    leave(&out->nodes[v].in, part);
+    double part = get_part(s, k, 2 * t->n_links + v);
+    reduce_capacity(&out->nodes[v].out, part);
+    reduce_capacity(&out->nodes[v].in, part);
   }
   return BANYAN_OK;
 }
@@ -245,7 +251,7 @@ static enum banyan_status plan_joint(const struct sharing *s, const char *name,
   struct by_planner_options own = *options;
   struct by_planned planned;
   struct by_topology part;
-  enum banyan_status status = divide(s, k, &part);
+  enum banyan_status status = make_partial_topology(s, k, &part);
   own.choice = (struct by_graph_choice){.participants = s->sets[k].nodes, .n_participants = s->sets[k].n_nodes};
   if (status == BANYAN_OK) status = by_planner_run(name, &part, &own, &planned);
   if (status == BANYAN_OK) {
@@ -258,22 +264,25 @@ static enum banyan_status plan_joint(const struct sharing *s, const char *name,
   return status;
 }
 
-/* --- what plans lose --- */
+/* --- Losses. --- */
 
 static void add_load(const struct sharing *s, const struct by_plan_load *load, uint32_t groups, double *total) {
   const struct by_topology *t = s->topology;
   for (uint32_t l = 0; l < t->n_links; l++)
-    for (uint32_t way = 0; way < 2; way++) total[2 * l + way] += groups * load->link[l][way];
+    for (uint32_t direction = 0; direction < 2; direction++)
+      total[2 * l + direction] += groups * load->link[l][direction];
   for (uint32_t v = 0; v < t->n_nodes; v++)
-    for (uint32_t way = 0; way < 2; way++) total[2 * (t->n_links + v) + way] += groups * load->node[v][way];
+    for (uint32_t direction = 0; direction < 2; direction++)
+      total[2 * (t->n_links + v) + direction] += groups * load->node[v][direction];
 }
 
-static double rate_of(const struct sharing *s, const double *total) {
+static double compute_rate(const struct sharing *s, const double *total) {
   const struct by_topology *t = s->topology;
   double rate = INFINITY;
   for (uint32_t l = 0; l < t->n_links; l++)
-    for (uint32_t way = 0; way < 2; way++)
-      if (total[2 * l + way] > 0) rate = fmin(rate, by_residual(t->links[l].capacity[way]) / total[2 * l + way]);
+    for (uint32_t direction = 0; direction < 2; direction++)
+      if (total[2 * l + direction] > 0)
+        rate = fmin(rate, by_residual(t->links[l].capacity[direction]) / total[2 * l + direction]);
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     const double *of = &total[2 * (t->n_links + v)];
     if (of[0] > 0) rate = fmin(rate, by_residual(t->nodes[v].out) / of[0]);
@@ -282,56 +291,56 @@ static double rate_of(const struct sharing *s, const double *total) {
   return rate;
 }
 
-/* The plan of a set by a choice; a set without a plan begins with its own. */
-static const struct by_plan *chosen(const struct by_share_set *set, enum by_share_choice choice) {
+/* Returns the plan of a set for a choice; a set without a plan uses its own. */
+static const struct by_plan *get_chosen(const struct by_share_set *set, enum by_share_choice choice) {
   if (choice == BY_SHARE_JOINT) return set->plan;
   return choice == BY_SHARE_CURRENT && set->current ? set->current : set->alone;
 }
 
-/* For large buffers. */
-static enum banyan_status weigh(const struct sharing *s, enum by_share_choice choice, double bound,
-                                struct by_shared *out) {
+/* Computes the rate and the loss of a choice, for large buffers. */
+static enum banyan_status weigh_choice(const struct sharing *s, enum by_share_choice choice, double bound,
+                                       struct by_shared *out) {
   double *total = calloc(2 * ((size_t)s->topology->n_links + s->topology->n_nodes), sizeof *total);
   enum banyan_status status = total ? BANYAN_OK : by_plan_no_memory();
-  *out = (struct by_shared){.bound = bound, .loss = 1, .least = 1};
+  *out = (struct by_shared){.bound = bound, .loss = 1, .min_loss = 1};
   for (uint32_t k = 0; k < s->n && status == BANYAN_OK; k++) {
     const struct by_share_set *set = &s->sets[k];
-    const struct by_plan *plan = chosen(set, choice);
+    const struct by_plan *plan = get_chosen(set, choice);
     struct by_plan_load load;
     status = by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], s->topology);
     if (status != BANYAN_OK) break;
-    add_load(s, &load, groups_of(set), total);
+    add_load(s, &load, count_groups(set), total);
     if (set->alone->facts.bound > 0) out->loss = fmax(out->loss, set->alone->facts.bound / load.rate);
     by_plan_load_fini(&load);
   }
   if (status == BANYAN_OK) {
-    out->rate = rate_of(s, total);
+    out->rate = compute_rate(s, total);
     out->loss = fmax(out->loss, bound / out->rate);
   }
   free(total);
   return status;
 }
 
-/* --- choosing --- */
+/* --- The choice. --- */
 
 static enum banyan_status consider_joint(struct sharing *s, const char *name, const struct by_planner_options *options,
                                          const struct by_packing *packing, const struct by_shared *alone,
                                          struct by_shared *joint) {
-  double least_loss;
-  *joint = (struct by_shared){.loss = INFINITY, .least = 1};
+  double min_loss;
+  *joint = (struct by_shared){.loss = INFINITY, .min_loss = 1};
   if (alone->rate >= enough * packing->throughput) return BANYAN_OK;
-  BY_TRY(pack_fairly(s, options, packing->bound, &least_loss));
+  BY_TRY(pack_fairly(s, options, packing->bound, &min_loss));
   for (uint32_t k = 0; k < s->n; k++) BY_TRY(plan_joint(s, name, options, k));
-  BY_TRY(weigh(s, BY_SHARE_JOINT, packing->bound, joint));
-  joint->least = least_loss;
+  BY_TRY(weigh_choice(s, BY_SHARE_JOINT, packing->bound, joint));
+  joint->min_loss = min_loss;
   return BANYAN_OK;
 }
 
-static enum banyan_status choose(struct sharing *s, const char *name, const struct by_planner_options *options,
-                                 const struct by_packing *packing, struct by_shared *out) {
+static enum banyan_status choose_plans(struct sharing *s, const char *name, const struct by_planner_options *options,
+                                       const struct by_packing *packing, struct by_shared *out) {
   struct by_shared current, alone, joint;
-  BY_TRY(weigh(s, BY_SHARE_CURRENT, packing->bound, &current));
-  BY_TRY(weigh(s, BY_SHARE_ALONE, packing->bound, &alone));
+  BY_TRY(weigh_choice(s, BY_SHARE_CURRENT, packing->bound, &current));
+  BY_TRY(weigh_choice(s, BY_SHARE_ALONE, packing->bound, &alone));
   BY_TRY(consider_joint(s, name, options, packing, &alone, &joint));
   enum by_share_choice choice = joint.loss < alone.loss ? BY_SHARE_JOINT : BY_SHARE_ALONE;
   *out = choice == BY_SHARE_JOINT ? joint : alone;
@@ -339,7 +348,7 @@ static enum banyan_status choose(struct sharing *s, const char *name, const stru
     choice = BY_SHARE_CURRENT;
     *out = current;
   }
-  out->least = joint.least;
+  out->min_loss = joint.min_loss;
   for (uint32_t k = 0; k < s->n; k++) {
     struct by_share_set *set = &s->sets[k];
     set->choice = choice == BY_SHARE_CURRENT && !set->current ? BY_SHARE_ALONE : choice;
@@ -350,19 +359,19 @@ static enum banyan_status choose(struct sharing *s, const char *name, const stru
   return BANYAN_OK;
 }
 
-static enum banyan_status init(struct sharing *s) {
+static enum banyan_status init_sharing(struct sharing *s) {
   s->n_limits = 2 * s->topology->n_links + s->topology->n_nodes;
   s->graphs = BY_ARENA_ARRAY(&s->arena, struct by_graph *, s->n);
   s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->topology->n_links + 1);
   s->resource = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
   s->own = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
   s->capacity = BY_ARENA_ARRAY(&s->arena, double, s->n_limits);
-  s->most = BY_ARENA_ARRAY(&s->arena, double, s->n);
-  for (uint32_t k = 0; k < s->n && s->most; k++) s->most[k] = 1;
-  return s->arena.failed ? by_plan_no_memory() : find_first(s);
+  s->max = BY_ARENA_ARRAY(&s->arena, double, s->n);
+  for (uint32_t k = 0; k < s->n && s->max; k++) s->max[k] = 1;
+  return s->arena.failed ? by_plan_no_memory() : find_first_links(s);
 }
 
-static void fini(struct sharing *s) {
+static void free_sharing(struct sharing *s) {
   for (uint32_t k = 0; k < s->n && s->graphs; k++) by_graph_destroy(s->graphs[k]);
   by_graph_destroy(s->all);
   free(s->load);
@@ -375,19 +384,19 @@ enum banyan_status by_planner_share(const char *name, const struct by_topology *
                                     struct by_shared *out) {
   struct sharing s = {.topology = topology, .sets = sets, .n = n};
   struct by_packing *packing = NULL;
-  if (n < 1 || n > BY_SHARE_MOST)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u sets of hosts are planned together, must be 1 to %d", n, BY_SHARE_MOST);
+  if (n < 1 || n > BY_SHARE_MAX)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u sets of hosts are planned together, must be 1 to %d", n, BY_SHARE_MAX);
   by_arena_init(&s.arena);
   for (uint32_t k = 0; k < n; k++) sets[k].plan = NULL;
-  enum banyan_status status = init(&s);
+  enum banyan_status status = init_sharing(&s);
   if (status == BANYAN_OK) status = make_graphs(&s);
-  if (status == BANYAN_OK) status = pack(&s, options, &packing);
-  if (status == BANYAN_OK) status = choose(&s, name, options, packing, out);
+  if (status == BANYAN_OK) status = pack_sets(&s, options, &packing);
+  if (status == BANYAN_OK) status = choose_plans(&s, name, options, packing, out);
   for (uint32_t k = 0; k < n && status != BANYAN_OK; k++) {
     by_plan_destroy(sets[k].plan);
     sets[k].plan = NULL;
   }
   by_packing_destroy(packing);
-  fini(&s);
+  free_sharing(&s);
   return status;
 }

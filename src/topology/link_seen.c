@@ -276,7 +276,7 @@ static void count_report(const struct by_link_seen *seen, struct by_seen_row *ro
   if (is_so) row->last = seen->now;
 }
 
-static void suspect(struct seen_link *link, const struct by_seen_path *path) {
+static void keep_suspect(struct seen_link *link, const struct by_seen_path *path) {
   const struct by_seen_path *other = link->suspect;
   if (!other) link->suspect = path;
   link->suspects |= other && other->from != path->from && other->to != path->to;
@@ -295,7 +295,7 @@ static void evaluate_path(struct by_link_seen *seen, struct by_seen_path *path) 
     struct seen_link *link = &seen->links[path->steps[i]];
     bool maybe = path->slow.n && may_explain(seen, path, path->steps[i]);
     if (maybe) link->once_rate = fmin(link->once_rate, get_lower_rate(seen, path, path->steps[i]));
-    if (maybe && path->slow.n >= TWICE) suspect(link, path);
+    if (maybe && path->slow.n >= TWICE) keep_suspect(link, path);
     if (path->more.n >= ENOUGH) link->fast_rate = fmax(link->fast_rate, get_lower_rate(seen, path, path->steps[i]));
   }
 }

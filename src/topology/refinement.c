@@ -170,7 +170,7 @@ static bool may_explain(const struct by_refinement *refinement, uint32_t step, d
   return of->refines && of->highest[0] < more * rate;
 }
 
-static void blame(struct step *of, double rate) {
+static void record_blame(struct step *of, double rate) {
   of->min_blamed = of->blamed ? fmin(of->min_blamed, rate) : rate;
   of->max_blamed = of->blamed ? fmax(of->max_blamed, rate) : rate;
   of->blamed++;
@@ -195,7 +195,7 @@ static bool blame_links(struct by_refinement *refinement, const struct slow_prob
     struct step *of = &refinement->steps[slow_probe->steps[i]];
     if (!may_explain(refinement, slow_probe->steps[i], slow_probe->rate)) continue;
     of->suspect = true;
-    if (n == 1 || !told_apart) blame(of, slow_probe->rate);
+    if (n == 1 || !told_apart) record_blame(of, slow_probe->rate);
   }
   return n > 0;
 }

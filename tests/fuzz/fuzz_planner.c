@@ -92,7 +92,7 @@ static void plan_trees(const struct by_topology *topology, uint8_t how) {
   options.method = (enum by_planner_method)(how & METHOD);
   options.weighing = (enum by_planner_weighing)((how >> WEIGHING_SHIFT & 3) % 3);
   options.by_delay = how & BY_DELAY;
-  if (how & LOW) options.most_height = options.by_delay ? 0.02 : 3;
+  if (how & LOW) options.max_height = options.by_delay ? 0.02 : 3;
   if (how & MANY) options.max_trees = 32;
   options.choice.helpers = helpers;
   bool cluster = options.method == BY_PLANNER_CLUSTER;

@@ -94,8 +94,8 @@ static void use(const struct by_settings *s) {
 static void check_planner(const struct by_settings *s) {
   struct by_planner_options options = by_planner_defaults();
   if (by_planner_options_parse(s->planner, &options) != BANYAN_OK) return;
-  assert(options.max_trees >= 1 && options.steps >= 1 && options.ways && options.method <= BY_PLANNER_IN_NETWORK);
-  assert(options.most_height > 0 && options.least_rate >= 0 && options.penalty >= 0 && options.penalty <= 1);
+  assert(options.max_trees >= 1 && options.steps >= 1 && options.allowed && options.method <= BY_PLANNER_IN_NETWORK);
+  assert(options.max_height > 0 && options.min_rate >= 0 && options.penalty >= 0 && options.penalty <= 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -32,7 +32,7 @@ static void check_simulation(const struct by_simulate_subject *subject, const st
 
 static void simulate(const struct by_topology *topology, const struct by_plan *plan, uint64_t bytes) {
   struct by_simulate_subject subject = {.topology = topology, .plan = plan, .bound = 1e9, .all = true};
-  struct by_simulate_options options = {.most_work = MOST_WORK};
+  struct by_simulate_options options = {.max_work = MOST_WORK};
   struct by_simulator simulator;
   struct by_simulation simulation;
   if (by_simulator_init(&simulator, plan, by_plan_class(plan, bytes), topology, 0) != BANYAN_OK) return;

@@ -27,9 +27,9 @@ static double check_few(const struct by_graph *graph, struct by_few_options opti
   assert_true(packing->n_trees <= options.max_trees);
   double height, ratio = packing->throughput / options.bound;
   assert_ok(packing_height(graph, packing, true, &height));
-  print_message("  at most %2u trees, height <= %g: %.4f with %u, height %g\n", options.max_trees, options.most_height,
+  print_message("  at most %2u trees, height <= %g: %.4f with %u, height %g\n", options.max_trees, options.max_height,
                 ratio, packing->n_trees, height);
-  assert_true(height <= options.most_height);
+  assert_true(height <= options.max_height);
   if (ratio < least) fail_msg("%.4f of the optimum, not %.4f", ratio, least);
   by_packing_destroy(packing);
   return height;
@@ -57,9 +57,9 @@ static void check_network(const char *name, const struct by_graph *graph, double
   double lowest = check_few(graph, options, 0.95);
   options.tolerance = -1;
   (void)check_few(graph, options, 0.95);
-  options.most_height = lowest; /* A result that was found is found again, or nearly. */
+  options.max_height = lowest; /* A result that was found is found again, or nearly. */
   (void)check_few(graph, options, 0.9);
-  options.most_height = INFINITY;
+  options.max_height = INFINITY;
   options.max_trees = 16;
   (void)check_few(graph, options, 0.99);
 }
@@ -246,7 +246,7 @@ static double ratio_of(const struct by_graph *graph, double bound, uint32_t max_
   struct by_few_options options = by_few_defaults();
   struct by_packing *packing;
   options.max_trees = max_trees;
-  options.most_height = most_height;
+  options.max_height = most_height;
   options.bound = bound;
   assert_ok(by_pack_few(graph, &options, &packing));
   assert_ok(packing_check(graph, packing));

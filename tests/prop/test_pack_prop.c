@@ -44,9 +44,9 @@ static void test_partitions(void **state) {
 static struct by_few_options any_options(struct by_rng *rng, double bound) {
   struct by_few_options options = by_few_defaults();
   options.max_trees = 1 + below(rng, 8);
-  if (below(rng, 2)) options.most_height = 1 + below(rng, 5);
+  if (below(rng, 2)) options.max_height = 1 + below(rng, 5);
   if (below(rng, 2)) options.bound = bound;
-  if (below(rng, 3) == 0) options.least_rate = bound * by_rng_unit(rng) / 4;
+  if (below(rng, 3) == 0) options.min_rate = bound * by_rng_unit(rng) / 4;
   options.tolerance = below(rng, 3) ? by_rng_unit(rng) / 2 : -1;
   options.seed = by_rng_next(rng);
   options.attempts = 1;
@@ -61,21 +61,21 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
   enum banyan_status status = by_pack_few(graph, &options, &packing);
   if (status != BANYAN_OK) {
     assert_int_equal(status, BANYAN_ERR_PLAN);
-    assert_true(isfinite(options.most_height) || options.least_rate > 0);
+    assert_true(isfinite(options.max_height) || options.min_rate > 0);
     return;
   }
   double height;
   assert_ok(packing_check(graph, packing));
   assert_ok(packing_height(graph, packing, true, &height));
   bool good = packing->n_trees <= options.max_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
-              packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.most_height;
-  for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
+              packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.max_height;
+  for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.min_rate * (1 - 1e-9);
   /* With so few vertices, eight trees are nearly always enough. */
-  if (options.max_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)
+  if (options.max_trees == 8 && isinf(options.max_height) && options.min_rate == 0 && options.tolerance < 0)
     good &= packing->throughput >= 0.9 * optimum->throughput;
   if (!good)
     fail_msg("seed %u: %u trees of %u, %g of %g, height %g of %g, least rate %g", seed, packing->n_trees,
-             options.max_trees, packing->throughput, optimum->bound, height, options.most_height, options.least_rate);
+             options.max_trees, packing->throughput, optimum->bound, height, options.max_height, options.min_rate);
   by_packing_destroy(packing);
 }
 
@@ -185,7 +185,7 @@ static void check_prices(struct by_span *span, const double *price, bool exact) 
   assert_true(fabs(weigh_edges(graph, edges, price) - weight) <= margin);
   assert_true(weight >= brute - margin && (!exact || weight <= brute + margin));
   assert_true(span->dense || weight <= 2 * brute + margin);
-  double least = by_span_least(span);
+  double least = by_span_find_min(span);
   assert_true(least <= brute + margin && (!exact || least >= brute - margin));
   assert_true(least >= brute / 2 - margin);
 }

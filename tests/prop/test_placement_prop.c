@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "check.h"
+#include "path_tree.h"
 #include "placement.h"
 #include "rng.h"
 #include "switched_tree.h"
 #include "topology_make.h"
-#include "way_tree.h"
 
 enum { FLOWS = 2000, MOST = 11, NETWORKS = 300 };
 
@@ -94,14 +94,14 @@ static void check_least(const struct random_flow *f, uint32_t most) {
   for (uint32_t set = 0; set < 1u << f->flow.n; set++)
     if (is_able(f, set) && (uint32_t)__builtin_popcount(set) < fewest && theta_of(f, set) <= least * (1 + 1e-9))
       fewest = (uint32_t)__builtin_popcount(set);
-  assert_ok(by_flow_least(&f->flow, most, adds, &theta));
+  assert_ok(by_flow_find_min(&f->flow, most, adds, &theta));
   uint32_t set = set_of(f, adds);
   assert_true(is_able(f, set));
   assert_true(fabs(theta - least) <= 1e-9 * least);
   assert_true(fabs(theta_of(f, set) - least) <= 1e-9 * least);
   assert_true(fabs(by_flow_theta(&f->flow, adds, NULL) - least) <= 1e-9 * least);
   assert_int_equal(__builtin_popcount(set), fewest);
-  assert_ok(by_flow_fewest(&f->flow, least * 0.999, most, adds, &found));
+  assert_ok(by_flow_find_fewest(&f->flow, least * 0.999, most, adds, &found));
   assert_false(found);
 }
 
@@ -116,7 +116,7 @@ static void check_cheapest(const struct random_flow *f) {
   bool adds[MOST];
   for (uint32_t set = 0; set < 1u << f->flow.n; set++)
     if (is_able(f, set)) least = fmin(least, cost_of(f, set));
-  assert_ok(by_flow_cheapest(&f->flow, f->price, f->rent, adds, &cost));
+  assert_ok(by_flow_find_cheapest(&f->flow, f->price, f->rent, adds, &cost));
   assert_true(is_able(f, set_of(f, adds)));
   assert_true(fabs(cost - least) < 1e-9 && fabs(cost_of(f, set_of(f, adds)) - least) < 1e-9);
 }

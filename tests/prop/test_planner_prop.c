@@ -93,7 +93,7 @@ static void test_heights_and_numbers(void **state) {
       struct by_planner_options options = trees_only();
       struct by_planned planned;
       options.max_trees = trees;
-      options.most_height = height;
+      options.max_height = height;
       assert_ok(by_planner_run("torus", topology, &options, &planned));
       check(&planned, topology);
       assert_true(planned.packing->n_trees <= trees);
@@ -364,7 +364,7 @@ static struct by_shared share(const struct by_topology *topology, struct by_shar
   }
   assert_true(shared.rate <= shared.bound * (1 + 1e-6));
   assert_true(shared.loss >= shared.bound / shared.rate * (1 - 1e-9));
-  assert_true(shared.least >= 1 && shared.loss >= shared.least * (1 - 1e-6));
+  assert_true(shared.min_loss >= 1 && shared.loss >= shared.min_loss * (1 - 1e-6));
   return shared;
 }
 
@@ -386,7 +386,7 @@ static void test_groups_share_a_link(void **state) {
   struct by_share_set sets[] = {set_of(topology, one, 3), set_of(topology, other, 3)};
   struct by_shared shared = share(topology, sets, 2);
   assert_true(fabs(shared.bound / 1.25e9 - 1) < 0.03);
-  assert_true(fabs(shared.least / (15.0 / 13) - 1) < 0.03);
+  assert_true(fabs(shared.min_loss / (15.0 / 13) - 1) < 0.03);
   assert_true(shared.loss < 1.03 * 15 / 13);
   assert_true(shared.rate > 0.97 * 1.25e9 * 13 / 15);
   assert_int_equal(sets[0].choice, BY_SHARE_JOINT);
@@ -438,7 +438,7 @@ static void test_groups_of_a_mesh(void **state) {
     for (uint32_t k = 0; k < 2 * n; k++) sets[k] = set_of(topology, nodes[k], n);
     struct by_shared shared = share(topology, sets, 2 * n);
     assert_int_equal(sets[0].choice, BY_SHARE_JOINT);
-    assert_true(shared.loss < 1.04 * shared.least);
+    assert_true(shared.loss < 1.04 * shared.min_loss);
     assert_true(shared.loss < 1.2);
     free_sets(sets, 2 * n);
     by_topology_destroy(topology);
@@ -479,7 +479,7 @@ static void test_too_many_groups(void **state) {
   struct by_shared shared;
   (void)state;
   assert_int_equal(by_planner_share("groups", topology, &options, NULL, 0, &shared), BANYAN_ERR_ARGUMENT);
-  assert_int_equal(by_planner_share("groups", topology, &options, NULL, BY_SHARE_MOST + 1, &shared),
+  assert_int_equal(by_planner_share("groups", topology, &options, NULL, BY_SHARE_MAX + 1, &shared),
                    BANYAN_ERR_ARGUMENT);
   by_topology_destroy(topology);
 }

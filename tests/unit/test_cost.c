@@ -288,7 +288,7 @@ static void test_other_machine(void **state) {
 /* The only line in the log, however often it is planned. */
 static void test_damaged_once(void **state) {
   (void)state;
-  char folder[] = "/tmp/banyan-costs-XXXXXX", within[64], path[BY_MACHINE_MOST_PATH], line[256];
+  char folder[] = "/tmp/banyan-costs-XXXXXX", within[64], path[BY_MACHINE_MAX_PATH], line[256];
   const struct by_cost_machine own = by_machine_get();
   assert_non_null(mkdtemp(folder));
   setenv("XDG_CACHE_HOME", folder, 1);
@@ -311,7 +311,7 @@ static void test_damaged_once(void **state) {
 
 static void test_machine_path(void **state) {
   (void)state;
-  char path[BY_MACHINE_MOST_PATH];
+  char path[BY_MACHINE_MAX_PATH];
   const struct by_cost_machine odd = {.name = "../node1"};
   const struct by_cost_machine encrypted = {.name = machine.name, .encrypted = true};
   setenv("HOME", "/home/user", 1);

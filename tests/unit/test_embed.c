@@ -207,8 +207,8 @@ static void test_limits(void **state) {
     check_plan();
     by_embedding_destroy(embedding);
   }
-  options.least_rate = 1e9;
-  options.most_height = 3;
+  options.min_rate = 1e9;
+  options.max_height = 3;
   options.max_trees = 8;
   assert_ok(by_embed(topology, &options, &embedding));
   for (uint32_t i = 0; i < embedding->picks.n; i++) {
@@ -216,11 +216,11 @@ static void test_limits(void **state) {
     assert_true(embedding->candidates.items[embedding->picks.items[i].candidate].height <= 3);
   }
   by_embedding_destroy(embedding);
-  options.least_rate = 1e12;
+  options.min_rate = 1e12;
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_PLAN, "least rate");
   by_topology_destroy(topology);
   open_topology("ring:8");
-  options.most_height = 3;
+  options.max_height = 3;
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_PLAN, "height of 3");
   by_topology_destroy(topology);
 }

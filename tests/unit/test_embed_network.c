@@ -355,7 +355,7 @@ static void test_server_beside(void **state) {
   open_topology("star:4,nic=10g/10g/10g/4g,adds=all");
   options.choice.participants = ranks;
   options.choice.n_participants = 3;
-  options.ways = BY_PLAN_SWITCHES;
+  options.allowed = BY_PLAN_SWITCHES;
   servers[0] = 3;
   options.n_servers = 1;
   embed();
@@ -377,7 +377,7 @@ static void test_parallel_links(void **state) {
       "\"capacity\": 2e9}]}";
   (void)state;
   open_topology(text);
-  options.ways = BY_PLAN_SWITCHES;
+  options.allowed = BY_PLAN_SWITCHES;
   options.n_servers = 1;
   embed();
   assert_near(rate(), 2e9, 1e-6);
@@ -400,7 +400,7 @@ static void test_aggregators(void **state) {
     servers[0] = helpers[0] = 4;
     servers[1] = helpers[1] = 9;
     options.n_servers = options.choice.n_helpers = 2;
-    options.ways = helped ? BY_PLAN_ALL_METHODS : BY_PLAN_SWITCHES;
+    options.allowed = helped ? BY_PLAN_ALL_METHODS : BY_PLAN_SWITCHES;
     embed();
     assert_int_equal(by_embedding_facts(embedding).n_in_network > 0, !helped);
     if (!helped) {
@@ -421,7 +421,7 @@ static void test_ways(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     open_topology("star:4,nic=10g,helpers=2,adds=all");
-    options.ways = cases[i].ways;
+    options.allowed = cases[i].ways;
     embed();
     assert_near(rate(), cases[i].rate, 1e-6);
     assert_int_equal(used(BY_EMBED_NETWORK), cases[i].ways == BY_PLAN_SWITCHES);
@@ -430,16 +430,16 @@ static void test_ways(void **state) {
     end();
   }
   open_topology("star:4,nic=10g,helpers=2,adds=all");
-  options.ways = BY_PLAN_HELPERS;
+  options.allowed = BY_PLAN_HELPERS;
   embed();
   for (uint32_t i = 0; i < embedding->picks.n; i++)
     assert_true(embedding->candidates.items[embedding->picks.items[i].candidate].group.n > 4);
   check_plan();
   end();
   open_topology("star:4,nic=10g");
-  options.ways = BY_PLAN_SWITCHES;
+  options.allowed = BY_PLAN_SWITCHES;
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_PLAN, "(switches)");
-  options.ways = 0;
+  options.allowed = 0;
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_ARGUMENT, "ring,tree,helpers,switches");
   end();
 }
@@ -475,7 +475,7 @@ static void test_options(void **state) {
   assert_true(by_embedding_facts(embedding).n_used <= 2);
   check_plan();
   by_embedding_destroy(embedding);
-  options.most_height = 2; /* Those trees have two switches on a way. */
+  options.max_height = 2; /* Those trees have two switches on a way. */
   embed();
   assert_int_equal(used(BY_EMBED_NETWORK), 0);
   by_embedding_destroy(embedding);
@@ -484,7 +484,7 @@ static void test_options(void **state) {
   check_plan();
   by_embedding_destroy(embedding);
   embedding = NULL;
-  options.steps = BY_EMBED_MOST_STEPS + 1;
+  options.steps = BY_EMBED_MAX_STEPS + 1;
   assert_refused(by_embed(topology, &options, &embedding), BANYAN_ERR_ARGUMENT, "steps");
   options.steps = 16;
   servers[0] = by_topology_find(topology, "leaf0");
@@ -531,7 +531,7 @@ static void plan_for(const uint64_t *calls, uint32_t ways, const struct by_embed
   wanted.weighing = BY_PLANNER_WEIGH_SMALL;
   wanted.servers = servers;
   wanted.n_servers = options.n_servers;
-  wanted.ways = ways;
+  wanted.allowed = ways;
   wanted.calls = calls;
   wanted.old = old;
   assert_ok(by_planner_run("classes", topology, &wanted, &planned));
@@ -593,7 +593,7 @@ static void test_two_jobs(void **state) {
     for (int way = 0; way < 2; way++) topology->links[l].capacity[way].used = topology->links[l].capacity[way].all / 2;
   static const uint32_t ways[] = {BY_PLAN_ALL_METHODS, BY_PLAN_RING | BY_PLAN_TREE, BY_PLAN_RING};
   for (int i = 0; i < 3; i++) {
-    options.ways = ways[i];
+    options.allowed = ways[i];
     options.max_trees = i < 2 ? 8 : 1;
     embed();
     rates[i] = rate();

@@ -374,7 +374,7 @@ static void test_roots(void **state) {
   assert_ok(by_graph_finish(&builder, &graph));
   assert_ok(by_grower_init(&grower, graph, true));
   assert_ok(by_slots_init(&slots, &grower, 2, 1));
-  slots.most_height = 1;
+  slots.max_height = 1;
   slots.n_roots = 1;
   slots.roots = first;
   assert_false(by_slots_sweep(&slots));

@@ -125,7 +125,7 @@ static void check_fitted(const struct by_cost_rates *rates) {
 
 static void test_file(void **state) {
   (void)state;
-  char folder[] = "/tmp/banyan-fit-XXXXXX", within[64], path[BY_MACHINE_MOST_PATH], text[256];
+  char folder[] = "/tmp/banyan-fit-XXXXXX", within[64], path[BY_MACHINE_MAX_PATH], text[256];
   const struct by_cost_machine machine = by_machine_get();
   struct by_cost_rates rates;
   struct stat about;

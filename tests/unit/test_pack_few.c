@@ -33,9 +33,8 @@ static struct by_packing *pack(const struct by_graph *graph, const struct by_few
   assert_ok(packing_check(graph, packing));
   assert_ok(packing_height(graph, packing, !options->by_delay, &height));
   assert_true(packing->n_trees <= options->max_trees);
-  assert_true(height <= options->most_height * (1 + 1e-9));
-  for (uint32_t t = 0; t < packing->n_trees; t++)
-    assert_true(packing->trees[t].rate >= options->least_rate * (1 - 1e-9));
+  assert_true(height <= options->max_height * (1 + 1e-9));
+  for (uint32_t t = 0; t < packing->n_trees; t++) assert_true(packing->trees[t].rate >= options->min_rate * (1 - 1e-9));
   return packing;
 }
 
@@ -87,15 +86,15 @@ static void test_heights(void **state) {
   struct by_few_options options = by_few_defaults();
   struct by_packing *packing = NULL;
   options.bound = torus_optimum;
-  options.most_height = 8;
+  options.max_height = 8;
   assert_true(throughput(graph, &options) >= 10 - 1e-6);
-  options.most_height = 7;
+  options.max_height = 7;
   assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
   assert_non_null(strstr(banyan_error_text(), "the least that there is, is 8"));
   options.by_delay = true;
-  options.most_height = 12e-3;
+  options.max_height = 12e-3;
   assert_true(throughput(graph, &options) >= 10 - 1e-6);
-  options.most_height = 11.9e-3;
+  options.max_height = 11.9e-3;
   assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
   by_graph_destroy(graph);
 }
@@ -128,9 +127,9 @@ static void test_least_rate(void **state) {
   struct by_few_options options = by_few_defaults();
   struct by_packing *packing = NULL;
   options.bound = torus_optimum;
-  options.least_rate = 5;
+  options.min_rate = 5;
   assert_true(throughput(graph, &options) >= 10 - 1e-6);
-  options.least_rate = 10.5; /* No link carries this rate. */
+  options.min_rate = 10.5; /* No link carries this rate. */
   assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
   assert_non_null(strstr(banyan_error_text(), "no tree was found that carries 10.5 bit/s"));
   by_graph_destroy(graph);
@@ -198,13 +197,13 @@ static void test_refusals(void **state) {
   bad.max_trees = 0;
   assert_refused(graph, bad, "0 trees");
   bad = good;
-  bad.most_height = NAN;
+  bad.max_height = NAN;
   assert_refused(graph, bad, "height");
   bad = good;
   bad.tolerance = 1.1;
   assert_refused(graph, bad, "tolerance");
   bad = good;
-  bad.least_rate = -1;
+  bad.min_rate = -1;
   assert_refused(graph, bad, "least rate");
   bad = good;
   bad.bound = 0;
@@ -318,7 +317,7 @@ static void test_not_counted(void **state) {
   assert_true(isinf(limit) && isinf(by_limit_of_equal_trees(graph, 1)));
   by_graph_destroy(graph);
   graph = mesh(4, 1);
-  assert_ok(by_limit_of_trees(graph, BY_LIMIT_MOST_TREES + 1, &limit));
+  assert_ok(by_limit_of_trees(graph, BY_LIMIT_MAX_TREES + 1, &limit));
   assert_true(isinf(limit));
   by_graph_destroy(graph);
 }

@@ -34,7 +34,7 @@ static struct by_placement *place(const struct by_topology *topology, uint32_t n
   struct by_placement_job job = {.workers = first, .n_workers = n_workers, .servers = servers};
   struct by_placement_options options = by_placement_defaults();
   struct by_placement *placement;
-  options.most_adding = most;
+  options.max_adding = most;
   job.n_servers = n_servers;
   assert_ok(by_placement_make(topology, &job, &options, &placement));
   return placement;

@@ -17,7 +17,7 @@ static void test_nothing_given(void **state) {
   assert_int_equal(options.method, usual.method);
   assert_int_equal(options.weighing, usual.weighing);
   assert_int_equal(options.max_trees, usual.max_trees);
-  assert_true(isinf(options.most_height) && isnan(options.tolerance));
+  assert_true(isinf(options.max_height) && isnan(options.tolerance));
 }
 
 static void test_all_keys(void **state) {
@@ -26,12 +26,12 @@ static void test_all_keys(void **state) {
       parsed("trees=3,max-height=20ms,height-metric=delay,min-rate=100m,tolerance=10%,seed=7,method=cluster,"
              "ways=ring+tree,tree-penalty=0.5,steps=4,cost=hop=1ms+wire=1.25");
   assert_int_equal(options.max_trees, 3);
-  assert_true(options.by_delay && fabs(options.most_height - 0.02) < 1e-12);
-  assert_true(options.least_rate == 100e6);
+  assert_true(options.by_delay && fabs(options.max_height - 0.02) < 1e-12);
+  assert_true(options.min_rate == 100e6);
   assert_true(fabs(options.tolerance - 0.1) < 1e-12);
   assert_int_equal(options.seed, 7);
   assert_int_equal(options.method, BY_PLANNER_CLUSTER);
-  assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
+  assert_int_equal(options.allowed, BY_PLAN_RING | BY_PLAN_TREE);
   assert_true(options.penalty == 0.5);
   assert_int_equal(options.steps, 4);
   assert_true(fabs(options.rates.hop - 1e-3) < 1e-12 && options.rates.wire == 1.25);
@@ -40,9 +40,9 @@ static void test_all_keys(void **state) {
 /* The unit of the height may follow it, and "max-" may be left out. */
 static void test_any_order(void **state) {
   (void)state;
-  assert_true(parsed("height=4").most_height == 4);
-  assert_true(parsed("rate=1g").least_rate == 1e9);
-  assert_true(fabs(parsed("height=3s,height-metric=delay").most_height - 3) < 1e-12);
+  assert_true(parsed("height=4").max_height == 4);
+  assert_true(parsed("rate=1g").min_rate == 1e9);
+  assert_true(fabs(parsed("height=3s,height-metric=delay").max_height - 3) < 1e-12);
 }
 
 static void test_control(void **state) {
@@ -126,7 +126,7 @@ static void test_options(void **state) {
   texts.of[BY_PLANNER_METHOD] = "cluster";
   assert_ok(by_planner_options_read(&texts, "--", &options));
   assert_int_equal(options.max_trees, 2);
-  assert_int_equal(options.ways, BY_PLAN_RING | BY_PLAN_TREE);
+  assert_int_equal(options.allowed, BY_PLAN_RING | BY_PLAN_TREE);
 }
 
 /* A manager is asked for what is given, and only if the text has its method. */

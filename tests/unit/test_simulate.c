@@ -143,7 +143,7 @@ static void test_bounded_work(void **state) {
   (void)state;
   double exact = run("ring:64", "chain", 4 * MIB, NULL);
   end();
-  struct by_simulate_options few = {.chunk = 64 * KIB, .most_work = 2500};
+  struct by_simulate_options few = {.chunk = 64 * KIB, .max_work = 2500};
   assert_near(run("ring:64", "chain", 4 * MIB, &few), exact, 1e-6);
   assert_true(simulation.simulated_chunk > simulation.chunk);
   end();

@@ -28,10 +28,10 @@ static double predict(const struct by_planned *planned, const char *what, uint32
   return INFINITY;
 }
 
-static void check_ranges(const struct by_planned *planned, const struct by_rivals *rivals, double within) {
+static void check_ranges(const struct by_planned *planned, const struct by_alternatives *rivals, double within) {
   uint64_t above = 0;
   for (uint32_t i = 0; i < rivals->n_ranges; i++) {
-    const struct by_rival_range *range = &rivals->ranges[i];
+    const struct by_alternative_range *range = &rivals->ranges[i];
     assert_true(range->above == above && range->up_to > above);
     above = range->up_to;
     for (uint32_t s = 0; s < BY_WEIGH_SIZES; s++) {
@@ -46,7 +46,7 @@ static void check_ranges(const struct by_planned *planned, const struct by_rival
 }
 
 /* Of every pair of plans: they differ in some class, have the same control tree and classes of collectives' own. */
-static void check_plans(const struct by_rivals *rivals) {
+static void check_plans(const struct by_alternatives *rivals) {
   for (uint32_t k = 0; k < rivals->n_plans; k++) {
     const struct by_plan *plan = rivals->plans[k], *first = rivals->plans[0];
     assert_ok(by_plan_validate(plan));
@@ -59,17 +59,17 @@ static void check_plans(const struct by_rivals *rivals) {
 }
 
 /* Joined from the same parts it is the same plan; from two, each range goes the way of its own. */
-static void check_joins(const struct by_rivals *rivals) {
+static void check_joins(const struct by_alternatives *rivals) {
   uint32_t choices[BY_WEIGH_SIZES] = {0};
   struct by_plan *joined;
   for (uint32_t k = 0; k < rivals->n_plans; k++) {
     for (uint32_t i = 0; i < rivals->n_ranges; i++) choices[i] = k;
-    assert_ok(by_rivals_join(rivals, choices, &joined));
+    assert_ok(by_alternatives_join(rivals, choices, &joined));
     assert_int_equal(joined->version, rivals->plans[k]->version);
     by_plan_destroy(joined);
   }
   for (uint32_t i = 0; i < rivals->n_ranges; i++) choices[i] = i % rivals->n_plans;
-  assert_ok(by_rivals_join(rivals, choices, &joined));
+  assert_ok(by_alternatives_join(rivals, choices, &joined));
   assert_ok(by_plan_validate(joined));
   for (uint32_t i = 0; i < rivals->n_ranges; i++) {
     const struct by_class *is = by_plan_class(joined, rivals->ranges[i].up_to);
@@ -89,16 +89,16 @@ static void test_rivals(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof topologies / sizeof *topologies; i++) {
     struct by_planned planned;
-    struct by_rivals rivals;
+    struct by_alternatives rivals;
     plan(topologies[i], &planned);
-    assert_ok(by_rivals_find(&planned, 1.2, &rivals));
+    assert_ok(by_alternatives_find(&planned, 1.2, &rivals));
     assert_int_equal(rivals.plans[0]->version, planned.plan->version);
-    assert_float_equal(rivals.most_rate, planned.plan->facts.bound, 0);
+    assert_float_equal(rivals.max_rate, planned.plan->facts.bound, 0);
     check_ranges(&planned, &rivals, 1.2);
     check_plans(&rivals);
     check_joins(&rivals);
     if (rivals.n_plans > most) most = rivals.n_plans;
-    by_rivals_fini(&rivals);
+    by_alternatives_fini(&rivals);
     by_planned_fini(&planned);
   }
   assert_true(most > 1);
@@ -113,17 +113,17 @@ static struct by_call_bytes one(uint64_t bytes) {
 
 /* Two ranges: up to 64 KiB there is one rival, beyond there are two. */
 static struct by_trial begin(void) {
-  struct by_rivals rivals = {.n_plans = 3, .n_ranges = 2};
+  struct by_alternatives rivals = {.n_plans = 3, .n_ranges = 2};
   struct by_trial trial;
-  rivals.ranges[0] = (struct by_rival_range){.up_to = 64 * KIB, .n = 1};
-  rivals.ranges[1] = (struct by_rival_range){.above = 64 * KIB, .up_to = UINT64_MAX, .n = 2};
+  rivals.ranges[0] = (struct by_alternative_range){.up_to = 64 * KIB, .n = 1};
+  rivals.ranges[1] = (struct by_alternative_range){.above = 64 * KIB, .up_to = UINT64_MAX, .n = 2};
   by_trial_init(&trial, &rivals);
   return trial;
 }
 
 /* Makes calls of a size, which take so many seconds by each plan, until a phase is over, and returns how many. 0: none
  * does. */
-static uint32_t call_long(struct by_trial *trial, uint64_t bytes, const double seconds[BY_RIVAL_PLANS]) {
+static uint32_t call_long(struct by_trial *trial, uint64_t bytes, const double seconds[BY_ALTERNATIVE_PLANS]) {
   for (uint32_t n = 1; n <= 4 * BY_TRIAL_WAITS; n++) {
     by_trial_add(trial, one(bytes), seconds[by_trial_plan(trial)]);
     if (by_trial_step(trial, n)) return n;
@@ -132,9 +132,9 @@ static uint32_t call_long(struct by_trial *trial, uint64_t bytes, const double s
 }
 
 /* So many milliseconds. */
-static uint32_t call(struct by_trial *trial, uint64_t bytes, const double ms[BY_RIVAL_PLANS]) {
-  double seconds[BY_RIVAL_PLANS];
-  for (int k = 0; k < BY_RIVAL_PLANS; k++) seconds[k] = ms[k] * 1e-3;
+static uint32_t call(struct by_trial *trial, uint64_t bytes, const double ms[BY_ALTERNATIVE_PLANS]) {
+  double seconds[BY_ALTERNATIVE_PLANS];
+  for (int k = 0; k < BY_ALTERNATIVE_PLANS; k++) seconds[k] = ms[k] * 1e-3;
   return call_long(trial, bytes, seconds);
 }
 
@@ -245,7 +245,7 @@ static void test_before(void **state) {
 
 /* In doubt the rival is used, without another look at the first plan; but not where it is slower. */
 static void test_doubt(void **state) {
-  static const double ms[][BY_RIVAL_PLANS] = {{1, 1, 1}, {1, 0.7, 1}, {1, 1.1, 1}, {1, 9, 1}};
+  static const double ms[][BY_ALTERNATIVE_PLANS] = {{1, 1, 1}, {1, 0.7, 1}, {1, 1.1, 1}, {1, 9, 1}};
   (void)state;
   for (int i = 0; i < 4; i++) {
     struct by_trial t = begin();
@@ -351,19 +351,19 @@ static void test_bounded(void **state) {
   by_rng_init(&rng, 5);
   for (int round = 0; round < 200; round++) {
     struct by_trial t = begin();
-    uint64_t calls = 0, all = 0, by_rivals = 0;
+    uint64_t calls = 0, all = 0, by_alternatives = 0;
     uint32_t sizes = 1 + by_rng_below(&rng, 2 * BY_TRIAL_SIZES);
     double timed = by_rng_unit(&rng);
     while (t.phase != BY_TRIAL_OVER) {
       calls++;
       all++;
-      by_rivals += by_trial_plan(&t) > 0;
+      by_alternatives += by_trial_plan(&t) > 0;
       uint64_t bytes = KIB * (1 + by_rng_below(&rng, sizes));
       if (by_rng_unit(&rng) < timed) by_trial_add(&t, one(bytes), (1 + by_rng_unit(&rng)) * (round % 2 ? 0.2 : 1e-3));
       if (by_trial_step(&t, calls)) calls = 0;
       assert_true(all <= BY_TRIAL_WAITS + 4 * (BY_TRIAL_MOST + 1) + 1);
     }
-    assert_true(by_rivals <= BY_RIVALS_MOST * (BY_TRIAL_MOST + 1));
+    assert_true(by_alternatives <= BY_ALTERNATIVES_MAX * (BY_TRIAL_MOST + 1));
   }
 }
 

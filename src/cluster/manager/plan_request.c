@@ -165,7 +165,7 @@ static struct by_planner_options options_of(const struct by_plan_request *reques
                                             .n_helpers = request->n_helpers};
   options.servers = request->servers;
   options.n_servers = request->n_servers;
-  options.ways = request->ways;
+  options.allowed = request->ways;
   options.old = request->old;
   options.calls = request->has_calls ? request->calls : NULL;
   options.rates = request->rates;

@@ -51,7 +51,7 @@ static const struct by_option options[] = {
             "(BANYAN_PLANNER)"),
     BY_TEXT("tree-penalty", 0, penalty, "PART",
             "a plan gets a tree more only if it becomes faster by this\npart; default 0.01 (BANYAN_PLANNER)"),
-    BY_INT("steps", 0, steps, "N", 1, BY_EMBED_MOST_STEPS,
+    BY_INT("steps", 0, steps, "N", 1, BY_EMBED_MAX_STEPS,
            "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_PLANNER)"),
     BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
            "most trees of a plan for one size of buffers; default 8\n(BANYAN_PLANNER)"),

@@ -83,7 +83,7 @@ static enum banyan_status place(const struct by_in_network_request *request, con
                                 struct placed *placed) {
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job *job = &placed->job;
-  if (request->most_adding >= 0) options.most_adding = (uint32_t)request->most_adding;
+  if (request->most_adding >= 0) options.max_adding = (uint32_t)request->most_adding;
   options.queues = (uint32_t)request->queues;
   BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
@@ -148,7 +148,7 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
 static enum banyan_status find_servers(const struct by_plan_arguments *request, const struct by_topology *topology,
                                        const struct by_planner_options *options, uint32_t **out, uint32_t *n) {
   const struct by_graph_choice *choice = &options->choice;
-  bool adds = !(options->ways & BY_PLAN_HELPERS);
+  bool adds = !(options->allowed & BY_PLAN_HELPERS);
   if (request->placed.servers) return find_hosts(topology, "server", request->placed.servers, true, out, n);
   for (uint32_t v = 0; v < topology->n_nodes; v++) adds |= topology->nodes[v].aggregates;
   if (!adds) return BANYAN_OK;
@@ -348,7 +348,7 @@ static void print_times(const struct by_times *times, double error) {
 
 static enum banyan_status save(const char *costs) {
   const struct by_cost_machine machine = by_machine_get();
-  char path[BY_MACHINE_MOST_PATH];
+  char path[BY_MACHINE_MAX_PATH];
   BY_TRY(by_machine_costs_path(&machine, path));
   BY_TRY(by_machine_costs_keep(&machine, costs));
   by_command_note("saved in %s", path);

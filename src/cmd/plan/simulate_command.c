@@ -197,11 +197,11 @@ static void trace_transfer(void *context, const struct by_simulated_chunk *trans
   snprintf(pair, sizeof pair, "%s -> %s", name_end(s, transfer->from, from), name_end(s, transfer->to, to));
   for (uint32_t i = 0; i < transfer->n_resources; i++) {
     uint32_t resource = transfer->resources[i],
-             place = (uint32_t)(&transfer->resources[i] - s->simulator.ways.resources);
+             place = (uint32_t)(&transfer->resources[i] - s->simulator.paths.resources);
     name_process(s, resource);
-    if (!s->named[s->simulator.ways.n_resources + place])
+    if (!s->named[s->simulator.paths.n_resources + place])
       write_name(s, "thread_name", resource + 1, transfer->stream + 1, pair);
-    s->named[s->simulator.ways.n_resources + place] = true;
+    s->named[s->simulator.paths.n_resources + place] = true;
     fprintf(s->file,
             "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": "
             "{\"bytes\": %llu}},\n",
@@ -214,7 +214,7 @@ static void trace_transfer(void *context, const struct by_simulated_chunk *trans
 static enum banyan_status run_traced(struct session *s, uint64_t bytes, struct by_simulate_options *how,
                                      struct by_simulation *out) {
   const char *path = s->asked->trace;
-  const struct by_ways *ways = &s->simulator.ways;
+  const struct by_stream_paths *ways = &s->simulator.paths;
   s->file = fopen(path, "we");
   if (!s->file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
   s->named = by_cli_zeroed((size_t)ways->n_resources + ways->first[ways->n_streams], sizeof *s->named);

@@ -1,3 +1,4 @@
+/* Embeds a job in a shared cluster, again or for the first time, and describes the embedding. */
 #include "embed.h"
 
 #include <math.h>
@@ -10,20 +11,22 @@
 #include "plan_methods.h"
 #include "text.h"
 
-/* ---- again: what an old embedding found is taken over by the names of its vertices */
+/* --- Again: what an old embedding found is copied, by the names of its vertices. --- */
 
 #define NONE UINT32_MAX
-enum { MOST_KEPT = 256 }; /* of the trees that pricing found, the newest: or they would be more with each time */
+enum {
+  MAX_COPIED = 256
+}; /* newest trees of pricing that are copied; without a limit their number would grow each time */
 
-struct taking {
+struct copying {
   struct by_embedding *embedding;
   const struct by_embedding *old;
-  uint32_t *vertex; /* of each of the old graph's: the new one's; NONE: it is gone */
-  double *load;     /* of each row under the old weights, over its capacity */
-  bool gone;        /* something that the old embedding uses */
+  uint32_t *vertex; /* of each of the old graph's vertices: the new one; NONE: it is gone */
+  double *load;     /* of each row under the old weights, relative to its capacity */
+  bool gone;        /* whether something that the old embedding uses is gone */
 };
 
-static enum banyan_status match_vertices(const struct taking *t) {
+static enum banyan_status match_vertices(const struct copying *t) {
   const struct by_graph *graph = t->embedding->graph, *before = t->old->graph;
   if (graph->n_terminals != before->n_terminals)
     return by_fail(BANYAN_ERR_ARGUMENT, "a job of %u workers cannot be planned again for %u", before->n_terminals,
@@ -40,8 +43,8 @@ static enum banyan_status match_vertices(const struct taking *t) {
   return BANYAN_OK;
 }
 
-/* The tree to the server of the same name where switches of the same names add. */
-static enum banyan_status take_network(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
+/* Adds the tree to the server of the same name where switches of the same names add. */
+static enum banyan_status copy_network(struct copying *t, const struct by_embed_candidate *candidate, uint32_t *found) {
   const struct by_embed_net *net = &t->embedding->net;
   const struct by_embed_server *before = &t->old->net.servers[candidate->server];
   const char *const *names = t->embedding->node_names, *const *old = t->old->node_names;
@@ -49,7 +52,7 @@ static enum banyan_status take_network(struct taking *t, const struct by_embed_c
   *found = NONE;
   while (s < net->n_servers && strcmp(names[net->servers[s].node], old[before->node]) != 0) s++;
   if (s == net->n_servers) return BANYAN_OK;
-  const struct by_way_tree *tree = &net->servers[s].ways.trees[0], *was = &before->ways.trees[0];
+  const struct by_path_tree *tree = &net->servers[s].paths.trees[0], *was = &before->paths.trees[0];
   bool *adds = calloc(tree->flow.n, sizeof *adds), fits = true;
   if (!adds) return by_plan_no_memory();
   for (uint32_t v = 0; v < was->flow.n; v++) {
@@ -65,20 +68,21 @@ static enum banyan_status take_network(struct taking *t, const struct by_embed_c
   return status;
 }
 
-/* The number of the same candidate in the new list; NONE: it does not fit any more. */
-static enum banyan_status take(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
+/* Adds the same candidate to the new list; *found: its number, or NONE if it does not fit any more. */
+static enum banyan_status copy_candidate(struct copying *t, const struct by_embed_candidate *candidate,
+                                         uint32_t *found) {
   struct by_embed_candidates *list = &t->embedding->candidates;
-  if (candidate->kind == BY_EMBED_NETWORK) return take_network(t, candidate, found);
+  if (candidate->kind == BY_EMBED_NETWORK) return copy_network(t, candidate, found);
   list->draft.kind = candidate->kind;
   return by_embed_candidates_add_group(list, &candidate->group, t->vertex, found);
 }
 
-static enum banyan_status take_used(struct taking *t) {
+static enum banyan_status copy_used(struct copying *t) {
   const struct by_embed_picks *picks = &t->old->picks;
   struct by_embed_candidates *list = &t->embedding->candidates;
   for (uint32_t i = 0; i < picks->n; i++) {
     uint32_t found;
-    BY_TRY(take(t, &t->old->candidates.items[picks->items[i].candidate], &found));
+    BY_TRY(copy_candidate(t, &t->old->candidates.items[picks->items[i].candidate], &found));
     t->gone |= found == NONE;
     if (found == NONE) continue;
     list->items[found].set = BY_EMBED_OLD;
@@ -88,51 +92,52 @@ static enum banyan_status take_used(struct taking *t) {
   return BANYAN_OK;
 }
 
-static enum banyan_status take_priced(struct taking *t) {
+static enum banyan_status copy_priced(struct copying *t) {
   const struct by_embed_candidates *from = &t->old->candidates;
   uint32_t kept = 0, found;
-  for (uint32_t i = from->n; i-- > 0 && kept < MOST_KEPT;) {
+  for (uint32_t i = from->n; i-- > 0 && kept < MAX_COPIED;) {
     if (from->items[i].kind != BY_EMBED_PACKED) continue;
     kept++;
-    BY_TRY(take(t, &from->items[i], &found));
+    BY_TRY(copy_candidate(t, &from->items[i], &found));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_over(struct taking *t, double *before) {
-  double most = 0;
+static enum banyan_status copy_old(struct copying *t, double *before) {
+  double max = 0;
   BY_TRY(match_vertices(t));
-  BY_TRY(take_used(t));
-  BY_TRY(take_priced(t));
-  for (uint32_t r = 0; r < t->embedding->net.n_rows; r++) most = fmax(most, t->load[r]);
-  *before = t->gone ? 0 : 1 / most;
+  BY_TRY(copy_used(t));
+  BY_TRY(copy_priced(t));
+  for (uint32_t r = 0; r < t->embedding->net.n_rows; r++) max = fmax(max, t->load[r]);
+  *before = t->gone ? 0 : 1 / max;
   return BANYAN_OK;
 }
 
-/* Adds what the old embedding uses and what pricing found for it to the candidates, by the names of vertices; marks
- * what it uses as a set. *before: what its weights carry now, bit/s; 0: something of it is gone. */
-static enum banyan_status embed_take_over(struct by_embedding *embedding, const struct by_embedding *old,
-                                          double *before) {
+/* Adds the candidates that the old embedding uses and those that pricing found for it, by the names of vertices, and
+ * marks the used ones as a set. *before: the throughput of its weights now, bit/s; 0: something that it uses is gone.
+ */
+static enum banyan_status copy_old_embedding(struct by_embedding *embedding, const struct by_embedding *old,
+                                             double *before) {
   struct by_arena arena;
   by_arena_init(&arena);
-  struct taking t = {.embedding = embedding,
-                     .old = old,
-                     .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
-                     .load = BY_ARENA_ARRAY(&arena, double, embedding->net.n_rows)};
-  enum banyan_status status = arena.failed ? by_plan_no_memory() : take_over(&t, before);
+  struct copying t = {.embedding = embedding,
+                      .old = old,
+                      .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
+                      .load = BY_ARENA_ARRAY(&arena, double, embedding->net.n_rows)};
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : copy_old(&t, before);
   by_arena_fini(&arena);
   return status;
 }
 
-enum { ROUNDS = 400, MESHED = BY_EMBED_MOST_VERTICES };
-static const double near_enough = 0.998; /* of the bound */
-static const double well_chosen = 0.97;  /* of what any number of candidates carries */
+enum { ROUNDS = 400, MAX_MESHED = BY_EMBED_MAX_VERTICES };
+static const double min_ratio = 0.998; /* part of the bound */
+static const double min_chosen = 0.97; /* part of the throughput of any number of candidates */
 
 struct by_embed_options by_embed_defaults(void) {
-  return (struct by_embed_options){.ways = BY_PLAN_ALL_METHODS,
+  return (struct by_embed_options){.allowed = BY_PLAN_ALL_METHODS,
                                    .max_trees = 8,
                                    .steps = 16,
-                                   .most_height = INFINITY,
+                                   .max_height = INFINITY,
                                    .penalty = 0.01,
                                    .queues = 1,
                                    .turnaround = by_placement_defaults().turnaround};
@@ -149,7 +154,7 @@ void by_embedding_destroy(struct by_embedding *embedding) {
   free(embedding);
 }
 
-/* ---- what is known of it */
+/* --- Facts. --- */
 
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
   return (struct by_embed_facts){.throughput = embedding->picks.throughput,
@@ -160,15 +165,15 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
                                  .n_in_network = embedding->network ? embedding->network->classes->n_groups : 0};
 }
 
-/* ---- making it */
+/* --- Creation. --- */
 
-/* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
- * percent. BANYAN_ERR_PLAN: none is low enough. */
-static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t max_trees, double most_height) {
+/* Adds at most max_trees trees of by_pack_few, with one attempt and no bound to reach, since the last percent takes
+ * long. BANYAN_ERR_PLAN: no tree is low enough. */
+static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t max_trees, double max_height) {
   struct by_few_options few = by_few_defaults();
   struct by_packing *packing;
-  few.max_trees = max_trees < BY_EMBED_MOST_LATER ? max_trees : BY_EMBED_MOST_LATER;
-  few.most_height = most_height;
+  few.max_trees = max_trees < BY_EMBED_MAX_LATER ? max_trees : BY_EMBED_MAX_LATER;
+  few.max_height = max_height;
   few.tolerance = -1;
   few.attempts = 1;
   BY_TRY(by_pack_few(list->net->graph, &few, &packing));
@@ -182,15 +187,15 @@ static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t max
   return status;
 }
 
-/* Prices do not see how many children a vertex has in the same tree, so what they find are stars, of which many are
- * needed where machines differ; the search for few does see it. It takes as long as all else, so it is asked last. */
-static enum banyan_status choose(struct by_embedding *e, struct by_embed_master *master,
-                                 const struct by_embed_options *o) {
-  BY_TRY(by_embed_master_price(master, near_enough, ROUNDS, &e->bound));
+/* Chooses candidates. Prices ignore how many children a vertex has in a tree, so they find stars, of which many are
+ * needed where machines differ; by_pack_few does count them. It takes as long as all else, so it is used last. */
+static enum banyan_status choose_candidates(struct by_embedding *e, struct by_embed_master *master,
+                                            const struct by_embed_options *o) {
+  BY_TRY(by_embed_master_price(master, min_ratio, ROUNDS, &e->bound));
   e->any_number = master->throughput;
   BY_TRY(by_embed_choose(master, o, e->any_number, 0, &e->picks));
-  if (e->picks.throughput >= well_chosen * e->any_number) return BANYAN_OK;
-  enum banyan_status status = add_few(&e->candidates, o->max_trees, o->most_height);
+  if (e->picks.throughput >= min_chosen * e->any_number) return BANYAN_OK;
+  enum banyan_status status = add_few(&e->candidates, o->max_trees, o->max_height);
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
   status = by_embed_choose(master, o, e->any_number, BY_EMBED_FEW, &e->picks);
   e->any_number = fmax(e->any_number, e->picks.throughput);
@@ -209,54 +214,56 @@ static enum banyan_status check_hosts(const struct by_topology *topology, const 
   return BANYAN_OK;
 }
 
-static enum banyan_status check(const struct by_topology *topology, const struct by_embed_options *o) {
-  if (!(o->ways & BY_PLAN_ALL_METHODS)) return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_METHODS);
-  if (o->steps < 1 || o->steps > BY_EMBED_MOST_STEPS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%u steps of weights; there are 1 to %d", o->steps, BY_EMBED_MOST_STEPS);
+static enum banyan_status check_options(const struct by_topology *topology, const struct by_embed_options *o) {
+  if (!(o->allowed & BY_PLAN_ALL_METHODS))
+    return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_METHODS);
+  if (o->steps < 1 || o->steps > BY_EMBED_MAX_STEPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u steps of weights; there are 1 to %d", o->steps, BY_EMBED_MAX_STEPS);
   BY_TRY(check_hosts(topology, o->choice.helpers, o->choice.n_helpers, "helper"));
   return check_hosts(topology, o->servers, o->n_servers, "server");
 }
 
-/* Some tree that is allowed. */
-static enum banyan_status add_any(struct by_embedding *e, const struct by_embed_options *o) {
+/* Adds one tree that is allowed. */
+static enum banyan_status add_allowed_tree(struct by_embedding *e, const struct by_embed_options *o) {
   char ways[BY_PLAN_METHODS_BYTES];
-  BY_TRY(add_few(&e->candidates, 1, o->most_height));
+  BY_TRY(add_few(&e->candidates, 1, o->max_height));
   if (e->candidates.n) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PLAN, "none of the allowed ways (%s) joins the %u workers: allow others",
-                 by_plan_methods_print(o->ways, ways), e->graph->n_terminals);
+                 by_plan_methods_print(o->allowed, ways), e->graph->n_terminals);
 }
 
-/* `old` and `before` are those of by_embed_again; NULL: for the first time. */
-static enum banyan_status make(struct by_embedding *e, const struct by_topology *topology,
-                               const struct by_embed_options *o, const struct by_embedding *old, double *before) {
+/* Makes the embedding. `old` and `before` are those of by_embed_again; NULL: for the first time. */
+static enum banyan_status make_embedding(struct by_embedding *e, const struct by_topology *topology,
+                                         const struct by_embed_options *o, const struct by_embedding *old,
+                                         double *before) {
   struct by_graph_choice choice = o->choice;
   struct by_embed_master master;
-  choice.max_meshed = MESHED;
-  if (!(o->ways & BY_PLAN_HELPERS)) choice.n_helpers = 0;
-  BY_TRY(check(topology, o));
+  choice.max_meshed = MAX_MESHED;
+  if (!(o->allowed & BY_PLAN_HELPERS)) choice.n_helpers = 0;
+  BY_TRY(check_options(topology, o));
   BY_TRY(by_graph_of_topology(topology, &choice, &e->graph));
   BY_TRY(by_embed_net_init(&e->net, topology, e->graph));
-  if (o->ways & BY_PLAN_SWITCHES) BY_TRY(by_embed_net_add_servers(&e->net, o));
+  if (o->allowed & BY_PLAN_SWITCHES) BY_TRY(by_embed_net_add_servers(&e->net, o));
   BY_TRY(by_embed_name_nodes(e));
   BY_TRY(by_graph_name_vertices(e->graph, topology, &e->arena, &e->vertices));
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
-                                  o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX, o->ways));
+                                  o->max_height < UINT32_MAX ? (uint32_t)o->max_height : UINT32_MAX, o->allowed));
   BY_TRY(by_embed_candidates_make(&e->candidates));
-  if (old) BY_TRY(embed_take_over(e, old, before));
-  if (!e->candidates.n) BY_TRY(add_any(e, o)); /* no shape fits */
+  if (old) BY_TRY(copy_old_embedding(e, old, before));
+  if (!e->candidates.n) BY_TRY(add_allowed_tree(e, o)); /* no shape fits */
   enum banyan_status status = by_embed_master_init(&master, &e->candidates);
-  if (status == BANYAN_OK) status = choose(e, &master, o);
+  if (status == BANYAN_OK) status = choose_candidates(e, &master, o);
   by_embed_master_fini(&master);
   by_embed_candidates_complete(&e->candidates);
   return status == BANYAN_OK ? by_embed_make_network(e, o->queues) : status;
 }
 
-static enum banyan_status create(const struct by_topology *topology, const struct by_embed_options *options,
-                                 const struct by_embedding *old, double *before, struct by_embedding **out) {
+static enum banyan_status create_embedding(const struct by_topology *topology, const struct by_embed_options *options,
+                                           const struct by_embedding *old, double *before, struct by_embedding **out) {
   struct by_embedding *e = calloc(1, sizeof *e);
   if (!e) return by_plan_no_memory();
   by_arena_init(&e->arena);
-  enum banyan_status status = make(e, topology, options, old, before);
+  enum banyan_status status = make_embedding(e, topology, options, old, before);
   if (status == BANYAN_OK)
     *out = e;
   else
@@ -266,20 +273,20 @@ static enum banyan_status create(const struct by_topology *topology, const struc
 
 enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
                             struct by_embedding **out) {
-  return create(topology, options, NULL, NULL, out);
+  return create_embedding(topology, options, NULL, NULL, out);
 }
 
 enum banyan_status by_embed_again(const struct by_topology *topology, const struct by_embed_options *options,
                                   const struct by_embedding *old, double gain, struct by_embed_change *change,
                                   struct by_embedding **out) {
   *change = (struct by_embed_change){0};
-  BY_TRY(create(topology, options, old, &change->before, out));
+  BY_TRY(create_embedding(topology, options, old, &change->before, out));
   change->after = (*out)->picks.throughput;
   change->worth_it = change->after > (1 + gain) * change->before;
   return BANYAN_OK;
 }
 
-/* ---- in words */
+/* --- Text for people. --- */
 
 static void add_used(const struct by_embedding *e, struct by_text *text) {
   char rate[32];
@@ -325,11 +332,11 @@ void by_embedding_explain(const struct by_embedding *embedding, struct by_text *
   add_alone(e, text);
 }
 
-/* ---- as a plan */
+/* --- The plan. --- */
 
-/* The trees of the graph that are used. */
-static enum banyan_status plan_of_graph(const struct by_embedding *e, const char *name, double rate,
-                                        struct by_plan **out) {
+/* Makes a plan of the used trees of the graph. */
+static enum banyan_status make_graph_plan(const struct by_embedding *e, const char *name, double rate,
+                                          struct by_plan **out) {
   struct by_plan_facts facts = {.throughput = e->picks.throughput, .bound = e->bound};
   struct by_group *groups = calloc((size_t)e->picks.n + 1, sizeof *groups);
   uint32_t n = 0;
@@ -348,16 +355,18 @@ static enum banyan_status plan_of_graph(const struct by_embedding *e, const char
 }
 
 enum banyan_status by_embedding_plan(const struct by_embedding *e, const char *name, struct by_plan **out) {
-  double of_graph = 0, of_network = 0; /* of those that are used: the program may have left a trace of rate on others */
+  double of_graph = 0,
+         of_network =
+             0; /* the sums of the rates of used candidates; the linear program may leave tiny rates on others */
   for (uint32_t i = 0; i < e->picks.n; i++) {
     const struct by_embed_pick *pick = &e->picks.items[i];
     *(e->candidates.items[pick->candidate].kind == BY_EMBED_NETWORK ? &of_network : &of_graph) += pick->rate;
   }
-  if (!e->network) return plan_of_graph(e, name, of_graph, out);
+  if (!e->network) return make_graph_plan(e, name, of_graph, out);
   struct by_plan_part parts[2] = {{.plan = e->network}};
   const double all = of_graph + of_network, shares[2] = {of_network / all, of_graph / all};
   struct by_plan *graph = NULL;
-  if (of_graph > 0) BY_TRY(plan_of_graph(e, name, of_graph, &graph));
+  if (of_graph > 0) BY_TRY(make_graph_plan(e, name, of_graph, &graph));
   parts[1].plan = graph;
   enum banyan_status status = by_plan_mix(name, parts, shares, graph ? 2 : 1, out);
   by_plan_destroy(graph);

@@ -1,14 +1,13 @@
-/* A job on a shared cluster: which of many ways to sum carry it on what the
- * other jobs leave, and with which weights. The integer program
+/* A job on a shared cluster: which of many groups carry it on the capacity that other jobs leave, and with which
+ * weights. The integer program
  *
  *     min theta + penalty * sum y_t   s.t.   sum_t p_t load_t(i) <= theta capacity(i) for all resources i,
- *                                            sum p_t = 1,  0 <= p_t <= y_t,  sum y_t <= most_trees
+ *                                            sum p_t = 1,  0 <= p_t <= y_t,  sum y_t <= max_trees
  *
- * over candidates t: parameter servers, rings, chains, trees, elastic
- * aggregation trees, trees over helpers, in-network trees to servers, and trees
- * that the prices of full links ask for (embed_parts.h). 1 / theta is the
- * throughput. Candidates are one group of a plan each, so a ring counts once.
- * Pure: no I/O, no clock. An embedding is immutable and borrows nothing. */
+ * over candidates t: parameter servers, rings, chains, trees, elastic aggregation trees, trees over helpers, in-network
+ * trees to servers, and trees found by prices of full links (embed_parts.h). 1 / theta is the throughput. Each
+ * candidate is one group of a plan, so a ring counts once. Pure: no I/O, no clock. An embedding is immutable and
+ * borrows nothing. */
 #ifndef BY_PLANNER_CLUSTER_EMBED_H
 #define BY_PLANNER_CLUSTER_EMBED_H
 
@@ -18,65 +17,67 @@
 
 struct by_embed_options {
   struct by_graph_choice choice; /* the workers, and the helpers, which are hosts */
-  const uint32_t *servers; /* hosts that may finish the sums of in-network trees, different; workers may be such */
-  uint32_t n_servers;      /* 0: there are no in-network trees */
-  uint32_t ways;           /* allowed, bits of enum by_plan_way, not 0 */
-  uint32_t max_trees;      /* candidates used, >= 1 */
-  uint32_t steps;          /* the weights that are tried are whole multiples of 1 / 1, 1 / 2, ... 1 / steps */
-  double most_height;      /* of each, hops; INFINITY: any */
-  double least_rate;       /* of each, bit/s */
-  double penalty;          /* for each, part of the least time, >= 0 */
-  double turnaround;       /* seconds that ends and switches add to the round trip of an in-network tree */
-  uint32_t queues;         /* of switches: the plan has each in-network tree so often, with equal shares; >= 1 */
+  const uint32_t
+      *servers;       /* hosts that may finish the sums of in-network trees, all different; workers may be among them */
+  uint32_t n_servers; /* 0: there are no in-network trees */
+  uint32_t allowed;   /* bits of enum by_plan_method that are allowed, not 0 */
+  uint32_t max_trees; /* the largest number of candidates used, >= 1 */
+  uint32_t steps;     /* the weights that are tried are whole multiples of 1 / 1, 1 / 2, ... 1 / steps */
+  double max_height;  /* of each, in hops; INFINITY: any */
+  double min_rate;    /* of each, bit/s */
+  double penalty;     /* for each candidate, a part of the shortest time, >= 0 */
+  double turnaround;  /* seconds that ends and switches add to the round trip of an in-network tree */
+  uint32_t queues; /* queues of switches: the plan has each in-network tree this many times, with equal shares; >= 1 */
 };
 
-enum { BY_EMBED_MOST_STEPS = 64, BY_EMBED_MOST_SERVERS = 128 };
+enum { BY_EMBED_MAX_STEPS = 64, BY_EMBED_MAX_SERVERS = 128 };
 
 struct by_embedding;
 
-/* All ways, but no servers; 8 of any height and rate, a penalty of 1 %, steps down to 1/16, 100 us. */
+/* Returns the defaults: all methods, but no servers; 8 trees of any height and rate, a penalty of 1 %, steps down to
+ * 1/16, 100 us. */
 struct by_embed_options by_embed_defaults(void);
-/* The caller owns *out and gives it to by_embedding_destroy. Errors: those of by_graph_of_topology;
+/* Embeds a job. The caller owns *out and passes it to by_embedding_destroy. Errors: those of by_graph_of_topology;
  * BANYAN_ERR_ARGUMENT: a helper or server is a switch, or a number is out of range; BANYAN_ERR_UNSUPPORTED: CLP is not
- * installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing that is allowed keeps the limits. No in-network
- * trees: more than BY_PLAN_MOST_WORKERS workers, or none of the switches on their ways can add. Servers beyond the
- * first BY_EMBED_MOST_SERVERS are left out, and so are those that some worker cannot reach. Cost: for 64 hosts in 8
- * racks some hundred candidates of 90 resources, half a second at most. */
+ * installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing that is allowed keeps the limits. There are no
+ * in-network trees if there are more than BY_PLAN_MAX_WORKERS workers, or if no switch on their paths can add. Servers
+ * beyond the first BY_EMBED_MAX_SERVERS are left out, and so are those that some worker cannot reach. Cost: for 64
+ * hosts in 8 racks some hundred candidates of 90 resources, half a second at most. */
 BANYAN_CHECK enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
                                          struct by_embedding **out);
-/* NULL is allowed. */
+/* Destroys an embedding; NULL is allowed. */
 void by_embedding_destroy(struct by_embedding *embedding);
 
 struct by_embed_facts {
   double throughput; /* bit/s of input: 1 / theta */
-  double bound;      /* no set of trees over these vertices carries more */
-  double any_number; /* what the candidates carry if any number of them may be used */
+  double bound;      /* bit/s that no set of trees over these vertices exceeds */
+  double any_number; /* bit/s of the candidates if any number of them may be used */
   uint32_t n_candidates, n_used;
   uint32_t n_in_network; /* trees of the plan; with several queues, more than are used */
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
 
-/* The plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. It can be
- * run (by_plan_check_switches): in-network trees have servers "HOST/0", "HOST/1", ... and the interfaces of their
- * switches. The caller owns *out. */
+/* Makes the plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. It
+ * can be run (by_plan_check_switches): in-network trees have servers "HOST/0", "HOST/1", ... and the interfaces of
+ * their switches. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name,
                                                   struct by_plan **out);
 struct by_text;
-/* Adds, in words and numbers: what is used, and what each kind of candidate would have carried alone. */
+/* Adds text for people: the used candidates, and the throughput of the best candidate of each kind alone. */
 void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text);
 
-/* ---- again, when others use more or less */
+/* --- Again, when others use more or less. --- */
 
 struct by_embed_change {
-  double before; /* bit/s that the old weights carry on the new topology; 0: they need something that is gone */
-  double after;  /* that the new embedding carries */
+  double before; /* bit/s of the old weights on the new topology; 0: they need something that is gone */
+  double after;  /* bit/s of the new embedding */
   bool worth_it; /* after > (1 + gain) before */
 };
 /* Plans again for the same workers (by name, in the same order) on a topology whose use by others, helpers or links
- * have changed, without counting what this job itself uses. The candidates of the old embedding are kept, those that
- * can still be, so that what pricing found once is not lost. Whoever calls it switches to *out, at the end of an
- * iteration, only if change->worth_it; a usual gain is 0.05. The caller owns *out. Errors as by_embed;
- * BANYAN_ERR_ARGUMENT: other workers. */
+ * have changed, without counting what this job itself uses. The candidates of the old embedding are kept where they
+ * still fit, so that those that pricing found are not lost. The caller switches to *out, at the end of an iteration,
+ * only if change->worth_it; a usual gain is 0.05. The caller owns *out. Errors as by_embed; BANYAN_ERR_ARGUMENT: other
+ * workers. */
 BANYAN_CHECK enum banyan_status by_embed_again(const struct by_topology *topology,
                                                const struct by_embed_options *options, const struct by_embedding *old,
                                                double gain, struct by_embed_change *change, struct by_embedding **out);

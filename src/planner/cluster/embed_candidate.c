@@ -1,3 +1,4 @@
+/* The layers of the network for a job, and candidates with their shapes and loads. */
 #include "embed_parts.h"
 
 #include <math.h>
@@ -10,22 +11,23 @@
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX
-static const double enough = 0.999; /* of what a group's terminals can send: rounding is not oversubscription */
+static const double enough =
+    0.999; /* part of what a group's terminals can send; a difference due to rounding is no oversubscription */
 
 struct finding {
   struct by_embed_net *net;
   struct by_paths paths;
   struct by_next_hop *hops; /* of each node, to the last destination */
-  uint32_t *above;          /* of each terminal: towards the leader of its group */
-  uint32_t *number;         /* of each terminal that leads: its group's */
+  uint32_t *above;          /* of each terminal: the next one towards the leader of its group */
+  uint32_t *number;         /* of each terminal that leads: its group's number */
   uint32_t *mark;           /* of each node: the last group that it was found inside of */
   uint32_t marks;
   struct by_arena arena;
 };
 
-/* ---- vertices */
+/* --- Vertices. --- */
 
-static double capacity_of(const struct by_embed_net *net, const struct by_paths *paths, uint32_t node) {
+static double get_capacity(const struct by_embed_net *net, const struct by_paths *paths, uint32_t node) {
   const struct by_node *at = &net->topology->nodes[node];
   double out = 0, in = 0;
   for (uint32_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
@@ -36,16 +38,16 @@ static double capacity_of(const struct by_embed_net *net, const struct by_paths 
   return fmin(fmin(out, in), fmin(by_residual(at->out), by_residual(at->in)));
 }
 
-static enum banyan_status measure(struct finding *f) {
+static enum banyan_status measure_vertices(struct finding *f) {
   struct by_embed_net *net = f->net;
   const uint32_t *node = net->graph->node;
   size_t n = net->graph->n_vertices;
   for (size_t to = 0; to < n; to++) {
     BY_TRY(by_paths_between(&f->paths, node[to], node, (uint32_t)n, f->hops));
-    net->capacity[to] = capacity_of(net, &f->paths, node[to]);
+    net->capacity[to] = get_capacity(net, &f->paths, node[to]);
     for (size_t from = 0; from < n; from++) {
       uint32_t hops = f->hops[node[from]].hops, *there = &net->hops[from * n + to], *back = &net->hops[to * n + from];
-      if (hops < *there && to > from) continue; /* the way back was longer */
+      if (hops < *there && to > from) continue; /* the path in the opposite direction is longer */
       *there = *back = hops;
     }
   }
@@ -61,10 +63,10 @@ static void list_edges(struct by_embed_net *net) {
   }
 }
 
-/* What a link's direction and those parallel to it carry together. */
-static double all_of_bundle(const struct by_paths *paths, const struct by_link *link, uint32_t way) {
+/* Returns the total capacity of a direction of a link and of its parallel links. */
+static double get_bundle_total(const struct by_paths *paths, const struct by_link *link, uint32_t direction) {
   const struct by_topology *topology = paths->topology;
-  uint32_t from = way == BY_AB ? link->a : link->b;
+  uint32_t from = direction == BY_AB ? link->a : link->b;
   double all = 0;
   for (uint32_t i = paths->first[from]; i < paths->first[from + 1]; i++) {
     const struct by_link *other = &topology->links[paths->links[i]];
@@ -73,23 +75,24 @@ static double all_of_bundle(const struct by_paths *paths, const struct by_link *
   return all;
 }
 
-/* Of all that the resource stands for, in the direction that has least. */
-static double all_of(const struct by_paths *paths, const struct by_origin *origin) {
+/* Returns the total capacity of a resource, in the direction that has less. */
+static double get_total(const struct by_paths *paths, const struct by_origin *origin) {
   const struct by_topology *topology = paths->topology;
-  double least = INFINITY;
+  double min = INFINITY;
   if (origin->kind == BY_ORIGIN_NODE)
     return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
-  for (uint32_t way = 0; way < 2; way++)
-    if (origin->direction[way]) least = fmin(least, all_of_bundle(paths, &topology->links[origin->index], way));
-  return least;
+  for (uint32_t direction = 0; direction < 2; direction++)
+    if (origin->direction[direction])
+      min = fmin(min, get_bundle_total(paths, &topology->links[origin->index], direction));
+  return min;
 }
 
-static void look_at_resources(struct finding *f) {
+static void fill_resources(struct finding *f) {
   struct by_embed_net *net = f->net;
   const struct by_topology *topology = net->topology;
   for (uint32_t r = 0; r < net->graph->n_resources; r++) {
     const struct by_origin *origin = &net->graph->origin[r];
-    net->left[r] = fmin(net->graph->capacity[r] / all_of(&f->paths, origin), 1);
+    net->left[r] = fmin(net->graph->capacity[r] / get_total(&f->paths, origin), 1);
     if (origin->kind != BY_ORIGIN_LINK) continue;
     const struct by_link *link = &topology->links[origin->index];
     net->shared[r] = topology->nodes[link->a].kind == BY_NODE_SWITCH && topology->nodes[link->b].kind == BY_NODE_SWITCH;
@@ -97,34 +100,35 @@ static void look_at_resources(struct finding *f) {
   }
 }
 
-/* ---- layers */
+/* --- Layers. --- */
 
-/* The least distance beyond `most` between terminals of different groups; NONE: there is none. */
-static uint32_t next_distance(struct finding *f, uint32_t most) {
+/* Returns the smallest distance beyond `max` between terminals of different groups; NONE: there is none. */
+static uint32_t find_next_distance(struct finding *f, uint32_t max) {
   const struct by_embed_net *net = f->net;
   uint32_t n = net->graph->n_terminals, next = NONE;
   for (uint32_t u = 0; u < n; u++)
     for (uint32_t v = 0; v < u; v++) {
       uint32_t hops = net->hops[(size_t)u * net->graph->n_vertices + v];
-      if (hops > most && hops < next && by_find_leader(f->above, u) != by_find_leader(f->above, v)) next = hops;
+      if (hops > max && hops < next && by_find_leader(f->above, u) != by_find_leader(f->above, v)) next = hops;
     }
   return next;
 }
 
-/* The one group whose terminals are nearest to an optional vertex, and near enough. */
-static uint32_t group_near(const struct by_embed_net *net, const struct by_embed_layer *layer, uint32_t v,
-                           uint32_t most) {
-  uint32_t least = NONE, found = NONE;
+/* Returns the group whose terminals are nearest to an optional vertex, and near enough, or NONE if it is not one group.
+ */
+static uint32_t find_nearest_group(const struct by_embed_net *net, const struct by_embed_layer *layer, uint32_t v,
+                                   uint32_t max) {
+  uint32_t min = NONE, found = NONE;
   for (uint32_t t = 0; t < net->graph->n_terminals; t++) {
     uint32_t hops = net->hops[(size_t)v * net->graph->n_vertices + t];
-    if (hops > least || hops > most) continue;
-    found = hops < least || found == layer->group[t] ? layer->group[t] : NONE;
-    least = hops;
+    if (hops > min || hops > max) continue;
+    found = hops < min || found == layer->group[t] ? layer->group[t] : NONE;
+    min = hops;
   }
   return found;
 }
 
-static enum banyan_status add_layer(struct finding *f, uint32_t most) {
+static enum banyan_status add_layer(struct finding *f, uint32_t max) {
   struct by_embed_net *net = f->net;
   struct by_embed_layer *layer = &net->layers[net->n_layers++];
   uint32_t n = net->graph->n_vertices, terminals = net->graph->n_terminals;
@@ -137,30 +141,31 @@ static enum banyan_status add_layer(struct finding *f, uint32_t most) {
     if (f->number[leader] == NONE) f->number[leader] = layer->n_groups++;
     layer->group[v] = f->number[leader];
   }
-  for (uint32_t v = terminals; v < n; v++) layer->group[v] = layer->n_groups == 1 ? 0 : group_near(net, layer, v, most);
+  for (uint32_t v = terminals; v < n; v++)
+    layer->group[v] = layer->n_groups == 1 ? 0 : find_nearest_group(net, layer, v, max);
   return BANYAN_OK;
 }
 
-/* From the nearest terminals outwards. What would be more layers than there is room for are in the last one. */
+/* Finds the layers, from the nearest terminals outwards. Beyond BY_EMBED_MAX_LAYERS, all is in the last one. */
 static enum banyan_status find_layers(struct finding *f) {
   const struct by_embed_net *net = f->net;
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t v = 0; v < net->graph->n_terminals; v++) f->above[v] = v;
   do {
-    most = next_distance(f, most);
-    uint32_t joined = net->n_layers + 1 < BY_EMBED_MOST_LAYERS ? most : NONE;
+    max = find_next_distance(f, max);
+    uint32_t joined = net->n_layers + 1 < BY_EMBED_MAX_LAYERS ? max : NONE;
     for (uint32_t u = 0; u < net->graph->n_terminals; u++)
       for (uint32_t v = 0; v < u; v++)
         if (net->hops[(size_t)u * net->graph->n_vertices + v] <= joined)
           f->above[by_find_leader(f->above, u)] = by_find_leader(f->above, v);
-    BY_TRY(add_layer(f, most));
+    BY_TRY(add_layer(f, max));
   } while (net->layers[net->n_layers - 1].n_groups > 1);
   return BANYAN_OK;
 }
 
-/* ---- oversubscription */
+/* --- Oversubscription. --- */
 
-/* Marks the nodes inside a group: those on the ways of its terminals to the first of them. */
+/* Marks the nodes inside a group: those on the paths of its terminals to the first of them. */
 static enum banyan_status mark_inside(struct finding *f, const struct by_embed_layer *layer, uint32_t group,
                                       double *sends) {
   const struct by_embed_net *net = f->net;
@@ -179,7 +184,7 @@ static enum banyan_status mark_inside(struct finding *f, const struct by_embed_l
   return BANYAN_OK;
 }
 
-static double leads_out(const struct finding *f) {
+static double get_capacity_out(const struct finding *f) {
   const struct by_topology *topology = f->net->topology;
   double out = 0, in = 0;
   for (uint32_t i = 0; i < topology->n_links; i++) {
@@ -199,15 +204,16 @@ static enum banyan_status find_oversubscribed(struct finding *f) {
     for (uint32_t g = 0; g < layer->n_groups; g++) {
       double sends;
       BY_TRY(mark_inside(f, layer, g, &sends));
-      layer->oversubscribed[g] = leads_out(f) < enough * sends;
+      layer->oversubscribed[g] = get_capacity_out(f) < enough * sends;
     }
   }
   return BANYAN_OK;
 }
 
-/* ---- the order */
+/* --- The order. --- */
 
-/* Stable: by the groups of each layer, the smallest groups first, so that those of the largest count most. */
+/* Sorts stably by the groups of each layer, the smallest groups first, so that the groups of the largest layer decide
+ * first. */
 static void sort_terminals(struct finding *f) {
   struct by_embed_net *net = f->net;
   uint32_t n = net->graph->n_terminals, *from = net->order, *to = f->number;
@@ -221,9 +227,9 @@ static void sort_terminals(struct finding *f) {
   }
 }
 
-/* ---- all of it */
+/* --- The network. --- */
 
-static enum banyan_status find(struct finding *f) {
+static enum banyan_status find_network(struct finding *f) {
   struct by_embed_net *net = f->net;
   size_t n = net->graph->n_vertices, nodes = net->topology->n_nodes;
   net->edge = BY_ARENA_ARRAY(&net->arena, uint32_t, n * n);
@@ -238,9 +244,9 @@ static enum banyan_status find(struct finding *f) {
   f->mark = BY_ARENA_ARRAY(&f->arena, uint32_t, nodes);
   if (net->arena.failed || f->arena.failed) return by_plan_no_memory();
   BY_TRY(by_paths_init(&f->paths, net->topology));
-  BY_TRY(measure(f));
+  BY_TRY(measure_vertices(f));
   list_edges(net);
-  look_at_resources(f);
+  fill_resources(f);
   BY_TRY(find_layers(f));
   BY_TRY(find_oversubscribed(f));
   sort_terminals(f);
@@ -249,21 +255,21 @@ static enum banyan_status find(struct finding *f) {
 
 enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
                                      const struct by_graph *graph) {
-  if (graph->n_vertices > BY_EMBED_MOST_VERTICES)
+  if (graph->n_vertices > BY_EMBED_MAX_VERTICES)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "a job on a shared cluster is planned for %d hosts and helpers at most, not for %u",
-                   BY_EMBED_MOST_VERTICES, graph->n_vertices);
+                   BY_EMBED_MAX_VERTICES, graph->n_vertices);
   *net = (struct by_embed_net){.topology = topology, .graph = graph, .n_rows = graph->n_resources};
   by_arena_init(&net->arena);
   struct finding f = {.net = net};
-  enum banyan_status status = find(&f);
+  enum banyan_status status = find_network(&f);
   by_paths_fini(&f.paths);
   by_arena_fini(&f.arena);
   return status;
 }
 
 void by_embed_net_fini(struct by_embed_net *net) {
-  for (uint32_t s = 0; s < net->n_servers; s++) by_placement_ways_fini(&net->servers[s].ways);
+  for (uint32_t s = 0; s < net->n_servers; s++) by_placement_paths_fini(&net->servers[s].paths);
   by_arena_fini(&net->arena);
   *net = (struct by_embed_net){0};
 }
@@ -284,8 +290,8 @@ const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind) {
 }
 
 enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, const struct by_embed_net *net,
-                                            uint32_t most_height, uint32_t ways) {
-  *list = (struct by_embed_candidates){.net = net, .most_height = most_height, .ways = ways};
+                                            uint32_t max_height, uint32_t allowed) {
+  *list = (struct by_embed_candidates){.net = net, .max_height = max_height, .allowed = allowed};
   by_arena_init(&list->arena);
   BY_TRY(by_grower_init(&list->grower, net->graph, true));
   struct by_arena *arena = &list->grower.arena;
@@ -309,9 +315,9 @@ void by_embed_candidates_fini(struct by_embed_candidates *list) {
   *list = (struct by_embed_candidates){0};
 }
 
-/* ---- shape */
+/* --- Shapes. --- */
 
-/* Height and width of the template. */
+/* Computes height and width of the template. */
 static void measure_shape(struct by_embed_candidates *list, struct by_embed_candidate *out) {
   const struct by_draft *draft = &list->draft;
   uint32_t *depth = list->height, *children = list->count;
@@ -321,8 +327,8 @@ static void measure_shape(struct by_embed_candidates *list, struct by_embed_cand
   }
   for (uint32_t u = 0; u < draft->n; u++) {
     if (u == draft->root) continue;
-    uint32_t most = ++children[draft->up[u]], above = 0, at = u;
-    if (most > out->width) out->width = most;
+    uint32_t max = ++children[draft->up[u]], above = 0, at = u;
+    if (max > out->width) out->width = max;
     for (; depth[at] == NONE; at = draft->up[at]) above++;
     uint32_t here = depth[at] + above;
     if (here > out->height) out->height = here;
@@ -330,9 +336,9 @@ static void measure_shape(struct by_embed_candidates *list, struct by_embed_cand
   }
 }
 
-/* ---- load */
+/* --- Loads. --- */
 
-/* Adds what the edge between two vertices loads. False: there is none. */
+/* Adds the load of the edge between two vertices. Returns false if there is none. */
 static bool add_edge(struct by_embed_candidates *list, uint32_t u, uint32_t v, double rate) {
   const struct by_graph *graph = list->net->graph;
   uint32_t e = by_embed_edge(list->net, u, v);
@@ -342,16 +348,16 @@ static bool add_edge(struct by_embed_candidates *list, uint32_t u, uint32_t v, d
   return true;
 }
 
-static bool load_tree(struct by_embed_candidates *list) {
+static bool add_tree_load(struct by_embed_candidates *list) {
   const struct by_draft *draft = &list->draft;
   for (uint32_t u = 0; u < draft->n; u++)
     if (u != draft->root && !add_edge(list, draft->order[u], draft->order[draft->up[u]], 1)) return false;
   return true;
 }
 
-/* Each edge of the template stands for one from every position to the one as far on; edges that lead as far are the
- * same ones. */
-static bool load_rotated(struct by_embed_candidates *list, const struct by_group *group) {
+/* Adds the loads of a rotated template: each of its edges stands for one from every position to the one at the same
+ * distance, and edges of equal distance are the same ones. */
+static bool add_rotated_load(struct by_embed_candidates *list, const struct by_group *group) {
   const struct by_draft *draft = &list->draft;
   uint32_t *times = list->count;
   memset(times, 0, draft->n * sizeof *times);
@@ -365,11 +371,11 @@ static bool load_rotated(struct by_embed_candidates *list, const struct by_group
   return true;
 }
 
-/* Fills list->load and theta. False: an edge is missing. */
-static bool find_load(struct by_embed_candidates *list, struct by_embed_candidate *out) {
+/* Computes list->load and theta. Returns false if an edge is missing. */
+static bool compute_load(struct by_embed_candidates *list, struct by_embed_candidate *out) {
   const struct by_graph *graph = list->net->graph;
   memset(list->load, 0, list->net->n_rows * sizeof *list->load);
-  if (!(list->draft.n_radix ? load_rotated(list, &out->group) : load_tree(list))) return false;
+  if (!(list->draft.n_radix ? add_rotated_load(list, &out->group) : add_tree_load(list))) return false;
   for (uint32_t r = 0; r < graph->n_resources; r++) {
     list->load[r] /= graph->capacity[r];
     out->theta = fmax(out->theta, list->load[r]);
@@ -388,9 +394,9 @@ static uint32_t find_known(const struct by_embed_candidates *list, const struct 
   return NONE;
 }
 
-/* ---- adding */
+/* --- Adding candidates. --- */
 
-static enum banyan_status copy(struct by_embed_candidates *list, struct by_embed_candidate *new) {
+static enum banyan_status copy_draft(struct by_embed_candidates *list, struct by_embed_candidate *new) {
   const struct by_draft *draft = &list->draft;
   struct by_group *group = &new->group;
   struct by_arena *arena = &list->arena;
@@ -411,20 +417,20 @@ enum banyan_status by_embed_candidates_keep(struct by_embed_candidates *list, st
   *found = find_known(list, new);
   if (*found != NONE) return BANYAN_OK;
   new->load = BY_ARENA_ARRAY(&list->arena, double, list->net->n_rows);
-  if (!new->load || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_plan_no_memory();
+  if (!new->load || !BY_ARRAY_GROW(&list->items, &list->allocated, list->n + 1)) return by_plan_no_memory();
   memcpy(new->load, list->load, list->net->n_rows * sizeof *new->load);
-  if (new->kind != BY_EMBED_NETWORK) BY_TRY(copy(list, new));
+  if (new->kind != BY_EMBED_NETWORK) BY_TRY(copy_draft(list, new));
   *found = list->n;
   list->items[list->n++] = *new;
   return BANYAN_OK;
 }
 
-/* What option or setting allows it. */
+/* Returns whether the options allow the draft. */
 static bool is_allowed(const struct by_embed_candidates *list) {
   const struct by_draft *draft = &list->draft;
   bool helped = false;
   for (uint32_t u = 0; u < draft->n; u++) helped |= draft->order[u] >= list->net->graph->n_terminals;
-  return list->ways & (helped ? BY_PLAN_HELPERS : draft->kind == BY_EMBED_RING ? BY_PLAN_RING : BY_PLAN_TREE);
+  return list->allowed & (helped ? BY_PLAN_HELPERS : draft->kind == BY_EMBED_RING ? BY_PLAN_RING : BY_PLAN_TREE);
 }
 
 enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uint32_t *found) {
@@ -439,14 +445,14 @@ enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uin
   if (!found) found = &ignored;
   *found = NONE;
   measure_shape(list, &new);
-  if (new.height > list->most_height || !is_allowed(list) || !find_load(list, &new)) return BANYAN_OK;
+  if (new.height > list->max_height || !is_allowed(list) || !compute_load(list, &new)) return BANYAN_OK;
   return by_embed_candidates_keep(list, &new, found);
 }
 
 enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges, uint32_t n,
                                                 uint32_t *found) {
   struct by_draft *draft = &list->draft;
-  by_tree_hang(&list->grower, edges, n, draft->order, draft->up);
+  by_tree_root_at_centre(&list->grower, edges, n, draft->order, draft->up);
   draft->kind = BY_EMBED_PACKED;
   draft->n_radix = draft->root = 0;
   draft->n = n + 1;

@@ -1,3 +1,4 @@
+/* The linear program over candidates, pricing of new ones, and the choice of few. */
 #include "embed_parts.h"
 
 #include <math.h>
@@ -9,12 +10,13 @@
 #include "text.h"
 
 enum { SHORT_LIST = 256, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
-static const double flat = 0.005;  /* part of the time that the height and width of all ranks are taken for */
-static const double wide = 2;      /* hops that a child is taken for: where many send to one port, queues overflow */
-static const double thrift = 0.05; /* part of the time that what is full is taken for, see use() */
-static const double better = 1e-9;
+static const double height_weight =
+    0.005; /* part of the time that counts for the height and width of all ranks together */
+static const double hops_per_child = 2; /* hops that a child counts for: queues overflow where many send to one port */
+static const double use_weight = 0.05;  /* part of the time that full links count for, see get_use */
+static const double min_better = 1e-9;
 
-/* ---- the program */
+/* --- The program. --- */
 
 enum banyan_status by_embed_master_add(struct by_embed_master *m) {
   for (uint32_t c = m->lp->n_columns; c < m->list->n; c++) {
@@ -26,12 +28,12 @@ enum banyan_status by_embed_master_add(struct by_embed_master *m) {
 
 enum banyan_status by_embed_master_init(struct by_embed_master *m, struct by_embed_candidates *list) {
   uint32_t n = list->net->n_rows;
-  double least = INFINITY;
+  double min = INFINITY;
   *m = (struct by_embed_master){.list = list, .fair = calloc(n, sizeof *m->fair), .load = calloc(n, sizeof *m->load)};
   if (!m->fair || !m->load) return by_plan_no_memory();
-  for (uint32_t c = 0; c < list->n; c++) least = fmin(least, list->items[c].theta);
+  for (uint32_t c = 0; c < list->n; c++) min = fmin(min, list->items[c].theta);
   for (uint32_t r = 0; r < n; r++) m->load[r] = 1;
-  BY_TRY(by_lp_create(n, m->load, 1 / least, &m->lp));
+  BY_TRY(by_lp_create(n, m->load, 1 / min, &m->lp));
   return by_embed_master_add(m);
 }
 
@@ -42,50 +44,51 @@ void by_embed_master_fini(struct by_embed_master *master) {
   *master = (struct by_embed_master){0};
 }
 
-/* The load of the fullest resource at the rates, over its capacity. */
-static double fullest(struct by_embed_master *m) {
+/* Returns the load of the fullest resource at the rates, relative to its capacity. */
+static double get_max_load(struct by_embed_master *m) {
   uint32_t n = m->list->net->n_rows;
-  double most = 0;
+  double max = 0;
   memset(m->load, 0, n * sizeof *m->load);
   for (uint32_t c = 0; c < m->list->n; c++)
     for (uint32_t r = 0; m->lp->rate[c] > 0 && r < n; r++) m->load[r] += m->lp->rate[c] * m->list->items[c].load[r];
-  for (uint32_t r = 0; r < n; r++) most = fmax(most, m->load[r]);
-  return most;
+  for (uint32_t r = 0; r < n; r++) max = fmax(max, m->load[r]);
+  return max;
 }
 
 enum banyan_status by_embed_master_solve(struct by_embed_master *m) {
   BY_TRY(by_lp_solve(m->lp));
-  double most = fullest(m);
-  m->throughput = by_lp_scale(m->lp, most > 0 ? most : 1);
+  double max = get_max_load(m);
+  m->throughput = by_lp_scale(m->lp, max > 0 ? max : 1);
   return BANYAN_OK;
 }
 
-/* ---- new candidates by its prices */
+/* --- New candidates by its prices. --- */
 
-static const double worth_it = 1e-6, progress = 1e-4; /* the gain of a new tree, and of a round: part of the bound */
+static const double min_gain = 1e-6,
+                    progress = 1e-4; /* the smallest gain of a new tree, and of a round: part of the bound */
 enum { IDLE_LIMIT = 40 };
 
 struct pricing {
   struct by_embed_master *master;
-  struct by_pricing trees; /* its bound is only what the prices seem to prove, as if no tree were lighter */
+  struct by_pricing trees; /* its bound is only an estimate, as if no tree were lighter than those found */
   double *price;           /* of each row as a whole */
-  bool graph;              /* trees of the graph are allowed */
+  bool graph;              /* whether trees of the graph are allowed */
 };
 
-static enum banyan_status solve_all(void *context, double *throughput) {
+static enum banyan_status solve_master(void *context, double *throughput) {
   struct by_embed_master *m = ((struct pricing *)context)->master;
   BY_TRY(by_embed_master_solve(m));
   *throughput = m->throughput;
   return BANYAN_OK;
 }
 
-/* Adds a light tree of the graph if at the program's prices it is worth more than it costs. Its weight at the prices at
- * which it is looked for. */
-static enum banyan_status price_tree(struct pricing *p, double *least) {
+/* Adds a light tree of the graph if at the program's prices it is worth more than it costs. *min: its weight at the
+ * prices at which it was searched. */
+static enum banyan_status price_tree(struct pricing *p, double *min) {
   const struct by_lp *lp = p->master->lp;
   const struct by_span *span = &p->trees.span;
   double cost = 0;
-  *least = by_pricing_find(&p->trees);
+  *min = by_pricing_find(&p->trees);
   for (uint32_t i = 0; i < span->n_tree; i++) {
     const struct by_graph_edge *edge = &span->graph->edges[span->tree[i]];
     for (uint32_t j = 0; j < edge->n; j++) {
@@ -93,45 +96,45 @@ static enum banyan_status price_tree(struct pricing *p, double *least) {
       cost += lp->price[r] / span->graph->capacity[r];
     }
   }
-  if (cost * lp->unit >= 1 - worth_it) return BANYAN_OK;
+  if (cost * lp->unit >= 1 - min_gain) return BANYAN_OK;
   return by_embed_candidates_add_tree(p->master->list, span->tree, span->n_tree, NULL);
 }
 
-/* Adds in-network trees likewise. *least becomes their weight if that is less. */
-static enum banyan_status price_network(struct pricing *p, double *least) {
+/* Adds in-network trees likewise. *min becomes their weight if that is less. */
+static enum banyan_status price_network(struct pricing *p, double *min) {
   const struct by_embed_net *net = p->master->list->net;
   double ignored = INFINITY;
   for (uint32_t r = 0; r < net->n_rows; r++)
     p->price[r] = p->trees.price[r] * (r < net->graph->n_resources ? net->graph->capacity[r] : 1);
-  BY_TRY(by_embed_candidates_price(p->master->list, p->price, 0, least));
-  return by_embed_candidates_price(p->master->list, p->master->lp->price, (1 - worth_it) / p->master->lp->unit,
+  BY_TRY(by_embed_candidates_price(p->master->list, p->price, 0, min));
+  return by_embed_candidates_price(p->master->list, p->master->lp->price, (1 - min_gain) / p->master->lp->unit,
                                    &ignored);
 }
 
-static enum banyan_status price(struct pricing *p, bool near_best) {
-  double least = INFINITY;
+static enum banyan_status add_priced(struct pricing *p, bool near_best) {
+  double min = INFINITY;
   by_pricing_mix(&p->trees, p->master->lp->price, near_best);
-  if (p->graph) BY_TRY(price_tree(p, &least));
-  BY_TRY(price_network(p, &least));
-  by_pricing_prove(&p->trees, least);
+  if (p->graph) BY_TRY(price_tree(p, &min));
+  BY_TRY(price_network(p, &min));
+  by_pricing_prove(&p->trees, min);
   return BANYAN_OK;
 }
 
 static enum banyan_status price_all_trees(void *context, double *bound, bool *added) {
   struct pricing *p = context;
   uint32_t known = p->master->list->n;
-  BY_TRY(price(p, true));
-  BY_TRY(price(p, false));
+  BY_TRY(add_priced(p, true));
+  BY_TRY(add_priced(p, false));
   *added = p->master->list->n > known;
   *bound = p->trees.bound;
   return by_embed_master_add(p->master);
 }
 
-/* What the best prices prove. */
-static enum banyan_status certify(struct pricing *p, double *bound) {
+/* Proves the bound with the best prices. */
+static enum banyan_status prove_bound(struct pricing *p, double *bound) {
   struct by_embed_master *m = p->master;
   const struct by_graph *graph = m->list->net->graph;
-  double all = 0, of_graph = 0, least = INFINITY;
+  double all = 0, of_graph = 0, min = INFINITY;
   *bound = 0;
   for (uint32_t r = 0; r < m->list->net->n_rows; r++) {
     m->fair[r] = p->trees.best[r];
@@ -141,86 +144,87 @@ static enum banyan_status certify(struct pricing *p, double *bound) {
     m->load[r] = m->fair[r] / graph->capacity[r];
   }
   if (p->graph) *bound = by_span_certify(&p->trees.span, m->load, true) * (all / of_graph);
-  BY_TRY(by_embed_candidates_price(m->list, m->fair, 0, &least));
-  *bound = fmax(*bound, all / least);
+  BY_TRY(by_embed_candidates_price(m->list, m->fair, 0, &min));
+  *bound = fmax(*bound, all / min);
   return BANYAN_OK;
 }
 
 enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds, double *bound) {
   const struct by_embed_net *net = master->list->net;
   const struct by_lp_rounds how = {.ratio = ratio,
-                                   .most = rounds,
+                                   .max = rounds,
                                    .progress = progress,
                                    .idle_limit = IDLE_LIMIT,
-                                   .solve = solve_all,
+                                   .solve = solve_master,
                                    .price = price_all_trees};
   struct pricing p = {.master = master,
-                      .graph = master->list->ways & ~(uint32_t)BY_PLAN_SWITCHES,
+                      .graph = master->list->allowed & ~(uint32_t)BY_PLAN_SWITCHES,
                       .price = calloc(net->n_rows, sizeof *p.price)};
   enum banyan_status status =
       p.price ? by_pricing_init(&p.trees, net->graph, net->n_rows, true, INFINITY) : by_plan_no_memory();
   if (status == BANYAN_OK) status = by_lp_generate(&how, &p, &p.trees.bound);
-  if (status == BANYAN_OK) status = certify(&p, bound);
+  if (status == BANYAN_OK) status = prove_bound(&p, bound);
   by_span_fini(&p.trees.span);
   free(p.price);
   return status;
 }
 
-/* ---- choosing few */
+/* --- Choosing few. --- */
 
 struct choosing {
   struct by_embed_master *master;
   const struct by_embed_options *options;
-  double best;                 /* bit/s of any number of candidates, without those of a set that has come since */
-  uint32_t n;                  /* of the short list */
+  double best;                 /* bit/s of any number of candidates, without later sets */
+  uint32_t n;                  /* length of the short list */
   uint32_t *listed;            /* candidates, those that cost least at the prices first */
   double *cost;                /* of each candidate at the prices */
   double *rate;                /* of each candidate in the whole program */
-  double *load;                /* of the steps */
-  uint32_t *steps;             /* of each on the short list */
-  struct by_embed_pick *trial; /* room for all candidates */
+  double *load;                /* of each row, by the steps */
+  uint32_t *steps;             /* of each candidate of the short list */
+  struct by_embed_pick *trial; /* capacity for all candidates */
   uint32_t n_trial;
   struct by_embed_picks *picks; /* the best so far */
   struct by_arena arena;
 };
 
-static const struct by_embed_candidate *item(const struct choosing *c, uint32_t candidate) {
+static const struct by_embed_candidate *get_candidate(const struct choosing *c, uint32_t candidate) {
   return &c->master->list->items[candidate];
 }
 
-/* ---- what a set is worth */
+/* --- The score of a set. --- */
 
-/* How full links between switches are, on average, of what is left; and the fullest resource, of all that it carries:
- * so that of plans that something else limits that one is chosen which does best when others use less. */
-static double use(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n) {
+/* Returns how full links between switches are, on average, of the capacity left; and how full the fullest resource is,
+ * of its total capacity. So of plans with another bottleneck, the one that does best when others use less is chosen. */
+static double get_use(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n) {
   const struct by_embed_net *net = list->net;
-  double sum = 0, most = 0;
+  double sum = 0, max = 0;
   for (uint32_t r = 0; r < net->n_rows; r++) {
     double full = 0;
     for (uint32_t i = 0; i < n; i++) full += picks[i].rate * list->items[picks[i].candidate].load[r];
     if (net->shared[r]) sum += full;
-    most = fmax(most, full * net->left[r]);
+    max = fmax(max, full * net->left[r]);
   }
-  return most + (net->n_shared ? sum / net->n_shared : 0);
+  return max + (net->n_shared ? sum / net->n_shared : 0);
 }
 
 double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
                       double throughput, double best, double penalty) {
-  double most = 0;
+  double max = 0;
   for (uint32_t i = 0; i < n; i++) {
     const struct by_embed_candidate *candidate = &list->items[picks[i].candidate];
-    most = fmax(most, candidate->height + wide * candidate->width);
+    max = fmax(max, candidate->height + hops_per_child * candidate->width);
   }
-  return best / throughput + penalty * n + flat * most / list->net->graph->n_terminals + thrift * use(list, picks, n);
+  return best / throughput + penalty * n + height_weight * max / list->net->graph->n_terminals +
+         use_weight * get_use(list, picks, n);
 }
 
-static int by_rate(const void *a, const void *b) {
+static int compare_rates(const void *a, const void *b) {
   const struct by_embed_pick *x = a, *y = b;
   if (x->rate != y->rate) return x->rate > y->rate ? -1 : 1;
   return (x->candidate > y->candidate) - (x->candidate < y->candidate);
 }
 
-/* Solves for just the candidates of the trial, and leaves those that have a rate, largest first. */
+/* Solves for just the candidates of the trial, and keeps those that have a rate, largest first. */
 static enum banyan_status solve_trial(struct choosing *c) {
   struct by_embed_master *m = c->master;
   uint32_t kept = 0;
@@ -232,52 +236,52 @@ static enum banyan_status solve_trial(struct choosing *c) {
     if (m->lp->rate[candidate] > 0) c->trial[kept++] = (struct by_embed_pick){candidate, m->lp->rate[candidate]};
   }
   c->n_trial = kept;
-  if (kept) qsort(c->trial, kept, sizeof *c->trial, by_rate);
+  if (kept) qsort(c->trial, kept, sizeof *c->trial, compare_rates);
   return BANYAN_OK;
 }
 
-/* Keeps the trial, less what the limits do not allow, if it is better than all before. */
-static enum banyan_status consider(struct choosing *c) {
+/* Keeps the trial, without candidates that the limits do not allow, if it is better than all before. */
+static enum banyan_status consider_trial(struct choosing *c) {
   struct by_embed_picks *picks = c->picks;
   for (;;) {
     BY_TRY(solve_trial(c));
     if (!c->n_trial) return BANYAN_OK;
-    bool too_small = c->trial[c->n_trial - 1].rate < c->options->least_rate;
+    bool too_small = c->trial[c->n_trial - 1].rate < c->options->min_rate;
     if (c->n_trial <= c->options->max_trees && !too_small) break;
     c->n_trial -= c->n_trial > c->options->max_trees ? (c->n_trial - c->options->max_trees + 3) / 4 : 1;
   }
   double score =
       by_embed_score(c->master->list, c->trial, c->n_trial, c->master->throughput, c->best, c->options->penalty);
-  if (score >= picks->score - better) return BANYAN_OK;
+  if (score >= picks->score - min_better) return BANYAN_OK;
   *picks = (struct by_embed_picks){c->n_trial, picks->items, c->master->throughput, score};
   memcpy(picks->items, c->trial, c->n_trial * sizeof *c->trial);
   return BANYAN_OK;
 }
 
-/* ---- one alone */
+/* --- Single candidates. --- */
 
 static enum banyan_status try_single(struct choosing *c, struct by_embed_pick *found) {
   *found = (struct by_embed_pick){0};
-  double least = INFINITY;
+  double min = INFINITY;
   for (uint32_t i = 0; i < c->master->list->n; i++) {
-    struct by_embed_pick pick = {i, 1 / item(c, i)->theta};
+    struct by_embed_pick pick = {i, 1 / get_candidate(c, i)->theta};
     double score = by_embed_score(c->master->list, &pick, 1, pick.rate, c->best, c->options->penalty);
-    if (score >= least) continue;
-    least = score;
+    if (score >= min) continue;
+    min = score;
     *found = pick;
   }
   c->trial[0] = *found;
   c->n_trial = 1;
-  return consider(c);
+  return consider_trial(c);
 }
 
-/* ---- weights in steps */
+/* --- Weights in steps. --- */
 
-/* A smooth stand-in for the largest load, of `load` and another candidate's step; gives up beyond `most`. */
-static double fullness(const struct choosing *c, const double *step, double part, double most) {
+/* Returns a smooth substitute for the largest load, of `load` and another candidate's step; stops beyond `max`. */
+static double get_fullness(const struct choosing *c, const double *step, double part, double max) {
   uint32_t n = c->master->list->net->n_rows;
   double sum = 0;
-  for (uint32_t r = 0; r < n && sum < most; r++) {
+  for (uint32_t r = 0; r < n && sum < max; r++) {
     double x = c->load[r] + part * step[r];
     x *= x;
     x *= x;
@@ -287,28 +291,28 @@ static double fullness(const struct choosing *c, const double *step, double part
   return sum;
 }
 
-static void take_step(struct choosing *c, uint32_t i, double part) {
-  const double *step = item(c, c->listed[i])->load;
+static void add_step(struct choosing *c, uint32_t i, double part) {
+  const double *step = get_candidate(c, c->listed[i])->load;
   for (uint32_t r = 0; r < c->master->list->net->n_rows; r++) c->load[r] = fmax(c->load[r] + part * step[r], 0);
 }
 
-/* Takes the step that fills least. Its place on the short list. */
-static uint32_t take_best_step(struct choosing *c, double part) {
-  double least = INFINITY;
+/* Adds the step that fills least. Returns its index in the short list. */
+static uint32_t add_best_step(struct choosing *c, double part) {
+  double min = INFINITY;
   uint32_t found = 0;
   for (uint32_t i = 0; i < c->n; i++) {
-    double full = fullness(c, item(c, c->listed[i])->load, part, least);
-    if (full >= least) continue;
-    least = full;
+    double full = get_fullness(c, get_candidate(c, c->listed[i])->load, part, min);
+    if (full >= min) continue;
+    min = full;
     found = i;
   }
-  take_step(c, found, part);
+  add_step(c, found, part);
   c->steps[found]++;
   return found;
 }
 
-/* Steps in the proportions of the program's rates, as far as they are whole, or none; then the best ones. */
-static void begin_steps(struct choosing *c, uint32_t z, bool from_rates) {
+/* Makes steps in the proportions of the program's rates, as far as they are whole, or none; then the best ones. */
+static void start_steps(struct choosing *c, uint32_t z, bool from_rates) {
   uint32_t left = z;
   memset(c->steps, 0, c->n * sizeof *c->steps);
   memset(c->load, 0, c->master->list->net->n_rows * sizeof *c->load);
@@ -316,21 +320,21 @@ static void begin_steps(struct choosing *c, uint32_t z, bool from_rates) {
     uint32_t whole = (uint32_t)(c->rate[c->listed[i]] / c->best * z);
     c->steps[i] = whole < left ? whole : left;
     left -= c->steps[i];
-    take_step(c, i, c->best / z * c->steps[i]);
+    add_step(c, i, c->best / z * c->steps[i]);
   }
-  while (left--) (void)take_best_step(c, c->best / z);
+  while (left--) (void)add_best_step(c, c->best / z);
 }
 
-/* Each step in turn is taken back and the best one taken instead, until nothing moves. */
+/* Removes each step in turn and adds the best one instead, until nothing changes. */
 static void move_steps(struct choosing *c, uint32_t z) {
   bool moved = true;
   for (int sweep = 0; moved && sweep < SWEEPS; sweep++) {
     moved = false;
     for (uint32_t i = 0; i < c->n; i++)
       for (uint32_t left = c->steps[i]; left > 0; left--) {
-        take_step(c, i, -c->best / z);
+        add_step(c, i, -c->best / z);
         c->steps[i]--;
-        moved |= take_best_step(c, c->best / z) != i;
+        moved |= add_best_step(c, c->best / z) != i;
       }
   }
 }
@@ -339,17 +343,17 @@ static enum banyan_status try_steps(struct choosing *c, bool from_rates) {
   uint32_t finest = c->options->steps;
   for (uint32_t z = 1, next; z; z = next) {
     next = z == finest ? 0 : 2 * z < finest ? 2 * z : finest;
-    begin_steps(c, z, from_rates);
+    start_steps(c, z, from_rates);
     move_steps(c, z);
     c->n_trial = 0;
     for (uint32_t i = 0; i < c->n; i++)
       if (c->steps[i]) c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = c->listed[i]};
-    BY_TRY(consider(c));
+    BY_TRY(consider_trial(c));
   }
   return BANYAN_OK;
 }
 
-/* ---- exchange */
+/* --- Exchange. --- */
 
 static void price_all(struct choosing *c, const double *price) {
   const struct by_embed_master *m = c->master;
@@ -368,18 +372,19 @@ static enum banyan_status try_without_each(struct choosing *c) {
   for (uint32_t i = 0; i < c->picks->n && c->picks->n > 1; i++) {
     copy_picks(c);
     c->trial[i] = c->trial[--c->n_trial];
-    BY_TRY(consider(c));
+    BY_TRY(consider_trial(c));
   }
   return BANYAN_OK;
 }
 
-static bool is_picked(const struct choosing *c, uint32_t candidate) {
+static bool has_pick(const struct choosing *c, uint32_t candidate) {
   for (uint32_t i = 0; i < c->picks->n; i++)
     if (c->picks->items[i].candidate == candidate) return true;
   return false;
 }
 
-/* With each of those that are cheapest at the prices of the best set; over the limit the smallest gives way. */
+/* Tries each of the candidates that are cheapest at the prices of the best set; over the limit the smallest is dropped.
+ */
 static enum banyan_status try_with_others(struct choosing *c) {
   copy_picks(c);
   BY_TRY(solve_trial(c));
@@ -389,15 +394,15 @@ static enum banyan_status try_with_others(struct choosing *c) {
     for (uint32_t j = 1; j < c->n; j++)
       if (c->cost[c->listed[j]] < c->cost[c->listed[cheapest]]) cheapest = j;
     c->cost[c->listed[cheapest]] = INFINITY;
-    if (is_picked(c, c->listed[cheapest])) continue;
+    if (has_pick(c, c->listed[cheapest])) continue;
     copy_picks(c);
     c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = c->listed[cheapest]};
-    BY_TRY(consider(c));
+    BY_TRY(consider_trial(c));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status exchange(struct choosing *c) {
+static enum banyan_status exchange_picks(struct choosing *c) {
   for (int i = 0; i < EXCHANGES; i++) {
     double before = c->picks->score;
     BY_TRY(try_without_each(c));
@@ -407,17 +412,17 @@ static enum banyan_status exchange(struct choosing *c) {
   return BANYAN_OK;
 }
 
-/* ---- all of it */
+/* --- The choice. --- */
 
-/* What the program uses, then what costs least at the fair prices. Trees that pricing found all cost about the same, so
- * those that it does not use come last. */
+/* Lists the candidates that the program uses, then those that cost least at the fair prices. Trees that pricing found
+ * all cost about the same, so those that the program does not use come last. */
 static enum banyan_status make_short_list(struct choosing *c) {
   uint32_t n = c->master->list->n;
   struct by_heap_item *all = BY_ARENA_ARRAY(&c->arena, struct by_heap_item, n);
   if (!all) return by_plan_no_memory();
   price_all(c, c->master->fair);
   for (uint32_t i = 0; i < n; i++) {
-    bool last = item(c, i)->kind == BY_EMBED_PACKED && !item(c, i)->set;
+    bool last = get_candidate(c, i)->kind == BY_EMBED_PACKED && !get_candidate(c, i)->set;
     all[i] = (struct by_heap_item){c->master->lp->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
   }
   qsort(all, n, sizeof *all, by_heap_compare);
@@ -426,23 +431,24 @@ static enum banyan_status make_short_list(struct choosing *c) {
   return BANYAN_OK;
 }
 
-/* All that have a rate in the whole program; and each set of those that go well together, with the best one alone. */
+/* Tries all candidates that have a rate in the whole program; and each set of candidates that go well together, also
+ * with the best single one. */
 static enum banyan_status try_sets(struct choosing *c, struct by_embed_pick single) {
   for (uint32_t set = 0; set < BY_EMBED_N_SETS; set++) {
     c->n_trial = 0;
     for (uint32_t i = 0; i < c->master->list->n; i++)
-      if (set ? item(c, i)->set == set : c->rate[i] > 0)
+      if (set ? get_candidate(c, i)->set == set : c->rate[i] > 0)
         c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = i};
     if (!c->n_trial) continue;
-    BY_TRY(consider(c));
-    if (!set || item(c, single.candidate)->set == set) continue;
+    BY_TRY(consider_trial(c));
+    if (!set || get_candidate(c, single.candidate)->set == set) continue;
     c->trial[c->n_trial++] = single;
-    BY_TRY(consider(c));
+    BY_TRY(consider_trial(c));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status choose(struct choosing *c) {
+static enum banyan_status choose_few(struct choosing *c) {
   uint32_t n = c->master->list->n;
   struct by_embed_pick single;
   char rate[32];
@@ -454,22 +460,22 @@ static enum banyan_status choose(struct choosing *c) {
   BY_TRY(try_sets(c, single));
   if (!c->picks->n)
     return by_fail(BANYAN_ERR_PLAN, "none of the %u candidates carries %s alone, the least rate of a tree", n,
-                   by_print_rate(c->options->least_rate, rate));
-  return exchange(c);
+                   by_print_rate(c->options->min_rate, rate));
+  return exchange_picks(c);
 }
 
-/* The set alone, and beside the picks, of which those that carry least give way. */
-static enum banyan_status choose_more(struct choosing *c, uint32_t set) {
+/* Tries the set alone, and with the picks, of which those that carry least are dropped. */
+static enum banyan_status choose_with_set(struct choosing *c, uint32_t set) {
   BY_TRY(make_short_list(c));
   for (int beside = 0; beside < 2; beside++) {
     c->n_trial = 0;
     if (beside) copy_picks(c);
     for (uint32_t i = 0; i < c->master->list->n; i++)
-      if (item(c, i)->set == set && !(beside && is_picked(c, i)))
+      if (get_candidate(c, i)->set == set && !(beside && has_pick(c, i)))
         c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = i};
-    BY_TRY(consider(c));
+    BY_TRY(consider_trial(c));
   }
-  return exchange(c);
+  return exchange_picks(c);
 }
 
 enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_options *options, double best,
@@ -484,9 +490,9 @@ enum banyan_status by_embed_choose(struct by_embed_master *master, const struct 
   c.steps = BY_ARENA_ARRAY(&c.arena, uint32_t, n);
   c.trial = BY_ARENA_ARRAY(&c.arena, struct by_embed_pick, 2 * n + 1);
   if (!set) *picks = (struct by_embed_picks){.score = INFINITY};
-  if (!set) picks->items = calloc(n + BY_EMBED_MOST_LATER, sizeof *picks->items);
+  if (!set) picks->items = calloc(n + BY_EMBED_MAX_LATER, sizeof *picks->items);
   enum banyan_status status = by_plan_no_memory();
-  if (!c.arena.failed && picks->items) status = set ? choose_more(&c, set) : choose(&c);
+  if (!c.arena.failed && picks->items) status = set ? choose_with_set(&c, set) : choose_few(&c);
   by_arena_fini(&c.arena);
   return status;
 }

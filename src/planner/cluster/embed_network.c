@@ -1,6 +1,6 @@
-/* In-network trees as candidates: the ways of all workers to each host that may serve, and which switches on them add.
- * Their loads join those of other candidates in one linear program, which gets rows for what no edge of the graph
- * loads: links and nodes on the ways to servers, and the memory of switches. */
+/* In-network trees as candidates: the paths of all workers to each host that may serve, and which switches on them add.
+ * Their loads join those of other candidates in one linear program, which gets rows for resources that no edge of the
+ * graph loads: links and nodes on the paths to servers, and the memory of switches. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,28 +11,28 @@
 
 #define NONE UINT32_MAX
 
-/* ---- rows */
+/* --- Rows. --- */
 
-/* Of each direction of a link. */
-struct ends {
-  uint32_t way[2];
+/* The resource of each direction of a link. */
+struct link_rows {
+  uint32_t direction[2];
 };
 
-struct laying {
+struct row_maker {
   struct by_embed_net *net;
   struct by_paths paths;
-  struct ends *link; /* of each link: the graph's resources; NONE: there is none */
-  bool *parallel;    /* of each link: its resource stands for others too */
-  uint32_t *own;     /* of each link: a row for it alone; NONE: not made */
-  uint32_t *node;    /* of each node: the row of its limit; NONE: not made */
-  uint32_t *memory;  /* the same of its memory */
-  double *left;      /* of each row, while they are made */
+  struct link_rows *link; /* of each link: the graph's resources; NONE: there is none */
+  bool *parallel;         /* of each link: whether its resource stands for others too */
+  uint32_t *own;          /* of each link: a row for it alone; NONE: not made */
+  uint32_t *node;         /* of each node: the row of its limit; NONE: not made */
+  uint32_t *memory;       /* of each node: the row of its memory; NONE: not made */
+  double *left;           /* of each row, while they are made */
   bool *shared;
   struct by_arena arena;
 };
 
-/* The graph's resource stands for all links between the same two nodes. */
-static void note_bundle(struct laying *l, uint32_t resource) {
+/* Notes a resource of the graph for all links between the same two nodes. */
+static void fill_bundle(struct row_maker *l, uint32_t resource) {
   const struct by_topology *topology = l->net->topology;
   const struct by_origin *origin = &l->net->graph->origin[resource];
   const struct by_link *first = &topology->links[origin->index];
@@ -40,31 +40,33 @@ static void note_bundle(struct laying *l, uint32_t resource) {
     uint32_t number = l->paths.links[i];
     const struct by_link *link = &topology->links[number];
     if (by_link_other(link, first->a) != first->b) continue;
-    for (uint32_t way = 0; way < 2; way++)
-      if (origin->direction[way]) l->link[number].way[link->a == first->a ? way : 1 - way] = resource;
+    for (uint32_t direction = 0; direction < 2; direction++)
+      if (origin->direction[direction])
+        l->link[number].direction[link->a == first->a ? direction : 1 - direction] = resource;
     l->parallel[number] = number != origin->index;
     l->parallel[origin->index] |= number != origin->index;
   }
 }
 
-static void note_resources(struct laying *l) {
+static void fill_resources(struct row_maker *l) {
   const struct by_graph *graph = l->net->graph;
-  for (uint32_t i = 0; i < l->net->topology->n_links; i++) l->link[i].way[0] = l->link[i].way[1] = l->own[i] = NONE;
+  for (uint32_t i = 0; i < l->net->topology->n_links; i++)
+    l->link[i].direction[0] = l->link[i].direction[1] = l->own[i] = NONE;
   for (uint32_t i = 0; i < l->net->topology->n_nodes; i++) l->node[i] = l->memory[i] = NONE;
   for (uint32_t r = 0; r < graph->n_resources; r++) {
     if (graph->origin[r].kind == BY_ORIGIN_NODE) l->node[graph->origin[r].index] = r;
-    if (graph->origin[r].kind == BY_ORIGIN_LINK) note_bundle(l, r);
+    if (graph->origin[r].kind == BY_ORIGIN_LINK) fill_bundle(l, r);
   }
 }
 
-static uint32_t make_row(struct laying *l, double left, bool shared) {
+static uint32_t make_row(struct row_maker *l, double left, bool shared) {
   l->left[l->net->n_rows] = left;
   l->shared[l->net->n_rows] = shared;
   l->net->n_shared += shared;
   return l->net->n_rows++;
 }
 
-static uint32_t row_of_link(struct laying *l, uint32_t number, double capacity) {
+static uint32_t get_link_row(struct row_maker *l, uint32_t number, double capacity) {
   const struct by_topology *t = l->net->topology;
   const struct by_link *link = &t->links[number];
   if (l->own[number] != NONE) return l->own[number];
@@ -73,80 +75,80 @@ static uint32_t row_of_link(struct laying *l, uint32_t number, double capacity) 
              make_row(l, fmin(capacity / fmin(link->capacity[BY_AB].all, link->capacity[BY_BA].all), 1), shared);
 }
 
-static uint32_t row_of_node(struct laying *l, uint32_t number, double limit) {
+static uint32_t get_node_row(struct row_maker *l, uint32_t number, double limit) {
   const struct by_node *node = &l->net->topology->nodes[number];
   if (l->node[number] == NONE) l->node[number] = make_row(l, fmin(limit / fmin(node->out.all, node->in.all), 1), false);
   return l->node[number];
 }
 
-/* ---- what a way tree loads */
+/* --- The loads of a path tree. --- */
 
-enum { MOST_USES = 5 }; /* of a vertex */
+enum { MAX_USES = 5 }; /* of a vertex */
 
-/* What a load of 1 takes of a node. */
-static void use_node(struct laying *l, uint32_t node, double limit, double load, struct by_embed_use *uses,
-                     uint32_t *n) {
-  if (isfinite(limit)) uses[(*n)++] = (struct by_embed_use){row_of_node(l, node, limit), load / limit};
+/* Adds the use of a node by a load of 1. */
+static void add_node_use(struct row_maker *l, uint32_t node, double limit, double load, struct by_embed_use *uses,
+                         uint32_t *n) {
+  if (isfinite(limit)) uses[(*n)++] = (struct by_embed_use){get_node_row(l, node, limit), load / limit};
 }
 
-/* A gradient takes the link up, and the result comes back. Where the graph knows both directions of a link that has
- * none beside it, its resources are all; else the link is a row, too. */
-static void use_link(struct laying *l, uint32_t number, double least, double load, struct by_embed_use *uses,
-                     uint32_t *n) {
+/* Adds the use of a link: a gradient passes it upwards, and the result downwards. Where the graph has resources for
+ * both directions of a link without parallel ones, these are all; else the link is a row, too. */
+static void add_link_use(struct row_maker *l, uint32_t number, double min, double load, struct by_embed_use *uses,
+                         uint32_t *n) {
   const double *capacity = l->net->graph->capacity;
-  uint32_t there = l->link[number].way[0], back = l->link[number].way[1];
+  uint32_t there = l->link[number].direction[0], back = l->link[number].direction[1];
   if (there != NONE) uses[(*n)++] = (struct by_embed_use){there, load / capacity[there]};
   if (back != NONE && back != there) uses[(*n)++] = (struct by_embed_use){back, load / capacity[back]};
   if (there == NONE || back == NONE || l->parallel[number])
-    uses[(*n)++] = (struct by_embed_use){row_of_link(l, number, least), load / least};
+    uses[(*n)++] = (struct by_embed_use){get_link_row(l, number, min), load / min};
 }
 
-/* Where vertex v adds. */
-static void lay_rent(struct laying *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
-  const struct by_way_tree *tree = &server->ways.trees[0];
+/* Adds the uses of vertex v if it adds. */
+static void add_rents(struct row_maker *l, struct by_embed_server *server, uint32_t v, uint32_t *n) {
+  const struct by_path_tree *tree = &server->paths.trees[0];
   const struct by_topology *topology = l->net->topology;
   uint32_t node = tree->node[v], host = tree->aggregator[v];
   if (host != NONE) {
     const struct by_node *at = &topology->nodes[host];
     double load = by_aggregator_load(tree, v), limit = fmin(by_residual(at->out), by_residual(at->in));
-    use_link(l, tree->detour[v], by_link_least(topology, tree->detour[v]), load, server->rents, n);
-    use_node(l, host, limit, load, server->rents, n);
-    use_node(l, node, tree->flow.limit[v], load, server->rents, n);
+    add_link_use(l, tree->detour[v], by_link_min_left(topology, tree->detour[v]), load, server->rents, n);
+    add_node_use(l, host, limit, load, server->rents, n);
+    add_node_use(l, node, tree->flow.limit[v], load, server->rents, n);
   } else if (tree->flow.hold[v] > 0) {
     if (l->memory[node] == NONE) l->memory[node] = make_row(l, 0, false);
     server->rents[(*n)++] = (struct by_embed_use){l->memory[node], tree->flow.hold[v]};
   }
 }
 
-static enum banyan_status lay_server(struct laying *l, struct by_embed_server *server) {
-  const struct by_way_tree *tree = &server->ways.trees[0];
+static enum banyan_status add_server_uses(struct row_maker *l, struct by_embed_server *server) {
+  const struct by_path_tree *tree = &server->paths.trees[0];
   struct by_arena *arena = &l->net->arena;
   uint32_t n = 0, n_rents = 0;
   server->first = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n + 1);
-  server->uses = BY_ARENA_ARRAY(arena, struct by_embed_use, MOST_USES * (size_t)tree->flow.n);
+  server->uses = BY_ARENA_ARRAY(arena, struct by_embed_use, MAX_USES * (size_t)tree->flow.n);
   server->rent = BY_ARENA_ARRAY(arena, uint32_t, tree->flow.n + 1);
-  server->rents = BY_ARENA_ARRAY(arena, struct by_embed_use, MOST_USES * (size_t)tree->flow.n);
+  server->rents = BY_ARENA_ARRAY(arena, struct by_embed_use, MAX_USES * (size_t)tree->flow.n);
   if (arena->failed) return by_plan_no_memory();
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     uint32_t parent = tree->flow.parent[v];
     server->first[v] = n;
     server->rent[v] = n_rents;
-    lay_rent(l, server, v, &n_rents);
+    add_rents(l, server, v, &n_rents);
     if (!v) continue;
-    use_link(l, tree->link[v], tree->flow.capacity[v], 1, server->uses, &n);
-    use_node(l, tree->node[v], tree->flow.limit[v], 1, server->uses, &n);
-    use_node(l, tree->node[parent], tree->flow.limit[parent], 1, server->uses, &n);
+    add_link_use(l, tree->link[v], tree->flow.capacity[v], 1, server->uses, &n);
+    add_node_use(l, tree->node[v], tree->flow.limit[v], 1, server->uses, &n);
+    add_node_use(l, tree->node[parent], tree->flow.limit[parent], 1, server->uses, &n);
   }
   server->first[tree->flow.n] = n;
   server->rent[tree->flow.n] = n_rents;
   return BANYAN_OK;
 }
 
-/* ---- servers */
+/* --- Servers. --- */
 
-/* Programmable switches on the longest way, or an aggregator; 0: nothing can add. */
-static uint32_t count_switches(const struct by_embed_net *net, const struct by_way_tree *tree, uint32_t n_workers) {
-  uint32_t most = 0;
+/* Returns the number of programmable switches on the longest path, or 1 for an aggregator; 0: nothing can add. */
+static uint32_t count_switches(const struct by_embed_net *net, const struct by_path_tree *tree, uint32_t n_workers) {
+  uint32_t max = 0;
   bool able = false;
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     able |= tree->flow.able[v];
@@ -155,77 +157,77 @@ static uint32_t count_switches(const struct by_embed_net *net, const struct by_w
   for (uint32_t w = 0; able && w < n_workers; w++) {
     uint32_t n = 0;
     for (uint32_t v = tree->start[w]; v; v = tree->flow.parent[v]) n += net->topology->nodes[tree->node[v]].aggregates;
-    most = n > most ? n : most;
+    max = n > max ? n : max;
   }
-  return most;
+  return max;
 }
 
-/* Keeps the server if its tree can be run. Helpers add on the same hosts at the same rates, for all collectives: where
- * they are allowed, there are no aggregators. */
-static enum banyan_status take_server(struct by_embed_net *net, uint32_t node, const struct by_embed_options *options) {
+/* Keeps the server if its tree can be run. Helpers add on the same hosts at the same rates, for all collectives; so
+ * there are no aggregators where they are allowed. */
+static enum banyan_status try_server(struct by_embed_net *net, uint32_t node, const struct by_embed_options *options) {
   struct by_embed_server *server = &net->servers[net->n_servers];
   *server = (struct by_embed_server){.node = node};
   server->job = (struct by_placement_job){
       .workers = net->graph->node, .n_workers = net->graph->n_terminals, .servers = &server->node, .n_servers = 1};
   struct by_placement_job job = server->job;
-  if (!(options->ways & BY_PLAN_HELPERS)) job.aggregators = options->servers;
-  if (!(options->ways & BY_PLAN_HELPERS)) job.n_aggregators = options->n_servers;
-  enum banyan_status status = by_placement_ways_init(&server->ways, net->topology, &job, options->turnaround);
-  server->ways.job = &server->job;
+  if (!(options->allowed & BY_PLAN_HELPERS)) job.aggregators = options->servers;
+  if (!(options->allowed & BY_PLAN_HELPERS)) job.n_aggregators = options->n_servers;
+  enum banyan_status status = by_placement_paths_init(&server->paths, net->topology, &job, options->turnaround);
+  server->paths.job = &server->job;
   if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED)
-    return BANYAN_OK; /* some worker does not reach it, or no tree of so many can be run */
+    return BANYAN_OK; /* some worker does not reach it, or no tree of this size can be run */
   BY_TRY(status);
-  uint32_t switches = count_switches(net, &server->ways.trees[0], server->job.n_workers);
+  uint32_t switches = count_switches(net, &server->paths.trees[0], server->job.n_workers);
   server->height = switches + 1;
   if (switches && switches <= BY_PLAN_MAX_HOPS)
     net->n_servers++;
   else
-    by_placement_ways_fini(&server->ways);
+    by_placement_paths_fini(&server->paths);
   return BANYAN_OK;
 }
 
-static enum banyan_status lay_all(struct laying *l) {
+static enum banyan_status add_all_rows(struct row_maker *l) {
   struct by_embed_net *net = l->net;
   const struct by_topology *t = net->topology;
-  size_t most = (size_t)net->graph->n_resources + t->n_links + 2 * (size_t)t->n_nodes;
+  size_t max = (size_t)net->graph->n_resources + t->n_links + 2 * (size_t)t->n_nodes;
   BY_TRY(by_paths_init(&l->paths, t));
-  l->link = BY_ARENA_ARRAY(&l->arena, struct ends, t->n_links);
+  l->link = BY_ARENA_ARRAY(&l->arena, struct link_rows, t->n_links);
   l->parallel = BY_ARENA_ARRAY(&l->arena, bool, t->n_links);
   l->own = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_links);
   l->node = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_nodes);
   l->memory = BY_ARENA_ARRAY(&l->arena, uint32_t, t->n_nodes);
-  l->left = BY_ARENA_ARRAY(&net->arena, double, most);
-  l->shared = BY_ARENA_ARRAY(&net->arena, bool, most);
+  l->left = BY_ARENA_ARRAY(&net->arena, double, max);
+  l->shared = BY_ARENA_ARRAY(&net->arena, bool, max);
   if (l->arena.failed || net->arena.failed) return by_plan_no_memory();
   memcpy(l->left, net->left, net->n_rows * sizeof *l->left);
   memcpy(l->shared, net->shared, net->n_rows * sizeof *l->shared);
-  note_resources(l);
-  for (uint32_t s = 0; s < net->n_servers; s++) BY_TRY(lay_server(l, &net->servers[s]));
+  fill_resources(l);
+  for (uint32_t s = 0; s < net->n_servers; s++) BY_TRY(add_server_uses(l, &net->servers[s]));
   net->left = l->left;
   net->shared = l->shared;
   return BANYAN_OK;
 }
 
 enum banyan_status by_embed_net_add_servers(struct by_embed_net *net, const struct by_embed_options *options) {
-  uint32_t n = options->n_servers < BY_EMBED_MOST_SERVERS ? options->n_servers : BY_EMBED_MOST_SERVERS;
-  struct laying l = {.net = net};
+  uint32_t n = options->n_servers < BY_EMBED_MAX_SERVERS ? options->n_servers : BY_EMBED_MAX_SERVERS;
+  struct row_maker l = {.net = net};
   if (net->graph->n_terminals > BY_PLAN_MAX_WORKERS) return BANYAN_OK;
   net->servers = BY_ARENA_ARRAY(&net->arena, struct by_embed_server, n);
   if (!net->servers) return by_plan_no_memory();
-  for (uint32_t i = 0; i < n; i++) BY_TRY(take_server(net, options->servers[i], options));
-  enum banyan_status status = net->n_servers ? lay_all(&l) : BANYAN_OK;
+  for (uint32_t i = 0; i < n; i++) BY_TRY(try_server(net, options->servers[i], options));
+  enum banyan_status status = net->n_servers ? add_all_rows(&l) : BANYAN_OK;
   by_paths_fini(&l.paths);
   by_arena_fini(&l.arena);
   return status;
 }
 
-/* ---- candidates */
+/* --- Candidates. --- */
 
-/* Fills list->load and theta. */
-static enum banyan_status find_load(struct by_embed_candidates *list, struct by_embed_candidate *new) {
+/* Computes list->load and theta. */
+static enum banyan_status compute_load(struct by_embed_candidates *list, struct by_embed_candidate *new) {
   const struct by_embed_net *net = list->net;
   const struct by_embed_server *server = &net->servers[new->server];
-  const struct by_rooted_flow *flow = &server->ways.trees[0].flow;
+  const struct by_rooted_flow *flow = &server->paths.trees[0].flow;
   uint32_t *out = calloc(flow->n, sizeof *out);
   if (!out) return by_plan_no_memory();
   (void)by_flow_theta(flow, new->adds, out);
@@ -244,24 +246,24 @@ static enum banyan_status find_load(struct by_embed_candidates *list, struct by_
 enum banyan_status by_embed_candidates_add_network(struct by_embed_candidates *list, uint32_t server, const bool *adds,
                                                    uint32_t *found) {
   const struct by_embed_server *to = &list->net->servers[server];
-  uint32_t n = to->ways.trees[0].flow.n, ignored;
+  uint32_t n = to->paths.trees[0].flow.n, ignored;
   struct by_embed_candidate new = {.kind = BY_EMBED_NETWORK, .server = server, .height = to->height, .width = 1};
   if (!found) found = &ignored;
   *found = NONE;
-  if (to->height > list->most_height || !(list->ways & BY_PLAN_SWITCHES)) return BANYAN_OK;
+  if (to->height > list->max_height || !(list->allowed & BY_PLAN_SWITCHES)) return BANYAN_OK;
   new.adds = BY_ARENA_ARRAY(&list->arena, bool, n);
   if (!new.adds) return by_plan_no_memory();
   memcpy(new.adds, adds, n * sizeof *adds);
-  BY_TRY(find_load(list, &new));
+  BY_TRY(compute_load(list, &new));
   return by_embed_candidates_keep(list, &new, found);
 }
 
 enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *list) {
   for (uint32_t s = 0; s < list->net->n_servers; s++) {
-    const struct by_rooted_flow *flow = &list->net->servers[s].ways.trees[0].flow;
+    const struct by_rooted_flow *flow = &list->net->servers[s].paths.trees[0].flow;
     bool *adds = calloc(flow->n, sizeof *adds);
     double theta;
-    enum banyan_status status = adds ? by_flow_least(flow, UINT32_MAX, adds, &theta) : by_plan_no_memory();
+    enum banyan_status status = adds ? by_flow_find_min(flow, UINT32_MAX, adds, &theta) : by_plan_no_memory();
     if (status == BANYAN_OK) status = by_embed_candidates_add_network(list, s, adds, NULL);
     free(adds);
     BY_TRY(status);
@@ -269,11 +271,11 @@ enum banyan_status by_embed_candidates_add_servers(struct by_embed_candidates *l
   return BANYAN_OK;
 }
 
-/* The cheapest choice of who adds on the ways to a server. */
+/* Finds the cheapest choice of adders on the paths to a server. */
 static enum banyan_status price_server(struct by_embed_candidates *list, uint32_t s, const double *price, double worth,
-                                       double *least) {
+                                       double *min) {
   const struct by_embed_server *server = &list->net->servers[s];
-  const struct by_rooted_flow *flow = &server->ways.trees[0].flow;
+  const struct by_rooted_flow *flow = &server->paths.trees[0].flow;
   double *of = calloc(2 * (size_t)flow->n, sizeof *of), *rent = of + flow->n, cost;
   bool *adds = calloc(flow->n, sizeof *adds);
   enum banyan_status status = of && adds ? BANYAN_OK : by_plan_no_memory();
@@ -283,9 +285,9 @@ static enum banyan_status price_server(struct by_embed_candidates *list, uint32_
     for (uint32_t i = server->rent[v]; i < server->rent[v + 1]; i++)
       rent[v] += price[server->rents[i].row] * server->rents[i].part;
   }
-  if (status == BANYAN_OK) status = by_flow_cheapest(flow, of, rent, adds, &cost);
+  if (status == BANYAN_OK) status = by_flow_find_cheapest(flow, of, rent, adds, &cost);
   if (status == BANYAN_OK) {
-    *least = fmin(*least, cost);
+    *min = fmin(*min, cost);
     if (cost < worth) status = by_embed_candidates_add_network(list, s, adds, NULL);
   }
   free(of);
@@ -294,38 +296,39 @@ static enum banyan_status price_server(struct by_embed_candidates *list, uint32_
 }
 
 enum banyan_status by_embed_candidates_price(struct by_embed_candidates *list, const double *price, double worth,
-                                             double *least) {
-  for (uint32_t s = 0; s < list->net->n_servers; s++) BY_TRY(price_server(list, s, price, worth, least));
+                                             double *min) {
+  for (uint32_t s = 0; s < list->net->n_servers; s++) BY_TRY(price_server(list, s, price, worth, min));
   return BANYAN_OK;
 }
 
-/* ---- as a plan */
+/* --- The plan. --- */
 
 static bool is_network(const struct by_embedding *e, uint32_t pick) {
   return e->candidates.items[e->picks.items[pick].candidate].kind == BY_EMBED_NETWORK;
 }
 
-static enum banyan_status place(struct by_embedding *e, struct by_placement *placement, double rate, uint32_t queues) {
+static enum banyan_status place_trees(struct by_embedding *e, struct by_placement *placement, double rate,
+                                      uint32_t queues) {
   for (uint32_t i = 0; i < e->picks.n; i++) {
     const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
     if (!is_network(e, i)) continue;
-    const struct by_way_tree *way = &e->net.servers[c->server].ways.trees[0];
+    const struct by_path_tree *path = &e->net.servers[c->server].paths.trees[0];
     struct by_placed_tree *tree = &placement->trees[placement->n_trees++];
     *tree = (struct by_placed_tree){.server = c->server,
                                     .share = e->picks.items[i].rate / rate / queues,
                                     .rate = e->picks.items[i].rate / queues,
-                                    .round_trip = way->round_trip,
-                                    .n = way->flow.n,
-                                    .node = way->node,
-                                    .parent = way->flow.parent,
-                                    .link = way->link,
-                                    .workers = way->workers,
+                                    .round_trip = path->round_trip,
+                                    .n = path->flow.n,
+                                    .node = path->node,
+                                    .parent = path->flow.parent,
+                                    .link = path->link,
+                                    .workers = path->workers,
                                     .adds = c->adds,
-                                    .aggregator = way->aggregator,
-                                    .out = BY_ARENA_ARRAY(&placement->arena, uint32_t, way->flow.n),
-                                    .start = way->start};
+                                    .aggregator = path->aggregator,
+                                    .out = BY_ARENA_ARRAY(&placement->arena, uint32_t, path->flow.n),
+                                    .start = path->start};
     if (!tree->out) return by_plan_no_memory();
-    (void)by_flow_theta(&way->flow, c->adds, tree->out);
+    (void)by_flow_theta(&path->flow, c->adds, tree->out);
     for (uint32_t q = 1; q < queues; q++) placement->trees[placement->n_trees++] = *tree;
   }
   return BANYAN_OK;
@@ -344,8 +347,8 @@ enum banyan_status by_embed_make_network(struct by_embedding *e, uint32_t queues
   by_arena_init(&placement.arena);
   placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, (size_t)n * queues);
   placement.rate = placement.bound = rate;
-  enum banyan_status status = placement.trees ? place(e, &placement, rate, queues) : by_plan_no_memory();
-  const struct by_placement_job *job = &e->net.servers[0].job; /* workers are the same for all */
+  enum banyan_status status = placement.trees ? place_trees(e, &placement, rate, queues) : by_plan_no_memory();
+  const struct by_placement_job *job = &e->net.servers[0].job; /* all servers have the same workers */
   if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, job, &e->network);
   by_arena_fini(&placement.arena);
   return status;
@@ -355,7 +358,7 @@ enum banyan_status by_embed_name_nodes(struct by_embedding *e) {
   const struct by_topology *t = e->net.topology;
   e->node_names = e->net.n_servers ? BY_ARENA_ARRAY(&e->arena, const char *, t->n_nodes) : NULL;
   for (uint32_t s = 0; s < e->net.n_servers; s++) {
-    const struct by_way_tree *tree = &e->net.servers[s].ways.trees[0];
+    const struct by_path_tree *tree = &e->net.servers[s].paths.trees[0];
     for (uint32_t v = 0; e->node_names && v < tree->flow.n; v++)
       if (!e->node_names[tree->node[v]])
         e->node_names[tree->node[v]] = by_arena_string(&e->arena, t->nodes[tree->node[v]].name);

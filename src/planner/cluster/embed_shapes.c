@@ -6,49 +6,51 @@
 #include "embed_parts.h"
 #include "plan_make.h"
 
-/* ---- shapes that follow the network's layers */
+/* --- Shapes that follow the network's layers. --- */
 
-/* Trees that gain a vertex where a layer needs one: elastic aggregation trees over ranks and helpers, and trees over
- * helpers near what they add. Layer by layer, the smallest groups first, those of a
- * group that have no parent yet are put below one of it, which alone goes on to the next layer.
+/* Trees that get an extra vertex where a layer needs one: elastic aggregation trees over ranks and helpers, and trees
+ * over helpers near the vertices for which they add. Layer by layer, the smallest groups first, the vertices of a group
+ * that have no parent yet become children of one of them, which alone continues in the next layer.
  *
- *     rack 0        rack 1          rack 0 is oversubscribed, rack 1 is not: a adds for rack 0, and a, d, e, f are
- *    b   c
- *     \ /                           put below the root together
- *      a      d   e   f                                                                                              */
+ *      rack 0        rack 1
+ *     b   c
+ *      \ /
+ *       a      d   e   f
+ *
+ * Here rack 0 is oversubscribed and rack 1 is not: a adds for rack 0, and a, d, e, f get one parent, the root. */
 
 #define NONE UINT32_MAX
-enum { MOST_ROOTS = 16 };
+enum { MAX_ROOTS = 16 };
 
-/* Which groups get a vertex of their own, and who that is. */
-enum policy {
-  BY_TERMINALS, /* oversubscribed ones, a terminal */
-  BY_HELPERS,   /* oversubscribed ones, a helper if one is there */
-  BY_HUBS,      /* those with a helper: that one; and oversubscribed ones */
+/* Which groups get an adder of their own, and which vertex it is. */
+enum adder_policy {
+  BY_TERMINALS, /* oversubscribed groups, a terminal */
+  BY_HELPERS,   /* oversubscribed groups, a helper if there is one */
+  BY_HUBS,      /* groups with a helper: the helper; and oversubscribed groups */
 };
 
-struct weave {
+struct builder {
   struct by_embed_candidates *list;
-  enum policy policy;
-  uint32_t arity;     /* children of each within a group's tree; NONE: a star */
-  uint32_t top_arity; /* the same in the tree over the whole */
-  uint32_t root;      /* NONE: whoever is best */
+  enum adder_policy adder_policy;
+  uint32_t arity;     /* children of each vertex within a group's tree; NONE: a star */
+  uint32_t top_arity; /* children of each vertex in the tree over all groups */
+  uint32_t root;      /* NONE: the best one */
   bool *waits;        /* vertices of the tree that have no parent yet */
   uint32_t *parent;   /* of each vertex; NONE: it is not in the tree, or waits */
-  uint32_t *heads;    /* those of a group that wait */
+  uint32_t *heads;    /* the waiting vertices of a group */
   uint32_t *position; /* of each vertex in the draft */
-  bool grouped;       /* some group got a vertex */
+  bool grouped;       /* whether some group got an adder */
 };
 
-static const struct by_embed_net *net_of(const struct weave *w) {
+static const struct by_embed_net *get_net(const struct builder *w) {
   return w->list->net;
 }
 
-/* ---- who adds */
+/* --- Adders. --- */
 
-/* The strongest helper of the group that is in no tree yet; NONE: there is none. */
-static uint32_t strongest_helper(const struct weave *w, const struct by_embed_layer *layer, uint32_t group) {
-  const struct by_embed_net *net = net_of(w);
+/* Returns the strongest helper of the group that is in no tree yet, or NONE. */
+static uint32_t find_strongest_helper(const struct builder *w, const struct by_embed_layer *layer, uint32_t group) {
+  const struct by_embed_net *net = get_net(w);
   uint32_t best = NONE;
   for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
     if (layer->group[v] != group || w->waits[v] || w->parent[v] != NONE || v == w->root) continue;
@@ -57,31 +59,32 @@ static uint32_t strongest_helper(const struct weave *w, const struct by_embed_la
   return best;
 }
 
-static uint32_t strongest_head(const struct weave *w, uint32_t n) {
-  const double *capacity = net_of(w)->capacity;
+static uint32_t find_strongest_head(const struct builder *w, uint32_t n) {
+  const double *capacity = get_net(w)->capacity;
   uint32_t best = w->heads[0];
   for (uint32_t i = 1; i < n; i++)
     if (capacity[w->heads[i]] > capacity[best]) best = w->heads[i];
   return best;
 }
 
-/* Who adds for the n heads of a group; NONE: nobody, they go on to the next layer. */
-static uint32_t who_adds(const struct weave *w, uint32_t l, uint32_t group, uint32_t n) {
-  const struct by_embed_net *net = net_of(w);
+/* Returns which vertex adds for the n heads of a group; NONE: none does, so they continue in the next layer. */
+static uint32_t choose_adder(const struct builder *w, uint32_t l, uint32_t group, uint32_t n) {
+  const struct by_embed_net *net = get_net(w);
   const struct by_embed_layer *layer = &net->layers[l];
   bool top = l + 1 == net->n_layers, needed = top || layer->oversubscribed[group];
   uint32_t helper = NONE;
   bool roots = w->root != NONE && (top || layer->group[w->root] == group);
-  if (roots && (needed || w->policy == BY_HUBS)) return w->root;
-  if (w->policy == BY_HUBS || (w->policy == BY_HELPERS && needed)) helper = strongest_helper(w, layer, group);
+  if (roots && (needed || w->adder_policy == BY_HUBS)) return w->root;
+  if (w->adder_policy == BY_HUBS || (w->adder_policy == BY_HELPERS && needed))
+    helper = find_strongest_helper(w, layer, group);
   if (helper != NONE) return helper;
-  return needed ? strongest_head(w, n) : NONE;
+  return needed ? find_strongest_head(w, n) : NONE;
 }
 
-/* ---- one group */
+/* --- One group. --- */
 
-static uint32_t list_heads(const struct weave *w, const struct by_embed_layer *layer, uint32_t group) {
-  const struct by_embed_net *net = net_of(w);
+static uint32_t list_heads(const struct builder *w, const struct by_embed_layer *layer, uint32_t group) {
+  const struct by_embed_net *net = get_net(w);
   uint32_t n = 0;
   for (uint32_t i = 0; i < net->graph->n_vertices; i++) {
     uint32_t v = i < net->graph->n_terminals ? net->order[i] : i;
@@ -91,8 +94,8 @@ static uint32_t list_heads(const struct weave *w, const struct by_embed_layer *l
 }
 
 /* Puts `first` before the others; the strong ones follow if they will have children, in their order if equal. */
-static void arrange(const struct weave *w, uint32_t first, uint32_t arity, uint32_t *n) {
-  const double *capacity = net_of(w)->capacity;
+static void sort_heads(const struct builder *w, uint32_t first, uint32_t arity, uint32_t *n) {
+  const double *capacity = get_net(w)->capacity;
   uint32_t at = 0;
   while (at < *n && w->heads[at] != first) at++;
   if (at == *n) ++*n;
@@ -105,15 +108,15 @@ static void arrange(const struct weave *w, uint32_t first, uint32_t arity, uint3
   }
 }
 
-static void weave_group(struct weave *w, uint32_t l, uint32_t group) {
-  uint32_t n = list_heads(w, &net_of(w)->layers[l], group);
-  bool top = l + 1 == net_of(w)->n_layers;
+static void add_group(struct builder *w, uint32_t l, uint32_t group) {
+  uint32_t n = list_heads(w, &get_net(w)->layers[l], group);
+  bool top = l + 1 == get_net(w)->n_layers;
   uint32_t arity = top ? w->top_arity : w->arity;
   if (n < 2) return;
-  uint32_t adder = who_adds(w, l, group, n);
+  uint32_t adder = choose_adder(w, l, group, n);
   if (adder == NONE) return;
   w->grouped |= !top;
-  arrange(w, adder, arity, &n);
+  sort_heads(w, adder, arity, &n);
   for (uint32_t i = 1; i < n; i++) {
     w->parent[w->heads[i]] = w->heads[arity == NONE ? 0 : (i - 1) / arity];
     w->waits[w->heads[i]] = false;
@@ -121,10 +124,10 @@ static void weave_group(struct weave *w, uint32_t l, uint32_t group) {
   w->waits[adder] = true;
 }
 
-/* ---- one tree */
+/* --- One tree. --- */
 
-static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind) {
-  uint32_t n_vertices = net_of(w)->graph->n_vertices;
+static enum banyan_status add_woven(struct builder *w, enum by_embed_candidate_kind kind) {
+  uint32_t n_vertices = get_net(w)->graph->n_vertices;
   struct by_draft *draft = &w->list->draft;
   draft->kind = kind;
   draft->n = draft->n_radix = 0;
@@ -141,12 +144,12 @@ static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind
   return by_embed_candidates_add(w->list, NULL);
 }
 
-/* Trees in which nothing was added below the root are among the other shapes. */
-static enum banyan_status weave_tree(struct weave *w, enum policy policy, uint32_t root) {
+/* Makes trees of several arities. Trees without adders below the root are among the other shapes. */
+static enum banyan_status add_layer_trees(struct builder *w, enum adder_policy adder_policy, uint32_t root) {
   static const enum by_embed_candidate_kind kinds[] = {BY_EMBED_ELASTIC, BY_EMBED_ELASTIC, BY_EMBED_HUBS};
   static const uint32_t arities[][2] = {{NONE, NONE}, {NONE, 2}, {NONE, 1}, {4, 4}, {2, 2}, {2, 1}, {1, 2}, {1, 1}};
-  const struct by_embed_net *net = net_of(w);
-  w->policy = policy;
+  const struct by_embed_net *net = get_net(w);
+  w->adder_policy = adder_policy;
   w->root = root;
   for (size_t i = 0; i < sizeof arities / sizeof *arities; i++) {
     w->arity = arities[i][0];
@@ -157,19 +160,19 @@ static enum banyan_status weave_tree(struct weave *w, enum policy policy, uint32
       w->parent[v] = NONE;
     }
     for (uint32_t l = 0; l < net->n_layers; l++)
-      for (uint32_t g = 0; g < net->layers[l].n_groups; g++) weave_group(w, l, g);
-    if (w->grouped) BY_TRY(add(w, kinds[policy]));
+      for (uint32_t g = 0; g < net->layers[l].n_groups; g++) add_group(w, l, g);
+    if (w->grouped) BY_TRY(add_woven(w, kinds[adder_policy]));
   }
   return BANYAN_OK;
 }
 
-/* ---- all of them */
+/* --- All trees. --- */
 
-/* The strongest terminal of each of the first smallest groups. */
-static uint32_t strongest_in_groups(const struct weave *w, uint32_t *roots) {
-  const struct by_embed_net *net = net_of(w);
+/* Lists the strongest terminal of each of the first smallest groups, and returns their number. */
+static uint32_t list_strongest(const struct builder *w, uint32_t *roots) {
+  const struct by_embed_net *net = get_net(w);
   const struct by_embed_layer *layer = &net->layers[0];
-  uint32_t n = layer->n_groups < MOST_ROOTS ? layer->n_groups : MOST_ROOTS;
+  uint32_t n = layer->n_groups < MAX_ROOTS ? layer->n_groups : MAX_ROOTS;
   for (uint32_t g = 0; g < n; g++) roots[g] = NONE;
   for (uint32_t v = 0; v < net->graph->n_terminals; v++) {
     uint32_t g = layer->group[v];
@@ -178,36 +181,36 @@ static uint32_t strongest_in_groups(const struct weave *w, uint32_t *roots) {
   return n;
 }
 
-static enum banyan_status weave_all(struct weave *w) {
-  const struct by_embed_net *net = net_of(w);
-  uint32_t roots[MOST_ROOTS], n = strongest_in_groups(w, roots);
+static enum banyan_status add_all_trees(struct builder *w) {
+  const struct by_embed_net *net = get_net(w);
+  uint32_t roots[MAX_ROOTS], n = list_strongest(w, roots);
   for (uint32_t i = 0; i < n; i++) {
-    BY_TRY(weave_tree(w, BY_TERMINALS, roots[i]));
-    if (net->graph->n_vertices > net->graph->n_terminals) BY_TRY(weave_tree(w, BY_HELPERS, roots[i]));
+    BY_TRY(add_layer_trees(w, BY_TERMINALS, roots[i]));
+    if (net->graph->n_vertices > net->graph->n_terminals) BY_TRY(add_layer_trees(w, BY_HELPERS, roots[i]));
   }
   uint32_t terminals = net->graph->n_terminals, helpers = net->graph->n_vertices - terminals;
-  for (uint32_t i = 0; i < helpers && i < MOST_ROOTS; i++) {
-    BY_TRY(weave_tree(w, BY_HELPERS, terminals + i));
-    BY_TRY(weave_tree(w, BY_HUBS, terminals + i));
+  for (uint32_t i = 0; i < helpers && i < MAX_ROOTS; i++) {
+    BY_TRY(add_layer_trees(w, BY_HELPERS, terminals + i));
+    BY_TRY(add_layer_trees(w, BY_HUBS, terminals + i));
   }
-  return helpers ? weave_tree(w, BY_HUBS, NONE) : BANYAN_OK;
+  return helpers ? add_layer_trees(w, BY_HUBS, NONE) : BANYAN_OK;
 }
 
 static enum banyan_status make_elastic(struct by_embed_candidates *list) {
   size_t n = list->net->graph->n_vertices;
   struct by_arena arena;
   by_arena_init(&arena);
-  struct weave w = {.list = list,
-                    .waits = BY_ARENA_ARRAY(&arena, bool, n),
-                    .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),
-                    .heads = BY_ARENA_ARRAY(&arena, uint32_t, n + 1),
-                    .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
-  enum banyan_status status = arena.failed ? by_plan_no_memory() : weave_all(&w);
+  struct builder w = {.list = list,
+                      .waits = BY_ARENA_ARRAY(&arena, bool, n),
+                      .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                      .heads = BY_ARENA_ARRAY(&arena, uint32_t, n + 1),
+                      .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : add_all_trees(&w);
   by_arena_fini(&arena);
   return status;
 }
 
-enum { MOST_STARS = 128, MOST_HUBS = 64, NAME_BYTES = 32 };
+enum { MAX_STARS = 128, MAX_HUBS = 64, NAME_BYTES = 32 };
 
 static enum banyan_status add_builtin(struct by_embed_candidates *list, const char *name) {
   struct by_plan *plan;
@@ -219,8 +222,8 @@ static enum banyan_status add_builtin(struct by_embed_candidates *list, const ch
   return status;
 }
 
-/* How many terminals each group of the layer has; 0: not all the same, or one or all. */
-static uint32_t even_size(const struct by_embed_net *net, const struct by_embed_layer *layer) {
+/* Returns the number of terminals of each group of the layer; 0: the numbers differ, or are 1 or all. */
+static uint32_t get_even_size(const struct by_embed_net *net, const struct by_embed_layer *layer) {
   uint32_t n = net->graph->n_terminals, size = n / layer->n_groups;
   if (n % layer->n_groups || size < 2 || layer->n_groups < 2) return 0;
   for (uint32_t i = 0; i < n; i++) /* the order goes from group to group */
@@ -228,7 +231,7 @@ static uint32_t even_size(const struct by_embed_net *net, const struct by_embed_
   return size;
 }
 
-/* Stars within each group, at the member that stands where the root stands in its own; a star among these. */
+/* Adds stars within each group, whose hubs are at the same index in their groups, and a star among these hubs. */
 static enum banyan_status add_star_of_stars(struct by_embed_candidates *list, uint32_t size) {
   struct by_draft *draft = &list->draft;
   draft->n = list->net->graph->n_terminals;
@@ -247,7 +250,7 @@ static enum banyan_status add_layered(struct by_embed_candidates *list) {
   const struct by_embed_net *net = list->net;
   char name[NAME_BYTES];
   for (uint32_t l = 0; l < net->n_layers; l++) {
-    uint32_t size = even_size(net, &net->layers[l]);
+    uint32_t size = get_even_size(net, &net->layers[l]);
     if (!size) continue;
     list->draft.kind = BY_EMBED_SHARDED;
     BY_TRY(add_star_of_stars(list, size));
@@ -269,9 +272,9 @@ static enum banyan_status add_star(struct by_embed_candidates *list, uint32_t hu
   return by_embed_candidates_add(list, NULL);
 }
 
-/* At every helper, and at so many terminals, here and there. */
+/* Adds a star at every helper, and at up to MAX_STARS terminals, evenly spaced. */
 static enum banyan_status add_stars(struct by_embed_candidates *list) {
-  uint32_t n = list->net->graph->n_terminals, step = (n + MOST_STARS - 1) / MOST_STARS;
+  uint32_t n = list->net->graph->n_terminals, step = (n + MAX_STARS - 1) / MAX_STARS;
   list->draft.kind = BY_EMBED_STAR;
   list->draft.n_radix = 0;
   for (uint32_t v = 0; v < n; v += step) BY_TRY(add_star(list, v));
@@ -279,8 +282,9 @@ static enum banyan_status add_stars(struct by_embed_candidates *list) {
   return BANYAN_OK;
 }
 
-/* The terminals in as many parts as there are helpers in the block, each part below one of them, and these a chain: so
- * one tree uses what several helpers have to spare. */
+/* Adds a tree over several helpers: the terminals are divided into as many parts as there are helpers in the block,
+ * each part below one of them, and the helpers are a chain. So one tree uses the capacity that several helpers have
+ * left. */
 static enum banyan_status add_shared(struct by_embed_candidates *list, const uint32_t *helpers, uint32_t size,
                                      uint32_t set) {
   struct by_draft *draft = &list->draft;
@@ -300,11 +304,11 @@ static enum banyan_status add_shared(struct by_embed_candidates *list, const uin
   return BANYAN_OK;
 }
 
-/* In blocks of 2, 4, 8, ... and all of them. */
+/* Adds trees over blocks of 2, 4, 8, ... helpers, and over all. */
 static enum banyan_status add_hubs(struct by_embed_candidates *list) {
   const struct by_graph *graph = list->net->graph;
-  uint32_t helpers[MOST_HUBS], n = 0, set = BY_EMBED_BLOCKS;
-  for (uint32_t v = graph->n_terminals; v < graph->n_vertices && n < MOST_HUBS; v++) helpers[n++] = v;
+  uint32_t helpers[MAX_HUBS], n = 0, set = BY_EMBED_BLOCKS;
+  for (uint32_t v = graph->n_terminals; v < graph->n_vertices && n < MAX_HUBS; v++) helpers[n++] = v;
   list->draft.kind = BY_EMBED_HUBS;
   for (uint32_t size = 2; n >= 2 && size <= graph->n_terminals / 2; size *= 2, set++) {
     uint32_t block = size < n ? size : n;

@@ -1,5 +1,4 @@
-/* A tree and a ring for control messages: how long the ranks need to receive from each other along each; in words and
- * as JSON. */
+/* A tree and a ring for control messages, the time that messages take along each, and their text and JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,12 @@
 #include "text.h"
 #include "tree_draw.h"
 
-/* --- a ring through neighbours --- */
+/* --- A ring through neighbours. --- */
 
 #define NONE UINT32_MAX
 
-/* Seconds that a link counts for beside its delay, so that of ways of equal delay the one with fewer links is shorter.
- */
+/* seconds that a link counts for in addition to its delay, so that of paths of equal delay the one with fewer links is
+ * shorter */
 static const float per_link = 1e-6F;
 
 struct work {
@@ -26,18 +25,18 @@ struct work {
   const struct by_nearness *near;
   struct by_adjacency graph;
   uint32_t *rank;   /* of each node; NONE: it forwards */
-  uint32_t *island; /* of each node that forwards: another of those it hangs together with, see by_leader */
+  uint32_t *island; /* of each node that forwards: another of its island, see by_find_leader */
   uint32_t *first;  /* of each island: its first shore; NONE */
-  uint32_t *next;   /* of each shore */
-  uint64_t *row;    /* ranks round one island */
+  uint32_t *next;   /* of each shore: the next one of its island */
+  uint64_t *row;    /* bits of the ranks round one island */
   struct by_arena arena;
 };
 
-static bool carries(const struct by_link *link) {
+static bool is_usable(const struct by_link *link) {
   return by_link_carries(link, link->a) && by_link_carries(link, link->b);
 }
 
-/* --- neighbours --- */
+/* --- Neighbours. --- */
 
 static void find_islands(struct work *w) {
   for (uint32_t v = 0; v < w->topology->n_nodes; v++) {
@@ -47,7 +46,7 @@ static void find_islands(struct work *w) {
   for (uint32_t r = 0; r < w->near->n_ranks; r++) w->rank[w->near->node[r]] = r;
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
-    if (!carries(link) || w->rank[link->a] != NONE || w->rank[link->b] != NONE) continue;
+    if (!is_usable(link) || w->rank[link->a] != NONE || w->rank[link->b] != NONE) continue;
     uint32_t a = by_find_leader(w->island, link->a), b = by_find_leader(w->island, link->b);
     w->island[a > b ? a : b] = a > b ? b : a;
   }
@@ -58,7 +57,7 @@ static void join_over_links(struct work *w) {
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
     uint32_t a = w->rank[link->a], b = w->rank[link->b];
-    if (!carries(link) || (a == NONE && b == NONE)) continue;
+    if (!is_usable(link) || (a == NONE && b == NONE)) continue;
     if (a != NONE && b != NONE) {
       by_adjacency_join(&w->graph, a, b);
       continue;
@@ -69,20 +68,20 @@ static void join_over_links(struct work *w) {
   }
 }
 
-static uint32_t rank_on_shore(const struct work *w, uint32_t link) {
+static uint32_t get_shore_rank(const struct work *w, uint32_t link) {
   uint32_t a = w->rank[w->topology->links[link].a];
   return a != NONE ? a : w->rank[w->topology->links[link].b];
 }
 
-/* All ranks round an island are neighbours. */
-static void join_round(struct work *w, uint32_t island) {
+/* Makes all ranks round an island neighbours. */
+static void join_island(struct work *w, uint32_t island) {
   memset(w->row, 0, w->graph.words * sizeof *w->row);
   for (uint32_t i = w->first[island]; i != NONE; i = w->next[i]) {
-    uint32_t r = rank_on_shore(w, i);
+    uint32_t r = get_shore_rank(w, i);
     w->row[r / 64] |= 1ull << r % 64;
   }
   for (uint32_t i = w->first[island]; i != NONE; i = w->next[i]) {
-    uint32_t r = rank_on_shore(w, i);
+    uint32_t r = get_shore_rank(w, i);
     uint64_t *bits = w->graph.bits + (size_t)r * w->graph.words;
     for (uint32_t k = 0; k < w->graph.words; k++) bits[k] |= w->row[k];
     bits[r / 64] &= ~(1ull << r % 64);
@@ -100,19 +99,19 @@ static enum banyan_status find_neighbours(struct work *w) {
   find_islands(w);
   join_over_links(w);
   for (uint32_t v = 0; v < w->topology->n_nodes; v++)
-    if (w->first[v] != NONE) join_round(w, v);
+    if (w->first[v] != NONE) join_island(w, v);
   return BANYAN_OK;
 }
 
-/* --- the order liked best --- */
+/* --- The preferred order. --- */
 
-static float length_between(const struct by_nearness *near, uint32_t a, uint32_t b) {
+static float get_length(const struct by_nearness *near, uint32_t a, uint32_t b) {
   size_t cell = (size_t)a * near->n_classes + b;
   return near->delay[cell] + near->hops[cell] * per_link;
 }
 
-/* All of a class, then the nearest class that is left. O(classes^2) */
-static enum banyan_status order_by_nearness(const struct by_nearness *near, uint32_t *order) {
+/* Lists all ranks of a class, then those of the nearest class that is left. O(classes^2) */
+static enum banyan_status sort_by_nearness(const struct by_nearness *near, uint32_t *order) {
   bool *done = calloc((size_t)near->n_classes + 1, sizeof *done);
   uint32_t n = 0;
   if (!done) return by_plan_no_memory();
@@ -121,28 +120,27 @@ static enum banyan_status order_by_nearness(const struct by_nearness *near, uint
     for (uint32_t i = near->first[c]; i < near->first[c + 1]; i++) order[n++] = near->ranks[i];
     done[c] = true;
     for (uint32_t other = 0; other < near->n_classes; other++)
-      if (!done[other] && (next == NONE || length_between(near, c, other) < length_between(near, c, next)))
-        next = other;
+      if (!done[other] && (next == NONE || get_length(near, c, other) < get_length(near, c, next))) next = other;
     c = next;
   }
   free(done);
   return BANYAN_OK;
 }
 
-/* --- the ring --- */
+/* --- The ring. --- */
 
 static enum banyan_status find_ring(struct work *w, uint64_t seed, struct by_controller_trees *control) {
   const struct by_nearness *near = w->near;
   float length[BY_HAMILTON_EXACT * BY_HAMILTON_EXACT];
   uint32_t n = near->n_ranks;
   BY_TRY(find_neighbours(w));
-  BY_TRY(order_by_nearness(near, control->order));
+  BY_TRY(sort_by_nearness(near, control->order));
   for (uint32_t a = 0; a < n && n <= BY_HAMILTON_EXACT; a++)
-    for (uint32_t b = 0; b < n; b++) length[a * n + b] = length_between(near, near->class_of[a], near->class_of[b]);
+    for (uint32_t b = 0; b < n; b++) length[a * n + b] = get_length(near, near->class_of[a], near->class_of[b]);
   return by_hamilton_find(&w->graph, length, seed, control->order, &control->ring);
 }
 
-/* The ring's part of it: fills `ring`, `order` and `ring_time`; `near` is there. */
+/* Finds the ring: fills in `ring`, `order` and `ring_time`; `near` is set. */
 static enum banyan_status control_find_ring(struct by_controller_trees *control, uint64_t seed) {
   struct work w = {.topology = control->topology, .near = &control->near};
   control->ring_time = INFINITY;
@@ -157,7 +155,8 @@ static enum banyan_status control_find_ring(struct by_controller_trees *control,
   return status;
 }
 
-/* The ring cut open is the tree where that is faster: trees are made for few links, and those may have long delays. */
+/* Replaces the tree by the ring cut open where that is faster, since trees are made for few links, which may have long
+ * delays. */
 static enum banyan_status cut_ring_if_faster(struct by_controller_trees *control) {
   struct by_control_tree *cut;
   double seconds;
@@ -170,7 +169,7 @@ static enum banyan_status cut_ring_if_faster(struct by_controller_trees *control
   return status;
 }
 
-static enum banyan_status make(struct by_controller_trees *control, const struct by_control_options *options) {
+static enum banyan_status make_trees(struct by_controller_trees *control, const struct by_control_options *options) {
   control->costs = by_control_costs_of(&control->near);
   BY_TRY(by_control_tree_make(&control->near, &options->limits, &control->costs, &control->tree));
   BY_TRY(by_control_tree_time(control->tree, &control->near, &control->costs, &control->tree_time));
@@ -184,7 +183,7 @@ enum banyan_status by_control_make(const struct by_topology *topology, const str
                                    struct by_controller_trees *out) {
   *out = (struct by_controller_trees){.topology = topology};
   BY_TRY(by_nearness_init(&out->near, topology, options->participants, options->n_participants));
-  enum banyan_status status = make(out, options);
+  enum banyan_status status = make_trees(out, options);
   if (status != BANYAN_OK) by_control_fini(out);
   return status;
 }
@@ -227,18 +226,18 @@ enum banyan_status by_control_add(const struct by_topology *topology, const stru
   return status;
 }
 
-static const char *name_of(const struct by_controller_trees *control, uint32_t rank) {
+static const char *get_name(const struct by_controller_trees *control, uint32_t rank) {
   return control->topology->nodes[control->near.node[rank]].name;
 }
 
-static void label_rank(const void *owner, uint32_t rank, char *out, size_t room) {
-  snprintf(out, room, "%s", name_of(owner, rank));
-  by_trim_label(out, room);
+static void label_rank(const void *owner, uint32_t rank, char *out, size_t bytes) {
+  snprintf(out, bytes, "%s", get_name(owner, rank));
+  by_trim_label(out, bytes);
 }
 
-/* --- in words --- */
+/* --- Text for people. --- */
 
-/* "4 links", "12 ms". */
+/* Adds "4 links" or "12 ms". */
 static void add_distance(const struct by_controller_trees *control, double distance, struct by_text *text) {
   char shown[32];
   if (control->tree->kept.by_delay)
@@ -261,27 +260,27 @@ static void add_tree_words(const struct by_controller_trees *control, struct by_
   by_text_add(text, ".\n");
 }
 
-static void name_reason(const struct by_controller_trees *control, char *out, size_t room) {
-  const char *name = name_of(control, control->ring.where);
+static void name_reason(const struct by_controller_trees *control, char *out, size_t bytes) {
+  const char *name = get_name(control, control->ring.where);
   switch (control->ring.reason) {
-  case BY_HAMILTON_FOUND: snprintf(out, room, "found"); break;
-  case BY_HAMILTON_LONELY: snprintf(out, room, "%.64s has fewer than two neighbours", name); break;
-  case BY_HAMILTON_CUT: snprintf(out, room, "without %.64s the others fall apart", name); break;
-  case BY_HAMILTON_SIDES: snprintf(out, room, "the ranks are on two sides of unequal size"); break;
+  case BY_HAMILTON_FOUND: snprintf(out, bytes, "found"); break;
+  case BY_HAMILTON_LONELY: snprintf(out, bytes, "%.64s has fewer than two neighbours", name); break;
+  case BY_HAMILTON_CUT: snprintf(out, bytes, "without %.64s the others fall apart", name); break;
+  case BY_HAMILTON_SIDES: snprintf(out, bytes, "the ranks are on two sides of unequal size"); break;
   case BY_HAMILTON_FORCED:
-    snprintf(out, room, "what %.64s and others with two neighbours need makes no ring", name);
+    snprintf(out, bytes, "what %.64s and others with two neighbours need makes no ring", name);
     break;
-  case BY_HAMILTON_TRIED_ALL: snprintf(out, room, "no order of the ranks is one"); break;
-  case BY_HAMILTON_GAVE_UP: snprintf(out, room, "none was found, but there may be one"); break;
+  case BY_HAMILTON_TRIED_ALL: snprintf(out, bytes, "no order of the ranks is one"); break;
+  case BY_HAMILTON_GAVE_UP: snprintf(out, bytes, "none was found, but there may be one"); break;
   }
 }
 
-/* The ranks in their order, as many as fit on a line. */
+/* Adds the ranks in their order, as many as fit on a line. */
 static void add_order(const struct by_controller_trees *control, struct by_text *text) {
   size_t column = BY_DRAW_INDENT;
   by_text_add(text, "%*s", BY_DRAW_INDENT - 1, "");
   for (uint32_t i = 0; i < control->near.n_ranks; i++) {
-    const char *name = name_of(control, control->order[i]);
+    const char *name = get_name(control, control->order[i]);
     column += 1 + by_columns_of(name);
     by_text_add(text, " %s", column < BY_DRAW_WIDTH ? name : "…");
     if (column >= BY_DRAW_WIDTH) break;
@@ -316,7 +315,7 @@ enum banyan_status by_control_draw(const struct by_controller_trees *control, st
   return BANYAN_OK;
 }
 
-/* --- JSON --- */
+/* --- JSON. --- */
 
 static void add_real(struct by_text *text, const char *key, double value) {
   by_text_add(text, ", \"%s\": ", key);
@@ -336,7 +335,7 @@ static void add_tree(const struct by_controller_trees *control, struct by_text *
   const struct by_control_tree *tree = control->tree;
   const char *comma = "";
   by_text_add(text, ", \"tree\": {\"root\": ");
-  by_json_add_string(text, name_of(control, tree->root));
+  by_json_add_string(text, get_name(control, tree->root));
   by_text_add(text, ", \"height\": %u, \"fan_out\": %u", tree->height, tree->fan_out);
   add_real(text, "distance", tree->distance);
   add_real(text, "total_distance", tree->sum);
@@ -345,9 +344,9 @@ static void add_tree(const struct by_controller_trees *control, struct by_text *
   for (uint32_t r = 0; r < tree->n; r++) {
     if (r == tree->root) continue;
     by_text_add(text, "%s", comma);
-    by_json_add_string(text, name_of(control, r));
+    by_json_add_string(text, get_name(control, r));
     by_text_add(text, ": ");
-    by_json_add_string(text, name_of(control, tree->parent[r]));
+    by_json_add_string(text, get_name(control, tree->parent[r]));
     comma = ", ";
   }
   by_text_add(text, "}}");
@@ -364,7 +363,7 @@ static void add_ring(const struct by_controller_trees *control, struct by_text *
     by_text_add(text, ", \"order\": [");
     for (uint32_t i = 0; i < control->near.n_ranks; i++) {
       by_text_add(text, "%s", i ? ", " : "");
-      by_json_add_string(text, name_of(control, control->order[i]));
+      by_json_add_string(text, get_name(control, control->order[i]));
     }
     by_text_add(text, "]");
   }

@@ -8,54 +8,54 @@
 #include "heap.h"
 #include "plan_make.h"
 
-/* --- one tree under given limits --- */
+/* --- One tree under given limits. --- */
 
-/* A tree from a root, level by level. Ranks of a class are the same, so a level is an assignment between classes: those
- * of the level above take up to fan-out each, of those left. Members of a class are placed in their order; what of
- * class c stands on the level above are members above[c] .. placed[c] - 1. */
+/* A tree is built from a root, level by level. Ranks of a class are the same, so a level is an assignment between
+ * classes: ranks of the level above take up to fan-out each of those left. Members of a class are placed in their
+ * order; the members of class c on the level above are above[c] .. placed[c] - 1. */
 
-enum { STEPS = 32 }; /* that distances are told apart by */
+enum { STEPS = 32 }; /* into which distances are rounded */
 
 struct build {
   const struct by_nearness *near;
   const struct by_control_limits *limits;
   struct by_control_tree *tree;
   uint32_t *above, *placed; /* of each class: members placed before the level above, and in all */
-  uint32_t *upto;           /* members placed when the level began */
-  uint32_t *turn;           /* the member of the level above that takes next */
+  uint32_t *upto;           /* of each class: members placed when the level began */
+  uint32_t *turn;           /* of each class: the member of the level above that takes next */
   uint32_t *supply, *demand;
-  uint32_t *room; /* of each class: children that the level above can still take */
+  uint32_t *capacity; /* of each class: children that the level above can still take */
   struct by_assign_pair *pairs;
   uint32_t *flow;
   uint32_t n_pairs, room_pairs, room_flow;
-  uint32_t left; /* ranks not placed */
+  uint32_t left; /* ranks that are not placed */
   struct by_arena arena;
 };
 
-static double between_classes(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
+static double get_class_distance(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
   size_t cell = (size_t)a * near->n_classes + b;
   return by_delay ? (double)near->delay[cell] : near->hops[cell];
 }
 
-static double between(const struct build *b, uint32_t x, uint32_t y) {
-  return between_classes(b->near, b->limits->by_delay, x, y);
+static double get_distance(const struct build *b, uint32_t x, uint32_t y) {
+  return get_class_distance(b->near, b->limits->by_delay, x, y);
 }
 
-static uint32_t size_of(const struct build *b, uint32_t c) {
+static uint32_t get_size(const struct build *b, uint32_t c) {
   return b->near->first[c + 1] - b->near->first[c];
 }
 
-static uint32_t member(const struct build *b, uint32_t c, uint32_t i) {
+static uint32_t get_member(const struct build *b, uint32_t c, uint32_t i) {
   return b->near->ranks[b->near->first[c] + i];
 }
 
-/* --- one assignment --- */
+/* --- One assignment. --- */
 
 static bool add_pair(struct build *b, uint32_t from, uint32_t to) {
   if (!BY_ARRAY_GROW(&b->pairs, &b->room_pairs, b->n_pairs + 1) ||
       !BY_ARRAY_GROW(&b->flow, &b->room_flow, b->n_pairs + 1))
     return false;
-  double steps = b->limits->distance > 0 ? ceil(between(b, from, to) / b->limits->distance * STEPS) : 0;
+  double steps = b->limits->distance > 0 ? ceil(get_distance(b, from, to) / b->limits->distance * STEPS) : 0;
   b->pairs[b->n_pairs++] = (struct by_assign_pair){.from = from, .to = to, .cost = (uint32_t)steps};
   return true;
 }
@@ -64,27 +64,27 @@ static bool list_pairs(struct build *b) {
   b->n_pairs = 0;
   for (uint32_t from = 0; from < b->near->n_classes; from++)
     for (uint32_t to = 0; to < b->near->n_classes && b->supply[from]; to++)
-      if (b->demand[to] && between(b, from, to) <= b->limits->distance && !add_pair(b, from, to)) return false;
+      if (b->demand[to] && get_distance(b, from, to) <= b->limits->distance && !add_pair(b, from, to)) return false;
   return true;
 }
 
-/* Hangs `n` more ranks of one class on those of another that stand on the level above, in turn. */
-static void hang(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
+/* Makes `n` more ranks of one class children of those of another on the level above, in turn. */
+static void attach_ranks(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
   uint32_t parents = b->upto[from] - b->above[from];
-  double distance = between(b, from, to);
+  double distance = get_distance(b, from, to);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t parent = member(b, from, b->above[from] + b->turn[from]++ % parents);
-    b->tree->parent[member(b, to, b->placed[to]++)] = parent;
+    uint32_t parent = get_member(b, from, b->above[from] + b->turn[from]++ % parents);
+    b->tree->parent[get_member(b, to, b->placed[to]++)] = parent;
   }
-  b->room[from] -= n;
+  b->capacity[from] -= n;
   b->left -= n;
   b->tree->sum += distance * n;
   if (n) b->tree->distance = fmax(b->tree->distance, distance);
 }
 
-/* Places what `demand` asks for as far as it can be had. */
-static enum banyan_status place(struct build *b) {
-  for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->room[c];
+/* Places as many ranks of `demand` as possible. */
+static enum banyan_status place_ranks(struct build *b) {
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->capacity[c];
   if (!list_pairs(b)) return by_plan_no_memory();
   struct by_assign assign = {.n_from = b->near->n_classes,
                              .n_to = b->near->n_classes,
@@ -94,37 +94,37 @@ static enum banyan_status place(struct build *b) {
                              .pairs = b->pairs};
   if (!b->n_pairs) return BANYAN_OK;
   BY_TRY(by_assign_solve(&assign, b->flow));
-  for (uint32_t i = 0; i < b->n_pairs; i++) hang(b, b->pairs[i].from, b->pairs[i].to, b->flow[i]);
+  for (uint32_t i = 0; i < b->n_pairs; i++) attach_ranks(b, b->pairs[i].from, b->pairs[i].to, b->flow[i]);
   return BANYAN_OK;
 }
 
-/* --- levels --- */
+/* --- Levels. --- */
 
-/* Of every class its part of the places that there are, so that those left are near to somebody placed. */
-static void ask_for_parts(struct build *b, uint64_t places) {
+/* Demands of every class its part of the free capacity, so that the ranks left are near to some that are placed. */
+static void demand_parts(struct build *b, uint64_t free_children) {
   uint64_t before = 0, asked = 0;
   for (uint32_t c = 0; c < b->near->n_classes; c++) {
-    before += size_of(b, c) - b->placed[c];
-    uint64_t upto = (2 * before * places + b->left) / (2 * (uint64_t)b->left);
+    before += get_size(b, c) - b->placed[c];
+    uint64_t upto = (2 * before * free_children + b->left) / (2 * (uint64_t)b->left);
     b->demand[c] = (uint32_t)(upto - asked);
     asked = upto;
   }
 }
 
 static enum banyan_status place_level(struct build *b, bool in_parts) {
-  uint64_t places = 0;
+  uint64_t free_children = 0;
   for (uint32_t c = 0; c < b->near->n_classes; c++) {
     b->upto[c] = b->placed[c];
     b->turn[c] = 0;
-    b->room[c] = (b->upto[c] - b->above[c]) * b->limits->fan_out;
-    places += b->room[c];
+    b->capacity[c] = (b->upto[c] - b->above[c]) * b->limits->fan_out;
+    free_children += b->capacity[c];
   }
-  if (in_parts && places < b->left) {
-    ask_for_parts(b, places);
-    BY_TRY(place(b));
+  if (in_parts && free_children < b->left) {
+    demand_parts(b, free_children);
+    BY_TRY(place_ranks(b));
   }
-  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = size_of(b, c) - b->placed[c];
-  BY_TRY(place(b));
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = get_size(b, c) - b->placed[c];
+  BY_TRY(place_ranks(b));
   for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->upto[c];
   return BANYAN_OK;
 }
@@ -134,7 +134,7 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
   for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->placed[c] = 0;
   b->placed[root_class] = 1;
   b->left = b->near->n_ranks - 1;
-  tree->root = member(b, root_class, 0);
+  tree->root = get_member(b, root_class, 0);
   tree->parent[tree->root] = tree->root;
   tree->height = 0;
   tree->sum = tree->distance = 0;
@@ -145,8 +145,8 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
   return BANYAN_OK;
 }
 
-/* Makes the tree; one that does not hold all ranks is destroyed. */
-static enum banyan_status make(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
+/* Makes the tree; one without all ranks is destroyed. */
+static enum banyan_status make_tree(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
   struct by_control_tree *tree = b->tree = calloc(1, sizeof *tree);
   if (!tree) return by_plan_no_memory();
   tree->n = b->near->n_ranks;
@@ -167,28 +167,28 @@ static enum banyan_status count_children(struct by_control_tree *tree) {
   return BANYAN_OK;
 }
 
-/* The better one of two, either of which may be NULL; the other is destroyed. */
-static struct by_control_tree *better(struct by_control_tree *a, struct by_control_tree *b) {
+/* Returns the better of two trees, either of which may be NULL, and destroys the other. */
+static struct by_control_tree *choose_better(struct by_control_tree *a, struct by_control_tree *b) {
   bool first = a && (!b || a->sum <= b->sum);
   by_control_tree_destroy(first ? b : a);
   return first ? a : b;
 }
 
-/* A tree whose root is the first rank of a class, under these limits, all of them given; *out stays NULL where none is
- * found. */
-static enum banyan_status control_tree_from(const struct by_nearness *near, const struct by_control_limits *limits,
-                                            uint32_t root_class, struct by_control_tree **out) {
+/* Makes a tree whose root is the first rank of a class, under these limits, which are all given; *out stays NULL where
+ * none is found. */
+static enum banyan_status make_tree_from(const struct by_nearness *near, const struct by_control_limits *limits,
+                                         uint32_t root_class, struct by_control_tree **out) {
   struct build b = {.near = near, .limits = limits};
   struct by_control_tree *in_parts = NULL, *at_will = NULL;
-  uint32_t **const arrays[] = {&b.above, &b.placed, &b.upto, &b.turn, &b.supply, &b.demand, &b.room};
+  uint32_t **const arrays[] = {&b.above, &b.placed, &b.upto, &b.turn, &b.supply, &b.demand, &b.capacity};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     *arrays[i] = BY_ARENA_ARRAY(&b.arena, uint32_t, near->n_classes);
-  enum banyan_status status = b.arena.failed ? by_plan_no_memory() : make(&b, root_class, true, &in_parts);
-  if (status == BANYAN_OK) status = make(&b, root_class, false, &at_will);
+  enum banyan_status status = b.arena.failed ? by_plan_no_memory() : make_tree(&b, root_class, true, &in_parts);
+  if (status == BANYAN_OK) status = make_tree(&b, root_class, false, &at_will);
   free(b.pairs);
   free(b.flow);
   by_arena_fini(&b.arena);
-  struct by_control_tree *tree = better(in_parts, at_will);
+  struct by_control_tree *tree = choose_better(in_parts, at_will);
   if (status == BANYAN_OK && tree) status = count_children(tree);
   if (status != BANYAN_OK) {
     by_control_tree_destroy(tree);
@@ -204,79 +204,79 @@ void by_control_tree_destroy(struct by_control_tree *tree) {
   free(tree);
 }
 
-enum { MUCH = 8192 }; /* fewer roots are tried where there are so many classes that it would take long */
+enum { MAX_TRIED_WORK = 8192 }; /* fewer roots are tried where so many classes would make it slow */
 
-/* --- what serves --- */
+/* --- Default costs and limits. --- */
 
 struct by_control_costs by_control_costs_usual(void) {
   return (struct by_control_costs){.delay = 30e-6, .wake = 30e-6, .message = 7e-6};
 }
 
 uint32_t by_control_height(uint32_t n, uint32_t fan_out) {
-  uint64_t room = 1, level = 1;
+  uint64_t capacity = 1, level = 1;
   uint32_t height = 0;
-  for (; room < n; room += level, height++) level *= fan_out;
+  for (; capacity < n; capacity += level, height++) level *= fan_out;
   return height;
 }
 
 uint32_t by_control_fan_out(uint32_t n, const struct by_control_costs *costs) {
-  uint32_t best = 2, least = 2;
+  uint32_t best = 2, min = 2;
   double wanted = (costs->delay + costs->wake) / costs->message;
-  while (best < BY_NEARNESS_MOST && (best + 0.5) * (log(best + 0.5) - 1) < wanted) best++;
-  while (by_control_height(n, least) > by_control_height(n, best)) least++;
-  return least;
+  while (best < BY_NEARNESS_MAX && (best + 0.5) * (log(best + 0.5) - 1) < wanted) best++;
+  while (by_control_height(n, min) > by_control_height(n, best)) min++;
+  return min;
 }
 
-/* --- distances --- */
+/* --- Distances. --- */
 
-static double eccentricity(const struct by_nearness *near, bool by_delay, uint32_t c) {
-  double most = 0;
+static double get_eccentricity(const struct by_nearness *near, bool by_delay, uint32_t c) {
+  double max = 0;
   for (uint32_t other = 0; other < near->n_classes; other++)
-    most = fmax(most, between_classes(near, by_delay, c, other));
-  return most;
+    max = fmax(max, get_class_distance(near, by_delay, c, other));
+  return max;
 }
 
-/* The least distance over which all ranks hang together: the longest step of a least spanning tree of the classes
+/* Computes the smallest distance that connects all ranks: the longest step of a minimum spanning tree of the classes
  * (Prim), or within a class. O(classes^2) */
-static enum banyan_status joining_distance(const struct by_nearness *near, bool by_delay, double *out) {
-  double most = 0, *to = calloc(near->n_classes, sizeof *to);
+static enum banyan_status find_joining_distance(const struct by_nearness *near, bool by_delay, double *out) {
+  double max = 0, *to = calloc(near->n_classes, sizeof *to);
   if (!to) return by_plan_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) {
-    to[c] = c ? between_classes(near, by_delay, 0, c) : -1;
-    if (near->first[c + 1] - near->first[c] > 1) most = fmax(most, between_classes(near, by_delay, c, c));
+    to[c] = c ? get_class_distance(near, by_delay, 0, c) : -1;
+    if (near->first[c + 1] - near->first[c] > 1) max = fmax(max, get_class_distance(near, by_delay, c, c));
   }
   for (uint32_t i = 1; i < near->n_classes; i++) {
     uint32_t nearest = 0;
     for (uint32_t c = 1; c < near->n_classes; c++)
       if (to[c] >= 0 && (!nearest || to[c] < to[nearest])) nearest = c;
-    most = fmax(most, to[nearest]);
+    max = fmax(max, to[nearest]);
     to[nearest] = -1;
-    for (uint32_t c = 1; c < near->n_classes; c++) to[c] = fmin(to[c], between_classes(near, by_delay, nearest, c));
+    for (uint32_t c = 1; c < near->n_classes; c++) to[c] = fmin(to[c], get_class_distance(near, by_delay, nearest, c));
   }
   free(to);
-  *out = most;
+  *out = max;
   return BANYAN_OK;
 }
 
-/* The least distance between_classes two ranks that is not 0; INFINITY: there is none. */
-static double least_distance(const struct by_nearness *near, bool by_delay) {
-  double least = INFINITY;
+/* Returns the smallest distance between two ranks that is not 0; INFINITY: there is none. */
+static double find_min_distance(const struct by_nearness *near, bool by_delay) {
+  double min = INFINITY;
   for (uint32_t a = 0; a < near->n_classes; a++)
     for (uint32_t b = 0; b < near->n_classes; b++)
-      if (between_classes(near, by_delay, a, b) > 0) least = fmin(least, between_classes(near, by_delay, a, b));
-  return least;
+      if (get_class_distance(near, by_delay, a, b) > 0) min = fmin(min, get_class_distance(near, by_delay, a, b));
+  return min;
 }
 
-/* --- roots --- */
+/* --- Roots. --- */
 
-/* The class in the middle: that from which the furthest one is nearest. */
+/* Returns the class in the middle: that from which the farthest one is nearest. */
 static uint32_t find_middle(const struct by_nearness *near, bool by_delay) {
   uint32_t middle = 0;
-  double least = INFINITY;
+  double min = INFINITY;
   for (uint32_t c = 0; c < near->n_classes; c++) {
-    double reach = eccentricity(near, by_delay, c);
-    if (reach >= least) continue;
-    least = reach;
+    double reach = get_eccentricity(near, by_delay, c);
+    if (reach >= min) continue;
+    min = reach;
     middle = c;
   }
   return middle;
@@ -291,31 +291,31 @@ struct by_control_costs by_control_costs_of(const struct by_nearness *near) {
   return costs;
 }
 
-/* --- the search --- */
+/* --- The search. --- */
 
-/* Tries all roots, the middle and its nearest first; *out stays NULL where none has a tree. A root from which so many
- * steps over so many links do not reach is left out at once. */
+/* Tries all roots, the middle and its nearest first; *out stays NULL where none has a tree. A root from which that many
+ * steps over that many links do not reach all is left out at once. */
 static enum banyan_status try_roots(const struct by_nearness *near, const struct by_control_limits *limits,
                                     const struct by_heap_item *roots, struct by_control_tree **out) {
-  uint32_t most = 1 + (uint32_t)ceil(sqrt(near->n_ranks)), quick = 1 + MUCH / near->n_classes;
-  if (most > quick) most = quick;
-  for (uint32_t i = 0; i < near->n_classes && i < most && !*out; i++)
-    if (limits->by_delay || eccentricity(near, false, roots[i].number) <= limits->height * limits->distance)
-      BY_TRY(control_tree_from(near, limits, roots[i].number, out));
+  uint32_t max = 1 + (uint32_t)ceil(sqrt(near->n_ranks)), quick = 1 + MAX_TRIED_WORK / near->n_classes;
+  if (max > quick) max = quick;
+  for (uint32_t i = 0; i < near->n_classes && i < max && !*out; i++)
+    if (limits->by_delay || get_eccentricity(near, false, roots[i].number) <= limits->height * limits->distance)
+      BY_TRY(make_tree_from(near, limits, roots[i].number, out));
   return BANYAN_OK;
 }
 
-static enum banyan_status search(const struct by_nearness *near, struct by_control_limits *limits,
-                                 struct by_control_tree **out) {
+static enum banyan_status search_limits(const struct by_nearness *near, struct by_control_limits *limits,
+                                        struct by_control_tree **out) {
   struct by_heap_item *roots = calloc(near->n_classes, sizeof *roots); /* classes by their distance from the middle */
   uint32_t middle = find_middle(near, limits->by_delay);
   if (!roots) return by_plan_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++)
-    roots[c] = (struct by_heap_item){c == middle ? -1 : between_classes(near, limits->by_delay, middle, c), c};
+    roots[c] = (struct by_heap_item){c == middle ? -1 : get_class_distance(near, limits->by_delay, middle, c), c};
   qsort(roots, near->n_classes, sizeof *roots, by_heap_compare);
   enum banyan_status status = try_roots(near, limits, roots, out);
   while (status == BANYAN_OK && !*out) {
-    limits->distance = limits->distance > 0 ? 2 * limits->distance : least_distance(near, limits->by_delay);
+    limits->distance = limits->distance > 0 ? 2 * limits->distance : find_min_distance(near, limits->by_delay);
     status = try_roots(near, limits, roots, out);
   }
   free(roots);
@@ -328,34 +328,35 @@ enum banyan_status by_control_tree_make(const struct by_nearness *near, const st
   *out = NULL;
   if (!near->n_ranks) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
   if (!kept.fan_out) kept.fan_out = by_control_fan_out(near->n_ranks, costs);
-  uint32_t least = by_control_height(near->n_ranks, kept.fan_out);
-  if (kept.height < least) kept.height = least;
-  if (!(kept.distance > 0)) BY_TRY(joining_distance(near, kept.by_delay, &kept.distance));
-  BY_TRY(search(near, &kept, out));
+  uint32_t min = by_control_height(near->n_ranks, kept.fan_out);
+  if (kept.height < min) kept.height = min;
+  if (!(kept.distance > 0)) BY_TRY(find_joining_distance(near, kept.by_delay, &kept.distance));
+  BY_TRY(search_limits(near, &kept, out));
   (*out)->kept = kept;
   (*out)->farther = limits->distance > 0 && kept.distance > limits->distance;
   (*out)->higher = limits->height && kept.height > limits->height;
   return BANYAN_OK;
 }
 
-/* --- how long the ranks need to receive from each other --- */
+/* --- The time in which all ranks receive from each other. --- */
 
-static double hop(const struct by_nearness *near, const struct by_control_costs *costs, uint32_t a, uint32_t b) {
+static double get_hop_time(const struct by_nearness *near, const struct by_control_costs *costs, uint32_t a,
+                           uint32_t b) {
   double delay = near ? by_delay_between(near, a, b) : 0;
   return (delay > 0 ? delay : costs->delay) + costs->wake;
 }
 
-struct walk {
+struct timing {
   const struct by_control_tree *tree;
   const struct by_nearness *near;
   const struct by_control_costs *costs;
   uint32_t *first, *children; /* of each rank */
-  uint32_t *order;            /* every rank behind its parent */
-  double *ready;              /* of each rank: when it has heard of all below; then when it knows */
+  uint32_t *order;            /* every rank after its parent */
+  double *ready;              /* of each rank: when it has received from all below; then when it has the result */
   double *received;           /* of one rank's children */
 };
 
-static void list_children(struct walk *w) {
+static void list_children(struct timing *w) {
   const struct by_control_tree *tree = w->tree;
   uint32_t n = 0;
   for (uint32_t r = 0; r < tree->n; r++)
@@ -373,23 +374,23 @@ static int compare_times(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-/* Its children's messages wait for each other. */
-static void collect(struct walk *w, uint32_t r) {
+/* Computes when a rank has received from its children, whose messages are handled one after the other. */
+static void compute_received(struct timing *w, uint32_t r) {
   uint32_t n = w->first[r + 1] - w->first[r];
   for (uint32_t i = 0; i < n; i++) {
     uint32_t child = w->children[w->first[r] + i];
-    w->received[i] = w->ready[child] + w->costs->message + hop(w->near, w->costs, child, r);
+    w->received[i] = w->ready[child] + w->costs->message + get_hop_time(w->near, w->costs, child, r);
   }
   if (n) qsort(w->received, n, sizeof *w->received, compare_times);
   w->ready[r] = 0;
   for (uint32_t i = 0; i < n; i++) w->ready[r] = fmax(w->ready[r], w->received[i]) + w->costs->message;
 }
 
-static double notify(struct walk *w, uint32_t r) {
+static double compute_notified(struct timing *w, uint32_t r) {
   double at = w->ready[r];
   for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++) {
     at += w->costs->message;
-    w->ready[w->children[i]] = at + hop(w->near, w->costs, r, w->children[i]) + w->costs->message;
+    w->ready[w->children[i]] = at + get_hop_time(w->near, w->costs, r, w->children[i]) + w->costs->message;
   }
   return w->ready[r];
 }
@@ -399,20 +400,20 @@ enum banyan_status by_control_tree_time(const struct by_control_tree *tree, cons
   size_t n = tree->n;
   struct by_arena scratch;
   by_arena_init(&scratch);
-  struct walk w = {.tree = tree,
-                   .near = near,
-                   .costs = costs,
-                   .first = BY_ARENA_ARRAY(&scratch, uint32_t, n + 2),
-                   .children = BY_ARENA_ARRAY(&scratch, uint32_t, n),
-                   .order = BY_ARENA_ARRAY(&scratch, uint32_t, n),
-                   .ready = BY_ARENA_ARRAY(&scratch, double, n),
-                   .received = BY_ARENA_ARRAY(&scratch, double, n)};
+  struct timing w = {.tree = tree,
+                     .near = near,
+                     .costs = costs,
+                     .first = BY_ARENA_ARRAY(&scratch, uint32_t, n + 2),
+                     .children = BY_ARENA_ARRAY(&scratch, uint32_t, n),
+                     .order = BY_ARENA_ARRAY(&scratch, uint32_t, n),
+                     .ready = BY_ARENA_ARRAY(&scratch, double, n),
+                     .received = BY_ARENA_ARRAY(&scratch, double, n)};
   bool all = !scratch.failed;
   *out = 0;
   if (all) {
     list_children(&w);
-    for (uint32_t i = tree->n; i-- > 0;) collect(&w, w.order[i]);
-    for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, notify(&w, w.order[i]));
+    for (uint32_t i = tree->n; i-- > 0;) compute_received(&w, w.order[i]);
+    for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, compute_notified(&w, w.order[i]));
   }
   by_arena_fini(&scratch);
   return all ? BANYAN_OK : by_plan_no_memory();
@@ -423,22 +424,23 @@ double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_n
   double round = 0, spared = 0;
   if (n < 2) return 0;
   for (uint32_t i = 0; i < n; i++) {
-    double here = hop(near, costs, order[i], order[(i + 1) % n]);
-    double next = hop(near, costs, order[(i + 1) % n], order[(i + 2) % n]);
+    double here = get_hop_time(near, costs, order[i], order[(i + 1) % n]);
+    double next = get_hop_time(near, costs, order[(i + 1) % n], order[(i + 2) % n]);
     round += here;
     spared = fmax(spared, here + next);
   }
   return 2 * round - spared + 4 * (n - 1) * costs->message;
 }
 
-/* The rank from which the furthest end of the ring, cut before `first`, is nearest. */
+/* Returns the index, in the ring cut before `first`, of the rank from which the farthest end is nearest. */
 static uint32_t find_middle_of_cut(const uint32_t *order, uint32_t first, const struct by_nearness *near,
                                    const struct by_control_costs *costs) {
   uint32_t n = near->n_ranks, middle = 0;
   double behind = 0, before = 0;
-  for (uint32_t i = 0; i + 1 < n; i++) behind += hop(near, costs, order[(first + i) % n], order[(first + i + 1) % n]);
+  for (uint32_t i = 0; i + 1 < n; i++)
+    behind += get_hop_time(near, costs, order[(first + i) % n], order[(first + i + 1) % n]);
   while (middle + 1 < n) {
-    double next = hop(near, costs, order[(first + middle) % n], order[(first + middle + 1) % n]);
+    double next = get_hop_time(near, costs, order[(first + middle) % n], order[(first + middle + 1) % n]);
     if (fmax(before + next, behind - next) >= fmax(before, behind)) break;
     before += next;
     behind -= next;
@@ -447,8 +449,8 @@ static uint32_t find_middle_of_cut(const uint32_t *order, uint32_t first, const 
   return middle;
 }
 
-static void hang_cut(const uint32_t *order, uint32_t first, uint32_t middle, const struct by_nearness *near,
-                     struct by_control_tree *tree) {
+static void fill_cut_tree(const uint32_t *order, uint32_t first, uint32_t middle, const struct by_nearness *near,
+                          struct by_control_tree *tree) {
   uint32_t n = tree->n;
   tree->root = order[(first + middle) % n];
   for (uint32_t i = 0; i < n; i++) {
@@ -475,14 +477,14 @@ enum banyan_status by_control_tree_cut(const uint32_t *order, const struct by_ne
     return by_plan_no_memory();
   }
   for (uint32_t i = 0; i < n; i++) {
-    double here = hop(near, costs, order[i], order[(i + 1) % n]);
+    double here = get_hop_time(near, costs, order[i], order[(i + 1) % n]);
     if (here > longest) first = (i + 1) % n;
     longest = fmax(longest, here);
   }
   uint32_t middle = find_middle_of_cut(order, first, near, costs);
   tree->n = n;
   tree->kept = *kept;
-  hang_cut(order, first, middle, near, tree);
+  fill_cut_tree(order, first, middle, near, tree);
   tree->height = middle > n - 1 - middle ? middle : n - 1 - middle;
   tree->fan_out = n == 1 ? 0 : middle > 0 && middle < n - 1 ? 2 : 1;
   tree->kept.height = tree->height;

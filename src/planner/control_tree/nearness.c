@@ -1,3 +1,4 @@
+/* Computes how near ranks are to each other, by classes of ranks with the same links. */
 #include "control_tree.h"
 
 #include <stdlib.h>
@@ -15,27 +16,27 @@ struct arc {
 struct work {
   struct by_nearness *near;
   const struct by_topology *topology;
-  uint32_t *first; /* of each node: its arcs, over links that carry something both ways */
+  uint32_t *first; /* of each node: its arcs, over links that have capacity in both directions */
   struct arc *arcs;
-  uint64_t *print; /* of each rank: a hash of its links, the same for all of a class */
+  uint64_t *hash;  /* of each rank: a hash of its links, the same for all of a class */
   uint32_t *order; /* ranks, those of a class together; then nodes of a search */
   uint32_t *hops;  /* of each node in a search */
   double *delay;
   struct by_arena scratch;
 };
 
-static bool carries(const struct by_link *link) {
+static bool is_usable(const struct by_link *link) {
   return by_link_carries(link, link->a) && by_link_carries(link, link->b);
 }
 
-/* --- arcs and ranks --- */
+/* --- Arcs and ranks. --- */
 
 static void list_arcs(struct work *w) {
   const struct by_link *links = w->topology->links;
   uint32_t *at = w->order;
   memcpy(at, w->first, w->topology->n_nodes * sizeof *at);
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
-    if (!carries(&links[i])) continue;
+    if (!is_usable(&links[i])) continue;
     w->arcs[at[links[i].a]++] = (struct arc){.to = links[i].b, .delay = links[i].delay};
     w->arcs[at[links[i].b]++] = (struct arc){.to = links[i].a, .delay = links[i].delay};
   }
@@ -44,7 +45,7 @@ static void list_arcs(struct work *w) {
 static enum banyan_status find_arcs(struct work *w) {
   const struct by_link *links = w->topology->links;
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
-    if (!carries(&links[i])) continue;
+    if (!is_usable(&links[i])) continue;
     w->first[links[i].a + 1]++;
     w->first[links[i].b + 1]++;
   }
@@ -55,7 +56,7 @@ static enum banyan_status find_arcs(struct work *w) {
   return BANYAN_OK;
 }
 
-static enum banyan_status take_ranks(struct work *w, const uint32_t *participants) {
+static enum banyan_status list_ranks(struct work *w, const uint32_t *participants) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < w->near->n_ranks && participants; i++) {
     if (participants[i] >= w->topology->n_nodes)
@@ -67,10 +68,10 @@ static enum banyan_status take_ranks(struct work *w, const uint32_t *participant
   return BANYAN_OK;
 }
 
-/* --- classes --- */
+/* --- Classes. --- */
 
-/* A hash that does not depend on the order of the links (splitmix64's last steps for each, summed). */
-static uint64_t print_of(const struct work *w, uint32_t node) {
+/* Returns a hash that does not depend on the order of the links (splitmix64's last steps for each, summed). */
+static uint64_t hash_links(const struct work *w, uint32_t node) {
   uint64_t sum = 0;
   for (uint32_t i = w->first[node]; i < w->first[node + 1]; i++) {
     uint64_t bits;
@@ -82,7 +83,7 @@ static uint64_t print_of(const struct work *w, uint32_t node) {
   return sum;
 }
 
-/* Whether every arc of rank a has a twin at rank b. */
+/* Returns whether every arc of rank a has an equal arc at rank b. */
 static bool has_arcs_of(const struct work *w, uint32_t a, uint32_t b) {
   uint32_t x = w->near->node[a], y = w->near->node[b];
   for (uint32_t i = w->first[x]; i < w->first[x + 1]; i++) {
@@ -93,27 +94,27 @@ static bool has_arcs_of(const struct work *w, uint32_t a, uint32_t b) {
   return true;
 }
 
-static int compare_prints(const void *a, const void *b) {
+static int compare_hashes(const void *a, const void *b) {
   const uint64_t *x = a, *y = b;
   if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
   return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* Of each rank the first of its class: twins have equal hashes, so only neighbours in their order are compared. Ranks
- * whose hashes are equal by chance may part a class in two, which costs only time. */
-static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
+/* Finds for each rank the first of its class. Equal ranks have equal hashes, so only neighbours in their order are
+ * compared. Ranks whose hashes are equal by chance may divide a class in two, which costs only time. */
+static enum banyan_status find_equal_ranks(struct work *w, uint32_t *leader) {
   uint32_t n = w->near->n_ranks;
   uint64_t(*keys)[2] = by_arena_alloc(&w->scratch, n, sizeof *keys);
   if (!keys) return by_plan_no_memory();
   for (uint32_t r = 0; r < n; r++) {
-    w->print[r] = print_of(w, w->near->node[r]);
-    keys[r][0] = w->print[r];
+    w->hash[r] = hash_links(w, w->near->node[r]);
+    keys[r][0] = w->hash[r];
     keys[r][1] = r;
   }
-  qsort(keys, n, sizeof *keys, compare_prints);
+  qsort(keys, n, sizeof *keys, compare_hashes);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
-    bool equal = before != r && w->print[before] == w->print[r]; /* the hashes, which is not enough */
+    bool equal = before != r && w->hash[before] == w->hash[r]; /* equal hashes are not enough */
     leader[r] = equal && has_arcs_of(w, before, r) && has_arcs_of(w, r, before) ? before : r;
   }
   return BANYAN_OK;
@@ -122,7 +123,7 @@ static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
 static enum banyan_status make_classes(struct work *w) {
   struct by_nearness *near = w->near;
   uint32_t *leader = w->order;
-  BY_TRY(find_twins(w, leader));
+  BY_TRY(find_equal_ranks(w, leader));
   for (uint32_t r = 0; r < near->n_ranks; r++)
     near->class_of[r] = leader[r] == r ? near->n_classes++ : near->class_of[leader[r]];
   for (uint32_t r = 0; r < near->n_ranks; r++) near->first[near->class_of[r] + 1]++;
@@ -133,10 +134,10 @@ static enum banyan_status make_classes(struct work *w) {
   return BANYAN_OK;
 }
 
-/* --- distances --- */
+/* --- Distances. --- */
 
-/* Breadth first; a node's delay is final before it is passed on, since all nodes before it are nearer. */
-static void search(struct work *w, uint32_t from) {
+/* Searches breadth first; a node's delay is final before it is passed on, since all nodes before it are nearer. */
+static void search_from(struct work *w, uint32_t from) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->hops[v] = NONE;
   w->hops[from] = 0;
@@ -155,10 +156,10 @@ static void search(struct work *w, uint32_t from) {
   }
 }
 
-/* From a class to itself: from its first rank to another one, or 0. */
-static enum banyan_status measure(struct work *w, uint32_t from) {
+/* Computes the distances from a class. The distance to itself is that from its first rank to another one, or 0. */
+static enum banyan_status fill_distances(struct work *w, uint32_t from) {
   struct by_nearness *near = w->near;
-  search(w, near->node[near->ranks[near->first[from]]]);
+  search_from(w, near->node[near->ranks[near->first[from]]]);
   for (uint32_t to = 0; to < near->n_classes; to++) {
     bool other = to == from && near->first[to + 1] - near->first[to] > 1;
     uint32_t node = near->node[near->ranks[near->first[to] + other]];
@@ -173,18 +174,18 @@ static enum banyan_status measure(struct work *w, uint32_t from) {
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct work *w) {
+static enum banyan_status fill_nearness(struct work *w) {
   struct by_nearness *near = w->near;
   BY_TRY(make_classes(w));
   size_t cells = (size_t)near->n_classes * near->n_classes;
   near->hops = BY_ARENA_ARRAY(&near->arena, uint16_t, cells);
   near->delay = BY_ARENA_ARRAY(&near->arena, float, cells);
   if (near->arena.failed) return by_plan_no_memory();
-  for (uint32_t c = 0; c < near->n_classes; c++) BY_TRY(measure(w, c));
+  for (uint32_t c = 0; c < near->n_classes; c++) BY_TRY(fill_distances(w, c));
   return BANYAN_OK;
 }
 
-static enum banyan_status find(struct work *w, const uint32_t *participants) {
+static enum banyan_status find_nearness(struct work *w, const uint32_t *participants) {
   struct by_nearness *near = w->near;
   uint32_t n = near->n_ranks, nodes = w->topology->n_nodes;
   near->node = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
@@ -192,14 +193,14 @@ static enum banyan_status find(struct work *w, const uint32_t *participants) {
   near->first = BY_ARENA_ARRAY(&near->arena, uint32_t, (size_t)n + 1);
   near->ranks = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
   w->first = BY_ARENA_ARRAY(&w->scratch, uint32_t, (size_t)nodes + 1);
-  w->print = BY_ARENA_ARRAY(&w->scratch, uint64_t, n);
+  w->hash = BY_ARENA_ARRAY(&w->scratch, uint64_t, n);
   w->order = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes > n ? nodes : n);
   w->hops = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes);
   w->delay = BY_ARENA_ARRAY(&w->scratch, double, nodes);
   if (near->arena.failed || w->scratch.failed) return by_plan_no_memory();
-  BY_TRY(take_ranks(w, participants));
+  BY_TRY(list_ranks(w, participants));
   BY_TRY(find_arcs(w));
-  return fill(w);
+  return fill_nearness(w);
 }
 
 enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct by_topology *topology,
@@ -208,11 +209,11 @@ enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct b
   if (!participants) n = 0;
   for (uint32_t i = 0; i < topology->n_nodes && !participants; i++) n += topology->nodes[i].takes_part;
   *nearness = (struct by_nearness){.n_ranks = n};
-  if (n > BY_NEARNESS_MOST)
+  if (n > BY_NEARNESS_MAX)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "%u ranks are too many for a control tree that heeds the topology; the most is %d", n,
-                   BY_NEARNESS_MOST);
-  enum banyan_status status = find(&w, participants);
+                   BY_NEARNESS_MAX);
+  enum banyan_status status = find_nearness(&w, participants);
   by_arena_fini(&w.scratch);
   if (status != BANYAN_OK) by_nearness_fini(nearness);
   return status;

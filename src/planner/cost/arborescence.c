@@ -1,24 +1,24 @@
-/* Every host takes its lightest arc. If that gives cycles, each becomes one vertex, whose arcs from outside weigh what
- * they would add when they break it, and the search goes on among fewer vertices. Going back, a cycle keeps all of its
- * arcs but the one into the vertex by which the tree enters it. */
+/* Finds the lightest arborescence: every host takes its lightest arc. If that gives cycles, each becomes one vertex,
+ * whose arcs from outside weigh what they would add when they break it, and the search continues with fewer vertices.
+ * On the way back, a cycle keeps all its arcs but the one into the vertex by which the tree enters it. */
 #include "arborescence.h"
 
 #include <math.h>
 
 #define NONE UINT32_MAX
 
-/* An arc among the vertices of a level. */
+/* An arc between the vertices of a level. */
 struct edge {
   uint32_t from, to;
-  uint32_t below; /* which edge of the level before it is; of the first level: the arc */
+  uint32_t below; /* its edge of the previous level; for the first level: the arc */
   double weight;
 };
 
 struct by_contraction {
   uint32_t n, n_edges, root;
   struct edge *edges;
-  uint32_t *best;  /* of each vertex: the lightest edge into it, later that of the tree; NONE: the root */
-  uint32_t *above; /* of each vertex: which one of the next level it is in */
+  uint32_t *best;  /* for each vertex: the lightest edge into it, later that of the tree; NONE: the root */
+  uint32_t *above; /* for each vertex: its vertex of the next level */
 };
 
 enum banyan_status by_arborescence_init(struct by_arborescence *search, const struct by_directed *net) {
@@ -28,7 +28,7 @@ enum banyan_status by_arborescence_init(struct by_arborescence *search, const st
   search->arc = BY_ARENA_ARRAY(arena, uint32_t, n);
   search->mark = BY_ARENA_ARRAY(arena, uint32_t, n);
   search->levels = BY_ARENA_ARRAY(arena, struct by_contraction, n);
-  for (uint32_t i = 0; i < n && !arena->failed; i++) { /* a level has fewer vertices than the one before */
+  for (uint32_t i = 0; i < n && !arena->failed; i++) { /* A level has fewer vertices than the previous one. */
     search->levels[i].edges = BY_ARENA_ARRAY(arena, struct edge, net->n_arcs);
     search->levels[i].best = BY_ARENA_ARRAY(arena, uint32_t, n - i);
     search->levels[i].above = BY_ARENA_ARRAY(arena, uint32_t, n - i);
@@ -43,8 +43,8 @@ void by_arborescence_fini(struct by_arborescence *search) {
   *search = (struct by_arborescence){0};
 }
 
-/* Every vertex takes its lightest edge. The sum of their weights; INFINITY: one has none. */
-static double take_best(struct by_contraction *level) {
+/* Selects the lightest edge into every vertex. Returns the sum of their weights; INFINITY: a vertex has none. */
+static double select_lightest(struct by_contraction *level) {
   double sum = 0;
   for (uint32_t v = 0; v < level->n; v++) level->best[v] = NONE;
   for (uint32_t e = 0; e < level->n_edges; e++) {
@@ -60,8 +60,8 @@ static double take_best(struct by_contraction *level) {
   return sum;
 }
 
-/* Numbers the vertices of the next level: cycles first. How many there are; `cycles`: how many of them are cycles. */
-static uint32_t number_above(const struct by_contraction *level, uint32_t *mark, uint32_t *cycles) {
+/* Numbers the vertices of the next level, cycles first. Returns their number; `cycles`: how many of them are cycles. */
+static uint32_t number_next_level(const struct by_contraction *level, uint32_t *mark, uint32_t *cycles) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < level->n; v++) mark[v] = level->above[v] = NONE;
   for (uint32_t v = 0; v < level->n; v++) {
@@ -77,7 +77,7 @@ static uint32_t number_above(const struct by_contraction *level, uint32_t *mark,
   return n;
 }
 
-static void contract(const struct by_contraction *level, uint32_t n, struct by_contraction *next) {
+static void contract_cycles(const struct by_contraction *level, uint32_t n, struct by_contraction *next) {
   next->n = n;
   next->n_edges = 0;
   next->root = level->above[level->root];
@@ -90,8 +90,8 @@ static void contract(const struct by_contraction *level, uint32_t n, struct by_c
   }
 }
 
-/* The edges of the tree above enter vertices of this level, in place of the lightest ones. */
-static void expand(const struct by_contraction *above, struct by_contraction *level) {
+/* Replaces the lightest edges of this level by those of the tree above. */
+static void expand_cycles(const struct by_contraction *above, struct by_contraction *level) {
   for (uint32_t v = 0; v < above->n; v++) {
     if (above->best[v] == NONE) continue;
     uint32_t e = above->edges[above->best[v]].below;
@@ -109,12 +109,12 @@ double by_arborescence_find(struct by_arborescence *search, uint32_t root, const
     level->edges[a] = (struct edge){.from = net->arcs[a].from, .to = net->arcs[a].to, .below = a, .weight = weight[a]};
   for (;; level++) {
     uint32_t cycles;
-    if (isinf(take_best(level))) return INFINITY;
-    uint32_t n = number_above(level, search->mark, &cycles);
+    if (isinf(select_lightest(level))) return INFINITY;
+    uint32_t n = number_next_level(level, search->mark, &cycles);
     if (!cycles) break;
-    contract(level, n, level + 1);
+    contract_cycles(level, n, level + 1);
   }
-  for (; level > search->levels; level--) expand(level, level - 1);
+  for (; level > search->levels; level--) expand_cycles(level, level - 1);
   double sum = 0;
   for (uint32_t v = 0; v < net->n; v++) {
     if (v == root) continue;

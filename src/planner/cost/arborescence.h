@@ -1,4 +1,4 @@
-/* The lightest tree away from a root: the oracle by which directed trees are packed. */
+/* Finds the lightest tree away from a root, for packing directed trees. */
 #ifndef BY_PLANNER_COST_ARBORESCENCE_H
 #define BY_PLANNER_COST_ARBORESCENCE_H
 
@@ -6,21 +6,21 @@
 
 #include "directed.h"
 
-/* Scratch for searches over one network; borrows it; not for several threads. */
+/* Scratch memory for searches in one network, which it borrows; not thread-safe. */
 struct by_arborescence {
   const struct by_directed *net;
-  uint32_t *arc; /* of each host but the root: by which it is reached in the last tree */
-  /* private */
+  uint32_t *arc; /* for each host but the root: the arc by which the last tree reaches it */
+  /* The following fields are private. */
   struct by_contraction *levels;
   uint32_t *mark;
   struct by_arena arena;
 };
 
 BANYAN_CHECK enum banyan_status by_arborescence_init(struct by_arborescence *search, const struct by_directed *net);
-/* Also of one that is all zeros. */
+/* It may be all zeros. */
 void by_arborescence_fini(struct by_arborescence *search);
-/* The weight of the lightest tree from `root` to all hosts, whose arcs weigh weight[a] >= 0 (Chu and Liu 1965, Edmonds
- * 1967); fills `arc`. INFINITY: the root cannot reach all. Cost: hosts x arcs at most. */
+/* Finds the lightest tree from `root` to all hosts with weights weight[a] >= 0 of arcs (Chu and Liu 1965, Edmonds
+ * 1967), fills `arc`, and returns its weight. INFINITY: the root cannot reach all. Cost: hosts x arcs at most. */
 double by_arborescence_find(struct by_arborescence *search, uint32_t root, const double *weight);
 
 #endif

@@ -1,4 +1,4 @@
-/* A bound in words: the rate, and what has to pass where. */
+/* Explains a bound: the rate, and what has to pass where, as text and as JSON. */
 #include <math.h>
 
 #include "collective.h"
@@ -6,13 +6,13 @@
 #include "json_doc.h"
 #include "text.h"
 
-enum { NAMED = 8 };
+enum { MAX_NAMED = 8 };
 
 static void add_side(const struct by_collective_bound *bound, const struct by_topology *topology,
                      struct by_text *text) {
-  for (uint32_t i = 0; i < bound->n_side && i < NAMED; i++)
+  for (uint32_t i = 0; i < bound->n_side && i < MAX_NAMED; i++)
     by_text_add(text, "%s %s", i ? "," : "", topology->nodes[bound->side[i]].name);
-  if (bound->n_side > NAMED) by_text_add(text, " and %u more", bound->n_side - NAMED);
+  if (bound->n_side > MAX_NAMED) by_text_add(text, " and %u more", bound->n_side - MAX_NAMED);
 }
 
 void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
@@ -20,8 +20,8 @@ void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_
   char rate[32];
   if (limit->kind == BY_BOUND_LINK) {
     const struct by_link *link = &topology->links[limit->index];
-    by_text_add(text, "  link %s to %s", topology->nodes[limit->way == BY_AB ? link->a : link->b].name,
-                topology->nodes[limit->way == BY_AB ? link->b : link->a].name);
+    by_text_add(text, "  link %s to %s", topology->nodes[limit->direction == BY_AB ? link->a : link->b].name,
+                topology->nodes[limit->direction == BY_AB ? link->b : link->a].name);
   } else {
     by_text_add(text, "  all that %s may %s", topology->nodes[limit->index].name,
                 limit->kind == BY_BOUND_OUT ? "send" : "receive");
@@ -46,19 +46,20 @@ void by_collective_bound_explain(const struct by_collective_bound *bound, const 
   } else {
     by_text_add(text, "Along the ways of packets, %.3g times a rank's buffer must pass\n", bound->part);
   }
-  for (uint32_t i = 0; i < bound->n_limits && i < NAMED; i++) by_bound_limit_explain(&bound->limits[i], topology, text);
-  if (bound->n_limits > NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - NAMED);
+  for (uint32_t i = 0; i < bound->n_limits && i < MAX_NAMED; i++)
+    by_bound_limit_explain(&bound->limits[i], topology, text);
+  if (bound->n_limits > MAX_NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - MAX_NAMED);
 }
 
-/* --- as JSON --- */
+/* --- JSON. --- */
 
 void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
                              struct by_text *text) {
   by_text_add(text, "{");
   if (limit->kind == BY_BOUND_LINK) {
     const struct by_link *link = &topology->links[limit->index];
-    by_json_put_string(text, "from", topology->nodes[limit->way == BY_AB ? link->a : link->b].name);
-    by_json_put_string(text, "to", topology->nodes[limit->way == BY_AB ? link->b : link->a].name);
+    by_json_put_string(text, "from", topology->nodes[limit->direction == BY_AB ? link->a : link->b].name);
+    by_json_put_string(text, "to", topology->nodes[limit->direction == BY_AB ? link->b : link->a].name);
   } else {
     by_json_put_string(text, limit->kind == BY_BOUND_OUT ? "from" : "to", topology->nodes[limit->index].name);
   }

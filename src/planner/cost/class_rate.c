@@ -1,3 +1,4 @@
+/* Computes the rate of a collective over a class of a plan. */
 #include "class_rate.h"
 
 #include <math.h>
@@ -10,24 +11,24 @@
 struct loads {
   const struct by_group *group;
   uint32_t n;
-  bool up;            /* sums go towards the root of a piece, else results away from it */
-  double *sent;       /* n x n: how often the buffer goes from one rank to another */
-  bool *passed;       /* of each position: the piece's root is in its subtree */
-  uint32_t *position; /* of each rank: its own, or of a twig its parent's */
+  bool up;            /* sums go towards the root of a piece; else results go away from it */
+  double *sent;       /* n x n: how often the buffer is sent from one rank to another */
+  bool *passed;       /* for each position: the piece's root is in its subtree */
+  uint32_t *position; /* for each rank: its position, or that of a twig's parent */
 };
 
-static double sent_between(const void *context, uint32_t from, uint32_t to) {
+static double get_sent(const void *context, uint32_t from, uint32_t to) {
   const struct loads *loads = context;
   return loads->sent[(size_t)from * loads->n + to];
 }
 
-/* A piece's root is nearer to `near` than to `far`. */
+/* Adds an edge whose end `near` is nearer to the piece's root. */
 static void add_edge(const struct loads *loads, uint32_t near, uint32_t far, double weight) {
   uint32_t from = loads->up ? far : near, to = loads->up ? near : far;
   loads->sent[(size_t)from * loads->n + to] += weight;
 }
 
-/* A piece of `owner` along the template, translated by t. */
+/* Adds a piece of `owner` along the template, translated by t. */
 static void add_tree(const struct loads *loads, uint32_t owner, uint32_t t, double weight) {
   const struct by_group *group = loads->group;
   const uint32_t *parent = loads->up ? group->up : group->down;
@@ -47,7 +48,7 @@ static void add_tree(const struct loads *loads, uint32_t owner, uint32_t t, doub
   }
 }
 
-/* All pieces of a group of which `owner` owns a part. */
+/* Adds all pieces of a group of which `owner` owns a part. */
 static void add_owner(const struct loads *loads, bool blocks, uint32_t owner, double part) {
   const struct by_group *group = loads->group;
   bool rotated = group->kind == BY_GROUP_ROTATED;
@@ -91,7 +92,7 @@ enum banyan_status by_class_rate(const struct by_topology *topology, const uint3
                         .sent = BY_ARENA_ARRAY(&arena, double, (size_t)n *n),
                         .passed = BY_ARENA_ARRAY(&arena, bool, n),
                         .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
-  const struct by_routed routed = {hosts, n, sent_between, &loads};
+  const struct by_routed routed = {hosts, n, get_sent, &loads};
   struct by_bound_limit limit;
   *rate = 0;
   enum banyan_status status =

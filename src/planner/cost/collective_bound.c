@@ -1,6 +1,6 @@
-/* The least cut: for each host that receives, blocks flow to it from an additional source, whose arcs carry each host's
- * part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is a better one (Dinkelbach
- * 1967), until all arrives. */
+/* Finds the minimum cut: for each receiving host, blocks flow to it from an additional source, whose arcs carry each
+ * host's part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is better
+ * (Dinkelbach 1967), and the search is repeated until all arrives. */
 #include "collective_bound.h"
 
 #include <math.h>
@@ -9,31 +9,31 @@
 #include "collective.h"
 #include "max_flow.h"
 
-/* All of a flow arrives; a cut is better. The rate of a cut is computed from its capacities, so no rounding of flows
- * makes a bound wrong. */
+/* Parts of a flow and of a rate that count as all. The rate of a cut is computed from its capacities, so rounding of
+ * flows does not falsify a bound. */
 static const double all = 1 - 1e-12;
 
-/* A node is three vertices: what it receives enters, what it sends leaves, and its limits are arcs between them. Nodes
- * without a limit are one vertex. */
+/* A node is three vertices: what it receives enters one, what it sends leaves another, and its limits are arcs between
+ * them. Nodes without a limit are one vertex. */
 struct cuts {
   const struct by_topology *topology;
   const struct by_bound_request *request;
-  bool reversed; /* data flows against the arcs: arcs are directed from the result to its terms */
+  bool reversed; /* data flows against the arcs, which lead from the result to its terms */
   struct by_flow_network flow;
-  struct by_bound_limit *limits; /* of each arc but the source's */
+  struct by_bound_limit *limits; /* of each arc that is not from the source */
   uint32_t n_limits;
   double *part;           /* of each host */
-  uint32_t *of_host;      /* arcs from the source */
-  bool *inside, *best;    /* of each vertex */
+  uint32_t *of_host;      /* for each host: the arc from the source */
+  bool *inside, *best;    /* for each vertex: it is inside the present cut, or the best one */
   double rate, best_part; /* of the best cut */
 };
 
-static uint32_t sending(const struct cuts *cuts, uint32_t node) {
+static uint32_t get_sending_vertex(const struct cuts *cuts, uint32_t node) {
   const struct by_node *n = &cuts->topology->nodes[node];
   return isinf((cuts->reversed ? n->in : n->out).all) ? node : 2 * cuts->topology->n_nodes + node;
 }
 
-static uint32_t receiving(const struct cuts *cuts, uint32_t node) {
+static uint32_t get_receiving_vertex(const struct cuts *cuts, uint32_t node) {
   const struct by_node *n = &cuts->topology->nodes[node];
   return isinf((cuts->reversed ? n->out : n->in).all) ? node : cuts->topology->n_nodes + node;
 }
@@ -48,29 +48,31 @@ static void add_node(struct cuts *cuts, uint32_t node) {
   const struct by_node *n = &cuts->topology->nodes[node];
   struct by_bound_limit out = {.kind = BY_BOUND_OUT, .index = node, .capacity = by_residual(n->out)},
                         in = {.kind = BY_BOUND_IN, .index = node, .capacity = by_residual(n->in)};
-  add_arc(cuts, receiving(cuts, node), node, cuts->reversed ? out : in);
-  add_arc(cuts, node, sending(cuts, node), cuts->reversed ? in : out);
+  add_arc(cuts, get_receiving_vertex(cuts, node), node, cuts->reversed ? out : in);
+  add_arc(cuts, node, get_sending_vertex(cuts, node), cuts->reversed ? in : out);
 }
 
 static void add_link(struct cuts *cuts, uint32_t index) {
   const struct by_link *link = &cuts->topology->links[index];
-  for (uint8_t way = 0; way < 2; way++) {
-    bool from_a = (way == BY_AB) != cuts->reversed;
+  for (uint8_t direction = 0; direction < 2; direction++) {
+    bool from_a = (direction == BY_AB) != cuts->reversed;
     uint32_t from = from_a ? link->a : link->b, to = from_a ? link->b : link->a;
-    add_arc(cuts, sending(cuts, from), receiving(cuts, to),
-            (struct by_bound_limit){
-                .kind = BY_BOUND_LINK, .index = index, .way = way, .capacity = by_residual(link->capacity[way])});
+    add_arc(cuts, get_sending_vertex(cuts, from), get_receiving_vertex(cuts, to),
+            (struct by_bound_limit){.kind = BY_BOUND_LINK,
+                                    .index = index,
+                                    .direction = direction,
+                                    .capacity = by_residual(link->capacity[direction])});
   }
 }
 
-static uint32_t source(const struct cuts *cuts) {
+static uint32_t get_source(const struct cuts *cuts) {
   return 3 * cuts->topology->n_nodes;
 }
 
-static enum banyan_status build(struct cuts *cuts, struct by_arena *arena) {
+static enum banyan_status build_flow(struct cuts *cuts, struct by_arena *arena) {
   const struct by_topology *t = cuts->topology;
   const struct by_bound_request *request = cuts->request;
-  uint32_t arcs = 2 * (t->n_nodes + t->n_links), vertices = source(cuts) + 1;
+  uint32_t arcs = 2 * (t->n_nodes + t->n_links), vertices = get_source(cuts) + 1;
   cuts->limits = BY_ARENA_ARRAY(arena, struct by_bound_limit, arcs);
   cuts->part = BY_ARENA_ARRAY(arena, double, request->n_hosts);
   cuts->of_host = BY_ARENA_ARRAY(arena, uint32_t, request->n_hosts);
@@ -81,7 +83,7 @@ static enum banyan_status build(struct cuts *cuts, struct by_arena *arena) {
   for (uint32_t v = 0; v < t->n_nodes; v++) add_node(cuts, v);
   for (uint32_t l = 0; l < t->n_links; l++) add_link(cuts, l);
   for (uint32_t h = 0; h < request->n_hosts; h++)
-    cuts->of_host[h] = by_flow_add(&cuts->flow, source(cuts), request->hosts[h], 0);
+    cuts->of_host[h] = by_flow_add(&cuts->flow, get_source(cuts), request->hosts[h], 0);
   by_flow_seal(&cuts->flow);
   return BANYAN_OK;
 }
@@ -91,7 +93,7 @@ static void fill_parts(struct cuts *cuts) {
   const struct by_collective *collective = by_collective(request->collective);
   double sum = 0;
   for (uint32_t h = 0; h < request->n_hosts; h++) {
-    if (!collective->blocks) /* the root has all of it */
+    if (!collective->blocks) /* The root owns all of it. */
       cuts->part[h] = h == request->root;
     else
       cuts->part[h] = request->blocks ? request->blocks[h] : 1;
@@ -100,8 +102,8 @@ static void fill_parts(struct cuts *cuts) {
   for (uint32_t h = 0; h < request->n_hosts; h++) cuts->part[h] /= sum;
 }
 
-/* Weighs the cut `inside`, and keeps it if it is the best so far. */
-static bool is_better(struct cuts *cuts) {
+/* Computes the rate of the cut `inside`, and keeps it if it is the best so far. */
+static bool keep_if_better(struct cuts *cuts) {
   double capacity = 0, part = 0;
   for (uint32_t a = 0; a < cuts->n_limits; a++)
     if (cuts->inside[by_flow_tail(&cuts->flow, a)] && !cuts->inside[by_flow_head(&cuts->flow, a)])
@@ -111,18 +113,18 @@ static bool is_better(struct cuts *cuts) {
   if (part <= 0 || capacity / part >= cuts->rate * all) return false;
   cuts->rate = capacity / part;
   cuts->best_part = part;
-  memcpy(cuts->best, cuts->inside, source(cuts) + 1);
+  memcpy(cuts->best, cuts->inside, get_source(cuts) + 1);
   return true;
 }
 
-/* Of the cuts with this host outside. */
-static void receive(struct cuts *cuts, uint32_t host) {
+/* Finds the best cut with this host outside. */
+static void find_cut_for_host(struct cuts *cuts, uint32_t host) {
   struct by_flow_network *flow = &cuts->flow;
   const uint32_t *hosts = cuts->request->hosts;
-  memset(cuts->inside, true, source(cuts) + 1);
+  memset(cuts->inside, true, get_source(cuts) + 1);
   cuts->inside[hosts[host]] = false;
-  (void)is_better(cuts);
-  if (isinf(cuts->rate)) return; /* nobody else owns anything */
+  (void)keep_if_better(cuts);
+  if (isinf(cuts->rate)) return; /* Nobody else owns anything. */
   for (;;) {
     double wanted = 0;
     for (uint32_t h = 0; h < cuts->request->n_hosts; h++) {
@@ -130,13 +132,13 @@ static void receive(struct cuts *cuts, uint32_t host) {
       flow->capacity[cuts->of_host[h]] = rate;
       wanted += rate;
     }
-    if (by_flow_run(flow, source(cuts), hosts[host]) >= wanted * all) return;
-    for (uint32_t v = 0; v <= source(cuts); v++) cuts->inside[v] = by_flow_is_inside(flow, v);
-    if (!is_better(cuts)) return;
+    if (by_flow_run(flow, get_source(cuts), hosts[host]) >= wanted * all) return;
+    for (uint32_t v = 0; v <= get_source(cuts); v++) cuts->inside[v] = by_flow_is_inside(flow, v);
+    if (!keep_if_better(cuts)) return;
   }
 }
 
-/* --- the result --- */
+/* --- The result. --- */
 
 static enum banyan_status fill_result(const struct cuts *cuts, struct by_collective_bound *out) {
   const struct by_bound_request *request = cuts->request;
@@ -145,7 +147,7 @@ static enum banyan_status fill_result(const struct cuts *cuts, struct by_collect
   out->part = cuts->best_part;
   if (isinf(cuts->rate)) return BANYAN_OK;
   for (uint32_t h = 0; h < request->n_hosts; h++) inside += cuts->best[request->hosts[h]];
-  bool named = inside <= request->n_hosts - inside; /* the inside */
+  bool named = inside <= request->n_hosts - inside; /* the side that is named is the inside */
   out->leaves = named != cuts->reversed;
   out->side = BY_ARENA_ARRAY(&out->arena, uint32_t, request->n_hosts);
   out->limits = BY_ARENA_ARRAY(&out->arena, struct by_bound_limit, cuts->n_limits);
@@ -160,7 +162,7 @@ static enum banyan_status fill_result(const struct cuts *cuts, struct by_collect
                                   by_collective(request->collective)->name, cuts->topology->nodes[out->side[0]].name);
 }
 
-/* Data goes to the hosts that own it, or come from all to one. */
+/* Returns whether data goes to the hosts that own it, or from all to one. */
 static bool is_reversed(enum banyan_collective collective) {
   return collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_REDUCE || collective == BANYAN_SCATTER;
 }
@@ -168,21 +170,21 @@ static bool is_reversed(enum banyan_collective collective) {
 static enum banyan_status find_cut(struct cuts *cuts, struct by_arena *arena, struct by_collective_bound *out) {
   const struct by_bound_request *request = cuts->request;
   const struct by_collective *collective = by_collective(request->collective);
-  bool to_root = collective->rooted && collective->blocks; /* only it receives */
-  BY_TRY(build(cuts, arena));
+  bool to_root = collective->rooted && collective->blocks; /* only the root receives */
+  BY_TRY(build_flow(cuts, arena));
   fill_parts(cuts);
   for (uint32_t h = 0; h < request->n_hosts; h++)
-    if (!to_root || h == request->root) receive(cuts, h);
+    if (!to_root || h == request->root) find_cut_for_host(cuts, h);
   return fill_result(cuts, out);
 }
 
 struct exchange {
-  const double *ranks; /* on each host; NULL: one */
+  const double *ranks; /* the ranks on each host; NULL: one each */
   double sum;
 };
 
-/* Blocks of all ranks of a host for all of another. */
-static double exchanged(const void *context, uint32_t from, uint32_t to) {
+/* Returns the part of the blocks of all ranks of a host for all ranks of another. */
+static double get_exchanged(const void *context, uint32_t from, uint32_t to) {
   const struct exchange *exchange = context;
   return (exchange->ranks ? exchange->ranks[from] * exchange->ranks[to] : 1) / exchange->sum;
 }
@@ -190,7 +192,7 @@ static double exchanged(const void *context, uint32_t from, uint32_t to) {
 static enum banyan_status bound_alltoall(const struct by_topology *topology, const struct by_bound_request *request,
                                          struct by_collective_bound *out) {
   struct exchange exchange = {.ranks = request->blocks};
-  const struct by_routed routed = {request->hosts, request->n_hosts, exchanged, &exchange};
+  const struct by_routed routed = {request->hosts, request->n_hosts, get_exchanged, &exchange};
   for (uint32_t h = 0; h < request->n_hosts; h++) exchange.sum += request->blocks ? request->blocks[h] : 1;
   out->limits = BY_ARENA_NEW(&out->arena, struct by_bound_limit);
   if (!out->limits) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the bound");
@@ -201,7 +203,7 @@ static enum banyan_status bound_alltoall(const struct by_topology *topology, con
   return BANYAN_OK;
 }
 
-static enum banyan_status check(const struct by_topology *topology, const struct by_bound_request *request) {
+static enum banyan_status check_request(const struct by_topology *topology, const struct by_bound_request *request) {
   double sum = 0;
   if (!by_collective_has_bound(request->collective))
     return by_fail(BANYAN_ERR_ARGUMENT, "a bound of %s is not known here", by_collective(request->collective)->name);
@@ -228,7 +230,7 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
       .topology = topology, .request = request, .reversed = is_reversed(request->collective), .rate = INFINITY};
   struct by_arena arena;
   *out = (struct by_collective_bound){.collective = request->collective, .rate = INFINITY};
-  BY_TRY(check(topology, request));
+  BY_TRY(check_request(topology, request));
   by_arena_init(&out->arena);
   by_arena_init(&arena);
   enum banyan_status status =

@@ -1,15 +1,16 @@
-/* Certified bounds of collectives: what no algorithm over a topology's links exceeds, and the cut that proves it.
+/* Certified bounds of collectives: rates that no algorithm over a topology's links exceeds, and the cuts that prove
+ * them.
  *
- * What every cut proves: in an allgather, a set S of nodes that not all hosts are in must send the blocks of all its
- * hosts out of S once, whatever hosts and switches forward or copy. So the rate is at most capacity(S) / part(S), where
- * part(S) is the part of the buffer that the hosts in S own. The least such cut is found by maximum flows; where all
- * nodes are hosts, or each switch can receive as much as it can send, packings of directed trees reach it (Edmonds
- * 1973; ForestColl, Zhao et al. 2024). A broadcast is an allgather in which the root owns everything, a gather one in
+ * In an allgather, a set S of nodes that does not contain all hosts must send the blocks of its hosts out of S once,
+ * whatever hosts and switches forward or copy. So the rate is at most capacity(S) / part(S), where part(S) is the part
+ * of the buffer that the hosts in S own. Maximum flows find the cut with the smallest such quotient. Where all nodes
+ * are hosts, or each switch can receive as much as it can send, packings of directed trees reach it (Edmonds 1973;
+ * ForestColl, Zhao et al. 2024). A broadcast is an allgather in which the root owns everything, and a gather is one in
  * which only the root receives; a reduce_scatter, reduce and scatter are those in reverse. Directions of a link and
  * limits of nodes count separately.
  *
- * An alltoall without relaying has no choice: each block goes along its packets' way (topology_paths.h), and the
- * busiest link, or the busiest limit of a node, bounds it.
+ * An alltoall without relaying has no choice: each block follows its packets' path (topology_paths.h), and the busiest
+ * link, or the busiest limit of a node, bounds it.
  *
  * Rates are in bit/s of a rank's whole buffer: the result of an allgather, the input of a reduce_scatter or alltoall.
  */
@@ -28,47 +29,47 @@
 
 struct by_bound_request {
   enum banyan_collective collective;
-  const uint32_t *hosts; /* nodes, different; they take part */
+  const uint32_t *hosts; /* numbers of the nodes that take part, all different */
   uint32_t n_hosts;
-  const double *blocks; /* what each host's ranks own of the buffer, relative to each other, >= 0, of alltoall: their
-                           number; NULL: all the same. Ignored by broadcast and reduce */
-  uint32_t root;        /* of collectives with a root: its place among the hosts */
+  const double *blocks; /* the relative parts of the buffer that each host's ranks own, >= 0; of alltoall: their number;
+                           NULL: all equal. Ignored by broadcast and reduce */
+  uint32_t root;        /* of collectives with a root: its index among the hosts */
 };
 
 struct by_collective_bound {
   enum banyan_collective collective;
   double rate;            /* bit/s; INFINITY: nothing has to pass any link */
   double part;            /* how often the buffer passes the limits below: rate x part is the sum of their capacities */
-  uint32_t n_side, *side; /* hosts, as nodes, on that side of the cut where fewer are; none of an alltoall */
-  bool leaves;            /* the part leaves that side, else it enters it */
+  uint32_t n_side, *side; /* the hosts, as nodes, on the smaller side of the cut; none for an alltoall */
+  bool leaves;            /* whether the part leaves that side or enters it */
   uint32_t n_limits;
   struct by_bound_limit *limits;
   struct by_arena arena;
 };
 
-/* Whether there is such a bound: of all but allreduce, whose trees have one of their own (packing.h), barrier, send and
- * recv. */
+/* Returns whether such a bound exists. It does for all collectives but allreduce, whose trees have a bound of their own
+ * (packing.h), barrier, send and recv. */
 bool by_collective_has_bound(enum banyan_collective collective);
-/* The caller calls by_collective_bound_fini. BANYAN_ERR_ARGUMENT: the request makes no sense; BANYAN_ERR_TOPOLOGY: a
- * host cannot be reached. Cost: a maximum flow for each host that receives, and some more; of an alltoall the sum of
- * the ways' lengths. */
+/* Computes the bound. The caller calls by_collective_bound_fini. BANYAN_ERR_ARGUMENT: the request is not valid;
+ * BANYAN_ERR_TOPOLOGY: a host cannot be reached. Cost: a maximum flow for each host that receives, and some more; of an
+ * alltoall the sum of the paths' lengths. */
 BANYAN_CHECK enum banyan_status by_collective_bound_find(const struct by_topology *topology,
                                                          const struct by_bound_request *request,
                                                          struct by_collective_bound *out);
-/* Also of one that is all zeros. */
+/* Frees a bound; one that is all zeros is allowed. */
 void by_collective_bound_fini(struct by_collective_bound *bound);
 
 struct by_text;
-/* Adds, in words and numbers: the bound, and the cut that proves it. */
+/* Adds text for people: the bound, and the cut that proves it. */
 void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
                                  struct by_text *text);
-/* The same as members of a JSON object; a rate of 0 says that nothing has to pass any link. */
+/* Adds the bound as members of a JSON object; a rate of 0 says that nothing has to pass any link. */
 void by_collective_bound_put_json(const struct by_collective_bound *bound, const struct by_topology *topology,
                                   struct by_text *text);
-/* Adds a line with what it is, and its capacity. */
+/* Adds a line that describes a limit, with its capacity. */
 void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
                             struct by_text *text);
-/* Adds it as a JSON object. */
+/* Adds a limit as a JSON object. */
 void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
                              struct by_text *text);
 

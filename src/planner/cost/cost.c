@@ -1,3 +1,4 @@
+/* Predicts the time of a call by a class of a plan, and fits costs to measured times. */
 #include "cost.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #include "cost_tree.h"
 #include "text.h"
 
-/* Of a frame of Ethernet with 1514 bytes, 1448 are data of TCP. */
+/* A frame of Ethernet has 1514 bytes, 1448 of them data of TCP. */
 struct by_cost_rates by_cost_defaults(void) {
   return (struct by_cost_rates){.wire = 1514.0 / 1448,
                                 .call = 5e-6,
@@ -20,7 +21,7 @@ struct by_cost_rates by_cost_defaults(void) {
                                 .grain = 32 << 10};
 }
 
-/* --- rates as text --- */
+/* --- Costs as text. --- */
 
 enum kind { SECONDS, BYTES, NUMBER };
 
@@ -41,7 +42,7 @@ static enum banyan_status parse_value(const char *text, enum kind kind, double *
   return BANYAN_OK;
 }
 
-static enum banyan_status set(struct by_cost_rates *rates, const char *name, const char *value) {
+static enum banyan_status set_cost(struct by_cost_rates *rates, const char *name, const char *value) {
   const struct {
     const char *name;
     enum kind kind;
@@ -69,25 +70,25 @@ enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates) 
       break;
     }
     *value++ = '\0';
-    status = set(rates, word, value);
+    status = set_cost(rates, word, value);
   }
   free(copy);
   return status;
 }
 
-/* --- a class --- */
+/* --- Classes. --- */
 
 static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
   for (uint32_t v = 0; v < plan->n_vertices; v++) {
-    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) continue; /* it forwards at the speed of its links */
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) continue; /* A switch forwards at the speed of its links. */
     const double *node = cost->load.node[cost->load.node_of[v]];
     cost->busy = fmax(cost->busy, node[0] + node[1]);
     cost->all_bytes += node[0] + node[1];
   }
 }
 
-/* From now on with other rates. */
-static enum banyan_status cost_change(struct by_cost *cost, const struct by_cost_rates *rates) {
+/* Changes the costs. */
+static enum banyan_status change_rates(struct by_cost *cost, const struct by_cost_rates *rates) {
   cost->rates = *rates;
   return cost->flow ? by_cost_flow_find_pace(cost) : BANYAN_OK;
 }
@@ -99,7 +100,7 @@ enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
   if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);
-  if (status == BANYAN_OK) status = cost_change(cost, rates);
+  if (status == BANYAN_OK) status = change_rates(cost, rates);
   if (status == BANYAN_OK)
     find_busiest(cost, plan);
   else
@@ -113,156 +114,159 @@ void by_cost_fini(struct by_cost *cost) {
   *cost = (struct by_cost){0};
 }
 
-/* --- how the first bytes pass through a tree --- */
+/* --- How the first bytes pass through a tree. --- */
 
-/* Each message waits for those before it on its first and its last link. */
+/* Each message waits for earlier ones on its first and its last link. */
 
-/* Working memory for one size. */
+/* The state of a computation for one size. */
 struct wave {
   const struct by_cost *cost;
   const struct by_cost_rates *rates;
   double bytes;
-  double *ready, *rest;   /* of each vertex: when it has the first bytes, and how long until all below have them */
-  double *passed;         /* of each direction of a link: when the last message has passed */
-  double *before, *after; /* of each pair: the least time until something goes its way, and from then to the end */
+  double *ready,
+      *rest;      /* for each vertex: when it has the first bytes, and the time until all vertices below have them */
+  double *passed; /* for each direction of a link: when the last message has passed */
+  double *before,
+      *after; /* for each pair: the smallest time until its path is used, and from its last use to the end */
 };
 
-/* Seconds on the wire of what passes an edge before the vertex at its end goes on. */
-static double edge_on_wire(const struct wave *wave, const struct by_cost_edge *edge) {
+/* Returns the seconds on the wire of the chunk that passes an edge before the vertex at its end can continue. */
+static double get_edge_seconds(const struct wave *wave, const struct by_cost_edge *edge) {
   double bytes = by_cost_chunk(wave->rates, edge->share * wave->bytes);
-  return edge->way ? bytes * 8 * wave->rates->wire / edge->way->capacity : 0;
+  return edge->path ? bytes * 8 * wave->rates->wire / edge->path->capacity : 0;
 }
 
-/* The same on a link that has idled. */
-static double at_once(const struct wave *wave, const struct by_cost_edge *edge) {
-  return fmax(0, edge_on_wire(wave, edge) - wave->rates->burst);
+/* Returns the same for a link that has been idle. */
+static double get_idle_seconds(const struct wave *wave, const struct by_cost_edge *edge) {
+  return fmax(0, get_edge_seconds(wave, edge) - wave->rates->burst);
 }
 
-/* From then on, until the vertex at its end has taken it. */
-static double to_arrive(const struct wave *wave, const struct by_cost_edge *edge) {
+/* Returns the seconds from then until the vertex at the edge's end has received it. */
+static double get_arrival_seconds(const struct wave *wave, const struct by_cost_edge *edge) {
   const struct by_cost_rates *rates = wave->rates;
-  if (!edge->way) return 0;
-  return edge->way->delay + edge->way->n_steps * rates->link + rates->hop + rates->message;
+  if (!edge->path) return 0;
+  return edge->path->delay + edge->path->n_steps * rates->link + rates->hop + rates->message;
 }
 
-static size_t pair_of(const struct wave *wave, const struct by_cost_edge *edge) {
-  return (size_t)(edge->way - wave->cost->load.pairs);
+static size_t get_pair_index(const struct wave *wave, const struct by_cost_edge *edge) {
+  return (size_t)(edge->path - wave->cost->load.pairs);
 }
 
-/* Sends over an edge what is at its start at `when`; returns when it has passed. What a link lets through at once moves
- * all that follows to the front. */
-static double pass(struct wave *wave, const struct by_cost_edge *edge, double when) {
-  if (!edge->way) return when;
-  const uint32_t *steps = wave->cost->load.steps + edge->way->step;
-  double *first = &wave->passed[steps[0]], *last = &wave->passed[steps[edge->way->n_steps - 1]];
-  double *before = &wave->before[pair_of(wave, edge)];
+/* Sends what is at the start of an edge at `when`. Returns when it has passed. The burst of an idle link brings
+ * everything behind it forward. */
+static double pass_edge(struct wave *wave, const struct by_cost_edge *edge, double when) {
+  if (!edge->path) return when;
+  const uint32_t *steps = wave->cost->load.steps + edge->path->step;
+  double *first = &wave->passed[steps[0]], *last = &wave->passed[steps[edge->path->n_steps - 1]];
+  double *before = &wave->before[get_pair_index(wave, edge)];
   double start = fmax(when, fmax(*first, *last));
   *before = fmin(*before, start);
-  *first = *last = start + edge_on_wire(wave, edge);
+  *first = *last = start + get_edge_seconds(wave, edge);
   return fmax(when, *first - wave->rates->burst);
 }
 
-/* What was sent has this still to go, once the edge has carried its last byte. */
+/* Records how much time remains once the edge has carried its last byte. */
 static void note_rest(struct wave *wave, const struct by_cost_edge *edge, double rest) {
-  if (!edge->way) return;
-  double *after = &wave->after[pair_of(wave, edge)];
-  *after = fmin(*after, to_arrive(wave, edge) + rest);
+  if (!edge->path) return;
+  double *after = &wave->after[get_pair_index(wave, edge)];
+  *after = fmin(*after, get_arrival_seconds(wave, edge) + rest);
 }
 
-static void clear(struct wave *wave, const struct by_cost_edge *edges, uint32_t n) {
+static void clear_vertices(struct wave *wave, const struct by_cost_edge *edges, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     wave->ready[edges[i].from] = wave->ready[edges[i].to] = 0;
     wave->rest[edges[i].from] = wave->rest[edges[i].to] = 0;
-    if (!edges[i].way) continue;
-    const uint32_t *steps = wave->cost->load.steps + edges[i].way->step;
-    wave->passed[steps[0]] = wave->passed[steps[edges[i].way->n_steps - 1]] = 0;
+    if (!edges[i].path) continue;
+    const uint32_t *steps = wave->cost->load.steps + edges[i].path->step;
+    wave->passed[steps[0]] = wave->passed[steps[edges[i].path->n_steps - 1]] = 0;
   }
 }
 
-/* The steps of an exchange follow each other; twigs go before and after them. */
-static double exchange(const struct wave *wave, const struct by_cost_tree *tree) {
+/* Returns the time of an exchange: its steps follow each other; twigs come before and after them. */
+static double get_exchange_seconds(const struct wave *wave, const struct by_cost_tree *tree) {
   double seconds = 0;
   for (uint32_t i = 0; i < tree->n_up + tree->n_down; i++) {
     const struct by_cost_edge *edge = i < tree->n_up ? &tree->up[i] : &tree->down[i - tree->n_up];
-    seconds += at_once(wave, edge) + to_arrive(wave, edge);
+    seconds += get_idle_seconds(wave, edge) + get_arrival_seconds(wave, edge);
   }
   return seconds;
 }
 
-/* When the first bytes are through the tree; lowers before[] and after[]. */
+/* Returns when the first bytes are through the tree, and lowers before[] and after[]. */
 static double run_wave(struct wave *wave, const struct by_cost_tree *tree) {
   double end = 0;
-  if (tree->exchange) return exchange(wave, tree);
-  clear(wave, tree->up, tree->n_up);
-  clear(wave, tree->down, tree->n_down);
+  if (tree->exchange) return get_exchange_seconds(wave, tree);
+  clear_vertices(wave, tree->up, tree->n_up);
+  clear_vertices(wave, tree->down, tree->n_down);
   for (uint32_t i = 0; i < tree->n_up; i++) {
     const struct by_cost_edge *edge = &tree->up[i];
-    double arrival = pass(wave, edge, wave->ready[edge->from]) + to_arrive(wave, edge);
+    double arrival = pass_edge(wave, edge, wave->ready[edge->from]) + get_arrival_seconds(wave, edge);
     wave->ready[edge->to] = fmax(wave->ready[edge->to] + wave->rates->message, arrival);
   }
   for (uint32_t i = 0; i < tree->n_down; i++) {
     const struct by_cost_edge *edge = &tree->down[i];
-    wave->ready[edge->to] = pass(wave, edge, wave->ready[edge->from]) + to_arrive(wave, edge);
+    wave->ready[edge->to] = pass_edge(wave, edge, wave->ready[edge->from]) + get_arrival_seconds(wave, edge);
     end = fmax(end, wave->ready[edge->to]);
   }
   for (uint32_t i = tree->n_down; i-- > 0;) {
     const struct by_cost_edge *edge = &tree->down[i];
     note_rest(wave, edge, wave->rest[edge->to]);
-    double rest = at_once(wave, edge) + to_arrive(wave, edge) + wave->rest[edge->to];
+    double rest = get_idle_seconds(wave, edge) + get_arrival_seconds(wave, edge) + wave->rest[edge->to];
     wave->rest[edge->from] = fmax(wave->rest[edge->from], rest);
   }
   for (uint32_t i = tree->n_up; i-- > 0;) {
     const struct by_cost_edge *edge = &tree->up[i];
     note_rest(wave, edge, wave->rest[edge->to]);
-    wave->rest[edge->from] = at_once(wave, edge) + to_arrive(wave, edge) + wave->rest[edge->to];
+    wave->rest[edge->from] = get_idle_seconds(wave, edge) + get_arrival_seconds(wave, edge) + wave->rest[edge->to];
   }
   return end;
 }
 
-/* --- one size --- */
+/* --- One size. --- */
 
-/* Seconds to carry `share` of the buffer over something that has `capacity` left. */
-static double on_wire(const struct wave *wave, double share, struct by_capacity capacity) {
+/* Returns the seconds to carry `share` of the buffer over a residual capacity. */
+static double get_wire_seconds(const struct wave *wave, double share, struct by_capacity capacity) {
   return share > 0 ? share * wave->bytes * 8 * wave->rates->wire / by_residual(capacity) : 0;
 }
 
-/* How long a link or node takes, with what it idles before the first that sends over it and after the last is done. */
-static double occupied(const struct wave *wave, double carrying, double before, double after) {
+/* Returns how long a link or node is occupied, including its idle times before its first use and after its last. */
+static double get_occupied_seconds(const struct wave *wave, double carrying, double before, double after) {
   double idle = isinf(before) ? 0 : before + after;
   return carrying > 0 ? carrying + fmax(0, idle - wave->rates->burst) : 0;
 }
 
-/* The least times of the pairs that cross each direction of a link, and each node; an array for both. */
-static double longest_occupied(const struct wave *wave, double *before, double *after) {
+/* Returns the longest time for which a direction of a link or a node is occupied. `before` and `after` are scratch
+ * memory. */
+static double get_longest_occupied(const struct wave *wave, double *before, double *after) {
   const struct by_topology *t = wave->cost->topology;
   const struct by_plan_load *load = &wave->cost->load;
-  uint32_t ways = 2 * t->n_links, all = ways + 2 * t->n_nodes;
+  uint32_t directions = 2 * t->n_links, all = directions + 2 * t->n_nodes;
   double longest = 0;
   for (uint32_t i = 0; i < all; i++) before[i] = after[i] = INFINITY;
   for (size_t p = 0; p < load->n_pairs; p++)
     for (uint32_t i = 0; i < load->pairs[p].n_steps; i++) {
       uint32_t step = load->steps[load->pairs[p].step + i];
       const struct by_link *link = &t->links[step / 2];
-      uint32_t crossed[] = {step, ways + 2 * (step % 2 ? link->b : link->a),
-                            ways + 1 + 2 * (step % 2 ? link->a : link->b)};
+      uint32_t crossed[] = {step, directions + 2 * (step % 2 ? link->b : link->a),
+                            directions + 1 + 2 * (step % 2 ? link->a : link->b)};
       for (int k = 0; k < 3; k++) {
         before[crossed[k]] = fmin(before[crossed[k]], wave->before[p]);
         after[crossed[k]] = fmin(after[crossed[k]], wave->after[p]);
       }
     }
-  for (uint32_t i = 0; i < ways; i++) {
-    double carrying = on_wire(wave, load->link[i / 2][i % 2], t->links[i / 2].capacity[i % 2]);
-    longest = fmax(longest, occupied(wave, carrying, before[i], after[i]));
+  for (uint32_t i = 0; i < directions; i++) {
+    double carrying = get_wire_seconds(wave, load->link[i / 2][i % 2], t->links[i / 2].capacity[i % 2]);
+    longest = fmax(longest, get_occupied_seconds(wave, carrying, before[i], after[i]));
   }
   for (uint32_t i = 0; i < 2 * t->n_nodes; i++) {
     const struct by_node *node = &t->nodes[i / 2];
-    double carrying = on_wire(wave, load->node[i / 2][i % 2], i % 2 ? node->in : node->out);
-    longest = fmax(longest, occupied(wave, carrying, before[ways + i], after[ways + i]));
+    double carrying = get_wire_seconds(wave, load->node[i / 2][i % 2], i % 2 ? node->in : node->out);
+    longest = fmax(longest, get_occupied_seconds(wave, carrying, before[directions + i], after[directions + i]));
   }
   return longest;
 }
 
-static double wave_over(const struct by_cost *cost, double bytes) {
+static double get_wave_seconds(const struct by_cost *cost, double bytes) {
   const struct by_topology *t = cost->topology;
   size_t links = 2 * (size_t)t->n_links, crossed = links + 2 * (size_t)t->n_nodes, pairs = cost->load.n_pairs;
   size_t vertices = t->n_nodes > cost->load.n_vertices ? t->n_nodes : cost->load.n_vertices;
@@ -278,35 +282,35 @@ static double wave_over(const struct by_cost *cost, double bytes) {
   for (uint32_t i = 0; i < cost->n_trees; i++) seconds = fmax(seconds, run_wave(&wave, &cost->trees[i]));
   for (uint32_t i = 0; i < cost->n_networks; i++)
     seconds = fmax(seconds, by_cost_network_time(&cost->networks[i], &cost->rates, bytes) - cost->rates.call);
-  seconds = fmax(seconds, longest_occupied(&wave, wave.after + pairs, wave.after + pairs + crossed));
+  seconds = fmax(seconds, get_longest_occupied(&wave, wave.after + pairs, wave.after + pairs + crossed));
   free(memory);
   return seconds;
 }
 
 double by_cost_time(const struct by_cost *cost, double bytes) {
   const struct by_cost_rates *rates = &cost->rates;
-  /* Calls follow each other, so that no link gains from having idled before one. */
-  double least = isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
-  if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), least);
-  double on_way = wave_over(cost, bytes), shared = 0;
-  if (isnan(on_way)) return NAN;
-  /* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
+  /* Calls follow each other, so no link gains from having been idle before one. */
+  double min = isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
+  if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), min);
+  double on_path = get_wave_seconds(cost, bytes), shared = 0;
+  if (isnan(on_path)) return NAN;
+  /* The work of shared cores: some of it overlaps with the links' work, not all. */
   if (rates->cores < cost->load.n_vertices)
     shared = (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
-  double alone = fmax(on_way, least);
-  double longest = sqrt(alone * alone + shared * shared); /* hypot would need glibc 2.35 */
+  double alone = fmax(on_path, min);
+  double longest = sqrt(alone * alone + shared * shared); /* hypot would require glibc 2.35. */
   double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
   return rates->call + fmax(longest, work);
 }
 
-/* --- costs that fit measured times --- */
+/* --- Fitting costs to measured times. --- */
 
-/* A search along one cost after the other: times change in steps with the costs, and no slope says where to go. */
+/* The search changes one cost at a time: times are step functions of the costs, so there is no useful gradient. */
 
 enum { FITTED = 4 };
 static const double first_step = 2, last_step = 1.02;
-/* What is found lies within this times what it began with. */
-static const double most_times = 64;
+/* The limit of the change of a cost, as a factor. */
+static const double max_times = 64;
 
 static enum banyan_status find_error(struct by_cost_sample *samples, uint32_t n, const struct by_cost_rates *rates,
                                      double *error) {
@@ -314,27 +318,27 @@ static enum banyan_status find_error(struct by_cost_sample *samples, uint32_t n,
   *error = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct by_cost_sample *sample = &samples[i];
-    BY_TRY(cost_change(&sample->cost, rates));
+    BY_TRY(change_rates(&sample->cost, rates));
     for (uint32_t k = 0; k < sample->n; k++, times++) {
       double off = fabs(log(by_cost_time(&sample->cost, sample->bytes[k]) / sample->seconds[k]));
-      *error += off < BY_COST_FIT_MOST ? off : BY_COST_FIT_MOST;
+      *error += off < BY_COST_FIT_MAX ? off : BY_COST_FIT_MAX;
     }
   }
   if (times) *error /= times;
   return BANYAN_OK;
 }
 
-/* Keeps the first change of one cost that is better. */
-static enum banyan_status improve(struct by_cost_sample *samples, uint32_t n, const struct by_cost_rates *first,
-                                  struct by_cost_rates *rates, double step, double *error, bool *better) {
+/* Applies the first change of one cost that is an improvement. */
+static enum banyan_status improve_rates(struct by_cost_sample *samples, uint32_t n, const struct by_cost_rates *first,
+                                        struct by_cost_rates *rates, double step, double *error, bool *better) {
   double *const fitted[FITTED] = {&rates->message, &rates->hop, &rates->byte, &rates->call};
-  const double begun[FITTED] = {first->message, first->hop, first->byte, first->call};
+  const double initial[FITTED] = {first->message, first->hop, first->byte, first->call};
   *better = false;
   for (int i = 0; i < 2 * FITTED && !*better; i++) {
     double before = *fitted[i / 2], found;
     *fitted[i / 2] *= i % 2 ? 1 / step : step;
     BY_TRY(find_error(samples, n, rates, &found));
-    bool allowed = *fitted[i / 2] * most_times >= begun[i / 2] && *fitted[i / 2] <= most_times * begun[i / 2];
+    bool allowed = *fitted[i / 2] * max_times >= initial[i / 2] && *fitted[i / 2] <= max_times * initial[i / 2];
     *better = allowed && found < *error;
     if (*better)
       *error = found;
@@ -350,7 +354,7 @@ enum banyan_status by_cost_fit(struct by_cost_sample *samples, uint32_t n, struc
   BY_TRY(find_error(samples, n, rates, error));
   while (step > last_step) {
     bool better;
-    BY_TRY(improve(samples, n, &first, rates, step, error, &better));
+    BY_TRY(improve_rates(samples, n, &first, rates, step, error, &better));
     if (!better) step = sqrt(step);
   }
   return find_error(samples, n, rates, error);

@@ -1,87 +1,89 @@
-/* Predicted time of an AllReduce by one class of a plan over a topology, where
- * calls follow each other: from one's end to the next one's.
+/* Predicts the time of an AllReduce by one class of a plan over a topology, where calls follow each other: from the end
+ * of one call to that of the next.
  *
- * Plain trees are followed chunk by chunk, all of a class at once, so that they
- * wait for each other where they share links or cores (cost_flow.c). Others:
+ * The chunks of plain trees are simulated, all trees of a class together, since trees wait for each other where they
+ * share links or cores (cost_flow.c). The time of other classes is
  *
- *   T = call + max(hypot(max(way, bytes / rate of the plan's load), work of all / cores), work of the busiest vertex)
+ *   T = call + max(hypot(max(path, bytes / rate of the plan's load), work of all / cores), work of the busiest vertex)
  *
- * where work is message * messages or byte * bytes, and `way` what the first chunk of a piece takes: it passes through
- * its tree hop by hop, waits for those before it on its first and its last link, then takes chunk / capacity + delay +
- * hop + link * links, and the vertex `message` more. A link idles until the first tree that uses it has bytes for it,
- * and after it has carried the last ones, until the tree that is done soonest after it is. So a ring, in which every
- * link has work from the first moment to the last, pays its steps only where they are longer than its bytes.
+ * where work is message * messages or byte * bytes, and `path` is the time of a piece's first chunk: it passes through
+ * its tree hop by hop, waits for earlier chunks on its first and its last link, then takes chunk / capacity + delay +
+ * hop + link * links, and `message` at the vertex. A link idles until the first tree that uses it has bytes for it, and
+ * again after its last bytes, until the first such tree is done. So a ring, in which every link is busy from the first
+ * moment to the last, pays for its steps only where they are longer than its bytes.
  *
- * An in-network tree takes two trips to its server and back, and its fragments' time on the fullest link of its ways
- * (cost_network.c). A class takes as long as the slowest of its trees.
- * by_cost_fit finds the costs with which predicted times are nearest to measured ones. */
+ * An in-network tree takes two trips to its server and back, and its fragments' time on the fullest link of its paths
+ * (cost_network.c). The time of a class is that of its slowest tree. by_cost_fit fits the costs to measured times. */
 #ifndef BY_PLANNER_COST_COST_H
 #define BY_PLANNER_COST_COST_H
 
 #include "plan_load.h"
 
-/* What hosts and links cost; seconds and bytes. docs/measurements/2026-11-22-predicted-times.md tells where the
- * defaults come from. */
+/* Costs of hosts and links, in seconds and bytes. docs/measurements/2026-11-22-predicted-times.md explains the
+ * defaults. */
 struct by_cost_rates {
   double wire;    /* bytes on a link for a byte of data, >= 1 */
   double call;    /* of every call */
-  double hop;     /* from the last byte's arrival at a vertex to its leaving it, waking up included */
-  double link;    /* of every link on a way: what forwards in between */
-  double message; /* of a vertex for each message, or chunk of one, it sends or takes */
-  double cores;   /* that all vertices share; INFINITY, or as many as there are: each has its own */
-  double byte;    /* of a vertex for each byte it sends or takes: copying, adding */
-  double grain;   /* bytes of a long message that go at a time; of a shorter one a quarter of it, or half of this */
-  double burst; /* what a link that idled so long lets through at once, and a packet's length; 0: nothing (lab: 1 ms) */
+  double hop;     /* from the arrival of the last byte at a vertex to its departure, including waking up */
+  double link;    /* of every link on a path: the delay of what forwards in between */
+  double message; /* of a vertex for each message, or chunk of one, that it sends or receives */
+  double cores;   /* the cores that all vertices share; INFINITY, or as many as vertices: each has its own */
+  double byte;    /* of a vertex for each byte that it sends or receives: copying and adding */
+  double grain;   /* the size in bytes of a chunk of a long message; a shorter message has chunks of a quarter, at least
+                     half of this */
+  double burst;   /* the time for which an idle link saves capacity for a burst, plus a packet's length; 0: none (lab: 1
+                     ms) */
 };
 
-/* A host of its own for each rank, TCP over Ethernet. */
+/* Returns the costs for a host of its own for each rank, and TCP over Ethernet. */
 struct by_cost_rates by_cost_defaults(void);
-/* Changes those that are named: "hop=40us,wire=1.05,grain=64K". BANYAN_ERR_ARGUMENT names what is wrong. */
+/* Changes the named costs: "hop=40us,wire=1.05,grain=64K". BANYAN_ERR_ARGUMENT names what is wrong. */
 BANYAN_CHECK enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates);
 
-/* One tree of the class, over the plan's vertices; or an exchange. */
+/* A tree of the class over the plan's vertices, or an exchange. */
 struct by_cost_tree;
 struct by_cost_flow;
 struct by_cost_network;
 
-/* Everything but the size. Borrows the topology, not the plan. */
+/* The cost of a class for all sizes. Borrows the topology, not the plan. */
 struct by_cost {
   const struct by_topology *topology;
   struct by_cost_rates rates;
   struct by_plan_load load;
   uint32_t n_trees;
-  struct by_cost_tree *trees; /* of a rotated group only some, evenly spaced */
-  struct by_cost_flow *flow;  /* of plain trees; NULL: there are others, or too many edges */
+  struct by_cost_tree *trees; /* for a rotated group only some, evenly distributed */
+  struct by_cost_flow *flow;  /* the flow of plain trees; NULL: there are other trees, or too many edges */
   uint32_t n_networks;
-  struct by_cost_network *networks; /* in-network trees */
-  double messages;                  /* that the busiest vertex sends and takes in a call */
-  double all_messages;              /* that all vertices send and take */
-  double busy;                      /* bytes that the busiest vertex sends and takes, per byte of input */
-  double all_bytes;                 /* the same of all vertices */
+  struct by_cost_network *networks; /* the in-network trees */
+  double messages;                  /* the messages that the busiest vertex sends and receives in a call */
+  double all_messages;              /* the messages that all vertices send and receive */
+  double busy;                      /* the bytes that the busiest vertex sends and receives, per byte of input */
+  double all_bytes;                 /* the bytes that all vertices send and receive, per byte of input */
   struct by_arena arena;
 };
 
-/* Free it with by_cost_fini. Errors and cost: by_plan_load_init, and the edges of the trees that are looked at. */
+/* Computes the cost of a class; free it with by_cost_fini. Errors and cost: by_plan_load_init, plus the edges of the
+ * examined trees. */
 BANYAN_CHECK enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan,
                                              const struct by_class *class_, const struct by_topology *topology,
                                              const struct by_cost_rates *rates);
 void by_cost_fini(struct by_cost *cost);
-/* Seconds of a call over so many bytes. NAN: no memory. Cost: edges of the trees that are looked at, links of all ways.
- */
+/* Returns the seconds of a call over this many bytes. NAN: no memory. Cost: edges of the examined trees, plus links of
+ * all paths. */
 double by_cost_time(const struct by_cost *cost, double bytes);
 
-/* One class of a plan with calls that were measured. */
+/* Measured calls of one class of a plan. */
 struct by_cost_sample {
   struct by_cost cost;
   uint32_t n;
   double *bytes, *seconds;
 };
 
-/* Changes call, hop, message and byte, beginning with what *rates says, until none of them alone is better by a
- * fiftieth; none becomes 64 times more or less. the samples' costs have these rates then. *error becomes the mean of
- * what logarithms of times differ by, at most `BY_COST_FIT_MOST` each, so that a few odd ones do not decide. Cost: some
- * hundred predictions of all. */
-#define BY_COST_FIT_MOST 0.5
+/* Fits call, hop, message and byte, starting with *rates, until changing none of them alone by a fiftieth is better;
+ * none changes by more than a factor of 64. Afterwards the samples' costs use these rates. *error is the mean
+ * difference of the logarithms of times, at most BY_COST_FIT_MAX each, so that outliers do not dominate. Cost: some
+ * hundred predictions of all samples. */
+#define BY_COST_FIT_MAX 0.5
 BANYAN_CHECK enum banyan_status by_cost_fit(struct by_cost_sample *samples, uint32_t n, struct by_cost_rates *rates,
                                             double *error);
 

@@ -1,5 +1,5 @@
-/* The chunks of plain trees on their way, one event after the other. Trees that share a link wait for each other there,
- * and vertices that share cores for these, which no sum over links and heights knows. */
+/* Simulates the chunks of plain trees, event by event. Trees that share a link wait for each other there, and vertices
+ * that share cores wait for these, which sums over links and heights do not show. */
 #include "cost_tree.h"
 
 #include <math.h>
@@ -8,71 +8,71 @@
 #include "heap.h"
 #include "plan_make.h"
 
-/* A flow of more edges would have too many events. */
-enum { MOST_EDGES = 1024 };
+/* A flow with more edges would have too many events. */
+enum { MAX_EDGES = 1024 };
 #define NONE UINT32_MAX
 
 struct by_flow_edge {
-  const struct by_plan_pair *way; /* NULL: within one node */
+  const struct by_plan_pair *path; /* NULL: within one node */
   uint32_t from, to, tree;
-  uint32_t beside; /* another one whose way begins with the same link; UINT32_MAX: none */
-  uint32_t sister; /* another one to the same place; UINT32_MAX: none */
+  uint32_t beside;       /* another edge whose path begins with the same link; UINT32_MAX: none */
+  uint32_t next_sibling; /* another edge to the same vertex of the tree; UINT32_MAX: none */
   bool up;
 };
 
 /* A vertex in a tree. */
-struct by_flow_place {
+struct by_flow_vertex {
   bool used;
-  uint32_t needs;        /* edges into it on the way up */
-  uint32_t below;        /* one of these; UINT32_MAX: none */
-  uint32_t above;        /* the one from it; UINT32_MAX: the root has none */
-  uint32_t down, n_down; /* those from it on the way down stand in downs[] */
+  uint32_t needs;        /* the number of edges into it for sums */
+  uint32_t below;        /* one of these edges; UINT32_MAX: none */
+  uint32_t above;        /* the edge from it for sums; UINT32_MAX: the root has none */
+  uint32_t down, n_down; /* the edges from it for results: downs[down .. down + n_down) */
 };
 
 struct by_cost_flow {
   uint32_t n_edges;
   uint32_t n_trees;
   struct by_flow_edge *edges;
-  struct by_flow_place *places; /* of each tree as many as there are vertices */
-  double *share;                /* of each tree */
+  struct by_flow_vertex *tree_vertices; /* for each tree one for each vertex */
+  double *share;                        /* of each tree */
   uint32_t *downs;
-  uint32_t *first;         /* of each direction of a link: an edge whose way begins there */
-  double longest, seconds; /* the longest buffer that is followed takes so long, */
-  double pace;             /* and each byte beyond */
+  uint32_t *first;                  /* for each direction of a link: an edge whose path begins there */
+  double longest_followed, seconds; /* the longest buffer that is simulated, and its time */
+  double pace;                      /* the seconds for each further byte */
 };
 
-/* 0: there is no flow. */
+/* Counts the edges; 0: there is no flow. */
 static uint32_t count_edges(const struct by_cost *cost, const struct by_class *class_) {
   uint64_t n = 0;
   if (cost->n_networks) return 0;
   for (uint32_t i = 0; i < class_->n_groups; i++)
     if (class_->groups[i].kind != BY_GROUP_TREE) return 0;
   for (uint32_t t = 0; t < cost->n_trees; t++) n += cost->trees[t].n_up + cost->trees[t].n_down;
-  return n <= MOST_EDGES ? (uint32_t)n : 0;
+  return n <= MAX_EDGES ? (uint32_t)n : 0;
 }
 
 static void add_edge(const struct by_cost *cost, struct by_cost_flow *flow, const struct by_cost_edge *edge, bool up) {
-  struct by_flow_place *places = &flow->places[(size_t)flow->n_trees * cost->load.n_vertices];
+  struct by_flow_vertex *tree_vertices = &flow->tree_vertices[(size_t)flow->n_trees * cost->load.n_vertices];
   uint32_t e = flow->n_edges++;
-  flow->edges[e] = (struct by_flow_edge){.way = edge->way,
+  flow->edges[e] = (struct by_flow_edge){.path = edge->path,
                                          .from = edge->from,
                                          .to = edge->to,
                                          .tree = flow->n_trees,
                                          .beside = NONE,
-                                         .sister = NONE,
+                                         .next_sibling = NONE,
                                          .up = up};
   flow->share[flow->n_trees] = edge->share;
-  places[edge->from].used = places[edge->to].used = true;
+  tree_vertices[edge->from].used = tree_vertices[edge->to].used = true;
   if (up) {
-    flow->edges[e].sister = places[edge->to].below;
-    places[edge->to].below = e;
-    places[edge->to].needs++;
-    places[edge->from].above = e;
+    flow->edges[e].next_sibling = tree_vertices[edge->to].below;
+    tree_vertices[edge->to].below = e;
+    tree_vertices[edge->to].needs++;
+    tree_vertices[edge->from].above = e;
   } else {
-    places[edge->from].n_down++;
+    tree_vertices[edge->from].n_down++;
   }
-  if (!edge->way) return;
-  uint32_t link = cost->load.steps[edge->way->step];
+  if (!edge->path) return;
+  uint32_t link = cost->load.steps[edge->path->step];
   flow->edges[e].beside = flow->first[link];
   flow->first[link] = e;
 }
@@ -80,19 +80,19 @@ static void add_edge(const struct by_cost *cost, struct by_cost_flow *flow, cons
 static void add_tree(const struct by_cost *cost, struct by_cost_flow *flow, const struct by_cost_tree *tree,
                      uint32_t *n_downs) {
   uint32_t n = cost->load.n_vertices;
-  struct by_flow_place *places = &flow->places[(size_t)flow->n_trees * n];
-  for (uint32_t v = 0; v < n; v++) places[v] = (struct by_flow_place){.above = NONE, .below = NONE};
+  struct by_flow_vertex *tree_vertices = &flow->tree_vertices[(size_t)flow->n_trees * n];
+  for (uint32_t v = 0; v < n; v++) tree_vertices[v] = (struct by_flow_vertex){.above = NONE, .below = NONE};
   for (uint32_t i = 0; i < tree->n_up; i++) add_edge(cost, flow, &tree->up[i], true);
   uint32_t down = flow->n_edges;
   for (uint32_t i = 0; i < tree->n_down; i++) add_edge(cost, flow, &tree->down[i], false);
   for (uint32_t v = 0; v < n; v++) {
-    places[v].down = *n_downs;
-    *n_downs += places[v].n_down;
-    places[v].n_down = 0;
+    tree_vertices[v].down = *n_downs;
+    *n_downs += tree_vertices[v].n_down;
+    tree_vertices[v].n_down = 0;
   }
   for (uint32_t i = 0; i < tree->n_down; i++) {
-    struct by_flow_place *place = &places[tree->down[i].from];
-    flow->downs[place->down + place->n_down++] = down + i;
+    struct by_flow_vertex *tree_vertex = &tree_vertices[tree->down[i].from];
+    flow->downs[tree_vertex->down + tree_vertex->n_down++] = down + i;
   }
   flow->n_trees++;
 }
@@ -100,16 +100,16 @@ static void add_tree(const struct by_cost *cost, struct by_cost_flow *flow, cons
 enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class *class_) {
   struct by_arena *arena = &cost->arena;
   size_t edges = count_edges(cost, class_), links = 2 * (size_t)cost->topology->n_links;
-  size_t places = (size_t)cost->n_trees * cost->load.n_vertices;
+  size_t tree_vertices = (size_t)cost->n_trees * cost->load.n_vertices;
   struct by_cost_flow *flow = edges ? BY_ARENA_NEW(arena, struct by_cost_flow) : NULL;
   if (!edges) return BANYAN_OK;
   if (!flow) return by_plan_no_memory();
   *flow = (struct by_cost_flow){.edges = BY_ARENA_ARRAY(arena, struct by_flow_edge, edges),
-                                .places = BY_ARENA_ARRAY(arena, struct by_flow_place, places),
+                                .tree_vertices = BY_ARENA_ARRAY(arena, struct by_flow_vertex, tree_vertices),
                                 .share = BY_ARENA_ARRAY(arena, double, cost->n_trees),
                                 .downs = BY_ARENA_ARRAY(arena, uint32_t, edges),
                                 .first = BY_ARENA_ARRAY(arena, uint32_t, links + 1)};
-  if (!flow->edges || !flow->places || !flow->share || !flow->downs || !flow->first) return by_plan_no_memory();
+  if (!flow->edges || !flow->tree_vertices || !flow->share || !flow->downs || !flow->first) return by_plan_no_memory();
   uint32_t n_downs = 0;
   for (size_t i = 0; i < links; i++) flow->first[i] = NONE;
   for (uint32_t t = 0; t < cost->n_trees; t++) add_tree(cost, flow, &cost->trees[t], &n_downs);
@@ -117,44 +117,46 @@ enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class
   return BANYAN_OK;
 }
 
-/* --- chunks --- */
+/* --- Chunks. --- */
 
-/* Of each way a chunk takes the first link when that is free, the one furthest behind first, as the executor sends; on
- * the links behind it they queue. Vertices take and send chunks one after the other, on a core while one is free. Calls
- * follow each other: who has a result begins the next call, though others still wait for theirs. */
+/* On the first link of a path a chunk waits until the link is free; then the edge that is farthest behind goes first,
+ * as the executor sends. On the following links chunks queue. Vertices receive and send chunks one after the other, on
+ * a free core. Calls follow each other: a vertex with a result begins the next call, even if others still wait for
+ * theirs. */
 
-/* So many chunks of edges are followed at most in a call, and so many of an edge. Of the third call only its beginning
- * counts, while others still wait for the second's end. */
-enum { MOST_FOLLOWED = 1024, MOST_CHUNKS = 16, CALLS = 3 };
-/* So many chunks may be at a vertex that it cannot add yet, till no more are sent there: the executor has more room,
- * but also longer buffers. */
+/* Limits of the simulated chunks of edges in a call, and of an edge. Of the third call only the beginning matters,
+ * while others wait for the end of the second. */
+enum { MAX_FOLLOWED = 1024, MAX_CHUNKS = 16, CALLS = 3 };
+/* The number of chunks that may wait at a vertex that cannot add them yet: the executor has more capacity, but also
+ * longer buffers. */
 enum { AHEAD = 4 };
 
-/* What happens at a time is numbered: edge e's next chunk is through its way; at n_edges + e, it has been taken; behind
- * these, links are free; and behind these vertices begin a call. */
+/* A simulation. Events are numbered: e: edge e's next chunk has passed its path; n_edges + e: it has been received;
+ * behind these: a link is free; and behind these: a vertex begins a call. */
 struct run {
   const struct by_cost *cost;
   const struct by_cost_flow *flow;
   const struct by_cost_rates *rates;
-  uint32_t n_links;  /* directions of links */
+  uint32_t n_links;  /* the number of directions of links */
   double bytes;      /* of the buffer */
-  uint32_t *chunks;  /* of each tree in a call */
-  uint32_t *missing; /* of each vertex: chunks of results in a call */
-  uint32_t *have;    /* of each vertex: chunks of results */
+  uint32_t *chunks;  /* for each tree: its chunks in a call */
+  uint32_t *missing; /* for each vertex: the chunks of results in a call */
+  uint32_t *have;    /* for each vertex: the chunks of results so far */
   double ended[CALLS];
   struct by_heap events; /* by their time */
-  double *until;         /* of each direction of a link, then of what each node sends, receives: taken until then */
-  double *busy;          /* of each vertex: until it has dealt with what came before */
-  double *core;          /* the same of each core */
-  uint32_t n_cores;      /* 0: each vertex has its own */
-  uint32_t *sent, *available, *arrived; /* chunks of each edge */
-  uint32_t *complete;                   /* of each place: chunks that have come from everybody */
-  uint16_t *gathered;                   /* of each place and chunk: from whom it has come, itself included */
-  bool *awaited;                        /* of each direction of a link: an event will say that it is free */
+  double *until;    /* for each direction of a link, then for what each node sends and receives: when it will be free */
+  double *busy;     /* for each vertex: when it has processed everything so far */
+  double *core;     /* for each core: when it is free */
+  uint32_t n_cores; /* 0: each vertex has its own core */
+  uint32_t *sent, *available, *arrived; /* for each edge: its chunks */
+  uint32_t *complete;                   /* for each vertex of each tree: the chunks that all children have delivered */
+  uint16_t
+      *gathered; /* for each vertex of each tree and each chunk: how many have delivered it, including the vertex */
+  bool *awaited; /* for each direction of a link: an event will report that it is free */
 };
 
-/* A vertex's processor deals with a chunk from `when` on; returns when it has. */
-static double handle(struct run *run, uint32_t vertex, double bytes, double when) {
+/* Processes a chunk at a vertex from `when` on. Returns the end. */
+static double process_chunk(struct run *run, uint32_t vertex, double bytes, double when) {
   double start = fmax(when, run->busy[vertex]), *core = run->core;
   for (uint32_t i = 1; i < run->n_cores; i++)
     if (run->core[i] < *core) core = &run->core[i];
@@ -165,9 +167,10 @@ static double handle(struct run *run, uint32_t vertex, double bytes, double when
   return end;
 }
 
-/* A chunk's bytes pass something from `when` on; returns when they have. What has idled lets a burst through, and then
- * as much again on credit: a packet that may begin to pass does so whole. */
-static double pass(struct run *run, uint32_t resource, struct by_capacity capacity, double bytes, double when) {
+/* Passes a chunk over a resource from `when` on. Returns the end. An idle resource permits a burst, and as much again
+ * in advance: a packet that may start to pass does so completely. */
+static double pass_resource(struct run *run, uint32_t resource, struct by_capacity capacity, double bytes,
+                            double when) {
   double left = by_residual(capacity), burst = run->rates->burst, *until = &run->until[resource];
   if (isinf(left)) return when;
   double seconds = bytes * 8 * run->rates->wire / left;
@@ -175,46 +178,47 @@ static double pass(struct run *run, uint32_t resource, struct by_capacity capaci
   return fmax(when, *until - fmin(seconds, burst));
 }
 
-static double cross(struct run *run, const struct by_flow_edge *edge, double bytes, double when) {
+static double cross_path(struct run *run, const struct by_flow_edge *edge, double bytes, double when) {
   const struct by_topology *t = run->cost->topology;
-  const uint32_t *steps = run->cost->load.steps + edge->way->step;
+  const uint32_t *steps = run->cost->load.steps + edge->path->step;
   double out = when;
-  for (uint32_t i = 0; i < edge->way->n_steps; i++) {
+  for (uint32_t i = 0; i < edge->path->n_steps; i++) {
     const struct by_link *link = &t->links[steps[i] / 2];
     uint32_t from = steps[i] % 2 ? link->b : link->a, to = steps[i] % 2 ? link->a : link->b;
-    out = fmax(out, pass(run, steps[i], link->capacity[steps[i] % 2], bytes, when));
-    out = fmax(out, pass(run, 2 * t->n_links + 2 * from, t->nodes[from].out, bytes, when));
-    out = fmax(out, pass(run, 2 * t->n_links + 2 * to + 1, t->nodes[to].in, bytes, when));
+    out = fmax(out, pass_resource(run, steps[i], link->capacity[steps[i] % 2], bytes, when));
+    out = fmax(out, pass_resource(run, 2 * t->n_links + 2 * from, t->nodes[from].out, bytes, when));
+    out = fmax(out, pass_resource(run, 2 * t->n_links + 2 * to + 1, t->nodes[to].in, bytes, when));
   }
   return out;
 }
 
-static double chunk_bytes(const struct run *run, uint32_t e) {
+static double get_chunk_bytes(const struct run *run, uint32_t e) {
   uint32_t tree = run->flow->edges[e].tree;
   return run->flow->share[tree] * run->bytes / run->chunks[tree];
 }
 
-static void send(struct run *run, uint32_t e, double when) {
+static void send_chunk(struct run *run, uint32_t e, double when) {
   const struct by_flow_edge *edge = &run->flow->edges[e];
   const struct by_cost_rates *rates = run->rates;
-  double bytes = chunk_bytes(run, e), sent = cross(run, edge, bytes, handle(run, edge->from, bytes, when));
+  double bytes = get_chunk_bytes(run, e),
+         sent = cross_path(run, edge, bytes, process_chunk(run, edge->from, bytes, when));
   run->sent[e]++;
-  by_heap_push(&run->events, sent + edge->way->delay + edge->way->n_steps * rates->link + rates->hop, e);
+  by_heap_push(&run->events, sent + edge->path->delay + edge->path->n_steps * rates->link + rates->hop, e);
 }
 
-/* Which part of its tree's messages an edge has sent. */
-static double progress(const struct run *run, uint32_t e) {
+/* Returns which part of its tree's messages an edge has sent. */
+static double get_progress(const struct run *run, uint32_t e) {
   return (double)run->sent[e] / run->chunks[run->flow->edges[e].tree];
 }
 
-static size_t place_of(const struct run *run, uint32_t tree, uint32_t vertex) {
+static size_t get_vertex_index(const struct run *run, uint32_t tree, uint32_t vertex) {
   return (size_t)tree * run->cost->load.n_vertices + vertex;
 }
 
 static bool may_send(const struct run *run, uint32_t e) {
   const struct by_flow_edge *edge = &run->flow->edges[e];
   if (run->sent[e] == run->available[e]) return false;
-  return !edge->up || run->arrived[e] < run->complete[place_of(run, edge->tree, edge->to)] + AHEAD;
+  return !edge->up || run->arrived[e] < run->complete[get_vertex_index(run, edge->tree, edge->to)] + AHEAD;
 }
 
 static void use_link(struct run *run, uint32_t link, double now) {
@@ -222,30 +226,30 @@ static void use_link(struct run *run, uint32_t link, double now) {
   for (;;) {
     uint32_t best = NONE;
     for (uint32_t e = flow->first[link]; e != NONE; e = flow->edges[e].beside)
-      if (may_send(run, e) && (best == NONE || progress(run, e) <= progress(run, best))) best = e;
+      if (may_send(run, e) && (best == NONE || get_progress(run, e) <= get_progress(run, best))) best = e;
     if (best == NONE || run->awaited[link]) return;
     if (run->until[link] > now) {
       run->awaited[link] = true;
       by_heap_push(&run->events, run->until[link], 2 * flow->n_edges + link);
       return;
     }
-    send(run, best, now);
+    send_chunk(run, best, now);
   }
 }
 
 static void try_edge(struct run *run, uint32_t e, double now) {
-  const struct by_plan_pair *way = run->flow->edges[e].way;
-  if (way) use_link(run, run->cost->load.steps[way->step], now);
+  const struct by_plan_pair *path = run->flow->edges[e].path;
+  if (path) use_link(run, run->cost->load.steps[path->step], now);
 }
 
-static void offer(struct run *run, uint32_t e, double now) {
+static void offer_chunk(struct run *run, uint32_t e, double now) {
   run->available[e]++;
   try_edge(run, e, now);
-  if (!run->flow->edges[e].way) by_heap_push(&run->events, now, run->flow->n_edges + e);
+  if (!run->flow->edges[e].path) by_heap_push(&run->events, now, run->flow->n_edges + e);
 }
 
-/* A vertex has a chunk of a result. */
-static void note_result(struct run *run, uint32_t vertex, double now) {
+/* Records that a vertex has a chunk of a result. */
+static void record_result(struct run *run, uint32_t vertex, double now) {
   uint32_t call = run->have[vertex]++ / run->missing[vertex];
   if (run->have[vertex] % run->missing[vertex]) return;
   run->ended[call] = fmax(run->ended[call], now);
@@ -253,71 +257,71 @@ static void note_result(struct run *run, uint32_t vertex, double now) {
     by_heap_push(&run->events, now + run->rates->call, 2 * run->flow->n_edges + run->n_links + vertex);
 }
 
-static void pass_down(struct run *run, const struct by_flow_place *place, uint32_t vertex, double now) {
-  note_result(run, vertex, now);
-  for (uint32_t i = 0; i < place->n_down; i++) offer(run, run->flow->downs[place->down + i], now);
+static void pass_down(struct run *run, const struct by_flow_vertex *tree_vertex, uint32_t vertex, double now) {
+  record_result(run, vertex, now);
+  for (uint32_t i = 0; i < tree_vertex->n_down; i++) offer_chunk(run, run->flow->downs[tree_vertex->down + i], now);
 }
 
-/* A vertex has a chunk, its own or a child's, of what is summed in a tree. */
-static void gather(struct run *run, uint32_t tree, uint32_t vertex, uint32_t chunk, double now) {
-  size_t at = place_of(run, tree, vertex);
-  const struct by_flow_place *place = &run->flow->places[at];
-  uint16_t *gathered = &run->gathered[at * CALLS * MOST_CHUNKS + chunk];
-  if (++*gathered < place->needs + 1) return;
+/* Records that a vertex has a chunk of a tree's sum, its own or a child's. */
+static void record_chunk(struct run *run, uint32_t tree, uint32_t vertex, uint32_t chunk, double now) {
+  size_t at = get_vertex_index(run, tree, vertex);
+  const struct by_flow_vertex *tree_vertex = &run->flow->tree_vertices[at];
+  uint16_t *gathered = &run->gathered[at * CALLS * MAX_CHUNKS + chunk];
+  if (++*gathered < tree_vertex->needs + 1) return;
   run->complete[at]++;
-  for (uint32_t e = place->below; e != NONE; e = run->flow->edges[e].sister) try_edge(run, e, now);
-  if (place->above != NONE)
-    offer(run, place->above, now);
+  for (uint32_t e = tree_vertex->below; e != NONE; e = run->flow->edges[e].next_sibling) try_edge(run, e, now);
+  if (tree_vertex->above != NONE)
+    offer_chunk(run, tree_vertex->above, now);
   else
-    pass_down(run, place, vertex, now);
+    pass_down(run, tree_vertex, vertex, now);
 }
 
-static void take(struct run *run, uint32_t e, double now) {
+static void receive_chunk(struct run *run, uint32_t e, double now) {
   const struct by_flow_edge *edge = &run->flow->edges[e];
   uint32_t chunk = run->arrived[e]++;
   if (edge->up)
-    gather(run, edge->tree, edge->to, chunk, now);
+    record_chunk(run, edge->tree, edge->to, chunk, now);
   else
-    pass_down(run, &run->flow->places[place_of(run, edge->tree, edge->to)], edge->to, now);
+    pass_down(run, &run->flow->tree_vertices[get_vertex_index(run, edge->tree, edge->to)], edge->to, now);
 }
 
-static void begin(struct run *run, uint32_t vertex, double now) {
+static void begin_call(struct run *run, uint32_t vertex, double now) {
   uint32_t call = run->have[vertex] / run->missing[vertex];
   for (uint32_t t = 0; t < run->flow->n_trees; t++)
-    for (uint32_t i = 0; run->flow->places[place_of(run, t, vertex)].used && i < run->chunks[t]; i++)
-      gather(run, t, vertex, call * run->chunks[t] + i, now);
+    for (uint32_t i = 0; run->flow->tree_vertices[get_vertex_index(run, t, vertex)].used && i < run->chunks[t]; i++)
+      record_chunk(run, t, vertex, call * run->chunks[t] + i, now);
 }
 
-static void happen(struct run *run, struct by_heap_item event) {
+static void handle_event(struct run *run, struct by_heap_item event) {
   uint32_t edges = run->flow->n_edges, what = event.number;
   if (what < edges) {
     const struct by_flow_edge *edge = &run->flow->edges[what];
-    by_heap_push(&run->events, handle(run, edge->to, chunk_bytes(run, what), event.key), edges + what);
+    by_heap_push(&run->events, process_chunk(run, edge->to, get_chunk_bytes(run, what), event.key), edges + what);
   } else if (what < 2 * edges) {
-    take(run, what - edges, event.key);
+    receive_chunk(run, what - edges, event.key);
   } else if (what < 2 * edges + run->n_links) {
     run->awaited[what - 2 * edges] = false;
     use_link(run, what - 2 * edges, event.key);
   } else {
-    begin(run, what - 2 * edges - run->n_links, event.key);
+    begin_call(run, what - 2 * edges - run->n_links, event.key);
   }
 }
 
-static double follow(struct run *run) {
+static double run_events(struct run *run) {
   uint32_t vertices = run->cost->load.n_vertices, resources = run->n_links + 2 * run->cost->topology->n_nodes;
   for (uint32_t i = 0; i < resources; i++) run->until[i] = -run->rates->burst;
   for (uint32_t t = 0; t < run->flow->n_trees; t++)
     for (uint32_t v = 0; v < vertices; v++)
-      if (run->flow->places[place_of(run, t, v)].used) run->missing[v] += run->chunks[t];
+      if (run->flow->tree_vertices[get_vertex_index(run, t, v)].used) run->missing[v] += run->chunks[t];
   for (uint32_t v = 0; v < vertices; v++)
-    if (run->missing[v]) begin(run, v, 0);
-  while (run->events.n) happen(run, by_heap_pop(&run->events));
+    if (run->missing[v]) begin_call(run, v, 0);
+  while (run->events.n) handle_event(run, by_heap_pop(&run->events));
   return run->ended[1] - run->ended[0];
 }
 
-/* --- one size --- */
+/* --- One size. --- */
 
-static void cut(struct run *run) {
+static void set_chunks(struct run *run) {
   for (uint32_t t = 0; t < run->flow->n_trees; t++) {
     double message = run->flow->share[t] * run->bytes, chunk = by_cost_chunk(run->rates, message);
     double chunks = chunk > 0 ? ceil(message / chunk * (1 - 1e-9)) : 1;
@@ -329,14 +333,14 @@ static double run_flow(const struct by_cost *cost, double bytes) {
   const struct by_cost_flow *flow = cost->flow;
   const struct by_cost_rates *rates = &cost->rates;
   size_t links = 2 * (size_t)cost->topology->n_links, edges = flow->n_edges, vertices = cost->load.n_vertices;
-  size_t resources = links + 2 * (size_t)cost->topology->n_nodes, places = flow->n_trees * vertices;
+  size_t resources = links + 2 * (size_t)cost->topology->n_nodes, tree_vertices = flow->n_trees * vertices;
   struct run run = {.cost = cost, .flow = flow, .rates = rates, .n_links = (uint32_t)links, .bytes = bytes};
   double seconds = NAN;
   if (rates->cores < (double)vertices) run.n_cores = (uint32_t)rates->cores;
-  run.events.items = malloc((edges * CALLS * MOST_CHUNKS + links + vertices) * sizeof *run.events.items);
+  run.events.items = malloc((edges * CALLS * MAX_CHUNKS + links + vertices) * sizeof *run.events.items);
   run.until = calloc(resources + vertices + run.n_cores, sizeof *run.until);
-  run.sent = calloc(3 * edges + flow->n_trees + 2 * vertices + places, sizeof *run.sent);
-  run.gathered = calloc(places * CALLS * MOST_CHUNKS + 1, sizeof *run.gathered);
+  run.sent = calloc(3 * edges + flow->n_trees + 2 * vertices + tree_vertices, sizeof *run.sent);
+  run.gathered = calloc(tree_vertices * CALLS * MAX_CHUNKS + 1, sizeof *run.gathered);
   run.awaited = calloc(links + 1, sizeof *run.awaited);
   if (run.events.items && run.until && run.sent && run.gathered && run.awaited) {
     run.busy = run.until + resources;
@@ -347,8 +351,8 @@ static double run_flow(const struct by_cost *cost, double bytes) {
     run.missing = run.chunks + flow->n_trees;
     run.have = run.missing + vertices;
     run.complete = run.have + vertices;
-    cut(&run);
-    seconds = follow(&run);
+    set_chunks(&run);
+    seconds = run_events(&run);
   }
   free(run.events.items);
   free(run.until);
@@ -360,19 +364,19 @@ static double run_flow(const struct by_cost *cost, double bytes) {
 
 enum banyan_status by_cost_flow_find_pace(struct by_cost *cost) {
   struct by_cost_flow *flow = cost->flow;
-  uint32_t most = MOST_FOLLOWED / flow->n_edges;
+  uint32_t max = MAX_FOLLOWED / flow->n_edges;
   double share = 0;
-  if (most > MOST_CHUNKS) most = MOST_CHUNKS;
-  if (most < 2) most = 2;
+  if (max > MAX_CHUNKS) max = MAX_CHUNKS;
+  if (max < 2) max = 2;
   for (uint32_t t = 0; t < flow->n_trees; t++) share = fmax(share, flow->share[t]);
-  flow->longest = most * cost->rates.grain / share;
-  flow->seconds = run_flow(cost, flow->longest);
-  flow->pace = (flow->seconds - run_flow(cost, flow->longest / 2)) / (flow->longest / 2);
+  flow->longest_followed = max * cost->rates.grain / share;
+  flow->seconds = run_flow(cost, flow->longest_followed);
+  flow->pace = (flow->seconds - run_flow(cost, flow->longest_followed / 2)) / (flow->longest_followed / 2);
   return isnan(flow->pace) ? by_plan_no_memory() : BANYAN_OK;
 }
 
 double by_cost_flow_time(const struct by_cost *cost, double bytes) {
   const struct by_cost_flow *flow = cost->flow;
-  if (bytes <= flow->longest) return run_flow(cost, bytes);
-  return flow->seconds + (bytes - flow->longest) * flow->pace;
+  if (bytes <= flow->longest_followed) return run_flow(cost, bytes);
+  return flow->seconds + (bytes - flow->longest_followed) * flow->pace;
 }

@@ -1,3 +1,4 @@
+/* Stores the costs of this machine in the cache folder. */
 #include "cost_machine.h"
 
 #include <stdatomic.h>
@@ -28,20 +29,20 @@ struct by_cost_machine by_machine_get(void) {
                                   .processors = processors > 0 ? (uint64_t)processors : 0};
 }
 
-enum banyan_status by_machine_costs_path(const struct by_cost_machine *machine, char out[BY_MACHINE_MOST_PATH]) {
+enum banyan_status by_machine_costs_path(const struct by_cost_machine *machine, char out[BY_MACHINE_MAX_PATH]) {
   if (strchr(machine->name, '/')) return by_fail(BANYAN_ERR_ARGUMENT, "the name of this machine has a /");
-  if (!by_cache_folder(getenv("BANYAN_CACHE"), out, BY_MACHINE_MOST_PATH))
+  if (!by_cache_folder(getenv("BANYAN_CACHE"), out, BY_MACHINE_MAX_PATH))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "there is no folder for the costs of this machine: BANYAN_CACHE is \"off\", or neither that nor "
                    "XDG_CACHE_HOME nor HOME names one by a path that begins with /");
   size_t length = strlen(out);
-  int added = snprintf(out + length, BY_MACHINE_MOST_PATH - length, "/costs-%s%s.json", machine->name,
+  int added = snprintf(out + length, BY_MACHINE_MAX_PATH - length, "/costs-%s%s.json", machine->name,
                        machine->encrypted ? "-tls" : "");
-  if (added > 0 && length + (size_t)added < BY_MACHINE_MOST_PATH) return BANYAN_OK;
+  if (added > 0 && length + (size_t)added < BY_MACHINE_MAX_PATH) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "the path of the costs of this machine is too long");
 }
 
-/* --- the text --- */
+/* --- The text. --- */
 
 static enum banyan_status read_text(const struct by_place *place, const json_t *root, const char *field,
                                     const char *must_be, const char **out) {
@@ -53,7 +54,7 @@ static enum banyan_status read_text(const struct by_place *place, const json_t *
   return by_doc_fail(&at, "is \"%.64s\", must be \"%.64s\"", *out, must_be);
 }
 
-/* Files of earlier versions do not say. */
+/* Files of earlier versions have no date. */
 static enum banyan_status check_date(const struct by_place *place, const json_t *root, double now) {
   struct by_place at = {.above = place, .field = "made"};
   const json_t *value = json_object_get(root, "made");
@@ -106,7 +107,7 @@ void by_machine_costs_print(const struct by_cost_machine *machine, const char *c
   json_decref(root);
 }
 
-/* --- the file --- */
+/* --- The file. --- */
 
 enum banyan_status by_machine_costs_read(const struct by_cost_machine *machine, const char *path,
                                          struct by_cost_rates *rates) {
@@ -120,7 +121,7 @@ enum banyan_status by_machine_costs_read(const struct by_cost_machine *machine, 
 }
 
 enum banyan_status by_machine_costs_keep(const struct by_cost_machine *machine, const char *costs) {
-  char path[BY_MACHINE_MOST_PATH];
+  char path[BY_MACHINE_MAX_PATH];
   struct by_text text;
   BY_TRY(by_machine_costs_path(machine, path));
   by_text_init(&text);
@@ -134,12 +135,12 @@ enum banyan_status by_machine_costs_keep(const struct by_cost_machine *machine, 
 void by_machine_costs_use(struct by_cost_rates *rates) {
   static atomic_flag warned = ATOMIC_FLAG_INIT;
   const struct by_cost_machine machine = by_machine_get();
-  char path[BY_MACHINE_MOST_PATH];
+  char path[BY_MACHINE_MAX_PATH];
   if (by_machine_costs_path(&machine, path) != BANYAN_OK) return;
   enum banyan_status status = by_machine_costs_read(&machine, path, rates);
   if (status == BANYAN_OK)
     by_info("plan", "costs are those of this machine, from %s", path);
-  else if (status != BANYAN_ERR_ARGUMENT && !atomic_flag_test_and_set(&warned)) /* jobs plan again and again */
+  else if (status != BANYAN_ERR_ARGUMENT && !atomic_flag_test_and_set(&warned)) /* Jobs plan repeatedly. */
     by_warn("plan",
             "%s; the usual costs are used: `banyan plan TOPOLOGY --fit FILE --save` finds those of this machine",
             banyan_error_text());

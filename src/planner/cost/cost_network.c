@@ -5,57 +5,57 @@
  *   openings   |--------> results
  *   fragments           |------------------->|--------> results
  *
- * A trip there and back passes each link of a way twice, and wakes up the server and the worker. */
+ * A trip there and back passes each link of a path twice, and wakes up the server and the worker. */
 #include "cost_tree.h"
 
 #include <math.h>
 
 #include "plan_make.h"
 
-/* Bytes of the payloads of a fragment and of a TCP segment; how much longer a fragment's headers, down to UDP's, are
- * than TCP's; and slots that a job requests, for which openings have exponents: a lane of four bytes for each three
- * workers.
- */
-static const double payload = 1408, of_tcp = 1448, longer = 64 + 8 - 32, slots = 512, lane = 4, workers_in_lane = 3,
-                    line = 64;
+/* The bytes of data in a fragment and in a TCP segment; by how much a fragment's headers, up to UDP's, are longer than
+ * TCP's; the slots that a job requests, for which openings have exponents; and the sizes of lanes and lines: a lane of
+ * four bytes for three workers. */
+static const double payload = 1408, tcp_payload = 1448, longer_headers = 64 + 8 - 32, slots = 512, lane = 4,
+                    workers_in_lane = 3, line = 64;
 
-/* --- ways --- */
+/* --- Paths. --- */
 
-/* Adds a way to the trip of a worker. */
-static void pass(const struct by_cost *cost, const struct by_plan_pair *way, struct by_cost_trip *trip) {
-  if (!way) return;
-  trip->delay += way->delay;
-  trip->links += way->n_steps;
-  for (uint32_t i = 0; i < way->n_steps; i++) {
-    uint32_t step = cost->load.steps[way->step + i];
+/* Adds a path to the trip of a worker. */
+static void add_path(const struct by_cost *cost, const struct by_plan_pair *path, struct by_cost_trip *trip) {
+  if (!path) return;
+  trip->delay += path->delay;
+  trip->links += path->n_steps;
+  for (uint32_t i = 0; i < path->n_steps; i++) {
+    uint32_t step = cost->load.steps[path->step + i];
     trip->byte += 8 / by_residual(cost->topology->links[step / 2].capacity[step % 2]);
   }
 }
 
-static struct by_cost_trip trip_of(const struct by_cost *cost, const struct by_group *group, uint32_t u) {
+static struct by_cost_trip get_trip(const struct by_cost *cost, const struct by_group *group, uint32_t u) {
   struct by_cost_trip trip = {0};
   for (; u != group->root; u = group->up[u]) {
     uint32_t below = group->order[u], above = group->order[group->up[u]];
-    pass(cost, by_plan_load_pair(&cost->load, below, above), &trip);
-    pass(cost, by_plan_load_pair(&cost->load, above, below), &trip);
+    add_path(cost, by_plan_load_pair(&cost->load, below, above), &trip);
+    add_path(cost, by_plan_load_pair(&cost->load, above, below), &trip);
   }
   return trip;
 }
 
-/* Seconds for a byte of input that the fullest part of a way takes, of all that the class sends there. */
-static double slowest(const struct by_cost *cost, const struct by_plan_pair *way) {
+/* Returns the seconds for a byte of input on the fullest resource of a path, including everything that the class sends
+ * there. */
+static double get_slowest(const struct by_cost *cost, const struct by_plan_pair *path) {
   const struct by_topology *t = cost->topology;
   const struct by_plan_load *load = &cost->load;
-  double most = 0;
-  for (uint32_t i = 0; way && i < way->n_steps; i++) {
-    uint32_t step = load->steps[way->step + i];
+  double max = 0;
+  for (uint32_t i = 0; path && i < path->n_steps; i++) {
+    uint32_t step = load->steps[path->step + i];
     const struct by_link *link = &t->links[step / 2];
     uint32_t from = step % 2 ? link->b : link->a, to = step % 2 ? link->a : link->b;
-    most = fmax(most, load->link[step / 2][step % 2] / by_residual(link->capacity[step % 2]));
-    most = fmax(most, load->node[from][0] / by_residual(t->nodes[from].out));
-    most = fmax(most, load->node[to][1] / by_residual(t->nodes[to].in));
+    max = fmax(max, load->link[step / 2][step % 2] / by_residual(link->capacity[step % 2]));
+    max = fmax(max, load->node[from][0] / by_residual(t->nodes[from].out));
+    max = fmax(max, load->node[to][1] / by_residual(t->nodes[to].in));
   }
-  return 8 * most;
+  return 8 * max;
 }
 
 struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group, uint32_t n_ranks) {
@@ -64,28 +64,28 @@ struct by_cost_network by_cost_network_of(const struct by_cost *cost, const stru
     if (u == group->root) continue;
     network.workers += group->order[u] < n_ranks;
     uint32_t below = group->order[u], above = group->order[group->up[u]];
-    struct by_cost_trip trip = trip_of(cost, group, u);
+    struct by_cost_trip trip = get_trip(cost, group, u);
     if (trip.delay > network.trip.delay || (trip.delay == network.trip.delay && trip.byte > network.trip.byte))
       network.trip = trip;
-    network.slowest = fmax(network.slowest, slowest(cost, by_plan_load_pair(&cost->load, below, above)));
-    network.slowest = fmax(network.slowest, slowest(cost, by_plan_load_pair(&cost->load, above, below)));
+    network.slowest = fmax(network.slowest, get_slowest(cost, by_plan_load_pair(&cost->load, below, above)));
+    network.slowest = fmax(network.slowest, get_slowest(cost, by_plan_load_pair(&cost->load, above, below)));
   }
   return network;
 }
 
-/* --- one size --- */
+/* --- One size. --- */
 
-/* Payloads are whole lines. */
-static double in_lines(double bytes) {
+/* Rounds a payload up to whole lines. */
+static double round_to_lines(double bytes) {
   return ceil(bytes / line) * line;
 }
 
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes) {
-  double share = in_lines(fmax(network->share * bytes, 1)), fragments = ceil(share / payload);
-  double headers = (rates->wire - 1) * of_tcp + longer, first = fmin(share, payload) + headers;
+  double share = round_to_lines(fmax(network->share * bytes, 1)), fragments = ceil(share / payload);
+  double headers = (rates->wire - 1) * tcp_payload + longer_headers, first = fmin(share, payload) + headers;
   double byte = network->slowest / network->share; /* of the tree, on the fullest link */
   double trip = network->trip.delay + network->trip.links * rates->link + 2 * (rates->hop + rates->message);
-  double exponents = in_lines(fmin(fragments, slots) * lane * ceil(network->workers / workers_in_lane));
+  double exponents = round_to_lines(fmin(fragments, slots) * lane * ceil(network->workers / workers_in_lane));
   double openings = exponents + ceil(exponents / payload) * headers;
   double begin = fmax(trip + (fmin(exponents, payload) + headers) * network->trip.byte, openings * byte);
   double rest = (share + fragments * headers - first) * byte;

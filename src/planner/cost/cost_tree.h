@@ -1,5 +1,4 @@
-/* For cost.c: the trees of a class as the cost model looks at them, in-network trees, and the flow of chunks through
- * plain trees. */
+/* Shared by the cost model: the trees of a class, in-network trees, and the flow of chunks through plain trees. */
 #ifndef BY_PLANNER_COST_COST_TREE_H
 #define BY_PLANNER_COST_COST_TREE_H
 
@@ -8,59 +7,61 @@
 #include "cost.h"
 
 struct by_cost_edge {
-  uint32_t from, to;              /* vertices of the plan */
-  double share;                   /* of the buffer, that its message carries */
-  const struct by_plan_pair *way; /* NULL: within one node */
+  uint32_t from, to;               /* vertices of the plan */
+  double share;                    /* the part of the buffer that its message carries */
+  const struct by_plan_pair *path; /* the path; NULL: within one node */
 };
 
-/* Edges stand in the order in which bytes go over them: on the way up those to a vertex before the one from it, on the
- * way down behind it. An exchange is a chain of its steps' slowest edges, whose messages are so many times as long as
- * there are of them in a step; it has no way down. */
+/* A tree as lists of edges in the order of data flow: for sums the edges to a vertex come before the one from it, for
+ * results after it. An exchange is a chain of the slowest edges of its steps, with messages as long as all of a step
+ * together; it has no edges for results. */
 struct by_cost_tree {
   uint32_t n_up, n_down;
   struct by_cost_edge *up, *down;
   bool exchange;
 };
 
-/* Bytes of a message that go at a time: a quarter of it, but `grain` at most, and half of that at least. */
+/* Returns the size of a message's chunks: a quarter of it, at most `grain`, and at least half of that. */
 static inline double by_cost_chunk(const struct by_cost_rates *rates, double message) {
   return fmin(message, fmin(rates->grain, fmax(message / 4, rates->grain / 2)));
 }
 
-/* Adds the class's trees and messages to a cost that has its load; in-network trees without edges. */
+/* Adds the class's trees and messages to a cost that has its load; in-network trees have no edges. */
 BANYAN_CHECK enum banyan_status by_cost_add_trees(struct by_cost *cost, const struct by_plan *plan,
                                                   const struct by_class *class_);
 
-/* --- in-network trees --- */
+/* --- In-network trees. --- */
 
-/* There and back over all links of a worker's way to the server, without what ends take. */
+/* The links of a worker's path to the server and back, without processing at the ends. */
 struct by_cost_trip {
-  double delay;   /* seconds */
-  uint32_t links; /* passed */
-  double byte;    /* seconds of a byte on all links, one after the other */
+  double delay;   /* in seconds */
+  uint32_t links; /* the number of links passed */
+  double byte;    /* the seconds for a byte on all links, one after the other */
 };
 
 struct by_cost_network {
   double share; /* of the buffer */
   uint32_t workers;
-  struct by_cost_trip trip; /* the longest of a worker */
-  double slowest;           /* seconds for a byte of input on the fullest link of the ways, all of the class included */
+  struct by_cost_trip trip; /* the longest of all workers */
+  double slowest; /* the seconds for a byte of input on the fullest link, including everything that the class sends */
   bool twigs;
 };
 
-/* Of a group whose root is a server, of a plan of so many ranks, and a cost that has its load. */
+/* Computes the cost of a group whose root is a server, in a plan of n_ranks ranks; the cost has its load. */
 struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group, uint32_t n_ranks);
-/* Seconds of its part of a call over so many bytes. */
+/* Returns the seconds that it takes of a call over this many bytes. */
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes);
 
-/* --- plain trees --- */
+/* --- Plain trees. --- */
 
-/* Lists the edges of a cost that has its trees. Unless all are plain trees among hosts and their edges are a thousand
- * at most, there will be no flow. */
+/* Lists the edges of a cost that has its trees. There will be no flow unless all are plain trees among hosts with at
+ * most a thousand edges. */
 BANYAN_CHECK enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class *class_);
-/* For large buffers: their first chunks are followed, the others come at the pace of the second half of these. */
+/* Prepares for large buffers: their first chunks are simulated, and the others follow at the pace of the second half of
+ * these. */
 BANYAN_CHECK enum banyan_status by_cost_flow_find_pace(struct by_cost *cost);
-/* Seconds from the end of one call to that of the next. NAN: no memory. Cost: some thousand events at most. */
+/* Returns the seconds from the end of one call to that of the next. NAN: no memory. Cost: some thousand events at most.
+ */
 double by_cost_flow_time(const struct by_cost *cost, double bytes);
 
 #endif

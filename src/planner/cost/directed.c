@@ -1,3 +1,4 @@
+/* Makes the arcs between hosts, and their resources, from a topology. */
 #include "directed.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 
 #include "topology_paths.h"
 
-/* Resources by number: 2 * bundle + direction, then what each node sends, then what it receives. */
+/* Resources are numbered: 2 * bundle + direction, then what each node sends, then what it receives. */
 struct making {
   struct by_directed *net;
   const struct by_topology *topology;
@@ -14,8 +15,8 @@ struct making {
   bool reversed;
   struct by_paths paths;
   struct by_next_hop *hops;
-  uint32_t *bundle; /* of each link: the first of those between the same nodes */
-  bool *is_host;    /* of each node */
+  uint32_t *bundle; /* of each link: the first of the links between the same nodes */
+  bool *is_host;    /* of each node: whether it is one of the hosts */
   struct by_arena work;
 };
 
@@ -23,11 +24,11 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the arcs between hosts");
 }
 
-static uint32_t way_from(const struct by_topology *t, uint32_t link, uint32_t from) {
+static uint32_t direction_from(const struct by_topology *t, uint32_t link, uint32_t from) {
   return t->links[link].a == from ? BY_AB : BY_BA;
 }
 
-/* Parallel links carry together what goes between their nodes. */
+/* Finds bundles: parallel links share the traffic between their nodes. */
 static void find_bundles(const struct making *m) {
   const struct by_topology *t = m->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++)
@@ -45,8 +46,8 @@ static void fill_capacities(const struct making *m) {
   uint32_t nodes = 2 * t->n_links;
   for (uint32_t l = 0; l < t->n_links; l++) {
     uint32_t bundle = m->bundle[l], turned = (t->links[l].a != t->links[bundle].a) ^ m->reversed;
-    for (uint32_t way = 0; way < 2; way++)
-      capacity[2 * bundle + (way ^ turned)] += by_residual(t->links[l].capacity[way]);
+    for (uint32_t direction = 0; direction < 2; direction++)
+      capacity[2 * bundle + (direction ^ turned)] += by_residual(t->links[l].capacity[direction]);
   }
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     double out = by_residual(t->nodes[v].out), in = by_residual(t->nodes[v].in);
@@ -55,44 +56,47 @@ static void fill_capacities(const struct making *m) {
   }
 }
 
-/* Adds a resource that limits something. False: nothing is left of it. */
-static bool use(struct by_directed *net, struct by_arc *arc, uint32_t resource) {
+/* Adds a resource to an arc if it limits something. Returns false if it has no capacity left. */
+static bool add_use(struct by_directed *net, struct by_arc *arc, uint32_t resource) {
   if (isinf(net->capacity[resource])) return true;
   net->uses[arc->first + arc->n++] = resource;
   return net->capacity[resource] > 0;
 }
 
-static int compare(const void *a, const void *b) {
+static int compare_numbers(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
   return (x > y) - (x < y);
 }
 
-/* Follows the packets from host `from` to host `to`. The arc's uses, or none if there is no such arc. */
-static bool follow(const struct making *m, uint32_t from, uint32_t to, struct by_arc *arc) {
+/* Follows the packets from host `from` to host `to` and fills in the arc's uses. Returns false if there is no such arc.
+ */
+static bool follow_path(const struct making *m, uint32_t from, uint32_t to, struct by_arc *arc) {
   const struct by_topology *t = m->topology;
   struct by_directed *net = m->net;
   uint32_t nodes = 2 * t->n_links, back = m->reversed;
   for (uint32_t v = m->hosts[from]; v != m->hosts[to]; v = m->hops[v].next) {
     const struct by_next_hop *hop = &m->hops[v];
     if (hop->link == UINT32_MAX || (hop->next != m->hosts[to] && m->is_host[hop->next])) return false;
-    uint32_t bundle = m->bundle[hop->link], way = way_from(t, bundle, v);
+    uint32_t bundle = m->bundle[hop->link], direction = direction_from(t, bundle, v);
     uint32_t sent = nodes + (back ? t->n_nodes : 0) + v, received = nodes + (back ? 0 : t->n_nodes) + hop->next;
-    if (!use(net, arc, 2 * bundle + (way ^ back)) || !use(net, arc, sent) || !use(net, arc, received)) return false;
+    if (!add_use(net, arc, 2 * bundle + (direction ^ back)) || !add_use(net, arc, sent) || !add_use(net, arc, received))
+      return false;
   }
-  qsort(net->uses + arc->first, arc->n, sizeof *net->uses, compare);
+  qsort(net->uses + arc->first, arc->n, sizeof *net->uses, compare_numbers);
   return true;
 }
 
 static enum banyan_status add_arcs(struct making *m, uint32_t n) {
   struct by_directed *net = m->net;
-  uint32_t room = 0;
+  uint32_t allocated = 0;
   for (uint32_t end = 0; end < n; end++) {
     BY_TRY(by_paths_between(&m->paths, m->hosts[end], m->hosts, n, m->hops));
     for (uint32_t start = 0; start < n; start++) {
       struct by_arc arc = {.from = m->reversed ? end : start, .to = m->reversed ? start : end, .first = net->n_uses};
       if (start == end) continue;
-      if (!BY_ARRAY_GROW(&net->uses, &room, (size_t)net->n_uses + 3 * (size_t)m->topology->n_nodes)) return no_memory();
-      if (!follow(m, start, end, &arc)) continue;
+      if (!BY_ARRAY_GROW(&net->uses, &allocated, (size_t)net->n_uses + 3 * (size_t)m->topology->n_nodes))
+        return no_memory();
+      if (!follow_path(m, start, end, &arc)) continue;
       net->n_uses += arc.n;
       net->arcs[net->n_arcs++] = arc;
     }
@@ -100,13 +104,13 @@ static enum banyan_status add_arcs(struct making *m, uint32_t n) {
   return BANYAN_OK;
 }
 
-static int by_ends(const void *a, const void *b) {
+static int compare_ends(const void *a, const void *b) {
   const struct by_arc *x = a, *y = b;
   if (x->to != y->to) return x->to < y->to ? -1 : 1;
   return (x->from > y->from) - (x->from < y->from);
 }
 
-static enum banyan_status make(struct making *m, uint32_t n) {
+static enum banyan_status make_arcs(struct making *m, uint32_t n) {
   const struct by_topology *t = m->topology;
   struct by_directed *net = m->net;
   BY_TRY(by_paths_init(&m->paths, t));
@@ -122,7 +126,7 @@ static enum banyan_status make(struct making *m, uint32_t n) {
   find_bundles(m);
   fill_capacities(m);
   BY_TRY(add_arcs(m, n));
-  qsort(net->arcs, net->n_arcs, sizeof *net->arcs, by_ends);
+  qsort(net->arcs, net->n_arcs, sizeof *net->arcs, compare_ends);
   return BANYAN_OK;
 }
 
@@ -130,7 +134,7 @@ enum banyan_status by_directed_init(struct by_directed *net, const struct by_top
                                     uint32_t n, bool reversed) {
   struct making m = {.net = net, .topology = topology, .hosts = hosts, .reversed = reversed};
   *net = (struct by_directed){0};
-  enum banyan_status status = make(&m, n);
+  enum banyan_status status = make_arcs(&m, n);
   by_paths_fini(&m.paths);
   by_arena_fini(&m.work);
   if (status != BANYAN_OK) by_directed_fini(net);

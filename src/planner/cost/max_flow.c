@@ -1,12 +1,13 @@
+/* Maximum flows by Dinic's algorithm. */
 #include "max_flow.h"
 
 #include <string.h>
 
 #define NONE UINT32_MAX
 
-enum banyan_status by_flow_init(struct by_flow_network *flow, uint32_t n_vertices, uint32_t most_arcs) {
-  size_t n = n_vertices, m = most_arcs;
-  *flow = (struct by_flow_network){.n_vertices = n_vertices, .most_arcs = most_arcs};
+enum banyan_status by_flow_init(struct by_flow_network *flow, uint32_t n_vertices, uint32_t max_arcs) {
+  size_t n = n_vertices, m = max_arcs;
+  *flow = (struct by_flow_network){.n_vertices = n_vertices, .max_arcs = max_arcs};
   by_arena_init(&flow->arena);
   flow->capacity = BY_ARENA_ARRAY(&flow->arena, double, m);
   flow->left = BY_ARENA_ARRAY(&flow->arena, double, 2 * m);
@@ -50,7 +51,7 @@ void by_flow_seal(struct by_flow_network *flow) {
   for (uint32_t d = n; d-- > 0;) flow->leaving[--first[flow->head[d ^ 1]]] = d;
 }
 
-/* Breadth first over all arcs that have something left. */
+/* Numbers vertices breadth first over all arcs with residual capacity. */
 static void find_levels(struct by_flow_network *flow, uint32_t from) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < flow->n_vertices; v++) flow->level[v] = NONE;
@@ -67,8 +68,8 @@ static void find_levels(struct by_flow_network *flow, uint32_t from) {
   }
 }
 
-/* The next arc one level down from v; NONE: there is none any more. */
-static uint32_t next_down(struct by_flow_network *flow, uint32_t v) {
+/* Returns the next arc from v to the level below, or NONE. */
+static uint32_t find_next_down(struct by_flow_network *flow, uint32_t v) {
   for (; flow->next[v] < flow->first[v + 1]; flow->next[v]++) {
     uint32_t d = flow->leaving[flow->next[v]];
     if (flow->left[d] > 0 && flow->level[flow->head[d]] == flow->level[v] + 1) return d;
@@ -76,7 +77,8 @@ static uint32_t next_down(struct by_flow_network *flow, uint32_t v) {
   return NONE;
 }
 
-/* Fills a path to its narrowest arc, which has exactly nothing left then. Returns the place of that arc in the path. */
+/* Fills a path up to the residual capacity of its narrowest arc, which has exactly 0 left then. Returns the index of
+ * that arc in the path. */
 static uint32_t fill_path(struct by_flow_network *flow, uint32_t length, double *total) {
   uint32_t narrow = 0;
   for (uint32_t i = 1; i < length; i++)
@@ -90,13 +92,14 @@ static uint32_t fill_path(struct by_flow_network *flow, uint32_t length, double 
   return narrow;
 }
 
-/* All that goes down the levels. Depth first without recursion: paths may be as long as the network. */
+/* Sends all that fits down the levels, and returns how much. Depth first without recursion, since paths may be as long
+ * as the network. */
 static double fill_levels(struct by_flow_network *flow, uint32_t from, uint32_t to) {
   double total = 0;
   uint32_t v = from, length = 0;
   memcpy(flow->next, flow->first, flow->n_vertices * sizeof *flow->next);
   for (;;) {
-    uint32_t d = v == to ? NONE : next_down(flow, v);
+    uint32_t d = v == to ? NONE : find_next_down(flow, v);
     if (v == to) {
       length = fill_path(flow, length, &total);
       v = flow->head[flow->path[length] ^ 1];

@@ -1,3 +1,4 @@
+/* Adds to a plan the classes of the collectives other than allreduce. */
 #include "own_classes.h"
 
 #include <math.h>
@@ -10,21 +11,21 @@
 #include "plan_make.h"
 #include "rooted_pack.h"
 
-enum { MOST_CLASSES = 4 };
+enum { MAX_CLASSES = 4 };
 
-/* So much faster, another candidate is worth a class; a packing is where single trees could do as much, too: in them
- * blocks wait for each other. */
-static const double worth = 1.05, nearly = 0.98;
-/* Sending a buffer takes so many times what its messages cost. */
-static const double dwarfs = 4;
+/* Another candidate gets a class if it is `worth` times as fast; a packing gets one if it is `nearly` as fast where
+ * single trees carry a part of the buffer, since blocks wait for each other in single trees. */
+static const double min_gain = 1.05, min_packed = 0.98;
+/* sending a buffer takes at least so many times as long as the overhead of its messages */
+static const double min_ratio = 4;
 
 static const enum banyan_collective all[] = {BANYAN_ALLGATHER, BANYAN_REDUCE_SCATTER, BANYAN_BROADCAST, BANYAN_REDUCE};
 enum { N_ALL = sizeof all / sizeof *all };
 
-/* Trees of one class that are found. */
+/* The trees found for one class. */
 struct found {
-  struct by_class head;               /* without groups */
-  const struct by_class *candidate;   /* whose groups it has; NULL: */
+  struct by_class head;               /* has no groups */
+  const struct by_class *candidate;   /* the source of its groups, or NULL: the packings are */
   struct by_rooted_packing *packings; /* one for all blocks, or one for each root */
   uint32_t n_packings;
 };
@@ -32,22 +33,23 @@ struct found {
 struct finding {
   const struct by_own_request *request;
   const struct by_plan *plan;
-  double *part;                                   /* what each rank's host owns of all blocks */
-  double *at_root;                                /* scratch: of one root's */
-  struct by_directed net[2];                      /* the network, and reversed */
-  struct by_plan_rates rates[BANYAN_COLLECTIVES]; /* of those that need no class */
-  struct found found[MOST_CLASSES];
+  double *part;                                   /* the part of all blocks that each rank's host owns */
+  double *at_root;                                /* scratch memory: the parts where one root owns everything */
+  struct by_directed net[2];                      /* the network, and the reversed network */
+  struct by_plan_rates rates[BANYAN_COLLECTIVES]; /* of the collectives that need no class */
+  struct found found[MAX_CLASSES];
   uint32_t n_found;
   struct by_arena arena;
 };
 
-static const struct by_class *usual_class(const struct by_plan *plan) {
+static const struct by_class *get_usual_class(const struct by_plan *plan) {
   return &plan->classes[plan->n_classes - 1];
 }
 
-/* Of a plan's class; of the usual one with helpers, what it promises for allreduce, whose results go the same ways. */
-static enum banyan_status rate_of(const struct finding *f, const struct by_plan *plan, const struct by_class *class_,
-                                  enum banyan_collective collective, double *rate) {
+/* Computes the rate of a plan's class; of the usual class with helpers, its rate for allreduce, whose results take the
+ * same paths. */
+static enum banyan_status compute_rate(const struct finding *f, const struct by_plan *plan,
+                                       const struct by_class *class_, enum banyan_collective collective, double *rate) {
   const struct by_own_request *r = f->request;
   BY_TRY(by_class_rate(r->topology, r->hosts, plan, class_, collective, f->part, 0, rate));
   if (*rate == 0 && plan == f->plan && by_collective(collective)->helpers) *rate = plan->facts.throughput;
@@ -66,9 +68,9 @@ static enum banyan_status find_bound(const struct finding *f, enum banyan_collec
   return BANYAN_OK;
 }
 
-/* --- packed trees --- */
+/* --- Packed trees. --- */
 
-/* Fills the class's facts from its packings: those of the slowest root. */
+/* Fills in the class's facts from its packings: those of the slowest root. */
 static enum banyan_status add_facts(const struct finding *f, struct found *found, enum banyan_collective collective) {
   uint32_t slowest = 0;
   found->head.throughput = INFINITY;
@@ -80,7 +82,8 @@ static enum banyan_status add_facts(const struct finding *f, struct found *found
   return find_bound(f, collective, slowest, &found->head.bound);
 }
 
-static enum banyan_status pack(struct finding *f, const struct by_directed *net, bool blocks, struct found *found) {
+static enum banyan_status pack_trees(struct finding *f, const struct by_directed *net, bool blocks,
+                                     struct found *found) {
   uint32_t n = f->plan->n_ranks;
   found->packings = BY_ARENA_ARRAY(&f->arena, struct by_rooted_packing, n);
   if (!found->packings) return by_plan_no_memory();
@@ -93,37 +96,37 @@ static enum banyan_status pack(struct finding *f, const struct by_directed *net,
   return BANYAN_OK;
 }
 
-/* Buffers for which sending takes longer than what the messages of one rank cost. */
-static uint64_t least_bytes(const struct finding *f, const struct found *found) {
+/* Returns the size from which on sending a buffer takes longer than the overhead of the messages of one rank. */
+static uint64_t min_bytes(const struct finding *f, const struct found *found) {
   uint32_t trees = 0, n = f->plan->n_ranks;
   for (uint32_t i = 0; i < found->n_packings; i++)
     if (found->packings[i].n_trees > trees) trees = found->packings[i].n_trees;
   double seconds = 2 * trees * f->request->message + n * f->request->hop;
-  return (uint64_t)fmin(dwarfs * seconds * found->head.throughput / 8, 0x1p62); /* rates may be anything */
+  return (uint64_t)fmin(min_ratio * seconds * found->head.throughput / 8, 0x1p62); /* rates are not limited */
 }
 
-/* Whether single trees carry a part of the buffer. */
+/* Returns whether single trees carry a part of the buffer. */
 static bool has_trees(const struct by_class *class_) {
   for (uint32_t g = 0; g < class_->n_groups; g++)
     if (class_->groups[g].kind == BY_GROUP_TREE) return true;
   return false;
 }
 
-/* `also`: bits of collectives that have the same trees. */
+/* Finds packed trees for a collective. `also`: bits of collectives that have the same trees. */
 static enum banyan_status find_packed(struct finding *f, enum banyan_collective collective, uint32_t also) {
   const struct by_collective *kind = by_collective(collective);
   struct found *found = &f->found[f->n_found];
   double usual;
   *found = (struct found){.head = {.per_root = true}};
-  enum banyan_status status = pack(f, &f->net[kind->up], kind->blocks, found);
-  if (found->n_packings) f->n_found++; /* to be freed */
+  enum banyan_status status = pack_trees(f, &f->net[kind->up], kind->blocks, found);
+  if (found->n_packings) f->n_found++; /* so that it is freed */
   BY_TRY(status);
   BY_TRY(add_facts(f, found, collective));
-  BY_TRY(rate_of(f, f->plan, usual_class(f->plan), collective, &usual));
-  found->head.above = least_bytes(f, found);
-  double least = has_trees(usual_class(f->plan)) ? nearly : worth;
+  BY_TRY(compute_rate(f, f->plan, get_usual_class(f->plan), collective, &usual));
+  found->head.above = min_bytes(f, found);
+  double min = has_trees(get_usual_class(f->plan)) ? min_packed : min_gain;
   uint32_t collectives = 1u << collective | also;
-  if (found->head.throughput >= least * usual) {
+  if (found->head.throughput >= min * usual) {
     found->head.collectives = collectives;
     return BANYAN_OK;
   }
@@ -132,11 +135,12 @@ static enum banyan_status find_packed(struct finding *f, enum banyan_collective 
   return BANYAN_OK;
 }
 
-/* In a network that is the same in both directions, trees for one way serve the other. */
+/* In a network that is the same in both directions, trees for one direction serve the other. */
 static enum banyan_status find_all_packed(struct finding *f) {
   const struct by_own_request *r = f->request;
   uint32_t n = f->plan->n_ranks;
-  for (int way = 0; way < 2; way++) BY_TRY(by_directed_init(&f->net[way], r->topology, r->hosts, n, way));
+  for (int reversed = 0; reversed < 2; reversed++)
+    BY_TRY(by_directed_init(&f->net[reversed], r->topology, r->hosts, n, reversed));
   bool symmetric = by_directed_equal(&f->net[0], &f->net[1]);
   BY_TRY(find_packed(f, BANYAN_ALLGATHER, symmetric ? 1u << BANYAN_REDUCE_SCATTER : 0));
   if (!symmetric) BY_TRY(find_packed(f, BANYAN_REDUCE_SCATTER, 0));
@@ -144,18 +148,18 @@ static enum banyan_status find_all_packed(struct finding *f) {
   return symmetric ? BANYAN_OK : find_packed(f, BANYAN_REDUCE, 0);
 }
 
-/* --- candidates --- */
+/* --- Candidates. --- */
 
 static enum banyan_status find_candidate(struct finding *f, enum banyan_collective collective) {
   const struct by_own_request *r = f->request;
   const struct by_plan *plan = f->plan;
   struct found found = {.head = {.collectives = 1u << collective}};
   double usual, best;
-  BY_TRY(rate_of(f, plan, usual_class(plan), collective, &usual));
-  best = worth * usual;
+  BY_TRY(compute_rate(f, plan, get_usual_class(plan), collective, &usual));
+  best = min_gain * usual;
   for (uint32_t i = 0; i < r->n_candidates; i++) {
     double rate;
-    BY_TRY(rate_of(f, r->candidates[i], r->candidates[i]->classes, collective, &rate));
+    BY_TRY(compute_rate(f, r->candidates[i], r->candidates[i]->classes, collective, &rate));
     if (rate <= best) continue;
     best = rate;
     found.candidate = r->candidates[i]->classes;
@@ -173,7 +177,7 @@ static enum banyan_status find_candidate(struct finding *f, enum banyan_collecti
   return BANYAN_OK;
 }
 
-/* --- into the plan --- */
+/* --- Extending the plan. --- */
 
 static enum banyan_status fill_packed(struct by_plan *made, const struct found *found, struct by_class *own) {
   uint32_t n = 0;
@@ -210,7 +214,7 @@ static enum banyan_status fill_own(void *context, struct by_plan *made, struct b
   return BANYAN_OK;
 }
 
-static enum banyan_status find(struct finding *f) {
+static enum banyan_status find_classes(struct finding *f) {
   uint32_t n = f->plan->n_ranks;
   double sum = 0;
   f->part = BY_ARENA_ARRAY(&f->arena, double, n);
@@ -218,8 +222,8 @@ static enum banyan_status find(struct finding *f) {
   if (f->arena.failed) return by_plan_no_memory();
   for (uint32_t r = 0; r < n; r++) sum += f->part[r] = f->request->ranks_on ? f->request->ranks_on[r] : 1;
   for (uint32_t r = 0; r < n; r++) f->part[r] /= sum;
-  if (n <= BY_OWN_MOST_PACKED) return find_all_packed(f);
-  for (uint32_t i = 0; i < N_ALL && n <= BY_OWN_MOST_WEIGHED; i++) BY_TRY(find_candidate(f, all[i]));
+  if (n <= BY_OWN_MAX_PACKED) return find_all_packed(f);
+  for (uint32_t i = 0; i < N_ALL && n <= BY_OWN_MAX_WEIGHED; i++) BY_TRY(find_candidate(f, all[i]));
   return BANYAN_OK;
 }
 
@@ -229,7 +233,7 @@ enum banyan_status by_own_classes_add(const struct by_own_request *request, stru
   uint32_t n_own = 0;
   *out = NULL;
   if (plan->n_ranks < 2) return BANYAN_OK;
-  enum banyan_status status = find(&f);
+  enum banyan_status status = find_classes(&f);
   if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED || status == BANYAN_ERR_PLAN)
     status = BANYAN_OK;
   for (uint32_t i = 0; i < f.n_found; i++) n_own += f.found[i].head.collectives != 0;
@@ -237,7 +241,7 @@ enum banyan_status by_own_classes_add(const struct by_own_request *request, stru
   if (status == BANYAN_OK && n_own) status = by_plan_extend(plan, n_own, fill_own, &f, out);
   for (uint32_t i = 0; i < f.n_found; i++)
     for (uint32_t p = 0; p < f.found[i].n_packings; p++) by_rooted_packing_fini(&f.found[i].packings[p]);
-  for (int way = 0; way < 2; way++) by_directed_fini(&f.net[way]);
+  for (int reversed = 0; reversed < 2; reversed++) by_directed_fini(&f.net[reversed]);
   by_arena_fini(&f.arena);
   return status;
 }

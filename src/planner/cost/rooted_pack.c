@@ -1,8 +1,9 @@
-/* Program: max t, so that t part_v <= sum of the rates of v's trees for each owner v, and resources are not overloaded.
+/* The linear program maximises t, so that t part_v <= the sum of the rates of v's trees for each owner v, and no
+ * resource is overloaded.
  *
- * Trees to begin with come from multiplicative weights (Garg and Konemann 1998): prices of resources grow
- * exponentially with what the lightest trees so far would load. Then, in rounds, the program's own prices give more.
- * Any prices y prove a bound: sum(capacity y) / sum over v of part_v (lightest tree of v). */
+ * The first trees come from multiplicative weights (Garg and Konemann 1998): prices of resources grow exponentially
+ * with the load of the lightest trees so far. Then, in rounds, the program's own prices give more trees. Any prices y
+ * prove a bound: sum(capacity y) / sum over v of part_v (lightest tree of v). */
 #include "rooted_pack.h"
 
 #include <math.h>
@@ -14,12 +15,13 @@
 
 enum { SWEEPS = 40, ROUNDS = 60, IDLE_LIMIT = 6, PRUNES = 4 };
 static const double steepness = 0.3, enough = 0.998, progress = 2e-4;
-/* A tree may carry as little of its root's part; what throughput may go for fewer trees; what a hop more is worth. */
-static const double least_share = 0.03, for_fewer = 0.985, per_hop = 3e-4;
+/* min_share: the smallest part of its root's part that a tree may carry; for_fewer: the part of the throughput to keep
+ * with fewer trees; per_hop: the cost of each hop of height */
+static const double min_share = 0.03, for_fewer = 0.985, per_hop = 3e-4;
 
 struct tree {
   uint32_t root, column, height;
-  uint32_t *arc; /* of each host but the root */
+  uint32_t *arc; /* of each host but the root: its arc */
 };
 
 struct packing {
@@ -27,10 +29,10 @@ struct packing {
   const double *part;
   struct by_arborescence search;
   struct by_lp *lp;
-  uint32_t *row; /* of each owner */
+  uint32_t *row; /* of each owner: its row of the program */
   struct tree *trees;
-  uint32_t n_trees, room;
-  double *price, *weight, *load; /* of resources; arcs; rows */
+  uint32_t n_trees, allocated_trees;
+  double *price, *weight, *load; /* the price of each resource, weight of each arc, load of each row */
   uint32_t *depth;
   double unit, bound;
   struct by_arena arena;
@@ -40,9 +42,9 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for directed trees");
 }
 
-/* --- trees --- */
+/* --- Trees. --- */
 
-static uint32_t depth_of(struct packing *p, uint32_t root, const uint32_t *arc, uint32_t host) {
+static uint32_t get_depth(struct packing *p, uint32_t root, const uint32_t *arc, uint32_t host) {
   uint32_t hops = 0;
   for (uint32_t v = host; v != root; v = p->net->arcs[arc[v]].from) hops++;
   return hops;
@@ -64,7 +66,7 @@ static enum banyan_status add_tree(struct packing *p, uint32_t root, bool *added
   const uint32_t *arc = p->search.arc;
   uint32_t height = 0;
   if (is_known(p, root, arc)) return BANYAN_OK;
-  if (!BY_ARRAY_GROW(&p->trees, &p->room, (size_t)p->n_trees + 1)) return no_memory();
+  if (!BY_ARRAY_GROW(&p->trees, &p->allocated_trees, (size_t)p->n_trees + 1)) return no_memory();
   struct tree tree = {.root = root, .column = p->lp->n_columns, .arc = BY_ARENA_ARRAY(&p->arena, uint32_t, net->n)};
   if (!tree.arc) return no_memory();
   memset(p->load, 0, p->lp->n_rows * sizeof *p->load);
@@ -72,7 +74,7 @@ static enum banyan_status add_tree(struct packing *p, uint32_t root, bool *added
     if (v == root) continue;
     const struct by_arc *a = &net->arcs[tree.arc[v] = arc[v]];
     for (uint32_t i = 0; i < a->n; i++) p->load[net->uses[a->first + i]]++;
-    uint32_t depth = depth_of(p, root, arc, v);
+    uint32_t depth = get_depth(p, root, arc, v);
     if (depth > height) height = depth;
   }
   p->load[p->row[root]] = -1;
@@ -82,10 +84,10 @@ static enum banyan_status add_tree(struct packing *p, uint32_t root, bool *added
   return by_lp_add(p->lp, -per_hop * height, p->load);
 }
 
-/* --- prices --- */
+/* --- Prices. --- */
 
-/* Weighs arcs; where prices do not tell arcs apart, those from the root are lighter. */
-static void weigh(struct packing *p, uint32_t root, double nudge) {
+/* Computes the weights of arcs; where prices are equal, arcs from the root are lighter. */
+static void weigh_arcs(struct packing *p, uint32_t root, double nudge) {
   const struct by_directed *net = p->net;
   for (uint32_t a = 0; a < net->n_arcs; a++) {
     const struct by_arc *arc = &net->arcs[a];
@@ -94,10 +96,10 @@ static void weigh(struct packing *p, uint32_t root, double nudge) {
   }
 }
 
-/* The lightest tree of each owner at the prices; better prices lower the bound. */
+/* Finds the lightest tree of each owner at the prices; better prices lower the bound. */
 static enum banyan_status find_trees(struct packing *p, bool *added, double *used) {
   const struct by_directed *net = p->net;
-  double worth = 0, least = 0, nudge = 0;
+  double worth = 0, min = 0, nudge = 0;
   for (uint32_t r = 0; r < net->n_resources; r++)
     if (isfinite(net->capacity[r])) worth += net->capacity[r] * p->price[r];
   for (uint32_t a = 0; a < net->n_arcs; a++)
@@ -105,7 +107,7 @@ static enum banyan_status find_trees(struct packing *p, bool *added, double *use
   nudge = 1e-3 * nudge / net->n_arcs;
   for (uint32_t v = 0; v < net->n; v++) {
     if (!(p->part[v] > 0)) continue;
-    weigh(p, v, nudge);
+    weigh_arcs(p, v, nudge);
     double lightest = by_arborescence_find(&p->search, v, p->weight);
     if (isinf(lightest)) return by_fail(BANYAN_ERR_TOPOLOGY, "host %u cannot reach all others", v);
     for (uint32_t h = 0; h < net->n; h++) {
@@ -114,16 +116,16 @@ static enum banyan_status find_trees(struct packing *p, bool *added, double *use
       if (arc->from != v) lightest -= nudge;
       for (uint32_t i = 0; used && i < arc->n; i++) used[net->uses[arc->first + i]] += p->part[v];
     }
-    least += p->part[v] * lightest;
+    min += p->part[v] * lightest;
     BY_TRY(add_tree(p, v, added));
   }
   /* The nudge makes a tree up to (hosts x nudge) heavier than the lightest. */
-  least -= nudge * (net->n - 1);
-  if (least > 0) p->bound = fmin(p->bound, worth / least);
+  min -= nudge * (net->n - 1);
+  if (min > 0) p->bound = fmin(p->bound, worth / min);
   return BANYAN_OK;
 }
 
-static enum banyan_status sweep(struct packing *p) {
+static enum banyan_status run_sweeps(struct packing *p) {
   const struct by_directed *net = p->net;
   double *used = BY_ARENA_ARRAY(&p->arena, double, net->n_resources);
   bool added;
@@ -142,48 +144,48 @@ static enum banyan_status sweep(struct packing *p) {
   return BANYAN_OK;
 }
 
-/* --- rates --- */
+/* --- Rates. --- */
 
-static enum banyan_status solve(struct packing *p, double *rate) {
+static enum banyan_status solve_program(struct packing *p, double *rate) {
   BY_TRY(by_lp_solve(p->lp));
   *rate = p->lp->rate[0];
   return BANYAN_OK;
 }
 
-static enum banyan_status generate(struct packing *p, double *rate) {
+static enum banyan_status generate_trees(struct packing *p, double *rate) {
   double before = 0;
-  BY_TRY(solve(p, rate));
+  BY_TRY(solve_program(p, rate));
   for (int round = 0, idle = 0; round < ROUNDS && idle < IDLE_LIMIT && *rate < enough * p->bound; round++) {
     bool added = false;
     for (uint32_t r = 0; r < p->net->n_resources; r++) p->price[r] = p->lp->price[r];
     BY_TRY(find_trees(p, &added, NULL));
     if (!added) break;
     before = *rate;
-    BY_TRY(solve(p, rate));
+    BY_TRY(solve_program(p, rate));
     idle = *rate < (1 + progress) * before ? idle + 1 : 0;
   }
   return BANYAN_OK;
 }
 
 /* Forbids trees that carry little, as long as that costs little. */
-static enum banyan_status prune(struct packing *p, double *rate) {
-  double best = *rate, least = least_share;
-  for (int i = 0; i < PRUNES; i++, least /= 2) {
+static enum banyan_status prune_trees(struct packing *p, double *rate) {
+  double best = *rate, min = min_share;
+  for (int i = 0; i < PRUNES; i++, min /= 2) {
     double now;
     for (uint32_t t = 0; t < p->n_trees; t++) {
       const struct tree *tree = &p->trees[t];
-      by_lp_allow(p->lp, tree->column, p->lp->rate[tree->column] >= least * p->part[tree->root] * *rate);
+      by_lp_allow(p->lp, tree->column, p->lp->rate[tree->column] >= min * p->part[tree->root] * *rate);
     }
-    BY_TRY(solve(p, &now));
+    BY_TRY(solve_program(p, &now));
     *rate = now;
     if (now >= for_fewer * best) return BANYAN_OK;
     for (uint32_t t = 0; t < p->n_trees; t++) by_lp_allow(p->lp, p->trees[t].column, true);
-    BY_TRY(solve(p, rate));
+    BY_TRY(solve_program(p, rate));
   }
   return BANYAN_OK;
 }
 
-/* --- the result --- */
+/* --- The result. --- */
 
 static int compare_trees(const void *a, const void *b) {
   const struct by_rooted_tree *x = a, *y = b;
@@ -209,8 +211,9 @@ static enum banyan_status fill_tree(const struct packing *p, const struct tree *
   return BANYAN_OK;
 }
 
-/* The rates of a root's trees become shares of what it owns, and the throughput is what the fullest resource allows. */
-static enum banyan_status fill(const struct packing *p, struct by_rooted_packing *out) {
+/* Makes shares of the rates of each root's trees, and computes the throughput, which is what the fullest resource
+ * allows. */
+static enum banyan_status fill_packing(const struct packing *p, struct by_rooted_packing *out) {
   const struct by_directed *net = p->net;
   out->trees = BY_ARENA_ARRAY(&out->arena, struct by_rooted_tree, p->n_trees);
   double *carried = BY_ARENA_ARRAY(&out->arena, double, net->n), fullest = 0;
@@ -248,20 +251,20 @@ static enum banyan_status make_program(struct packing *p) {
   return by_lp_add(p->lp, 1, p->load);
 }
 
-static enum banyan_status pack(struct packing *p, struct by_rooted_packing *out) {
+static enum banyan_status pack_rooted(struct packing *p, struct by_rooted_packing *out) {
   double rate;
   BY_TRY(by_arborescence_init(&p->search, p->net));
   BY_TRY(make_program(p));
-  BY_TRY(sweep(p));
-  BY_TRY(generate(p, &rate));
-  BY_TRY(prune(p, &rate));
-  return fill(p, out);
+  BY_TRY(run_sweeps(p));
+  BY_TRY(generate_trees(p, &rate));
+  BY_TRY(prune_trees(p, &rate));
+  return fill_packing(p, out);
 }
 
 enum banyan_status by_rooted_pack(const struct by_directed *net, const double *part, struct by_rooted_packing *out) {
   struct packing p = {.net = net, .part = part, .bound = INFINITY};
   *out = (struct by_rooted_packing){0};
-  enum banyan_status status = pack(&p, out);
+  enum banyan_status status = pack_rooted(&p, out);
   by_lp_destroy(p.lp);
   by_arborescence_fini(&p.search);
   by_arena_fini(&p.arena);

@@ -1,3 +1,4 @@
+/* Computes the rate at which all hosts can send to each other along the paths of packets. */
 #include "routed_rate.h"
 
 #include <math.h>
@@ -10,14 +11,14 @@ struct loads {
   const struct by_routed *routed;
   struct by_paths paths;
   struct by_next_hop *hops;
-  uint32_t *bundle;       /* of each link, the first of those between the same nodes, which share what they carry */
-  double (*capacity)[2];  /* of each bundle, as its first link is directed */
-  double (*link)[2];      /* how often the buffer goes over each bundle */
-  double *out, *in;       /* what each node sends and receives, what it forwards included */
-  uint32_t *seen, *stamp; /* scratch of each node: its bundle, and for which node that is */
+  uint32_t *bundle;       /* of each link: the first of the links between the same nodes, which share their load */
+  double (*capacity)[2];  /* of each bundle, in the direction of its first link */
+  double (*link)[2];      /* how often the buffer passes each bundle */
+  double *out, *in;       /* how often the buffer is sent and received by each node, including what it forwards */
+  uint32_t *seen, *stamp; /* scratch memory of each node: its bundle, and the node for which that holds */
 };
 
-static uint8_t way_from(const struct loads *loads, uint32_t link, uint32_t from) {
+static uint8_t direction_from(const struct loads *loads, uint32_t link, uint32_t from) {
   return from == loads->topology->links[link].a ? BY_AB : BY_BA;
 }
 
@@ -29,12 +30,13 @@ static void find_bundles(struct loads *loads) {
       if (loads->stamp[other] != v + 1) loads->seen[other] = l;
       loads->stamp[other] = v + 1;
       uint32_t bundle = loads->bundle[l] = loads->seen[other];
-      loads->capacity[bundle][way_from(loads, bundle, v)] += by_residual(t->links[l].capacity[way_from(loads, l, v)]);
+      loads->capacity[bundle][direction_from(loads, bundle, v)] +=
+          by_residual(t->links[l].capacity[direction_from(loads, l, v)]);
     }
 }
 
-/* All that goes to one host. */
-static enum banyan_status send_to(struct loads *loads, uint32_t host) {
+/* Adds the loads of all traffic to one host. */
+static enum banyan_status add_loads_to(struct loads *loads, uint32_t host) {
   const struct by_routed *routed = loads->routed;
   uint32_t to = routed->hosts[host];
   BY_TRY(by_paths_between(&loads->paths, to, routed->hosts, routed->n_hosts, loads->hops));
@@ -45,7 +47,7 @@ static enum banyan_status send_to(struct loads *loads, uint32_t host) {
         return by_fail(BANYAN_ERR_TOPOLOGY, "%s cannot reach %s", loads->topology->nodes[v].name,
                        loads->topology->nodes[to].name);
       uint32_t bundle = loads->bundle[loads->hops[v].link];
-      loads->link[bundle][way_from(loads, bundle, v)] += sent;
+      loads->link[bundle][direction_from(loads, bundle, v)] += sent;
       loads->out[v] += sent;
       loads->in[loads->hops[v].next] += sent;
     }
@@ -53,8 +55,8 @@ static enum banyan_status send_to(struct loads *loads, uint32_t host) {
   return BANYAN_OK;
 }
 
-/* `sent` goes over a limit. Of all of them the tightest stays. */
-static void weigh(double sent, struct by_bound_limit limit, double *rate, struct by_bound_limit *tightest) {
+/* Keeps a limit that `sent` passes if it is tighter than all before. */
+static void keep_tighter(double sent, struct by_bound_limit limit, double *rate, struct by_bound_limit *tightest) {
   if (sent <= 0 || limit.capacity / sent >= *rate) return;
   *rate = limit.capacity / sent;
   *tightest = limit;
@@ -64,19 +66,22 @@ static void find_tightest(const struct loads *loads, double *rate, struct by_bou
   const struct by_topology *t = loads->topology;
   *rate = INFINITY;
   for (uint32_t l = 0; l < t->n_links; l++)
-    for (uint8_t way = 0; way < 2; way++)
-      weigh(loads->link[l][way],
-            (struct by_bound_limit){BY_BOUND_LINK, .index = l, .way = way, .capacity = loads->capacity[l][way]}, rate,
-            limit);
+    for (uint8_t direction = 0; direction < 2; direction++)
+      keep_tighter(loads->link[l][direction],
+                   (struct by_bound_limit){BY_BOUND_LINK, .index = l, .direction = direction,
+                                           .capacity = loads->capacity[l][direction]},
+                   rate, limit);
   for (uint32_t v = 0; v < t->n_nodes; v++) {
-    weigh(loads->out[v], (struct by_bound_limit){BY_BOUND_OUT, .index = v, .capacity = by_residual(t->nodes[v].out)},
-          rate, limit);
-    weigh(loads->in[v], (struct by_bound_limit){BY_BOUND_IN, .index = v, .capacity = by_residual(t->nodes[v].in)}, rate,
-          limit);
+    keep_tighter(loads->out[v],
+                 (struct by_bound_limit){BY_BOUND_OUT, .index = v, .capacity = by_residual(t->nodes[v].out)}, rate,
+                 limit);
+    keep_tighter(loads->in[v],
+                 (struct by_bound_limit){BY_BOUND_IN, .index = v, .capacity = by_residual(t->nodes[v].in)}, rate,
+                 limit);
   }
 }
 
-static enum banyan_status find(struct loads *loads, struct by_arena *arena) {
+static enum banyan_status find_loads(struct loads *loads, struct by_arena *arena) {
   size_t n = loads->topology->n_nodes, m = loads->topology->n_links;
   loads->hops = BY_ARENA_ARRAY(arena, struct by_next_hop, n);
   loads->bundle = BY_ARENA_ARRAY(arena, uint32_t, m);
@@ -88,7 +93,7 @@ static enum banyan_status find(struct loads *loads, struct by_arena *arena) {
   loads->stamp = BY_ARENA_ARRAY(arena, uint32_t, n);
   if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the loads of %zu links", m);
   find_bundles(loads);
-  for (uint32_t h = 0; h < loads->routed->n_hosts; h++) BY_TRY(send_to(loads, h));
+  for (uint32_t h = 0; h < loads->routed->n_hosts; h++) BY_TRY(add_loads_to(loads, h));
   return BANYAN_OK;
 }
 
@@ -98,7 +103,7 @@ enum banyan_status by_routed_rate(const struct by_topology *topology, const stru
   struct by_arena arena;
   BY_TRY(by_paths_init(&loads.paths, topology));
   by_arena_init(&arena);
-  enum banyan_status status = find(&loads, &arena);
+  enum banyan_status status = find_loads(&loads, &arena);
   if (status == BANYAN_OK) find_tightest(&loads, rate, limit);
   by_arena_fini(&arena);
   by_paths_fini(&loads.paths);

@@ -1,16 +1,17 @@
+/* Chooses the vertices of a tree that add: with the smallest theta, the fewest for a theta, or at the least cost. */
 #include <math.h>
 #include <stdlib.h>
 
+#include "path_tree.h"
 #include "plan_make.h"
-#include "way_tree.h"
 
-/* --- what a choice needs --- */
+/* --- Theta of a choice. --- */
 
 double by_flow_theta(const struct by_rooted_flow *flow, const bool *adds, uint32_t *out) {
   uint32_t *sum = out ? out : calloc((size_t)flow->n + 1, sizeof *sum);
   double theta = 0;
   if (!sum) return INFINITY;
-  for (uint32_t v = 0; v < flow->n; v++) sum[v] = 0; /* what comes from below */
+  for (uint32_t v = 0; v < flow->n; v++) sum[v] = 0; /* gradients that come from below */
   for (uint32_t v = flow->n; v-- > 0;) {
     uint32_t below = sum[v];
     sum[v] = v == 0 ? 0 : adds[v] && below + flow->own[v] > 1 ? 1 : below + flow->own[v];
@@ -23,23 +24,24 @@ double by_flow_theta(const struct by_rooted_flow *flow, const bool *adds, uint32
   return theta;
 }
 
-/* --- the fewest for a theta --- */
+/* --- The fewest adders for a theta. --- */
 
 static const double slack = 1 + 1e-12;
 
-/* For k vertices of the subtree, k = 0 .. most. */
+/* Solutions for k adders in the subtree, k = 0 .. max. */
 struct knapsack {
-  uint32_t most;
-  double *below;  /* the least that comes to v, its own with it, while v does not add; children are added one by one */
-  double *out;    /* the least that v sends; INFINITY: not possible */
-  bool *adds;     /* whether v does, for it */
-  uint32_t *part; /* if all of the parent's children so far have k, how many v's subtree has */
+  uint32_t max;
+  double *below;  /* the smallest number that comes to v, its own included, while v does not add; children are added one
+                     by one */
+  double *out;    /* the smallest number that v sends; INFINITY: not possible */
+  bool *adds;     /* whether v adds in that solution */
+  uint32_t *part; /* if all of the parent's children so far have k adders, the number of adders of v's subtree */
 };
 
 struct search {
   const struct by_rooted_flow *flow;
   double theta;
-  uint32_t most;
+  uint32_t max;
   struct knapsack *sacks;
   struct by_arena *arena;
 };
@@ -48,48 +50,48 @@ static bool may_add(const struct search *s, uint32_t v) {
   return s->flow->able[v] && s->flow->hold[v] <= s->theta * slack;
 }
 
-/* Whether v may get `below` from its children and send `out`. */
-static bool fits(const struct search *s, uint32_t v, double below, double out) {
+/* Returns whether v can get `below` from its children and send `out`. */
+static bool is_within_limits(const struct search *s, uint32_t v, double below, double out) {
   const struct by_rooted_flow *flow = s->flow;
   return below + out <= s->theta * slack * flow->limit[v] && (!v || out <= s->theta * slack * flow->capacity[v]);
 }
 
-/* What v sends, once all its children are in. */
-static bool close_vertex(struct search *s, uint32_t v) {
+/* Computes what v sends, once all its children are in. */
+static bool finish_vertex(struct search *s, uint32_t v) {
   struct knapsack *sack = &s->sacks[v];
   double own = s->flow->own[v];
-  uint32_t most = sack->most + (v && may_add(s, v) && sack->most < s->most);
-  sack->out = BY_ARENA_ARRAY(s->arena, double, (size_t)most + 1);
-  sack->adds = BY_ARENA_ARRAY(s->arena, bool, (size_t)most + 1);
+  uint32_t max = sack->max + (v && may_add(s, v) && sack->max < s->max);
+  sack->out = BY_ARENA_ARRAY(s->arena, double, (size_t)max + 1);
+  sack->adds = BY_ARENA_ARRAY(s->arena, bool, (size_t)max + 1);
   if (!sack->out || !sack->adds) return false;
-  for (uint32_t k = 0; k <= most; k++) {
-    double all = k <= sack->most ? sack->below[k] : INFINITY;
+  for (uint32_t k = 0; k <= max; k++) {
+    double all = k <= sack->max ? sack->below[k] : INFINITY;
     double sent = v ? all : 0;
-    sack->out[k] = isfinite(all) && fits(s, v, all - own, sent) ? sent : INFINITY;
+    sack->out[k] = isfinite(all) && is_within_limits(s, v, all - own, sent) ? sent : INFINITY;
     if (!v || !k || !may_add(s, v) || !isfinite(sack->below[k - 1])) continue;
-    sack->adds[k] = 1 < sack->out[k] && fits(s, v, sack->below[k - 1] - own, 1);
+    sack->adds[k] = 1 < sack->out[k] && is_within_limits(s, v, sack->below[k - 1] - own, 1);
     if (sack->adds[k]) sack->out[k] = 1;
   }
-  sack->most = most;
+  sack->max = max;
   return true;
 }
 
 /* Puts what v sends into its parent's knapsack. */
 static bool put_into_parent(struct search *s, uint32_t v) {
   struct knapsack *sack = &s->sacks[v], *parent = &s->sacks[s->flow->parent[v]];
-  uint32_t most = parent->most + sack->most < s->most ? parent->most + sack->most : s->most;
-  double *below = BY_ARENA_ARRAY(s->arena, double, (size_t)most + 1);
-  sack->part = BY_ARENA_ARRAY(s->arena, uint32_t, (size_t)most + 1);
+  uint32_t max = parent->max + sack->max < s->max ? parent->max + sack->max : s->max;
+  double *below = BY_ARENA_ARRAY(s->arena, double, (size_t)max + 1);
+  sack->part = BY_ARENA_ARRAY(s->arena, uint32_t, (size_t)max + 1);
   if (!below || !sack->part) return false;
-  for (uint32_t k = 0; k <= most; k++) below[k] = INFINITY;
-  for (uint32_t i = 0; i <= parent->most; i++)
-    for (uint32_t j = 0; j <= sack->most && i + j <= most; j++) {
+  for (uint32_t k = 0; k <= max; k++) below[k] = INFINITY;
+  for (uint32_t i = 0; i <= parent->max; i++)
+    for (uint32_t j = 0; j <= sack->max && i + j <= max; j++) {
       if (parent->below[i] + sack->out[j] >= below[i + j]) continue;
       below[i + j] = parent->below[i] + sack->out[j];
       sack->part[i + j] = j;
     }
   parent->below = below;
-  parent->most = most;
+  parent->max = max;
   return true;
 }
 
@@ -100,11 +102,11 @@ static bool fill_sacks(struct search *s) {
     s->sacks[v].below[0] = s->flow->own[v];
   }
   for (uint32_t v = s->flow->n; v-- > 0;)
-    if (!close_vertex(s, v) || (v && !put_into_parent(s, v))) return false;
+    if (!finish_vertex(s, v) || (v && !put_into_parent(s, v))) return false;
   return true;
 }
 
-/* Reads who adds if k do: children have their parts in the reverse of the order in which they came in. */
+/* Reads which vertices add if k do: children get their parts in the reverse of the order in which they were put in. */
 static bool read_sacks(const struct search *s, uint32_t k, bool *adds) {
   uint32_t *rest = BY_ARENA_ARRAY(s->arena, uint32_t, s->flow->n);
   if (!rest) return false;
@@ -123,60 +125,60 @@ static enum banyan_status search_fewest(struct search *s, bool *adds, bool *foun
   s->sacks = BY_ARENA_ARRAY(s->arena, struct knapsack, s->flow->n);
   if (!s->sacks || !fill_sacks(s)) return by_plan_no_memory();
   uint32_t k = 0;
-  while (k <= s->sacks[0].most && !isfinite(s->sacks[0].out[k])) k++;
-  *found = k <= s->sacks[0].most;
+  while (k <= s->sacks[0].max && !isfinite(s->sacks[0].out[k])) k++;
+  *found = k <= s->sacks[0].max;
   return !*found || read_sacks(s, k, adds) ? BANYAN_OK : by_plan_no_memory();
 }
 
-enum banyan_status by_flow_fewest(const struct by_rooted_flow *flow, double theta, uint32_t most, bool *adds,
-                                  bool *found) {
+enum banyan_status by_flow_find_fewest(const struct by_rooted_flow *flow, double theta, uint32_t max, bool *adds,
+                                       bool *found) {
   struct by_arena arena;
-  struct search s = {.flow = flow, .theta = theta, .most = most, .arena = &arena};
+  struct search s = {.flow = flow, .theta = theta, .max = max, .arena = &arena};
   by_arena_init(&arena);
   enum banyan_status status = search_fewest(&s, adds, found);
   by_arena_fini(&arena);
   return status;
 }
 
-/* --- the least theta --- */
+/* --- The smallest theta. --- */
 
-enum banyan_status by_flow_least(const struct by_rooted_flow *flow, uint32_t most, bool *adds, double *theta) {
+enum banyan_status by_flow_find_min(const struct by_rooted_flow *flow, uint32_t max, bool *adds, double *theta) {
   bool found = true, *tried = calloc((size_t)flow->n + 1, sizeof *tried);
   if (!tried) return by_plan_no_memory();
   double low = 0, high = by_flow_theta(flow, tried, NULL);
   enum banyan_status status = BANYAN_OK;
   while (status == BANYAN_OK && isfinite(high) && high - low > 1e-12 * high) {
     double middle = low + (high - low) / 2;
-    status = by_flow_fewest(flow, middle, most, tried, &found);
+    status = by_flow_find_fewest(flow, middle, max, tried, &found);
     if (found)
       high = fmin(middle, by_flow_theta(flow, tried, NULL));
     else
       low = middle;
   }
-  if (status == BANYAN_OK) status = by_flow_fewest(flow, high, most, adds, &found);
+  if (status == BANYAN_OK) status = by_flow_find_fewest(flow, high, max, adds, &found);
   if (status == BANYAN_OK) *theta = by_flow_theta(flow, adds, NULL);
   free(tried);
   return status;
 }
 
-/* --- the cheapest choice --- */
+/* --- The cheapest choice. --- */
 
-/* A gradient that v sends costs what all links up to the next vertex that adds cost, so a subtree
- * need only know which vertex above it adds next: cost[v][d] is the least for v's subtree if that is v's ancestor at
- * depth d. Rows are as long as their vertex is deep. */
+/* The table of dynamic programming. A gradient that v sends costs what all links up to the next adder cost, so a
+ * subtree need only know which vertex above it adds next: cost[v][d] is the minimum for v's subtree if that is v's
+ * ancestor at depth d. The length of a row is the depth of its vertex. */
 
 struct table {
   const struct by_rooted_flow *flow;
   const double *rent;
   double *above;   /* of each vertex: the price of all links up to the server */
   uint32_t *depth; /* of each vertex */
-  size_t *row;     /* where its row begins */
+  size_t *row;     /* of each vertex: where its row begins */
   double *cost;    /* of v and all below for d = 0 .. depth - 1; at d = depth[v]: of all below if v adds */
-  bool *adds;      /* likewise */
-  double *reach;   /* of the vertex being looked at: above[] of its ancestor at each depth */
+  bool *adds;      /* whether v adds in that case */
+  double *reach;   /* of the current vertex: above[] of its ancestor at each depth */
 };
 
-/* The price of the links above the ancestor of v at depth d is above[] of that ancestor. */
+/* Sets reach[d] to above[] of the ancestor of v at depth d. */
 static void find_ancestors(struct table *t, uint32_t v) {
   for (uint32_t u = v;; u = t->flow->parent[u]) {
     t->reach[t->depth[u]] = t->above[u];
@@ -184,8 +186,8 @@ static void find_ancestors(struct table *t, uint32_t v) {
   }
 }
 
-/* cost[v][d] holds the sum over v's children, for d up to v's own depth. */
-static void close_cheapest(struct table *t, uint32_t v) {
+/* Completes the row of v. cost[v][d] holds the sum over v's children, for d up to v's own depth. */
+static void finish_row(struct table *t, uint32_t v) {
   double *cost = t->cost + t->row[v], below = cost[t->depth[v]];
   double *parent = t->cost + t->row[t->flow->parent[v]];
   find_ancestors(t, v);
@@ -200,7 +202,7 @@ static void close_cheapest(struct table *t, uint32_t v) {
 
 static void read_table(const struct table *t, bool *adds, uint32_t *next) {
   adds[0] = false;
-  next[0] = 0; /* depth of the vertex that adds next above its children */
+  next[0] = 0; /* depth of the next adder above a vertex's children */
   for (uint32_t v = 1; v < t->flow->n; v++) {
     uint32_t d = next[t->flow->parent[v]];
     adds[v] = t->adds[t->row[v] + d];
@@ -208,19 +210,19 @@ static void read_table(const struct table *t, bool *adds, uint32_t *next) {
   }
 }
 
-static size_t measure(struct table *t, const double *price) {
-  size_t room = 1;
+static size_t lay_out_rows(struct table *t, const double *price) {
+  size_t size = 1;
   for (uint32_t v = 1; v < t->flow->n; v++) {
     t->depth[v] = t->depth[t->flow->parent[v]] + 1;
     t->above[v] = t->above[t->flow->parent[v]] + price[v];
-    t->row[v] = room;
-    room += t->depth[v] + 1;
+    t->row[v] = size;
+    size += t->depth[v] + 1;
   }
-  return room;
+  return size;
 }
 
-enum banyan_status by_flow_cheapest(const struct by_rooted_flow *flow, const double *price, const double *rent,
-                                    bool *adds, double *cost) {
+enum banyan_status by_flow_find_cheapest(const struct by_rooted_flow *flow, const double *price, const double *rent,
+                                         bool *adds, double *cost) {
   struct by_arena arena;
   by_arena_init(&arena);
   struct table t = {.flow = flow,
@@ -230,12 +232,12 @@ enum banyan_status by_flow_cheapest(const struct by_rooted_flow *flow, const dou
                     .row = BY_ARENA_ARRAY(&arena, size_t, flow->n),
                     .reach = BY_ARENA_ARRAY(&arena, double, flow->n)};
   uint32_t *next = BY_ARENA_ARRAY(&arena, uint32_t, flow->n);
-  size_t room = arena.failed ? 0 : measure(&t, price);
-  t.cost = BY_ARENA_ARRAY(&arena, double, room);
-  t.adds = BY_ARENA_ARRAY(&arena, bool, room);
+  size_t size = arena.failed ? 0 : lay_out_rows(&t, price);
+  t.cost = BY_ARENA_ARRAY(&arena, double, size);
+  t.adds = BY_ARENA_ARRAY(&arena, bool, size);
   bool ready = !arena.failed;
   if (ready) {
-    for (uint32_t v = flow->n; v-- > 1;) close_cheapest(&t, v);
+    for (uint32_t v = flow->n; v-- > 1;) finish_row(&t, v);
     *cost = t.cost[0];
     read_table(&t, adds, next);
   }

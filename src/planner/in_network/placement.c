@@ -1,58 +1,59 @@
+/* Places a job's in-network trees: which switches add, and with which rates. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
 #include "lp.h"
+#include "path_tree.h"
 #include "plan_make.h"
-#include "way_tree.h"
 
 #define NONE UINT32_MAX
 
-/* Shares that are smaller are not worth a tree, and less gain not a split. */
-static const double least_share = 1e-6, least_gain = 1e-3;
+/* Trees of smaller shares are dropped, and a smaller gain is not worth a split. */
+static const double min_share = 1e-6, min_gain = 1e-3;
 
 struct by_placement_options by_placement_defaults(void) {
-  return (struct by_placement_options){.most_adding = UINT32_MAX, .turnaround = 100e-6, .queues = 1};
+  return (struct by_placement_options){.max_adding = UINT32_MAX, .turnaround = 100e-6, .queues = 1};
 }
 
-/* --- choices --- */
+/* --- Choices. --- */
 
-enum { MOST_ROUNDS = 500 };
+enum { MAX_ROUNDS = 500 };
 static const double gain_wanted = 1e-9;
 
-/* One choice of who adds on a tree, with a rate. */
+/* A choice of the adders of a tree, with a rate. */
 struct choice {
   uint32_t tree;
   double rate; /* bit/s */
-  bool *adds;  /* in the ways' arena */
+  bool *adds;  /* in the paths' arena */
 };
 
-/* Choices, each once. */
+/* Different choices. */
 struct choices {
-  struct by_placement_ways *ways;
-  uint32_t n, room;
+  struct by_placement_paths *paths;
+  uint32_t n, allocated;
   struct choice *items;
 };
 
-static enum banyan_status choices_add(struct choices *choices, uint32_t tree, const bool *adds) {
-  uint32_t n = choices->ways->trees[tree].flow.n;
+static enum banyan_status add_choice(struct choices *choices, uint32_t tree, const bool *adds) {
+  uint32_t n = choices->paths->trees[tree].flow.n;
   for (uint32_t i = 0; i < choices->n; i++)
     if (choices->items[i].tree == tree && memcmp(choices->items[i].adds, adds, n) == 0) return BANYAN_OK;
-  bool *copy = BY_ARENA_ARRAY(&choices->ways->arena, bool, n);
-  if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->room, choices->n + 1)) return by_plan_no_memory();
+  bool *copy = BY_ARENA_ARRAY(&choices->paths->arena, bool, n);
+  if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->allocated, choices->n + 1)) return by_plan_no_memory();
   memcpy(copy, adds, n * sizeof *copy);
   choices->items[choices->n++] = (struct choice){.tree = tree, .adds = copy};
   return BANYAN_OK;
 }
 
-/* --- the program --- */
+/* --- The program. --- */
 
 /* Rates of the largest sum for choices by column generation. Rows: a link, a node with a limit, a switch's memory, each
- * of which is 1 in all. Rates are in units of the widest link. */
+ * with capacity 1. Rates are in units of the widest link. */
 
 struct program {
-  struct by_placement_ways *ways;
+  struct by_placement_paths *paths;
   struct choices *choices;
   struct by_lp *lp;
   uint32_t *link_row, *node_row, *memory_row; /* of links and nodes; NONE: none */
@@ -62,51 +63,51 @@ struct program {
   uint32_t *out; /* of the vertices of a tree */
   double *price, *rent;
   bool *adds;
-  bool more; /* choices are looked for */
+  bool more; /* whether new choices are searched */
   struct by_arena arena;
 };
 
-/* --- rows --- */
+/* --- Rows. --- */
 
-static double limit_of(const struct by_topology *topology, uint32_t node) {
+static double get_limit(const struct by_topology *topology, uint32_t node) {
   return fmin(by_residual(topology->nodes[node].out), by_residual(topology->nodes[node].in));
 }
 
-static void take_row(struct program *p, uint32_t *row) {
+static void add_row(struct program *p, uint32_t *row) {
   if (*row == NONE) *row = p->n_rows++;
 }
 
-/* Its link, and its own limit. */
-static void take_aggregator(struct program *p, const struct by_way_tree *tree, uint32_t v) {
-  const struct by_topology *topology = p->ways->topology;
+/* Adds rows for the link of an aggregator and its limit. */
+static void add_aggregator_rows(struct program *p, const struct by_path_tree *tree, uint32_t v) {
+  const struct by_topology *topology = p->paths->topology;
   uint32_t host = tree->aggregator[v];
-  take_row(p, &p->link_row[tree->detour[v]]);
-  if (isfinite(limit_of(topology, host))) take_row(p, &p->node_row[host]);
+  add_row(p, &p->link_row[tree->detour[v]]);
+  if (isfinite(get_limit(topology, host))) add_row(p, &p->node_row[host]);
 }
 
 static void find_rows(struct program *p) {
-  const struct by_topology *topology = p->ways->topology;
+  const struct by_topology *topology = p->paths->topology;
   for (uint32_t i = 0; i < topology->n_links; i++) p->link_row[i] = NONE;
   for (uint32_t i = 0; i < topology->n_nodes; i++) p->node_row[i] = p->memory_row[i] = NONE;
-  for (uint32_t t = 0; t < p->ways->n_trees; t++) {
-    const struct by_way_tree *tree = &p->ways->trees[t];
+  for (uint32_t t = 0; t < p->paths->n_trees; t++) {
+    const struct by_path_tree *tree = &p->paths->trees[t];
     for (uint32_t v = 0; v < tree->flow.n; v++) {
-      if (v) take_row(p, &p->link_row[tree->link[v]]);
+      if (v) add_row(p, &p->link_row[tree->link[v]]);
       if (v) p->unit = fmax(p->unit, tree->flow.capacity[v]);
-      if (isfinite(tree->flow.limit[v])) take_row(p, &p->node_row[tree->node[v]]);
+      if (isfinite(tree->flow.limit[v])) add_row(p, &p->node_row[tree->node[v]]);
       if (tree->aggregator[v] != NONE)
-        take_aggregator(p, tree, v);
+        add_aggregator_rows(p, tree, v);
       else if (tree->flow.hold[v] > 0)
-        take_row(p, &p->memory_row[tree->node[v]]);
+        add_row(p, &p->memory_row[tree->node[v]]);
     }
   }
 }
 
-static enum banyan_status init(struct program *p) {
+static enum banyan_status init_program(struct program *p) {
   struct by_arena *arena = &p->arena;
-  const struct by_topology *topology = p->ways->topology;
+  const struct by_topology *topology = p->paths->topology;
   uint32_t n = 0;
-  for (uint32_t t = 0; t < p->ways->n_trees; t++) n = p->ways->trees[t].flow.n > n ? p->ways->trees[t].flow.n : n;
+  for (uint32_t t = 0; t < p->paths->n_trees; t++) n = p->paths->trees[t].flow.n > n ? p->paths->trees[t].flow.n : n;
   p->link_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_links);
   p->node_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
   p->memory_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
@@ -120,16 +121,16 @@ static enum banyan_status init(struct program *p) {
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
-enum { MOST_RENTS = 3 };
+enum { MAX_RENTS = 3 };
 
-/* What a vertex that adds at a rate of 1 takes of rows beside what its gradients do. */
+/* The parts of rows that a vertex uses if it adds at a rate of 1, in addition to its gradients. */
 struct rent {
-  uint32_t row[MOST_RENTS];
-  double part[MOST_RENTS];
+  uint32_t row[MAX_RENTS];
+  double part[MAX_RENTS];
 };
 
-static struct rent rent_of(const struct program *p, const struct by_way_tree *tree, uint32_t v) {
-  const struct by_topology *topology = p->ways->topology;
+static struct rent get_rent(const struct program *p, const struct by_path_tree *tree, uint32_t v) {
+  const struct by_topology *topology = p->paths->topology;
   uint32_t host = tree->aggregator[v], link = tree->detour[v];
   struct rent rent = {{NONE, NONE, NONE}, {tree->flow.hold[v], 0, 0}};
   if (host == NONE) {
@@ -139,17 +140,17 @@ static struct rent rent_of(const struct program *p, const struct by_way_tree *tr
   double load = by_aggregator_load(tree, v);
   return (struct rent){
       {p->link_row[link], p->node_row[host], p->node_row[tree->node[v]]},
-      {load / by_link_least(topology, link), load / limit_of(topology, host), load / tree->flow.limit[v]}};
+      {load / by_link_min_left(topology, link), load / get_limit(topology, host), load / tree->flow.limit[v]}};
 }
 
-/* Adds what a choice at this rate takes of every row to load[]. */
+/* Adds the load of a choice at this rate to load[]. */
 static void add_load(struct program *p, const struct choice *choice, double rate, double *load) {
-  const struct by_way_tree *tree = &p->ways->trees[choice->tree];
+  const struct by_path_tree *tree = &p->paths->trees[choice->tree];
   (void)by_flow_theta(&tree->flow, choice->adds, p->out);
   for (uint32_t v = 0; v < tree->flow.n; v++) {
     uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->flow.parent[v]]];
-    struct rent rent = rent_of(p, tree, v);
-    for (int i = 0; i < MOST_RENTS && choice->adds[v]; i++)
+    struct rent rent = get_rent(p, tree, v);
+    for (int i = 0; i < MAX_RENTS && choice->adds[v]; i++)
       if (rent.row[i] != NONE) load[rent.row[i]] += rate * rent.part[i];
     if (!v) continue;
     load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->flow.capacity[v];
@@ -158,7 +159,7 @@ static void add_load(struct program *p, const struct choice *choice, double rate
   }
 }
 
-/* --- columns --- */
+/* --- Columns. --- */
 
 static enum banyan_status add_column(struct program *p, uint32_t choice) {
   const struct choice *item = &p->choices->items[choice];
@@ -167,53 +168,54 @@ static enum banyan_status add_column(struct program *p, uint32_t choice) {
   return by_lp_add(p->lp, 1, p->load);
 }
 
-static enum banyan_status start(struct program *p) {
+static enum banyan_status start_program(struct program *p) {
   for (uint32_t r = 0; r < p->n_rows; r++) p->load[r] = 1;
   BY_TRY(by_lp_create(p->n_rows, p->load, p->unit, &p->lp));
   for (uint32_t i = 0; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   return BANYAN_OK;
 }
 
-/* --- prices --- */
+/* --- Prices. --- */
 
-static double dual(const struct program *p, uint32_t row) {
+static double get_dual(const struct program *p, uint32_t row) {
   return row == NONE ? 0 : p->lp->price[row] * p->unit;
 }
 
-/* The cheapest choice on a tree, into adds[]. */
-static enum banyan_status find_cheapest(struct program *p, const struct by_way_tree *tree, double *cost) {
+/* Finds the cheapest choice on a tree, into adds[]. */
+static enum banyan_status find_cheapest(struct program *p, const struct by_path_tree *tree, double *cost) {
   for (uint32_t v = 1; v < tree->flow.n; v++) {
     uint32_t parent = tree->flow.parent[v];
-    p->price[v] = dual(p, p->link_row[tree->link[v]]) / tree->flow.capacity[v] +
-                  dual(p, p->node_row[tree->node[v]]) / tree->flow.limit[v] +
-                  dual(p, p->node_row[tree->node[parent]]) / tree->flow.limit[parent];
-    struct rent rent = rent_of(p, tree, v);
+    p->price[v] = get_dual(p, p->link_row[tree->link[v]]) / tree->flow.capacity[v] +
+                  get_dual(p, p->node_row[tree->node[v]]) / tree->flow.limit[v] +
+                  get_dual(p, p->node_row[tree->node[parent]]) / tree->flow.limit[parent];
+    struct rent rent = get_rent(p, tree, v);
     p->rent[v] = 0;
-    for (int i = 0; i < MOST_RENTS; i++) p->rent[v] += dual(p, rent.row[i]) * rent.part[i];
+    for (int i = 0; i < MAX_RENTS; i++) p->rent[v] += get_dual(p, rent.row[i]) * rent.part[i];
   }
-  return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
+  return by_flow_find_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
 }
 
-/* Weak duality: any prices bound the rate by what all rows cost over what a bit costs at least. */
-static enum banyan_status price(void *context, double *bound, bool *added) {
+/* Finds cheaper choices and a bound. Weak duality: any prices bound the rate by the cost of all rows over the minimum
+ * cost of a bit. */
+static enum banyan_status price_choices(void *context, double *bound, bool *added) {
   struct program *p = context;
-  double rows = 0, least = INFINITY;
+  double rows = 0, min = INFINITY;
   uint32_t known = p->choices->n;
   for (uint32_t r = 0; r < p->n_rows; r++) rows += p->lp->price[r];
-  for (uint32_t t = 0; t < p->ways->n_trees; t++) {
-    const struct by_way_tree *tree = &p->ways->trees[t];
+  for (uint32_t t = 0; t < p->paths->n_trees; t++) {
+    const struct by_path_tree *tree = &p->paths->trees[t];
     double cost = 0;
     BY_TRY(find_cheapest(p, tree, &cost));
-    least = fmin(least, cost);
-    if (p->more && cost < 1 - gain_wanted) BY_TRY(choices_add(p->choices, t, p->adds));
+    min = fmin(min, cost);
+    if (p->more && cost < 1 - gain_wanted) BY_TRY(add_choice(p->choices, t, p->adds));
   }
-  if (least > 0) *bound = fmin(*bound, rows / least * p->unit);
+  if (min > 0) *bound = fmin(*bound, rows / min * p->unit);
   *added = p->choices->n > known;
   for (uint32_t i = known; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   return BANYAN_OK;
 }
 
-static enum banyan_status solve(void *context, double *rate) {
+static enum banyan_status solve_program(void *context, double *rate) {
   struct program *p = context;
   BY_TRY(by_lp_solve(p->lp));
   *rate = p->lp->objective * p->unit;
@@ -222,23 +224,23 @@ static enum banyan_status solve(void *context, double *rate) {
 
 static enum banyan_status find_rates(struct program *p, double *rate, double *bound) {
   static const struct by_lp_rounds rounds = {
-      .ratio = INFINITY, .most = MOST_ROUNDS, .idle_limit = UINT32_MAX, .solve = solve, .price = price};
+      .ratio = INFINITY, .max = MAX_ROUNDS, .idle_limit = UINT32_MAX, .solve = solve_program, .price = price_choices};
   *bound = INFINITY;
-  BY_TRY(init(p));
-  BY_TRY(start(p));
+  BY_TRY(init_program(p));
+  BY_TRY(start_program(p));
   BY_TRY(by_lp_generate(&rounds, p, bound));
-  BY_TRY(solve(p, rate));
+  BY_TRY(solve_program(p, rate));
   for (uint32_t i = 0; i < p->choices->n; i++) p->choices->items[i].rate = p->lp->rate[i];
   return BANYAN_OK;
 }
 
-/* --- what need not add --- */
+/* --- Adders that are not needed. --- */
 
-/* A flow as large as the tree's at its rate, in what the other choices leave of each row, and where only those may add
- * that do. In units of the choice's rate, so that a theta of 1 does. */
+/* Makes a flow as large as the tree's at its rate, in the capacity that the other choices leave of each row, where only
+ * the present adders may add. In units of the choice's rate, so that a theta of 1 is enough. */
 static void fill_spared(struct program *p, const struct choice *choice, const double *load,
                         struct by_rooted_flow *spared, double *capacity, double *limit) {
-  const struct by_way_tree *tree = &p->ways->trees[choice->tree];
+  const struct by_path_tree *tree = &p->paths->trees[choice->tree];
   memset(p->load, 0, p->n_rows * sizeof *p->load);
   add_load(p, choice, choice->rate, p->load);
   *spared = tree->flow;
@@ -253,11 +255,11 @@ static void fill_spared(struct program *p, const struct choice *choice, const do
   }
 }
 
-static enum banyan_status prune_one(struct program *p, struct choice *choice, double *load) {
+static enum banyan_status remove_adders(struct program *p, struct choice *choice, double *load) {
   struct by_rooted_flow spared;
   bool found;
   fill_spared(p, choice, load, &spared, p->price, p->rent);
-  BY_TRY(by_flow_fewest(&spared, 1 + gain_wanted, UINT32_MAX, p->adds, &found));
+  BY_TRY(by_flow_find_fewest(&spared, 1 + gain_wanted, UINT32_MAX, p->adds, &found));
   if (!found) return BANYAN_OK;
   for (uint32_t r = 0; r < p->n_rows; r++) load[r] -= p->load[r];
   memcpy(choice->adds, p->adds, spared.n * sizeof *choice->adds);
@@ -265,92 +267,92 @@ static enum banyan_status prune_one(struct program *p, struct choice *choice, do
   return BANYAN_OK;
 }
 
-/* Leaves out, tree by tree, what the rates do not need to add. */
-static enum banyan_status prune(struct program *p) {
+/* Removes, tree by tree, adders that the rates do not need. */
+static enum banyan_status remove_all_adders(struct program *p) {
   double *load = BY_ARENA_ARRAY(&p->arena, double, p->n_rows);
   if (!load) return by_plan_no_memory();
   for (uint32_t i = 0; i < p->choices->n; i++)
     if (p->choices->items[i].rate > 0) add_load(p, &p->choices->items[i], p->choices->items[i].rate, load);
   for (uint32_t i = 0; i < p->choices->n; i++)
-    if (p->choices->items[i].rate > 0) BY_TRY(prune_one(p, &p->choices->items[i], load));
+    if (p->choices->items[i].rate > 0) BY_TRY(remove_adders(p, &p->choices->items[i], load));
   return BANYAN_OK;
 }
 
-/* Rates for choices, and new choices by pricing if `more`: `rate` is their sum, `bound` what it cannot exceed, whatever
- * adds. Every tree has a choice. */
-static enum banyan_status share(struct choices *choices, bool more, bool pruned, double *rate, double *bound) {
-  struct program p = {.ways = choices->ways, .choices = choices, .more = more};
+/* Computes rates for choices, and new choices by pricing if `more`: *rate is the sum of the rates, *bound a limit for
+ * any choice of adders. Every tree has a choice. */
+static enum banyan_status divide_rates(struct choices *choices, bool more, bool pruned, double *rate, double *bound) {
+  struct program p = {.paths = choices->paths, .choices = choices, .more = more};
   enum banyan_status status = find_rates(&p, rate, bound);
-  if (status == BANYAN_OK && pruned) status = prune(&p);
+  if (status == BANYAN_OK && pruned) status = remove_all_adders(&p);
   by_lp_destroy(p.lp);
   by_arena_fini(&p.arena);
   return status;
 }
 
-/* --- who adds --- */
+/* --- Placing. --- */
 
-/* The choice with the least theta on one tree. */
-static enum banyan_status add_best(struct choices *choices, uint32_t t, uint32_t most, double *theta) {
-  const struct by_rooted_flow *flow = &choices->ways->trees[t].flow;
-  bool *adds = BY_ARENA_ARRAY(&choices->ways->arena, bool, flow->n);
+/* Adds the choice with the smallest theta on one tree. */
+static enum banyan_status add_best(struct choices *choices, uint32_t t, uint32_t max, double *theta) {
+  const struct by_rooted_flow *flow = &choices->paths->trees[t].flow;
+  bool *adds = BY_ARENA_ARRAY(&choices->paths->arena, bool, flow->n);
   if (!adds) return by_plan_no_memory();
-  BY_TRY(by_flow_least(flow, most, adds, theta));
-  return choices_add(choices, t, adds);
+  BY_TRY(by_flow_find_min(flow, max, adds, theta));
+  return add_choice(choices, t, adds);
 }
 
 static enum banyan_status add_none(struct choices *choices, uint32_t t) {
-  const bool *adds = BY_ARENA_ARRAY(&choices->ways->arena, bool, choices->ways->trees[t].flow.n);
-  return adds ? choices_add(choices, t, adds) : by_plan_no_memory();
+  const bool *adds = BY_ARENA_ARRAY(&choices->paths->arena, bool, choices->paths->trees[t].flow.n);
+  return adds ? add_choice(choices, t, adds) : by_plan_no_memory();
 }
 
-/* 1 / theta if all who are able add, or nobody does, memory aside. */
-static double rate_if(struct by_placement_ways *ways, bool all_add) {
-  struct by_rooted_flow unheld = ways->trees[0].flow;
-  const bool *none = BY_ARENA_ARRAY(&ways->arena, bool, unheld.n);
-  unheld.hold = BY_ARENA_ARRAY(&ways->arena, double, unheld.n);
+/* Returns 1 / theta if all vertices that are able add, or none, without the limits of memory. */
+static double get_rate_if(struct by_placement_paths *paths, bool all_add) {
+  struct by_rooted_flow unheld = paths->trees[0].flow;
+  const bool *none = BY_ARENA_ARRAY(&paths->arena, bool, unheld.n);
+  unheld.hold = BY_ARENA_ARRAY(&paths->arena, double, unheld.n);
   return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;
 }
 
-/* One server. Shares between choices pay only where memory is short. */
-static enum banyan_status place_one(struct choices *choices, uint32_t most, struct by_placement *out) {
+/* Places a job with one server. A division between choices is only worth it where memory is short. */
+static enum banyan_status place_one(struct choices *choices, uint32_t max, struct by_placement *out) {
   double theta = 0;
-  BY_TRY(add_best(choices, 0, most, &theta));
+  BY_TRY(add_best(choices, 0, max, &theta));
   double rate = 1 / theta;
   choices->items[0].rate = out->rate = rate;
-  out->bound = rate_if(choices->ways, true);
-  if (most != UINT32_MAX || out->rate >= out->bound * (1 - least_gain)) return BANYAN_OK;
-  enum banyan_status status = share(choices, true, true, &out->rate, &out->bound);
-  bool worth_it = status == BANYAN_OK && out->rate > rate * (1 + least_gain);
+  out->bound = get_rate_if(choices->paths, true);
+  if (max != UINT32_MAX || out->rate >= out->bound * (1 - min_gain)) return BANYAN_OK;
+  enum banyan_status status = divide_rates(choices, true, true, &out->rate, &out->bound);
+  bool worth_it = status == BANYAN_OK && out->rate > rate * (1 + min_gain);
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
   choices->n = 0; /* pruning has changed them */
-  BY_TRY(add_best(choices, 0, most, &theta));
+  BY_TRY(add_best(choices, 0, max, &theta));
   choices->items[0].rate = out->rate = rate;
   return BANYAN_OK;
 }
 
-static enum banyan_status place_several(struct choices *choices, uint32_t most, struct by_placement *out) {
+static enum banyan_status place_several(struct choices *choices, uint32_t max, struct by_placement *out) {
   double theta;
-  for (uint32_t t = 0; t < choices->ways->n_trees; t++) {
-    BY_TRY(add_best(choices, t, most, &theta));
-    if (most == UINT32_MAX) BY_TRY(add_none(choices, t));
+  for (uint32_t t = 0; t < choices->paths->n_trees; t++) {
+    BY_TRY(add_best(choices, t, max, &theta));
+    if (max == UINT32_MAX) BY_TRY(add_none(choices, t));
   }
-  return share(choices, most == UINT32_MAX, true, &out->rate, &out->bound);
+  return divide_rates(choices, max == UINT32_MAX, true, &out->rate, &out->bound);
 }
 
-/* The rate if no switch adds. */
-static enum banyan_status place_none(struct by_placement_ways *ways, double *rate) {
-  struct choices choices = {.ways = ways};
+/* Computes the rate if no switch adds. */
+static enum banyan_status place_none(struct by_placement_paths *paths, double *rate) {
+  struct choices choices = {.paths = paths};
   double bound;
-  *rate = rate_if(ways, false);
-  if (ways->n_trees == 1) return BANYAN_OK;
+  *rate = get_rate_if(paths, false);
+  if (paths->n_trees == 1) return BANYAN_OK;
   enum banyan_status status = BANYAN_OK;
-  for (uint32_t t = 0; t < ways->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, t);
-  if (status == BANYAN_OK) status = share(&choices, false, false, rate, &bound);
+  for (uint32_t t = 0; t < paths->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, t);
+  if (status == BANYAN_OK) status = divide_rates(&choices, false, false, rate, &bound);
   free(choices.items);
   return status;
 }
 
-/* --- the value --- */
+/* --- The result. --- */
 
 static int compare_trees(const void *a, const void *b) {
   const struct by_placed_tree *x = a, *y = b;
@@ -358,27 +360,27 @@ static int compare_trees(const void *a, const void *b) {
   return (x->server > y->server) - (x->server < y->server);
 }
 
-/* What the kept choices carry together. */
-static double rate_of_all(const struct choices *choices, double least) {
+/* Returns the sum of the rates of the kept choices. */
+static double sum_rates(const struct choices *choices, double min) {
   double sum = 0;
   for (uint32_t i = 0; i < choices->n; i++)
-    if (choices->items[i].rate > least) sum += choices->items[i].rate;
+    if (choices->items[i].rate > min) sum += choices->items[i].rate;
   return sum;
 }
 
-/* Trees of what has a rate, each `copies` times; their arrays are those of the ways. */
+/* Makes trees of the choices that have a rate, each `copies` times; they use the arrays of the paths. */
 static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices, uint32_t copies) {
-  struct by_placement_ways *ways = choices->ways;
-  out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, (size_t)choices->n * copies);
+  struct by_placement_paths *paths = choices->paths;
+  out->trees = BY_ARENA_ARRAY(&paths->arena, struct by_placed_tree, (size_t)choices->n * copies);
   if (!out->trees) return by_plan_no_memory();
   for (uint32_t i = 0; i < choices->n; i++) {
     const struct choice *choice = &choices->items[i];
-    const struct by_way_tree *tree = &ways->trees[choice->tree];
-    double least = least_share * rate_of_all(choices, 0);
-    if (choice->rate <= least) continue;
+    const struct by_path_tree *tree = &paths->trees[choice->tree];
+    double min = min_share * sum_rates(choices, 0);
+    if (choice->rate <= min) continue;
     struct by_placed_tree *placed = &out->trees[out->n_trees++];
     *placed = (struct by_placed_tree){.server = tree->server,
-                                      .share = choice->rate / rate_of_all(choices, least) / copies,
+                                      .share = choice->rate / sum_rates(choices, min) / copies,
                                       .rate = choice->rate / copies,
                                       .round_trip = tree->round_trip,
                                       .n = tree->flow.n,
@@ -388,7 +390,7 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
                                       .workers = tree->workers,
                                       .adds = choice->adds,
                                       .aggregator = tree->aggregator,
-                                      .out = BY_ARENA_ARRAY(&ways->arena, uint32_t, tree->flow.n),
+                                      .out = BY_ARENA_ARRAY(&paths->arena, uint32_t, tree->flow.n),
                                       .start = tree->start};
     if (!placed->out) return by_plan_no_memory();
     (void)by_flow_theta(&tree->flow, placed->adds, placed->out);
@@ -398,15 +400,15 @@ static enum banyan_status make_trees(struct by_placement *out, const struct choi
   return BANYAN_OK;
 }
 
-static enum banyan_status place(struct by_placement_ways *ways, const struct by_placement_options *options,
-                                struct by_placement *out) {
-  struct choices choices = {.ways = ways};
+static enum banyan_status make_placement(struct by_placement_paths *paths, const struct by_placement_options *options,
+                                         struct by_placement *out) {
+  struct choices choices = {.paths = paths};
   bool idle = true;
-  for (uint32_t t = 0; t < ways->n_trees; t++) idle &= ways->trees[t].flow.n <= 1;
+  for (uint32_t t = 0; t < paths->n_trees; t++) idle &= paths->trees[t].flow.n <= 1;
   if (idle) return by_fail(BANYAN_ERR_ARGUMENT, "the only worker is the server: nothing is sent");
-  BY_TRY(place_none(ways, &out->without));
-  enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, options->most_adding, out)
-                                                 : place_several(&choices, options->most_adding, out);
+  BY_TRY(place_none(paths, &out->without));
+  enum banyan_status status = paths->n_trees == 1 ? place_one(&choices, options->max_adding, out)
+                                                  : place_several(&choices, options->max_adding, out);
   if (status == BANYAN_OK) status = make_trees(out, &choices, MAX(options->queues, 1));
   free(choices.items);
   return status;
@@ -414,16 +416,16 @@ static enum banyan_status place(struct by_placement_ways *ways, const struct by_
 
 enum banyan_status by_placement_make(const struct by_topology *topology, const struct by_placement_job *job,
                                      const struct by_placement_options *options, struct by_placement **out) {
-  struct by_placement_ways ways;
-  BY_TRY(by_placement_ways_init(&ways, topology, job, options->turnaround));
+  struct by_placement_paths paths;
+  BY_TRY(by_placement_paths_init(&paths, topology, job, options->turnaround));
   struct by_placement *placement = calloc(1, sizeof *placement);
-  enum banyan_status status = placement ? place(&ways, options, placement) : by_plan_no_memory();
+  enum banyan_status status = placement ? make_placement(&paths, options, placement) : by_plan_no_memory();
   if (status != BANYAN_OK) {
     free(placement);
-    by_placement_ways_fini(&ways);
+    by_placement_paths_fini(&paths);
     return status;
   }
-  placement->arena = ways.arena;
+  placement->arena = paths.arena;
   *out = placement;
   return BANYAN_OK;
 }
@@ -434,10 +436,10 @@ void by_placement_destroy(struct by_placement *placement) {
   free(placement);
 }
 
-/* --- a server --- */
+/* --- The best server. --- */
 
-/* Candidates beside each other. */
-struct contest {
+/* The search among candidates. */
+struct server_search {
   const struct by_topology *topology;
   const struct by_placement_options *options;
   const struct by_placement_job *job;
@@ -445,15 +447,15 @@ struct contest {
   double rate; /* of the best; 0: there is none yet */
 };
 
-static enum banyan_status try_server(struct contest *contest, uint32_t candidate) {
-  struct by_placement_job job = *contest->job;
+static enum banyan_status try_server(struct server_search *server_search, uint32_t candidate) {
+  struct by_placement_job job = *server_search->job;
   job.servers = &candidate;
   job.n_servers = 1;
   struct by_placement *placement;
-  BY_TRY(by_placement_make(contest->topology, &job, contest->options, &placement));
-  if (placement->rate > contest->rate * (1 + least_share)) {
-    contest->rate = placement->rate;
-    contest->best = candidate;
+  BY_TRY(by_placement_make(server_search->topology, &job, server_search->options, &placement));
+  if (placement->rate > server_search->rate * (1 + min_share)) {
+    server_search->rate = placement->rate;
+    server_search->best = candidate;
   }
   by_placement_destroy(placement);
   return BANYAN_OK;
@@ -461,15 +463,15 @@ static enum banyan_status try_server(struct contest *contest, uint32_t candidate
 
 enum banyan_status by_placement_best_server(const struct by_topology *topology, const struct by_placement_job *job,
                                             const struct by_placement_options *options, uint32_t *server) {
-  struct contest contest = {.topology = topology, .options = options, .job = job};
+  struct server_search server_search = {.topology = topology, .options = options, .job = job};
   const uint32_t *workers = job->workers, n = job->n_workers;
   for (uint32_t node = 0; node < topology->n_nodes; node++) {
     bool may_serve = topology->nodes[node].may_help;
     for (uint32_t i = 0; may_serve && i < n; i++) may_serve = workers[i] != node;
-    if (may_serve) BY_TRY(try_server(&contest, node));
+    if (may_serve) BY_TRY(try_server(&server_search, node));
   }
-  bool helped = contest.rate > 0;
-  for (uint32_t i = 0; i < n && !helped; i++) BY_TRY(try_server(&contest, workers[i]));
-  *server = contest.best;
+  bool helped = server_search.rate > 0;
+  for (uint32_t i = 0; i < n && !helped; i++) BY_TRY(try_server(&server_search, workers[i]));
+  *server = server_search.best;
   return BANYAN_OK;
 }

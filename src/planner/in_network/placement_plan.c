@@ -1,13 +1,13 @@
-/* What comes of a placement: a plan, what each worker has to know, a drawing, and JSON. */
+/* The products of a placement: a plan, the information for each worker, a drawing, and JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json_doc.h"
+#include "path_tree.h"
 #include "plan_make.h"
 #include "text.h"
 #include "tree_draw.h"
-#include "way_tree.h"
 
 #define NONE UINT32_MAX
 
@@ -24,13 +24,13 @@ uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topo
   return n;
 }
 
-/* --- the plan --- */
+/* --- The plan. --- */
 
 /* A vertex of the plan that is no rank: a switch, or the server or an aggregator of one tree. */
 struct other {
   const char *name;
   enum by_vertex_kind kind;
-  uint32_t *vertex; /* where its number goes */
+  uint32_t *vertex; /* where its number is stored */
 };
 
 struct build {
@@ -40,14 +40,14 @@ struct build {
   struct by_plan *plan;
   struct other *others;
   uint32_t n_others;
-  uint32_t *vertex;   /* of each node: a programmable switch's in the plan; NONE */
+  uint32_t *vertex;   /* of each node: the vertex of a programmable switch; NONE */
   uint32_t *server;   /* of each tree */
   uint32_t **beside;  /* of each tree's vertices: its aggregator in the plan; NONE */
   uint32_t *served;   /* of each node: servers and aggregators on it that have a name */
-  uint32_t *position; /* of each of the plan's vertices, in the group being made */
+  uint32_t *position; /* of each of the plan's vertices, in the current group */
 };
 
-/* Ordinary switches, and hosts that forward for others, know nothing of trees. */
+/* Ordinary switches, and hosts that forward for others, are not in trees of the plan. */
 static bool is_programmable(const struct build *b, const struct by_placed_tree *tree, uint32_t v) {
   return v && b->topology->nodes[tree->node[v]].aggregates;
 }
@@ -56,13 +56,13 @@ static bool has_aggregator(const struct by_placed_tree *tree, uint32_t v) {
   return tree->adds[v] && tree->aggregator[v] != NONE;
 }
 
-/* What adds or may add at v of the tree, in the plan; NONE: nothing. */
-static uint32_t vertex_at(const struct build *b, uint32_t t, uint32_t v) {
+/* Returns the vertex of the plan that adds or may add at v of the tree; NONE: there is none. */
+static uint32_t get_vertex(const struct build *b, uint32_t t, uint32_t v) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   return is_programmable(b, tree, v) ? b->vertex[tree->node[v]] : b->beside[t][v];
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(((const struct other *)a)->name, ((const struct other *)b)->name);
 }
 
@@ -70,12 +70,12 @@ static void find_switches(struct build *b, const struct by_placed_tree *tree) {
   for (uint32_t v = 0; v < tree->n; v++) {
     uint32_t node = tree->node[v];
     if (!is_programmable(b, tree, v) || b->vertex[node] != NONE) continue;
-    b->vertex[node] = 0; /* its place follows */
+    b->vertex[node] = 0; /* its number is set below */
     b->others[b->n_others++] = (struct other){b->topology->nodes[node].name, BY_VERTEX_SWITCH, &b->vertex[node]};
   }
 }
 
-/* "HOST/0", "HOST/1", ... */
+/* Adds a server with the name "HOST/0", "HOST/1", ... */
 static enum banyan_status name_server(struct build *b, uint32_t host, uint32_t *vertex) {
   char name[BY_TOPOLOGY_MAX_NAME + 16];
   snprintf(name, sizeof name, "%s/%u", b->topology->nodes[host].name, b->served[host]++);
@@ -96,7 +96,7 @@ static enum banyan_status find_others(struct build *b) {
       if (has_aggregator(tree, v)) BY_TRY(name_server(b, tree->aggregator[v], &b->beside[t][v]));
     }
   }
-  qsort(b->others, b->n_others, sizeof *b->others, by_name);
+  qsort(b->others, b->n_others, sizeof *b->others, compare_names);
   for (uint32_t i = 0; i < b->n_others; i++) *b->others[i].vertex = b->job->n_workers + i;
   return BANYAN_OK;
 }
@@ -114,15 +114,15 @@ static enum banyan_status add_vertices(struct build *b) {
 }
 
 /* Positions follow the plan's order of vertices, so that ranks come first. */
-static enum banyan_status take_positions(struct build *b, uint32_t t, struct by_group *group) {
+static enum banyan_status set_positions(struct build *b, uint32_t t, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   uint32_t ranks = b->job->n_workers, n = ranks;
-  for (uint32_t v = 0; v < tree->n; v++) n += !v || vertex_at(b, t, v) != NONE;
+  for (uint32_t v = 0; v < tree->n; v++) n += !v || get_vertex(b, t, v) != NONE;
   BY_TRY(by_group_init(b->plan, group, BY_GROUP_TREE, n, false));
   n = ranks;
   group->order[n++] = b->server[t];
   for (uint32_t v = 1; v < tree->n; v++)
-    if (vertex_at(b, t, v) != NONE) group->order[n++] = vertex_at(b, t, v);
+    if (get_vertex(b, t, v) != NONE) group->order[n++] = get_vertex(b, t, v);
   qsort(group->order + ranks, n - ranks, sizeof *group->order, by_compare_numbers);
   for (uint32_t u = 0; u < n; u++) b->position[group->order[u]] = u;
   group->root = b->position[b->server[t]];
@@ -139,12 +139,13 @@ static enum banyan_status add_group_port(struct build *b, struct by_group *group
   return port->interface ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* Hangs what is at v of the tree on the first programmable switch or aggregator above, or on the server. */
-static enum banyan_status hang(struct build *b, uint32_t t, uint32_t v, uint32_t vertex, struct by_group *group) {
+/* Makes the vertex at v of the tree a child of the first programmable switch or aggregator above, or of the server. */
+static enum banyan_status attach_vertex(struct build *b, uint32_t t, uint32_t v, uint32_t vertex,
+                                        struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   uint32_t below = v, above = v ? tree->parent[v] : 0;
-  for (; above && vertex_at(b, t, above) == NONE; above = tree->parent[above]) below = above;
-  uint32_t parent = above ? vertex_at(b, t, above) : b->server[t];
+  for (; above && get_vertex(b, t, above) == NONE; above = tree->parent[above]) below = above;
+  uint32_t parent = above ? get_vertex(b, t, above) : b->server[t];
   group->up[b->position[vertex]] = b->position[parent];
   if (is_programmable(b, tree, above)) BY_TRY(add_group_port(b, group, tree->node[above], tree->link[below], vertex));
   if (vertex < b->job->n_workers || !is_programmable(b, tree, v)) return BANYAN_OK;
@@ -154,20 +155,20 @@ static enum banyan_status hang(struct build *b, uint32_t t, uint32_t v, uint32_t
 
 static enum banyan_status add_group(struct build *b, uint32_t t, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
-  BY_TRY(take_positions(b, t, group));
+  BY_TRY(set_positions(b, t, group));
   group->share = tree->share;
   group->rate = tree->rate;
   group->forwards = BY_ARENA_ARRAY(&b->plan->arena, uint32_t, group->n);
   group->ports = BY_ARENA_ARRAY(&b->plan->arena, struct by_group_port, 2 * (size_t)group->n);
   if (!group->forwards || !group->ports) return by_plan_no_memory();
-  for (uint32_t w = 0; w < b->job->n_workers; w++) BY_TRY(hang(b, t, tree->start[w], w, group));
+  for (uint32_t w = 0; w < b->job->n_workers; w++) BY_TRY(attach_vertex(b, t, tree->start[w], w, group));
   for (uint32_t v = 1; v < tree->n; v++)
-    if (vertex_at(b, t, v) != NONE) BY_TRY(hang(b, t, v, vertex_at(b, t, v), group));
+    if (get_vertex(b, t, v) != NONE) BY_TRY(attach_vertex(b, t, v, get_vertex(b, t, v), group));
   by_group_sort_ports(group);
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct build *b) {
+static enum banyan_status fill_plan(struct build *b) {
   uint32_t n = b->placement->n_trees;
   BY_TRY(find_others(b));
   BY_TRY(add_vertices(b));
@@ -185,7 +186,7 @@ enum banyan_status by_plan_of_placement(const char *name, const struct by_topolo
                                         const struct by_placement *placement, const struct by_placement_job *job,
                                         struct by_plan **out) {
   struct build b = {.topology = topology, .placement = placement, .job = job};
-  size_t nodes = topology->n_nodes, trees = placement->n_trees, most = nodes + trees;
+  size_t nodes = topology->n_nodes, trees = placement->n_trees, max = nodes + trees;
   struct by_arena scratch;
   BY_TRY(by_plan_create(name, &b.plan));
   by_arena_init(&scratch);
@@ -195,19 +196,19 @@ enum banyan_status by_plan_of_placement(const char *name, const struct by_topolo
   b.beside = BY_ARENA_ARRAY(&scratch, uint32_t *, trees);
   for (size_t t = 0; t < trees && b.beside; t++) {
     b.beside[t] = BY_ARENA_ARRAY(&scratch, uint32_t, placement->trees[t].n);
-    most += placement->trees[t].n;
+    max += placement->trees[t].n;
   }
-  b.others = BY_ARENA_ARRAY(&scratch, struct other, most);
-  b.position = BY_ARENA_ARRAY(&scratch, uint32_t, most + b.job->n_workers);
+  b.others = BY_ARENA_ARRAY(&scratch, struct other, max);
+  b.position = BY_ARENA_ARRAY(&scratch, uint32_t, max + b.job->n_workers);
   enum banyan_status status = by_plan_no_memory();
-  if (!scratch.failed) status = fill(&b);
+  if (!scratch.failed) status = fill_plan(&b);
   by_arena_fini(&scratch);
   if (status == BANYAN_OK) return by_plan_finish(b.plan, out);
   by_plan_destroy(b.plan);
   return status;
 }
 
-/* --- in words --- */
+/* --- Text for people. --- */
 
 struct subject {
   const struct by_topology *topology;
@@ -215,31 +216,31 @@ struct subject {
   const struct by_placed_tree *tree;
 };
 
-static const struct by_node *node_at(const struct subject *s, uint32_t v) {
+static const struct by_node *get_node(const struct subject *s, uint32_t v) {
   return &s->topology->nodes[s->tree->node[v]];
 }
 
-/* Bytes of cells that a switch that adds needs. */
-static double cells_of(const struct by_placed_tree *tree) {
+/* Returns the bytes of cells that a switch needs to add. */
+static double get_cells(const struct by_placed_tree *tree) {
   return tree->rate * tree->round_trip / 8;
 }
 
 /* "leaf1 adds 4", "h7 beside leaf1 adds 4", "spine0 forwards 2", "h3". */
-static void label_vertex(const void *owner, uint32_t v, char *out, size_t room) {
+static void label_vertex(const void *owner, uint32_t v, char *out, size_t bytes) {
   const struct subject *s = owner;
   const struct by_placed_tree *tree = s->tree;
   if (!v)
-    snprintf(out, room, "%s (server)", node_at(s, v)->name);
+    snprintf(out, bytes, "%s (server)", get_node(s, v)->name);
   else if (has_aggregator(tree, v))
-    snprintf(out, room, "%s beside %s adds %u", s->topology->nodes[tree->aggregator[v]].name, node_at(s, v)->name,
+    snprintf(out, bytes, "%s beside %s adds %u", s->topology->nodes[tree->aggregator[v]].name, get_node(s, v)->name,
              tree->workers[v]);
   else if (tree->adds[v])
-    snprintf(out, room, "%s adds %u", node_at(s, v)->name, tree->workers[v]);
+    snprintf(out, bytes, "%s adds %u", get_node(s, v)->name, tree->workers[v]);
   else if (tree->out[v] > 1)
-    snprintf(out, room, "%s forwards %u", node_at(s, v)->name, tree->out[v]);
+    snprintf(out, bytes, "%s forwards %u", get_node(s, v)->name, tree->out[v]);
   else
-    snprintf(out, room, "%s", node_at(s, v)->name);
-  by_trim_label(out, room);
+    snprintf(out, bytes, "%s", get_node(s, v)->name);
+  by_trim_label(out, bytes);
 }
 
 static void draw_tree(const struct subject *s, uint32_t *scratch, struct by_text *text) {
@@ -249,11 +250,11 @@ static void draw_tree(const struct subject *s, uint32_t *scratch, struct by_text
   uint32_t adding = 0, beside = 0;
   for (uint32_t v = 0; v < tree->n; v++) adding += tree->adds[v] && tree->aggregator[v] == NONE;
   for (uint32_t v = 0; v < tree->n; v++) beside += has_aggregator(tree, v);
-  by_text_add(text, "  tree to %s: %.3g %%, %s", node_at(s, 0)->name, 100 * tree->share,
+  by_text_add(text, "  tree to %s: %.3g %%, %s", get_node(s, 0)->name, 100 * tree->share,
               by_print_rate(tree->rate, shown));
   if (adding)
     by_text_add(text, ", %u switch%s with cells of %s", adding, adding == 1 ? " adds" : "es add",
-                by_print_bytes((uint64_t)cells_of(tree), shown));
+                by_print_bytes((uint64_t)get_cells(tree), shown));
   if (beside) by_text_add(text, ", %u aggregator%s", beside, beside == 1 ? "" : "s");
   by_text_add(text, "\n");
   drawing.child = scratch;
@@ -278,14 +279,14 @@ enum banyan_status by_placement_draw(const struct by_placement *placement, const
   return BANYAN_OK;
 }
 
-/* --- JSON --- */
+/* --- JSON. --- */
 
 static void add_real(struct by_text *text, const char *key, double value) {
   by_text_add(text, ", \"%s\": ", key);
   by_json_add_real(text, value);
 }
 
-/* The port by which a node is left over a link: its name where it has one, and who is at the other end. */
+/* Adds the port by which a link leaves a node: its name where it has one, and the node at the other end. */
 static void add_port(const struct subject *s, const char *key, uint32_t node, uint32_t number, struct by_text *text) {
   const struct by_link *link = &s->topology->links[number];
   const char *port = link->port[link->a == node ? 0 : 1];
@@ -323,7 +324,7 @@ static void add_worker(const struct subject *s, uint32_t worker, struct by_place
   by_text_add(text, "]}");
 }
 
-/* The links towards the workers: where a result is multicast. */
+/* Adds the links towards the workers, over which a result is multicast. */
 static void add_branches(const struct subject *s, uint32_t v, struct by_text *text) {
   const char *comma = "";
   by_text_add(text, ", \"branches\": [");
@@ -341,11 +342,11 @@ static void add_switches(const struct subject *s, struct by_text *text) {
   const char *comma = "";
   by_text_add(text, ", \"switches\": {");
   for (uint32_t v = 1; v < s->tree->n; v++) {
-    if (!node_at(s, v)->aggregates) continue;
+    if (!get_node(s, v)->aggregates) continue;
     by_text_add(text, "%s", comma);
-    by_json_add_string(text, node_at(s, v)->name);
+    by_json_add_string(text, get_node(s, v)->name);
     by_text_add(text, ": {\"adds\": %s, \"expected\": %u", s->tree->adds[v] ? "true" : "false", s->tree->workers[v]);
-    add_real(text, "cells", s->tree->adds[v] ? cells_of(s->tree) : 0);
+    add_real(text, "cells", s->tree->adds[v] ? get_cells(s->tree) : 0);
     add_port(s, "port", s->tree->node[v], s->tree->link[v], text);
     add_branches(s, v, text);
     by_text_add(text, "}");
@@ -362,7 +363,7 @@ static void add_aggregators(const struct subject *s, struct by_text *text) {
     by_text_add(text, "%s", comma);
     by_json_add_string(text, s->topology->nodes[s->tree->aggregator[v]].name);
     by_text_add(text, ": {\"beside\": ");
-    by_json_add_string(text, node_at(s, v)->name);
+    by_json_add_string(text, get_node(s, v)->name);
     by_text_add(text, ", \"expected\": %u}", s->tree->workers[v]);
     comma = ", ";
   }
@@ -371,7 +372,7 @@ static void add_aggregators(const struct subject *s, struct by_text *text) {
 
 static void add_tree(const struct subject *s, struct by_placed_hop *hops, struct by_text *text) {
   by_text_add(text, "{\"server\": ");
-  by_json_add_string(text, node_at(s, 0)->name);
+  by_json_add_string(text, get_node(s, 0)->name);
   add_real(text, "share", s->tree->share);
   add_real(text, "rate", s->tree->rate);
   add_real(text, "round_trip", s->tree->round_trip);

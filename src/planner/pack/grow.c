@@ -19,10 +19,11 @@
 
 static const uint32_t none = UINT32_MAX;
 
-/* --- distances: by hops breadth first --- */
+/* --- Distances in hops, breadth first. --- */
 
-/* Offers the ways over `vertex`: to those that are new, and to those one deeper whose edge costs more. */
-static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
+/* Offers the paths over `vertex` to its neighbours: to new ones, and to those that are one deeper by a more expensive
+ * edge. */
+static uint32_t offer_paths(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
   const struct by_graph *graph = g->graph;
   double depth = g->depth[vertex] + 1, *last_cost = g->below;
   for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
@@ -39,7 +40,7 @@ static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_
   return n;
 }
 
-/* --- distances: by delay with Dijkstra's algorithm --- */
+/* --- Distances in delay, by Dijkstra's algorithm. --- */
 
 static void push_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
   const struct by_graph *graph = g->graph;
@@ -48,12 +49,12 @@ static void push_edges(struct by_grower *g, const struct by_price *price, uint32
     double depth = g->depth[vertex] + g->length[edge];
     if (g->in[to] || !g->allowed[to] || depth >= g->below[to]) continue;
     if (price && !isfinite(price->of(price->context, edge))) continue;
-    g->below[to] = depth; /* the nearest that was seen */
+    g->below[to] = depth; /* the smallest depth seen so far */
     by_heap_push(&g->heap, depth, edge);
   }
 }
 
-static uint32_t by_delay(struct by_grower *g, const struct by_price *price, uint32_t root) {
+static uint32_t search_by_delay(struct by_grower *g, const struct by_price *price, uint32_t root) {
   uint32_t n = 1;
   g->heap.n = 0;
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->below[v] = INFINITY;
@@ -72,29 +73,29 @@ static uint32_t by_delay(struct by_grower *g, const struct by_price *price, uint
   return n;
 }
 
-/* The shortest-path tree from `root` over allowed vertices: who is in it, at what depth, by which edge, in the order of
- * depths; of equally deep ways by hops the one whose last edge costs least. NULL: all cost the same. Returns how many
- * vertices are in it. Cost: edges; by delay, edges * log(edges). */
-static uint32_t grower_nearest_first(struct by_grower *g, const struct by_price *price, uint32_t root) {
+/* Computes the shortest-path tree from `root` over allowed vertices: which vertices it contains, at what depth, by
+ * which edge, in the order of depths. With hops, among equally deep paths that with the cheapest last edge is taken.
+ * price NULL: all cost the same. Returns the number of vertices. Cost: edges; with delays, edges * log(edges). */
+static uint32_t search_shortest_paths(struct by_grower *g, const struct by_price *price, uint32_t root) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
   g->via[root] = none;
   g->in[root] = true;
   g->depth[root] = 0;
   g->order[0] = root;
-  if (!g->hops) return by_delay(g, price, root);
+  if (!g->hops) return search_by_delay(g, price, root);
   uint32_t n = 1;
-  for (uint32_t i = 0; i < n; i++) n = widen(g, price, g->order[i], n);
+  for (uint32_t i = 0; i < n; i++) n = offer_paths(g, price, g->order[i], n);
   return n;
 }
 
 double by_grower_reach(struct by_grower *g, uint32_t root) {
   double furthest = 0;
-  (void)grower_nearest_first(g, NULL, root);
+  (void)search_shortest_paths(g, NULL, root);
   for (uint32_t v = 0; v < g->graph->n_terminals; v++) furthest = fmax(furthest, g->in[v] ? g->depth[v] : INFINITY);
   return furthest;
 }
 
-/* --- a tree --- */
+/* --- Growing a tree. --- */
 
 enum { WORD = 64 };
 
@@ -131,7 +132,7 @@ void by_grower_fini(struct by_grower *g) {
 }
 
 /* Offers all edges at `vertex` that lead out of the tree and not too deep. */
-static void offer(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
+static void offer_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
   const struct by_graph *graph = g->graph;
   for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
     uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
@@ -142,31 +143,31 @@ static void offer(struct by_grower *g, const struct by_price *price, uint32_t ve
 }
 
 /* Fills `latest`. False: a terminal is too far away. */
-static bool look_ahead(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
-  uint32_t n = grower_nearest_first(g, price, root);
+static bool compute_latest(struct by_grower *g, const struct by_price *price, uint32_t root, double max_height) {
+  uint32_t n = search_shortest_paths(g, price, root);
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) {
     g->below[v] = v < g->graph->n_terminals ? 0 : -INFINITY;
-    if (v < g->graph->n_terminals && !(g->in[v] && g->depth[v] <= most_height)) return false;
+    if (v < g->graph->n_terminals && !(g->in[v] && g->depth[v] <= max_height)) return false;
   }
   for (uint32_t i = n; i-- > 1;) {
     uint32_t v = g->order[i], p = by_graph_other_end(g->graph, g->via[v], v);
     g->below[p] = fmax(g->below[p], g->below[v] + g->length[g->via[v]]);
   }
-  /* Rounding must not take away what is just possible: distances are sums in another order than depths. */
-  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = most_height * (1 + 1e-12) - g->below[v];
+  /* Rounding must not exclude what is just possible: distances and depths are sums in different orders. */
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = max_height * (1 + 1e-12) - g->below[v];
   return true;
 }
 
-static void start(struct by_grower *g, const struct by_price *price, uint32_t root) {
+static void start_tree(struct by_grower *g, const struct by_price *price, uint32_t root) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
   g->via[root] = none;
   g->in[root] = true;
   g->depth[root] = 0;
   g->cost = 0;
-  offer(g, price, root);
+  offer_edges(g, price, root);
 }
 
-/* Takes an edge whose price is what it was offered for, or nearly. False: there is none. */
+/* Takes an edge whose price is about what it was when it was offered. False: there is none. */
 static bool take_cheapest(struct by_grower *g, const struct by_price *price, uint32_t *from, uint32_t *edge) {
   while (by_buckets_any(&g->offers)) {
     *edge = by_buckets_take(&g->offers);
@@ -185,9 +186,9 @@ static bool take_cheapest(struct by_grower *g, const struct by_price *price, uin
   return false;
 }
 
-static bool prim(struct by_grower *g, const struct by_price *price, uint32_t root) {
+static bool grow_tree(struct by_grower *g, const struct by_price *price, uint32_t root) {
   uint32_t missing = g->graph->n_terminals - (root < g->graph->n_terminals), from, edge;
-  start(g, price, root);
+  start_tree(g, price, root);
   while (missing > 0 && take_cheapest(g, price, &from, &edge)) {
     uint32_t to = by_graph_other_end(g->graph, edge, from);
     g->in[to] = true;
@@ -195,14 +196,14 @@ static bool prim(struct by_grower *g, const struct by_price *price, uint32_t roo
     g->via[to] = edge;
     missing -= to < g->graph->n_terminals;
     if (price->take) price->take(price->context, edge);
-    offer(g, price, to);
+    offer_edges(g, price, to);
   }
   by_buckets_clear(&g->offers);
   return missing == 0;
 }
 
-/* Leaves that are no terminals serve nobody. */
-static void prune(struct by_grower *g, uint32_t root) {
+/* Removes leaves that are no terminals. */
+static void prune_leaves(struct by_grower *g, uint32_t root) {
   const struct by_graph *graph = g->graph;
   uint32_t n = graph->n_vertices, n_free = 0;
   if (n == graph->n_terminals) return;
@@ -221,7 +222,7 @@ static void prune(struct by_grower *g, uint32_t root) {
   }
 }
 
-uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges) {
+uint32_t by_list_chosen_edges(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges) {
   uint32_t n = 0;
   for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
     for (uint64_t bits = chosen[i]; bits; bits &= bits - 1) edges[n++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
@@ -230,20 +231,20 @@ uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t
   return n;
 }
 
-bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
+bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, double max_height) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = INFINITY;
-  if (isfinite(most_height) && !look_ahead(g, price, root, most_height)) return false;
-  if (!prim(g, price, root)) return false;
-  prune(g, root);
+  if (isfinite(max_height) && !compute_latest(g, price, root, max_height)) return false;
+  if (!grow_tree(g, price, root)) return false;
+  prune_leaves(g, root);
   for (uint32_t v = 0; v < g->graph->n_vertices; v++)
     if (g->in[v] && g->via[v] != none) g->chosen[g->via[v] / WORD] |= 1ull << g->via[v] % WORD;
-  g->n_edges = by_take_chosen(g->graph, g->chosen, g->edges);
+  g->n_edges = by_list_chosen_edges(g->graph, g->chosen, g->edges);
   return true;
 }
 
-/* --- a tree that is known --- */
+/* --- Known trees. --- */
 
-/* Lists the edges at each vertex, the last one first. */
+/* Lists the edges at each vertex, in reverse order. */
 static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t n_edges) {
   const struct by_graph *graph = g->graph;
   uint32_t *at = g->around_at;
@@ -259,8 +260,8 @@ static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t
   }
 }
 
-/* Walks the tree whose edges are listed; distances go into `distance`. Returns the furthest vertex. */
-static uint32_t walk(struct by_grower *g, uint32_t from, double *distance) {
+/* Traverses the tree whose edges are listed, and stores distances. Returns the farthest vertex. */
+static uint32_t traverse_tree(struct by_grower *g, uint32_t from, double *distance) {
   uint32_t n = 0, furthest = from;
   distance[from] = 0;
   g->via[from] = none;
@@ -279,20 +280,20 @@ static uint32_t walk(struct by_grower *g, uint32_t from, double *distance) {
   return furthest;
 }
 
-void by_tree_walk(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t root) {
+void by_tree_traverse(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t root) {
   list_neighbours(g, edges, n_edges);
-  (void)walk(g, root, g->depth);
+  (void)traverse_tree(g, root, g->depth);
 }
 
-/* The furthest vertex from anywhere is one end of a longest path, the furthest from that is the other end, and a
- * vertex's eccentricity is its distance to the further one of the two (Jordan, 1869). */
+/* The farthest vertex from any vertex is one end of a longest path, the farthest from that is the other end, and a
+ * vertex's eccentricity is its distance to the farther of the two (Jordan, 1869). */
 void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height) {
   list_neighbours(g, edges, n_edges);
-  uint32_t one_end = walk(g, 0, g->depth), other_end = walk(g, one_end, g->depth);
-  (void)walk(g, other_end, g->below);
+  uint32_t one_end = traverse_tree(g, 0, g->depth), other_end = traverse_tree(g, one_end, g->depth);
+  (void)traverse_tree(g, other_end, g->below);
   *root = one_end;
   *height = g->depth[other_end];
-  for (uint32_t i = 0; i <= n_edges; i++) { /* the tree's vertices are in `order` */
+  for (uint32_t i = 0; i <= n_edges; i++) { /* `order` contains the tree's vertices. */
     uint32_t v = g->order[i];
     double eccentricity = fmax(g->depth[v], g->below[v]);
     if (eccentricity > *height || (eccentricity == *height && v >= *root)) continue;
@@ -301,11 +302,12 @@ void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges
   }
 }
 
-void by_tree_hang(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *order, uint32_t *up) {
+void by_tree_root_at_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *order,
+                            uint32_t *up) {
   uint32_t root, *position = g->degree;
   double height;
   by_tree_centre(g, edges, n_edges, &root, &height);
-  by_tree_walk(g, edges, n_edges, root);
+  by_tree_traverse(g, edges, n_edges, root);
   for (uint32_t u = 0; u <= n_edges; u++) {
     uint32_t v = order[u] = g->order[u];
     position[v] = u;

@@ -1,7 +1,7 @@
-/* Growing one tree over a graph: Prim's algorithm with prices that may rise while it grows, kept within a height by
- * looking ahead, over the terminals and those of the other vertices that are allowed. Prices that differ by less than a
- * part in 64 may count as equal: buckets are much faster than a heap. A grower is the working memory for one graph; it
- * lives in its own arena; not for several threads. */
+/* Grows one tree over a graph: Prim's algorithm with prices that may rise while it grows, within a height limit by
+ * looking ahead, over the terminals and the allowed optional vertices. Prices that differ by less than 1/64 may count
+ * as equal: buckets are much faster than a heap. A grower is the working memory for one graph, in its own arena; not
+ * thread-safe. */
 #ifndef BY_PLANNER_PACK_GROW_H
 #define BY_PLANNER_PACK_GROW_H
 
@@ -12,30 +12,28 @@
 #include "heap.h"
 #include "rng.h"
 
-/* A queue of items by keys, least first to within a part in 64: items are numbers below a limit, each in the queue at
- * most once, and keys are doubles >= 0. Keys that share their leading bits share a bucket, first in first out; three
- * levels of bits find the first bucket that is not empty. Adding and taking cost a few steps whatever is in it. Borrows
- * the arena's memory.
+/* A priority queue of items by keys, smallest first to within 1/64: items are numbers below a limit, each at most once
+ * in the queue; keys are doubles >= 0. Keys with the same leading bits share a bucket, first in first out; three levels
+ * of bits find the first bucket that is not empty. Adding and taking take constant time. Memory is the arena's.
  *
  *   top    1 word:      which words of mid are not 0
  *   mid    32 words:    which words of low are not 0
- *   low    2048 words:  which buckets are not empty
- */
-/* Buckets go by exponent and so many bits of the mantissa. */
+ *   low    2048 words:  which buckets are not empty */
+/* Buckets are chosen by the exponent and this many bits of the mantissa. */
 enum { BY_BUCKET_DETAIL = 6, BY_BUCKETS = 2048 << BY_BUCKET_DETAIL };
 
 struct by_bucket {
-  uint32_t first, last; /* items, if the bucket's bit is set */
+  uint32_t first, last; /* items; valid if the bucket's bit is set */
 };
 
 struct by_buckets {
   struct by_bucket *buckets;
   uint64_t top, *mid, *low;
-  uint32_t *next; /* of each item */
-  double *key;    /* of each item, as it was put in last */
+  uint32_t *next; /* for each item: the next one in its bucket */
+  double *key;    /* for each item: its key when it was put in last */
 };
 
-/* For items 0 .. n_items - 1; empty. False: no memory. */
+/* Makes an empty queue for items 0 .. n_items - 1. False: no memory. */
 static inline bool by_buckets_init(struct by_buckets *queue, uint32_t n_items, struct by_arena *arena) {
   queue->buckets = BY_ARENA_ARRAY(arena, struct by_bucket, BY_BUCKETS);
   queue->low = BY_ARENA_ARRAY(arena, uint64_t, BY_BUCKETS / 64);
@@ -49,7 +47,7 @@ static inline bool by_buckets_init(struct by_buckets *queue, uint32_t n_items, s
 static inline uint32_t by_bucket_of(double key) {
   uint64_t bits;
   memcpy(&bits, &key, sizeof bits);
-  return (uint32_t)(bits >> (52 - BY_BUCKET_DETAIL)) % BY_BUCKETS; /* also of -0 and NaN there is one */
+  return (uint32_t)(bits >> (52 - BY_BUCKET_DETAIL)) % BY_BUCKETS; /* -0 and NaN have a bucket, too. */
 }
 
 static inline bool by_buckets_any(const struct by_buckets *queue) {
@@ -71,7 +69,7 @@ static inline void by_buckets_put(struct by_buckets *queue, uint32_t item, doubl
   bucket->last = item;
 }
 
-/* Takes an item out; there must be one. */
+/* Takes out the first item; the queue must not be empty. */
 static inline uint32_t by_buckets_take(struct by_buckets *queue) {
   uint32_t high = (uint32_t)__builtin_ctzll(queue->top), word = high * 64 + (uint32_t)__builtin_ctzll(queue->mid[high]);
   struct by_bucket *bucket = &queue->buckets[word * 64 + (uint32_t)__builtin_ctzll(queue->low[word])];
@@ -80,13 +78,13 @@ static inline uint32_t by_buckets_take(struct by_buckets *queue) {
     bucket->first = queue->next[item];
     return item;
   }
-  queue->low[word] &= queue->low[word] - 1; /* its lowest bit */
+  queue->low[word] &= queue->low[word] - 1; /* This clears its lowest bit. */
   if (!queue->low[word]) queue->mid[high] &= queue->mid[high] - 1;
   if (!queue->mid[high]) queue->top &= queue->top - 1;
   return item;
 }
 
-/* Takes all out. Cost: the buckets that are not empty. */
+/* Empties the queue. Cost: the buckets that are not empty. */
 static inline void by_buckets_clear(struct by_buckets *queue) {
   for (; queue->top; queue->top &= queue->top - 1) {
     uint32_t high = (uint32_t)__builtin_ctzll(queue->top);
@@ -95,122 +93,124 @@ static inline void by_buckets_clear(struct by_buckets *queue) {
   }
 }
 
-/* --- growing --- */
+/* --- Growing a tree. --- */
 
-/* What an edge costs now, >= 0; less is better; INFINITY: it may not be used. It may only rise when edges are taken. */
+/* The present cost of an edge, >= 0; smaller is better; INFINITY: it may not be used. It may only rise when edges are
+ * taken. */
 struct by_price {
   double (*of)(void *context, uint32_t edge);
-  void (*take)(void *context, uint32_t edge); /* the edge is in the tree from now on; NULL: changes nothing */
+  void (*take)(void *context, uint32_t edge); /* the edge is added to the tree; NULL: prices do not change */
   void *context;
 };
 
 struct by_grower {
   const struct by_graph *graph;
-  bool hops;            /* heights count edges; else they are seconds */
-  const double *length; /* of each edge, what heights are made of */
-  bool *allowed;        /* vertices; true for terminals; set it for the others */
+  bool hops;            /* heights count edges; else they are in seconds */
+  const double *length; /* for each edge: its contribution to heights */
+  bool *allowed;        /* for each vertex; true for terminals; the caller sets it for the others */
   /* The tree that was grown last. */
   uint32_t n_edges;
   uint32_t *edges; /* ascending */
-  double cost;     /* what its edges cost when they were taken */
+  double cost;     /* the sum of the costs of its edges when they were taken */
   /* Working memory. */
   bool *in;
   uint32_t *via, *order, *degree;
   double *depth, *latest, *below;
-  uint64_t *chosen;             /* of each edge one bit, 0 between calls */
+  uint64_t *chosen;             /* one bit for each edge, 0 between calls */
   struct by_buckets offers;     /* edges that lead out of the tree */
-  struct by_heap heap;          /* ways to vertices by their edges, for searches by delay */
-  uint32_t *around_at, *around; /* the edges at each vertex of one tree */
+  struct by_heap heap;          /* paths to vertices by their last edges, for searches by delay */
+  uint32_t *around_at, *around; /* the edges at each vertex of a tree */
   struct by_arena arena;
 };
 
-/* `hops`: heights count edges; else they are seconds of delay. The graph must outlive the grower. */
+/* Initialises a grower; `hops`: heights count edges, else they are seconds of delay. The graph must outlive it. */
 BANYAN_CHECK enum banyan_status by_grower_init(struct by_grower *grower, const struct by_graph *graph, bool hops);
 void by_grower_fini(struct by_grower *grower);
-/* Grows a tree in which no vertex is further than `most_height` from `root`, an allowed vertex; false: there is none,
- * since a terminal is too far away over edges that may be used, or cannot be reached. Without a height and with prices
- * that stay, it is a cheapest tree, to within a part in 64, over the allowed vertices less its useless leaves. Cost:
- * edges, and as much again for those whose price rises before they are taken; by delay, edges * log(edges). */
-bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t root, double most_height);
+/* Grows a tree in which no vertex is farther than `max_height` from `root`, an allowed vertex. False: there is none,
+ * since a terminal is too far away over usable edges or cannot be reached. Without a height limit and with constant
+ * prices it is a cheapest tree, to within 1/64, over the allowed vertices without useless leaves. Cost: edges, plus
+ * those whose price rises before they are taken; with delays, edges * log(edges). */
+bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t root, double max_height);
 
-/* How far the furthest terminal is from `root` over allowed vertices; INFINITY: cannot be reached. Cost: as above. */
+/* Returns the distance of the farthest terminal from `root` over allowed vertices; INFINITY: one cannot be reached.
+ * Cost: see by_grow. */
 double by_grower_reach(struct by_grower *grower, uint32_t root);
-/* The vertex of the tree from which the furthest one is nearest, and how far that is. Cost: vertices + edges. */
+/* Finds the vertex of a tree whose farthest vertex is nearest, and that distance. Cost: vertices + edges. */
 void by_tree_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height);
-/* Hangs a tree up at its centre: lists its vertices, the root first and each behind its parent, and the positions of
- * their parents. Cost: vertices. */
-void by_tree_hang(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *order, uint32_t *up);
-/* Walks a tree breadth first from a vertex: leaves its vertices in `order`, each behind its parent, the edge towards
- * the parent in `via`, UINT32_MAX for the root, and how far they are from the root in `depth`. Cost: vertices. */
-void by_tree_walk(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t root);
+/* Roots a tree at its centre: lists its vertices, the root first and each behind its parent, and the positions of their
+ * parents. Cost: vertices. */
+void by_tree_root_at_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *order,
+                            uint32_t *up);
+/* Traverses a tree breadth first: stores its vertices in `order`, each behind its parent, the edge to the parent in
+ * `via` (UINT32_MAX for the root), and the distance to the root in `depth`. Cost: vertices. */
+void by_tree_traverse(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t root);
 
-/* Lists the edges whose bits are set, ascending, and clears these bits. Returns how many there are. */
-uint32_t by_take_chosen(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges);
+/* Lists the edges whose bits are set, ascending, and clears the bits. Returns their number. */
+uint32_t by_list_chosen_edges(const struct by_graph *graph, uint64_t *chosen, uint32_t *edges);
 
-/* --- several trees --- */
+/* --- Several trees. --- */
 
-/* K trees with shares, improved one after the other: each in turn is taken out and grown anew where the others leave
- * room. Room is priced: a resource costs more, exponentially, the fuller the others make it, so that a cheapest tree
- * lowers the sum of all prices, and each step brings the fullest resource down. It is a local search, the potential
- * game of Rosenthal (1973) with the prices of Plotkin, Shmoys and Tardos (1991); it promises nothing. The caller owns
- * it and fills the shares. */
+/* K trees with shares, improved one after the other: each in turn is removed and grown again where the others leave
+ * capacity. A resource's price grows exponentially with the load of the others, so that a cheapest tree lowers the sum
+ * of all prices, and each step relieves the fullest resource. This is a local search without guarantees: the potential
+ * game of Rosenthal (1973) with the prices of Plotkin, Shmoys and Tardos (1991). The caller owns it and sets the
+ * shares. */
 struct by_slot {
   uint32_t n, *edges; /* ascending; n = 0: no tree yet */
-  double share;       /* of the throughput */
-  uint32_t number;    /* of its tree in a linear program; set and read by what solves that */
-  bool *allowed;      /* optional vertex i, number n_terminals + i: the tree may use it */
+  double share;       /* the part of the throughput */
+  uint32_t number;    /* the number of its tree in a linear program, for the caller */
+  bool *allowed;      /* optional vertex i, whose number is n_terminals + i: the tree may use it */
 };
 
 struct by_slots {
   struct by_grower *grower;
   uint32_t n;
   struct by_slot *slots;
-  double most_height;
-  const uint32_t *roots; /* vertices from which that height can be kept */
+  double max_height;
+  const uint32_t *roots; /* the vertices from which the height can be kept */
   uint32_t n_roots;
-  double target; /* throughput, bit/s, at which resources are called full */
-  double steep;  /* price of a resource: exp(steep * (load - 1)) */
+  double target; /* the throughput in bit/s at which resources count as full */
+  double steep;  /* a resource's price is exp(steep * (load - 1)) */
   double *load;  /* of each resource in parts of its capacity, at `target` */
-  /* Working memory: loads of the other trees, what the growing tree adds, prices, inverse capacities, and noise. */
+  /* Working memory: loads of the other trees, the growing tree's additions, prices, inverse capacities, and noise. */
   double *others, *step, *price, *inverse, *noise;
-  uint32_t luck; /* where the noise of edge 0 is */
-  bool shared;   /* an edge that is taken makes others dearer */
+  uint32_t luck; /* the offset of edge 0's noise */
+  bool shared;   /* taking an edge makes others more expensive */
   struct by_slot spare;
   struct by_rng rng;
   struct by_arena arena;
 };
 
-/* n slots without trees, of equal shares. The grower must outlive them, and is used for growing. */
+/* Makes n slots without trees, with equal shares. The grower must outlive them, and is used for growing. */
 BANYAN_CHECK enum banyan_status by_slots_init(struct by_slots *slots, struct by_grower *grower, uint32_t n,
                                               uint64_t seed);
 void by_slots_fini(struct by_slots *slots);
-/* Grows each tree anew, once, and keeps what is no worse. False: a slot is empty still, since no tree can be grown.
- * Cost: n times a growth. */
+/* Grows each tree again once, and keeps results that are no worse. False: a slot is still empty, since no tree can be
+ * grown. Cost: n growths. */
 bool by_slots_sweep(struct by_slots *slots);
-/* Makes loads fit the trees, shares and target, which somebody changed. */
+/* Computes the loads again, after the caller has changed trees, shares or target. */
 void by_slots_recount(struct by_slots *slots);
-/* The throughput that the trees reach with just these shares. */
+/* Returns the throughput of the trees with exactly these shares. */
 double by_slots_throughput(const struct by_slots *slots);
 
-/* Trees changed by one edge at a time: an edge comes in, another one of the circle that it closes goes out, and what
- * makes links fuller than full is taken less and less often (annealing: Kirkpatrick, Gelatt and Vecchi 1983). Finds
- * what growing whole trees anew does not, where few trees must fill unequal links; heights are not looked at. Works on
- * slots that all have a tree, over terminals alone. */
+/* Changes trees by one edge at a time: an edge is added, and another one of the resulting cycle is removed; changes
+ * that overload resources are accepted less and less often (annealing: Kirkpatrick, Gelatt and Vecchi 1983). It finds
+ * what growing whole trees does not where few trees must fill unequal links; heights are ignored. All slots must have a
+ * tree, over terminals only. */
 struct by_swaps {
   struct by_slots *slots;
-  uint32_t *up;      /* of vertex v in tree t, up[t * n_vertices + v]: the edge towards the root */
-  uint32_t *visited; /* of each vertex: when it was passed last */
+  uint32_t *up;      /* up[t * n_vertices + v]: the edge from vertex v towards the root of tree t */
+  uint32_t *visited; /* for each vertex: when it was visited last */
   uint32_t now;
-  uint64_t work; /* edges that were looked at */
+  uint64_t work; /* the number of examined edges */
   struct by_arena arena;
 };
 
 /* Reads the slots' trees. The slots must outlive it. */
 BANYAN_CHECK enum banyan_status by_swaps_init(struct by_swaps *swaps, struct by_slots *slots);
 void by_swaps_fini(struct by_swaps *swaps);
-/* Tries swaps until `work` edges have been looked at, and writes the trees back. A swap that raises the sum of the
- * squares of what resources carry beyond their capacity, in parts of it, by d is made with probability exp(-d / heat).
- */
+/* Tries swaps until `work` edges have been examined, and writes the trees back. A swap that raises by d the sum of the
+ * squares of the overloads, in parts of capacities, is made with probability exp(-d / heat). */
 void by_swaps_try(struct by_swaps *swaps, uint64_t work, double heat);
 
 #endif

@@ -1,3 +1,5 @@
+/* Searches Hamiltonian cycles, rings for short: exactly in small graphs, by rotations in large ones, and proves that
+ * there is none. */
 #include "plan_order.h"
 
 #include <math.h>
@@ -9,12 +11,12 @@
 
 #define NONE UINT32_MAX
 
-/* --- the graph --- */
+/* --- The graph. --- */
 
 enum banyan_status by_adjacency_init(struct by_adjacency *graph, uint32_t n) {
   *graph = (struct by_adjacency){.n = n, .words = (n + 63) / 64};
-  if (n > BY_HAMILTON_MOST)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "a ring is looked for among at most %d ranks, not %u", BY_HAMILTON_MOST, n);
+  if (n > BY_HAMILTON_MAX)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "a ring is looked for among at most %d ranks, not %u", BY_HAMILTON_MAX, n);
   graph->bits = calloc((size_t)n * graph->words + 1, sizeof *graph->bits);
   return graph->bits ? BANYAN_OK : by_plan_no_memory();
 }
@@ -30,8 +32,8 @@ void by_adjacency_join(struct by_adjacency *graph, uint32_t v, uint32_t w) {
   graph->bits[(size_t)w * graph->words + v / 64] |= 1ull << v % 64;
 }
 
-/* The first neighbour of v from `from` on; UINT32_MAX: none. */
-static uint32_t adjacency_next(const struct by_adjacency *graph, uint32_t v, uint32_t from) {
+/* Returns the first neighbour of v from `from` on; UINT32_MAX: none. */
+static uint32_t find_neighbour(const struct by_adjacency *graph, uint32_t v, uint32_t from) {
   const uint64_t *row = &graph->bits[(size_t)v * graph->words];
   if (from >= graph->n) return NONE;
   uint64_t word = row[from / 64] >> from % 64 << from % 64;
@@ -48,12 +50,12 @@ bool by_hamilton_is_ring(const struct by_adjacency *graph, const uint32_t *order
   return true;
 }
 
-/* --- small graphs --- */
+/* --- Small graphs: dynamic programming. --- */
 
-/* Paths from the last vertex through sets of the others: best[set * m + v] is the least length of one that goes through
- * all of the set and ends at its member v. */
+/* Paths from the last vertex through sets of the others: best[set * m + v] is the smallest length of a path through all
+ * of the set that ends at its member v. */
 struct table {
-  uint32_t m; /* vertices without the last */
+  uint32_t m; /* the number of vertices without the last */
   uint32_t beside[BY_HAMILTON_EXACT];
   float length[BY_HAMILTON_EXACT][BY_HAMILTON_EXACT]; /* INFINITY: no edge */
   float *best;
@@ -68,8 +70,8 @@ static void list_edges(struct table *t, const struct by_adjacency *graph, const 
     }
 }
 
-/* The vertex before v on the best path through the set; NONE: v is the first, or there is no path. */
-static uint32_t best_before(const struct table *t, uint32_t set, uint32_t v, float *length) {
+/* Returns the vertex before v on the best path through the set; NONE: v is the first, or there is no path. */
+static uint32_t find_before(const struct table *t, uint32_t set, uint32_t v, float *length) {
   uint32_t rest = set & ~(1u << v), best = NONE;
   *length = rest ? INFINITY : t->length[t->m][v];
   for (uint32_t left = rest & t->beside[v]; left; left &= left - 1) {
@@ -82,20 +84,20 @@ static uint32_t best_before(const struct table *t, uint32_t set, uint32_t v, flo
   return best;
 }
 
-/* Whether there is a ring; the shortest goes into `order`. */
+/* Returns whether there is a ring; the shortest is stored in `order`. */
 static bool read_table(const struct table *t, uint32_t *order) {
   uint32_t set = (1u << t->m) - 1, last = NONE;
-  float least = INFINITY, length;
+  float min = INFINITY, length;
   for (uint32_t v = 0; v < t->m; v++) {
     length = t->best[(size_t)set * t->m + v] + t->length[v][t->m];
-    if (length < least) {
-      least = length;
+    if (length < min) {
+      min = length;
       last = v;
     }
   }
   if (last == NONE) return false;
   for (uint32_t i = t->m; i > 0 && last != NONE; i--) {
-    uint32_t before = best_before(t, set, last, &length);
+    uint32_t before = find_before(t, set, last, &length);
     order[i] = last;
     set &= ~(1u << last);
     last = before;
@@ -112,11 +114,11 @@ static enum banyan_status find_exactly(const struct by_adjacency *graph, const f
   if (!t.best) return by_plan_no_memory();
   for (uint32_t set = 1; set < 1u << t.m; set++)
     for (uint32_t v = 0; v < t.m; v++)
-      if (set >> v & 1) (void)best_before(&t, set, v, &t.best[(size_t)set * t.m + v]);
+      if (set >> v & 1) (void)find_before(&t, set, v, &t.best[(size_t)set * t.m + v]);
   bool found = read_table(&t, order);
   free(t.best);
   if (found) {
-    uint32_t copy[BY_HAMILTON_EXACT], at = 0; /* lets the ring begin with vertex 0 */
+    uint32_t copy[BY_HAMILTON_EXACT], at = 0; /* The ring is rotated so that it begins with vertex 0. */
     memcpy(copy, order, graph->n * sizeof *order);
     while (copy[at]) at++;
     for (uint32_t i = 0; i < graph->n; i++) order[i] = copy[(at + i) % graph->n];
@@ -142,7 +144,7 @@ enum banyan_status by_hamilton_find(const struct by_adjacency *graph, const floa
   return BANYAN_OK;
 }
 
-/* --- rotations --- */
+/* --- Rotations. --- */
 
 /* Posa's rotations. A path p grows at its end; where that has no free neighbour, some neighbour p[i] of it on the path
  * is joined to it and p[i] - p[i+1] is cut: p[i+1] is the new end.
@@ -150,17 +152,17 @@ enum banyan_status by_hamilton_find(const struct by_adjacency *graph, const floa
  *   p0 .. pi  pi+1 .. end    becomes    p0 .. pi  end .. pi+1      Ends that have a free neighbour, or that close the
  *            ^--- reversed ---^                                    ring, are preferred. */
 
-enum { WORK = 200 << 20, LOOKED_AT = 32 };
+enum { WORK = 200 << 20, MAX_EXAMINED = 32 };
 
 struct path {
   const struct by_adjacency *graph;
-  const uint32_t *liked; /* the order liked best */
-  uint32_t *vertex;      /* of each place */
-  uint32_t *place;       /* of each vertex; NONE: free */
-  uint64_t *free;        /* bits of the free vertices */
-  uint32_t *liked_place; /* of each vertex, in the order liked best */
+  const uint32_t *preferred; /* the preferred order */
+  uint32_t *vertex;          /* the vertex at each index */
+  uint32_t *index;           /* the index of each vertex; NONE: free */
+  uint64_t *free;            /* bits of the free vertices */
+  uint32_t *preferred_index; /* the index of each vertex in the preferred order */
   uint32_t n;
-  uint32_t work; /* words and places looked at */
+  uint32_t work; /* the number of examined words and indices */
   struct by_rng rng;
 };
 
@@ -172,93 +174,93 @@ static uint32_t count_free(struct path *p, uint32_t v) {
   return n;
 }
 
-static void append(struct path *p, uint32_t v) {
+static void append_vertex(struct path *p, uint32_t v) {
   p->vertex[p->n] = v;
-  p->place[v] = p->n++;
+  p->index[v] = p->n++;
   p->free[v / 64] &= ~(1ull << v % 64);
 }
 
-/* A neighbour of v, from a random one on. */
-static uint32_t neighbour(struct path *p, uint32_t v, uint32_t *from) {
-  uint32_t w = adjacency_next(p->graph, v, *from);
-  if (w == NONE) w = adjacency_next(p->graph, v, 0);
+/* Returns a neighbour of v, starting with a random one. */
+static uint32_t get_neighbour(struct path *p, uint32_t v, uint32_t *from) {
+  uint32_t w = find_neighbour(p->graph, v, *from);
+  if (w == NONE) w = find_neighbour(p->graph, v, 0);
   *from = w == NONE ? 0 : w + 1;
   p->work++;
   return w;
 }
 
-/* The free neighbour with fewest free neighbours of its own, of those looked at; NONE: there is none. */
-static uint32_t free_next(struct path *p, uint32_t v) {
-  uint32_t from = (uint32_t)by_rng_below(&p->rng, p->graph->n), best = NONE, least = NONE, first = NONE;
+/* Returns the free neighbour with the fewest free neighbours among those examined; NONE: there is none. */
+static uint32_t choose_free_neighbour(struct path *p, uint32_t v) {
+  uint32_t from = (uint32_t)by_rng_below(&p->rng, p->graph->n), best = NONE, min = NONE, first = NONE;
   if (!count_free(p, v)) return NONE;
-  for (uint32_t looked = 0; looked < LOOKED_AT || best == NONE;) {
-    uint32_t w = neighbour(p, v, &from);
+  for (uint32_t examined = 0; examined < MAX_EXAMINED || best == NONE;) {
+    uint32_t w = get_neighbour(p, v, &from);
     if (w == first) break;
     if (first == NONE) first = w;
-    if (p->place[w] != NONE) continue;
-    looked++;
+    if (p->index[w] != NONE) continue;
+    examined++;
     uint32_t n = count_free(p, w);
-    if (n >= least) continue;
-    least = n;
+    if (n >= min) continue;
+    min = n;
     best = w;
   }
   return best;
 }
 
-static void extend(struct path *p, bool as_liked) {
+static void extend_path(struct path *p, bool prefer) {
   while (p->n < p->graph->n) {
-    uint32_t end = p->vertex[p->n - 1], next = p->liked[(p->liked_place[end] + 1) % p->graph->n];
-    if (!as_liked || p->place[next] != NONE || !by_adjacent(p->graph, end, next)) next = free_next(p, end);
+    uint32_t end = p->vertex[p->n - 1], next = p->preferred[(p->preferred_index[end] + 1) % p->graph->n];
+    if (!prefer || p->index[next] != NONE || !by_adjacent(p->graph, end, next)) next = choose_free_neighbour(p, end);
     if (next == NONE) return;
-    append(p, next);
+    append_vertex(p, next);
   }
 }
 
-static void reverse(struct path *p, uint32_t from) {
+static void reverse_path(struct path *p, uint32_t from) {
   for (uint32_t i = from, j = p->n - 1; i < j; i++, j--) {
     uint32_t v = p->vertex[i];
     p->vertex[i] = p->vertex[j];
     p->vertex[j] = v;
   }
-  for (uint32_t i = from; i < p->n; i++) p->place[p->vertex[i]] = i;
+  for (uint32_t i = from; i < p->n; i++) p->index[p->vertex[i]] = i;
   p->work += 2 * (p->n - from);
 }
 
-/* False: the end has no neighbour on the path but the one before it. */
-static bool rotate(struct path *p) {
+/* Rotates the path. False: its end has no neighbour on the path but the previous vertex. */
+static bool rotate_path(struct path *p) {
   uint32_t end = p->vertex[p->n - 1], from = (uint32_t)by_rng_below(&p->rng, p->graph->n), chosen = NONE, first = NONE;
-  for (uint32_t looked = 0; looked < LOOKED_AT; looked++) {
-    uint32_t w = neighbour(p, end, &from);
+  for (uint32_t examined = 0; examined < MAX_EXAMINED; examined++) {
+    uint32_t w = get_neighbour(p, end, &from);
     if (w == first || w == NONE) break;
     if (first == NONE) first = w;
-    if (p->place[w] == NONE || p->place[w] + 2 >= p->n) continue;
-    if (chosen == NONE) chosen = p->place[w] + 1;
-    uint32_t new_end = p->vertex[p->place[w] + 1];
+    if (p->index[w] == NONE || p->index[w] + 2 >= p->n) continue;
+    if (chosen == NONE) chosen = p->index[w] + 1;
+    uint32_t new_end = p->vertex[p->index[w] + 1];
     bool good = p->n == p->graph->n ? by_adjacent(p->graph, new_end, p->vertex[0]) : count_free(p, new_end) > 0;
-    if (!good) continue; /* a path with this end can neither grow nor close the ring */
-    chosen = p->place[w] + 1;
+    if (!good) continue; /* A path with this end can neither grow nor close the ring. */
+    chosen = p->index[w] + 1;
     break;
   }
   if (chosen == NONE) return false;
-  reverse(p, chosen);
+  reverse_path(p, chosen);
   return true;
 }
 
-/* One attempt: ends with a ring, or when nothing has grown for long. */
-static bool attempt(struct path *p, bool as_liked) {
-  uint32_t n = p->graph->n, most = 10 * n + 1000;
+/* Makes one attempt, which ends with a ring or after many rotations without growth. */
+static bool try_once(struct path *p, bool prefer) {
+  uint32_t n = p->graph->n, max = 10 * n + 1000;
   p->n = 0;
-  memset(p->place, 0xff, n * sizeof *p->place);
+  memset(p->index, 0xff, n * sizeof *p->index);
   memset(p->free, 0, p->graph->words * sizeof *p->free);
   for (uint32_t v = 0; v < n; v++) p->free[v / 64] |= 1ull << v % 64;
-  append(p, as_liked ? p->liked[0] : (uint32_t)by_rng_below(&p->rng, n));
-  for (uint32_t idle = 0; idle < most && p->work < WORK; idle++) {
+  append_vertex(p, prefer ? p->preferred[0] : (uint32_t)by_rng_below(&p->rng, n));
+  for (uint32_t idle = 0; idle < max && p->work < WORK; idle++) {
     uint32_t before = p->n;
-    extend(p, as_liked);
+    extend_path(p, prefer);
     if (p->n > before) idle = 0;
     if (p->n == n && by_adjacent(p->graph, p->vertex[n - 1], p->vertex[0])) return true;
-    if (by_rng_below(&p->rng, 64) == 0) reverse(p, 0);
-    if (!rotate(p)) reverse(p, 0);
+    if (by_rng_below(&p->rng, 64) == 0) reverse_path(p, 0);
+    if (!rotate_path(p)) reverse_path(p, 0);
   }
   return false;
 }
@@ -267,45 +269,45 @@ enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t
   struct by_arena arena;
   by_arena_init(&arena);
   struct path p = {.graph = graph,
-                   .liked = order,
+                   .preferred = order,
                    .vertex = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
-                   .place = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
+                   .index = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
                    .free = BY_ARENA_ARRAY(&arena, uint64_t, graph->words),
-                   .liked_place = BY_ARENA_ARRAY(&arena, uint32_t, graph->n)};
+                   .preferred_index = BY_ARENA_ARRAY(&arena, uint32_t, graph->n)};
   bool ready = !arena.failed;
   *found = false;
   by_rng_init(&p.rng, seed);
-  for (uint32_t i = 0; ready && i < graph->n; i++) p.liked_place[order[i]] = i;
-  for (uint32_t tries = 0; ready && p.work < WORK && !*found; tries++) *found = attempt(&p, !tries);
+  for (uint32_t i = 0; ready && i < graph->n; i++) p.preferred_index[order[i]] = i;
+  for (uint32_t tries = 0; ready && p.work < WORK && !*found; tries++) *found = try_once(&p, !tries);
   if (*found) memcpy(order, p.vertex, graph->n * sizeof *order);
   by_arena_fini(&arena);
   return ready ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* --- simple reasons why a graph has no ring --- */
+/* --- Simple reasons why a graph has no ring. --- */
 
 struct search {
-  struct by_adjacency graph; /* a copy, from which edges are taken */
-  uint32_t *seen;            /* of each vertex: when it was seen first; NONE: not yet */
-  uint32_t *low;             /* the earliest that its subtree reaches */
-  uint32_t *from;            /* its parent in the search */
-  uint32_t *at;              /* the neighbour to be looked at next */
+  struct by_adjacency graph; /* a copy, from which edges are removed */
+  uint32_t *seen;            /* for each vertex: the time when it was first seen; NONE: not yet */
+  uint32_t *low;             /* for each vertex: the earliest time that its subtree reaches */
+  uint32_t *from;            /* for each vertex: its parent in the search */
+  uint32_t *at;              /* for each vertex: the next neighbour to examine */
   uint32_t *degree;
-  uint32_t *end;       /* of a path of forced edges that ends here: its other end; the vertex itself: no path yet */
-  uint32_t (*need)[2]; /* forced neighbours; NONE */
-  uint32_t *queue;     /* vertices that may have two neighbours only */
+  uint32_t *end;       /* for the end of a path of forced edges: its other end; for other vertices the vertex itself */
+  uint32_t (*need)[2]; /* for each vertex: its forced neighbours; NONE */
+  uint32_t *queue;     /* vertices with only two usable neighbours */
   uint32_t n_queue;
 };
 
-static void refuse(struct by_hamilton *out, enum by_hamilton_reason reason, uint32_t where) {
+static void set_reason(struct by_hamilton *out, enum by_hamilton_reason reason, uint32_t where) {
   *out = (struct by_hamilton){.answer = BY_HAMILTON_NO, .reason = reason, .where = where};
 }
 
-/* --- a vertex whose loss parts the others (Tarjan 1972), and two sides --- */
+/* --- A vertex whose removal separates the others (Tarjan 1972), and bipartite graphs. --- */
 
-/* Goes on from v: to a new vertex, which is returned; or back to its parent. */
-static uint32_t go_on(struct search *s, uint32_t v, uint32_t *time) {
-  for (uint32_t w; (w = adjacency_next(&s->graph, v, s->at[v])) != NONE;) {
+/* Continues the search at v. Returns a new vertex, or the parent of v. */
+static uint32_t continue_search(struct search *s, uint32_t v, uint32_t *time) {
+  for (uint32_t w; (w = find_neighbour(&s->graph, v, s->at[v])) != NONE;) {
     s->at[v] = w + 1;
     if (s->seen[w] == NONE) {
       s->from[w] = v;
@@ -324,52 +326,52 @@ static void find_cut(struct search *s, struct by_hamilton *out) {
   for (uint32_t v = 0; v < s->graph.n; v++) s->seen[v] = s->from[v] = NONE;
   memset(s->at, 0, s->graph.n * sizeof *s->at);
   s->seen[0] = s->low[0] = 0;
-  for (uint32_t v = 0; v != NONE;) v = go_on(s, v, &time);
+  for (uint32_t v = 0; v != NONE;) v = continue_search(s, v, &time);
   for (uint32_t v = 1; v < s->graph.n; v++) {
     uint32_t parent = s->from[v];
     if (parent == NONE) {
-      refuse(out, BY_HAMILTON_CUT, v); /* they are apart already */
+      set_reason(out, BY_HAMILTON_CUT, v); /* The graph is not connected. */
       return;
     }
     if (parent ? s->low[v] >= s->seen[parent] : ++below_root == 2) {
-      refuse(out, BY_HAMILTON_CUT, parent);
+      set_reason(out, BY_HAMILTON_CUT, parent);
       return;
     }
   }
 }
 
-/* Uses the search of find_cut: sides alternate along it. */
+/* Checks for a bipartite graph with unequal sides. It uses the search of find_cut, along which sides alternate. */
 static void find_sides(struct search *s, struct by_hamilton *out) {
   uint32_t *side = s->low, *by_time = s->at, n = s->graph.n, ones = 0;
   for (uint32_t v = 0; v < n; v++) by_time[s->seen[v]] = v;
   for (uint32_t at = 0; at < n; at++) side[by_time[at]] = at ? !side[s->from[by_time[at]]] : 0;
   for (uint32_t v = 0; v < n; v++) {
     ones += side[v];
-    for (uint32_t w = adjacency_next(&s->graph, v, v); w != NONE; w = adjacency_next(&s->graph, v, w + 1))
+    for (uint32_t w = find_neighbour(&s->graph, v, v); w != NONE; w = find_neighbour(&s->graph, v, w + 1))
       if (side[v] == side[w]) return;
   }
-  if (2 * ones != n) refuse(out, BY_HAMILTON_SIDES, 0);
+  if (2 * ones != n) set_reason(out, BY_HAMILTON_SIDES, 0);
 }
 
-/* --- edges that every ring needs --- */
+/* --- Edges that every ring needs. --- */
 
-/* No ring uses this edge. */
-static void take_out(struct search *s, uint32_t v, uint32_t w) {
+/* Removes an edge that no ring uses. */
+static void remove_edge(struct search *s, uint32_t v, uint32_t w) {
   s->graph.bits[(size_t)v * s->graph.words + w / 64] &= ~(1ull << w % 64);
   s->graph.bits[(size_t)w * s->graph.words + v / 64] &= ~(1ull << v % 64);
   if (--s->degree[v] == 2) s->queue[s->n_queue++] = v;
   if (--s->degree[w] == 2) s->queue[s->n_queue++] = w;
 }
 
-/* A vertex with both its edges forced needs no others. */
-static void leave_forced(struct search *s, uint32_t v) {
+/* Removes the other edges of a vertex that has two forced edges. */
+static void remove_other_edges(struct search *s, uint32_t v) {
   if (s->need[v][1] == NONE) return;
-  for (uint32_t w = adjacency_next(&s->graph, v, 0); w != NONE; w = adjacency_next(&s->graph, v, w + 1))
-    if (w != s->need[v][0] && w != s->need[v][1]) take_out(s, v, w);
+  for (uint32_t w = find_neighbour(&s->graph, v, 0); w != NONE; w = find_neighbour(&s->graph, v, w + 1))
+    if (w != s->need[v][0] && w != s->need[v][1]) remove_edge(s, v, w);
 }
 
-/* Forces an edge. False: that closes a ring through some vertices only. *length: edges forced so far. */
-static bool force(struct search *s, uint32_t v, uint32_t w, uint32_t *length) {
+/* Forces an edge. False: that would close a ring through only some vertices. *length: the number of forced edges. */
+static bool force_edge(struct search *s, uint32_t v, uint32_t w, uint32_t *length) {
   if (s->need[v][0] == w || s->need[v][1] == w) return true;
   if (s->need[v][1] != NONE || s->need[w][1] != NONE) return false;
   s->need[v][s->need[v][0] != NONE] = w;
@@ -379,10 +381,10 @@ static bool force(struct search *s, uint32_t v, uint32_t w, uint32_t *length) {
   if (a == w) return *length == s->graph.n;
   s->end[a] = b;
   s->end[b] = a;
-  leave_forced(s, v);
-  leave_forced(s, w);
+  remove_other_edges(s, v);
+  remove_other_edges(s, w);
   if (*length + 1 < s->graph.n && s->need[a][0] != b && s->need[a][1] != b && by_adjacent(&s->graph, a, b))
-    take_out(s, a, b);
+    remove_edge(s, a, b);
   return true;
 }
 
@@ -390,15 +392,15 @@ static void find_forced(struct search *s, struct by_hamilton *out) {
   uint32_t length = 0;
   while (s->n_queue) {
     uint32_t v = s->queue[--s->n_queue];
-    uint32_t one = adjacency_next(&s->graph, v, 0), two = one == NONE ? NONE : adjacency_next(&s->graph, v, one + 1);
-    if (two == NONE || !force(s, v, one, &length) || !force(s, v, two, &length)) {
-      refuse(out, BY_HAMILTON_FORCED, v);
+    uint32_t one = find_neighbour(&s->graph, v, 0), two = one == NONE ? NONE : find_neighbour(&s->graph, v, one + 1);
+    if (two == NONE || !force_edge(s, v, one, &length) || !force_edge(s, v, two, &length)) {
+      set_reason(out, BY_HAMILTON_FORCED, v);
       return;
     }
   }
 }
 
-/* --- all of them --- */
+/* --- All reasons. --- */
 
 static void find_degrees(struct search *s, struct by_hamilton *out) {
   for (uint32_t v = 0; v < s->graph.n; v++) {
@@ -407,7 +409,7 @@ static void find_degrees(struct search *s, struct by_hamilton *out) {
     s->end[v] = v;
     s->need[v][0] = s->need[v][1] = NONE;
     if (s->degree[v] == 2) s->queue[s->n_queue++] = v;
-    if (s->degree[v] < 2 && out->answer == BY_HAMILTON_UNKNOWN) refuse(out, BY_HAMILTON_LONELY, v);
+    if (s->degree[v] < 2 && out->answer == BY_HAMILTON_UNKNOWN) set_reason(out, BY_HAMILTON_LONELY, v);
   }
 }
 
@@ -424,7 +426,7 @@ enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct b
                      .end = BY_ARENA_ARRAY(&arena, uint32_t, n),
                      .need = by_arena_alloc(&arena, n, sizeof *s.need),
                      .queue =
-                         BY_ARENA_ARRAY(&arena, uint32_t, n)}; /* each vertex comes to two neighbours once at most */
+                         BY_ARENA_ARRAY(&arena, uint32_t, n)}; /* Each vertex gets down to two neighbours only once. */
   s.graph.bits = BY_ARENA_ARRAY(&arena, uint64_t, bits);
   *out = (struct by_hamilton){.answer = BY_HAMILTON_UNKNOWN, .reason = BY_HAMILTON_GAVE_UP};
   bool ready = !arena.failed;

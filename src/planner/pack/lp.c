@@ -1,7 +1,6 @@
-/* CLP is C++ behind a C interface. It is used for what it does best here: the primal simplex, started from the basis
- * that it still has. New columns enter at 0, so that basis stays feasible and a solve after a few columns is short. The
- * library is loaded by the first program of a process: it brings a BLAS with threads of its own, which ranks that do
- * not plan should not have. */
+/* Solves linear programs with CLP, which is C++ behind a C interface, by the primal simplex from the present basis. New
+ * columns enter at 0, so that basis stays feasible and a solve after a few columns is short. The first use in a process
+ * loads the library: it brings a BLAS with threads of its own, which ranks that do not plan should not have. */
 #include "lp.h"
 
 #include <Clp_C_Interface.h>
@@ -14,7 +13,7 @@
 #include "arena.h"
 #include "library.h"
 
-enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
+enum { MAX_PIVOTS = 200000, MAX_ROWS = 1 << 24 };
 
 #define FUNCTIONS(X)                                                                                                   \
   X(Clp_newModel)                                                                                                      \
@@ -35,21 +34,21 @@ enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct { FUNCTIONS(BY_LIBRARY_MEMBER) } clp;
-static char missing[256]; /* why it cannot be used; "" it can */
+static char missing[256]; /* why CLP cannot be used; "": it can */
 
-static void load(void) {
+static void load_library(void) {
   static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
   if (by_library_load("a linear program", "libClp.so.1", "coinor-libclp1", names, sizeof names / sizeof *names, &clp))
     snprintf(missing, sizeof missing, "%s", banyan_error_text());
 }
 
-/* With CLP or not at all. */
+/* Loads CLP, without which nothing can be solved. */
 static enum banyan_status need_library(void) {
-  pthread_once(&once, load);
+  pthread_once(&once, load_library);
   return *missing ? by_fail(BANYAN_ERR_UNSUPPORTED, "%s", missing) : BANYAN_OK;
 }
 
-static const double least_part = 1e-9; /* of the unit: what is less is the solver's rounding */
+static const double rounding = 1e-9; /* in units: smaller values are rounding errors of the solver */
 
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the linear program");
@@ -67,8 +66,8 @@ static enum banyan_status add_rows(struct by_lp *lp, const double *upper) {
 }
 
 enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double unit, struct by_lp **out) {
-  if (n_rows > MOST_ROWS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; the most is %u", n_rows, MOST_ROWS);
+  if (n_rows > MAX_ROWS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; the most is %u", n_rows, MAX_ROWS);
   for (uint32_t i = 0; i < n_rows; i++)
     if (!(upper[i] >= 0) || isinf(upper[i]))
       return by_fail(BANYAN_ERR_ARGUMENT, "the limit of row %u is %g; it must be finite and >= 0", i, upper[i]);
@@ -91,7 +90,7 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double uni
     return status;
   }
   clp.Clp_setOptimizationDirection(lp->model, -1);
-  clp.Clp_setMaximumIterations(lp->model, MOST_PIVOTS);
+  clp.Clp_setMaximumIterations(lp->model, MAX_PIVOTS);
   *out = lp;
   return BANYAN_OK;
 }
@@ -109,8 +108,8 @@ void by_lp_destroy(struct by_lp *lp) {
 
 enum banyan_status by_lp_add(struct by_lp *lp, double objective, const double *load) {
   size_t n_columns = (size_t)lp->n_columns + 1;
-  if (!BY_ARRAY_GROW(&lp->rate, &lp->rate_room, n_columns)) return no_memory();
-  if (!BY_ARRAY_GROW(&lp->allowed, &lp->allowed_room, n_columns)) return no_memory();
+  if (!BY_ARRAY_GROW(&lp->rate, &lp->allocated_rate, n_columns)) return no_memory();
+  if (!BY_ARRAY_GROW(&lp->allowed, &lp->allocated_allowed, n_columns)) return no_memory();
   int n = 0;
   for (uint32_t r = 0; r < lp->n_rows; r++) {
     if (load[r] == 0) continue;
@@ -131,8 +130,8 @@ void by_lp_allow(struct by_lp *lp, uint32_t column, bool allowed) {
   clp.Clp_columnUpper(lp->model)[column] = allowed ? INFINITY : 0;
 }
 
-/* `status` is CLP's: 0 is optimal. */
-static const char *what_is_wrong(int status) {
+/* Describes a status of CLP; 0 is optimal. */
+static const char *describe_status(int status) {
   static const char *const words[] = {"", "it has no solution", "a column has no limit", "it took too many steps",
                                       "numbers went out of range"};
   return status > 0 && status < 5 ? words[status] : "it stopped";
@@ -141,7 +140,7 @@ static const char *what_is_wrong(int status) {
 static void read_solution(struct by_lp *lp) {
   const double *values = clp.Clp_primalColumnSolution(lp->model), *duals = clp.Clp_dualRowSolution(lp->model);
   for (uint32_t c = 0; c < lp->n_columns; c++)
-    lp->rate[c] = values[c] > least_part && lp->allowed[c] ? values[c] * lp->unit : 0;
+    lp->rate[c] = values[c] > rounding && lp->allowed[c] ? values[c] * lp->unit : 0;
   for (uint32_t r = 0; r < lp->n_rows; r++) lp->price[r] = fmax(duals[r], 0);
   lp->objective = clp.Clp_objectiveValue(lp->model);
 }
@@ -161,7 +160,7 @@ enum banyan_status by_lp_solve(struct by_lp *lp) {
     return BANYAN_OK;
   }
   return by_fail(BANYAN_ERR_PLAN, "the linear program of %u rows and %u trees was not solved: %s", lp->n_rows,
-                 lp->n_columns, what_is_wrong(status));
+                 lp->n_columns, describe_status(status));
 }
 
 double by_lp_scale(struct by_lp *lp, double excess) {
@@ -173,7 +172,7 @@ double by_lp_scale(struct by_lp *lp, double excess) {
 enum banyan_status by_lp_generate(const struct by_lp_rounds *rounds, void *context, double *bound) {
   double value, before = 0;
   bool added = true;
-  for (uint32_t round = 0, idle = 0; added && round < rounds->most; round++) {
+  for (uint32_t round = 0, idle = 0; added && round < rounds->max; round++) {
     BY_TRY(rounds->solve(context, &value));
     double ratio = value / *bound;
     idle = ratio > before + rounds->progress ? 0 : idle + 1;

@@ -1,11 +1,13 @@
-/* Column generation over trees (Barahona 1995), which begins with what a few sweeps of slots find. */
+/* Packs trees exactly, by column generation (Barahona 1995) that starts with the trees of a few sweeps of slots. */
 #include <math.h>
 
 #include "grow.h"
 #include "rates.h"
 
 enum { SLOTS = 16, SWEEPS = 7, IDLE_LIMIT = 10 };
-static const double worth_waiting = 1e-3, good_enough = 0.99; /* of the ratio */
+static const double worth_waiting = 1e-3,
+                    good_enough =
+                        0.99; /* parts of the bound: progress in a round, and what is good enough without progress */
 
 struct exact {
   const struct by_graph *graph;
@@ -17,19 +19,19 @@ struct by_exact_options by_exact_defaults(void) {
   return (struct by_exact_options){.ratio = 0.9999, .rounds = 2000, .bound = INFINITY};
 }
 
-/* Adds a light tree at the prices; a better bound keeps these. */
+/* Adds a light tree at the present prices. A better bound keeps these prices. */
 static enum banyan_status price_tree(struct exact *x) {
   const struct by_span *span = &x->pricing.span;
   BY_TRY(by_graph_check_cancelled(x->graph));
-  double least = by_pricing_find(&x->pricing);
+  double min = by_pricing_find(&x->pricing);
   BY_TRY(by_rates_add(&x->rates, span->tree, span->n_tree, NULL));
-  by_pricing_prove(&x->pricing, span->exact ? least : by_span_least(&x->pricing.span));
+  by_pricing_prove(&x->pricing, span->exact ? min : by_span_find_min(&x->pricing.span));
   return BANYAN_OK;
 }
 
-/* Trees and prices to begin with: a few sweeps of slots come near the optimum. The prices of what is full when the
- * slots have settled prove a bound too. */
-static enum banyan_status sweep(struct exact *x, struct by_slots *slots) {
+/* Computes first trees and prices: a few sweeps of slots come near the optimum. The prices of full resources also prove
+ * a bound. */
+static enum banyan_status run_sweeps(struct exact *x, struct by_slots *slots) {
   slots->target = fmin(x->pricing.bound, x->rates.lp->unit);
   for (uint32_t i = 1; i <= SWEEPS; i++) {
     slots->steep = 1u << i;
@@ -45,27 +47,27 @@ static enum banyan_status sweep(struct exact *x, struct by_slots *slots) {
   return BANYAN_OK;
 }
 
-static enum banyan_status warm_up(struct exact *x) {
+static enum banyan_status add_first_trees(struct exact *x) {
   struct by_grower grower;
   struct by_slots slots;
   BY_TRY(by_grower_init(&grower, x->graph, true));
   enum banyan_status status = by_slots_init(&slots, &grower, SLOTS, 1);
   if (status == BANYAN_OK) {
-    status = sweep(x, &slots);
+    status = run_sweeps(x, &slots);
     by_slots_fini(&slots);
   }
   by_grower_fini(&grower);
   return status;
 }
 
-static enum banyan_status solve(void *context, double *throughput) {
+static enum banyan_status solve_rates(void *context, double *throughput) {
   struct exact *x = context;
   BY_TRY(by_rates_solve(&x->rates));
   *throughput = x->rates.throughput;
   return BANYAN_OK;
 }
 
-static enum banyan_status price(void *context, double *bound, bool *added) {
+static enum banyan_status add_columns(void *context, double *bound, bool *added) {
   struct exact *x = context;
   uint32_t before = x->rates.pool.n_trees;
   for (int i = 0; i < 2; i++) {
@@ -77,22 +79,22 @@ static enum banyan_status price(void *context, double *bound, bool *added) {
   return BANYAN_OK;
 }
 
-static enum banyan_status run(struct exact *x, const struct by_exact_options *o, struct by_packing **out) {
-  /* Degenerate programs, of tori for instance, can go on for thousands of rounds without getting better. */
+static enum banyan_status pack_exactly(struct exact *x, const struct by_exact_options *o, struct by_packing **out) {
+  /* Degenerate programs, such as those of tori, could continue for thousands of rounds without progress. */
   const struct by_lp_rounds rounds = {.ratio = o->ratio,
-                                      .most = o->rounds,
+                                      .max = o->rounds,
                                       .progress = worth_waiting,
                                       .idle_limit = IDLE_LIMIT,
                                       .good_enough = good_enough,
-                                      .solve = solve,
-                                      .price = price};
+                                      .solve = solve_rates,
+                                      .price = add_columns};
   BY_TRY(by_pricing_init(&x->pricing, x->graph, x->graph->n_resources, false, o->bound));
   BY_TRY(by_rates_init(&x->rates, x->graph));
   for (uint32_t t = 0; o->start && t < o->start->n_trees; t++)
     BY_TRY(by_rates_add(&x->rates, o->start->trees[t].edges, o->start->trees[t].n, NULL));
   for (uint32_t r = 0; r < x->graph->n_resources; r++) x->pricing.price[r] = 1 / x->graph->capacity[r];
   BY_TRY(price_tree(x));
-  if (!o->start) BY_TRY(warm_up(x));
+  if (!o->start) BY_TRY(add_first_trees(x));
   BY_TRY(by_lp_generate(&rounds, x, &x->pricing.bound));
   return by_packing_make(&x->rates.pool, x->rates.lp->rate, x->pricing.bound, out);
 }
@@ -101,7 +103,7 @@ enum banyan_status by_pack_exact(const struct by_graph *graph, const struct by_e
                                  struct by_packing **out) {
   struct exact x = {.graph = graph};
   const struct by_exact_options usual = by_exact_defaults();
-  enum banyan_status status = run(&x, options ? options : &usual, out);
+  enum banyan_status status = pack_exactly(&x, options ? options : &usual, out);
   by_rates_fini(&x.rates);
   by_span_fini(&x.pricing.span);
   return status;

@@ -18,40 +18,40 @@
 #include "plan_make.h"
 
 static const double rounding = 1 + 1e-9;
-enum { HALVINGS = 30, MOST_WORK = 1 << 18 };
+enum { HALVINGS = 30, MAX_WORK = 1 << 18 };
 
-static double capacity_of(const struct by_graph *graph, uint32_t edge) {
+static double get_capacity(const struct by_graph *graph, uint32_t edge) {
   return graph->capacity[graph->uses[graph->edges[edge].first]];
 }
 
-/* Whether it can be counted, and soon: every edge has one resource, which no other has. */
+/* Returns whether the limit can be counted quickly: every edge has one resource of its own. */
 static bool can_count(const struct by_graph *graph, uint32_t n) {
-  if (n > BY_LIMIT_MOST_TREES || (uint64_t)n * graph->n_edges > MOST_WORK) return false;
+  if (n > BY_LIMIT_MAX_TREES || (uint64_t)n * graph->n_edges > MAX_WORK) return false;
   return graph->n_terminals == graph->n_vertices && graph->n_uses == graph->n_edges &&
          graph->n_resources == graph->n_edges;
 }
 
-static double uses_of(const struct by_graph *graph, uint32_t edge, uint32_t n, double rate) {
-  return fmin(n, floor(capacity_of(graph, edge) / rate * rounding));
+static double count_uses(const struct by_graph *graph, uint32_t edge, uint32_t n, double rate) {
+  return fmin(n, floor(get_capacity(graph, edge) / rate * rounding));
 }
 
-/* Whether counting does not forbid n trees of this rate. */
+/* Returns whether counting permits n trees of this rate. */
 static bool may_fit(const struct by_graph *graph, uint32_t n, double rate) {
   double uses = 0;
-  for (uint32_t e = 0; e < graph->n_edges; e++) uses += uses_of(graph, e, n, rate);
+  for (uint32_t e = 0; e < graph->n_edges; e++) uses += count_uses(graph, e, n, rate);
   bool fits = uses >= (double)n * (graph->n_vertices - 1);
   for (uint32_t v = 0; v < graph->n_vertices && fits; v++) {
     uses = 0;
     for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1] && uses < n; i++)
-      uses += uses_of(graph, graph->incident[i], n, rate);
+      uses += count_uses(graph, graph->incident[i], n, rate);
     fits = uses >= n;
   }
   return fits;
 }
 
-static double equal_rate(const struct by_graph *graph, uint32_t n) {
+static double find_equal_rate(const struct by_graph *graph, uint32_t n) {
   double low = 0, high = 0;
-  for (uint32_t e = 0; e < graph->n_edges; e++) high = fmax(high, capacity_of(graph, e));
+  for (uint32_t e = 0; e < graph->n_edges; e++) high = fmax(high, get_capacity(graph, e));
   if (may_fit(graph, n, high)) return high;
   for (int i = 0; i < HALVINGS; i++) {
     double middle = (low + high) / 2;
@@ -61,7 +61,7 @@ static double equal_rate(const struct by_graph *graph, uint32_t n) {
 }
 
 double by_limit_of_equal_trees(const struct by_graph *graph, uint32_t n) {
-  return can_count(graph, n) ? n * equal_rate(graph, n) : INFINITY;
+  return can_count(graph, n) ? n * find_equal_rate(graph, n) : INFINITY;
 }
 
 static int compare_widest(const void *a, const void *b) {
@@ -69,27 +69,27 @@ static int compare_widest(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* What the widest of these edges carry together. Sorts them. */
-static double widest(double *capacity, uint32_t n, uint64_t most) {
+/* Returns the sum of the capacities of the widest of these edges, and sorts them. */
+static double sum_widest(double *capacity, uint32_t n, uint64_t max) {
   double sum = 0;
   qsort(capacity, n, sizeof *capacity, compare_widest);
-  for (uint32_t i = 0; i < n && i < most; i++) sum += capacity[i];
+  for (uint32_t i = 0; i < n && i < max; i++) sum += capacity[i];
   return sum;
 }
 
-static double limit_by_widest(const struct by_graph *graph, uint32_t n, double *capacity) {
+static double get_limit_by_widest(const struct by_graph *graph, uint32_t n, double *capacity) {
   uint32_t apart = graph->n_vertices - 1;
-  for (uint32_t e = 0; e < graph->n_edges; e++) capacity[e] = capacity_of(graph, e);
-  double least = widest(capacity, graph->n_edges, (uint64_t)n * apart) / apart;
-  /* At best it is the widest edges that every tree has; they stand first now. */
+  for (uint32_t e = 0; e < graph->n_edges; e++) capacity[e] = get_capacity(graph, e);
+  double min = sum_widest(capacity, graph->n_edges, (uint64_t)n * apart) / apart;
+  /* At best these are the widest edges, which all trees have; they are first now. */
   uint64_t left_out = (uint64_t)n * (graph->n_edges - apart);
-  if (left_out < graph->n_edges) least = fmin(least, capacity[graph->n_edges - left_out - 1]);
+  if (left_out < graph->n_edges) min = fmin(min, capacity[graph->n_edges - left_out - 1]);
   for (uint32_t v = 0; v < graph->n_vertices; v++) {
     uint32_t first = graph->edge_at[v], degree = graph->edge_at[v + 1] - first;
-    for (uint32_t i = 0; i < degree; i++) capacity[i] = capacity_of(graph, graph->incident[first + i]);
-    least = fmin(least, widest(capacity, degree, n));
+    for (uint32_t i = 0; i < degree; i++) capacity[i] = get_capacity(graph, graph->incident[first + i]);
+    min = fmin(min, sum_widest(capacity, degree, n));
   }
-  return least;
+  return min;
 }
 
 enum banyan_status by_limit_of_trees(const struct by_graph *graph, uint32_t n, double *out) {
@@ -98,8 +98,8 @@ enum banyan_status by_limit_of_trees(const struct by_graph *graph, uint32_t n, d
   if (!can_count(graph, n)) return BANYAN_OK;
   double *capacity = calloc(graph->n_edges, sizeof *capacity);
   if (!capacity) return by_plan_no_memory();
-  for (uint32_t k = 1; k <= n; k++) sum += equal_rate(graph, k);
-  *out = fmin(sum, limit_by_widest(graph, n, capacity)) * rounding;
+  for (uint32_t k = 1; k <= n; k++) sum += find_equal_rate(graph, k);
+  *out = fmin(sum, get_limit_by_widest(graph, n, capacity)) * rounding;
   free(capacity);
   return BANYAN_OK;
 }

@@ -21,19 +21,20 @@
 #include "rates.h"
 
 enum {
-  FIRST_CHECK = 32,       /* for better bounds after so many trees, and then after an eighth more each time */
-  FIRST_STEINER = 128,    /* with optional vertices they cost more */
-  EDGES_IN_ALL = 1 << 26, /* of trees to look for, unless it is said */
-  LEAST_TREES = 1000,
-  MOST_TREES = 40000,
+  FIRST_CHECK =
+      32, /* First check for better bounds after this many trees; later checks follow after an eighth more each time. */
+  FIRST_STEINER = 128,    /* The same with optional vertices, where bounds cost more. */
+  EDGES_IN_ALL = 1 << 26, /* The default limit of trees is this divided by the number of edges. */
+  MIN_TREES = 1000,
+  MAX_TREES = 40000,
 };
 
-static const double first_step = 0.2, last_step = 0x1p-10, growth = 4, usual_goal = 0.995;
+static const double first_step = 0.2, last_step = 0x1p-10, growth = 4, default_goal = 0.995;
 static const double memory = 0.03; /* weight of one tree's prices in their average */
 static const double last_climb = 0x1p-6;
-static const double too_large = 0x1p300; /* of loads: scaled down then */
-static const double negligible = 1e-7;   /* of all rates: of an early tree, say */
-static const double worth_keeping = 0.1; /* of what is missing to the goal */
+static const double too_large = 0x1p300; /* loads above this are scaled down */
+static const double negligible = 1e-7; /* rates below this part of the sum are dropped, such as those of early trees */
+static const double worth_keeping = 0.1; /* a gain must close this part of the distance to the goal to be kept */
 
 struct weights {
   const struct by_graph *graph;
@@ -41,22 +42,22 @@ struct weights {
   struct by_pool pool;
   double goal;
   double *load;    /* of each resource, relative to its capacity */
-  double *price;   /* under `load` */
-  double *average; /* of the last prices, each set worth 1 */
-  double *phase;   /* the sum of all prices of this phase, likewise */
-  double *other;   /* prices that are tried */
-  uint32_t *times; /* scratch, 0 between calls */
+  double *price;   /* of each resource at the present load */
+  double *average; /* the average of the last prices, each set scaled to sum 1 */
+  double *phase;   /* the sum of all prices of this phase, scaled likewise */
+  double *other;   /* prices to be tried */
+  uint32_t *times; /* scratch memory, 0 between calls */
   double *rate;    /* of each tree of the pool */
   double *kept;    /* the rates when they were best */
-  uint32_t rate_room, kept_room;
+  uint32_t allocated_rate, allocated_kept;
   uint32_t n_kept;
-  double total, largest; /* of the rates; of the loads */
+  double total, largest; /* the sum of the rates; the largest load */
   double step, phase_end;
   double climb;       /* a step multiplies a price by exp(climb) */
-  double best, bound; /* throughput of the kept rates; what is proved */
+  double best, bound; /* the throughput of the kept rates, and the proven bound */
 };
 
-static enum banyan_status init(struct weights *w) {
+static enum banyan_status init_weights(struct weights *w) {
   size_t n = w->graph->n_resources;
   BY_TRY(by_span_init(&w->span, w->graph));
   by_pool_init(&w->pool, w->graph);
@@ -70,24 +71,24 @@ static enum banyan_status init(struct weights *w) {
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
 }
 
-/* --- prices and bounds --- */
+/* --- Prices and bounds. --- */
 
 static void set_prices(struct weights *w) {
   double sharpness = w->largest > 0 ? w->climb / (w->step * w->largest) : 0;
-  double narrowest = INFINITY; /* keeps prices near 1 */
+  double narrowest = INFINITY; /* It keeps prices near 1. */
   for (uint32_t r = 0; r < w->graph->n_resources; r++) narrowest = fmin(narrowest, w->graph->capacity[r]);
   for (uint32_t r = 0; r < w->graph->n_resources; r++)
     w->price[r] = exp(sharpness * (w->load[r] - w->largest)) * narrowest / w->graph->capacity[r];
 }
 
-static double worth(const struct weights *w, const double *price) {
+static double sum_prices(const struct weights *w, const double *price) {
   double sum = 0;
   for (uint32_t r = 0; r < w->graph->n_resources; r++) sum += w->graph->capacity[r] * price[r];
   return sum;
 }
 
-static void average_in(struct weights *w, double rate) {
-  double one = 1 / worth(w, w->price), share = rate / w->total;
+static void add_to_average(struct weights *w, double rate) {
+  double one = 1 / sum_prices(w, w->price), share = rate / w->total;
   for (uint32_t r = 0; r < w->graph->n_resources; r++) {
     w->average[r] += memory * (one * w->price[r] - w->average[r]);
     w->phase[r] += share * one * w->price[r];
@@ -109,24 +110,24 @@ static void find_bounds(struct weights *w) {
   }
 }
 
-/* --- trees --- */
+/* --- Trees. --- */
 
-/* Of what rate each of the tree's resources would be just full. */
-static double narrowest_of(struct weights *w) {
+/* Returns the rate at which the first of the tree's resources would be full. */
+static double get_narrowest(struct weights *w) {
   const struct by_graph *graph = w->graph;
-  double least = INFINITY;
+  double min = INFINITY;
   for (uint32_t i = 0; i < w->span.n_tree; i++) {
     const struct by_graph_edge *edge = &graph->edges[w->span.tree[i]];
     for (uint32_t j = 0; j < edge->n; j++) {
       uint32_t r = graph->uses[edge->first + j];
-      double most = graph->capacity[r] / ++w->times[r];
-      if (most < least) least = most;
+      double max = graph->capacity[r] / ++w->times[r];
+      if (max < min) min = max;
     }
   }
-  return least;
+  return min;
 }
 
-/* Also clears `times`. */
+/* Adds the tree's loads, and clears `times`. */
 static void add_loads(struct weights *w, double rate) {
   const struct by_graph *graph = w->graph;
   for (uint32_t i = 0; i < w->span.n_tree; i++) {
@@ -143,8 +144,8 @@ static void add_loads(struct weights *w, double rate) {
 static enum banyan_status add_rate(struct weights *w, double rate) {
   uint32_t tree, before = w->pool.n_trees;
   BY_TRY(by_pool_add(&w->pool, w->span.tree, w->span.n_tree, &tree));
-  if (!BY_ARRAY_GROW(&w->rate, &w->rate_room, w->pool.n_trees) ||
-      !BY_ARRAY_GROW(&w->kept, &w->kept_room, w->pool.n_trees))
+  if (!BY_ARRAY_GROW(&w->rate, &w->allocated_rate, w->pool.n_trees) ||
+      !BY_ARRAY_GROW(&w->kept, &w->allocated_kept, w->pool.n_trees))
     return by_plan_no_memory();
   if (tree == before) w->rate[tree] = 0;
   w->rate[tree] += rate;
@@ -161,7 +162,7 @@ static void scale_down(struct weights *w) {
   w->largest = 1;
 }
 
-/* Loads are uneven in the middle of a round of trees over equal resources, so the best of all times is kept. */
+/* Keeps the rates if they are the best so far, since loads are uneven while trees are added over equal resources. */
 static void keep_best(struct weights *w) {
   double now = w->total / w->largest;
   if (!(now > w->best * (1 + worth_keeping * (1 - w->goal)))) return;
@@ -170,16 +171,16 @@ static void keep_best(struct weights *w) {
   for (uint32_t t = 0; t < w->n_kept; t++) w->kept[t] = w->rate[t] > negligible * w->total ? w->rate[t] : 0;
 }
 
-/* The bound of a spanning tree comes with the tree; that of a Steiner tree is another search. */
+/* Adds a tree. The bound of a spanning tree is known with the tree; that of a Steiner tree needs another search. */
 static enum banyan_status add_tree(struct weights *w) {
   BY_TRY(by_graph_check_cancelled(w->graph));
   set_prices(w);
   by_span_set_prices(&w->span, w->price);
   double weight = by_span_lightest(&w->span);
-  if (!w->span.steiner && weight > 0) w->bound = fmin(w->bound, worth(w, w->price) / weight * (1 + 0x1p-36));
-  double rate = narrowest_of(w) * (w->largest > 0 ? w->step * w->largest : 1);
+  if (!w->span.steiner && weight > 0) w->bound = fmin(w->bound, sum_prices(w, w->price) / weight * (1 + 0x1p-36));
+  double rate = get_narrowest(w) * (w->largest > 0 ? w->step * w->largest : 1);
   BY_TRY(add_rate(w, rate));
-  average_in(w, rate);
+  add_to_average(w, rate);
   add_loads(w, rate);
   keep_best(w);
   return BANYAN_OK;
@@ -197,27 +198,27 @@ static void end_phase(struct weights *w) {
   w->phase_end = growth * w->largest;
 }
 
-static enum banyan_status run(struct weights *w, uint32_t max_trees) {
-  uint32_t check = w->span.steiner ? FIRST_STEINER : FIRST_CHECK, least = check;
+static enum banyan_status add_trees(struct weights *w, uint32_t max_trees) {
+  uint32_t check = w->span.steiner ? FIRST_STEINER : FIRST_CHECK, min = check;
   for (uint32_t i = 1; i <= max_trees && w->best < w->goal * w->bound; i++) {
     BY_TRY(add_tree(w));
     end_phase(w);
     if (i < check && i < max_trees) continue;
     find_bounds(w);
-    check = i + (i / 8 > least ? i / 8 : least);
+    check = i + (i / 8 > min ? i / 8 : min);
   }
-  find_bounds(w); /* a good one may be very good */
+  find_bounds(w); /* A good bound may prove to be very good. */
   return BANYAN_OK;
 }
 
 enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by_weights_options *options,
                                    struct by_packing **out) {
-  uint32_t most = (uint32_t)fmin(fmax((double)EDGES_IN_ALL / graph->n_edges, LEAST_TREES), MOST_TREES);
-  struct weights w = {.graph = graph, .goal = usual_goal, .step = first_step, .climb = 1, .bound = INFINITY};
-  if (options && options->max_trees) most = options->max_trees;
+  uint32_t max = (uint32_t)fmin(fmax((double)EDGES_IN_ALL / graph->n_edges, MIN_TREES), MAX_TREES);
+  struct weights w = {.graph = graph, .goal = default_goal, .step = first_step, .climb = 1, .bound = INFINITY};
+  if (options && options->max_trees) max = options->max_trees;
   if (options && options->goal > 0) w.goal = options->goal;
-  enum banyan_status status = init(&w);
-  if (status == BANYAN_OK) status = run(&w, most);
+  enum banyan_status status = init_weights(&w);
+  if (status == BANYAN_OK) status = add_trees(&w, max);
   if (status == BANYAN_OK) {
     for (uint32_t t = w.n_kept; t < w.pool.n_trees; t++) w.kept[t] = 0;
     status = by_packing_make(&w.pool, w.kept, w.bound, out);

@@ -1,3 +1,4 @@
+/* Pools of trees, packings, their linear program and its prices, and packings of one low tree. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "plan_make.h"
 #include "rates.h"
 
-static const double full = 1 - 0x1p-40; /* how full the worst resource is made: rounding must not push it over */
+static const double full = 1 - 0x1p-40; /* the load of the fullest resource; rounding must not exceed its capacity */
 
 void by_packing_destroy(struct by_packing *packing) {
   if (!packing) return;
@@ -14,7 +15,7 @@ void by_packing_destroy(struct by_packing *packing) {
   free(packing);
 }
 
-/* --- the trees --- */
+/* --- Trees. --- */
 
 void by_pool_init(struct by_pool *pool, const struct by_graph *graph) {
   *pool = (struct by_pool){.graph = graph};
@@ -33,7 +34,8 @@ enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint
   if (!tree) {
     tree = BY_ARENA_NEW(&pool->arena, struct by_pool_tree);
     uint32_t *copy = BY_ARENA_ARRAY(&pool->arena, uint32_t, n);
-    if (pool->arena.failed || !BY_ARRAY_GROW(&pool->trees, &pool->room, pool->n_trees + 1)) return by_plan_no_memory();
+    if (pool->arena.failed || !BY_ARRAY_GROW(&pool->trees, &pool->allocated, pool->n_trees + 1))
+      return by_plan_no_memory();
     memcpy(copy, edges, n * sizeof *edges);
     *tree = (struct by_pool_tree){.number = pool->n_trees, .n = n, .edges = copy};
     HASH_ADD_KEYPTR(hh, pool->table, tree->edges, n * sizeof *edges, tree);
@@ -44,7 +46,7 @@ enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint
   return BANYAN_OK;
 }
 
-/* --- a packing --- */
+/* --- Packings. --- */
 
 void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load) {
   for (uint32_t i = 0; i < n; i++) {
@@ -53,24 +55,24 @@ void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint
   }
 }
 
-/* How full the fullest resource is at the rates, as a part of its capacity. Uses load[]. */
-static double fullest(const struct by_pool *pool, const double *rate, double *load) {
+/* Returns the largest load of a resource as a part of its capacity. Uses load[] as scratch memory. */
+static double get_max_load(const struct by_pool *pool, const double *rate, double *load) {
   const struct by_graph *graph = pool->graph;
-  double most = 0;
+  double max = 0;
   memset(load, 0, graph->n_resources * sizeof *load);
   for (uint32_t t = 0; t < pool->n_trees; t++)
     if (rate[t] > 0) by_graph_add_load(graph, pool->trees[t]->edges, pool->trees[t]->n, rate[t], load);
-  for (uint32_t r = 0; r < graph->n_resources; r++) most = fmax(most, load[r] / graph->capacity[r]);
-  return most;
+  for (uint32_t r = 0; r < graph->n_resources; r++) max = fmax(max, load[r] / graph->capacity[r]);
+  return max;
 }
 
 static int compare_rates(const void *a, const void *b) {
   const struct by_packed *x = a, *y = b;
   if (x->rate != y->rate) return x->rate > y->rate ? -1 : 1;
-  return (x->edges > y->edges) - (x->edges < y->edges); /* in one array, in the pool's order */
+  return (x->edges > y->edges) - (x->edges < y->edges); /* The edges are in one array, in the pool's order. */
 }
 
-static enum banyan_status fill(const struct by_pool *pool, const double *rate, struct by_packing *packing) {
+static enum banyan_status fill_packing(const struct by_pool *pool, const double *rate, struct by_packing *packing) {
   double *load = BY_ARENA_ARRAY(&packing->arena, double, pool->graph->n_resources);
   size_t n_edges = 0;
   uint32_t n = 0;
@@ -79,7 +81,7 @@ static enum banyan_status fill(const struct by_pool *pool, const double *rate, s
   uint32_t *edges = BY_ARENA_ARRAY(&packing->arena, uint32_t, n_edges);
   packing->trees = BY_ARENA_ARRAY(&packing->arena, struct by_packed, n);
   if (packing->arena.failed) return by_plan_no_memory();
-  double scale = full / fullest(pool, rate, load);
+  double scale = full / get_max_load(pool, rate, load);
   if (!(scale > 0) || isinf(scale)) return by_fail(BANYAN_ERR_PLAN, "no tree of the packing has a rate");
   for (uint32_t t = 0; t < pool->n_trees; t++) {
     uint32_t size = pool->trees[t]->n;
@@ -96,7 +98,7 @@ static enum banyan_status fill(const struct by_pool *pool, const double *rate, s
 enum banyan_status by_packing_make(const struct by_pool *pool, const double *rate, double bound,
                                    struct by_packing **out) {
   struct by_packing *packing = calloc(1, sizeof *packing);
-  enum banyan_status status = packing ? fill(pool, rate, packing) : by_plan_no_memory();
+  enum banyan_status status = packing ? fill_packing(pool, rate, packing) : by_plan_no_memory();
   if (status != BANYAN_OK) {
     by_packing_destroy(packing);
     return status;
@@ -107,22 +109,23 @@ enum banyan_status by_packing_make(const struct by_pool *pool, const double *rat
   return BANYAN_OK;
 }
 
-/* --- the program --- */
+/* --- The linear program. --- */
 
-/* What no tree exceeds, near what all together do: the least that a terminal's edges carry. */
-static double unit_of(const struct by_graph *graph) {
-  double least = INFINITY;
+/* Returns the smallest sum of capacities at a terminal: an upper bound of a tree's rate that is near the rate of all
+ * trees. */
+static double get_unit(const struct by_graph *graph) {
+  double min = INFINITY;
   for (uint32_t v = 0; v < graph->n_terminals; v++) {
     double sum = 0;
     for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++)
       sum += graph->capacity[graph->uses[graph->edges[graph->incident[i]].first]];
-    if (sum < least) least = sum;
+    if (sum < min) min = sum;
   }
-  return isfinite(least) && least > 0 ? least : 1;
+  return isfinite(min) && min > 0 ? min : 1;
 }
 
 enum banyan_status by_rates_init(struct by_rates *rates, const struct by_graph *graph) {
-  double unit = unit_of(graph);
+  double unit = get_unit(graph);
   *rates = (struct by_rates){0};
   by_pool_init(&rates->pool, graph);
   rates->load = calloc(graph->n_resources, sizeof *rates->load);
@@ -157,38 +160,38 @@ enum banyan_status by_rates_add(struct by_rates *rates, const uint32_t *edges, u
 enum banyan_status by_rates_solve(struct by_rates *rates) {
   if (!rates->pool.n_trees) return BANYAN_OK;
   BY_TRY(by_lp_solve(rates->lp));
-  rates->throughput = by_lp_scale(rates->lp, fmax(1, fullest(&rates->pool, rates->lp->rate, rates->load)));
+  rates->throughput = by_lp_scale(rates->lp, fmax(1, get_max_load(&rates->pool, rates->lp->rate, rates->load)));
   return BANYAN_OK;
 }
 
-static uint32_t smallest(const struct by_rates *rates) {
+static uint32_t find_smallest(const struct by_rates *rates) {
   uint32_t found = UINT32_MAX;
   for (uint32_t t = 0; t < rates->pool.n_trees; t++)
     if (rates->lp->rate[t] > 0 && (found == UINT32_MAX || rates->lp->rate[t] < rates->lp->rate[found])) found = t;
   return found;
 }
 
-enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least) {
+enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t max, double min) {
   for (;;) {
     BY_TRY(by_rates_solve(rates));
     uint32_t n = 0;
     for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->lp->rate[t] > 0;
-    uint32_t too_many = most && n > most ? n - most : 0;
-    if (!too_many && n > 0 && rates->lp->rate[smallest(rates)] < least) too_many = 1;
+    uint32_t too_many = max && n > max ? n - max : 0;
+    if (!too_many && n > 0 && rates->lp->rate[find_smallest(rates)] < min) too_many = 1;
     if (!too_many) return BANYAN_OK;
     for (uint32_t t = 0; t < rates->pool.n_trees; t++)
       if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
-    /* A part of them: those that stay will take more. */
-    for (uint32_t i = (too_many + 7) / 8; i > 0; i--) by_lp_allow(rates->lp, smallest(rates), false);
+    /* Only some are dropped, since the others will get more. */
+    for (uint32_t i = (too_many + 7) / 8; i > 0; i--) by_lp_allow(rates->lp, find_smallest(rates), false);
   }
 }
 
-/* --- prices --- */
+/* --- Prices. --- */
 
-static const double smoothing = 0.7; /* how far towards the best prices */
+static const double smoothing = 0.7; /* the weight of the best prices */
 
-/* What all resources are worth together. */
-static double worth(const struct by_pricing *pricing, const double *price) {
+/* Returns what all resources are worth together. */
+static double sum_prices(const struct by_pricing *pricing, const double *price) {
   double sum = 0;
   for (uint32_t r = 0; r < pricing->n_rows; r++)
     sum += pricing->in_parts ? price[r] : pricing->graph->capacity[r] * price[r];
@@ -208,7 +211,7 @@ enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_g
 
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best) {
   const struct by_graph *graph = pricing->graph;
-  double all = worth(pricing, price), part = near_best ? smoothing : 0;
+  double all = sum_prices(pricing, price), part = near_best ? smoothing : 0;
   for (uint32_t r = 0; r < pricing->n_rows; r++) {
     double mixed = part * pricing->best[r] + (1 - part) * price[r] / all;
     pricing->price[r] = pricing->in_parts && r < graph->n_resources ? mixed / graph->capacity[r] : mixed;
@@ -220,28 +223,28 @@ double by_pricing_find(struct by_pricing *pricing) {
   return by_span_lightest(&pricing->span);
 }
 
-void by_pricing_prove(struct by_pricing *pricing, double least) {
+void by_pricing_prove(struct by_pricing *pricing, double min) {
   const struct by_graph *graph = pricing->graph;
-  double all = pricing->in_parts ? 1 : worth(pricing, pricing->price);
-  if (!(least > 0) || all / least >= pricing->bound) return;
-  pricing->bound = all / least;
+  double all = pricing->in_parts ? 1 : sum_prices(pricing, pricing->price);
+  if (!(min > 0) || all / min >= pricing->bound) return;
+  pricing->bound = all / min;
   for (uint32_t r = 0; r < pricing->n_rows; r++)
     pricing->best[r] = !pricing->in_parts       ? pricing->price[r] / all
                        : r < graph->n_resources ? pricing->price[r] * graph->capacity[r]
                                                 : pricing->price[r];
 }
 
-/* --- one low tree --- */
+/* --- One low tree. --- */
 
 enum { ROOTS_TRIED = 32 };
 
-static double no_price(void *context, uint32_t edge) {
+static double get_no_price(void *context, uint32_t edge) {
   (void)context;
   (void)edge;
   return 0;
 }
 
-/* The middle: of some vertices the one whose furthest terminal is nearest. */
+/* Returns among some vertices the one whose farthest terminal is nearest. */
 static uint32_t find_middle(struct by_grower *grower, uint32_t n, double *reach) {
   uint32_t tried = n < ROOTS_TRIED ? n : ROOTS_TRIED, middle = 0;
   *reach = INFINITY;
@@ -265,7 +268,7 @@ enum banyan_status by_pack_low(const struct by_graph *graph, bool hops, struct b
   by_pool_init(&pool, graph);
   uint32_t middle = find_middle(&grower, graph->n_terminals, &reach);
   enum banyan_status status = BANYAN_OK;
-  if (by_grow(&grower, &(struct by_price){.of = no_price}, middle, reach)) {
+  if (by_grow(&grower, &(struct by_price){.of = get_no_price}, middle, reach)) {
     status = by_pool_add(&pool, grower.edges, grower.n_edges, &tree);
     if (status == BANYAN_OK) status = by_packing_make(&pool, &rate, INFINITY, out);
   }

@@ -1,3 +1,4 @@
+/* Orders ranks: by improving a ring, by the widest spanning tree, and by a ring of direct links. */
 #include "plan_order.h"
 
 #include <math.h>
@@ -9,65 +10,66 @@
 #include "plan_make.h"
 #include "topology_paths.h"
 
-/* Less of a gain is rounding. */
+/* smaller gains are rounding errors */
 static const double gain = 1e-9;
 
 struct search {
   const struct by_topology *topology;
   const struct by_graph *graph;
   uint32_t n;
-  uint32_t *first; /* of each pair: uses[first[i * n + j]] .. are what is passed from rank i to rank j */
-  uint32_t *uses;  /* directions of links, then what each node sends, receives */
-  size_t n_uses, room;
-  double *seconds; /* of each of these, for a bit */
-  double *load;    /* scratch, zero */
+  uint32_t *first; /* uses[first[i * n + j]] ..: what is used from rank j to rank i */
+  uint32_t *uses;  /* directions of links, then what each node sends and receives */
+  size_t n_uses, allocated;
+  double *seconds; /* of each of these: the time for a bit */
+  double *load;    /* scratch memory, zero between calls */
   struct by_arena arena;
 };
 
 struct score {
-  double most, all; /* seconds of the fullest; of all, the fuller the more */
+  double max, all; /* the seconds of the fullest resource, and of all together */
 };
 
-/* --- what is passed --- */
+/* --- Used resources. --- */
 
-static bool use(struct search *s, uint32_t what, struct by_capacity capacity) {
+static bool add_use(struct search *s, uint32_t what, struct by_capacity capacity) {
   double left = by_residual(capacity);
   if (isinf(left)) return true;
-  if (!BY_ARRAY_GROW(&s->uses, &s->room, s->n_uses + 1)) return false;
+  if (!BY_ARRAY_GROW(&s->uses, &s->allocated, s->n_uses + 1)) return false;
   s->uses[s->n_uses++] = what;
   s->seconds[what] = 1 / left;
   return true;
 }
 
-static bool list_way(struct search *s, const struct by_next_hop *hops, uint32_t from, uint32_t to) {
+static bool list_path(struct search *s, const struct by_next_hop *hops, uint32_t from, uint32_t to) {
   const struct by_topology *t = s->topology;
   for (uint32_t at = from, next; at != to; at = next) {
-    uint32_t link = hops[at].link, way = t->links[link].a == at ? BY_AB : BY_BA;
+    uint32_t link = hops[at].link, direction = t->links[link].a == at ? BY_AB : BY_BA;
     next = hops[at].next;
-    if (!use(s, 2 * link + way, t->links[link].capacity[way]) || !use(s, 2 * t->n_links + 2 * at, t->nodes[at].out) ||
-        !use(s, 2 * t->n_links + 2 * next + 1, t->nodes[next].in))
+    if (!add_use(s, 2 * link + direction, t->links[link].capacity[direction]) ||
+        !add_use(s, 2 * t->n_links + 2 * at, t->nodes[at].out) ||
+        !add_use(s, 2 * t->n_links + 2 * next + 1, t->nodes[next].in))
       return false;
   }
   return true;
 }
 
-/* Ways are found by their end, so pairs stand by it: that of i and j is from j to i. */
-static enum banyan_status list_ways(struct search *s, const struct by_paths *paths, struct by_next_hop *hops) {
+/* Lists the paths of all pairs. Paths are searched for by destination, so the pair of i and j is from j to i. */
+static enum banyan_status list_paths(struct search *s, const struct by_paths *paths, struct by_next_hop *hops) {
   for (uint32_t i = 0; i < s->n; i++) {
     BY_TRY(by_paths_between(paths, s->graph->node[i], s->graph->node, s->n, hops));
     for (uint32_t j = 0; j < s->n; j++) {
       s->first[i * s->n + j] = (uint32_t)s->n_uses;
       uint32_t from = s->graph->node[j], to = s->graph->node[i];
-      if (hops[from].hops != UINT32_MAX && !list_way(s, hops, from, to)) return by_plan_no_memory();
+      if (hops[from].hops != UINT32_MAX && !list_path(s, hops, from, to)) return by_plan_no_memory();
     }
   }
   s->first[s->n * s->n] = (uint32_t)s->n_uses;
   return BANYAN_OK;
 }
 
-/* --- orders --- */
+/* --- Orders. --- */
 
-static struct score rate(const struct search *s, const uint32_t *order) {
+static struct score score_order(const struct search *s, const uint32_t *order) {
   struct score score = {0, 0};
   for (int pass = 0; pass < 3; pass++)
     for (uint32_t k = 0; k < s->n; k++) {
@@ -75,7 +77,7 @@ static struct score rate(const struct search *s, const uint32_t *order) {
       for (uint32_t u = s->first[pair]; u < s->first[pair + 1]; u++) {
         double *load = &s->load[s->uses[u]];
         if (pass == 0) *load += s->seconds[s->uses[u]];
-        if (pass == 1) score.most = fmax(score.most, *load);
+        if (pass == 1) score.max = fmax(score.max, *load);
         if (pass == 1) score.all += *load;
         if (pass == 2) *load = 0;
       }
@@ -84,11 +86,11 @@ static struct score rate(const struct search *s, const uint32_t *order) {
 }
 
 static bool is_better(const struct score *a, const struct score *b) {
-  if (a->most < b->most * (1 - gain)) return true;
-  return a->most <= b->most * (1 + gain) && a->all < b->all * (1 - gain);
+  if (a->max < b->max * (1 - gain)) return true;
+  return a->max <= b->max * (1 + gain) && a->all < b->all * (1 - gain);
 }
 
-static void turn(uint32_t *order, uint32_t i, uint32_t j) {
+static void reverse_part(uint32_t *order, uint32_t i, uint32_t j) {
   for (; i < j; i++, j--) {
     uint32_t swapped = order[i];
     order[i] = order[j];
@@ -96,26 +98,26 @@ static void turn(uint32_t *order, uint32_t i, uint32_t j) {
   }
 }
 
-static struct score improve(const struct search *s, uint32_t *order) {
-  struct score best = rate(s, order);
+static struct score improve_order(const struct search *s, uint32_t *order) {
+  struct score best = score_order(s, order);
   for (bool better = true; better;) {
     better = false;
     for (uint32_t i = 1; i + 1 < s->n; i++)
       for (uint32_t j = i + 1; j < s->n; j++) {
-        turn(order, i, j);
-        struct score score = rate(s, order);
+        reverse_part(order, i, j);
+        struct score score = score_order(s, order);
         if (is_better(&score, &best)) {
           best = score;
           better = true;
         } else {
-          turn(order, i, j);
+          reverse_part(order, i, j);
         }
       }
   }
   return best;
 }
 
-static enum banyan_status find(struct search *s, uint32_t *order) {
+static enum banyan_status search_order(struct search *s, uint32_t *order) {
   uint32_t given[BY_RING_SEARCHED];
   struct by_paths paths;
   struct by_next_hop *hops = BY_ARENA_ARRAY(&s->arena, struct by_next_hop, s->topology->n_nodes);
@@ -125,11 +127,11 @@ static enum banyan_status find(struct search *s, uint32_t *order) {
   s->load = BY_ARENA_ARRAY(&s->arena, double, things);
   if (s->arena.failed) return by_plan_no_memory();
   BY_TRY(by_paths_init(&paths, s->topology));
-  enum banyan_status status = list_ways(s, &paths, hops);
+  enum banyan_status status = list_paths(s, &paths, hops);
   by_paths_fini(&paths);
   BY_TRY(status);
   for (uint32_t r = 0; r < s->n; r++) given[r] = r;
-  struct score of_order = improve(s, order), of_given = improve(s, given);
+  struct score of_order = improve_order(s, order), of_given = improve_order(s, given);
   if (is_better(&of_given, &of_order)) memcpy(order, given, s->n * sizeof *order);
   return BANYAN_OK;
 }
@@ -137,29 +139,29 @@ static enum banyan_status find(struct search *s, uint32_t *order) {
 enum banyan_status by_ring_search(const struct by_topology *topology, const struct by_graph *graph, uint32_t *order) {
   struct search s = {.topology = topology, .graph = graph, .n = graph->n_terminals};
   if (s.n > BY_RING_SEARCHED) return BANYAN_OK;
-  enum banyan_status status = find(&s, order);
+  enum banyan_status status = search_order(&s, order);
   free(s.uses);
   by_arena_fini(&s.arena);
   return status;
 }
 
-/* A ring is looked for in so many hosts with links of their own. */
-enum { MOST_RING = 1024 };
+/* A ring is searched for among at most this many hosts. */
+enum { MAX_RING = 1024 };
 #define NONE UINT32_MAX
 
-/* --- the widest tree --- */
+/* --- The widest tree. --- */
 
-struct walk {
+struct traversal {
   const struct by_topology *topology;
-  struct by_heap_item *wide; /* links, by what is left of them, negative; then those of the tree, in that order */
+  struct by_heap_item *wide; /* links by negative residual capacity; then those of the tree in that order */
   uint32_t n_tree;
-  uint32_t *above;          /* parts that are joined */
-  uint32_t *first, *beside; /* links of the tree at each node: first[node], then beside[2 * place + end] */
+  uint32_t *above;          /* the disjoint sets of joined nodes */
+  uint32_t *first, *beside; /* the tree's links at each node: first[node], then beside[2 * index + end] */
   uint32_t *stack, *from;
 };
 
-/* Kruskal's: of the links that join all, the thinnest is as wide as it can be. */
-static void join_widest(struct walk *w) {
+/* Kruskal's algorithm: the narrowest link of the tree is as wide as possible. */
+static void join_widest(struct traversal *w) {
   const struct by_topology *t = w->topology;
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_capacity *capacity = t->links[i].capacity;
@@ -176,8 +178,8 @@ static void join_widest(struct walk *w) {
   }
 }
 
-/* The widest link at a node comes first. */
-static void list_ends(struct walk *w) {
+/* Lists the links at each node, the widest first. */
+static void list_ends(struct traversal *w) {
   const struct by_topology *t = w->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) w->first[v] = NONE;
   for (uint32_t i = 2 * w->n_tree; i-- > 0;) {
@@ -188,8 +190,8 @@ static void list_ends(struct walk *w) {
   }
 }
 
-/* Depth first from a node; rank[]: of each node, NONE if it has none. */
-static void go_round(struct walk *w, uint32_t start, const uint32_t *rank, uint32_t *order) {
+/* Traverses the tree depth first from a node; rank[]: the rank of each node, or NONE. */
+static void traverse_tree(struct traversal *w, uint32_t start, const uint32_t *rank, uint32_t *order) {
   const struct by_topology *t = w->topology;
   uint32_t depth = 0, n = 0;
   w->stack[depth++] = start;
@@ -206,18 +208,18 @@ static void go_round(struct walk *w, uint32_t start, const uint32_t *rank, uint3
   }
 }
 
-static enum banyan_status walk_round(const struct by_topology *topology, const struct by_graph *graph,
-                                     uint32_t *order) {
+static enum banyan_status order_by_tree(const struct by_topology *topology, const struct by_graph *graph,
+                                        uint32_t *order) {
   size_t n = topology->n_nodes;
   struct by_arena arena;
   by_arena_init(&arena);
-  struct walk w = {.topology = topology,
-                   .wide = BY_ARENA_ARRAY(&arena, struct by_heap_item, topology->n_links),
-                   .above = BY_ARENA_ARRAY(&arena, uint32_t, n),
-                   .first = BY_ARENA_ARRAY(&arena, uint32_t, n),
-                   .beside = BY_ARENA_ARRAY(&arena, uint32_t, 2 * n),
-                   .stack = BY_ARENA_ARRAY(&arena, uint32_t, n),
-                   .from = BY_ARENA_ARRAY(&arena, uint32_t, n)};
+  struct traversal w = {.topology = topology,
+                        .wide = BY_ARENA_ARRAY(&arena, struct by_heap_item, topology->n_links),
+                        .above = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .first = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .beside = BY_ARENA_ARRAY(&arena, uint32_t, 2 * n),
+                        .stack = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .from = BY_ARENA_ARRAY(&arena, uint32_t, n)};
   uint32_t *rank = BY_ARENA_ARRAY(&arena, uint32_t, n);
   bool ready = !arena.failed;
   if (ready) {
@@ -225,14 +227,15 @@ static enum banyan_status walk_round(const struct by_topology *topology, const s
     list_ends(&w);
     for (uint32_t v = 0; v < n; v++) rank[v] = NONE;
     for (uint32_t r = 0; r < graph->n_terminals; r++) rank[graph->node[r]] = r;
-    for (uint32_t r = 0; r < graph->n_terminals; r++) order[r] = r; /* those that it does not reach */
-    go_round(&w, graph->node[0], rank, order);
+    for (uint32_t r = 0; r < graph->n_terminals; r++)
+      order[r] = r; /* This is the order of ranks that the tree does not reach. */
+    traverse_tree(&w, graph->node[0], rank, order);
   }
   by_arena_fini(&arena);
   return ready ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* --- a ring of links --- */
+/* --- A ring of links. --- */
 
 static bool is_direct(const struct by_graph *graph, const struct by_graph_edge *edge) {
   uint32_t links = 0;
@@ -241,7 +244,7 @@ static bool is_direct(const struct by_graph *graph, const struct by_graph_edge *
   return links == 1;
 }
 
-/* The seconds that links take for a bit are added up, so that of all rings one with few thin links is found. */
+/* Searches a ring of direct links. Lengths are the seconds for a bit, so a ring with few narrow links is preferred. */
 static enum banyan_status find_ring(const struct by_graph *graph, uint64_t seed, uint32_t *order) {
   struct by_adjacency adjacency;
   struct by_hamilton found;
@@ -263,6 +266,6 @@ static enum banyan_status find_ring(const struct by_graph *graph, uint64_t seed,
 
 enum banyan_status by_plan_order(const struct by_topology *topology, const struct by_graph *graph, uint64_t seed,
                                  uint32_t *order) {
-  BY_TRY(walk_round(topology, graph, order));
-  return graph->n_terminals <= MOST_RING ? find_ring(graph, seed, order) : BANYAN_OK;
+  BY_TRY(order_by_tree(topology, graph, order));
+  return graph->n_terminals <= MAX_RING ? find_ring(graph, seed, order) : BANYAN_OK;
 }

@@ -1,6 +1,6 @@
-/* Orders of ranks in which neighbours are near, for rings and whatever else goes by positions; the order in which a
- * ring is fastest; and whether a graph has a Hamiltonian cycle: a ring through all vertices that uses each once. Pure
- * and repeatable. */
+/* Finds orders of ranks in which neighbours are near, for rings and other plans by position; the order of the fastest
+ * ring; and whether a graph has a Hamiltonian cycle, a ring through all vertices that uses each once. Pure and
+ * repeatable. */
 #ifndef BY_PLANNER_PACK_PLAN_ORDER_H
 #define BY_PLANNER_PACK_PLAN_ORDER_H
 
@@ -9,39 +9,40 @@
 
 enum { BY_RING_SEARCHED = 32 };
 
-/* Improves order[] of the graph's terminals, or the order that they have, whichever leads further: stretches are turned
- * round (2-opt, Croes 1958) while that takes load from the fullest link or node; of equal ones, from all of them. With
- * more than BY_RING_SEARCHED terminals nothing is done. Cost: for each improvement n^3 times the length of ways. */
+/* Improves order[] of the graph's terminals, or their given order if that leads further: parts are reversed (2-opt,
+ * Croes 1958) as long as that relieves the fullest link or node; among equals, all of them. With more than
+ * BY_RING_SEARCHED terminals it does nothing. Cost: for each improvement n^3 times the length of paths. */
 BANYAN_CHECK enum banyan_status by_ring_search(const struct by_topology *topology, const struct by_graph *graph,
                                                uint32_t *order);
 
-/* Fills order[] with the graph's terminals. Where those that have links of their own to each other are a ring, it is
- * one (by_hamilton_find). Else they stand as a walk round the topology's widest spanning tree meets them: hosts of one
- * switch or site follow each other, and no link of the tree is crossed more than once each way. Cost: links *
- * log(links), and that of by_hamilton_find. */
+/* Fills order[] with the graph's terminals. If direct links between them contain a ring, it is one (by_hamilton_find).
+ * Otherwise terminals are in the order of a traversal of the topology's widest spanning tree: hosts of one switch or
+ * site follow each other, and no link of the tree is crossed more than once in each direction. Cost: links *
+ * log(links), plus that of by_hamilton_find. */
 BANYAN_CHECK enum banyan_status by_plan_order(const struct by_topology *topology, const struct by_graph *graph,
                                               uint64_t seed, uint32_t *order);
 
-/* --- rings --- */
+/* --- Rings. --- */
 
-/* Deciding whether there is a ring is NP-complete; so small graphs are decided, large ones are searched, and "no" is
- * said where a simple reason proves it. In symmetric bits, row v has bit w where v - w. */
-enum { BY_HAMILTON_EXACT = 16, BY_HAMILTON_MOST = 8192 };
+/* A graph as a symmetric bit matrix: row v has bit w if there is an edge v - w. Deciding whether there is a ring is
+ * NP-complete; so small graphs are decided, large ones are searched, and "no" is the answer only if a simple reason
+ * proves it. */
+enum { BY_HAMILTON_EXACT = 16, BY_HAMILTON_MAX = 8192 };
 
 struct by_adjacency {
   uint32_t n;
   uint32_t words; /* of a row */
-  uint64_t *bits; /* n rows, no vertex beside itself */
+  uint64_t *bits; /* n rows; no vertex is adjacent to itself */
 };
 
 enum by_hamilton_answer { BY_HAMILTON_YES, BY_HAMILTON_NO, BY_HAMILTON_UNKNOWN };
 enum by_hamilton_reason {
   BY_HAMILTON_FOUND,
-  BY_HAMILTON_LONELY,    /* vertex `where` has fewer than two neighbours */
-  BY_HAMILTON_CUT,       /* without vertex `where` the others fall apart */
-  BY_HAMILTON_SIDES,     /* two sides of unequal size, and all edges are between them */
-  BY_HAMILTON_FORCED,    /* vertices with two neighbours need edges that make no ring through all; one is `where` */
-  BY_HAMILTON_TRIED_ALL, /* none of all orders is one */
+  BY_HAMILTON_LONELY, /* vertex `where` has fewer than two neighbours */
+  BY_HAMILTON_CUT,    /* without vertex `where` the others are not connected */
+  BY_HAMILTON_SIDES,  /* the graph is bipartite with sides of unequal size */
+  BY_HAMILTON_FORCED, /* vertices with two neighbours, one of them `where`, force edges that form no ring through all */
+  BY_HAMILTON_TRIED_ALL, /* none of all orders is a ring */
   BY_HAMILTON_GAVE_UP,
 };
 
@@ -58,19 +59,19 @@ static inline bool by_adjacent(const struct by_adjacency *graph, uint32_t v, uin
   return graph->bits[(size_t)v * graph->words + w / 64] >> w % 64 & 1;
 }
 
-/* Looks for a ring. order: on entry the order that is liked best, on return with BY_HAMILTON_YES the ring, else
- * unchanged. Up to BY_HAMILTON_EXACT vertices the answer is never unknown, and the ring is a shortest one by `length`
- * (n x n, symmetric; NULL: any), by dynamic programming over subsets (Bellman; Held and Karp 1962), 2^n n^2 steps.
- * Above: the order itself if it is a ring, else the simple reasons, else rotations of paths (Posa 1976) with restarts,
- * some tenths of a second at most. One vertex is a ring, and two that are joined. BANYAN_ERR_NO_MEMORY; _UNSUPPORTED:
- * more than BY_HAMILTON_MOST. */
+/* Searches a ring. order: on entry the preferred order; on return the ring for BY_HAMILTON_YES, else unchanged. Up to
+ * BY_HAMILTON_EXACT vertices the answer is never unknown, and the ring is a shortest one by `length` (n x n, symmetric;
+ * NULL: any), by dynamic programming over subsets (Bellman; Held and Karp 1962), 2^n n^2 steps. Above: the order itself
+ * if it is a ring, else simple reasons, else rotations of paths (Posa 1976) with restarts, for some tenths of a second
+ * at most. One vertex is a ring, and two joined ones are. BANYAN_ERR_NO_MEMORY; _UNSUPPORTED: more than
+ * BY_HAMILTON_MAX. */
 BANYAN_CHECK enum banyan_status by_hamilton_find(const struct by_adjacency *graph, const float *length, uint64_t seed,
                                                  uint32_t *order, struct by_hamilton *out);
-/* Whether the order is a ring. */
+/* Returns whether the order is a ring. */
 bool by_hamilton_is_ring(const struct by_adjacency *graph, const uint32_t *order);
 
-/* The parts of by_hamilton_find. A simple reason why there is no ring, for n >= 3; else the answer is unknown. Cost:
- * edges, and n^2 / 64. */
+/* The parts of by_hamilton_find. by_hamilton_refute finds a simple reason why there is no ring, for n >= 3; otherwise
+ * the answer is unknown. Cost: edges, and n^2 / 64. */
 BANYAN_CHECK enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct by_hamilton *out);
 BANYAN_CHECK enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t seed, uint32_t *order,
                                                    bool *found);

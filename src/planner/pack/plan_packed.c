@@ -1,5 +1,5 @@
-/* From trees over a graph to a plan that runs: a packing's are hung up at their centres, and vertices get the names of
- * the topology's nodes. */
+/* Makes plans from trees over a graph: a packing's trees are rooted at their centres, and vertices get the names of the
+ * topology's nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +12,16 @@
 
 struct planning {
   const struct by_graph *graph;
-  const struct by_vertex *vertices; /* of the graph */
+  const struct by_vertex *vertices; /* one for each vertex of the graph */
   struct by_plan *plan;
-  uint32_t *vertex;   /* of each of the graph's: the plan's; NONE: nothing uses it */
-  uint32_t *helper;   /* optional vertices that are used, by name */
-  uint32_t *position; /* of each of the plan's, in the group at hand; NONE: not in it */
+  uint32_t *vertex;   /* for each vertex of the graph: that of the plan; NONE: it is not used */
+  uint32_t *helper;   /* the used optional vertices, by name */
+  uint32_t *position; /* for each vertex of the plan: its position in the present group; NONE: not in it */
   uint32_t n_helpers;
   struct by_arena arena;
 };
 
-/* ---- vertices */
+/* ---- Vertices. */
 
 static void find_helpers(struct planning *p, const struct by_group *groups, uint32_t n) {
   uint32_t terminals = p->graph->n_terminals;
@@ -30,7 +30,7 @@ static void find_helpers(struct planning *p, const struct by_group *groups, uint
     for (uint32_t u = 0; u < groups[i].n; u++) {
       uint32_t v = groups[i].order[u], at = p->n_helpers;
       if (p->vertex[v] != NONE) continue;
-      p->vertex[v] = 0; /* its number when all are known */
+      p->vertex[v] = 0; /* Its number is known when all helpers are. */
       for (; at > 0 && strcmp(p->vertices[p->helper[at - 1]].name, p->vertices[v].name) > 0; at--)
         p->helper[at] = p->helper[at - 1];
       p->helper[at] = v;
@@ -51,10 +51,10 @@ static enum banyan_status name_vertices(struct planning *p) {
   return BANYAN_OK;
 }
 
-/* ---- groups */
+/* ---- Groups. */
 
-/* A tree's positions follow the plan's order of vertices, so that ranks come first; those of a rotated one mean
- * something and stay. */
+/* Adds a group. A tree's positions follow the plan's order of vertices, so that ranks come first; those of a rotated
+ * group have a meaning and stay. */
 static enum banyan_status add_group(struct planning *p, const struct by_group *from, struct by_group *to) {
   bool rotated = from->kind == BY_GROUP_ROTATED;
   uint32_t n = 0;
@@ -75,7 +75,7 @@ static enum banyan_status add_group(struct planning *p, const struct by_group *f
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct planning *p, const struct by_group *groups, uint32_t n) {
+static enum banyan_status fill_plan(struct planning *p, const struct by_group *groups, uint32_t n) {
   uint32_t **const arrays[] = {&p->vertex, &p->helper, &p->position};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     *arrays[i] = BY_ARENA_ARRAY(&p->arena, uint32_t, p->graph->n_vertices);
@@ -95,14 +95,14 @@ enum banyan_status by_plan_of_groups(const char *name, const struct by_graph *gr
   BY_TRY(by_plan_create(name, &p.plan));
   p.plan->facts = facts;
   p.plan->facts.ratio = facts.throughput / facts.bound;
-  enum banyan_status status = fill(&p, groups, n);
+  enum banyan_status status = fill_plan(&p, groups, n);
   by_arena_fini(&p.arena);
   if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
   by_plan_destroy(p.plan);
   return status;
 }
 
-/* ---- packings */
+/* ---- Packings. */
 
 enum banyan_status by_graph_name_vertices(const struct by_graph *graph, const struct by_topology *topology,
                                           struct by_arena *arena, struct by_vertex **out) {
@@ -135,7 +135,7 @@ enum banyan_status by_plan_of_packing(const char *name, const struct by_topology
     if (arena->failed)
       status = by_plan_no_memory();
     else
-      by_tree_hang(&grower, tree->edges, tree->n, groups[t].order, groups[t].up);
+      by_tree_root_at_centre(&grower, tree->edges, tree->n, groups[t].order, groups[t].up);
   }
   struct by_plan_facts facts = {
       .throughput = packing->throughput, .bound = packing->bound, .seconds = packing->seconds};

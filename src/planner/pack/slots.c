@@ -1,3 +1,4 @@
+/* Improves several trees with shares: by growing each again, and by swaps of edges. */
 #include "grow.h"
 
 #include <math.h>
@@ -6,14 +7,16 @@
 
 #include "plan_make.h"
 
-/* Equal prices are told apart by chance, or all trees would make the same choice. */
+/* Noise distinguishes equal prices, otherwise all trees would make the same choice. */
 static const double noise_of_prices = 0.01;
 enum { NOISE = 4096 };
 
-/* exp(x) to within 1e-8, without branches so that loops over resources become vector code. Beyond 300 it goes on as a
- * line, since sums of prices must stay numbers. 2^x is 2^n * 2^f with |f| <= 1/2: n goes into the exponent. */
+/* Returns exp(x) to within 1e-8, without branches, so that loops over resources become vector code. Above 300 it
+ * continues linearly, since sums of prices must stay finite. 2^x is 2^n * 2^f with |f| <= 1/2: n is added to the
+ * exponent. */
 static inline double exponential(double x) {
-  static const double highest = 300, lowest = -700, shift = 0x1.8p52; /* makes the last bits of a sum an integer */
+  static const double highest = 300, lowest = -700,
+                      shift = 0x1.8p52; /* shift makes the last bits of a sum an integer */
   double beyond = x > highest ? x - highest : 0, y = x - beyond;
   y = (y < lowest ? lowest : y) * 0x1.71547652b82fep0;
   double shifted = y + shift, f = (y - (shifted - shift)) * 0x1.62e42fefa39efp-1;
@@ -27,13 +30,13 @@ static inline double exponential(double x) {
   return power * (1 + beyond);
 }
 
-/* Of one more step: its integral, up to a factor that all have. */
-static inline double price_of_resource(const struct by_slots *s, uint32_t r) {
+/* Returns the price of one more step: its integral, up to a common factor. */
+static inline double get_resource_price(const struct by_slots *s, uint32_t r) {
   double rise = s->steep * s->step[r];
   return exponential(s->steep * (s->load[r] + s->step[r] - 1)) * (rise / (1 + rise));
 }
 
-static double price_of_edge(void *context, uint32_t edge) {
+static double get_edge_price(void *context, uint32_t edge) {
   const struct by_slots *s = context;
   const struct by_graph *graph = s->grower->graph;
   const struct by_graph_edge *e = &graph->edges[edge];
@@ -46,10 +49,10 @@ static void take_edge(void *context, uint32_t edge) {
   struct by_slots *s = context;
   const struct by_graph *graph = s->grower->graph;
   const struct by_graph_edge *e = &graph->edges[edge];
-  if (!s->shared) return; /* nobody asks for the price of an edge that is taken */
+  if (!s->shared) return; /* The price of a taken edge is not needed any more. */
   for (uint32_t i = 0; i < e->n; i++) s->load[graph->uses[e->first + i]] += s->step[graph->uses[e->first + i]];
   for (uint32_t i = 0; i < e->n; i++)
-    s->price[graph->uses[e->first + i]] = price_of_resource(s, graph->uses[e->first + i]);
+    s->price[graph->uses[e->first + i]] = get_resource_price(s, graph->uses[e->first + i]);
 }
 
 static void load_edge(struct by_slots *s, uint32_t edge, double rate) {
@@ -59,12 +62,12 @@ static void load_edge(struct by_slots *s, uint32_t edge, double rate) {
     s->load[graph->uses[e->first + i]] += rate * s->inverse[graph->uses[e->first + i]];
 }
 
-static void put(struct by_slots *s, const struct by_slot *slot, double share) {
+static void add_slot_load(struct by_slots *s, const struct by_slot *slot, double share) {
   for (uint32_t i = 0; i < slot->n; i++) load_edge(s, slot->edges[i], share * s->target);
 }
 
-/* Adds the tree to the loads; by how much that raises the sum of all prices. */
-static double put_at_cost(struct by_slots *s, const struct by_slot *slot) {
+/* Adds the tree to the loads. Returns by how much that raises the sum of all prices. */
+static double add_slot_cost(struct by_slots *s, const struct by_slot *slot) {
   const struct by_graph *graph = s->grower->graph;
   double cost = 0;
   for (uint32_t i = 0; i < slot->n; i++) {
@@ -81,16 +84,17 @@ static double put_at_cost(struct by_slots *s, const struct by_slot *slot) {
 
 void by_slots_recount(struct by_slots *s) {
   memset(s->load, 0, s->grower->graph->n_resources * sizeof *s->load);
-  for (uint32_t i = 0; i < s->n; i++) put(s, &s->slots[i], s->slots[i].share);
+  for (uint32_t i = 0; i < s->n; i++) add_slot_load(s, &s->slots[i], s->slots[i].share);
 }
 
 double by_slots_throughput(const struct by_slots *s) {
-  double most = 0;
-  for (uint32_t r = 0; r < s->grower->graph->n_resources; r++) most = fmax(most, s->load[r]);
-  return most > 0 ? s->target / most : 0;
+  double max = 0;
+  for (uint32_t r = 0; r < s->grower->graph->n_resources; r++) max = fmax(max, s->load[r]);
+  return max > 0 ? s->target / max : 0;
 }
 
-/* What the slot may use, with one optional vertex in or out by chance: it stays so if the tree is better. */
+/* Sets which vertices the slot may use, with one optional vertex changed at random, which stays if the tree is better.
+ */
 static void choose_vertices(struct by_slots *s, const struct by_slot *slot) {
   struct by_grower *g = s->grower;
   uint32_t first = g->graph->n_terminals, n = g->graph->n_vertices - first;
@@ -102,7 +106,7 @@ static void choose_vertices(struct by_slots *s, const struct by_slot *slot) {
   }
 }
 
-/* The new tree is in the grower, what the others load in s->load. The tree takes the slot if it costs no more. */
+/* Replaces the slot's tree by the grower's if that costs no more. s->load has the loads of the other trees. */
 static void offer_tree(struct by_slots *s, struct by_slot *slot) {
   struct by_grower *g = s->grower;
   size_t bytes = g->graph->n_resources * sizeof *s->load;
@@ -111,42 +115,42 @@ static void offer_tree(struct by_slots *s, struct by_slot *slot) {
   s->spare.share = slot->share;
   memcpy(s->spare.edges, g->edges, g->n_edges * sizeof *g->edges);
   memcpy(s->spare.allowed, g->allowed + g->graph->n_terminals, g->graph->n_vertices - g->graph->n_terminals);
-  double cost = old.n ? put_at_cost(s, &old) : INFINITY;
+  double cost = old.n ? add_slot_cost(s, &old) : INFINITY;
   memcpy(s->load, s->others, bytes);
-  if (put_at_cost(s, &s->spare) <= cost * (1 + 1e-12)) {
+  if (add_slot_cost(s, &s->spare) <= cost * (1 + 1e-12)) {
     *slot = s->spare;
     s->spare = old;
     return;
   }
   memcpy(s->load, s->others, bytes);
-  put(s, &old, old.share);
+  add_slot_load(s, &old, old.share);
 }
 
-static void regrow(struct by_slots *s, struct by_slot *slot) {
+static void regrow_slot(struct by_slots *s, struct by_slot *slot) {
   uint32_t n = s->grower->graph->n_resources;
   size_t bytes = n * sizeof *s->load;
-  put(s, slot, -slot->share);
+  add_slot_load(s, slot, -slot->share);
   memcpy(s->others, s->load, bytes);
   for (uint32_t r = 0; r < n; r++) s->step[r] = slot->share * s->target * s->inverse[r];
-  for (uint32_t r = 0; r < n; r++) s->price[r] = price_of_resource(s, r);
+  for (uint32_t r = 0; r < n; r++) s->price[r] = get_resource_price(s, r);
   s->luck = (uint32_t)by_rng_next(&s->rng);
   choose_vertices(s, slot);
-  struct by_price price = {price_of_edge, take_edge, s};
+  struct by_price price = {get_edge_price, take_edge, s};
   uint32_t root = s->roots ? s->roots[by_rng_below(&s->rng, s->n_roots)]
                            : (uint32_t)by_rng_below(&s->rng, s->grower->graph->n_terminals);
-  bool grown = by_grow(s->grower, &price, root, s->most_height);
+  bool grown = by_grow(s->grower, &price, root, s->max_height);
   memcpy(s->load, s->others, bytes);
   if (grown)
     offer_tree(s, slot);
   else
-    put(s, slot, slot->share);
+    add_slot_load(s, slot, slot->share);
 }
 
 bool by_slots_sweep(struct by_slots *s) {
   bool full = true;
-  by_slots_recount(s); /* rounding adds up */
+  by_slots_recount(s); /* Rounding errors accumulate. */
   for (uint32_t i = 0; i < s->n; i++) {
-    regrow(s, &s->slots[i]);
+    regrow_slot(s, &s->slots[i]);
     full &= s->slots[i].n > 0;
   }
   return full;
@@ -165,7 +169,7 @@ static bool init_slot(struct by_slots *s, struct by_slot *slot) {
 
 enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, uint32_t n, uint64_t seed) {
   uint32_t n_resources = grower->graph->n_resources;
-  *s = (struct by_slots){.grower = grower, .n = n, .most_height = INFINITY, .target = 1, .steep = 1};
+  *s = (struct by_slots){.grower = grower, .n = n, .max_height = INFINITY, .target = 1, .steep = 1};
   by_arena_init(&s->arena);
   by_rng_init(&s->rng, seed);
   s->slots = BY_ARENA_ARRAY(&s->arena, struct by_slot, n);
@@ -183,7 +187,8 @@ enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, u
   }
   for (uint32_t r = 0; r < n_resources; r++) s->inverse[r] = 1 / grower->graph->capacity[r];
   for (uint32_t i = 0; i < NOISE; i++) s->noise[i] = 1 + noise_of_prices * by_rng_unit(&s->rng);
-  /* Whether an edge that is taken makes another one dearer: counted in `load`, which is 0 before and after. */
+  /* Determines whether taking an edge raises the price of others, by counting in `load`, which is 0 before and after.
+   */
   for (uint32_t i = 0; i < grower->graph->n_uses; i++) s->shared |= s->load[grower->graph->uses[i]]++ > 0;
   memset(s->load, 0, n_resources * sizeof *s->load);
   return BANYAN_OK;
@@ -193,20 +198,21 @@ void by_slots_fini(struct by_slots *s) {
   by_arena_fini(&s->arena);
 }
 
-/* --- swaps of edges --- */
+/* --- Swaps of edges. --- */
 
 static const uint32_t none = UINT32_MAX;
-static const double never = 20; /* times the heat: with a probability of e^-20 */
+static const double max_heats =
+    20; /* changes above this multiple of the heat, with a probability below e^-20, are not considered */
 
-static uint32_t *tree_of(const struct by_swaps *s, uint32_t slot) {
+static uint32_t *get_tree(const struct by_swaps *s, uint32_t slot) {
   return s->up + (size_t)slot * s->slots->grower->graph->n_vertices;
 }
 
-/* --- trees as edges and as ways up --- */
+/* --- Trees as edges and as parents. --- */
 
 static void write_tree(const struct by_swaps *s, uint32_t slot) {
   struct by_slot *tree = &s->slots->slots[slot];
-  const uint32_t *up = tree_of(s, slot);
+  const uint32_t *up = get_tree(s, slot);
   tree->n = 0;
   for (uint32_t v = 0; v < s->slots->grower->graph->n_vertices; v++)
     if (up[v] != none) tree->edges[tree->n++] = up[v];
@@ -224,8 +230,8 @@ enum banyan_status by_swaps_init(struct by_swaps *s, struct by_slots *slots) {
     return by_plan_no_memory();
   }
   for (uint32_t i = 0; i < slots->n; i++) {
-    by_tree_walk(slots->grower, slots->slots[i].edges, slots->slots[i].n, 0);
-    memcpy(tree_of(s, i), slots->grower->via, n * sizeof *s->up);
+    by_tree_traverse(slots->grower, slots->slots[i].edges, slots->slots[i].n, 0);
+    memcpy(get_tree(s, i), slots->grower->via, n * sizeof *s->up);
   }
   return BANYAN_OK;
 }
@@ -234,40 +240,40 @@ void by_swaps_fini(struct by_swaps *s) {
   by_arena_fini(&s->arena);
 }
 
-/* --- what a swap costs --- */
+/* --- The cost of a swap. --- */
 
-static double cost_of(double load) {
+static double get_overload_cost(double load) {
   double over = load - 1;
   return over > 0 ? over * over : 0;
 }
 
-/* What it would cost to load the edge's resources by `rate` more. */
-static double cost_of_more(const struct by_slots *s, uint32_t edge, double rate) {
+/* Returns the cost of loading the edge's resources by `rate` more. */
+static double get_added_cost(const struct by_slots *s, uint32_t edge, double rate) {
   const struct by_graph *graph = s->grower->graph;
   const struct by_graph_edge *e = &graph->edges[edge];
   double cost = 0;
   for (uint32_t i = 0; i < e->n; i++) {
     uint32_t r = graph->uses[e->first + i];
-    cost += cost_of(s->load[r] + rate * s->inverse[r]) - cost_of(s->load[r]);
+    cost += get_overload_cost(s->load[r] + rate * s->inverse[r]) - get_overload_cost(s->load[r]);
   }
   return cost;
 }
 
-/* --- one swap --- */
+/* --- One swap. --- */
 
 struct swap {
   uint32_t *up;
-  uint32_t in;        /* the edge that comes in */
-  uint32_t from, cut; /* its end on the side that is cut off, and that side's top */
+  uint32_t in;        /* the edge to be added */
+  uint32_t from, cut; /* its end on the side that is cut off, and the vertex below the removed edge */
   double rate, saved;
   uint32_t equals;
 };
 
-/* Looks at the way up from `from` to `end`: at the edge whose going saves most, by chance at one of several such. */
-static void look_along(struct by_swaps *s, struct swap *w, uint32_t from, uint32_t end) {
+/* Finds the edge between `from` and `end` whose removal saves most, with a random choice among equals. */
+static void find_removable(struct by_swaps *s, struct swap *w, uint32_t from, uint32_t end) {
   const struct by_graph *graph = s->slots->grower->graph;
   for (uint32_t v = from; v != end; v = by_graph_other_end(graph, w->up[v], v)) {
-    double saved = -cost_of_more(s->slots, w->up[v], -w->rate);
+    double saved = -get_added_cost(s->slots, w->up[v], -w->rate);
     if (saved < w->saved) continue;
     w->equals = saved > w->saved ? 1 : w->equals + 1;
     if (w->equals > 1 && by_rng_below(&s->slots->rng, w->equals)) continue;
@@ -277,8 +283,8 @@ static void look_along(struct by_swaps *s, struct swap *w, uint32_t from, uint32
   }
 }
 
-/* Where the ways up from a and b meet. */
-static uint32_t meeting(struct by_swaps *s, const uint32_t *up, uint32_t a, uint32_t b) {
+/* Returns the vertex where the paths up from a and b meet. */
+static uint32_t find_meeting(struct by_swaps *s, const uint32_t *up, uint32_t a, uint32_t b) {
   const struct by_graph *graph = s->slots->grower->graph;
   s->now++;
   for (s->visited[a] = s->now; up[a] != none; s->visited[a] = s->now, s->work++)
@@ -287,8 +293,8 @@ static uint32_t meeting(struct by_swaps *s, const uint32_t *up, uint32_t a, uint
   return b;
 }
 
-/* Turns the way from the new edge to the old one round. */
-static void turn(struct by_swaps *s, const struct swap *w) {
+/* Reverses the path from the new edge to the removed one. */
+static void reverse_path(struct by_swaps *s, const struct swap *w) {
   uint32_t v = w->from, edge = w->in;
   for (;;) {
     uint32_t old = w->up[v];
@@ -299,34 +305,35 @@ static void turn(struct by_swaps *s, const struct swap *w) {
   }
 }
 
-static void try_swap(struct by_swaps *s, double heat, double most) {
+static void try_swap(struct by_swaps *s, double heat, double max) {
   struct by_slots *slots = s->slots;
   const struct by_graph *graph = slots->grower->graph;
   uint32_t slot = (uint32_t)by_rng_below(&slots->rng, slots->n);
-  struct swap w = {.up = tree_of(s, slot), .in = (uint32_t)by_rng_below(&slots->rng, graph->n_edges), .saved = -1};
+  struct swap w = {.up = get_tree(s, slot), .in = (uint32_t)by_rng_below(&slots->rng, graph->n_edges), .saved = -1};
   const struct by_graph_edge *in = &graph->edges[w.in];
   if (w.up[in->a] == w.in || w.up[in->b] == w.in) return;
   w.rate = slots->slots[slot].share * slots->target;
-  if (cost_of_more(slots, w.in, w.rate) > most + never * heat) return;
-  uint32_t top = meeting(s, w.up, in->a, in->b);
-  look_along(s, &w, in->a, top);
-  look_along(s, &w, in->b, top);
+  if (get_added_cost(slots, w.in, w.rate) > max + max_heats * heat) return;
+  uint32_t top = find_meeting(s, w.up, in->a, in->b);
+  find_removable(s, &w, in->a, top);
+  find_removable(s, &w, in->b, top);
   uint32_t out = w.up[w.cut];
-  load_edge(slots, out, -w.rate); /* both may load the same resource */
-  double rise = cost_of_more(slots, w.in, w.rate) - w.saved;
+  load_edge(slots, out, -w.rate); /* Both edges may load the same resource. */
+  double rise = get_added_cost(slots, w.in, w.rate) - w.saved;
   if (rise > 0 && by_rng_unit(&slots->rng) > exp(-rise / heat)) {
     load_edge(slots, out, w.rate);
     return;
   }
   load_edge(slots, w.in, w.rate);
-  turn(s, &w);
+  reverse_path(s, &w);
 }
 
 void by_swaps_try(struct by_swaps *s, uint64_t work, double heat) {
-  by_slots_recount(s->slots); /* rounding adds up, and shares may have changed */
-  /* No swap saves more than the dearest edge costs now; nearly so, as loads change meanwhile. */
-  double most = 0;
-  for (uint32_t r = 0; r < s->slots->grower->graph->n_resources; r++) most = fmax(most, 2 * cost_of(s->slots->load[r]));
-  for (s->work = 0; s->work < work; s->work++) try_swap(s, heat, most);
+  by_slots_recount(s->slots); /* Rounding errors accumulate, and shares may have changed. */
+  /* No swap saves more than the most expensive edge costs now, or only slightly more, since loads change meanwhile. */
+  double max = 0;
+  for (uint32_t r = 0; r < s->slots->grower->graph->n_resources; r++)
+    max = fmax(max, 2 * get_overload_cost(s->slots->load[r]));
+  for (s->work = 0; s->work < work; s->work++) try_swap(s, heat, max);
   for (uint32_t i = 0; i < s->slots->n; i++) write_tree(s, i);
 }

@@ -1,3 +1,4 @@
+/* Finds light trees under prices: spanning trees, Steiner trees and lower bounds of their weights. */
 #include "rates.h"
 
 #include <math.h>
@@ -9,36 +10,37 @@
 
 enum { DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT, WORD = 64 };
 
-/* Which optional vertices a light tree uses. Once they are chosen it is a spanning tree, so a tree is a set of them. */
+/* The search for a light Steiner tree. For a given set of optional vertices it is a spanning tree, so a tree is
+ * represented by a set. */
 struct by_steiner {
-  uint32_t next;      /* the optional vertex to be flipped next */
-  bool *in;           /* vertices of the set that is looked at */
-  bool *best;         /* vertices of the lightest tree of this call; between calls of the last one's */
-  uint32_t *tree;     /* its edges */
-  uint32_t n_tree;    /* how many */
-  uint32_t *degree;   /* scratch, of vertices */
-  double *far;        /* closure: of each vertex, the way to its terminal */
-  uint32_t *terminal; /* which one that is */
-  uint32_t *from;     /* the edge by which the way leaves */
-  double *left;   /* ascent: of each arc, what is left of its weight; arcs into v are beside v's edges in `incident` */
-  uint32_t *seen; /* of each vertex: the last search that came there */
+  uint32_t next;      /* the optional vertex that is flipped next */
+  bool *in;           /* the vertices of the present set */
+  bool *best;         /* the vertices of the lightest tree of this call; between calls those of the last call */
+  uint32_t *tree;     /* the edges of that tree */
+  uint32_t n_tree;    /* the number of these edges */
+  uint32_t *degree;   /* scratch memory for vertices */
+  double *far;        /* closure: the distance of each vertex to its terminal */
+  uint32_t *terminal; /* the nearest terminal of each vertex */
+  uint32_t *from;     /* the edge by which the path to the terminal leaves */
+  double *left;       /* ascent: the residual weight of each arc; arcs into v are parallel to v's edges in `incident` */
+  uint32_t *seen;     /* for each vertex: the last search that reached it */
   uint32_t search;
-  uint32_t *found;            /* vertices of a search */
-  struct by_heap heap;        /* vertices that wait with a key */
-  struct by_heap_item *joins; /* closure: edges between terminals' parts */
+  uint32_t *found;            /* the vertices of a search */
+  struct by_heap heap;        /* vertices with keys */
+  struct by_heap_item *joins; /* closure: edges between the terminals' parts */
 };
 
 enum {
-  FLIPS = 2,            /* optional vertices that each call puts in or takes out to see whether that helps */
-  MOST_OPTIONAL = 16,   /* of which all sets are tried, if that is */
-  EXACT_WORK = 1 << 18, /* steps or less */
-  WELL_WORK = 1 << 23,  /* the same where it is done once */
+  FLIPS = 2,            /* how many optional vertices each call flips to see whether that helps */
+  MAX_OPTIONAL = 16,    /* all sets of up to this many are tried, if that takes at most */
+  EXACT_WORK = 1 << 18, /* this many steps */
+  WELL_WORK = 1 << 23,  /* the limit of steps for a search that is made once */
 };
 
 static bool can_try_all(const struct by_graph *graph, uint64_t work) {
   uint32_t optional = graph->n_vertices - graph->n_terminals;
   uint64_t tree = graph->n_edges + graph->n_vertices;
-  return optional <= MOST_OPTIONAL && tree << optional <= work;
+  return optional <= MAX_OPTIONAL && tree << optional <= work;
 }
 
 static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_graph *graph) {
@@ -65,8 +67,8 @@ static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_g
 enum banyan_status by_span_init(struct by_span *span, const struct by_graph *graph) {
   size_t n = graph->n_vertices, m = graph->n_edges;
   *span = (struct by_span){.graph = graph,
-                           /* Prim's algorithm looks at all waiting vertices in each step, Kruskal's sorts and joins:
-                            * about 16 times the work of such a look for an edge. */
+                           /* Prim's algorithm examines all waiting vertices in each step; Kruskal's sorts and joins,
+                              about 16 times the work for an edge. */
                            .dense = (uint64_t)n * n < 8 * (uint64_t)graph->n_edges,
                            .exact = n == graph->n_terminals || can_try_all(graph, EXACT_WORK)};
   struct by_arena *arena = &span->arena;
@@ -110,9 +112,9 @@ void by_span_set_prices(struct by_span *span, const double *price) {
   span->sorted = false;
 }
 
-/* --- Kruskal --- */
+/* --- Kruskal's algorithm. --- */
 
-/* One digit's place in the order; false: all keys have the same one. */
+/* Sorts by one digit; false: all keys have the same digit. */
 static bool sort_digit(const struct by_span_key *from, struct by_span_key *to, uint32_t n, uint32_t *count, int shift) {
   uint32_t at = 0;
   if (count[from[0].weight >> shift & (BUCKETS - 1)] == n) return false;
@@ -125,7 +127,7 @@ static bool sort_digit(const struct by_span_key *from, struct by_span_key *to, u
   return true;
 }
 
-/* Radix sort, least digit first; equal weights stay in the order of their numbers. */
+/* Radix sort, least significant digit first; edges of equal weight stay in the order of their numbers. */
 static void sort_edges(struct by_span *span) {
   uint32_t n = span->graph->n_edges, count[DIGITS][BUCKETS] = {{0}};
   struct by_span_key *from = span->keys, *to = span->keys + n;
@@ -144,11 +146,11 @@ static void sort_edges(struct by_span *span) {
   span->sorted = true;
 }
 
-static void choose(struct by_span *span, uint32_t e) {
+static void choose_edge(struct by_span *span, uint32_t e) {
   span->chosen[e / WORD] |= 1ull << e % WORD;
 }
 
-static double kruskal(struct by_span *span, const bool *in) {
+static double run_kruskal(struct by_span *span, const bool *in) {
   const struct by_graph *graph = span->graph;
   uint32_t *above = span->above, left = 0;
   double sum = 0;
@@ -165,16 +167,16 @@ static double kruskal(struct by_span *span, const bool *in) {
     b = by_find_leader(above, b);
     if (a == b) continue;
     above[a] = b;
-    choose(span, e);
+    choose_edge(span, e);
     sum += span->weight[e];
     left--;
   }
   return left ? INFINITY : sum;
 }
 
-/* --- Prim --- */
+/* --- Prim's algorithm. --- */
 
-static void come_near(struct by_span *span, uint32_t v) {
+static void update_neighbours(struct by_span *span, uint32_t v) {
   const struct by_graph *graph = span->graph;
   for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++) {
     uint32_t e = graph->incident[i], other = span->ends[i];
@@ -183,17 +185,17 @@ static void come_near(struct by_span *span, uint32_t v) {
       span->via[other] = e;
     }
   }
-  span->near[v] = -1; /* nothing is below that: v stays in */
+  span->near[v] = -1; /* No weight is below that, so v is not considered again. */
 }
 
-static uint32_t nearest(const struct by_span *span, uint32_t n) {
+static uint32_t find_nearest(const struct by_span *span, uint32_t n) {
   uint32_t best = 0;
   for (uint32_t i = 1; i < n; i++)
     if (span->near[span->waiting[i]] < span->near[span->waiting[best]]) best = i;
   return best;
 }
 
-static double prim(struct by_span *span, const bool *in) {
+static double run_prim(struct by_span *span, const bool *in) {
   uint32_t n = 0;
   double sum = 0;
   for (uint32_t v = 0; v < span->graph->n_vertices; v++) {
@@ -201,28 +203,28 @@ static double prim(struct by_span *span, const bool *in) {
     span->near[v] = is_in ? INFINITY : -1;
     if (is_in && v > 0) span->waiting[n++] = v;
   }
-  come_near(span, 0); /* a terminal, so it is in */
+  update_neighbours(span, 0); /* Vertex 0 is a terminal, so it is in every set. */
   while (n) {
-    uint32_t best = nearest(span, n), v = span->waiting[best];
+    uint32_t best = find_nearest(span, n), v = span->waiting[best];
     if (isinf(span->near[v])) return INFINITY;
     sum += span->near[v];
-    choose(span, span->via[v]);
-    come_near(span, v);
+    choose_edge(span, span->via[v]);
+    update_neighbours(span, v);
     span->waiting[best] = span->waiting[--n];
   }
   return sum;
 }
 
-/* --- trees over some vertices --- */
+/* --- Trees over a set of vertices. --- */
 
-/* The lightest tree over the vertices v with in[v], all of them if NULL, in `tree`; INFINITY: they are not joined. */
-static double span_over(struct by_span *span, const bool *in) {
-  double sum = span->dense ? prim(span, in) : kruskal(span, in);
-  span->n_tree = by_take_chosen(span->graph, span->chosen, span->tree);
+/* Computes the lightest tree over the vertices v with in[v] (NULL: all) in `tree`. INFINITY: they are not connected. */
+static double find_tree_over(struct by_span *span, const bool *in) {
+  double sum = span->dense ? run_prim(span, in) : run_kruskal(span, in);
+  span->n_tree = by_list_chosen_edges(span->graph, span->chosen, span->tree);
   return sum;
 }
 
-/* --- the metric closure --- */
+/* --- The metric closure. --- */
 
 /* The metric closure without its n^2 edges: every vertex belongs to the terminal nearest to it, and some lightest
  * spanning tree of the closure uses only paths that cross from one terminal's part to another over one edge.
@@ -258,7 +260,7 @@ static void find_parts(struct by_span *span) {
   }
 }
 
-/* Edges between parts, shortest join first. */
+/* Lists the edges between parts, sorted by length. */
 static uint32_t list_joins(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   uint32_t n = 0;
@@ -272,7 +274,7 @@ static uint32_t list_joins(struct by_span *span) {
   return n;
 }
 
-static void walk_home(struct by_span *span, uint32_t v) {
+static void add_path_to_terminal(struct by_span *span, uint32_t v) {
   struct by_steiner *s = span->steiner;
   while (!s->in[v]) {
     s->in[v] = true;
@@ -280,9 +282,9 @@ static void walk_home(struct by_span *span, uint32_t v) {
   }
 }
 
-/* The spanning tree of the metric closure over the terminals (Mehlhorn 1988): its weight, and in `in` the vertices on
- * its paths. O(edges log edges). */
-static double closure_weight(struct by_span *span) {
+/* Computes the spanning tree of the metric closure over the terminals (Mehlhorn 1988). Returns its weight, and stores
+ * the vertices on its paths in `in`. O(edges log edges). */
+static double find_closure_weight(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
   uint32_t *above = s->found;
@@ -298,14 +300,14 @@ static double closure_weight(struct by_span *span) {
     uint32_t left = by_find_leader(above, s->terminal[a]), right = by_find_leader(above, s->terminal[b]);
     if (left == right) continue;
     above[left] = right;
-    walk_home(span, a);
-    walk_home(span, b);
+    add_path_to_terminal(span, a);
+    add_path_to_terminal(span, b);
     sum += s->far[a] + span->weight[s->joins[i].number] + s->far[b];
   }
   return sum;
 }
 
-/* --- dual ascent --- */
+/* --- Dual ascent. --- */
 
 /* Dual ascent on the directed cut relaxation (Wong 1984). Every edge is two arcs that weigh as much as it; every cut
  * that separates a terminal from the root must be entered. While some terminal cannot be reached from the root over
@@ -314,19 +316,19 @@ static double closure_weight(struct by_span *span) {
  *
  *        root   o ---> o =====> o =====> t         ===> used up: the cut holds the two on the right of --->       */
 
-enum { MOST_STEPS = 1 << 25 }; /* arcs looked at; the bound found so far is good too */
+enum { MAX_STEPS = 1 << 25 }; /* the limit of examined arcs; the bound found so far is valid, too */
 
 struct ascent {
   struct by_span *span;
-  double used_up; /* what is left of an arc when rounding is all that is left */
+  double used_up; /* residual weights below this are rounding errors */
   uint64_t steps;
-  uint32_t n_found; /* the cut that was looked at */
-  double least;     /* its arc with least left */
-  double arcs;      /* how many enter it */
+  uint32_t n_found; /* the size of the present cut */
+  double min;       /* the smallest residual weight of its arcs */
+  double arcs;      /* the number of arcs into it */
 };
 
-/* Finds everything that reaches the terminal over used up arcs. False: the root is in it. */
-static bool search(struct ascent *ascent, uint32_t terminal) {
+/* Finds everything that reaches the terminal over used up arcs. False: the root is among it. */
+static bool find_cut(struct ascent *ascent, uint32_t terminal) {
   struct by_steiner *s = ascent->span->steiner;
   const struct by_graph *graph = ascent->span->graph;
   uint32_t number = ++s->search, n = 0;
@@ -347,43 +349,43 @@ static bool search(struct ascent *ascent, uint32_t terminal) {
   return true;
 }
 
-/* Over all arcs into the cut: measures them, or takes `amount` from each. */
-static void pass(struct ascent *ascent, double amount) {
+/* Visits all arcs into the cut: measures them, and subtracts `amount` from each. */
+static void lower_arcs(struct ascent *ascent, double amount) {
   struct by_steiner *s = ascent->span->steiner;
   const struct by_graph *graph = ascent->span->graph;
-  ascent->least = INFINITY;
+  ascent->min = INFINITY;
   ascent->arcs = 0;
   for (uint32_t at = 0; at < ascent->n_found; at++) {
     uint32_t v = s->found[at];
     for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1]; i++) {
       if (s->seen[ascent->span->ends[i]] == s->search) continue;
       s->left[i] -= amount;
-      if (s->left[i] < ascent->least) ascent->least = s->left[i];
+      if (s->left[i] < ascent->min) ascent->min = s->left[i];
       ascent->arcs++;
     }
   }
 }
 
-/* Small cuts first: they take least from the arcs that others need. A cut only grows, so an old key is at most too
- * small, and a terminal whose cut has grown waits again. */
-static double ascend(struct ascent *ascent) {
+/* Raises cuts, small ones first, since they use least of the arcs that others need. A cut only grows, so an old key is
+ * at most too small, and a terminal whose cut has grown is queued again. */
+static double raise_cuts(struct ascent *ascent) {
   struct by_steiner *s = ascent->span->steiner;
   double sum = 0;
-  while (s->heap.n && ascent->steps < MOST_STEPS) {
+  while (s->heap.n && ascent->steps < MAX_STEPS) {
     uint32_t terminal = by_heap_pop(&s->heap).number;
-    if (!search(ascent, terminal)) continue;
-    pass(ascent, 0);
+    if (!find_cut(ascent, terminal)) continue;
+    lower_arcs(ascent, 0);
     if (!s->heap.n || ascent->arcs <= s->heap.items[0].key) {
-      sum += ascent->least;
-      pass(ascent, ascent->least);
+      sum += ascent->min;
+      lower_arcs(ascent, ascent->min);
     }
     by_heap_push(&s->heap, ascent->arcs, terminal);
   }
   return sum;
 }
 
-/* Dual ascent (Wong 1984): a weight that no Steiner tree is below. */
-static double dual_ascent(struct by_span *span) {
+/* Dual ascent (Wong 1984): returns a lower bound of the weights of Steiner trees. */
+static double find_dual_bound(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
   struct ascent ascent = {.span = span};
@@ -391,13 +393,14 @@ static double dual_ascent(struct by_span *span) {
   for (uint32_t e = 0; e < graph->n_edges; e++) ascent.used_up = fmax(ascent.used_up, span->weight[e] * 0x1p-40);
   s->heap.n = 0;
   for (uint32_t v = 1; v < graph->n_terminals; v++) by_heap_push(&s->heap, 0, v);
-  return ascend(&ascent);
+  return raise_cuts(&ascent);
 }
 
-/* --- sets --- */
+/* --- Sets of optional vertices. --- */
 
-/* Takes leaves that need not be in off the span's tree; leaves in `in` the vertices that stay. How many it took. */
-static uint32_t prune(struct by_span *span) {
+/* Removes leaves that are no terminals from the span's tree, and stores the remaining vertices in `in`. Returns how
+ * many were removed. */
+static uint32_t remove_leaves(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
   uint32_t gone = 0, before;
@@ -424,69 +427,69 @@ static uint32_t prune(struct by_span *span) {
   return gone;
 }
 
-/* Looks at the tree over the vertices `in`; keeps it if it is lighter than *least. */
-static void consider(struct by_span *span, double *least) {
+/* Computes the tree over the vertices `in`, and keeps it if it is lighter than *min. */
+static void try_set(struct by_span *span, double *min) {
   struct by_steiner *s = span->steiner;
-  if (isinf(span_over(span, s->in))) return;
-  while (prune(span)) (void)span_over(span, s->in); /* fewer vertices: as light or lighter */
+  if (isinf(find_tree_over(span, s->in))) return;
+  while (remove_leaves(span)) (void)find_tree_over(span, s->in); /* A tree over fewer vertices is not heavier. */
   double weight = 0;
   for (uint32_t i = 0; i < span->n_tree; i++) weight += span->weight[span->tree[i]];
-  if (!(weight < *least)) return;
-  *least = weight;
+  if (!(weight < *min)) return;
+  *min = weight;
   s->n_tree = span->n_tree;
   memcpy(s->tree, span->tree, span->n_tree * sizeof *s->tree);
   memcpy(s->best, s->in, span->graph->n_vertices * sizeof *s->best);
 }
 
-static double try_all(struct by_span *span) {
+static double try_all_sets(struct by_span *span) {
   uint32_t n = span->graph->n_vertices, terminals = span->graph->n_terminals, optional = n - terminals;
-  double least = INFINITY;
+  double min = INFINITY;
   for (uint64_t set = 0; set < 1ull << optional; set++) {
     for (uint32_t v = 0; v < n; v++) span->steiner->in[v] = v < terminals || set >> (v - terminals) & 1;
-    consider(span, &least);
+    try_set(span, &min);
   }
-  return least;
+  return min;
 }
 
-/* The last call's set, no optional vertex, all of them, those on the paths of the metric closure's tree (twice the
- * lightest at most; Mehlhorn 1988), and the best of these with a few vertices flipped. */
-static double try_some(struct by_span *span) {
+/* Tries the last call's set, no optional vertex, all of them, those on the paths of the metric closure's tree (at most
+ * twice the minimum; Mehlhorn 1988), and the best of these with a few vertices flipped. */
+static double try_some_sets(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   uint32_t n = span->graph->n_vertices;
-  double least = INFINITY;
+  double min = INFINITY;
   memcpy(s->in, s->best, n * sizeof *s->in);
-  consider(span, &least);
+  try_set(span, &min);
   for (uint32_t v = 0; v < n; v++) s->in[v] = v < span->graph->n_terminals;
-  consider(span, &least);
+  try_set(span, &min);
   for (uint32_t v = 0; v < n; v++) s->in[v] = true;
-  consider(span, &least);
+  try_set(span, &min);
   if (!span->dense) {
-    (void)closure_weight(span);
-    consider(span, &least);
+    (void)find_closure_weight(span);
+    try_set(span, &min);
   }
   for (int i = 0; i < FLIPS; i++) {
     memcpy(s->in, s->best, n * sizeof *s->in);
     s->in[s->next] = !s->in[s->next];
-    consider(span, &least);
+    try_set(span, &min);
     if (++s->next == n) s->next = span->graph->n_terminals;
   }
-  return least;
+  return min;
 }
 
 double by_span_lightest(struct by_span *span) {
   struct by_steiner *s = span->steiner;
-  if (!s) return span_over(span, NULL);
-  double least = span->exact ? try_all(span) : try_some(span);
+  if (!s) return find_tree_over(span, NULL);
+  double min = span->exact ? try_all_sets(span) : try_some_sets(span);
   span->n_tree = s->n_tree;
   memcpy(span->tree, s->tree, s->n_tree * sizeof *span->tree);
-  return least;
+  return min;
 }
 
-double by_span_least(struct by_span *span) {
+double by_span_find_min(struct by_span *span) {
   if (!span->steiner || span->exact) return by_span_lightest(span);
   double terminals = span->graph->n_terminals;
-  double half = closure_weight(span) * terminals / (2 * (terminals - 1));
-  return fmax(half, dual_ascent(span));
+  double half = find_closure_weight(span) * terminals / (2 * (terminals - 1));
+  return fmax(half, find_dual_bound(span));
 }
 
 double by_span_certify(struct by_span *span, const double *price, bool well) {
@@ -495,6 +498,6 @@ double by_span_certify(struct by_span *span, const double *price, bool well) {
   by_span_set_prices(span, price);
   for (uint32_t r = 0; r < span->graph->n_resources; r++) sum += span->graph->capacity[r] * price[r];
   bool all = well && span->steiner && can_try_all(span->graph, WELL_WORK);
-  double least = all ? try_all(span) : by_span_least(span);
-  return least > 0 ? sum * rounding / least : INFINITY;
+  double min = all ? try_all_sets(span) : by_span_find_min(span);
+  return min > 0 ? sum * rounding / min : INFINITY;
 }

@@ -1,60 +1,61 @@
-#include "ways.h"
+/* Finds which ranks of a simulation are alike, and makes the streams and the network of those that are simulated. */
+#include "stream_paths.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 64 };
+enum { MAX_ROUNDS = 64 };
 
 #define NONE UINT32_MAX
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the symmetry of a plan")
 
 struct colouring {
-  const struct by_ways *ways;
+  const struct by_stream_paths *paths;
   uint64_t *rank, *stream, *resource;
-  uint64_t *sums;    /* by resource: of the colours of its streams */
-  uint64_t *sorted;  /* to count colours */
-  uint32_t *reverse; /* by stream: the one the other way */
+  uint64_t *sums;    /* of each resource: the sum of the colours of its streams */
+  uint64_t *sorted;  /* scratch memory to count colours */
+  uint32_t *reverse; /* of each stream: the one in the opposite direction */
   struct by_arena *arena;
 };
 
 /* A step of splitmix64 (Steele, Lea and Flood 2014) over both. */
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t mix_hash(uint64_t a, uint64_t b) {
   uint64_t z = a * 0x9e3779b97f4a7c15ull + b + 0x632be59bd9b4e019ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
 }
 
-static uint64_t bits_of(double value) {
+static uint64_t get_bits(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-/* --- a round --- */
+/* --- A round. --- */
 
 static void colour_streams(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
+  const struct by_stream_paths *w = c->paths;
   for (uint32_t r = 0; r < w->roles->n; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
-      uint64_t colour = mix(mix(c->rank[r], s - w->first_stream[r]), bits_of(w->delay[s]));
-      for (uint32_t i = w->first[s]; i < w->first[s + 1]; i++) colour = mix(colour, c->resource[w->resources[i]]);
+      uint64_t colour = mix_hash(mix_hash(c->rank[r], s - w->first_stream[r]), get_bits(w->delay[s]));
+      for (uint32_t i = w->first[s]; i < w->first[s + 1]; i++) colour = mix_hash(colour, c->resource[w->resources[i]]);
       c->stream[s] = colour;
     }
 }
 
 static void colour_resources(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
+  const struct by_stream_paths *w = c->paths;
   memset(c->sums, 0, w->n_resources * sizeof *c->sums);
   for (uint32_t s = 0; s < w->n_streams; s++)
-    for (uint32_t i = w->first[s]; i < w->first[s + 1]; i++) c->sums[w->resources[i]] += mix(c->stream[s], 1);
-  for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = mix(c->resource[i], c->sums[i]);
+    for (uint32_t i = w->first[s]; i < w->first[s + 1]; i++) c->sums[w->resources[i]] += mix_hash(c->stream[s], 1);
+  for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = mix_hash(c->resource[i], c->sums[i]);
 }
 
-/* --- classes --- */
+/* --- Classes. --- */
 
-static int compare(const void *left, const void *right) {
+static int compare_hashes(const void *left, const void *right) {
   uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
   return (a > b) - (a < b);
 }
@@ -62,23 +63,23 @@ static int compare(const void *left, const void *right) {
 static uint32_t count_colours(const struct colouring *c, const uint64_t *colours, uint32_t n) {
   uint32_t different = 0;
   memcpy(c->sorted, colours, n * sizeof *colours);
-  if (n) qsort(c->sorted, n, sizeof *colours, compare);
+  if (n) qsort(c->sorted, n, sizeof *colours, compare_hashes);
   for (uint32_t i = 0; i < n; i++)
     if (i == 0 || c->sorted[i] != c->sorted[i - 1]) c->sorted[different++] = c->sorted[i];
   return different;
 }
 
-/* Until no more differences show. False: that takes long, or there is little to gain. */
-static bool refine(const struct colouring *c) {
-  const struct by_ways *w = c->ways;
+/* Refines colours until there are no more differences. Returns false if that takes long, or if little is gained. */
+static bool refine_colours(const struct colouring *c) {
+  const struct by_stream_paths *w = c->paths;
   uint32_t n = w->roles->n, before = 0;
-  for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = bits_of(w->capacity[i]);
-  for (int round = 0; round < MOST_ROUNDS; round++) {
+  for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = get_bits(w->capacity[i]);
+  for (int round = 0; round < MAX_ROUNDS; round++) {
     colour_streams(c);
     colour_resources(c);
     for (uint32_t r = 0; r < n; r++)
       for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++)
-        c->rank[r] = mix(c->rank[r], mix(c->stream[s], c->stream[c->reverse[s]]));
+        c->rank[r] = mix_hash(c->rank[r], mix_hash(c->stream[s], c->stream[c->reverse[s]]));
     uint32_t ranks = count_colours(c, c->rank, n);
     if (ranks > n / 2) return false;
     uint32_t now = ranks + count_colours(c, c->resource, w->n_resources);
@@ -88,15 +89,15 @@ static bool refine(const struct colouring *c) {
   return false;
 }
 
-/* Numbers colours in the order in which they come; `used` NULL: all. Leaves their number. */
-static uint32_t number(const struct colouring *c, const uint64_t *colours, uint32_t n, const uint64_t *used,
-                       uint32_t *out) {
+/* Numbers colours in the order of their first use; `used` NULL: all count. Returns how many there are. */
+static uint32_t number_colours(const struct colouring *c, const uint64_t *colours, uint32_t n, const uint64_t *used,
+                               uint32_t *out) {
   uint32_t different = count_colours(c, colours, n), next = 0;
   uint32_t *numbers = BY_ARENA_ARRAY(c->arena, uint32_t, different);
   if (!numbers) return NONE;
   memset(numbers, 0xff, different * sizeof *numbers);
   for (uint32_t i = 0; i < n; i++) {
-    const uint64_t *found = bsearch(&colours[i], c->sorted, different, sizeof *colours, compare);
+    const uint64_t *found = bsearch(&colours[i], c->sorted, different, sizeof *colours, compare_hashes);
     uint32_t *mine = &numbers[found - c->sorted];
     out[i] = NONE;
     if (used && !used[i]) continue;
@@ -106,36 +107,38 @@ static uint32_t number(const struct colouring *c, const uint64_t *colours, uint3
   return next;
 }
 
-/* --- all of it --- */
+/* --- The result. --- */
 
-static enum banyan_status find(struct by_symmetry *symmetry, const struct colouring *c) {
-  const struct by_ways *w = c->ways;
+static enum banyan_status find_symmetry(struct by_symmetry *symmetry, const struct colouring *c) {
+  const struct by_stream_paths *w = c->paths;
   for (uint32_t r = 0; r < w->roles->n && w->roles->turned; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
       uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
       c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
     }
-  if (!w->roles->turned || !refine(c)) {
+  if (!w->roles->turned || !refine_colours(c)) {
     for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
     for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = i;
     memset(c->sums, 0, w->n_resources * sizeof *c->sums);
     for (uint32_t i = 0; i < w->first[w->n_streams]; i++) c->sums[w->resources[i]] = 1;
   }
-  symmetry->n_rank_classes = number(c, c->rank, w->roles->n, NULL, symmetry->rank_class);
-  symmetry->n_resource_classes = number(c, c->resource, w->n_resources, c->sums, symmetry->resource_class);
+  symmetry->n_rank_classes = number_colours(c, c->rank, w->roles->n, NULL, symmetry->rank_class);
+  symmetry->n_resource_classes = number_colours(c, c->resource, w->n_resources, c->sums, symmetry->resource_class);
   return symmetry->n_rank_classes != NONE && symmetry->n_resource_classes != NONE ? BANYAN_OK : NO_MEMORY;
 }
 
-/* Every rank is a class of its own where roles are not turned, or where few are alike.
+/* Finds the classes of ranks and resources. Every rank is a class of its own where roles are not turned, or where few
+ * are alike.
  *
  * Colour refinement: ranks, streams and resources begin with one colour each (resources by capacity) and are
- * distinguished by the colours of what they have to do with, until nothing more is. Then classes are an equitable
- * partition: each resource of a class carries as many streams of each class as any other, so max-min shares and with
- * them all times are the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show
- * it for linear programs). Colours are 64-bit hashes. Cost: rounds x length of all ways. */
-static enum banyan_status symmetry_find(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
-  uint32_t ranks = ways->roles->n, streams = ways->n_streams, resources = ways->n_resources;
-  struct colouring c = {.ways = ways,
+ * distinguished by the colours of their neighbours, until no more are. Then classes are an equitable partition: each
+ * resource of a class carries as many streams of each class as any other, so max-min shares and with them all times are
+ * the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show it for linear
+ * programs). Colours are 64-bit hashes. Cost: rounds x length of all paths. */
+static enum banyan_status make_symmetry(struct by_cast *cast, const struct by_stream_paths *paths,
+                                        struct by_arena *scratch) {
+  uint32_t ranks = paths->roles->n, streams = paths->n_streams, resources = paths->n_resources;
+  struct colouring c = {.paths = paths,
                         .arena = scratch,
                         .rank = BY_ARENA_ARRAY(scratch, uint64_t, ranks),
                         .stream = BY_ARENA_ARRAY(scratch, uint64_t, streams),
@@ -145,14 +148,14 @@ static enum banyan_status symmetry_find(struct by_cast *cast, const struct by_wa
                         .reverse = BY_ARENA_ARRAY(scratch, uint32_t, streams)};
   cast->symmetry.rank_class = BY_ARENA_ARRAY(&cast->arena, uint32_t, ranks);
   cast->symmetry.resource_class = BY_ARENA_ARRAY(&cast->arena, uint32_t, resources);
-  return scratch->failed || cast->arena.failed ? NO_MEMORY : find(&cast->symmetry, &c);
+  return scratch->failed || cast->arena.failed ? NO_MEMORY : find_symmetry(&cast->symmetry, &c);
 }
 
-/* As over TCP (src/transport/lane.c), where the links on the way are the stream's alone. */
-enum { MOST_FRAME = 1 << 20, LEAST_FRAME = 64 << 10 };
+/* Sizes of frames as over TCP (src/transport/lane.c), where no other stream shares the path's links. */
+enum { MAX_FRAME = 1 << 20, MIN_FRAME = 64 << 10 };
 static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; seconds */
 
-/* --- actors and their streams --- */
+/* --- Actors and their streams. --- */
 
 static enum banyan_status list_actors(struct by_cast *cast) {
   const struct by_roles *roles = cast->roles;
@@ -171,7 +174,7 @@ static enum banyan_status list_actors(struct by_cast *cast) {
   return BANYAN_OK;
 }
 
-static enum banyan_status list_streams(struct by_cast *cast, const struct by_ways *ways) {
+static enum banyan_status list_streams(struct by_cast *cast, const struct by_stream_paths *paths) {
   const struct by_roles *roles = cast->roles;
   cast->streams = BY_ARENA_ARRAY(&cast->arena, struct by_cast_stream, cast->n_streams);
   if (!cast->streams) return NO_MEMORY;
@@ -185,27 +188,27 @@ static enum banyan_status list_streams(struct by_cast *cast, const struct by_way
                                   .peer = j,
                                   .to_actor = sends ? cast->symmetry.rank_class[peer] : BY_CAST_NONE,
                                   .to_peer = sends ? by_roles_find_peer(roles, peer, cast->rank[a]) : BY_CAST_NONE,
-                                  .delay = ways->delay[ways->first_stream[cast->rank[a]] + j]};
+                                  .delay = paths->delay[paths->first_stream[cast->rank[a]] + j]};
     }
   }
   return BANYAN_OK;
 }
 
-/* --- the network --- */
+/* --- The network. --- */
 
-/* Every stream that passes the first resource of a class, as (flow, class). Leaves their number. */
-static uint32_t list_uses(const struct by_cast *cast, const struct by_ways *ways, const uint32_t *first,
+/* Lists every stream that passes the first resource of a class, as (flow, class). Returns their number. */
+static uint32_t list_uses(const struct by_cast *cast, const struct by_stream_paths *paths, const uint32_t *first,
                           uint64_t *uses) {
   uint32_t n = 0;
-  for (uint32_t r = 0; r < ways->roles->n; r++)
-    for (uint32_t s = ways->first_stream[r]; s < ways->first_stream[r + 1]; s++) {
-      uint64_t flow = cast->first_stream[cast->symmetry.rank_class[r]] + s - ways->first_stream[r];
-      for (uint32_t i = ways->first[s]; i < ways->first[s + 1]; i++) {
-        uint32_t class_ = cast->symmetry.resource_class[ways->resources[i]];
-        if (first[class_] == ways->resources[i]) uses[n++] = flow << 32 | class_;
+  for (uint32_t r = 0; r < paths->roles->n; r++)
+    for (uint32_t s = paths->first_stream[r]; s < paths->first_stream[r + 1]; s++) {
+      uint64_t flow = cast->first_stream[cast->symmetry.rank_class[r]] + s - paths->first_stream[r];
+      for (uint32_t i = paths->first[s]; i < paths->first[s + 1]; i++) {
+        uint32_t class_ = cast->symmetry.resource_class[paths->resources[i]];
+        if (first[class_] == paths->resources[i]) uses[n++] = flow << 32 | class_;
       }
     }
-  if (n) qsort(uses, n, sizeof *uses, compare);
+  if (n) qsort(uses, n, sizeof *uses, compare_hashes);
   return n;
 }
 
@@ -225,45 +228,48 @@ static void fill_net(struct by_fair_net *net, const uint64_t *uses, uint32_t n) 
     if (net->first[f + 1] < net->first[f]) net->first[f + 1] = net->first[f];
 }
 
-static enum banyan_status make_net(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
+static enum banyan_status make_net(struct by_cast *cast, const struct by_stream_paths *paths,
+                                   struct by_arena *scratch) {
   struct by_fair_net *net = &cast->net;
   net->n_flows = cast->n_streams;
   net->n_resources = cast->symmetry.n_resource_classes;
-  uint32_t *first = BY_ARENA_ARRAY(scratch, uint32_t, net->n_resources); /* of each class, which it stands for */
-  uint64_t *uses = BY_ARENA_ARRAY(scratch, uint64_t, ways->first[ways->n_streams]);
+  uint32_t *first =
+      BY_ARENA_ARRAY(scratch, uint32_t, net->n_resources); /* of each class: its first resource, which represents it */
+  uint64_t *uses = BY_ARENA_ARRAY(scratch, uint64_t, paths->first[paths->n_streams]);
   net->first = BY_ARENA_ARRAY(&cast->arena, uint32_t, (size_t)net->n_flows + 1);
   net->capacity = BY_ARENA_ARRAY(&cast->arena, double, net->n_resources);
   if (scratch->failed || cast->arena.failed) return NO_MEMORY;
-  for (uint32_t i = ways->n_resources; i-- > 0;)
+  for (uint32_t i = paths->n_resources; i-- > 0;)
     if (cast->symmetry.resource_class[i] != UINT32_MAX) first[cast->symmetry.resource_class[i]] = i;
-  uint32_t n = list_uses(cast, ways, first, uses);
+  uint32_t n = list_uses(cast, paths, first, uses);
   net->uses = BY_ARENA_ARRAY(&cast->arena, struct by_fair_use, n);
   if (!net->uses) return NO_MEMORY;
   fill_net(net, uses, n);
-  for (uint32_t i = 0; i < net->n_resources; i++) net->capacity[i] = ways->capacity[first[i]] / 8;
+  for (uint32_t i = 0; i < net->n_resources; i++) net->capacity[i] = paths->capacity[first[i]] / 8;
   return BANYAN_OK;
 }
 
-/* --- all of it --- */
+/* --- The result. --- */
 
-static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways, struct by_arena *scratch) {
-  BY_TRY(symmetry_find(cast, ways, scratch));
+static enum banyan_status fill_cast(struct by_cast *cast, const struct by_stream_paths *paths,
+                                    struct by_arena *scratch) {
+  BY_TRY(make_symmetry(cast, paths, scratch));
   BY_TRY(list_actors(cast));
-  BY_TRY(list_streams(cast, ways));
-  BY_TRY(make_net(cast, ways, scratch));
+  BY_TRY(list_streams(cast, paths));
+  BY_TRY(make_net(cast, paths, scratch));
   for (uint32_t s = 0; s < cast->n_streams; s++) {
     double rate = slow;
     for (uint32_t u = cast->net.first[s]; u < cast->net.first[s + 1]; u++)
       rate = fmin(rate, cast->net.capacity[cast->net.uses[u].resource]);
-    cast->streams[s].frame = rate < slow ? (uint64_t)fmax(frame_time * rate, LEAST_FRAME) : MOST_FRAME;
+    cast->streams[s].frame = rate < slow ? (uint64_t)fmax(frame_time * rate, MIN_FRAME) : MAX_FRAME;
   }
   return BANYAN_OK;
 }
 
-enum banyan_status by_cast_init(struct by_cast *cast, const struct by_ways *ways) {
+enum banyan_status by_cast_init(struct by_cast *cast, const struct by_stream_paths *paths) {
   struct by_arena scratch = {0};
-  *cast = (struct by_cast){.roles = ways->roles};
-  enum banyan_status status = fill(cast, ways, &scratch);
+  *cast = (struct by_cast){.roles = paths->roles};
+  enum banyan_status status = fill_cast(cast, paths, &scratch);
   by_arena_fini(&scratch);
   if (status != BANYAN_OK) by_cast_fini(cast);
   return status;

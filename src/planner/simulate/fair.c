@@ -1,42 +1,42 @@
-/* Shares are worked out for a set of flows while all others keep theirs:
+/* Shares are computed for a set of flows while all others keep theirs:
  *
  *   1. the set is all flows at resources where one began or stopped
- *   2. fill it up progressively: the resource with the least left for each of
+ *   2. fill it progressively: the resource with the least capacity left for each of
  *      its flows is full first; those flows have their share
- *   3. a flow outside the set that now has more than what is full leaves to
- *      others, or is no longer held back where it was, joins it; back to 2
+ *   3. a flow outside the set joins it if it now has more than the flows of a full
+ *      resource, or if the resource that limits it is no longer full; back to 2
  *
- * It ends when every flow is held back somewhere: at a full resource where
- * none has more. That makes shares max-min fair, and there is one such. */
+ * It ends when every flow is limited by a full resource where no other flow has more. That makes shares max-min fair,
+ * and there is only one such allocation. */
 #include "fair.h"
 
 #include <math.h>
 
-#define NOBODY UINT32_MAX
-#define SLACK 1e-9 /* relative: what rounding may leave */
+#define NONE UINT32_MAX
+#define SLACK 1e-9 /* relative: differences due to rounding */
 
 struct resource {
-  uint32_t first, n;   /* members[first ..]: uses of flows that go on */
-  uint32_t round;      /* the last in which it was in the list */
-  uint32_t waiting;    /* flows in the set that have no share yet */
-  double left, weight; /* for them: of the capacity; how many they are */
+  uint32_t first, n;   /* members[first ..]: uses of active flows */
+  uint32_t round;      /* the last round in which it was in the list */
+  uint32_t waiting;    /* number of flows in the set that have no share yet */
+  double left, weight; /* the capacity left for them; the sum of their weights */
   double key;          /* left / weight when it was put in the heap */
-  double most;         /* the largest share in the set */
-  bool full;           /* limits a flow in the set */
+  double max;          /* the largest share in the set */
+  bool full;           /* whether it limits a flow in the set */
   bool touched;
 };
 
 struct flow {
-  uint32_t holder; /* the resource that holds it back */
-  uint32_t round;  /* the last in which it was in the set */
-  bool shared;     /* in this filling */
+  uint32_t holder; /* the resource that limits it */
+  uint32_t round;  /* the last round in which it was in the set */
+  bool shared;     /* whether it has a share in this filling */
   double share;
 };
 
 struct by_fair_work {
   struct resource *resources;
   struct flow *flows;
-  uint32_t *flow_of, *slot; /* by use: whose it is; its place among members */
+  uint32_t *flow_of, *slot; /* of each use: its flow, and its index among the members */
   uint32_t *members;        /* uses, by resource */
   uint32_t *touched, n_touched;
   uint32_t *set, n_set;
@@ -49,7 +49,7 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the shares of flows");
 }
 
-static void place_members(struct by_fair *fair) {
+static void index_members(struct by_fair *fair) {
   const struct by_fair_net *net = fair->net;
   struct by_fair_work *w = fair->work;
   uint32_t at = 0;
@@ -83,7 +83,7 @@ enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *
                              .list = BY_ARENA_ARRAY(arena, uint32_t, net->n_resources),
                              .heap = BY_ARENA_ARRAY(arena, uint32_t, net->n_resources)};
   if (arena->failed) return no_memory();
-  place_members(fair);
+  index_members(fair);
   return BANYAN_OK;
 }
 
@@ -92,9 +92,9 @@ void by_fair_fini(struct by_fair *fair) {
   *fair = (struct by_fair){0};
 }
 
-/* --- active flows --- */
+/* --- Active flows. --- */
 
-static void touch(struct by_fair_work *w, uint32_t resource) {
+static void touch_resource(struct by_fair_work *w, uint32_t resource) {
   if (w->resources[resource].touched) return;
   w->resources[resource].touched = true;
   w->touched[w->n_touched++] = resource;
@@ -104,12 +104,12 @@ void by_fair_start(struct by_fair *fair, uint32_t flow) {
   const struct by_fair_net *net = fair->net;
   struct by_fair_work *w = fair->work;
   if (net->first[flow] == net->first[flow + 1]) fair->rate[flow] = INFINITY;
-  w->flows[flow].holder = NOBODY;
+  w->flows[flow].holder = NONE;
   for (uint32_t u = net->first[flow]; u < net->first[flow + 1]; u++) {
     struct resource *r = &w->resources[net->uses[u].resource];
     w->slot[u] = r->n;
     w->members[r->first + r->n++] = u;
-    touch(w, net->uses[u].resource);
+    touch_resource(w, net->uses[u].resource);
   }
 }
 
@@ -122,25 +122,25 @@ void by_fair_stop(struct by_fair *fair, uint32_t flow) {
     uint32_t last = w->members[r->first + --r->n];
     w->members[r->first + w->slot[u]] = last;
     w->slot[last] = w->slot[u];
-    touch(w, net->uses[u].resource);
+    touch_resource(w, net->uses[u].resource);
   }
 }
 
-/* --- the set --- */
+/* --- The set. --- */
 
-static bool join(struct by_fair_work *w, uint32_t flow) {
+static bool add_to_set(struct by_fair_work *w, uint32_t flow) {
   if (w->flows[flow].round == w->round) return false;
   w->flows[flow].round = w->round;
   w->set[w->n_set++] = flow;
   return true;
 }
 
-/* What others leave of a resource to those in the set. */
-static void measure(const struct by_fair *fair, uint32_t resource) {
+/* Computes what flows outside the set leave of a resource. */
+static void measure_resource(const struct by_fair *fair, uint32_t resource) {
   struct by_fair_work *w = fair->work;
   struct resource *r = &w->resources[resource];
   r->left = fair->net->capacity[resource];
-  r->weight = r->most = 0;
+  r->weight = r->max = 0;
   r->waiting = 0;
   r->full = false;
   for (uint32_t m = 0; m < r->n; m++) {
@@ -169,14 +169,14 @@ static void list_resources(const struct by_fair *fair) {
       if (w->resources[resource].round) continue;
       w->resources[resource].round = 1;
       w->list[w->n_list++] = resource;
-      measure(fair, resource);
+      measure_resource(fair, resource);
     }
   }
 }
 
-/* --- filling up --- */
+/* --- Progressive filling. --- */
 
-static void sink(struct by_fair_work *w, uint32_t at) {
+static void sift_down(struct by_fair_work *w, uint32_t at) {
   uint32_t resource = w->heap[at], child;
   double key = w->resources[resource].key;
   for (; (child = 2 * at + 1) < w->n_heap; at = child) {
@@ -187,16 +187,16 @@ static void sink(struct by_fair_work *w, uint32_t at) {
   w->heap[at] = resource;
 }
 
-static double level_of(const struct resource *r) {
+static double get_level(const struct resource *r) {
   return r->left > 0 ? r->left / r->weight : 0;
 }
 
-/* Whoever waits at a full resource has what is left there for each. */
+/* Gives each flow that waits at a full resource an equal share of what is left. */
 static void fill_resource(const struct by_fair *fair, uint32_t resource) {
   const struct by_fair_net *net = fair->net;
   struct by_fair_work *w = fair->work;
   struct resource *full = &w->resources[resource];
-  double level = level_of(full);
+  double level = get_level(full);
   full->full = true;
   for (uint32_t m = 0; m < full->n && full->waiting; m++) {
     uint32_t index = w->flow_of[w->members[full->first + m]];
@@ -210,42 +210,43 @@ static void fill_resource(const struct by_fair *fair, uint32_t resource) {
       r->left -= net->uses[u].weight * level;
       r->weight -= net->uses[u].weight;
       r->waiting--;
-      if (level > r->most) r->most = level;
+      if (level > r->max) r->max = level;
     }
   }
 }
 
-/* Keys only grow while others are filled, so one that is out of date is found when it comes to the top. */
-static void fill(const struct by_fair *fair) {
+/* Fills all resources. Keys only grow while other resources are filled, so an outdated key is found when it comes to
+ * the top. */
+static void fill_all(const struct by_fair *fair) {
   struct by_fair_work *w = fair->work;
   list_resources(fair);
   w->n_heap = 0;
   for (uint32_t i = 0; i < w->n_list; i++) {
     struct resource *r = &w->resources[w->list[i]];
     if (!r->waiting) continue;
-    r->key = level_of(r);
+    r->key = get_level(r);
     w->heap[w->n_heap++] = w->list[i];
   }
-  for (uint32_t at = w->n_heap / 2; at-- > 0;) sink(w, at);
+  for (uint32_t at = w->n_heap / 2; at-- > 0;) sift_down(w, at);
   while (w->n_heap) {
     struct resource *r = &w->resources[w->heap[0]];
-    double level = r->waiting ? level_of(r) : 0;
+    double level = r->waiting ? get_level(r) : 0;
     if (r->waiting && level <= r->key * (1 + SLACK)) fill_resource(fair, w->heap[0]);
     r->key = level;
     if (!r->waiting) w->heap[0] = w->heap[--w->n_heap];
-    if (w->n_heap) sink(w, 0);
+    if (w->n_heap) sift_down(w, 0);
   }
 }
 
-/* --- which other flows it concerns --- */
+/* --- Which other flows are affected. --- */
 
-/* Whether a flow outside the set, at this resource, may not keep its share. */
-static bool concerns(const struct resource *r, double capacity, bool held_here, double share) {
-  if (r->full && share > r->most * (1 + SLACK)) return true;
-  return held_here && (r->left > capacity * SLACK || r->most > share * (1 + SLACK));
+/* Returns whether a flow outside the set, at this resource, may not keep its share. */
+static bool affects(const struct resource *r, double capacity, bool held_here, double share) {
+  if (r->full && share > r->max * (1 + SLACK)) return true;
+  return held_here && (r->left > capacity * SLACK || r->max > share * (1 + SLACK));
 }
 
-static bool widen(const struct by_fair *fair) {
+static bool widen_set(const struct by_fair *fair) {
   struct by_fair_work *w = fair->work;
   bool wider = false;
   for (uint32_t i = 0; i < w->n_list; i++) {
@@ -254,7 +255,7 @@ static bool widen(const struct by_fair *fair) {
       uint32_t flow = w->flow_of[w->members[r->first + m]];
       if (w->flows[flow].round == w->round) continue;
       bool held_here = w->flows[flow].holder == w->list[i];
-      if (concerns(r, fair->net->capacity[w->list[i]], held_here, fair->rate[flow])) wider |= join(w, flow);
+      if (affects(r, fair->net->capacity[w->list[i]], held_here, fair->rate[flow])) wider |= add_to_set(w, flow);
     }
   }
   return wider;
@@ -268,12 +269,12 @@ void by_fair_share(struct by_fair *fair) {
   for (uint32_t i = 0; i < w->n_touched; i++) {
     struct resource *r = &w->resources[w->touched[i]];
     r->touched = false;
-    for (uint32_t m = 0; m < r->n; m++) join(w, w->flow_of[w->members[r->first + m]]);
+    for (uint32_t m = 0; m < r->n; m++) add_to_set(w, w->flow_of[w->members[r->first + m]]);
   }
   w->n_touched = 0;
   if (!w->n_set) return;
-  do fill(fair);
-  while (widen(fair));
+  do fill_all(fair);
+  while (widen_set(fair));
   for (uint32_t i = 0; i < w->n_set; i++) {
     uint32_t flow = w->set[i];
     double share = w->flows[flow].share;

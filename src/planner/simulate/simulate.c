@@ -1,5 +1,5 @@
-/* What happens next is kept in two heaps: streams whose chunk leaves at a time that changes with their rates, and
- * parcels that arrive at times that stand. */
+/* Runs a simulation. Pending events are in two heaps: streams whose chunk leaves at a time that changes with their
+ * rates, and parcels that arrive at fixed times. */
 #include "simulate.h"
 
 #include <math.h>
@@ -9,114 +9,114 @@
 #include "traffic.h"
 
 /* A heap of streams by the times at which their chunks leave; of equal times the lower stream comes first. */
-struct leavings {
-  uint32_t n, *heap, *place; /* place: of each stream in the heap; UINT32_MAX: not in it */
+struct departures {
+  uint32_t n, *heap, *index; /* index: of each stream in the heap; UINT32_MAX: not in it */
   double *at;
 };
 
-/* What arrives, or what has been added; of equal times the one that was put in first comes first. */
+/* A parcel that arrives or has been added; of equal times the one that was put in first comes first. */
 struct arrival {
   double at;
   uint64_t number;
-  bool added; /* else it is there, but was not added yet */
+  bool added; /* whether it has been added, or has only arrived */
   struct by_parcel parcel;
 };
 
 struct arrivals {
-  size_t n, room;
+  size_t n, allocated;
   uint64_t next_number;
   struct arrival *heap;
 };
 
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what happens in a simulation")
 
-/* --- leavings --- */
+/* --- Streams that leave. --- */
 
-static bool leaves_before(const struct leavings *l, uint32_t a, uint32_t b) {
+static bool leaves_before(const struct departures *l, uint32_t a, uint32_t b) {
   double at_a = l->at[a], at_b = l->at[b];
   return at_a < at_b || (at_a == at_b && a < b);
 }
 
-static void put(struct leavings *l, uint32_t place, uint32_t stream) {
-  l->heap[place] = stream;
-  l->place[stream] = place;
+static void put_stream(struct departures *l, uint32_t index, uint32_t stream) {
+  l->heap[index] = stream;
+  l->index[stream] = index;
 }
 
-static void rise(struct leavings *l, uint32_t place, uint32_t stream) {
-  for (; place && leaves_before(l, stream, l->heap[(place - 1) / 2]); place = (place - 1) / 2)
-    put(l, place, l->heap[(place - 1) / 2]);
-  put(l, place, stream);
+static void sift_up(struct departures *l, uint32_t index, uint32_t stream) {
+  for (; index && leaves_before(l, stream, l->heap[(index - 1) / 2]); index = (index - 1) / 2)
+    put_stream(l, index, l->heap[(index - 1) / 2]);
+  put_stream(l, index, stream);
 }
 
-static void sink(struct leavings *l, uint32_t place, uint32_t stream) {
-  for (uint32_t child; (child = 2 * place + 1) < l->n; place = child) {
+static void sift_down(struct departures *l, uint32_t index, uint32_t stream) {
+  for (uint32_t child; (child = 2 * index + 1) < l->n; index = child) {
     if (child + 1 < l->n && leaves_before(l, l->heap[child + 1], l->heap[child])) child++;
     if (leaves_before(l, stream, l->heap[child])) break;
-    put(l, place, l->heap[child]);
+    put_stream(l, index, l->heap[child]);
   }
-  put(l, place, stream);
+  put_stream(l, index, stream);
 }
 
 /* Puts a stream in or moves it. */
-static void leavings_set(struct leavings *l, uint32_t stream, double at) {
-  if (l->place[stream] == UINT32_MAX) {
+static void set_departure(struct departures *l, uint32_t stream, double at) {
+  if (l->index[stream] == UINT32_MAX) {
     l->at[stream] = at;
-    rise(l, l->n++, stream);
+    sift_up(l, l->n++, stream);
     return;
   }
   bool later = at > l->at[stream];
   l->at[stream] = at;
   if (later)
-    sink(l, l->place[stream], stream);
+    sift_down(l, l->index[stream], stream);
   else
-    rise(l, l->place[stream], stream);
+    sift_up(l, l->index[stream], stream);
 }
 
-/* Takes the first out. There is one. */
-static uint32_t leavings_take(struct leavings *l) {
+/* Removes and returns the first stream. The heap is not empty. */
+static uint32_t pop_departure(struct departures *l) {
   uint32_t first = l->heap[0], last = l->heap[--l->n];
-  l->place[first] = UINT32_MAX;
-  if (l->n) sink(l, 0, last);
+  l->index[first] = UINT32_MAX;
+  if (l->n) sift_down(l, 0, last);
   return first;
 }
 
-/* --- arrivals --- */
+/* --- Parcels that arrive. --- */
 
 static bool arrives_before(const struct arrival *a, const struct arrival *b) {
   return a->at < b->at || (a->at == b->at && a->number < b->number);
 }
 
-static enum banyan_status arrivals_add(struct arrivals *a, double at, bool added, const struct by_parcel *parcel) {
-  if (!BY_ARRAY_GROW(&a->heap, &a->room, a->n + 1)) return NO_MEMORY;
+static enum banyan_status add_arrival(struct arrivals *a, double at, bool added, const struct by_parcel *parcel) {
+  if (!BY_ARRAY_GROW(&a->heap, &a->allocated, a->n + 1)) return NO_MEMORY;
   struct arrival arrival = {at, a->next_number++, added, *parcel};
-  size_t place = a->n++;
-  for (; place && arrives_before(&arrival, &a->heap[(place - 1) / 2]); place = (place - 1) / 2)
-    a->heap[place] = a->heap[(place - 1) / 2];
-  a->heap[place] = arrival;
+  size_t index = a->n++;
+  for (; index && arrives_before(&arrival, &a->heap[(index - 1) / 2]); index = (index - 1) / 2)
+    a->heap[index] = a->heap[(index - 1) / 2];
+  a->heap[index] = arrival;
   return BANYAN_OK;
 }
 
-static struct arrival arrivals_take(struct arrivals *a) {
+static struct arrival pop_arrival(struct arrivals *a) {
   struct arrival first = a->heap[0], last = a->heap[--a->n];
-  size_t place = 0;
-  for (size_t child; (child = 2 * place + 1) < a->n; place = child) {
+  size_t index = 0;
+  for (size_t child; (child = 2 * index + 1) < a->n; index = child) {
     if (child + 1 < a->n && arrives_before(&a->heap[child + 1], &a->heap[child])) child++;
     if (arrives_before(&last, &a->heap[child])) break;
-    a->heap[place] = a->heap[child];
+    a->heap[index] = a->heap[child];
   }
-  if (a->n) a->heap[place] = last;
+  if (a->n) a->heap[index] = last;
   return first;
 }
 
-/* Between two events every stream that sends does so at a fixed rate. Events of one moment are taken together: first
- * what leaves and what arrives, then the streams that may send begin, then shares are worked out, once. A stream that
- * has its next chunk ready goes on without that. */
+/* Between two events every stream that sends does so at a fixed rate. Events of one moment are handled together: first
+ * departures and arrivals, then the streams that may send start, then shares are computed, once. A stream whose next
+ * chunk is ready continues without that. */
 
-#define SAME 1e-12 /* relative: times that rounding alone keeps apart */
+#define SAME 1e-12 /* relative: times closer than this are equal but for rounding */
 
 struct sender {
-  bool flows;        /* has a share of the links */
-  double left, rate; /* bytes of its chunk, as of `since`; bytes a second */
+  bool flows;        /* whether it has a share of the links */
+  double left, rate; /* bytes left of its chunk at time `since`; bytes a second */
   double since, begun;
 };
 
@@ -127,16 +127,16 @@ struct run {
   struct by_simulation *out;
   struct by_traffic traffic;
   struct by_fair fair;
-  struct leavings leavings;
+  struct departures departures;
   struct arrivals arrivals;
   struct sender *senders;
-  double *free_at;          /* of each actor: when it has added all that came so far */
+  double *free_at;          /* of each actor: when it has added all chunks that have arrived */
   uint32_t *ended, n_ended; /* streams whose chunk has left at this moment */
   double now;
   struct by_arena arena;
 };
 
-/* --- rates --- */
+/* --- Rates. --- */
 
 static void log_change(struct run *run, uint32_t stream, double change) {
   const struct by_fair_net *net = &run->cast->net;
@@ -151,10 +151,10 @@ static void set_rate(struct run *run, uint32_t stream, double rate) {
   s->since = run->now;
   log_change(run, stream, rate - s->rate);
   s->rate = rate;
-  leavings_set(&run->leavings, stream, run->now + s->left / rate);
+  set_departure(&run->departures, stream, run->now + s->left / rate);
 }
 
-static void begin(struct run *run, uint32_t stream, uint64_t bytes) {
+static void start_chunk(struct run *run, uint32_t stream, uint64_t bytes) {
   struct sender *s = &run->senders[stream];
   s->left = (double)bytes;
   s->since = s->begun = run->now;
@@ -162,17 +162,17 @@ static void begin(struct run *run, uint32_t stream, uint64_t bytes) {
     by_fair_start(&run->fair, stream);
     s->flows = true;
     s->rate = 0;
-    if (isinf(run->fair.rate[stream])) s->rate = INFINITY; /* within a node */
+    if (isinf(run->fair.rate[stream])) s->rate = INFINITY; /* the stream stays within a node */
   }
-  if (s->rate > 0) leavings_set(&run->leavings, stream, run->now + s->left / s->rate);
+  if (s->rate > 0) set_departure(&run->departures, stream, run->now + s->left / s->rate);
 }
 
-/* Streams that may send begin, those that have nothing more stop, and shares follow. */
-static void settle(struct run *run) {
+/* Starts streams that may send, stops those that have nothing more to send, and updates the shares. */
+static void update_shares(struct run *run) {
   while (run->traffic.n_woken) {
     uint32_t stream = run->traffic.woken[run->traffic.n_woken - 1];
     uint64_t bytes = by_traffic_take(&run->traffic, stream);
-    if (bytes) begin(run, stream, bytes);
+    if (bytes) start_chunk(run, stream, bytes);
   }
   for (uint32_t i = 0; i < run->n_ended; i++) {
     uint32_t stream = run->ended[i];
@@ -191,34 +191,34 @@ static void settle(struct run *run) {
   }
 }
 
-/* --- events --- */
+/* --- Events. --- */
 
-static enum banyan_status arrive(struct run *run, const struct by_parcel *parcel) {
+static enum banyan_status handle_arrival(struct run *run, const struct by_parcel *parcel) {
   double cost = run->options->chunk_cost, *free_at = &run->free_at[parcel->actor];
   if (!(cost > 0)) {
     by_traffic_arrive(&run->traffic, parcel);
     return BANYAN_OK;
   }
   *free_at = fmax(*free_at, run->now) + cost;
-  return arrivals_add(&run->arrivals, *free_at, true, parcel);
+  return add_arrival(&run->arrivals, *free_at, true, parcel);
 }
 
 static void report_transfer(const struct run *run, uint32_t stream, uint64_t bytes) {
   const struct by_cast_stream *s = &run->cast->streams[stream];
-  const struct by_ways *ways = &run->simulator->ways;
-  uint32_t from = run->cast->rank[s->actor], way = ways->first_stream[from] + s->peer;
+  const struct by_stream_paths *paths = &run->simulator->paths;
+  uint32_t from = run->cast->rank[s->actor], number = paths->first_stream[from] + s->peer;
   struct by_simulated_chunk transfer = {.from = from,
                                         .to = by_roles_peer(run->cast->roles, from, s->peer),
-                                        .stream = way,
+                                        .stream = number,
                                         .begin = run->senders[stream].begun,
                                         .end = run->now,
                                         .bytes = bytes,
-                                        .resources = ways->resources + ways->first[way],
-                                        .n_resources = ways->first[way + 1] - ways->first[way]};
+                                        .resources = paths->resources + paths->first[number],
+                                        .n_resources = paths->first[number + 1] - paths->first[number]};
   run->options->transfer(run->options->context, &transfer);
 }
 
-static enum banyan_status leave(struct run *run, uint32_t stream) {
+static enum banyan_status handle_departure(struct run *run, uint32_t stream) {
   const struct by_fair_net *net = &run->cast->net;
   struct by_parcel parcel = by_traffic_leave(&run->traffic, stream);
   double delay = run->cast->streams[stream].delay;
@@ -226,33 +226,33 @@ static enum banyan_status leave(struct run *run, uint32_t stream) {
     run->out->carried[net->uses[u].resource] += net->uses[u].weight * (double)parcel.bytes;
   if (run->options->transfer) report_transfer(run, stream, parcel.bytes);
   run->ended[run->n_ended++] = stream;
-  return delay > 0 ? arrivals_add(&run->arrivals, run->now + delay, false, &parcel) : arrive(run, &parcel);
+  return delay > 0 ? add_arrival(&run->arrivals, run->now + delay, false, &parcel) : handle_arrival(run, &parcel);
 }
 
-/* Takes what happens at one moment: first what leaves, then what arrives. */
-static enum banyan_status take_moment(struct run *run) {
+/* Handles the events of one moment: first departures, then arrivals. */
+static enum banyan_status handle_moment(struct run *run) {
   double until = run->now * (1 + SAME);
-  while (run->leavings.n && run->leavings.at[run->leavings.heap[0]] <= until)
-    BY_TRY(leave(run, leavings_take(&run->leavings)));
+  while (run->departures.n && run->departures.at[run->departures.heap[0]] <= until)
+    BY_TRY(handle_departure(run, pop_departure(&run->departures)));
   while (run->arrivals.n && run->arrivals.heap[0].at <= until) {
-    struct arrival arrival = arrivals_take(&run->arrivals);
+    struct arrival arrival = pop_arrival(&run->arrivals);
     if (arrival.added)
       by_traffic_arrive(&run->traffic, &arrival.parcel);
     else
-      BY_TRY(arrive(run, &arrival.parcel));
+      BY_TRY(handle_arrival(run, &arrival.parcel));
   }
   return run->traffic.failed ? NO_MEMORY : BANYAN_OK;
 }
 
-static enum banyan_status run_all(struct run *run) {
+static enum banyan_status run_events(struct run *run) {
   for (;;) {
     double at = INFINITY;
-    settle(run);
-    if (run->leavings.n) at = run->leavings.at[run->leavings.heap[0]];
+    update_shares(run);
+    if (run->departures.n) at = run->departures.at[run->departures.heap[0]];
     if (run->arrivals.n) at = fmin(at, run->arrivals.heap[0].at);
     if (!isfinite(at)) break;
     run->now = fmax(run->now, at);
-    BY_TRY(take_moment(run));
+    BY_TRY(handle_moment(run));
   }
   if (!run->traffic.steps_left) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PLAN,
@@ -260,32 +260,32 @@ static enum banyan_status run_all(struct run *run) {
                  (unsigned long long)run->traffic.steps_left);
 }
 
-/* --- all of it --- */
+/* --- Running. --- */
 
-static enum banyan_status prepare(struct run *run) {
+static enum banyan_status prepare_run(struct run *run) {
   const struct by_cast *cast = run->cast;
   run->senders = BY_ARENA_ARRAY(&run->arena, struct sender, cast->n_streams);
   run->free_at = BY_ARENA_ARRAY(&run->arena, double, cast->n_actors);
   run->ended = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams);
-  run->leavings = (struct leavings){.heap = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
-                                    .place = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
-                                    .at = BY_ARENA_ARRAY(&run->arena, double, cast->n_streams)};
+  run->departures = (struct departures){.heap = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
+                                        .index = BY_ARENA_ARRAY(&run->arena, uint32_t, cast->n_streams),
+                                        .at = BY_ARENA_ARRAY(&run->arena, double, cast->n_streams)};
   run->out->carried = calloc((size_t)cast->net.n_resources + 1, sizeof *run->out->carried);
   if (run->arena.failed || !run->out->carried) return NO_MEMORY;
-  for (uint32_t i = 0; i < cast->n_streams; i++) run->leavings.place[i] = UINT32_MAX;
+  for (uint32_t i = 0; i < cast->n_streams; i++) run->departures.index[i] = UINT32_MAX;
   return by_use_log_init(&run->out->use, cast->net.n_resources);
 }
 
-/* Runs the messages of levels 0 .. most_level over chunks of `chunk` bytes and fills seconds, work, carried and use.
+/* Runs the messages of levels 0 .. max_level over chunks of `chunk` bytes and fills in seconds, work, carried and use.
  * The simulator's bounds are set. */
 static enum banyan_status run_levels(const struct by_simulator *simulator, const struct by_simulate_options *options,
-                                     uint64_t chunk, uint32_t most_level, struct by_simulation *out) {
+                                     uint64_t chunk, uint32_t max_level, struct by_simulation *out) {
   struct run run = {.simulator = simulator, .cast = &simulator->cast, .options = options, .out = out};
   *out = (struct by_simulation){.simulated_chunk = chunk, .n_resources = run.cast->net.n_resources, .cast = run.cast};
-  enum banyan_status status = prepare(&run);
-  if (status == BANYAN_OK) status = by_traffic_init(&run.traffic, run.cast, chunk, most_level);
+  enum banyan_status status = prepare_run(&run);
+  if (status == BANYAN_OK) status = by_traffic_init(&run.traffic, run.cast, chunk, max_level);
   if (status == BANYAN_OK) status = by_fair_init(&run.fair, &run.cast->net);
-  if (status == BANYAN_OK) status = run_all(&run);
+  if (status == BANYAN_OK) status = run_events(&run);
   out->seconds = out->use_seconds = run.now;
   out->work = run.traffic.n_chunks;
   out->n_actors = run.cast->n_actors;
@@ -297,22 +297,22 @@ static enum banyan_status run_levels(const struct by_simulator *simulator, const
   return status;
 }
 
-enum { CHUNK = 64 << 10, MOST_WORK = 1 << 20, LEAST_LEVELS = 8 };
+enum { CHUNK = 64 << 10, MAX_WORK = 1 << 20, MIN_LEVELS = 8 };
 
 enum banyan_status by_simulator_init(struct by_simulator *simulator, const struct by_plan *plan,
                                      const struct by_class *class_, const struct by_topology *topology,
                                      uint32_t turn_from) {
   *simulator = (struct by_simulator){0};
   enum banyan_status status = by_roles_init(&simulator->roles, plan, class_, turn_from);
-  if (status == BANYAN_OK) status = by_ways_init(&simulator->ways, &simulator->roles, plan, topology);
-  if (status == BANYAN_OK) status = by_cast_init(&simulator->cast, &simulator->ways);
+  if (status == BANYAN_OK) status = by_stream_paths_init(&simulator->paths, &simulator->roles, plan, topology);
+  if (status == BANYAN_OK) status = by_cast_init(&simulator->cast, &simulator->paths);
   if (status != BANYAN_OK) by_simulator_fini(simulator);
   return status;
 }
 
 void by_simulator_fini(struct by_simulator *simulator) {
   by_cast_fini(&simulator->cast);
-  by_ways_fini(&simulator->ways);
+  by_stream_paths_fini(&simulator->paths);
   by_roles_fini(&simulator->roles);
 }
 
@@ -322,9 +322,9 @@ void by_simulation_fini(struct by_simulation *simulation) {
   *simulation = (struct by_simulation){0};
 }
 
-/* --- how much work it is --- */
+/* --- The amount of work. --- */
 
-static uint64_t chunks_of(const struct by_simulator *s, uint32_t actor, uint64_t chunk) {
+static uint64_t count_actor_chunks(const struct by_simulator *s, uint32_t actor, uint64_t chunk) {
   const struct by_schedule *schedule = by_roles_schedule(&s->roles, s->cast.rank[actor]);
   uint64_t n = 0;
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
@@ -335,41 +335,41 @@ static uint64_t chunks_of(const struct by_simulator *s, uint32_t actor, uint64_t
   return n;
 }
 
-/* Chunks that all actors send. Of turned ones one speaks for all. */
+/* Returns the number of chunks that all actors send. One turned actor stands for all. */
 static uint64_t count_chunks(const struct by_simulator *s, uint64_t chunk) {
-  if (s->roles.turned) return s->cast.n_actors * chunks_of(s, 0, chunk);
+  if (s->roles.turned) return s->cast.n_actors * count_actor_chunks(s, 0, chunk);
   uint64_t n = 0;
-  for (uint32_t a = 0; a < s->cast.n_actors; a++) n += chunks_of(s, a, chunk);
+  for (uint32_t a = 0; a < s->cast.n_actors; a++) n += count_actor_chunks(s, a, chunk);
   return n;
 }
 
 static uint32_t count_levels(const struct by_simulator *s) {
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t r = 0; r < (s->roles.turned ? 1 : s->roles.n); r++) {
     const struct by_schedule *schedule = by_roles_schedule(&s->roles, s->roles.turned ? s->cast.rank[0] : r);
     for (uint32_t i = 0; i < schedule->n_steps; i++)
-      if (schedule->steps[i].level >= most) most = schedule->steps[i].level + 1u;
+      if (schedule->steps[i].level >= max) max = schedule->steps[i].level + 1u;
   }
-  return most;
+  return max;
 }
 
-/* --- less of it --- */
+/* --- Approximations. --- */
 
-/* The time until pipelines are full grows evenly with the chunks: two sizes above the one that is asked for lead to it.
+/* The time until pipelines are full grows evenly with the size of chunks: two sizes above the requested one predict it.
  */
 static enum banyan_status run_coarsely(const struct by_simulator *s, const struct by_simulate_options *options,
-                                       uint64_t chunk, uint64_t most, struct by_simulation *out) {
+                                       uint64_t chunk, uint64_t max, struct by_simulation *out) {
   uint64_t bytes = s->roles.bounds[by_roles_schedule(&s->roles, s->cast.rank[0])->n_pieces], larger = 2 * chunk;
   struct by_simulate_options silent = *options;
   struct by_simulation twice;
   silent.transfer = NULL;
-  while (larger < bytes && count_chunks(s, larger) > most) larger *= 2;
+  while (larger < bytes && count_chunks(s, larger) > max) larger *= 2;
   BY_TRY(run_levels(s, &silent, 2 * larger, UINT32_MAX, &twice));
   enum banyan_status status = run_levels(s, options, larger, UINT32_MAX, out);
   if (status == BANYAN_OK) {
     double less = (twice.seconds - out->seconds) * (double)(larger - chunk) / (double)larger;
     out->seconds -= less;
-    for (uint32_t i = 0; i < out->n_resources; i++) /* no link carries more than it can */
+    for (uint32_t i = 0; i < out->n_resources; i++) /* no link carries more than its capacity */
       out->seconds = fmax(out->seconds, out->carried[i] / out->cast->net.capacity[i]);
     out->simulated_chunk = larger;
   }
@@ -377,8 +377,8 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
   return status;
 }
 
-/* A ring whose ranks differ goes round at the pace of its slowest link from the start: the last half of the rounds that
- * are simulated shows how long all others take. */
+/* A ring whose ranks differ runs at the pace of its slowest link from the start: the second half of the simulated
+ * rounds shows how long all others take. */
 static enum banyan_status run_rounds(const struct by_simulator *s, const struct by_simulate_options *options,
                                      uint64_t chunk, uint32_t levels, uint32_t run, struct by_simulation *out) {
   struct by_simulate_options silent = *options;
@@ -398,18 +398,18 @@ static enum banyan_status run_rounds(const struct by_simulator *s, const struct 
 
 enum banyan_status by_simulator_run(struct by_simulator *simulator, uint64_t bytes,
                                     const struct by_simulate_options *options, struct by_simulation *out) {
-  uint64_t chunk = options->chunk ? options->chunk : CHUNK, most = options->most_work ? options->most_work : MOST_WORK;
+  uint64_t chunk = options->chunk ? options->chunk : CHUNK, max = options->max_work ? options->max_work : MAX_WORK;
   by_roles_cut(&simulator->roles, bytes);
   uint32_t levels = count_levels(simulator), run = levels;
   uint64_t work = count_chunks(simulator, chunk);
-  if (work <= most) {
+  if (work <= max) {
     BY_TRY(run_levels(simulator, options, chunk, UINT32_MAX, out));
-  } else if (simulator->roles.turned && levels > LEAST_LEVELS) {
-    run = (uint32_t)((double)levels * (double)most / (double)work);
-    if (run < LEAST_LEVELS) run = LEAST_LEVELS;
+  } else if (simulator->roles.turned && levels > MIN_LEVELS) {
+    run = (uint32_t)((double)levels * (double)max / (double)work);
+    if (run < MIN_LEVELS) run = MIN_LEVELS;
     BY_TRY(run_rounds(simulator, options, chunk, levels, run, out));
   } else {
-    BY_TRY(run_coarsely(simulator, options, chunk, most, out));
+    BY_TRY(run_coarsely(simulator, options, chunk, max, out));
   }
   out->bytes = bytes;
   out->chunk = chunk;

@@ -1,3 +1,4 @@
+/* Tracks the messages under way, and how much of each resource is used over time. */
 #include "traffic.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 #include "arena.h"
 
 #define FIRST_WIDTH 1e-6 /* seconds */
-#define NEARLY 1e-9      /* relative: what rounding leaves of a rate */
+#define NEARLY 1e-9      /* relative: differences of a rate due to rounding */
 
 enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources) {
   *log = (struct by_use_log){.n_resources = n_resources, .width = FIRST_WIDTH};
@@ -23,7 +24,7 @@ void by_use_log_fini(struct by_use_log *log) {
   *log = (struct by_use_log){0};
 }
 
-static void widen(struct by_use_log *log) {
+static void double_width(struct by_use_log *log) {
   for (uint32_t r = 0; r < log->n_resources; r++) {
     float *units = log->units + (size_t)r * BY_USE_SLOTS;
     for (uint32_t i = 0; i < BY_USE_SLOTS / 2; i++) units[i] = units[2 * i] + units[2 * i + 1];
@@ -32,10 +33,10 @@ static void widen(struct by_use_log *log) {
   log->width *= 2;
 }
 
-/* Adds what was used from `from` to `to`. */
-static void add(struct by_use_log *log, uint32_t resource, double from, double to) {
+/* Adds the use between `from` and `to`. */
+static void add_use(struct by_use_log *log, uint32_t resource, double from, double to) {
   float *units = log->units + (size_t)resource * BY_USE_SLOTS;
-  while (to > log->width * BY_USE_SLOTS) widen(log);
+  while (to > log->width * BY_USE_SLOTS) double_width(log);
   for (uint32_t i = (uint32_t)(from / log->width); i < BY_USE_SLOTS && from < to; i++) {
     double end = (i + 1) * log->width;
     if (end > to || i + 1 == BY_USE_SLOTS) end = to;
@@ -46,7 +47,7 @@ static void add(struct by_use_log *log, uint32_t resource, double from, double t
 }
 
 void by_use_log_change(struct by_use_log *log, uint32_t resource, double now, double change) {
-  if (log->rate[resource] > 0 && now > log->since[resource]) add(log, resource, log->since[resource], now);
+  if (log->rate[resource] > 0 && now > log->since[resource]) add_use(log, resource, log->since[resource], now);
   double before = log->rate[resource], after = before + change;
   log->rate[resource] = after > before * NEARLY ? after : 0;
   log->since[resource] = now;
@@ -68,36 +69,36 @@ void by_use_log_read(const struct by_use_log *log, uint32_t resource, double sec
   }
 }
 
-enum { MOST_COMPARED = 16 }; /* messages of a stream, as in src/engine/link_send.c */
+enum { MAX_COMPARED = 16 }; /* messages of a stream, as in src/engine/link_send.c */
 
 #define NONE BY_CAST_NONE
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the messages under way")
 
 struct by_traffic_step {
   uint64_t at;   /* position, in the layout's bytes */
-  uint32_t next; /* of a send: behind it in the stream's list */
-  bool queued;   /* of a send: in that list */
-  bool listed;   /* in the work */
+  uint32_t next; /* of a send: the next one in the stream's list */
+  bool queued;   /* of a send: whether it is in that list */
+  bool listed;   /* whether it is in the work */
 };
 
-static const struct by_schedule *schedule_of(const struct by_traffic *t, uint32_t actor) {
+static const struct by_schedule *get_schedule(const struct by_traffic *t, uint32_t actor) {
   return by_roles_schedule(t->cast->roles, t->cast->rank[actor]);
 }
 
-static uint64_t start_of(const struct by_traffic *t, const struct by_step *step) {
+static uint64_t get_start(const struct by_traffic *t, const struct by_step *step) {
   return t->cast->roles->bounds[step->first];
 }
 
-static uint64_t end_of(const struct by_traffic *t, const struct by_step *step) {
+static uint64_t get_end(const struct by_traffic *t, const struct by_step *step) {
   return t->cast->roles->bounds[step->last];
 }
 
-/* --- steps to look at --- */
+/* --- Steps to update. --- */
 
-static void look_at(struct by_traffic *t, uint32_t actor, uint32_t index) {
+static void list_step(struct by_traffic *t, uint32_t actor, uint32_t index) {
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   if (state->listed) return;
-  if (!BY_ARRAY_GROW(&t->work, &t->work_room, t->n_work + 1)) {
+  if (!BY_ARRAY_GROW(&t->work, &t->allocated_work, t->n_work + 1)) {
     t->failed = true;
     return;
   }
@@ -105,45 +106,45 @@ static void look_at(struct by_traffic *t, uint32_t actor, uint32_t index) {
   t->work[t->n_work++] = (uint64_t)actor << 32 | index;
 }
 
-static void move_to(struct by_traffic *t, uint32_t actor, uint32_t index, uint64_t at) {
-  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+static void move_step(struct by_traffic *t, uint32_t actor, uint32_t index, uint64_t at) {
+  const struct by_step *step = &get_schedule(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   if (at <= state->at) return;
   state->at = at;
-  if (at == end_of(t, step)) t->steps_left--;
-  for (uint32_t i = 0; i < step->n_next; i++) look_at(t, actor, schedule_of(t, actor)->nexts[step->next + i]);
+  if (at == get_end(t, step)) t->steps_left--;
+  for (uint32_t i = 0; i < step->n_next; i++) list_step(t, actor, get_schedule(t, actor)->nexts[step->next + i]);
 }
 
-/* How far a step may go, as in the executor: a step before it may still work on lower bytes. */
-static uint64_t limit_of(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
-  const struct by_schedule *schedule = schedule_of(t, actor);
-  uint64_t limit = end_of(t, step);
+/* Returns how far a step may go, as in the executor: a step before it may still work on lower bytes. */
+static uint64_t get_limit(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
+  const struct by_schedule *schedule = get_schedule(t, actor);
+  uint64_t limit = get_end(t, step);
   for (uint32_t i = 0; i < step->n_dep; i++) {
     uint32_t on = schedule->deps[step->dep + i];
     const struct by_step *before = &schedule->steps[on];
     uint64_t come = t->steps[t->first_step[actor] + on].at;
-    if (come < end_of(t, before) && come < limit) limit = come;
+    if (come < get_end(t, before) && come < limit) limit = come;
   }
   return limit > at ? limit : at;
 }
 
-/* --- streams --- */
+/* --- Streams. --- */
 
-static void wake(struct by_traffic *t, uint32_t stream) {
+static void wake_stream(struct by_traffic *t, uint32_t stream) {
   struct by_traffic_stream *s = &t->streams[stream];
   if (s->woken || s->sending != NONE || s->first == NONE) return;
   s->woken = true;
   t->woken[t->n_woken++] = stream;
 }
 
-/* Puts a send behind the others of its stream if it has a chunk to send; in front of them if its frame goes on. */
-static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
-  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+/* Appends a send to its stream's list if it has a chunk to send; in front if its frame continues. */
+static void queue_send(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
+  const struct by_step *step = &get_schedule(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   struct by_traffic_stream *s = &t->streams[t->cast->first_stream[actor] + step->peer];
   if (state->queued || s->sending == index) return;
-  uint64_t limit = limit_of(t, actor, step, state->at);
-  bool has_chunk = limit > state->at && (limit - state->at >= t->chunk || limit == end_of(t, step));
+  uint64_t limit = get_limit(t, actor, step, state->at);
+  bool has_chunk = limit > state->at && (limit - state->at >= t->chunk || limit == get_end(t, step));
   if (!has_chunk) return;
   state->queued = true;
   state->next = goes_on ? s->first : NONE;
@@ -155,36 +156,36 @@ static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goe
     t->steps[t->first_step[actor] + s->last].next = index;
     s->last = index;
   }
-  wake(t, t->cast->first_stream[actor] + step->peer);
+  wake_stream(t, t->cast->first_stream[actor] + step->peer);
 }
 
-/* Whether less of send a than of b has been sent, as a part of each. */
+/* Returns whether a smaller part of send a than of b has been sent. */
 static bool is_behind(const struct by_traffic *t, uint32_t actor, uint32_t a, uint32_t b) {
-  const struct by_step *steps = schedule_of(t, actor)->steps;
+  const struct by_step *steps = get_schedule(t, actor)->steps;
   const struct by_traffic_step *states = t->steps + t->first_step[actor];
-  uint64_t start_a = start_of(t, &steps[a]), start_b = start_of(t, &steps[b]);
-  return (double)(states[a].at - start_a) * (double)(end_of(t, &steps[b]) - start_b) <
-         (double)(states[b].at - start_b) * (double)(end_of(t, &steps[a]) - start_a);
+  uint64_t start_a = get_start(t, &steps[a]), start_b = get_start(t, &steps[b]);
+  return (double)(states[a].at - start_a) * (double)(get_end(t, &steps[b]) - start_b) <
+         (double)(states[b].at - start_b) * (double)(get_end(t, &steps[a]) - start_a);
 }
 
-/* Takes the first off a stream's list. */
-static uint32_t pop(struct by_traffic_stream *s, struct by_traffic_step *states) {
+/* Removes and returns the first of a stream's list. */
+static uint32_t pop_first(struct by_traffic_stream *s, struct by_traffic_step *states) {
   uint32_t first = s->first;
   s->first = states[first].next;
   states[first].queued = false;
   return first;
 }
 
-/* Takes the one off that is furthest behind; the first waits in its place, as in the executor. */
+/* Removes and returns the send that is furthest behind; the first takes its index in the list, as in the executor. */
 static uint32_t pop_furthest_behind(struct by_traffic *t, struct by_traffic_stream *s, uint32_t actor) {
   struct by_traffic_step *states = t->steps + t->first_step[actor];
   uint32_t first = s->first, best = first, before = NONE, at = first;
-  for (int i = 1; i < MOST_COMPARED && states[at].next != NONE; i++, at = states[at].next)
+  for (int i = 1; i < MAX_COMPARED && states[at].next != NONE; i++, at = states[at].next)
     if (is_behind(t, actor, states[at].next, best)) {
       before = at;
       best = states[at].next;
     }
-  if (best == first) return pop(s, states);
+  if (best == first) return pop_first(s, states);
   uint32_t second = states[first].next;
   states[first].next = states[best].next;
   if (before != first) {
@@ -203,16 +204,16 @@ uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
   uint32_t actor = t->cast->streams[stream].actor;
   if (s->woken) {
     s->woken = false;
-    uint32_t place = t->n_woken - 1; /* usually it is the last */
-    while (t->woken[place] != stream) place--;
-    t->woken[place] = t->woken[--t->n_woken];
+    uint32_t index_woken = t->n_woken - 1; /* usually it is the last */
+    while (t->woken[index_woken] != stream) index_woken--;
+    t->woken[index_woken] = t->woken[--t->n_woken];
   }
   if (s->sending != NONE || s->first == NONE) return 0;
   bool goes_on = s->last_sent == s->first;
-  uint32_t index = goes_on ? pop(s, t->steps + t->first_step[actor]) : pop_furthest_behind(t, s, actor);
-  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  uint32_t index = goes_on ? pop_first(s, t->steps + t->first_step[actor]) : pop_furthest_behind(t, s, actor);
+  const struct by_step *step = &get_schedule(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
-  uint64_t ready = limit_of(t, actor, step, state->at) - state->at, bytes = ready < t->chunk ? ready : t->chunk;
+  uint64_t ready = get_limit(t, actor, step, state->at) - state->at, bytes = ready < t->chunk ? ready : t->chunk;
   if (s->last_sent != index) s->turn = 0;
   s->last_sent = s->sending = index;
   s->turn += bytes;
@@ -221,65 +222,65 @@ uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
   return bytes;
 }
 
-/* --- what happens --- */
+/* --- Events. --- */
 
-static void advance(struct by_traffic *t, uint32_t actor, uint32_t index) {
-  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+static void advance_step(struct by_traffic *t, uint32_t actor, uint32_t index) {
+  const struct by_step *step = &get_schedule(t, actor)->steps[index];
   uint64_t at = t->steps[t->first_step[actor] + index].at;
-  if (step->level > t->most_level) return;
+  if (step->level > t->max_level) return;
   if (step->kind == BY_STEP_SEND) {
-    offer(t, actor, index, false);
+    queue_send(t, actor, index, false);
     return;
   }
-  uint64_t limit = limit_of(t, actor, step, at);
+  uint64_t limit = get_limit(t, actor, step, at);
   if (step->kind != BY_STEP_COPY) {
     for (uint32_t i = 0; i < step->n_in; i++) {
-      uint64_t arrived = start_of(t, step) + t->arrived[t->first_in[actor] + step->in + i];
+      uint64_t arrived = get_start(t, step) + t->arrived[t->first_in[actor] + step->in + i];
       if (arrived < limit) limit = arrived;
     }
   }
-  move_to(t, actor, index, limit);
+  move_step(t, actor, index, limit);
 }
 
-/* In the order in which things came about, as sends stand in it. */
-static void work_off(struct by_traffic *t) {
+/* Updates steps in the order in which they were listed, since sends are queued in it. */
+static void update_steps(struct by_traffic *t) {
   for (size_t i = 0; i < t->n_work; i++) {
     uint32_t actor = (uint32_t)(t->work[i] >> 32), index = (uint32_t)t->work[i];
     t->steps[t->first_step[actor] + index].listed = false;
-    advance(t, actor, index);
+    advance_step(t, actor, index);
   }
   t->n_work = 0;
 }
 
 struct by_parcel by_traffic_leave(struct by_traffic *t, uint32_t stream) {
   struct by_traffic_stream *s = &t->streams[stream];
-  const struct by_cast_stream *way = &t->cast->streams[stream];
-  uint32_t actor = way->actor, index = s->sending;
-  const struct by_step *step = &schedule_of(t, actor)->steps[index];
-  const struct by_schedule *receiver = schedule_of(t, way->to_actor);
-  struct by_parcel parcel = {.actor = way->to_actor,
-                             .in = receiver->lookup[receiver->peers[way->to_peer].first_in + step->tag],
-                             .upto = s->upto - start_of(t, step),
+  const struct by_cast_stream *cast_stream = &t->cast->streams[stream];
+  uint32_t actor = cast_stream->actor, index = s->sending;
+  const struct by_step *step = &get_schedule(t, actor)->steps[index];
+  const struct by_schedule *receiver = get_schedule(t, cast_stream->to_actor);
+  struct by_parcel parcel = {.actor = cast_stream->to_actor,
+                             .in = receiver->lookup[receiver->peers[cast_stream->to_peer].first_in + step->tag],
+                             .upto = s->upto - get_start(t, step),
                              .bytes = s->upto - t->steps[t->first_step[actor] + index].at};
   s->sending = NONE;
-  move_to(t, actor, index, s->upto);
-  bool goes_on = s->turn < way->frame;
+  move_step(t, actor, index, s->upto);
+  bool goes_on = s->turn < cast_stream->frame;
   if (!goes_on) s->last_sent = NONE;
-  offer(t, actor, index, goes_on);
-  work_off(t);
-  wake(t, stream);
+  queue_send(t, actor, index, goes_on);
+  update_steps(t);
+  wake_stream(t, stream);
   return parcel;
 }
 
 void by_traffic_arrive(struct by_traffic *t, const struct by_parcel *parcel) {
   t->arrived[t->first_in[parcel->actor] + parcel->in] = parcel->upto;
-  look_at(t, parcel->actor, schedule_of(t, parcel->actor)->incoming[parcel->in].step);
-  work_off(t);
+  list_step(t, parcel->actor, get_schedule(t, parcel->actor)->incoming[parcel->in].step);
+  update_steps(t);
 }
 
-/* --- life --- */
+/* --- Creation and destruction. --- */
 
-static enum banyan_status make_room(struct by_traffic *t) {
+static enum banyan_status allocated_make(struct by_traffic *t) {
   const struct by_cast *cast = t->cast;
   uint64_t steps = 0, in = 0;
   t->first_step = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
@@ -288,8 +289,8 @@ static enum banyan_status make_room(struct by_traffic *t) {
   for (uint32_t a = 0; a < cast->n_actors; a++) {
     t->first_step[a] = steps;
     t->first_in[a] = in;
-    steps += schedule_of(t, a)->n_steps;
-    in += schedule_of(t, a)->n_incoming;
+    steps += get_schedule(t, a)->n_steps;
+    in += get_schedule(t, a)->n_incoming;
   }
   t->steps = BY_ARENA_ARRAY(&t->arena, struct by_traffic_step, steps);
   t->arrived = BY_ARENA_ARRAY(&t->arena, uint64_t, in);
@@ -299,9 +300,9 @@ static enum banyan_status make_room(struct by_traffic *t) {
 }
 
 enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *cast, uint64_t chunk,
-                                   uint32_t most_level) {
-  *t = (struct by_traffic){.cast = cast, .chunk = chunk, .most_level = most_level};
-  enum banyan_status status = make_room(t);
+                                   uint32_t max_level) {
+  *t = (struct by_traffic){.cast = cast, .chunk = chunk, .max_level = max_level};
+  enum banyan_status status = allocated_make(t);
   if (status != BANYAN_OK) {
     by_traffic_fini(t);
     return status;
@@ -309,16 +310,16 @@ enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *c
   for (uint32_t s = 0; s < cast->n_streams; s++)
     t->streams[s] = (struct by_traffic_stream){.first = NONE, .last = NONE, .sending = NONE, .last_sent = NONE};
   for (uint32_t a = 0; a < cast->n_actors; a++) {
-    const struct by_schedule *schedule = schedule_of(t, a);
+    const struct by_schedule *schedule = get_schedule(t, a);
     for (uint32_t i = 0; i < schedule->n_steps; i++) {
       const struct by_step *step = &schedule->steps[i];
-      t->steps[t->first_step[a] + i].at = start_of(t, step);
-      if (step->level > t->most_level || start_of(t, step) == end_of(t, step)) continue;
+      t->steps[t->first_step[a] + i].at = get_start(t, step);
+      if (step->level > t->max_level || get_start(t, step) == get_end(t, step)) continue;
       t->steps_left++;
-      if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) look_at(t, a, i);
+      if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) list_step(t, a, i);
     }
   }
-  work_off(t);
+  update_steps(t);
   return BANYAN_OK;
 }
 

@@ -1,4 +1,5 @@
-#include "ways.h"
+/* Compiles the schedules of a simulation and finds the paths of its streams. */
+#include "stream_paths.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,35 +10,35 @@
 #include "plan_load.h"
 #include "topology_paths.h"
 
-enum { ELEMENT = 4, MOST_STEPS = 3 << 20, MOST_PROBES = 5, TURN_FROM = 64 };
+enum { ELEMENT = 4, MAX_STEPS = 3 << 20, MAX_PROBES = 5, TURN_FROM = 64 };
 
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedules of a plan")
 
-static enum banyan_status compile(const struct by_roles *roles, const struct by_plan *plan, uint32_t rank,
-                                  struct by_schedule **out) {
+static enum banyan_status compile_rank(const struct by_roles *roles, const struct by_plan *plan, uint32_t rank,
+                                       struct by_schedule **out) {
   return by_schedule_compile(plan, roles->class_, BANYAN_ALLREDUCE, 0, rank, out);
 }
 
-/* --- everybody for itself --- */
+/* --- One schedule for each rank. --- */
 
 static enum banyan_status compile_all(struct by_roles *roles, const struct by_plan *plan) {
   uint64_t steps = 0;
   for (uint32_t r = 0; r < roles->n; r++) {
-    BY_TRY(compile(roles, plan, r, &roles->schedules[r]));
+    BY_TRY(compile_rank(roles, plan, r, &roles->schedules[r]));
     steps += roles->schedules[r]->n_steps;
-    if (steps > MOST_STEPS)
+    if (steps > MAX_STEPS)
       return by_fail(BANYAN_ERR_UNSUPPORTED,
                      "plan %s: its schedules have more than %d steps, which would take too much memory; simulate it "
                      "over fewer ranks",
-                     plan->name, MOST_STEPS);
+                     plan->name, MAX_STEPS);
   }
   return BANYAN_OK;
 }
 
-/* --- all the same, turned --- */
+/* --- One schedule for all ranks, turned. --- */
 
-/* Whether all groups are cycles of one order. */
-static bool may_be_turned(const struct by_class *class_, uint32_t n) {
+/* Returns whether all groups are cycles of one order. */
+static bool can_be_turned(const struct by_class *class_, uint32_t n) {
   const struct by_group *one = &class_->groups[0];
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     const struct by_group *group = &class_->groups[i];
@@ -47,19 +48,20 @@ static bool may_be_turned(const struct by_class *class_, uint32_t n) {
   return true;
 }
 
-/* Whether rank `peer` is to the rank at position `turn` what peer j of the template is to the one at position 0. */
-static bool same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t turn) {
+/* Returns whether rank `peer` is to the rank at position `turn` what peer j of the template is to the one at position
+ * 0. */
+static bool is_same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t turn) {
   uint32_t wanted = roles->position[roles->schedules[0]->peers[j].rank] + turn;
   return peer == roles->order[wanted % roles->n];
 }
 
-static bool same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index, uint32_t turn) {
+static bool is_same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index, uint32_t turn) {
   const struct by_schedule *template = roles->schedules[0];
   const struct by_step *a = &template->steps[index], *b = &other->steps[index];
   if (a->kind != b->kind || a->level != b->level || a->last - a->first != b->last - b->first || a->n_dep != b->n_dep ||
       a->n_in != b->n_in)
     return false;
-  if (a->kind == BY_STEP_SEND && (a->tag != b->tag || !same_peer(roles, a->peer, other->peers[b->peer].rank, turn)))
+  if (a->kind == BY_STEP_SEND && (a->tag != b->tag || !is_same_peer(roles, a->peer, other->peers[b->peer].rank, turn)))
     return false;
   for (uint32_t i = 0; i < a->n_dep; i++) {
     uint32_t on = template->deps[a->dep + i];
@@ -68,33 +70,34 @@ static bool same_step(const struct by_roles *roles, const struct by_schedule *ot
   }
   for (uint32_t i = 0; i < a->n_in; i++) {
     const struct by_incoming *c = &template->incoming[a->in + i], *d = &other->incoming[b->in + i];
-    if (c->tag != d->tag || !same_peer(roles, c->peer, other->peers[d->peer].rank, turn)) return false;
+    if (c->tag != d->tag || !is_same_peer(roles, c->peer, other->peers[d->peer].rank, turn)) return false;
   }
   return true;
 }
 
-static bool same(const struct by_roles *roles, const struct by_schedule *other, uint32_t turn) {
+static bool is_same_schedule(const struct by_roles *roles, const struct by_schedule *other, uint32_t turn) {
   if (other->n_steps != roles->schedules[0]->n_steps || other->n_peers != roles->schedules[0]->n_peers) return false;
   for (uint32_t i = 0; i < other->n_steps; i++)
-    if (!same_step(roles, other, i, turn)) return false;
+    if (!is_same_step(roles, other, i, turn)) return false;
   return true;
 }
 
-/* The rule that makes the schedules is the same for all ranks; what can differ is the order of ranks' numbers and of
- * pieces, where these go round. So a few ranks show whether all are alike, those next to the ends among them. */
+/* Compiles one schedule and checks that the others are the same, turned. One rule makes the schedules of all ranks;
+ * only the order of ranks' numbers and of pieces, where these wrap round, can differ. So it compares a few ranks, among
+ * them those next to the ends. */
 static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
-  uint32_t n = roles->n, turns[MOST_PROBES] = {1, 2, n / 3, n / 2, n - 1};
+  uint32_t n = roles->n, turns[MAX_PROBES] = {1, 2, n / 3, n / 2, n - 1};
   roles->order = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
   roles->position = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
   if (roles->arena.failed) return NO_MEMORY;
   memcpy(roles->order, roles->class_->groups[0].order, n * sizeof *roles->order);
   for (uint32_t i = 0; i < n; i++) roles->position[roles->order[i]] = i;
-  BY_TRY(compile(roles, plan, roles->order[0], &roles->schedules[0]));
+  BY_TRY(compile_rank(roles, plan, roles->order[0], &roles->schedules[0]));
   roles->turned = true;
-  for (uint32_t i = 0; roles->turned && i < MOST_PROBES; i++) {
+  for (uint32_t i = 0; roles->turned && i < MAX_PROBES; i++) {
     struct by_schedule *other;
-    BY_TRY(compile(roles, plan, roles->order[turns[i]], &other));
-    roles->turned = same(roles, other, turns[i]);
+    BY_TRY(compile_rank(roles, plan, roles->order[turns[i]], &other));
+    roles->turned = is_same_schedule(roles, other, turns[i]);
     by_schedule_destroy(other);
   }
   if (roles->turned) return BANYAN_OK;
@@ -103,7 +106,7 @@ static enum banyan_status try_turned(struct by_roles *roles, const struct by_pla
   return BANYAN_OK;
 }
 
-/* --- pieces --- */
+/* --- Pieces. --- */
 
 void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
   const struct by_schedule *schedule = roles->schedules[0];
@@ -111,7 +114,7 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
     by_schedule_bounds(schedule, bytes / ELEMENT + (bytes % ELEMENT != 0), NULL, ELEMENT, roles->bounds);
     return;
   }
-  /* Pieces of a turned group are of one size, so that all ranks stay alike: they are rounded up to whole bytes. */
+  /* Pieces of a turned group have one size, so that all ranks stay alike: they are rounded up to whole bytes. */
   roles->bounds[0] = 0;
   for (uint32_t i = 0; i < schedule->n_pieces; i++) {
     double exact = roles->class_->groups[i / roles->n].share * (double)bytes / roles->n;
@@ -120,19 +123,19 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
   }
 }
 
-/* --- all of it --- */
+/* --- The result. --- */
 
-/* `plan` is the same with helpers for switches. */
+/* Makes the schedules. `plan` is the plan with helpers in place of switches. */
 static enum banyan_status make_schedules(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
   for (uint32_t i = 0; i < roles->class_->n_groups; i++)
-    if (roles->class_->groups[i].n_forwards) /* these would send on each child's bytes by themselves */
+    if (roles->class_->groups[i].n_forwards) /* these would pass on each child's bytes separately */
       return by_fail(BANYAN_ERR_UNSUPPORTED,
                      "plan %s: tree %u passes switches that do not add, which is not simulated; leave them out of its "
                      "tree, then its edges go through them",
                      plan->name, i);
   roles->schedules = BY_ARENA_ARRAY(&roles->arena, struct by_schedule *, roles->n);
   if (!roles->schedules) return NO_MEMORY;
-  if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && may_be_turned(roles->class_, roles->n))
+  if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && can_be_turned(roles->class_, roles->n))
     BY_TRY(try_turned(roles, plan));
   if (!roles->turned) BY_TRY(compile_all(roles, plan));
   assert(roles->schedules[0]); /* a plan has a rank */
@@ -182,55 +185,55 @@ uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_
   return low < schedule->n_peers && schedule->peers[low].rank == wanted ? low : UINT32_MAX;
 }
 
-enum { MOST_STREAMS = 4 << 20, MOST_HOPS = 32 << 20 };
+enum { MAX_STREAMS = 4 << 20, MAX_HOPS = 32 << 20 };
 
-/* A stream and where it goes. */
+/* A stream with its ends. */
 struct leg {
   uint32_t stream, from, to; /* nodes */
 };
 
-struct walking {
-  struct by_ways *out;
+struct path_search {
+  struct by_stream_paths *out;
   const struct by_topology *topology;
   const struct by_plan *plan;
-  uint32_t *node_of; /* vertex -> node */
+  uint32_t *node_of; /* of each vertex: its node */
   struct leg *legs;
   uint32_t n_legs;
   struct by_next_hop *hops;
-  uint32_t *sources;         /* of the legs to one node */
-  uint32_t *resources, room; /* in the order in which they were walked */
-  uint32_t *length;          /* by stream */
-  uint32_t *start;           /* by stream: of `resources` */
+  uint32_t *sources;              /* of the legs to one node */
+  uint32_t *resources, allocated; /* in the order in which they were found */
+  uint32_t *length;               /* of each stream */
+  uint32_t *start;                /* of each stream: an index into `resources` */
   struct by_arena arena;
 };
 
-/* --- streams --- */
+/* --- Streams. --- */
 
-static enum banyan_status count_streams(struct by_ways *ways) {
-  const struct by_roles *roles = ways->roles;
+static enum banyan_status count_streams(struct by_stream_paths *paths) {
+  const struct by_roles *roles = paths->roles;
   uint64_t n = 0;
-  ways->first_stream = BY_ARENA_ARRAY(&ways->arena, uint32_t, (size_t)roles->n + 1);
-  if (!ways->first_stream) return NO_MEMORY;
+  paths->first_stream = BY_ARENA_ARRAY(&paths->arena, uint32_t, (size_t)roles->n + 1);
+  if (!paths->first_stream) return NO_MEMORY;
   for (uint32_t r = 0; r < roles->n; r++) {
-    ways->first_stream[r] = (uint32_t)n;
+    paths->first_stream[r] = (uint32_t)n;
     n += by_roles_schedule(roles, r)->n_peers;
-    if (n > MOST_STREAMS)
+    if (n > MAX_STREAMS)
       return by_fail(BANYAN_ERR_UNSUPPORTED,
                      "the plan has more than %d pairs of ranks that send to each other, which would take too much "
                      "memory; simulate it over fewer ranks",
-                     MOST_STREAMS);
+                     MAX_STREAMS);
   }
-  ways->first_stream[roles->n] = ways->n_streams = (uint32_t)n;
+  paths->first_stream[roles->n] = paths->n_streams = (uint32_t)n;
   return BANYAN_OK;
 }
 
-static int by_destination(const void *left, const void *right) {
+static int compare_destinations(const void *left, const void *right) {
   const struct leg *a = left, *b = right;
   if (a->to != b->to) return a->to < b->to ? -1 : 1;
   return (a->stream > b->stream) - (a->stream < b->stream);
 }
 
-static void list_legs(struct walking *w) {
+static void list_legs(struct path_search *w) {
   const struct by_roles *roles = w->out->roles;
   for (uint32_t r = 0; r < roles->n; r++) {
     const struct by_schedule *schedule = by_roles_schedule(roles, r);
@@ -240,116 +243,116 @@ static void list_legs(struct walking *w) {
         w->legs[w->n_legs++] = (struct leg){w->out->first_stream[r] + j, from, to};
     }
   }
-  if (w->n_legs) qsort(w->legs, w->n_legs, sizeof *w->legs, by_destination);
+  if (w->n_legs) qsort(w->legs, w->n_legs, sizeof *w->legs, compare_destinations);
 }
 
-/* --- walking --- */
+/* --- Following the paths. --- */
 
-static void step_on(const struct walking *w, uint32_t resource, uint32_t *used) {
+static void add_resource(const struct path_search *w, uint32_t resource, uint32_t *used) {
   if (w->out->capacity[resource] > 0) w->resources[(*used)++] = resource;
 }
 
-/* Every node on the way sends what it passes on, and every next one receives it, as in plan_load.h. */
-static void walk(const struct walking *w, const struct leg *leg, uint32_t *used) {
+/* Every node on the path sends what it passes on, and every next one receives it, as in plan_load.h. */
+static void follow_leg(const struct path_search *w, const struct leg *leg, uint32_t *used) {
   const struct by_topology *t = w->topology;
-  struct by_ways *ways = w->out;
+  struct by_stream_paths *paths = w->out;
   uint32_t start = *used;
   for (uint32_t at = leg->from; at != leg->to; at = w->hops[at].next) {
     uint32_t link = w->hops[at].link;
-    step_on(w, 2 * t->n_links + 2 * at, used);
-    step_on(w, 2 * link + (t->links[link].a == at ? BY_AB : BY_BA), used);
-    step_on(w, 2 * t->n_links + 2 * w->hops[at].next + 1, used);
+    add_resource(w, 2 * t->n_links + 2 * at, used);
+    add_resource(w, 2 * link + (t->links[link].a == at ? BY_AB : BY_BA), used);
+    add_resource(w, 2 * t->n_links + 2 * w->hops[at].next + 1, used);
   }
-  ways->delay[leg->stream] = w->hops[leg->from].delay;
+  paths->delay[leg->stream] = w->hops[leg->from].delay;
   w->start[leg->stream] = start;
   w->length[leg->stream] = *used - start;
 }
 
-/* The n legs to one node: one search serves them. */
-static enum banyan_status walk_to(struct walking *w, const struct by_paths *paths, const struct leg *legs, uint32_t n,
-                                  uint32_t *used) {
+/* Follows the n legs to one node, which one search serves. */
+static enum banyan_status follow_legs(struct path_search *w, const struct by_paths *search, const struct leg *legs,
+                                      uint32_t n, uint32_t *used) {
   const struct by_node *nodes = w->topology->nodes;
   for (uint32_t i = 0; i < n; i++) w->sources[i] = legs[i].from;
-  BY_TRY(by_paths_between(paths, legs->to, w->sources, n, w->hops));
+  BY_TRY(by_paths_between(search, legs->to, w->sources, n, w->hops));
   for (uint32_t i = 0; i < n; i++) {
     uint32_t hops = w->hops[legs[i].from].hops;
     if (hops == UINT32_MAX)
       return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no way",
                      w->plan->name, nodes[legs[i].from].name, nodes[legs[i].to].name);
     uint64_t need = (uint64_t)*used + 3 * (uint64_t)hops;
-    if (need > MOST_HOPS)
+    if (need > MAX_HOPS)
       return by_fail(
           BANYAN_ERR_UNSUPPORTED,
           "the plan's messages pass more than %d links in all, which would take too much memory; simulate it "
           "over fewer ranks",
-          MOST_HOPS);
-    if (!BY_ARRAY_GROW(&w->resources, &w->room, need)) return NO_MEMORY;
-    walk(w, &legs[i], used);
+          MAX_HOPS);
+    if (!BY_ARRAY_GROW(&w->resources, &w->allocated, need)) return NO_MEMORY;
+    follow_leg(w, &legs[i], used);
   }
   return BANYAN_OK;
 }
 
-/* Ways in the order of streams. */
-static enum banyan_status put_in_order(const struct walking *w) {
-  struct by_ways *ways = w->out;
-  for (uint32_t s = 0; s < ways->n_streams; s++) ways->first[s + 1] = ways->first[s] + w->length[s];
-  ways->resources = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->first[ways->n_streams]);
-  if (!ways->resources) return NO_MEMORY;
-  for (uint32_t s = 0; s < ways->n_streams; s++)
+/* Copies the paths in the order of streams. */
+static enum banyan_status sort_paths(const struct path_search *w) {
+  struct by_stream_paths *paths = w->out;
+  for (uint32_t s = 0; s < paths->n_streams; s++) paths->first[s + 1] = paths->first[s] + w->length[s];
+  paths->resources = BY_ARENA_ARRAY(&paths->arena, uint32_t, paths->first[paths->n_streams]);
+  if (!paths->resources) return NO_MEMORY;
+  for (uint32_t s = 0; s < paths->n_streams; s++)
     if (w->length[s])
-      memcpy(ways->resources + ways->first[s], w->resources + w->start[s], w->length[s] * sizeof *ways->resources);
+      memcpy(paths->resources + paths->first[s], w->resources + w->start[s], w->length[s] * sizeof *paths->resources);
   return BANYAN_OK;
 }
 
-/* --- all of it --- */
+/* --- The result. --- */
 
-static enum banyan_status fill(struct walking *w) {
-  struct by_ways *ways = w->out;
+static enum banyan_status fill_paths(struct path_search *w) {
+  struct by_stream_paths *paths = w->out;
   const struct by_topology *t = w->topology;
-  struct by_paths paths;
+  struct by_paths search;
   w->node_of = BY_ARENA_ARRAY(&w->arena, uint32_t, w->plan->n_vertices);
   if (!w->node_of) return NO_MEMORY;
   BY_TRY(by_plan_locate(w->plan, t, w->node_of));
-  BY_TRY(count_streams(ways));
-  uint32_t n = ways->n_streams;
-  ways->n_resources = 2 * (t->n_links + t->n_nodes);
-  ways->first = BY_ARENA_ARRAY(&ways->arena, uint32_t, (size_t)n + 1);
-  ways->delay = BY_ARENA_ARRAY(&ways->arena, double, n);
-  ways->capacity = BY_ARENA_ARRAY(&ways->arena, double, ways->n_resources);
+  BY_TRY(count_streams(paths));
+  uint32_t n = paths->n_streams;
+  paths->n_resources = 2 * (t->n_links + t->n_nodes);
+  paths->first = BY_ARENA_ARRAY(&paths->arena, uint32_t, (size_t)n + 1);
+  paths->delay = BY_ARENA_ARRAY(&paths->arena, double, n);
+  paths->capacity = BY_ARENA_ARRAY(&paths->arena, double, paths->n_resources);
   w->legs = BY_ARENA_ARRAY(&w->arena, struct leg, n);
   w->length = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
   w->start = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
   w->hops = BY_ARENA_ARRAY(&w->arena, struct by_next_hop, t->n_nodes);
   w->sources = BY_ARENA_ARRAY(&w->arena, uint32_t, n);
-  if (ways->arena.failed || w->arena.failed) return NO_MEMORY;
-  for (uint32_t i = 0; i < 2 * t->n_links; i++) ways->capacity[i] = by_residual(t->links[i / 2].capacity[i % 2]);
+  if (paths->arena.failed || w->arena.failed) return NO_MEMORY;
+  for (uint32_t i = 0; i < 2 * t->n_links; i++) paths->capacity[i] = by_residual(t->links[i / 2].capacity[i % 2]);
   for (uint32_t i = 0; i < 2 * t->n_nodes; i++) {
     double left = by_residual(i % 2 ? t->nodes[i / 2].in : t->nodes[i / 2].out);
-    ways->capacity[2 * t->n_links + i] = isfinite(left) ? left : 0;
+    paths->capacity[2 * t->n_links + i] = isfinite(left) ? left : 0;
   }
   list_legs(w);
-  BY_TRY(by_paths_init(&paths, t));
+  BY_TRY(by_paths_init(&search, t));
   enum banyan_status status = BANYAN_OK;
   for (uint32_t i = 0, end, used = 0; i < w->n_legs && status == BANYAN_OK; i = end) {
     for (end = i + 1; end < w->n_legs && w->legs[end].to == w->legs[i].to;) end++;
-    status = walk_to(w, &paths, &w->legs[i], end - i, &used);
+    status = follow_legs(w, &search, &w->legs[i], end - i, &used);
   }
-  by_paths_fini(&paths);
-  return status == BANYAN_OK ? put_in_order(w) : status;
+  by_paths_fini(&search);
+  return status == BANYAN_OK ? sort_paths(w) : status;
 }
 
-enum banyan_status by_ways_init(struct by_ways *ways, const struct by_roles *roles, const struct by_plan *plan,
-                                const struct by_topology *topology) {
-  *ways = (struct by_ways){.roles = roles};
-  struct walking w = {.out = ways, .plan = plan, .topology = topology};
-  enum banyan_status status = fill(&w);
+enum banyan_status by_stream_paths_init(struct by_stream_paths *paths, const struct by_roles *roles,
+                                        const struct by_plan *plan, const struct by_topology *topology) {
+  *paths = (struct by_stream_paths){.roles = roles};
+  struct path_search w = {.out = paths, .plan = plan, .topology = topology};
+  enum banyan_status status = fill_paths(&w);
   by_arena_fini(&w.arena);
   free(w.resources);
-  if (status != BANYAN_OK) by_ways_fini(ways);
+  if (status != BANYAN_OK) by_stream_paths_fini(paths);
   return status;
 }
 
-void by_ways_fini(struct by_ways *ways) {
-  by_arena_fini(&ways->arena);
-  *ways = (struct by_ways){0};
+void by_stream_paths_fini(struct by_stream_paths *paths) {
+  by_arena_fini(&paths->arena);
+  *paths = (struct by_stream_paths){0};
 }
