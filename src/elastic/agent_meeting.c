@@ -1,3 +1,4 @@
+/* A process's connection to the agent of its host, through which the processes of a job find each other. */
 #include "agent_meeting.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Finds out about other processes: that they have ended, by this host's kernel, or are stopped, by asking members. */
 #include "detection.h"
 
 #include <math.h>
@@ -9,15 +10,15 @@
 #include "member_message.h"
 #include "suspicion.h"
 
-enum { ANSWER_S = 3 /* for an answer to a question on behalf of others; less if the silence is */ };
+enum { ANSWER_S = 3 /* Seconds for an answer to a question on behalf of others; fewer if the silence is shorter. */ };
 
 _Static_assert(BY_DEATH_ID == sizeof((struct by_fingerprint *)0)->bytes, "processes are watched by their fingerprints");
 
 struct by_detection {
   struct by_detection_options options;
-  struct by_death_watch *watch;           /* NULL: it cannot be done here */
-  const struct by_membership *membership; /* NULL: none, */
-  struct by_suspicion *suspicion;         /* and none of these then */
+  struct by_death_watch *watch;           /* NULL: deaths cannot be watched here. */
+  const struct by_membership *membership; /* NULL: this process is in no membership. */
+  struct by_suspicion *suspicion;         /* NULL without a membership. */
   struct by_timer timer;
 };
 

@@ -1,3 +1,4 @@
+/* A process's connection to the `banyan run` that started it, with a thread that reads its messages. */
 #include "directory_client.h"
 
 #include <errno.h>

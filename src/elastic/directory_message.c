@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages between processes and the `banyan run` that started them. */
 #include "directory_message.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Remembers a bounded number of processes about which a fact holds for ever. */
 #include "facts.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Takes a helper or server from one membership to the next, beside the membership that it is in. */
 #include "follow.h"
 #include "context_events.h"
 
@@ -22,7 +23,7 @@ enum {
   CONNECT_MS = 500,
   PAUSE_MS = 5,
   AGAIN_MS = 200,
-  LEAVING_MS = 300 /* others leave after rank 0 */
+  LEAVING_MS = 300 /* Milliseconds in which others leave after rank 0. */
 };
 
 /* At most one attempt to join is under way. */
@@ -41,11 +42,11 @@ struct by_follower {
   char root[ROOT_MOST + 1];    /* "" after an attempt: nobody listened */
   char ticket[BY_TICKET_TEXT]; /* the last one that was announced; "": what this process was given */
   struct by_job_role role;
-  struct by_context *next; /* NULL: it came to nothing */
-  /* Of a membership that is over. */
-  uint64_t until; /* 0: it is not; */
-  uint64_t pause; /* until then no place is tried again; */
-  bool hopeless;  /* nobody is there who could form another one */
+  struct by_context *next; /* NULL: the attempt failed. */
+  /* The fields below are for a membership that is over. */
+  uint64_t until; /* End of the search for the next membership; 0: the current one is not over. */
+  uint64_t pause; /* Until then no address is tried again. */
+  bool hopeless;  /* No process is there that could form another one. */
 };
 
 void by_follower_announce(struct by_follower *follower, const char *root, const char *ticket) {
@@ -245,7 +246,7 @@ void by_follower_look(struct by_follower *follower, struct by_context *context, 
     join(follower, true);
   else if (over && (nobody || now >= follower->until))
     follower->hopeless = true;
-  else if (over && now >= follower->pause && by_control_is_cut(context->control)) /* rank 0 cannot say */
+  else if (over && now >= follower->pause && by_control_is_cut(context->control)) /* Rank 0 cannot announce it. */
     look_around(follower, context);
 }
 

@@ -1,3 +1,4 @@
+/* The calls that a change of members interrupted: members exchange their ledgers, and copy results. */
 #include "interrupted.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Compares the lists from which processes form memberships. */
 #include "lists.h"
 
 #include <stdio.h>

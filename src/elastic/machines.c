@@ -1,3 +1,4 @@
+/* The memberships of a process, each with its Paxos machine, and the facts that carry over to later ones. */
 #include "machines.h"
 
 #include <openssl/rand.h>

@@ -1,3 +1,4 @@
+/* The calls of the program's threads to a member's service. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Connections between processes of elastic groups, which are made on demand and closed when idle. */
 #include "member_links.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The life of a member's service, and what happens on its thread. */
 #include "member_service_object.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Both sides of joining: the newcomers that wait at a member, and whom a newcomer asks. */
 #include "newcomers.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Reports of other threads about processes, until the thread of a member's service takes them. */
 #include "reports.h"
 
 #include <stddef.h>

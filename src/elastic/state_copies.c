@@ -1,3 +1,4 @@
+/* The two copies of a state, which are written in turn. */
 #include "state_copies.h"
 
 #include <errno.h>

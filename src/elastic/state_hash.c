@@ -1,3 +1,4 @@
+/* Hashes of a state's chunks. */
 #include "state_hash.h"
 
 #define XXH_INLINE_ALL

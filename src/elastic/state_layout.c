@@ -1,3 +1,4 @@
+/* Layouts of a state's buffers: making, encoding and comparing them. */
 #include "state_layout.h"
 
 #include <stdio.h>

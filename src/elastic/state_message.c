@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages of members before and while a state is sent. */
 #include "state_message.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Chooses the rank from which a receiver gets each chunk of a state. */
 #include "state_sources.h"
 
 #include <string.h>

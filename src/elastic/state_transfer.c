@@ -1,3 +1,4 @@
+/* Sends the chunks of a state's copy from members that have it to those that do not. */
 #include "state_transfer.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Named values of a state, and all of them as one message. */
 #include "state_values.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* How a membership is formed: its list of processes, and the addresses at which its first process accepts the
+ * others. */
 #include "formation.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Prints and parses handles, by which processes that form a membership name and reach each other. */
 #include "handle.h"
 
 #include <stdio.h>

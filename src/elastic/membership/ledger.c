@@ -1,3 +1,4 @@
+/* Writes, reads and compares ledgers of the calls of a membership that has ended. */
 #include "ledger.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The ledgers that a member holds, and their comparison by membership. */
 #include "ledger_pool.h"
 
 #include <stdlib.h>

@@ -19,9 +19,9 @@ struct by_interrupted_calls {
   struct banyan_interrupted *calls;
   uint64_t *memberships; /* the number of each one's membership */
   size_t n;
-  struct by_ended_membership { /* those of which this process had a ledger, */
+  struct by_ended_membership { /* Ended memberships of which this process had a ledger. */
     uint64_t number;
-    bool newcomers; /* and whether the new one has members that were not in it */
+    bool newcomers; /* The new membership has members that were not in this one. */
   } * ended;
   size_t n_ended;
 };

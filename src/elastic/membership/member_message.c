@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages of processes of elastic groups, except those of Paxos. */
 #include "member_message.h"
 
 #include <string.h>

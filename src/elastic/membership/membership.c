@@ -1,3 +1,4 @@
+/* Memberships as values: making, numbering, encoding and comparing them, and the names that a process has used. */
 #include "membership.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+/* A Paxos machine's acceptor, and its decision on what happens next: it handles messages, timers and reports. */
 #include "paxos.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* A Paxos machine's learner: it sends messages, sets the timer, and ends the machine with a decision or a text. */
 #include "paxos_object.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,4 @@
+/* Encodes and decodes the messages by which members decide the successor of a membership. */
 #include "paxos_message.h"
 
 #include <stdlib.h>

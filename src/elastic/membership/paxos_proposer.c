@@ -1,3 +1,4 @@
+/* A Paxos machine's proposer: it asks for promises, chooses a successor, and collects votes. */
 #include "paxos_object.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Decides whether members are a quorum by each rule, and explains which members lack. */
 #include "quorum.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Sets of ranks as bitmaps. */
 #include "rank_set.h"
 
 #include <stdlib.h>

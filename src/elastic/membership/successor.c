@@ -1,3 +1,4 @@
+/* Successors of memberships as differences to them: checking, applying, encoding and decoding them. */
 #include "successor.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,4 @@
+/* Finds members that are stopped while others wait for them, by questions among the members. */
 #include "suspicion.h"
 
 #include <stdlib.h>
