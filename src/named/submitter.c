@@ -1,3 +1,4 @@
+/* What is submitted to a communicator: passes its controller's messages on, and reports operations that ranks lack. */
 #include "submitter.h"
 
 #include <stdio.h>
@@ -12,8 +13,8 @@
 #include "text.h"
 
 enum {
-  MESSAGE_SECONDS = 5, /* for the root's message about late ranks */
-  MOST_ROUNDS = 16     /* of the engine, after which messages are answered although more and more come */
+  MESSAGE_SECONDS = 5, /* Seconds for the root's message about late ranks. */
+  MOST_ROUNDS = 16     /* Rounds of the engine after which messages are answered although more and more come. */
 };
 
 static uint32_t submitted_number(uint32_t id) {

@@ -1,3 +1,4 @@
+/* A controller of negotiation: it collects what ranks have submitted, and, at the root, decides what starts. */
 #include "controller_parts.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "text.h"
 
-enum { OFTEN = 3 /* starts after which an operation enters the table although no step was marked */ };
+enum { OFTEN = 3 /* Starts after which an operation enters the table although no step was marked. */ };
 
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");

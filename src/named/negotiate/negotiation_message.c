@@ -1,3 +1,4 @@
+/* Encodes and decodes the entries of controllers' messages. */
 #include "negotiation_message.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The operations that a controller knows, by name, by description, and by the number that the root gave them. */
 #include "controller_parts.h"
 
 #include <stdio.h>
