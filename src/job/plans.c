@@ -1,3 +1,4 @@
+/* Chooses the plan of each communicator, and notifies the helpers and servers that it names. */
 #include "plans.h"
 
 #include <stdio.h>

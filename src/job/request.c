@@ -1,3 +1,4 @@
+/* Requests of the program: waiting for them, testing them, and calling back those that were given away. */
 #include "request.h"
 
 #include <stdlib.h>

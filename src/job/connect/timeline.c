@@ -1,3 +1,4 @@
+/* A job's timeline: records are collected from all ranks, converted to rank 0's time, and written to its file. */
 #include "timeline.h"
 
 #include <stdio.h>

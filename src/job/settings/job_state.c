@@ -1,3 +1,4 @@
+/* A job's state that all its parts share: names of members, the wake-up of threads, its failure, and its class. */
 #include "job_state.h"
 
 #include <errno.h>

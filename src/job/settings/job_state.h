@@ -53,8 +53,8 @@ struct by_job {
   struct by_process_identity *identity; /* with which it encrypts; held. NULL: it does not */
   struct by_own_statement *statement;   /* of its host's agent, about that; held. NULL: it does not encrypt */
   struct by_key_ring *keys;             /* held; NULL: a job of one process */
-  struct by_membership *formed;         /* what was formed: owned; NULL: nothing, */
-  uint64_t membership;                  /* and its number, 0 then */
+  struct by_membership *formed;         /* The membership that was formed; owned. NULL: none. */
+  uint64_t membership;                  /* Its number; 0: none. */
   uint64_t memberships;                 /* in a row up to this one; 0: not known, or none. Under lock */
   /* Which agrees on what follows; held. NULL where nothing was formed. What is found out about its members, by their
    * fingerprints in `formed`, is of interest there: see member_service.h. */

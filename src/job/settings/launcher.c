@@ -1,3 +1,4 @@
+/* Reads what launchers other than `banyan run` set for a process: torchrun, Slurm, Open MPI and MPICH. */
 #include "settings.h"
 
 #include <limits.h>

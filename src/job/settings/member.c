@@ -1,3 +1,4 @@
+/* Members: how a process describes itself, and descriptions as bytes. */
 #include "member.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Reads what the administrator of a host allows jobs. */
 #include "settings.h"
 
 #include <errno.h>

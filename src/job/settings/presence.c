@@ -1,3 +1,4 @@
+/* Tells `banyan run` whether this process takes part in a job. */
 #include "settings.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* The table of all settings, and reading, checking and printing them. */
 #include "settings.h"
 
 #include <limits.h>
