@@ -7,8 +7,8 @@
 #include "member.h"
 
 static const struct by_field fields[] = {
-    BY_FIELD(by_carried_message, decision, BY_FIELD_U8, .most = BY_CARRIED_DECISIONS - 1),
-    BY_FIELD(by_carried_message, source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1),
+    BY_FIELD(by_carried_message, decision, BY_FIELD_U8, .max = BY_CARRIED_DECISIONS - 1),
+    BY_FIELD(by_carried_message, source, BY_FIELD_U8, .max = BANYAN_PLAN_SOURCES - 1),
     BY_FIELD(by_carried_message, plan_ranks, BY_FIELD_U32),
     BY_FIELD(by_carried_message, plan_of.bytes, BY_FIELD_BYTES)};
 

@@ -83,16 +83,16 @@ static uint32_t find_host(const struct by_network_key *key, const char *text, co
 }
 
 /* Reads the hosts, and fills place[]. */
-static enum banyan_status read_hosts(const struct by_place *above, const json_t *root, const struct by_network_key *key,
-                                     uint32_t *place) {
-  struct by_place hosts_at = {.above = above, .field = "hosts"};
+static enum banyan_status read_hosts(const struct by_doc_path *above, const json_t *root,
+                                     const struct by_network_key *key, uint32_t *place) {
+  struct by_doc_path hosts_at = {.above = above, .field = "hosts"};
   json_t *hosts;
   BY_TRY(by_doc_need(above, root, "hosts", &hosts));
   BY_TRY(by_doc_array(&hosts_at, hosts, 1, UINT32_MAX));
   if (json_array_size(hosts) != key->n) return by_doc_fail(&hosts_at, "is another network");
   for (uint32_t h = 0; h < key->n; h++) place[h] = UINT32_MAX;
   for (uint32_t i = 0; i < key->n; i++) {
-    struct by_place at = {.above = &hosts_at, .index = i};
+    struct by_doc_path at = {.above = &hosts_at, .index = i};
     const char *text;
     BY_TRY(by_doc_string(&at, json_array_get(hosts, i), &text));
     uint32_t h = find_host(key, text, place);
@@ -102,11 +102,11 @@ static enum banyan_status read_hosts(const struct by_place *above, const json_t 
   return BANYAN_OK;
 }
 
-static enum banyan_status read_probe(const struct by_place *place, const json_t *value, uint32_t n,
+static enum banyan_status read_probe(const struct by_doc_path *place, const json_t *value, uint32_t n,
                                      struct by_probe_flow *out) {
   uint64_t round, from, to, block;
   json_t *rate, *delay;
-  struct by_place of_rate = {.above = place, .field = "rate"}, of_delay = {.above = place, .field = "delay"};
+  struct by_doc_path of_rate = {.above = place, .field = "rate"}, of_delay = {.above = place, .field = "delay"};
   BY_TRY(by_doc_fields(place, value, PROBE_FIELDS));
   BY_TRY(by_doc_need_int(place, value, "round", MOST_ROUNDS - 1, &round));
   BY_TRY(by_doc_need_int(place, value, "from", n - 1, &from));
@@ -122,9 +122,9 @@ static enum banyan_status read_probe(const struct by_place *place, const json_t 
   return from == to ? by_doc_fail(place, "goes from host %u to itself", out->from) : BANYAN_OK;
 }
 
-static enum banyan_status read_probes(const struct by_place *above, const json_t *root, uint32_t n,
+static enum banyan_status read_probes(const struct by_doc_path *above, const json_t *root, uint32_t n,
                                       struct by_measured *out) {
-  struct by_place place = {.above = above, .field = "probes"};
+  struct by_doc_path place = {.above = above, .field = "probes"};
   json_t *probes;
   BY_TRY(by_doc_need(above, root, "probes", &probes));
   BY_TRY(by_doc_array(&place, probes, 0, (size_t)MAX(PROBES_PER_HOST, n - 1) * n));
@@ -132,16 +132,16 @@ static enum banyan_status read_probes(const struct by_place *above, const json_t
   out->probes = calloc((size_t)out->n_probes + 1, sizeof *out->probes);
   if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for probes of a network");
   for (uint32_t i = 0; i < out->n_probes; i++) {
-    struct by_place at = {.above = &place, .index = i};
+    struct by_doc_path at = {.above = &place, .index = i};
     BY_TRY(read_probe(&at, json_array_get(probes, i), n, &out->probes[i]));
     if (i && out->probes[i].round < out->probes[i - 1].round) return by_doc_fail(&at, "is of an earlier round");
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status read_topology(const struct by_place *above, const char *source, const json_t *root,
+static enum banyan_status read_topology(const struct by_doc_path *above, const char *source, const json_t *root,
                                         uint32_t n, struct by_topology **out) {
-  struct by_place place = {.above = above, .field = "topology"};
+  struct by_doc_path place = {.above = above, .field = "topology"};
   json_t *value;
   uint32_t hosts = 0;
   BY_TRY(by_doc_need(above, root, "topology", &value));
@@ -155,9 +155,9 @@ static enum banyan_status read_topology(const struct by_place *above, const char
 }
 
 /* A member that is a time: seconds before now. */
-static enum banyan_status read_age(const struct by_place *above, const json_t *root, const char *field, double now,
+static enum banyan_status read_age(const struct by_doc_path *above, const json_t *root, const char *field, double now,
                                    double *age) {
-  struct by_place place = {.above = above, .field = field};
+  struct by_doc_path place = {.above = above, .field = field};
   json_t *value;
   double then;
   BY_TRY(by_doc_need(above, root, field, &value));
@@ -168,15 +168,15 @@ static enum banyan_status read_age(const struct by_place *above, const json_t *r
 }
 
 /* Whether the hosts stood in the same order then. */
-static enum banyan_status read_order(const struct by_place *above, const json_t *root, const uint32_t *place,
+static enum banyan_status read_order(const struct by_doc_path *above, const json_t *root, const uint32_t *place,
                                      uint32_t n, bool *same) {
-  struct by_place order_at = {.above = above, .field = "order"};
+  struct by_doc_path order_at = {.above = above, .field = "order"};
   json_t *order;
   BY_TRY(by_doc_need(above, root, "order", &order));
   BY_TRY(by_doc_array(&order_at, order, n, n));
   *same = true;
   for (uint32_t h = 0; h < n; h++) {
-    struct by_place at = {.above = &order_at, .index = h};
+    struct by_doc_path at = {.above = &order_at, .index = h};
     uint64_t host;
     BY_TRY(by_doc_int(&at, json_array_get(order, h), 0, n - 1, &host));
     *same = *same && host == place[h];
@@ -185,9 +185,9 @@ static enum banyan_status read_order(const struct by_place *above, const json_t 
 }
 
 /* The text of a plan over so many hosts, and nothing else, which can be run. */
-static enum banyan_status read_plan(const struct by_place *above, const char *source, const json_t *value, uint32_t n,
-                                    char **out) {
-  struct by_place place = {.above = above, .field = "plan"};
+static enum banyan_status read_plan(const struct by_doc_path *above, const char *source, const json_t *value,
+                                    uint32_t n, char **out) {
+  struct by_doc_path place = {.above = above, .field = "plan"};
   struct by_plan *plan = NULL;
   char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the plan of a network");
@@ -202,10 +202,10 @@ static enum banyan_status read_plan(const struct by_place *above, const char *so
   return status;
 }
 
-static enum banyan_status read_decision(const struct by_place *above, const char *source, const json_t *root,
+static enum banyan_status read_decision(const struct by_doc_path *above, const char *source, const json_t *root,
                                         const struct by_network_key *key, double now, struct by_network_entry *out) {
-  struct by_place place = {.above = above, .field = "decision"}, of_planner = {.above = &place, .field = "planner"},
-                  of_planned = {.above = &place, .field = "planned"};
+  struct by_doc_path place = {.above = above, .field = "decision"}, of_planner = {.above = &place, .field = "planner"},
+                     of_planned = {.above = &place, .field = "planned"};
   json_t *decision, *planner, *planned;
   const char *text;
   bool same, is_planned;
@@ -224,9 +224,9 @@ static enum banyan_status read_decision(const struct by_place *above, const char
   return holds && is_planned && plan ? read_plan(&place, source, plan, key->n, &out->plan) : BANYAN_OK;
 }
 
-static enum banyan_status read_entry(const struct by_place *place, const char *source, const json_t *root,
+static enum banyan_status read_entry(const struct by_doc_path *place, const char *source, const json_t *root,
                                      const struct by_network_key *key, double now, struct by_network_entry *out) {
-  struct by_place of_format = {.above = place, .field = "format"}, of_age = {.above = place, .field = "measured"};
+  struct by_doc_path of_format = {.above = place, .field = "format"}, of_age = {.above = place, .field = "measured"};
   json_t *format;
   const char *text;
   BY_TRY(by_doc_fields(place, root, FIELDS));
@@ -243,7 +243,7 @@ static enum banyan_status read_entry(const struct by_place *place, const char *s
 
 enum banyan_status by_network_entry_parse(const char *source, const char *text, size_t length,
                                           const struct by_network_key *key, double now, struct by_network_entry *out) {
-  struct by_place place = {.field = source};
+  struct by_doc_path place = {.field = source};
   json_t *root = NULL;
   *out = (struct by_network_entry){0};
   BY_TRY(by_doc_load(source, text, length, &limits, &root));

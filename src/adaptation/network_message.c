@@ -4,7 +4,7 @@
 #include "fields.h"
 
 static const struct by_field fields[] = {
-    BY_FIELD(by_network_message, source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1)};
+    BY_FIELD(by_network_message, source, BY_FIELD_U8, .max = BANYAN_PLAN_SOURCES - 1)};
 
 void by_network_message_write(struct by_writer *writer, const struct by_network_message *message) {
   by_fields_write(writer, BY_FIELDS(fields), message);

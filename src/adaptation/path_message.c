@@ -6,14 +6,14 @@
 enum { RATE_BYTES = 4 + 8 + 8 + 4, WHOLE = 1000000, LONGEST_MS = 600000 };
 
 static const struct by_field kind_field[] = {
-    BY_FIELD(by_path_message, kind, BY_FIELD_U8, .least = BY_PATH_WATCH, .most = BY_PATH_PROBED)};
-static const struct by_field watch_fields[] = {BY_FIELD(by_path_message, interval, BY_FIELD_U32, .most = LONGEST_MS)};
+    BY_FIELD(by_path_message, kind, BY_FIELD_U8, .min = BY_PATH_WATCH, .max = BY_PATH_PROBED)};
+static const struct by_field watch_fields[] = {BY_FIELD(by_path_message, interval, BY_FIELD_U32, .max = LONGEST_MS)};
 static const struct by_field probe_fields[] = {
     BY_FIELD(by_path_message, process, BY_FIELD_U32),
     BY_FIELD(by_path_message, test.first, BY_FIELD_U64),
-    BY_FIELD(by_path_message, test.within, BY_FIELD_U32, .most = LONGEST_MS),
+    BY_FIELD(by_path_message, test.within, BY_FIELD_U32, .max = LONGEST_MS),
     BY_FIELD(by_path_message, test.bytes, BY_FIELD_U64),
-    BY_FIELD(by_path_message, test.lasts, BY_FIELD_U32, .most = LONGEST_MS),
+    BY_FIELD(by_path_message, test.lasts, BY_FIELD_U32, .max = LONGEST_MS),
 };
 static const struct by_field probed_fields[] = {
     BY_FIELD(by_path_message, process, BY_FIELD_U32),
@@ -23,7 +23,7 @@ static const struct by_field rate_fields[] = {
     BY_FIELD(by_path_rate, process, BY_FIELD_U32),
     BY_FIELD(by_path_rate, sent, BY_FIELD_U64),
     BY_FIELD(by_path_rate, bandwidth, BY_FIELD_U64),
-    BY_FIELD(by_path_rate, busy, BY_FIELD_U32, .most = WHOLE),
+    BY_FIELD(by_path_rate, busy, BY_FIELD_U32, .max = WHOLE),
 };
 
 void by_path_message_write(struct by_writer *writer, const struct by_path_message *message) {

@@ -85,8 +85,8 @@ static bool matters(const struct by_trial *t, const struct by_trial_size *size) 
 static struct by_trial_size *find_size(struct by_trial *t, struct by_call_bytes bytes) {
   uint32_t range = 0;
   for (uint32_t i = 0; i < t->n_sizes; i++)
-    if (t->sizes[i].bytes.all == bytes.all && t->sizes[i].bytes.most == bytes.most) return &t->sizes[i];
-  while (range + 1 < t->n_ranges && bytes.most > t->ranges[range].up_to) range++;
+    if (t->sizes[i].bytes.all == bytes.all && t->sizes[i].bytes.max == bytes.max) return &t->sizes[i];
+  while (range + 1 < t->n_ranges && bytes.max > t->ranges[range].up_to) range++;
   if (t->phase != BY_TRIAL_FIRST || t->n_sizes == BY_TRIAL_SIZES || !t->ranges[range].rivals) return NULL;
   t->sizes[t->n_sizes] = (struct by_trial_size){.bytes = bytes, .range = range};
   return &t->sizes[t->n_sizes++];

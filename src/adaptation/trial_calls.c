@@ -86,7 +86,7 @@ static void look_soon(struct by_trial_calls *calls) {
 
 static struct recent *recent_of(struct by_trial_calls *calls, struct by_call_bytes bytes) {
   for (uint32_t i = 0; i < calls->n_recent; i++)
-    if (calls->recent[i].bytes.all == bytes.all && calls->recent[i].bytes.most == bytes.most) return &calls->recent[i];
+    if (calls->recent[i].bytes.all == bytes.all && calls->recent[i].bytes.max == bytes.max) return &calls->recent[i];
   if (calls->n_recent == BY_TRIAL_SIZES) return NULL;
   calls->recent[calls->n_recent] = (struct recent){.bytes = bytes};
   return &calls->recent[calls->n_recent++];

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BLOCK = 4096, MOST_BLOCK = 1 << 20, ALIGN = 16, FIRST_ROOM = 16 };
+enum { FIRST_BLOCK = 4096, MAX_BLOCK = 1 << 20, ALIGN = 16, FIRST_CAPACITY = 16 };
 
 struct by_arena_block {
   struct by_arena_block *before;
@@ -27,7 +27,7 @@ void by_arena_fini(struct by_arena *arena) {
 
 static struct by_arena_block *add_block(struct by_arena *arena, size_t need) {
   size_t bytes = arena->last ? arena->last->bytes * 2 : FIRST_BLOCK;
-  if (bytes > MOST_BLOCK) bytes = MOST_BLOCK;
+  if (bytes > MAX_BLOCK) bytes = MAX_BLOCK;
   if (bytes < need) bytes = need;
   struct by_arena_block *block = calloc(1, sizeof *block + bytes);
   if (!block) return NULL;
@@ -63,20 +63,20 @@ char *by_arena_string(struct by_arena *arena, const char *text) {
   return by_arena_copy(arena, text, strlen(text));
 }
 
-bool by_array_grow(void **array, size_t *room, size_t need, size_t size) {
-  if (need <= *room) return true;
-  size_t wanted = *room <= SIZE_MAX / 2 && 2 * *room > need ? 2 * *room : need;
-  if (wanted < FIRST_ROOM) wanted = FIRST_ROOM;
+bool by_array_grow(void **array, size_t *capacity, size_t need, size_t size) {
+  if (need <= *capacity) return true;
+  size_t wanted = *capacity <= SIZE_MAX / 2 && 2 * *capacity > need ? 2 * *capacity : need;
+  if (wanted < FIRST_CAPACITY) wanted = FIRST_CAPACITY;
   void *grown = reallocarray(*array, wanted, size);
   if (!grown) return false;
   *array = grown;
-  *room = wanted;
+  *capacity = wanted;
   return true;
 }
 
-bool by_array_grow_u32(void **array, uint32_t *room, size_t need, size_t size) {
-  size_t wide = *room;
+bool by_array_grow_u32(void **array, uint32_t *capacity, size_t need, size_t size) {
+  size_t wide = *capacity;
   if (need > UINT32_MAX / 2 || !by_array_grow(array, &wide, need, size)) return false;
-  *room = (uint32_t)wide;
+  *capacity = (uint32_t)wide;
   return true;
 }

@@ -28,15 +28,15 @@ char *by_arena_copy(struct by_arena *arena, const void *bytes, size_t length);
 #define BY_ARENA_ARRAY(arena, type, n) ((type *)by_arena_alloc((arena), (n), sizeof(type)))
 
 /* See BY_ARRAY_GROW; for elements of `size` bytes. */
-bool by_array_grow(void **array, size_t *room, size_t need, size_t size);
-bool by_array_grow_u32(void **array, uint32_t *room, size_t need, size_t size);
+bool by_array_grow(void **array, size_t *capacity, size_t need, size_t size);
+bool by_array_grow_u32(void **array, uint32_t *capacity, size_t need, size_t size);
 
 /* Makes room for `need` elements in *array, where there is room for *room, a uint32_t or a size_t; at least doubles it,
  * so that appending costs constant time on average. New elements are not initialised. False: no memory; the array is as
  * before. */
-#define BY_ARRAY_GROW(array, room, need)                                                                               \
-  ((need) <= *(room) || _Generic((room), uint32_t *                                                                    \
-                                 : by_array_grow_u32, size_t *                                                         \
-                                 : by_array_grow)((void **)(array), (room), (need), sizeof **(array)))
+#define BY_ARRAY_GROW(array, capacity, need)                                                                           \
+  ((need) <= *(capacity) || _Generic((capacity), uint32_t *                                                            \
+                                     : by_array_grow_u32, size_t *                                                     \
+                                     : by_array_grow)((void **)(array), (capacity), (need), sizeof **(array)))
 
 #endif

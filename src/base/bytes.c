@@ -49,10 +49,10 @@ const uint8_t *by_read_blob(struct by_reader *reader, size_t *n) {
   return from;
 }
 
-/* A string's bytes; NULL when it is longer than `most` or holds a NUL. */
-static const uint8_t *read_text(struct by_reader *reader, size_t most, size_t *n) {
+/* A string's bytes; NULL when it is longer than `max` or holds a NUL. */
+static const uint8_t *read_text(struct by_reader *reader, size_t max, size_t *n) {
   const uint8_t *from = by_read_blob(reader, n);
-  if (from && (*n > most || (*n && memchr(from, 0, *n)))) {
+  if (from && (*n > max || (*n && memchr(from, 0, *n)))) {
     run_over(reader);
     from = NULL;
   }
@@ -60,16 +60,16 @@ static const uint8_t *read_text(struct by_reader *reader, size_t most, size_t *n
   return from;
 }
 
-void by_read_string(struct by_reader *reader, char *out, size_t room) {
+void by_read_string(struct by_reader *reader, char *out, size_t capacity) {
   size_t n;
-  const uint8_t *from = read_text(reader, room - 1, &n);
+  const uint8_t *from = read_text(reader, capacity - 1, &n);
   if (n) memcpy(out, from, n);
   out[n] = '\0';
 }
 
-char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t most) {
+char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t max) {
   size_t n;
-  const uint8_t *from = read_text(reader, most, &n);
+  const uint8_t *from = read_text(reader, max, &n);
   char *copy = from ? by_arena_copy(arena, from, n) : NULL;
   if (!copy) run_over(reader);
   return copy;
@@ -89,12 +89,12 @@ enum banyan_status by_reader_check(const struct by_reader *reader, const char *w
   return BANYAN_OK;
 }
 
-void by_writer_init(struct by_writer *writer, void *data, size_t room) {
-  *writer = (struct by_writer){.data = data, .room = room};
+void by_writer_init(struct by_writer *writer, void *data, size_t capacity) {
+  *writer = (struct by_writer){.data = data, .capacity = capacity};
 }
 
 void by_write_bytes(struct by_writer *writer, const void *bytes, size_t n) {
-  bool fits = !writer->failed && n <= writer->room - writer->length;
+  bool fits = !writer->failed && n <= writer->capacity - writer->length;
   if (fits && n) memcpy(writer->data + writer->length, bytes, n);
   if (!fits) writer->failed = true;
   writer->length += n;

@@ -27,11 +27,11 @@ uint64_t by_read_u64(struct by_reader *reader);
 const uint8_t *by_read_bytes(struct by_reader *reader, size_t n);
 /* A blob, borrowed from the range; NULL and *n = 0 on failure. */
 const uint8_t *by_read_blob(struct by_reader *reader, size_t *n);
-/* A string into `out`, which holds `room` > 0 bytes. One that does not fit or
+/* A string into `out`, which holds `capacity` > 0 bytes. One that does not fit or
  * holds a NUL is a failure; `out` is "" then. */
-void by_read_string(struct by_reader *reader, char *out, size_t room);
-/* A string of up to `most` bytes, copied to the arena; NULL on failure. */
-char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t most);
+void by_read_string(struct by_reader *reader, char *out, size_t capacity);
+/* A string of up to `max` bytes, copied to the arena; NULL on failure. */
+char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t max);
 /* A u32 that counts elements of at least `each` > 0 bytes: more than the range
  * can still hold is a failure and gives 0, so that it is safe to allocate for. */
 uint32_t by_read_count(struct by_reader *reader, size_t each);
@@ -41,12 +41,12 @@ enum banyan_status by_reader_check(const struct by_reader *reader, const char *w
 
 struct by_writer {
   uint8_t *data;
-  size_t room;
-  size_t length; /* of all that was written; counts on beyond `room`, so that data NULL and room 0 measure */
+  size_t capacity;
+  size_t length; /* of all that was written; counts on beyond `capacity`, so that data NULL and room 0 measure */
   bool failed;   /* not all of it fitted */
 };
 
-void by_writer_init(struct by_writer *writer, void *data, size_t room);
+void by_writer_init(struct by_writer *writer, void *data, size_t capacity);
 void by_write_u8(struct by_writer *writer, uint8_t value);
 void by_write_u32(struct by_writer *writer, uint32_t value);
 void by_write_u64(struct by_writer *writer, uint64_t value);

@@ -11,18 +11,18 @@
 
 #include "descriptor.h"
 
-enum { MOST_PATH = 4096 };
+enum { MAX_PATH = 4096 };
 
-bool by_cache_folder(const char *given, char *out, size_t room) {
+bool by_cache_folder(const char *given, char *out, size_t capacity) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length = -1;
   if (given && *given)
-    length = strcmp(given, "off") == 0 ? -1 : snprintf(out, room, "%s", given);
+    length = strcmp(given, "off") == 0 ? -1 : snprintf(out, capacity, "%s", given);
   else if (cache && *cache == '/')
-    length = snprintf(out, room, "%s/banyan", cache);
+    length = snprintf(out, capacity, "%s/banyan", cache);
   else if (home && *home == '/')
-    length = snprintf(out, room, "%s/.cache/banyan", home);
-  return length >= 0 && (size_t)length < room;
+    length = snprintf(out, capacity, "%s/.cache/banyan", home);
+  return length >= 0 && (size_t)length < capacity;
 }
 
 double by_cache_date(void) {
@@ -44,7 +44,7 @@ static enum banyan_status make_folders(char *path) {
 }
 
 enum banyan_status by_cache_write(const char *path, const char *text, size_t length) {
-  char draft[MOST_PATH + 8];
+  char draft[MAX_PATH + 8];
   if (!*path || (size_t)snprintf(draft, sizeof draft, "%s.XXXXXX", path) >= sizeof draft)
     return by_fail(BANYAN_ERR_ARGUMENT, "the path of a file to keep is empty or too long");
   BY_TRY(make_folders(draft));

@@ -9,7 +9,7 @@
 
 /* `given` if it is not empty (BANYAN_CACHE), else $XDG_CACHE_HOME/banyan, else ~/.cache/banyan. Its path goes to `out`,
  * and may name nothing yet. False: `given` is "off", there is no such folder, or its path has no room. */
-bool by_cache_folder(const char *given, char *out, size_t room);
+bool by_cache_folder(const char *given, char *out, size_t capacity);
 /* Of what is kept there: seconds since 1970, which the machine's user may set back. */
 double by_cache_date(void);
 /* Writes a file into such a folder, in the place of what was there: whoever reads sees all of it or nothing. Makes

@@ -12,7 +12,7 @@ enum { BY_CALL_TIMES = 256 };
 
 /* Of calls at the same time: of all buffers, and of the largest one. */
 struct by_call_bytes {
-  uint64_t all, most;
+  uint64_t all, max;
 };
 
 /* The last ones, a ring: the i-th is at i % BY_CALL_TIMES. */

@@ -51,14 +51,14 @@ void by_fields_write(struct by_writer *writer, const struct by_field *fields, si
 static enum banyan_status read_numbers(struct by_reader *reader, const struct by_field *field, const char *what,
                                        uint8_t *at) {
   size_t size = MIN(field->size, sizeof(uint64_t));
-  uint64_t most = field->most ? field->most : UINT64_MAX;
+  uint64_t max = field->max ? field->max : UINT64_MAX;
   for (const uint8_t *end = at + field->size; at < end; at += size) {
     uint64_t value = field->form == BY_FIELD_U8    ? by_read_u8(reader)
                      : field->form == BY_FIELD_U32 ? by_read_u32(reader)
                                                    : by_read_u64(reader);
-    if (!reader->failed && (value < field->least || value > most))
+    if (!reader->failed && (value < field->min || value > max))
       return by_fail(BANYAN_ERR_PROTOCOL, "%s: %s is %" PRIu64 ", but must be %" PRIu64 " to %" PRIu64, what,
-                     field->name, value, field->least, most);
+                     field->name, value, field->min, max);
     store(size, at, field->flag ? value != 0 : value);
   }
   return BANYAN_OK;
@@ -71,7 +71,7 @@ enum banyan_status by_fields_read(struct by_reader *reader, struct by_arena *are
     if (field->form == BY_FIELD_STRING) {
       by_read_string(reader, at, field->size);
     } else if (field->form == BY_FIELD_TEXT) {
-      *(const char **)at = by_read_string_in(reader, arena, field->most);
+      *(const char **)at = by_read_string_in(reader, arena, field->max);
     } else if (field->form == BY_FIELD_BYTES) {
       const uint8_t *bytes = by_read_bytes(reader, field->size);
       if (bytes) memcpy(at, bytes, field->size);

@@ -11,8 +11,8 @@ struct by_field {
    * STRING, an array; of TEXT, a pointer to a string, which is read into an arena. */
   enum { BY_FIELD_U8, BY_FIELD_U32, BY_FIELD_U64, BY_FIELD_BYTES, BY_FIELD_STRING, BY_FIELD_TEXT } form;
   size_t offset, size;
-  bool flag;            /* the member is a bool, which is true for every number but 0 */
-  uint64_t least, most; /* of a number; most 0: as many as fit. Of a TEXT: most bytes */
+  bool flag;         /* the member is a bool, which is true for every number but 0 */
+  uint64_t min, max; /* of a number; most 0: as many as fit. Of a TEXT: most bytes */
 };
 
 /* A row of a table: struct, member and form, then what else differs from 0 as designated initialisers. */

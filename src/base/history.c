@@ -20,7 +20,7 @@ void by_history_add(struct by_history *history, const struct by_history_call *ca
     add_past(history, call);
     return;
   }
-  bool grown = BY_ARRAY_GROW(&history->failed, &history->room, history->n_failed + 1);
+  bool grown = BY_ARRAY_GROW(&history->failed, &history->capacity, history->n_failed + 1);
   history->lacks |= !grown;
   if (grown) history->failed[history->n_failed++] = *call;
 }

@@ -25,7 +25,7 @@ struct by_history_call {
 
 struct by_history {
   struct by_history_call *failed; /* with those that waited, oldest first */
-  uint32_t n_failed, room;
+  uint32_t n_failed, capacity;
   struct by_history_call *past; /* the last BY_HISTORY_PAST that completed, at n_past % BY_HISTORY_PAST; NULL: none */
   uint32_t n_past;
   bool lacks; /* there was no memory for one that failed */

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_BYTES = 512, MOST_FIELDS = 16, NUMBER_BYTES = 32 };
+enum { PART_BYTES = 512, MAX_FIELDS = 16, NUMBER_BYTES = 32 };
 
-static size_t print_place(const struct by_place *place, char *out, size_t room) {
-  if (!place->above) return 0;
-  size_t used = print_place(place->above, out, room);
-  int n = place->field ? snprintf(out + used, room - used, "%s%s", used ? "." : "", place->field)
-          : place->key ? snprintf(out + used, room - used, "[\"%.64s\"]", place->key)
-                       : snprintf(out + used, room - used, "[%zu]", place->index);
-  return used + (size_t)n < room ? used + (size_t)n : room - 1;
+static size_t print_path(const struct by_doc_path *path, char *out, size_t capacity) {
+  if (!path->above) return 0;
+  size_t used = print_path(path->above, out, capacity);
+  int n = path->field ? snprintf(out + used, capacity - used, "%s%s", used ? "." : "", path->field)
+          : path->key ? snprintf(out + used, capacity - used, "[\"%.64s\"]", path->key)
+                      : snprintf(out + used, capacity - used, "[%zu]", path->index);
+  return used + (size_t)n < capacity ? used + (size_t)n : capacity - 1;
 }
 
 /* Names in a document may hold newlines; error texts must not. */
@@ -22,17 +22,17 @@ static void keep_printable(char *text) {
     if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
 }
 
-enum banyan_status by_doc_fail(const struct by_place *place, const char *format, ...) {
+enum banyan_status by_doc_fail(const struct by_doc_path *path, const char *format, ...) {
   char where[PART_BYTES] = "", what[PART_BYTES];
-  print_place(place, where, sizeof where);
+  print_path(path, where, sizeof where);
   va_list args;
   va_start(args, format);
   vsnprintf(what, sizeof what, format, args);
   va_end(args);
   keep_printable(where);
   keep_printable(what);
-  while (place->above) place = place->above;
-  return by_fail(BANYAN_ERR_PARSE, "%s: %s%s%s", place->field, where, *where ? ": " : "", what);
+  while (path->above) path = path->above;
+  return by_fail(BANYAN_ERR_PARSE, "%s: %s%s%s", path->field, where, *where ? ": " : "", what);
 }
 
 static const char *type_name(const json_t *value) {
@@ -41,14 +41,14 @@ static const char *type_name(const json_t *value) {
   return names[json_typeof(value)];
 }
 
-enum banyan_status by_doc_fields(const struct by_place *place, const json_t *value, const char *fields) {
-  if (!json_is_object(value)) return by_doc_fail(place, "must be an object, is %s", type_name(value));
+enum banyan_status by_doc_fields(const struct by_doc_path *path, const json_t *value, const char *fields) {
+  if (!json_is_object(value)) return by_doc_fail(path, "must be an object, is %s", type_name(value));
   char copy[256];
   char *kept = NULL;
-  const char *known[MOST_FIELDS], *key;
+  const char *known[MAX_FIELDS], *key;
   size_t n = 0;
   snprintf(copy, sizeof copy, "%s", fields);
-  for (char *word = strtok_r(copy, ", ", &kept); word && n < MOST_FIELDS; word = strtok_r(NULL, ", ", &kept))
+  for (char *word = strtok_r(copy, ", ", &kept); word && n < MAX_FIELDS; word = strtok_r(NULL, ", ", &kept))
     known[n++] = word;
   json_t *member;
   json_object_foreach((json_t *)value, key, member) {
@@ -56,106 +56,106 @@ enum banyan_status by_doc_fields(const struct by_place *place, const json_t *val
     while (i < n && strcmp(known[i], key) != 0) i++;
     if (i < n) continue;
     const char *near = by_suggest(key, known, n);
-    if (near) return by_doc_fail(place, "unknown field \"%.64s\"; did you mean \"%s\"?", key, near);
-    return by_doc_fail(place, "unknown field \"%.64s\"; there are %s", key, fields);
+    if (near) return by_doc_fail(path, "unknown field \"%.64s\"; did you mean \"%s\"?", key, near);
+    return by_doc_fail(path, "unknown field \"%.64s\"; there are %s", key, fields);
   }
   return BANYAN_OK;
 }
 
-enum banyan_status by_doc_need(const struct by_place *place, const json_t *object, const char *field, json_t **out) {
+enum banyan_status by_doc_need(const struct by_doc_path *path, const json_t *object, const char *field, json_t **out) {
   *out = json_object_get(object, field);
-  return *out ? BANYAN_OK : by_doc_fail(place, "the field \"%s\" is missing", field);
+  return *out ? BANYAN_OK : by_doc_fail(path, "the field \"%s\" is missing", field);
 }
 
-enum banyan_status by_doc_need_like(const struct by_place *place, const json_t *object, const char *field,
+enum banyan_status by_doc_need_like(const struct by_doc_path *path, const json_t *object, const char *field,
                                     const char *example, json_t **out) {
   *out = json_object_get(object, field);
-  return *out ? BANYAN_OK : by_doc_fail(place, "the field \"%s\" is missing: write \"%s\": %s", field, field, example);
+  return *out ? BANYAN_OK : by_doc_fail(path, "the field \"%s\" is missing: write \"%s\": %s", field, field, example);
 }
 
-enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least, size_t most) {
-  if (!json_is_array(value)) return by_doc_fail(place, "must be an array, is %s", type_name(value));
+enum banyan_status by_doc_array(const struct by_doc_path *path, const json_t *value, size_t min, size_t max) {
+  if (!json_is_array(value)) return by_doc_fail(path, "must be an array, is %s", type_name(value));
   size_t n = json_array_size(value);
-  if (n >= least && n <= most) return BANYAN_OK;
-  return by_doc_fail(place, "has %zu elements, must have %zu to %zu", n, least, most);
+  if (n >= min && n <= max) return BANYAN_OK;
+  return by_doc_fail(path, "has %zu elements, must have %zu to %zu", n, min, max);
 }
 
-enum banyan_status by_doc_string(const struct by_place *place, const json_t *value, const char **out) {
+enum banyan_status by_doc_string(const struct by_doc_path *path, const json_t *value, const char **out) {
   if (json_is_integer(value))
-    return by_doc_fail(place, "must be a string: write \"%lld\"", (long long)json_integer_value(value));
-  if (!json_is_string(value)) return by_doc_fail(place, "must be a string, is %s", type_name(value));
+    return by_doc_fail(path, "must be a string: write \"%lld\"", (long long)json_integer_value(value));
+  if (!json_is_string(value)) return by_doc_fail(path, "must be a string, is %s", type_name(value));
   *out = json_string_value(value);
   return BANYAN_OK;
 }
 
-enum banyan_status by_doc_int(const struct by_place *place, const json_t *value, uint64_t least, uint64_t most,
+enum banyan_status by_doc_int(const struct by_doc_path *path, const json_t *value, uint64_t min, uint64_t max,
                               uint64_t *out) {
-  if (!json_is_integer(value)) return by_doc_fail(place, "must be a whole number, is %s", type_name(value));
+  if (!json_is_integer(value)) return by_doc_fail(path, "must be a whole number, is %s", type_name(value));
   json_int_t number = json_integer_value(value);
-  if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
-    return by_doc_fail(place, "is %lld, must be %llu to %llu", (long long)number, (unsigned long long)least,
-                       (unsigned long long)most);
+  if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
+    return by_doc_fail(path, "is %lld, must be %llu to %llu", (long long)number, (unsigned long long)min,
+                       (unsigned long long)max);
   *out = (uint64_t)number;
   return BANYAN_OK;
 }
 
-enum banyan_status by_doc_need_int(const struct by_place *place, const json_t *object, const char *field, uint64_t most,
-                                   uint64_t *out) {
-  struct by_place of_field = {.above = place, .field = field};
+enum banyan_status by_doc_need_int(const struct by_doc_path *path, const json_t *object, const char *field,
+                                   uint64_t max, uint64_t *out) {
+  struct by_doc_path of_field = {.above = path, .field = field};
   json_t *value;
-  BY_TRY(by_doc_need(place, object, field, &value));
-  return by_doc_int(&of_field, value, 0, most, out);
+  BY_TRY(by_doc_need(path, object, field, &value));
+  return by_doc_int(&of_field, value, 0, max, out);
 }
 
-enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out) {
-  if (!json_is_boolean(value)) return by_doc_fail(place, "must be true or false, is %s", type_name(value));
+enum banyan_status by_doc_bool(const struct by_doc_path *path, const json_t *value, bool *out) {
+  if (!json_is_boolean(value)) return by_doc_fail(path, "must be true or false, is %s", type_name(value));
   *out = json_boolean_value(value);
   return BANYAN_OK;
 }
 
-enum banyan_status by_doc_number(const struct by_place *place, const json_t *value, double *out) {
-  if (!json_is_number(value)) return by_doc_fail(place, "must be a number, is %s", type_name(value));
+enum banyan_status by_doc_number(const struct by_doc_path *path, const json_t *value, double *out) {
+  if (!json_is_number(value)) return by_doc_fail(path, "must be a number, is %s", type_name(value));
   *out = json_number_value(value);
-  return isfinite(*out) ? BANYAN_OK : by_doc_fail(place, "is %g, must be finite", *out);
+  return isfinite(*out) ? BANYAN_OK : by_doc_fail(path, "is %g, must be finite", *out);
 }
 
-enum banyan_status by_doc_real(const struct by_place *place, const json_t *value, double *out) {
-  BY_TRY(by_doc_number(place, value, out));
-  return *out >= 0 ? BANYAN_OK : by_doc_fail(place, "is %g, must be 0 or more", *out);
+enum banyan_status by_doc_real(const struct by_doc_path *path, const json_t *value, double *out) {
+  BY_TRY(by_doc_number(path, value, out));
+  return *out >= 0 ? BANYAN_OK : by_doc_fail(path, "is %g, must be 0 or more", *out);
 }
 
-enum banyan_status by_doc_bytes(const struct by_place *place, const json_t *value, uint64_t most, uint64_t *out) {
-  if (!json_is_string(value)) return by_doc_int(place, value, 0, most, out);
-  if (by_parse_bytes(json_string_value(value), out) != BANYAN_OK) return by_doc_fail(place, "%s", banyan_error_text());
-  if (*out <= most) return BANYAN_OK;
-  return by_doc_fail(place, "is %s, most is %llu", json_string_value(value), (unsigned long long)most);
+enum banyan_status by_doc_bytes(const struct by_doc_path *path, const json_t *value, uint64_t max, uint64_t *out) {
+  if (!json_is_string(value)) return by_doc_int(path, value, 0, max, out);
+  if (by_parse_bytes(json_string_value(value), out) != BANYAN_OK) return by_doc_fail(path, "%s", banyan_error_text());
+  if (*out <= max) return BANYAN_OK;
+  return by_doc_fail(path, "is %s, most is %llu", json_string_value(value), (unsigned long long)max);
 }
 
-enum banyan_status by_doc_rate(const struct by_place *place, const json_t *value, double *out) {
-  if (!json_is_string(value)) return by_doc_real(place, value, out);
+enum banyan_status by_doc_rate(const struct by_doc_path *path, const json_t *value, double *out) {
+  if (!json_is_string(value)) return by_doc_real(path, value, out);
   if (by_parse_rate(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
-  return by_doc_fail(place, "%s", banyan_error_text());
+  return by_doc_fail(path, "%s", banyan_error_text());
 }
 
-enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out) {
-  if (!json_is_string(value)) return by_doc_real(place, value, out);
+enum banyan_status by_doc_seconds(const struct by_doc_path *path, const json_t *value, double *out) {
+  if (!json_is_string(value)) return by_doc_real(path, value, out);
   if (by_parse_seconds(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
-  return by_doc_fail(place, "%s", banyan_error_text());
+  return by_doc_fail(path, "%s", banyan_error_text());
 }
 
 /* --- the text --- */
 
 /* Counts in strings too, which no real document comes near to. */
 static enum banyan_status check_size(const char *source, const char *text, size_t length,
-                                     const struct by_doc_limits *most) {
+                                     const struct by_doc_limits *max) {
   size_t containers = 0, elements = 0;
-  for (size_t i = 0; i < length && length <= most->bytes; i++) {
+  for (size_t i = 0; i < length && length <= max->bytes; i++) {
     containers += text[i] == '{' || text[i] == '[';
     elements += text[i] == ',';
   }
-  if (length > most->bytes || containers > most->containers || elements > most->elements)
+  if (length > max->bytes || containers > max->containers || elements > max->elements)
     return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %zu bytes, %zu objects and arrays, %zu elements", source,
-                   most->bytes, most->containers, most->elements);
+                   max->bytes, max->containers, max->elements);
   return BANYAN_OK;
 }
 
@@ -188,7 +188,7 @@ enum banyan_status by_doc_load_next(const char *source, const char *text, size_t
 
 /* --- writing --- */
 
-static const double most_whole = 1e15; /* below, %.15g prints whole numbers digit for digit */
+static const double max_whole = 1e15; /* below, %.15g prints whole numbers digit for digit */
 
 double by_json_number(const json_t *object, const char *field) {
   double value = json_number_value(json_object_get(object, field));
@@ -235,7 +235,7 @@ static void add_whole(struct by_text *text, bool negative, uint64_t value) {
 void by_json_add_real(struct by_text *text, double value) {
   char shorter[NUMBER_BYTES];
   value += 0.0; /* -0 would be read as the integer 0 */
-  if (fabs(value) < most_whole && value == trunc(value)) {
+  if (fabs(value) < max_whole && value == trunc(value)) {
     add_whole(text, value < 0, (uint64_t)fabs(value));
     return;
   }

@@ -14,10 +14,10 @@
 #include "fail.h"
 #include "text.h"
 
-struct by_place {
-  const struct by_place *above; /* NULL: the document, and `field` is its file */
-  const char *field;            /* a name that the format knows; or NULL: */
-  const char *key;              /* one that the document made up; or NULL: */
+struct by_doc_path {
+  const struct by_doc_path *above; /* NULL: the document, and `field` is its file */
+  const char *field;               /* a name that the format knows; or NULL: */
+  const char *key;                 /* one that the document made up; or NULL: */
   size_t index;
 };
 
@@ -36,37 +36,37 @@ BANYAN_CHECK enum banyan_status by_doc_load(const char *source, const char *text
 BANYAN_CHECK enum banyan_status by_doc_load_next(const char *source, const char *text, size_t length,
                                                  const struct by_doc_limits *limits, size_t *at, json_t **out);
 
-enum banyan_status by_doc_fail(const struct by_place *place, const char *format, ...) BY_PRINTF(2, 3);
+enum banyan_status by_doc_fail(const struct by_doc_path *path, const char *format, ...) BY_PRINTF(2, 3);
 /* Must be an object without fields other than `fields`, which are separated by ", ". */
-BANYAN_CHECK enum banyan_status by_doc_fields(const struct by_place *place, const json_t *value, const char *fields);
+BANYAN_CHECK enum banyan_status by_doc_fields(const struct by_doc_path *path, const json_t *value, const char *fields);
 /* A member that must be there; borrowed. */
-BANYAN_CHECK enum banyan_status by_doc_need(const struct by_place *place, const json_t *object, const char *field,
+BANYAN_CHECK enum banyan_status by_doc_need(const struct by_doc_path *path, const json_t *object, const char *field,
                                             json_t **out);
 /* The same of a document that people write: the error shows a value that they may write. */
-BANYAN_CHECK enum banyan_status by_doc_need_like(const struct by_place *place, const json_t *object, const char *field,
-                                                 const char *example, json_t **out);
-BANYAN_CHECK enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least,
-                                             size_t most);
+BANYAN_CHECK enum banyan_status by_doc_need_like(const struct by_doc_path *path, const json_t *object,
+                                                 const char *field, const char *example, json_t **out);
+BANYAN_CHECK enum banyan_status by_doc_array(const struct by_doc_path *path, const json_t *value, size_t min,
+                                             size_t max);
 /* Borrowed. */
-BANYAN_CHECK enum banyan_status by_doc_string(const struct by_place *place, const json_t *value, const char **out);
-BANYAN_CHECK enum banyan_status by_doc_int(const struct by_place *place, const json_t *value, uint64_t least,
-                                           uint64_t most, uint64_t *out);
+BANYAN_CHECK enum banyan_status by_doc_string(const struct by_doc_path *path, const json_t *value, const char **out);
+BANYAN_CHECK enum banyan_status by_doc_int(const struct by_doc_path *path, const json_t *value, uint64_t min,
+                                           uint64_t max, uint64_t *out);
 /* The same of a member of an object that must be there, from 0 on. */
-BANYAN_CHECK enum banyan_status by_doc_need_int(const struct by_place *place, const json_t *object, const char *field,
-                                                uint64_t most, uint64_t *out);
-BANYAN_CHECK enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out);
+BANYAN_CHECK enum banyan_status by_doc_need_int(const struct by_doc_path *path, const json_t *object, const char *field,
+                                                uint64_t max, uint64_t *out);
+BANYAN_CHECK enum banyan_status by_doc_bool(const struct by_doc_path *path, const json_t *value, bool *out);
 /* Any finite number. */
-BANYAN_CHECK enum banyan_status by_doc_number(const struct by_place *place, const json_t *value, double *out);
+BANYAN_CHECK enum banyan_status by_doc_number(const struct by_doc_path *path, const json_t *value, double *out);
 /* A number >= 0. */
-BANYAN_CHECK enum banyan_status by_doc_real(const struct by_place *place, const json_t *value, double *out);
+BANYAN_CHECK enum banyan_status by_doc_real(const struct by_doc_path *path, const json_t *value, double *out);
 /* Bytes: a whole number, or a text such as "64K". */
-BANYAN_CHECK enum banyan_status by_doc_bytes(const struct by_place *place, const json_t *value, uint64_t most,
+BANYAN_CHECK enum banyan_status by_doc_bytes(const struct by_doc_path *path, const json_t *value, uint64_t max,
                                              uint64_t *out);
 /* bit/s: a number, or a text such as "10g". */
-BANYAN_CHECK enum banyan_status by_doc_rate(const struct by_place *place, const json_t *value, double *out);
+BANYAN_CHECK enum banyan_status by_doc_rate(const struct by_doc_path *path, const json_t *value, double *out);
 
 /* Seconds: a number, or a text such as "20ms". */
-BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out);
+BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_doc_path *path, const json_t *value, double *out);
 
 /* Members of what is only shown: one that is missing, of another type or not finite is 0, or "". */
 double by_json_number(const json_t *object, const char *field);

@@ -15,20 +15,20 @@
 #include "log_file.h"
 #include "log_limit.h"
 
-enum { MOST_RULES = 32, MOST_NAME = 24, MOST_LINE = 2048, TRIES = 10000 };
+enum { MAX_RULES = 32, MAX_NAME = 24, MAX_LINE = 2048, TRIES = 10000 };
 
 struct rule {
-  char module[MOST_NAME];
+  char module[MAX_NAME];
   int level;
 };
 
 struct config {
-  int all, most; /* level of modules without a rule; the highest level of all */
+  int all, max; /* level of modules without a rule; the highest level of all */
   int rules;
-  struct rule rule[MOST_RULES];
+  struct rule rule[MAX_RULES];
 };
 
-static struct config config = {.all = BY_LOG_WARN, .most = BY_LOG_WARN};
+static struct config config = {.all = BY_LOG_WARN, .max = BY_LOG_WARN};
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
 static atomic_int line_rank = -1;
 
@@ -65,8 +65,8 @@ static bool parse_entry(struct config *out, const char *text, size_t length, str
     return true;
   }
   size_t name = (size_t)(colon - text);
-  if (name == 0 || name >= MOST_NAME) return refuse(reason, text, length, "bad module name");
-  if (out->rules == MOST_RULES) return refuse(reason, text, length, "too many modules");
+  if (name == 0 || name >= MAX_NAME) return refuse(reason, text, length, "bad module name");
+  if (out->rules == MAX_RULES) return refuse(reason, text, length, "too many modules");
   struct rule *rule = &out->rule[out->rules++];
   memcpy(rule->module, text, name);
   rule->level = value;
@@ -80,9 +80,9 @@ static bool parse_list(struct config *out, const char *text, struct reason *reas
     text += length;
     if (*text == ',') text++;
   }
-  out->most = out->all;
+  out->max = out->all;
   for (int i = 0; i < out->rules; i++)
-    if (out->rule[i].level > out->most) out->most = out->rule[i].level;
+    if (out->rule[i].level > out->max) out->max = out->rule[i].level;
   return true;
 }
 
@@ -106,7 +106,7 @@ static void read_environment(void) {
 
 bool by_log_wanted(enum by_log_level level, const char *module) {
   pthread_once(&environment_read, read_environment);
-  if ((int)level > config.most) return false;
+  if ((int)level > config.max) return false;
   for (int i = config.rules - 1; i >= 0; i--) /* the last rule for a module counts */
     if (strcmp(config.rule[i].module, module) == 0) return (int)level <= config.rule[i].level;
   return (int)level <= config.all;
@@ -117,14 +117,14 @@ void by_log_set_rank(int rank) {
 }
 
 static void write_line(const char *module, const char *text) {
-  char line[MOST_LINE];
+  char line[MAX_LINE];
   int rank = atomic_load(&line_rank);
   int head = rank < 0 ? snprintf(line, 128, "banyan %.40s: ", module)
                       : snprintf(line, 128, "banyan[rank %d] %.40s: ", rank, module);
-  size_t length = (size_t)head, room = sizeof line - length - 1;
-  int n = snprintf(line + length, room, "%s", text);
-  if (n >= (int)room) memcpy(line + length + room - 4, "...", 3);
-  if (n > 0) length += (size_t)n < room ? (size_t)n : room - 1;
+  size_t length = (size_t)head, capacity = sizeof line - length - 1;
+  int n = snprintf(line + length, capacity, "%s", text);
+  if (n >= (int)capacity) memcpy(line + length + capacity - 4, "...", 3);
+  if (n > 0) length += (size_t)n < capacity ? (size_t)n : capacity - 1;
   /* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
   for (size_t i = 0; i < length; i++)
     if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
@@ -174,7 +174,7 @@ void by_log_report_omitted(void) {
 void by_log(enum by_log_level level, const char *module, const char *format, ...) {
   int kept = errno;
   if (by_log_wanted(level, module)) {
-    char text[MOST_LINE];
+    char text[MAX_LINE];
     double now = by_clock_to_seconds(by_clock_now(&by_clock_system));
     bool taken = true;
     va_list args;

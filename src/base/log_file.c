@@ -15,7 +15,7 @@
 
 #include "text.h"
 
-enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MOST_RANK = 1 << 20, MOST_HOST = 256 };
+enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MAX_RANK = 1 << 20, MAX_HOST = 256 };
 
 static atomic_int file = UNOPENED; /* its descriptor, or one of the values above */
 static atomic_bool reported;       /* that it cannot be written */
@@ -25,10 +25,10 @@ static const char *pattern; /* NULL: there is none; not changed after it was rea
 
 /* ---- the name */
 
-const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t room) {
+const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t capacity) {
   size_t length = 0;
   for (const char *c = from; *c; c++) {
-    char part[MOST_HOST] = {*c};
+    char part[MAX_HOST] = {*c};
     if (*c == '%' && c[1] == 'r')
       snprintf(part, sizeof part, "%d", rank);
     else if (*c == '%' && c[1] == 'h')
@@ -40,8 +40,8 @@ const char *by_log_file_name(const char *from, int rank, const char *host, char 
     if (*c == '%')
       for (char *slash = part; c[1] == 'h' && (slash = strchr(slash, '/'));) *slash = '_'; /* a host is no folder */
     c += *c == '%';
-    if (length + strlen(part) >= room) return "the name is too long";
-    length += (size_t)snprintf(out + length, room - length, "%s", part);
+    if (length + strlen(part) >= capacity) return "the name is too long";
+    length += (size_t)snprintf(out + length, capacity - length, "%s", part);
   }
   return NULL;
 }
@@ -55,7 +55,7 @@ static void complain(const char *name, const char *why) {
 
 /* By whoever has put OPENING in its place. It must not wait for a reader, where it is a pipe. */
 static int open_file(int rank) {
-  char name[PATH_MAX] = "", host[MOST_HOST] = "";
+  char name[PATH_MAX] = "", host[MAX_HOST] = "";
   const char *given = getenv("BANYAN_HOST");
   if (given && *given)
     snprintf(host, sizeof host, "%s", given);
@@ -86,7 +86,7 @@ static void read_environment(void) {
   long number = rank && *rank ? strtol(rank, &end, 10) : -1;
   if (!text || !*text) return;
   pattern = text;
-  open_once(end && !*end && number >= 0 && number < MOST_RANK ? (int)number : -1);
+  open_once(end && !*end && number >= 0 && number < MAX_RANK ? (int)number : -1);
 }
 
 void by_log_file_set_rank(int rank) {
@@ -111,13 +111,13 @@ static bool put(int fd, const char *line, size_t length) {
 }
 
 /* Universal Time, with milliseconds. */
-static size_t add_time(char *out, size_t room) {
+static size_t add_time(char *out, size_t capacity) {
   struct timespec now;
   struct tm at;
   clock_gettime(CLOCK_REALTIME, &now);
   if (!gmtime_r(&now.tv_sec, &at)) return 0;
-  size_t length = strftime(out, room, "%Y-%m-%dT%H:%M:%S", &at);
-  return length + (size_t)snprintf(out + length, room - length, ".%03dZ ", (int)(now.tv_nsec / 1000000));
+  size_t length = strftime(out, capacity, "%Y-%m-%dT%H:%M:%S", &at);
+  return length + (size_t)snprintf(out + length, capacity - length, ".%03dZ ", (int)(now.tv_nsec / 1000000));
 }
 
 /* systemd names the device and the file of its journal's stream. */

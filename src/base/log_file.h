@@ -25,6 +25,6 @@ void by_log_file_write(const char *line, size_t length);
 
 /* The file's name for a rank, which is >= 0 where the pattern `from` has %r. NULL: done; else what is wrong, a literal.
  */
-const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t room);
+const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t capacity);
 
 #endif

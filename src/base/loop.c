@@ -11,7 +11,7 @@
 
 #include "descriptor.h"
 
-enum { MOST_TASKS = 1024, MOST_EVENTS = 64 };
+enum { MAX_TASKS = 1024, MAX_EVENTS = 64 };
 
 struct by_watch {
   struct by_loop *loop;
@@ -43,7 +43,7 @@ struct by_loop {
   pthread_mutex_t lock; /* of the members below */
   bool closing;
   unsigned first, count;
-  struct task tasks[MOST_TASKS];
+  struct task tasks[MAX_TASKS];
 };
 
 static void drain_wake(void *context, uint32_t events) {
@@ -90,7 +90,7 @@ static bool take_task(struct by_loop *loop, struct task *out) {
   bool found = loop->count > 0;
   if (found) {
     *out = loop->tasks[loop->first];
-    loop->first = (loop->first + 1) % MOST_TASKS;
+    loop->first = (loop->first + 1) % MAX_TASKS;
     loop->count--;
   }
   pthread_mutex_unlock(&loop->lock);
@@ -205,10 +205,10 @@ void by_loop_stop(struct by_loop *loop) {
 
 enum banyan_status by_loop_post(struct by_loop *loop, void (*task)(void *context), void *context) {
   pthread_mutex_lock(&loop->lock);
-  bool taken = !loop->closing && loop->count < MOST_TASKS;
-  if (taken) loop->tasks[(loop->first + loop->count++) % MOST_TASKS] = (struct task){task, context};
+  bool taken = !loop->closing && loop->count < MAX_TASKS;
+  if (taken) loop->tasks[(loop->first + loop->count++) % MAX_TASKS] = (struct task){task, context};
   pthread_mutex_unlock(&loop->lock);
-  if (!taken) return by_fail(BANYAN_ERR_NO_MEMORY, "the event loop is closing or %d tasks wait for it", MOST_TASKS);
+  if (!taken) return by_fail(BANYAN_ERR_NO_MEMORY, "the event loop is closing or %d tasks wait for it", MAX_TASKS);
   by_loop_wake(loop);
   return BANYAN_OK;
 }
@@ -254,19 +254,19 @@ static void call_timers(struct by_loop *loop, uint64_t now) {
 /* A timer that is due means that something has not arrived. If this thread was held up, it may have come and wait to be
  * read: each file gets its turn first. The kernel gives those that are ready in turns, so the rounds have an end. */
 static void call_watches_before(struct by_loop *loop, uint64_t now) {
-  struct epoll_event events[MOST_EVENTS];
+  struct epoll_event events[MAX_EVENTS];
   if (loop->timers.after == &loop->timers || loop->timers.after->at > now) return;
-  for (unsigned left = loop->n_watches / MOST_EVENTS + 1; left; left--) {
-    int n = epoll_wait(loop->epoll, events, MOST_EVENTS, 0);
+  for (unsigned left = loop->n_watches / MAX_EVENTS + 1; left; left--) {
+    int n = epoll_wait(loop->epoll, events, MAX_EVENTS, 0);
     call_watches(events, n);
-    if (n < MOST_EVENTS) return;
+    if (n < MAX_EVENTS) return;
   }
 }
 
 enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) {
-  struct epoll_event events[MOST_EVENTS];
+  struct epoll_event events[MAX_EVENTS];
   assert(!loop->running);
-  int n = epoll_wait(loop->epoll, events, MOST_EVENTS, wait_milliseconds(loop, timeout));
+  int n = epoll_wait(loop->epoll, events, MAX_EVENTS, wait_milliseconds(loop, timeout));
   if (n < 0 && errno != EINTR) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "epoll_wait");
   loop->running = true;
   call_watches(events, n);

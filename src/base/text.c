@@ -13,7 +13,7 @@
 
 #include "arena.h"
 
-enum { FIRST_FILE_ROOM = 65536, PRINT_BYTES = 32, LONGEST = 32 };
+enum { FIRST_FILE_CAPACITY = 65536, PRINT_BYTES = 32, LONGEST = 32 };
 
 /* A program that calls setlocale() must not turn our "1.5" into "1,5". */
 static locale_t c_locale;
@@ -46,9 +46,9 @@ static void give_up(struct by_text *text) {
   text->failed = true;
 }
 
-static int print_into(char *out, size_t room, const char *format, va_list args) {
+static int print_into(char *out, size_t capacity, const char *format, va_list args) {
   locale_t kept = uselocale(plain_locale());
-  int n = vsnprintf(out, room, format, args);
+  int n = vsnprintf(out, capacity, format, args);
   uselocale(kept);
   return n;
 }
@@ -58,9 +58,9 @@ void by_text_add(struct by_text *text, const char *format, ...) {
   va_list args, again;
   va_start(args, format);
   va_copy(again, args);
-  size_t left = text->room - text->length;
+  size_t left = text->capacity - text->length;
   int n = print_into(text->data ? text->data + text->length : NULL, left, format, args);
-  bool grown = n >= 0 && by_array_grow((void **)&text->data, &text->room, text->length + (size_t)n + 1, 1);
+  bool grown = n >= 0 && by_array_grow((void **)&text->data, &text->capacity, text->length + (size_t)n + 1, 1);
   if (!grown) {
     give_up(text);
   } else {
@@ -73,7 +73,7 @@ void by_text_add(struct by_text *text, const char *format, ...) {
 
 void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
   if (text->failed) return;
-  if (!by_array_grow((void **)&text->data, &text->room, text->length + n + 1, 1)) {
+  if (!by_array_grow((void **)&text->data, &text->capacity, text->length + n + 1, 1)) {
     give_up(text);
     return;
   }
@@ -84,7 +84,7 @@ void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
 
 /* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
 static size_t character(const unsigned char *at) {
-  static const uint32_t least[] = {0, 0x20, 0xa0, 0x800, 0x10000};
+  static const uint32_t min[] = {0, 0x20, 0xa0, 0x800, 0x10000};
   size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
   uint32_t code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
   if (!length || at[0] == 0x7f) return 0;
@@ -92,7 +92,7 @@ static size_t character(const unsigned char *at) {
     if (at[i] >> 6 != 2) return 0;
     code = code << 6 | (at[i] & 0x3fu);
   }
-  return code < least[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
+  return code < min[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
 }
 
 size_t by_printable_length(const char *text) {
@@ -101,16 +101,16 @@ size_t by_printable_length(const char *text) {
   return (size_t)(at - text);
 }
 
-bool by_is_printable(const char *text, size_t most) {
+bool by_is_printable(const char *text, size_t max) {
   size_t length = by_printable_length(text);
-  return !text[length] && length <= most;
+  return !text[length] && length <= max;
 }
 
-void by_keep_printable(const char *text, char *out, size_t room) {
+void by_keep_printable(const char *text, char *out, size_t capacity) {
   size_t used = 0;
   while (*text) {
     size_t length = character((const unsigned char *)text), taken = length ? length : 1;
-    if (taken >= room - used) break;
+    if (taken >= capacity - used) break;
     memcpy(out + used, length ? text : "?", taken);
     used += taken;
     text += taken;
@@ -221,8 +221,8 @@ enum banyan_status by_parse_bytes(const char *text, uint64_t *out) {
 }
 
 enum banyan_status by_check_rate(double rate) {
-  if (rate >= BY_LEAST_RATE && rate <= BY_MOST_RATE) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PARSE, "is %g bit/s, must be %g to %g bit/s", rate, BY_LEAST_RATE, BY_MOST_RATE);
+  if (rate >= BY_MIN_RATE && rate <= BY_MAX_RATE) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PARSE, "is %g bit/s, must be %g to %g bit/s", rate, BY_MIN_RATE, BY_MAX_RATE);
 }
 
 enum banyan_status by_parse_rate(const char *text, double *out) {
@@ -241,8 +241,8 @@ enum banyan_status by_parse_seconds(const char *text, double *out) {
   const char *unit;
   if (!parse_number(text, &value, &unit) || !find_unit(second_units, unit, &factor))
     return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a time such as 20ms, 3us, 1.5s or 2min", text);
-  if (value * factor > BY_MOST_SECONDS)
-    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time, must be at most %g s", text, BY_MOST_SECONDS);
+  if (value * factor > BY_MAX_SECONDS)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time, must be at most %g s", text, BY_MAX_SECONDS);
   *out = value * factor;
   return BANYAN_OK;
 }
@@ -256,15 +256,15 @@ enum banyan_status by_parse_number(const char *text, double *out) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_parse_int(const char *what, const char *text, long least, long most, long *out) {
+enum banyan_status by_parse_int(const char *what, const char *text, long min, long max, long *out) {
   const char *digits = *text == '-' ? text + 1 : text;
   size_t length = strspn(digits, "0123456789");
   if (length == 0 || digits[length])
     return by_fail(BANYAN_ERR_PARSE, "%s: \"%.64s\" is not a whole number", what, text);
   errno = 0;
   long value = strtol(text, NULL, 10);
-  if (value < least || value > most || errno == ERANGE)
-    return by_fail(BANYAN_ERR_PARSE, "%s is %.64s, must be %ld to %ld", what, text, least, most);
+  if (value < min || value > max || errno == ERANGE)
+    return by_fail(BANYAN_ERR_PARSE, "%s is %.64s, must be %ld to %ld", what, text, min, max);
   *out = value;
   return BANYAN_OK;
 }
@@ -319,12 +319,12 @@ const char *by_print_seconds(double seconds, char *out) {
 /* --- files --- */
 
 /* False: memory is out. A read error is left in `file`. */
-static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
-  for (size_t room = 0, n = 1; n > 0 && *length <= most; *length += n) {
-    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_ROOM); /* with a NUL */
-    if (!by_array_grow((void **)text, &room, need, 1)) return false;
-    size_t wanted = room - 1 - *length;
-    n = fread(*text + *length, 1, wanted <= most + 1 - *length ? wanted : most + 1 - *length, file);
+static bool read_all(FILE *file, size_t max, char **text, size_t *length) {
+  for (size_t capacity = 0, n = 1; n > 0 && *length <= max; *length += n) {
+    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_CAPACITY); /* with a NUL */
+    if (!by_array_grow((void **)text, &capacity, need, 1)) return false;
+    size_t wanted = capacity - 1 - *length;
+    n = fread(*text + *length, 1, wanted <= max + 1 - *length ? wanted : max + 1 - *length, file);
     (*text)[*length + n] = '\0';
   }
   return true;
@@ -343,11 +343,11 @@ static bool is_utf16(const char *text, size_t length) {
   return length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
 
-enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t most, char **text,
+enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t max, char **text,
                                   size_t *length) {
   *text = NULL;
   *length = 0;
-  bool held = read_all(file, most, text, length);
+  bool held = read_all(file, max, text, length);
   bool bad = ferror(file);
   int why = errno;
   fclose(file);
@@ -358,13 +358,13 @@ enum banyan_status by_read_stream(const char *what, const char *path, FILE *file
               : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
 }
 
-enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
+enum banyan_status by_read_file(const char *what, const char *path, size_t max, char **text, size_t *length) {
   FILE *file = fopen(path, "rbe");
   if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
-  BY_TRY(by_read_stream(what, path, file, most, text, length));
+  BY_TRY(by_read_stream(what, path, file, max, text, length));
   enum banyan_status status = BANYAN_OK;
-  if (*length > most)
-    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, most);
+  if (*length > max)
+    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, max);
   else if (!is_utf16(*text, *length) && (status = by_check_no_nul(*text, *length)) != BANYAN_OK)
     status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK) return BANYAN_OK;

@@ -12,7 +12,7 @@
 /* A text that ran out of memory stays empty and has `failed` set. */
 struct by_text {
   char *data; /* NUL-terminated; NULL while empty */
-  size_t length, room;
+  size_t length, capacity;
   bool failed;
 };
 
@@ -25,12 +25,12 @@ void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n);
 const char *by_text_get(const struct by_text *text);
 
 /* Whether a text is UTF-8 without control characters, of at most so many bytes: a name that can be shown anywhere. */
-bool by_is_printable(const char *text, size_t most);
+bool by_is_printable(const char *text, size_t max);
 /* Bytes before the first one that is not of such a text. */
 size_t by_printable_length(const char *text);
 /* What can be shown of a text, with '?' for every byte that cannot, cut between two characters to fit. `out` holds
- * `room` > 0 bytes. */
-void by_keep_printable(const char *text, char *out, size_t room);
+ * `capacity` > 0 bytes. */
+void by_keep_printable(const char *text, char *out, size_t capacity);
 /* UTF-8 characters, as a terminal counts most of them. */
 size_t by_columns_of(const char *text);
 
@@ -45,11 +45,11 @@ bool by_pattern_uses(const char *pattern, char letter);
 /* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
 /* The rates and times that Banyan computes with. Beyond them sums lose what matters in them, quotients overflow. */
-#define BY_LEAST_RATE 1.0  /* bit/s */
-#define BY_MOST_RATE 1e18  /* bit/s */
-#define BY_MOST_DELAY 3600 /* seconds, of a link */
-#define BY_MOST_SECONDS 1e9
-/* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", if it is not within BY_LEAST_RATE and BY_MOST_RATE. */
+#define BY_MIN_RATE 1.0   /* bit/s */
+#define BY_MAX_RATE 1e18  /* bit/s */
+#define BY_MAX_DELAY 3600 /* seconds, of a link */
+#define BY_MAX_SECONDS 1e9
+/* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", if it is not within BY_MIN_RATE and BY_MAX_RATE. */
 enum banyan_status by_check_rate(double rate);
 
 /* Whether two names may be of one host: they are the same without case, or one is the other's first label. */
@@ -57,12 +57,12 @@ bool by_host_names_agree(const char *a, const char *b);
 
 /* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. 0, or a rate that by_check_rate takes. */
 enum banyan_status by_parse_rate(const char *text, double *out);
-/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds; BY_MOST_SECONDS at most. */
+/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds; BY_MAX_SECONDS at most. */
 enum banyan_status by_parse_seconds(const char *text, double *out);
 /* A finite decimal number, also a negative one. */
 enum banyan_status by_parse_number(const char *text, double *out);
 /* A whole decimal number within [least, most]. `what` names it in the error. */
-enum banyan_status by_parse_int(const char *what, const char *text, long least, long most, long *out);
+enum banyan_status by_parse_int(const char *what, const char *text, long min, long max, long *out);
 /* The reverse, for people: "64 KiB", "9.41 Gbit/s", "12.3 us". `out` holds 32. */
 const char *by_print_bytes(uint64_t bytes, char *out);
 const char *by_print_rate(double bits_per_second, char *out);
@@ -70,13 +70,13 @@ const char *by_print_seconds(double seconds, char *out);
 
 /* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind, and
  * none within, unless it begins as UTF-16 does: that would hide the rest from whoever reads on to it. BANYAN_ERR_SYSTEM
- * or _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `most` bytes, of which few are read, or a NUL, and the error says
+ * or _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `max` bytes, of which few are read, or a NUL, and the error says
  * in which line. */
-BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
+BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t max, char **text,
                                              size_t *length);
-/* Reads an open file and closes it, but at most `most` + 1 bytes, so that the caller sees that there are more, and NUL
+/* Reads an open file and closes it, but at most `max` + 1 bytes, so that the caller sees that there are more, and NUL
  * bytes too. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t most, char **text,
+BANYAN_CHECK enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t max, char **text,
                                                size_t *length);
 
 /* BANYAN_ERR_PARSE if there is a NUL among these bytes: "line 3 has a NUL byte: ..." */

@@ -27,7 +27,7 @@ static enum banyan_status check_open(const char *what, const char *path, FILE *f
   return by_trusted_check(what, path, &about);
 }
 
-enum banyan_status by_trusted_read(const char *what, const char *path, size_t most, char **text, size_t *length) {
+enum banyan_status by_trusted_read(const char *what, const char *path, size_t max, char **text, size_t *length) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
   *text = NULL;
@@ -38,7 +38,7 @@ enum banyan_status by_trusted_read(const char *what, const char *path, size_t mo
     return status;
   }
   enum banyan_status status = check_open(what, path, file);
-  if (status == BANYAN_OK) return by_read_stream(what, path, file, most, text, length);
+  if (status == BANYAN_OK) return by_read_stream(what, path, file, max, text, length);
   fclose(file);
   return status;
 }

@@ -13,7 +13,7 @@
 BANYAN_CHECK enum banyan_status by_trusted_check(const char *what, const char *path, const struct stat *about);
 /* by_read_stream (text.h) of such a file, by the path. Neither blocks nor follows what becomes of the path meanwhile.
  */
-BANYAN_CHECK enum banyan_status by_trusted_read(const char *what, const char *path, size_t most, char **text,
+BANYAN_CHECK enum banyan_status by_trusted_read(const char *what, const char *path, size_t max, char **text,
                                                 size_t *length);
 
 #endif

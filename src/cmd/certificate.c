@@ -283,7 +283,7 @@ void by_certificate_facts_fini(struct by_certificate_facts *facts) {
 }
 
 void by_certificate_wipe(struct by_text *text) {
-  if (text->data) OPENSSL_cleanse(text->data, text->room);
+  if (text->data) OPENSSL_cleanse(text->data, text->capacity);
   by_text_fini(text);
 }
 

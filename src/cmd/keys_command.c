@@ -414,7 +414,7 @@ static enum banyan_status check_owner(const char *path) {
 }
 
 static enum banyan_status write_rotated(const char *path, const char *key, int64_t now, int64_t until) {
-  char next[BY_JOB_KEY_MOST];
+  char next[BY_JOB_KEY_MAX];
   struct by_text text;
   by_text_init(&text);
   BY_TRY(by_job_key_rotate(key, now, until, next));
@@ -426,7 +426,7 @@ static enum banyan_status write_rotated(const char *path, const char *key, int64
 }
 
 static enum banyan_status rotate_file(const struct keys_options *asked, const char *path) {
-  char key[BY_JOB_KEY_MOST], real[PATH_MAX], end[32];
+  char key[BY_JOB_KEY_MAX], real[PATH_MAX], end[32];
   int64_t now = time(NULL), until = now + (asked->overlap > 0 ? asked->overlap : HOUR);
   struct tm tm;
   time_t at = (time_t)until;

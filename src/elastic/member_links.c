@@ -339,7 +339,7 @@ void by_member_links_judge(struct by_member_links *links) {
 
 /* NULL: out of memory. */
 static uint8_t *make_hello(const struct by_member_links *links, const struct peer *peer, size_t *length) {
-  uint8_t statement[BY_STATEMENT_MOST];
+  uint8_t statement[BY_STATEMENT_MAX];
   struct by_member_hello hello = {.handle = links->options.handle, .statement = statement};
   struct by_writer writer;
   hello.statement_length = by_own_statement_get(links->options.statement, statement, NULL);
@@ -380,8 +380,8 @@ static enum banyan_status make_link(struct by_member_links *links, int fd, const
                                       .handshake = &handshake,
                                       .admission = connecting ? NULL : &links->admission,
                                       .timeout = connecting ? CONNECT_S * BY_SECOND : 0,
-                                      .most_frame = MOST_FRAME,
-                                      .most_queued = MOST_QUEUED,
+                                      .max_frame = MOST_FRAME,
+                                      .max_queued = MOST_QUEUED,
                                       .quiet = true,
                                       .opened = opened,
                                       .frame = frame_came,

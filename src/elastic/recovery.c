@@ -57,7 +57,7 @@ static void suspect_lost(const struct banyan_member *member) {
   struct by_context *context = member->current;
   if (!context) return;
   by_context_lock(context);
-  uint32_t lost = by_engine_culprit(context->job.engine);
+  uint32_t lost = by_engine_failed_process(context->job.engine);
   enum banyan_status status = by_engine_status(context->job.engine);
   by_context_unlock(context);
   bool ended = status == BANYAN_ERR_PEER_DEAD;

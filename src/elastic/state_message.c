@@ -14,8 +14,8 @@ static const struct by_field summary_fields[] = {
     BY_FIELD(by_state_summary, layout, BY_FIELD_U64),
     BY_FIELD(by_state_summary, copy_layout, BY_FIELD_U64),
     BY_FIELD(by_state_summary, digest, BY_FIELD_U64),
-    BY_FIELD(by_state_summary, values, BY_FIELD_U32, .most = BY_STATE_VALUES_MOST),
-    BY_FIELD(by_state_summary, layout_bytes, BY_FIELD_U32, .most = BY_STATE_LAYOUT_MOST),
+    BY_FIELD(by_state_summary, values, BY_FIELD_U32, .max = BY_STATE_VALUES_MOST),
+    BY_FIELD(by_state_summary, layout_bytes, BY_FIELD_U32, .max = BY_STATE_LAYOUT_MOST),
 };
 
 void by_state_summary_write(uint8_t bytes[BY_STATE_SUMMARY_BYTES], const struct by_state_summary *summary) {

@@ -27,7 +27,7 @@ bool by_byte_ranges_add(struct by_byte_ranges *set, uint64_t from, uint64_t to) 
   } else if (precedes) {
     set->ranges[i].from = from;
   } else {
-    if (!BY_ARRAY_GROW(&set->ranges, &set->room, set->n + 1)) return false;
+    if (!BY_ARRAY_GROW(&set->ranges, &set->capacity, set->n + 1)) return false;
     memmove(&set->ranges[i + 1], &set->ranges[i], (set->n - i) * sizeof *set->ranges);
     set->ranges[i] = (struct by_byte_range){from, to};
     set->n++;

@@ -12,7 +12,7 @@ struct by_byte_range {
 
 struct by_byte_ranges {
   struct by_byte_range *ranges;
-  uint32_t n, room;
+  uint32_t n, capacity;
 };
 
 void by_byte_ranges_fini(struct by_byte_ranges *set);

@@ -11,7 +11,7 @@
 
 enum { BARRIER_BYTES = 1 };
 
-const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room) {
+const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t capacity) {
   enum banyan_collective collective = (enum banyan_collective)descriptor->collective;
   enum banyan_dtype dtype = (enum banyan_dtype)(descriptor->dtype_op >> 4);
   enum banyan_op op = (enum banyan_op)(descriptor->dtype_op & 15);
@@ -20,7 +20,7 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
   if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", descriptor->root);
   snprintf(count, sizeof count, descriptor->count >> 63 ? "counts with hash %llx" : "%llu",
            (unsigned long long)descriptor->count);
-  snprintf(text, room, "%s(%s x %s%s%s%s) under plan %08x", banyan_collective_name(collective), count,
+  snprintf(text, capacity, "%s(%s x %s%s%s%s) under plan %08x", banyan_collective_name(collective), count,
            banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "", root, descriptor->plan);
   return text;
 }
@@ -225,7 +225,7 @@ static void begin_time(const struct by_call *call) {
   times->counts &= call->exchange.descriptor.collective == BANYAN_ALLREDUCE && !call->relay && !call->exchange.pair &&
                    times->team == team && times->plan == plan;
   times->bytes.all += bytes;
-  if (bytes > times->bytes.most) times->bytes.most = bytes;
+  if (bytes > times->bytes.max) times->bytes.max = bytes;
 }
 
 static void end_time(const struct by_call *call, enum banyan_status status) {

@@ -111,7 +111,7 @@ struct by_call *by_call_find(const struct by_team *team, const struct by_frame *
 /* Whether the call still has to send to the peer at this link, or a message from there is missing. */
 bool by_call_awaits(const struct by_call *call, const struct by_transfer_link *link,
                     bool (*is_missing)(const struct by_in *in));
-const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t room);
+const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t capacity);
 
 /* Fills a call for a user's one: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */
 BANYAN_CHECK enum banyan_status by_call_fill(struct by_call *call, const struct banyan_call *user, uint64_t kind,

@@ -30,7 +30,7 @@ static inline void took(struct by_transfer_link *link, uint32_t size) {
 
 /* How far the sender may be ahead of what is consumed. What needs no room here waits in the lane: were it to fill a
  * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */
-static uint64_t room_of(const struct by_in *in) {
+static uint64_t capacity_of(const struct by_in *in) {
   const struct by_transfer_options *options = &in->exchange->transfer->options;
   uint64_t lead = LEAD * options->eager_limit;
   return by_in_runs_free(in) && lead > options->window ? lead : options->window;
@@ -38,9 +38,9 @@ static uint64_t room_of(const struct by_in *in) {
 
 /* Out of line, since small messages need no grants. */
 static __attribute__((noinline)) void grant_more(struct by_in *in) {
-  uint64_t room = room_of(in), target = in->consumed + room;
+  uint64_t capacity = capacity_of(in), target = in->consumed + capacity;
   if (target > in->length) target = in->length;
-  if (target <= in->granted || (target < in->length && target - in->granted < room / 2)) return;
+  if (target <= in->granted || (target < in->length && target - in->granted < capacity / 2)) return;
   in->granted = target;
   in->send_grant = true;
   by_link_note(in);
@@ -72,8 +72,8 @@ void by_in_grant_ahead(struct by_in *in) {
   if (!by_in_is_worth_granting_ahead(transfer, in->length) || !lane || lane->ops->reads_memory || !by_in_runs_free(in))
     return;
   if (by_transfer_is_relay(transfer, in->link->process)) return; /* it has no call before there is data for it */
-  uint64_t room = room_of(in);
-  in->granted = in->length < room ? in->length : room;
+  uint64_t capacity = capacity_of(in);
+  in->granted = in->length < capacity ? in->length : capacity;
   in->send_grant = true;
   by_link_note(in);
 }
@@ -84,11 +84,11 @@ char *by_in_target(struct by_in *in, uint64_t at, size_t *n) {
     if (*n > in->length - at) *n = in->length - at;
     return in->to + at;
   }
-  uint64_t ring = transfer->options.window, room = ring - (at - in->consumed);
+  uint64_t ring = transfer->options.window, capacity = ring - (at - in->consumed);
   uint64_t to_edge = ring - (at & (ring - 1));
-  if (to_edge < room) room = to_edge;
+  if (to_edge < capacity) capacity = to_edge;
   if (!in->stage) in->stage = by_transfer_take_stage(transfer);
-  if (*n > room) *n = room;
+  if (*n > capacity) *n = capacity;
   return in->stage ? in->stage + (at & (ring - 1)) : NULL;
 }
 
@@ -117,7 +117,7 @@ static void catch_up(struct by_in *in) {
 /* Bytes at .. at + n have been put into their place. */
 static void note_placed(struct by_in *in, uint64_t at, size_t n) {
   struct by_transfer *transfer = in->exchange->transfer;
-  uint32_t room = in->ahead.room;
+  uint32_t capacity = in->ahead.capacity;
   if (at == in->arrived) {
     transfer->ops->arrived(in, n);
     catch_up(in);
@@ -126,7 +126,7 @@ static void note_placed(struct by_in *in, uint64_t at, size_t n) {
   } else if (!by_byte_ranges_add(&in->ahead, at, at + n)) {
     by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");
   }
-  if (in->ahead.room != room) transfer->counters.allocations++;
+  if (in->ahead.capacity != capacity) transfer->counters.allocations++;
 }
 
 /* ---- frames for calls that are not made yet */
@@ -278,10 +278,10 @@ static inline struct by_in *data_in(struct by_transfer_link *link, struct by_exc
   return in;
 }
 
-static size_t read_streaming(struct by_lane *lane, char *to, size_t most) {
+static size_t read_streaming(struct by_lane *lane, char *to, size_t max) {
   const void *bytes;
   size_t n = lane->ops->view(lane, &bytes);
-  if (n > most) n = most;
+  if (n > max) n = max;
   by_kernel_copy_streaming(to, bytes, n);
   lane->ops->take(lane, n);
   return n;
@@ -354,18 +354,18 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
 static inline bool begin(struct by_end *end, const struct by_frame *frame) {
   struct by_transfer_link *link = end->link;
   struct by_lane *lane = end->lane;
-  if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)
+  if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MAX)
     return by_deliver_broken(link, "a frame of no known type");
   if (frame->type >= BY_FRAME_CREDIT) return of_link(end, frame);
   const struct by_transfer_ops *ops = link->transfer->ops;
   struct by_exchange *exchange = ops->find(link, frame);
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   if (!exchange) {
-    enum by_stray stray = ops->stray(link, frame, answers, &exchange);
-    if (stray == BY_STRAY_WAIT) return false;
-    if (stray == BY_STRAY_KEEP) store(end, frame);
-    if (stray == BY_STRAY_DECLINE) by_link_decline(link, frame);
-    if (stray != BY_STRAY_FOUND) return link->transfer->status == BANYAN_OK;
+    enum by_unmatched verdict = ops->classify(link, frame, answers, &exchange);
+    if (verdict == BY_UNMATCHED_WAIT) return false;
+    if (verdict == BY_UNMATCHED_KEEP) store(end, frame);
+    if (verdict == BY_UNMATCHED_DECLINE) by_link_decline(link, frame);
+    if (verdict != BY_UNMATCHED_FOUND) return link->transfer->status == BANYAN_OK;
   }
   if (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK)) {
     struct by_in *in = data_in(link, exchange, frame);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CALLS = 64 };
+enum { MAX_CALLS = 64 };
 
 static bool is_unused(const struct by_in *in) {
   return in->consumed < in->length;
@@ -61,7 +61,7 @@ static const struct by_frame *find(const struct by_team *team, uint32_t number, 
 }
 
 static void write_team(struct by_writer *writer, const struct by_team *team) {
-  uint32_t from = team->next_call > MOST_CALLS ? team->next_call - MOST_CALLS : 0, n = 0;
+  uint32_t from = team->next_call > MAX_CALLS ? team->next_call - MAX_CALLS : 0, n = 0;
   const struct by_call *running;
   by_write_u32(writer, team->id);
   by_write_u32(writer, team->n);
@@ -87,9 +87,9 @@ void by_engine_describe(const struct by_engine *engine, struct by_writer *writer
   for (const struct by_team *d = engine->recovery.runner.teams; d; d = d->next) write_team(writer, d);
 }
 
-const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t room) {
+const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t capacity) {
   char call[160];
-  snprintf(text, room, "call %u, %s", descriptor->call, by_call_describe(descriptor, call, sizeof call));
+  snprintf(text, capacity, "call %u, %s", descriptor->call, by_call_describe(descriptor, call, sizeof call));
   return text;
 }
 
@@ -98,27 +98,27 @@ static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {
          a->count == b->count;
 }
 
-static void print_plan(const struct by_differing *one, char *text, size_t room) {
+static void print_plan(const struct by_differing *one, char *text, size_t capacity) {
   if (one->plan)
-    snprintf(text, room, "plan '%.64s' (version %08x)", one->plan, one->descriptor->plan);
+    snprintf(text, capacity, "plan '%.64s' (version %08x)", one->plan, one->descriptor->plan);
   else
-    snprintf(text, room, "another plan (version %08x)", one->descriptor->plan);
+    snprintf(text, capacity, "another plan (version %08x)", one->descriptor->plan);
 }
 
-static void print_plans(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
+static void print_plans(const struct by_differing *a, const struct by_differing *b, char *text, size_t capacity) {
   char call[160], plans[2][128];
   by_call_describe(a->descriptor, call, sizeof call);
   call[strcspn(call, ")") + 1] = '\0'; /* without the plan's version */
   print_plan(a, plans[0], sizeof plans[0]);
   print_plan(b, plans[1], sizeof plans[1]);
-  snprintf(text, room,
+  snprintf(text, capacity,
            "plans differ between ranks in call %u, %s: %s uses %s, %s uses %s; give all ranks the same plan, and set "
            "plans between the same two calls",
            a->descriptor->call, call, a->rank, plans[0], b->rank, plans[1]);
 }
 
 /* What differs in two calls that by_call_describe prints alike. Each number is as in the frame. */
-static void print_hidden(const struct by_frame *a, const struct by_frame *b, char *text, size_t room) {
+static void print_hidden(const struct by_frame *a, const struct by_frame *b, char *text, size_t capacity) {
   const struct {
     const char *name;
     uint64_t a, b;
@@ -128,20 +128,20 @@ static void print_hidden(const struct by_frame *a, const struct by_frame *b, cha
                 {"root", a->root, b->root},
                 {"count", a->count, b->count},
                 {"plan", a->plan, b->plan}};
-  size_t used = (size_t)snprintf(text, room, "the same");
-  for (size_t i = 0; i < sizeof fields / sizeof *fields && used < room; i++)
+  size_t used = (size_t)snprintf(text, capacity, "the same");
+  for (size_t i = 0; i < sizeof fields / sizeof *fields && used < capacity; i++)
     if (fields[i].a != fields[i].b)
-      used += (size_t)snprintf(text + used, room - used, ", but with %s number %llu in place of %llu", fields[i].name,
-                               (unsigned long long)fields[i].b, (unsigned long long)fields[i].a);
+      used += (size_t)snprintf(text + used, capacity - used, ", but with %s number %llu in place of %llu",
+                               fields[i].name, (unsigned long long)fields[i].b, (unsigned long long)fields[i].a);
   if (used == strlen("the same"))
-    snprintf(text, room, "the same, but divided into other messages: are all ranks using the same version?");
+    snprintf(text, capacity, "the same, but divided into other messages: are all ranks using the same version?");
 }
 
-void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
+void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t capacity) {
   char a_call[160], b_call[400] = "something shorter";
   const struct by_frame *other = b->descriptor;
   if (other && differ_by_plan(a->descriptor, other)) {
-    print_plans(a, b, text, room);
+    print_plans(a, b, text, capacity);
     return;
   }
   by_call_describe(a->descriptor, a_call, sizeof a_call);
@@ -150,7 +150,7 @@ void by_engine_differ_text(const struct by_differing *a, const struct by_differi
     if (!strcmp(a_call, b_call)) print_hidden(a->descriptor, other, b_call, sizeof b_call);
   }
   snprintf(
-      text, room,
+      text, capacity,
       "call %u differs between ranks: %s calls %s, %s calls %s; make the same calls in the same order on all ranks",
       a->descriptor->call, a->rank, a_call, b->rank, b_call);
 }

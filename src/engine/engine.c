@@ -38,7 +38,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
                                          .tracer = own->tracer,
                                          .keeps_lanes = own->keeps_lanes};
   enum banyan_status status = by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, own->processes);
-  engine->culprit = UINT32_MAX;
+  engine->failed_process = UINT32_MAX;
   by_runner_init(&engine->recovery.runner, own->chunk);
   engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), own->self);
   engine->recovery.relay_memory = own->relay_memory;
@@ -99,7 +99,7 @@ static void end_calls(struct by_engine *engine) {
 void by_engine_failed(struct by_engine *engine, uint32_t process) {
   const struct by_engine_options *options = &engine->options;
   const struct by_transfer *transfer = by_engine_transfer(engine);
-  engine->culprit = process;
+  engine->failed_process = process;
   if (options->failed && transfer->status != BANYAN_ERR_CLOSED &&
       options->failed(options->context, transfer->status, process, transfer->error))
     engine->settled_by = by_clock_now(&options->clock) + SETTLE_MS * BY_MILLISECOND;
@@ -117,7 +117,7 @@ void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint3
   by_transfer_fail(transfer, status, process, text);
   if (!engine->settled_by) return;
   transfer->status = status;
-  engine->culprit = process;
+  engine->failed_process = process;
   snprintf(transfer->error, sizeof transfer->error, "%s", text);
   end_calls(engine);
 }
@@ -126,8 +126,8 @@ bool by_engine_is_open(const struct by_engine *engine) {
   return engine->settled_by != 0;
 }
 
-uint32_t by_engine_culprit(const struct by_engine *engine) {
-  return engine->culprit;
+uint32_t by_engine_failed_process(const struct by_engine *engine) {
+  return engine->failed_process;
 }
 
 void by_engine_explain(struct by_engine *engine, const char *text) {
@@ -463,10 +463,10 @@ static bool is_on_its_way(const struct by_in *in) {
 }
 
 /* Names the peers a call still waits for, each once. */
-static void describe_missing(const struct by_call *call, char *text, size_t room) {
-  enum { MOST_NAMED = 4 };
+static void describe_missing(const struct by_call *call, char *text, size_t capacity) {
+  enum { MAX_NAMED = 4 };
   size_t used = 0;
-  uint32_t named[MOST_NAMED], culprits = 0;
+  uint32_t named[MAX_NAMED], missing = 0;
   text[0] = 0;
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
@@ -474,15 +474,15 @@ static void describe_missing(const struct by_call *call, char *text, size_t room
       const struct by_transfer_link *link = part->program->links[p];
       uint32_t process = link->process;
       bool known = !by_call_awaits(part, link, is_on_its_way);
-      for (uint32_t i = 0; i < culprits && i < MOST_NAMED; i++) known |= named[i] == process;
-      if (known || culprits++ >= MOST_NAMED) continue;
-      named[culprits - 1] = process;
+      for (uint32_t i = 0; i < missing && i < MAX_NAMED; i++) known |= named[i] == process;
+      if (known || missing++ >= MAX_NAMED) continue;
+      named[missing - 1] = process;
       char name[BY_NAME_BYTES];
-      int n = snprintf(text + used, room - used, "%s%s", culprits > 1 ? ", " : "",
+      int n = snprintf(text + used, capacity - used, "%s%s", missing > 1 ? ", " : "",
                        by_transfer_name(call->exchange.transfer, process, name));
-      used += n > 0 && (size_t)n < room - used ? (size_t)n : 0;
+      used += n > 0 && (size_t)n < capacity - used ? (size_t)n : 0;
     }
-  if (culprits > MOST_NAMED) snprintf(text + used, room - used, " and %u more", culprits - MOST_NAMED);
+  if (missing > MAX_NAMED) snprintf(text + used, capacity - used, " and %u more", missing - MAX_NAMED);
 }
 
 /* Where nothing ends for a while, ranks may wait for each other because they make different calls. */
@@ -535,14 +535,14 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
     return;
   }
   char name[BY_NAME_BYTES];
-  bool mute = engine->verdict_at != 0; /* others may wait for rank 0 only because this rank waits for it */
-  if (mute)
+  bool unanswered = engine->verdict_at != 0; /* others may wait for rank 0 only because this rank waits for it */
+  if (unanswered)
     snprintf(text, sizeof text,
              "%s, and %s does not answer: is it stopped, or its machine overloaded? This rank waits for %s", passed,
              by_transfer_name(by_engine_transfer(engine), 0, name), who);
   else
     snprintf(text, sizeof text, "%s while waiting for %s; is it slow, or did it not make this call?", passed, who);
-  by_engine_fail(engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
+  by_engine_fail(engine, BANYAN_ERR_TIMEOUT, unanswered ? 0 : UINT32_MAX, text);
 }
 
 void by_engine_check_deadlines(struct by_engine *engine) {

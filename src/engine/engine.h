@@ -196,7 +196,7 @@ void by_engine_visit_awaited(const struct by_engine *engine, void (*visit)(void 
 /* When `asks` was called without a late call: since when no call has ended. */
 uint64_t by_engine_still_since(const struct by_engine *engine);
 /* "call 3, allreduce(...)" */
-const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t room);
+const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t capacity);
 /* A rank's call, for an error: the rank's name, what it called (NULL: it is no longer known), its plan's name (NULL:
  * not known). */
 struct by_differing {
@@ -206,7 +206,7 @@ struct by_differing {
 };
 /* The error text for two ranks' different calls of one number, or equal calls under different plans; a's call is known.
  */
-void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room);
+void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t capacity);
 /* Calls started and not ended. */
 uint32_t by_engine_pending(const struct by_engine *engine);
 /* Whether something is left to send, maybe of calls that have ended; by_engine_progress sends it. */
@@ -234,7 +234,7 @@ void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint3
 /* Whether the engine has failed and waits for by_engine_settle. Until then nothing moves, and calls are accepted. */
 bool by_engine_is_open(const struct by_engine *engine);
 /* The process that failed the engine; UINT32_MAX: none is known. */
-uint32_t by_engine_culprit(const struct by_engine *engine);
+uint32_t by_engine_failed_process(const struct by_engine *engine);
 /* Of an engine that has failed: later calls say this, too. */
 void by_engine_explain(struct by_engine *engine, const char *text);
 /* BANYAN_OK while the reason of a failure is not settled. */

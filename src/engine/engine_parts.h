@@ -13,7 +13,7 @@ struct by_engine {
   uint64_t still_since;                   /* when that was first seen */
   uint64_t stall_at;                      /* A call that waits is not reported before that. */
   uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
-  uint32_t culprit;                       /* The process that failed the engine; UINT32_MAX: none is known. */
+  uint32_t failed_process;                /* The process that failed the engine; UINT32_MAX: none is known. */
   uint64_t settled_by;  /* The engine has failed, and its owner agrees on the reason until then; 0: nothing is open. */
   struct by_fallbacks { /* start.c: reasons not to use a plan's in-network trees that were logged */
     uint32_t collectives; /* bits by number */

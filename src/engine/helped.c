@@ -131,11 +131,11 @@ static enum banyan_status make(struct by_team *team, struct by_plan *plan, const
 }
 
 void by_helped_sweep(struct by_team *team) {
-  uint32_t kept = 0, most = by_recovery_of(team)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
+  uint32_t kept = 0, max = by_recovery_of(team)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
   for (struct by_helped **place = &team->recovery.helped; *place;) {
     struct by_helped *helped = *place;
     bool current = helped->plan == team->plan;
-    if (current || helped->users || kept < most) {
+    if (current || helped->users || kept < max) {
       kept++;
       place = &helped->next;
       continue;

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_ROOM = 256, MOST_ROOM = 16 << 10, MOST_SPARE = 256 };
+enum { MIN_CAPACITY = 256, MAX_CAPACITY = 16 << 10, MAX_SPARE = 256 };
 
 /* Messages that are as small as most are used again. */
 static struct by_control_message *take_spare(struct by_transfer *transfer, size_t bytes) {
   for (struct by_control_message **place = &transfer->spare_messages; *place; place = &(*place)->next) {
     struct by_control_message *message = *place;
-    if (message->room < bytes) continue;
+    if (message->capacity < bytes) continue;
     *place = message->next;
     transfer->n_spare_messages--;
     return message;
@@ -17,26 +17,26 @@ static struct by_control_message *take_spare(struct by_transfer *transfer, size_
   return NULL;
 }
 
-static size_t room_for(size_t bytes) {
-  size_t room = LEAST_ROOM;
-  while (room < bytes) room *= 2;
-  return room;
+static size_t capacity_for(size_t bytes) {
+  size_t capacity = MIN_CAPACITY;
+  while (capacity < bytes) capacity *= 2;
+  return capacity;
 }
 
 /* What a message counts for where many are kept. */
 static size_t weight_of(size_t bytes) {
-  return sizeof(struct by_control_message) + room_for(bytes);
+  return sizeof(struct by_control_message) + capacity_for(bytes);
 }
 
 static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t team, size_t bytes) {
   struct by_control_message *message = take_spare(transfer, bytes);
-  size_t room = message ? message->room : room_for(bytes);
+  size_t capacity = message ? message->capacity : capacity_for(bytes);
   if (!message) {
-    message = malloc(sizeof *message + room);
+    message = malloc(sizeof *message + capacity);
     if (!message) return NULL;
     transfer->counters.allocations++;
   }
-  *message = (struct by_control_message){.process = process, .team = team, .bytes = bytes, .room = room};
+  *message = (struct by_control_message){.process = process, .team = team, .bytes = bytes, .capacity = capacity};
   return message;
 }
 
@@ -76,7 +76,7 @@ struct by_control_message *by_control_messages_read(struct by_transfer *transfer
 
 /* Keeps its memory for another one. */
 static void give_back(struct by_transfer *transfer, struct by_control_message *message) {
-  if (message->room > MOST_ROOM || transfer->n_spare_messages == MOST_SPARE) {
+  if (message->capacity > MAX_CAPACITY || transfer->n_spare_messages == MAX_SPARE) {
     free(message);
     return;
   }

@@ -14,11 +14,11 @@
 #include "arena.h"
 
 enum {
-  LEAST_FRAME = 16 << 10,
+  MIN_FRAME = 16 << 10,
   MORE_EVERY = 64 << 10,
   PROBE_BYTES = 64 << 10,
-  MOST_COMPARED = 16,
-  MOST_NOTICES = 1 << 14, /* of a peer that takes none */
+  MAX_COMPARED = 16,
+  MAX_NOTICES = 1 << 14, /* of a peer that takes none */
   FRAME_BYTES = sizeof(struct by_frame)
 };
 
@@ -48,7 +48,7 @@ static struct by_out *unqueue(struct by_transfer_link *link, struct by_out *out)
  * its first message waits in the place of that. */
 static inline struct by_out *unqueue_next(struct by_transfer_link *link) {
   struct by_out *first = TAILQ_FIRST(&link->outs), *best = first, *out = TAILQ_NEXT(first, queue);
-  for (int i = 1; i < MOST_COMPARED && out; i++, out = TAILQ_NEXT(out, queue))
+  for (int i = 1; i < MAX_COMPARED && out; i++, out = TAILQ_NEXT(out, queue))
     if (out->exchange->family == first->exchange->family && is_behind(out, best)) best = out;
   if (best != first) {
     TAILQ_REMOVE(&link->outs, first, queue);
@@ -124,8 +124,8 @@ static bool send_notices(struct by_transfer_link *link) {
 
 /* False: there is no memory for it, or the peer has not taken many. */
 static bool keep_notice(struct by_transfer_link *link, struct by_frame frame) {
-  if (link->n_notices == MOST_NOTICES) return false;
-  if (!BY_ARRAY_GROW(&link->notices, &link->notices_room, link->n_notices + 1)) return false;
+  if (link->n_notices == MAX_NOTICES) return false;
+  if (!BY_ARRAY_GROW(&link->notices, &link->notices_capacity, link->n_notices + 1)) return false;
   link->notices[link->n_notices++] = frame;
   by_link_touch(link);
   return true;
@@ -202,24 +202,24 @@ static enum sent send_offer(struct by_out *out) {
 /* How many bytes may go now, and whether they count against the link's credit. */
 static uint64_t sendable(const struct by_out *out, bool *eager) {
   const struct by_transfer_options *options = &out->link->transfer->options;
-  uint64_t most = out->granted, n;
+  uint64_t max = out->granted, n;
   *eager = out->sent >= out->granted;
   if (*eager) {
     uint64_t used = out->link->eager + FRAME_BYTES;
     if (used >= options->link_credit || out->sent >= options->eager_limit) return 0;
-    most = out->sent + options->link_credit - used;
-    if (most > options->eager_limit) most = options->eager_limit;
+    max = out->sent + options->link_credit - used;
+    if (max > options->eager_limit) max = options->eager_limit;
   }
-  if (most > out->ready) most = out->ready;
-  n = most > out->sent ? most - out->sent : 0;
-  if (most == out->ready && out->ready < out->length && n < LEAST_FRAME) return 0;
+  if (max > out->ready) max = out->ready;
+  n = max > out->sent ? max - out->sent : 0;
+  if (max == out->ready && out->ready < out->length && n < MIN_FRAME) return 0;
   return n;
 }
 
 /* Nothing may go: if that is for want of the link's credit, which calls not made yet may hold, ask for a grant. */
 static enum sent ask(struct by_out *out, uint32_t full) {
   bool within = out->sent >= out->granted && out->sent < out->link->transfer->options.eager_limit;
-  bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= LEAST_FRAME;
+  bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= MIN_FRAME;
   if (out->asked || !within || !worth) return SENT_ALL;
   if (full & 1) return SENT_NOT;
   struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
@@ -256,14 +256,14 @@ static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, 
 static size_t frame_limit(const struct by_out *out) {
   const struct by_transfer_link *link = out->link;
   const struct by_transfer_options *options = &link->transfer->options;
-  size_t most = link->lane->ops->frame_bytes;
-  if (out->exchange->chunk < most) most = out->exchange->chunk;
-  if (link->n_ends == 1) return most;
-  if (most < BY_PART_BYTES) most = BY_PART_BYTES;
-  if (out->granted >= out->length) return most;
+  size_t max = link->lane->ops->frame_bytes;
+  if (out->exchange->chunk < max) max = out->exchange->chunk;
+  if (link->n_ends == 1) return max;
+  if (max < BY_PART_BYTES) max = BY_PART_BYTES;
+  if (out->granted >= out->length) return max;
   size_t part = options->eager_limit / (2 * link->n_ends);
-  if (part < LEAST_FRAME) part = LEAST_FRAME;
-  return part < most ? part : most;
+  if (part < MIN_FRAME) part = MIN_FRAME;
+  return part < max ? part : max;
 }
 
 /* After a lane took a frame without sending all of it. */
@@ -308,8 +308,8 @@ static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   bool eager;
   uint64_t n = sendable(out, &eager);
   if (!n) return ask(out, *full);
-  size_t most = frame_limit(out);
-  if (n > most) n = most;
+  size_t max = frame_limit(out);
+  if (n > max) n = max;
   bool spread = link->n_ends > 1 && out->length >= link->transfer->options.spread;
   uint32_t lane = spread ? next_lane(link, *full) : 0;
   if (*full & 1u << lane) return SENT_NOT;

@@ -28,10 +28,10 @@ static enum banyan_status index_outs(struct by_program *program) {
     n += schedule->peers[i].n_out;
   }
   program->n_outs = n;
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t i = 0; i < schedule->n_steps; i++)
-    if (schedule->steps[i].n_in > most) most = schedule->steps[i].n_in;
-  BY_TRY(need_sources(program->team->runner, most + 1));
+    if (schedule->steps[i].n_in > max) max = schedule->steps[i].n_in;
+  BY_TRY(need_sources(program->team->runner, max + 1));
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind == BY_STEP_SEND) program->out_of_step[i] = program->first_out[step->peer] + step->tag;
@@ -217,8 +217,8 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
 /* The plan's chunk is for what it plans: not for messages of one rank to one other. */
 static size_t chunk_of(const struct by_program *program) {
   size_t own = program->team->runner->chunk, planned = program->class_ ? program->vertices->chunk : 0;
-  size_t most = own ? own : SIZE_MAX;
-  return planned && planned < most ? planned : most;
+  size_t max = own ? own : SIZE_MAX;
+  return planned && planned < max ? planned : max;
 }
 
 static void fallback_done(struct by_call *call) {

@@ -71,31 +71,32 @@ static bool knows(const struct by_helped *helped, uint32_t version) {
   return helped->confirm_version == version || by_helped_find(helped, version);
 }
 
-static enum by_stray stray_part(const struct by_recoverable *recoverable, uint32_t version) {
-  if (version == recoverable->helped->confirm_version) return recoverable->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
+static enum by_unmatched classify_part(const struct by_recoverable *recoverable, uint32_t version) {
+  if (version == recoverable->helped->confirm_version)
+    return recoverable->confirm ? BY_UNMATCHED_HANDLED : BY_UNMATCHED_KEEP;
   for (uint32_t p = 0; p < recoverable->n; p++) {
     const struct by_recoverable_part *part = &recoverable->parts[p];
     const struct by_helped_group *group = part->group;
-    if (version == group->version) return BY_STRAY_HANDLED;
+    if (version == group->version) return BY_UNMATCHED_HANDLED;
     if (version != group->again) continue;
     bool unheard =
         !part->again && !(recoverable->confirmed && !recoverable->verdict[p]); /* the loss has not come to us yet */
-    return unheard ? BY_STRAY_KEEP : BY_STRAY_HANDLED;
+    return unheard ? BY_UNMATCHED_KEEP : BY_UNMATCHED_HANDLED;
   }
-  return BY_STRAY_FOUND;
+  return BY_UNMATCHED_FOUND;
 }
 
 /* The team may have the same plan twice, and a call the older one. */
-enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame) {
+enum by_unmatched by_recoverable_classify(const struct by_team *team, const struct by_frame *frame) {
   const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
   if (whole && whole->exchange.descriptor.call == frame->call)
     return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
-               ? stray_part(whole->recoverable, frame->plan)
-               : BY_STRAY_FOUND;
+               ? classify_part(whole->recoverable, frame->plan)
+               : BY_UNMATCHED_FOUND;
   bool past = (int32_t)(frame->call - team->next_call) < 0;
   const struct by_helped *helped = past ? team->recovery.helped : NULL;
   while (helped && !knows(helped, frame->plan)) helped = helped->next;
-  return helped ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
+  return helped ? BY_UNMATCHED_HANDLED : BY_UNMATCHED_FOUND;
 }
 
 /* ---- parts */

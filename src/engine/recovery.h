@@ -80,7 +80,7 @@ struct by_call *by_recoverable_find(const struct by_call *whole, const struct by
 /* Part i of what is under way for a call, from 0; NULL: there are no more. */
 const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t i);
 /* Of a frame whose call is not under way: kept, handled (dropped), or found, which is that it is none of a part. */
-enum by_stray by_recoverable_stray(const struct by_team *team, const struct by_frame *frame);
+enum by_unmatched by_recoverable_classify(const struct by_team *team, const struct by_frame *frame);
 /* Makes a call over a plan with helpers one that has parts. */
 BANYAN_CHECK enum banyan_status by_recoverable_create(struct by_call *call);
 /* Before the call begins; on failure it is as before. */

@@ -13,7 +13,7 @@
 #include "collective.h"
 #include "deliver.h"
 
-enum { PAST = 1024, MOST_RELAYS = 1 << 15 };
+enum { PAST = 1024, MAX_RELAYS = 1 << 15 };
 
 struct by_call *by_relay_find(const struct by_team *team, const struct by_frame *frame) {
   for (struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
@@ -111,10 +111,10 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
 }
 
 /* Room for one more. A call only ever waits for earlier ones: ranks may not make later ones before it has ended. */
-static bool has_room(const struct by_team *team, const struct by_frame *frame) {
+static bool has_capacity(const struct by_team *team, const struct by_frame *frame) {
   const struct by_recovery *recovery = by_recovery_of(team);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
-  if (recovery->n_relays == MOST_RELAYS) return false;
+  if (recovery->n_relays == MAX_RELAYS) return false;
   if (recovery->relay_bytes + bytes <= recovery->relay_memory) return true;
   free_idle(team->runner);
   for (const struct by_call *call = LIST_FIRST(&team->recovery.relays); call; call = LIST_NEXT(call, listed))
@@ -144,7 +144,7 @@ enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_transfe
   if (helped && (!begins || (past && past[past_slot(frame)] == key_of(frame)) || group->lost)) return BANYAN_OK;
   if (frame->flags & BY_FRAME_PAIR || (helped && (group->again == frame->plan || !is_sound(team, frame))))
     return by_fail(BANYAN_ERR_PROTOCOL, "a frame of a call in which helpers have no part");
-  *keep = !helped || !has_room(team, frame);
+  *keep = !helped || !has_capacity(team, frame);
   if (*keep) return BANYAN_OK;
   struct by_program *program = NULL;
   BY_TRY(by_helped_get(helped, helped->plan, group->class_, group->group, frame->plan,

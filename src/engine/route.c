@@ -79,37 +79,37 @@ static void surplus(struct by_transfer_link *link, const struct by_team *team, c
 }
 
 /* Of a rank, which makes its calls itself. */
-static enum by_stray stray_at_rank(struct by_transfer_link *link, const struct by_frame *frame, bool answers) {
+static enum by_unmatched classify_at_rank(struct by_transfer_link *link, const struct by_frame *frame, bool answers) {
   const struct by_runner *runner = by_runner_of(link->transfer);
   const struct by_team *d = by_team_of(runner, frame->team);
   if (d && d->recovery.relayed && !(frame->flags & BY_FRAME_PAIR)) {
-    enum by_stray stray = by_recoverable_stray(d, frame);
-    if (stray != BY_STRAY_FOUND) return stray;
+    enum by_unmatched verdict = by_recoverable_classify(d, frame);
+    if (verdict != BY_UNMATCHED_FOUND) return verdict;
   }
   bool past = d && by_team_is_past(d, frame, d->rank_of[link->process]);
   bool early = frame->type == BY_FRAME_GRANT && !(frame->flags & BY_FRAME_PAIR); /* the peer was faster */
-  if (answers && (!early || past)) return BY_STRAY_HANDLED;                      /* it came too late to matter */
+  if (answers && (!early || past)) return BY_UNMATCHED_HANDLED;                  /* it came too late to matter */
   if (past) {
     bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK; /* other lanes were faster */
     if (!late) surplus(link, d, frame);
-    return BY_STRAY_HANDLED;
+    return BY_UNMATCHED_HANDLED;
   }
-  if (by_team_is_gone(runner, frame->team)) return BY_STRAY_DECLINE;
-  return link->running || link->expects_messages ? BY_STRAY_KEEP : BY_STRAY_WAIT;
+  if (by_team_is_gone(runner, frame->team)) return BY_UNMATCHED_DECLINE;
+  return link->running || link->expects_messages ? BY_UNMATCHED_KEEP : BY_UNMATCHED_WAIT;
 }
 
-static enum by_stray stray(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
-                           struct by_exchange **exchange) {
+static enum by_unmatched classify_frame(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
+                                        struct by_exchange **exchange) {
   struct by_recovery *recovery = &by_engine_of(link->transfer)->recovery;
-  if (!recovery->relays) return stray_at_rank(link, frame, answers);
+  if (!recovery->relays) return classify_at_rank(link, frame, answers);
   struct by_call *call = NULL;
   bool keep = false;
   if (by_relay_take(recovery, link, frame, &call, &keep) != BANYAN_OK) {
     (void)by_deliver_broken(link, banyan_error_text());
-    return BY_STRAY_HANDLED;
+    return BY_UNMATCHED_HANDLED;
   }
   if (call) *exchange = &call->exchange;
-  return call ? BY_STRAY_FOUND : keep ? BY_STRAY_KEEP : BY_STRAY_HANDLED;
+  return call ? BY_UNMATCHED_FOUND : keep ? BY_UNMATCHED_KEEP : BY_UNMATCHED_HANDLED;
 }
 
 /* What was in its way may be gone. */
@@ -140,7 +140,7 @@ static void failed(struct by_transfer *transfer, uint32_t process) {
 }
 
 const struct by_transfer_ops by_engine_ops = {.find = find,
-                                              .stray = stray,
+                                              .classify = classify_frame,
                                               .incoming = incoming,
                                               .outgoing = outgoing,
                                               .mismatch = mismatch,

@@ -34,11 +34,11 @@ static enum banyan_status check_kinds(const struct by_team *team, const struct b
 
 /* Elements of the whole layout; SIZE_MAX if their bytes overflow. */
 static size_t count_elements(const struct by_team *team, const struct banyan_call *call) {
-  size_t most = (SIZE_MAX / 4) / banyan_dtype_size(call->dtype), total = 0;
-  if (!by_collective(call->collective)->blocks) return call->count > most ? SIZE_MAX : call->count;
+  size_t max = (SIZE_MAX / 4) / banyan_dtype_size(call->dtype), total = 0;
+  if (!by_collective(call->collective)->blocks) return call->count > max ? SIZE_MAX : call->count;
   for (uint32_t r = 0; r < team->n; r++) {
     size_t block = call->counts ? call->counts[r] : call->count;
-    if (block > most - total) return SIZE_MAX;
+    if (block > max - total) return SIZE_MAX;
     total += block;
   }
   return total;

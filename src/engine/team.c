@@ -63,7 +63,8 @@ void by_team_free(struct by_team *team) {
   for (uint32_t i = 0; i < runner->transfer.processes; i++)
     by_deliver_forget(runner->transfer.links[i], team->id, NULL, 0);
   /* without memory for it, what peers still send is kept as for a team to come */
-  if (BY_ARRAY_GROW(&runner->gone, &runner->gone_room, runner->n_gone + 1)) runner->gone[runner->n_gone++] = team->id;
+  if (BY_ARRAY_GROW(&runner->gone, &runner->gone_capacity, runner->n_gone + 1))
+    runner->gone[runner->n_gone++] = team->id;
   struct by_team **place = &runner->teams;
   while (*place != team) place = &(*place)->next;
   *place = team->next;

@@ -28,7 +28,7 @@ struct by_runner {
   uint32_t n_sources;
   size_t chunk;   /* most bytes of a frame; 0: the lane's limit */
   uint32_t *gone; /* numbers of teams that were destroyed: peers may still send for them */
-  uint32_t n_gone, gone_room;
+  uint32_t n_gone, gone_capacity;
   bool logs;                   /* states of calls */
   struct by_call_times *times; /* NULL: calls are not timed */
 };

@@ -7,7 +7,7 @@
 #include "arena.h"
 #include "transfer_link.h"
 
-enum { RESERVE_MOST = 64 << 20 };
+enum { RESERVE_MAX = 64 << 20 };
 
 enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct by_transfer_options *options,
                                     const struct by_transfer_ops *ops, uint32_t processes) {
@@ -36,18 +36,18 @@ void by_transfer_fini(struct by_transfer *transfer) {
 }
 
 /* A longer list with what is in it; where there is no memory, the one that there is. */
-static void *extend(void *list, size_t n, size_t each, bool *room) {
+static void *extend(void *list, size_t n, size_t each, bool *capacity) {
   void *longer = realloc(list, n * each);
   if (longer) return longer;
-  *room = false;
+  *capacity = false;
   return list;
 }
 
 enum banyan_status by_transfer_grow(struct by_transfer *transfer, uint32_t processes) {
-  bool room = true;
-  transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &room);
-  transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &room);
-  while (room && transfer->processes < processes) {
+  bool capacity = true;
+  transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &capacity);
+  transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &capacity);
+  while (capacity && transfer->processes < processes) {
     struct by_transfer_link *link = by_link_create(transfer, transfer->processes);
     if (!link) break;
     transfer->links[transfer->processes++] = link;
@@ -115,11 +115,11 @@ char *by_transfer_take_stage(struct by_transfer *transfer) {
   return stage;
 }
 
-/* Pages come when they are written: until then a ring is address space, of which RESERVE_MOST is enough. */
+/* Pages come when they are written: until then a ring is address space, of which RESERVE_MAX is enough. */
 void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n) {
   transfer->stages_wanted += n;
   while (transfer->stages_made < transfer->stages_wanted &&
-         transfer->stages_made < RESERVE_MOST / transfer->options.window) {
+         transfer->stages_made < RESERVE_MAX / transfer->options.window) {
     char *stage = make_stage(transfer);
     if (!stage) return; /* it may never be needed */
     by_transfer_give_stage(transfer, stage);
@@ -127,7 +127,7 @@ void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n) {
 }
 
 void by_transfer_give_stage(struct by_transfer *transfer, char *stage) {
-  if (!BY_ARRAY_GROW(&transfer->stages, &transfer->stages_room, transfer->n_stages + 1)) {
+  if (!BY_ARRAY_GROW(&transfer->stages, &transfer->stages_capacity, transfer->n_stages + 1)) {
     free(stage);
     transfer->stages_made--;
     return;

@@ -31,12 +31,12 @@ struct by_out;
 struct by_transfer;
 
 /* What is to become of a frame whose call is not under way. */
-enum by_stray {
-  BY_STRAY_HANDLED, /* it was dropped, or everything has failed */
-  BY_STRAY_FOUND,   /* its call is under way now */
-  BY_STRAY_KEEP,    /* until its call is made */
-  BY_STRAY_WAIT,    /* it may stay in the lane: what comes behind it is not needed */
-  BY_STRAY_DECLINE, /* its call will never be made: its sender is notified not to wait */
+enum by_unmatched {
+  BY_UNMATCHED_HANDLED, /* it was dropped, or everything has failed */
+  BY_UNMATCHED_FOUND,   /* its call is under way now */
+  BY_UNMATCHED_KEEP,    /* until its call is made */
+  BY_UNMATCHED_WAIT,    /* it may stay in the lane: what comes behind it is not needed */
+  BY_UNMATCHED_DECLINE, /* its call will never be made: its sender is notified not to wait */
 };
 
 /* Frames are of calls that only those above know. */
@@ -44,8 +44,8 @@ struct by_transfer_ops {
   /* The exchange under way that a frame on this link belongs to; NULL: none. */
   struct by_exchange *(*find)(struct by_transfer_link *link, const struct by_frame *frame);
   /* There is none; *exchange is the one that was made for it. `answers`: to what was sent from here. */
-  enum by_stray (*stray)(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
-                         struct by_exchange **exchange);
+  enum by_unmatched (*classify)(struct by_transfer_link *link, const struct by_frame *frame, bool answers,
+                                struct by_exchange **exchange);
   /* Its message. NULL: there is none, or, after a failure, the frame and the exchange are of different calls; the
    * former of `incoming` is a failure too. */
   struct by_in *(*incoming)(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame);
@@ -97,7 +97,7 @@ struct by_transfer {
   STAILQ_HEAD(, by_transfer_link) dirty; /* links with something to send */
   LIST_HEAD(, by_transfer_link) closing; /* lost ones, until no call uses them */
   char **stages;                         /* free staging rings, */
-  uint32_t n_stages, stages_room;
+  uint32_t n_stages, stages_capacity;
   uint32_t stages_made, stages_wanted;      /* all that were made; what the calls under way could need at once */
   TAILQ_HEAD(, by_stored) spare[BY_SPARES]; /* Memory of stored frames for later ones, by size. */
   size_t spare_bytes;                       /* Bytes in `spare`; at most the credit of a link. */

@@ -89,7 +89,7 @@ struct by_transfer_link {
   struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
   bool expects_messages;                               /* control messages are to be expected here */
   struct by_frame *notices; /* to be sent, of no call here: which regions were freed, what a team owed */
-  uint32_t n_notices, notices_room;
+  uint32_t n_notices, notices_capacity;
   uint64_t probe; /* bytes that nobody needs, to be sent where there is nothing else to be sent */
   uint64_t eager; /* bytes sent beyond grants and not credited */
   uint64_t taken; /* eager bytes of the peer that were taken and not reported */

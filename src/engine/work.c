@@ -12,8 +12,8 @@ static void queue_step(struct by_call *call, uint32_t step) {
   struct by_state *state = &call->states[step];
   if (state->queued || state->done) return;
   state->queued = true;
-  uint32_t slot = call->work_first + call->work_n, room = call->schedule->n_steps;
-  call->work[slot < room ? slot : slot - room] = step;
+  uint32_t slot = call->work_first + call->work_n, capacity = call->schedule->n_steps;
+  call->work[slot < capacity ? slot : slot - capacity] = step;
   call->work_n++;
   if (call->ready) return;
   call->ready = true;
@@ -161,8 +161,8 @@ static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *d
 static bool copy_block(struct by_call *call, uint32_t index) {
   const struct by_step *step = &call->schedule->steps[index];
   struct by_state *state = &call->states[index];
-  uint64_t at = state->at, n = limit_of(call, step, state) - at, most = 4 * call->exchange.transfer->options.block;
-  if (n > most) n = most;
+  uint64_t at = state->at, n = limit_of(call, step, state) - at, max = 4 * call->exchange.transfer->options.block;
+  if (n > max) n = max;
   if (!n) return false;
   char *to = call->buffer[step->to] + at;
   const char *from = call->buffer[step->from] + at - call->bounds[step->first] + call->bounds[step->from_first];
@@ -177,8 +177,8 @@ static bool receive_block(struct by_call *call, uint32_t index) {
   const struct by_step *step = &call->schedule->steps[index];
   struct by_in *in = &call->ins[step->in];
   if (!by_in_is_offered(in)) return false;
-  uint64_t n = in->arrived - in->consumed, most = 4 * call->exchange.transfer->options.block;
-  if (n > most) n = most;
+  uint64_t n = in->arrived - in->consumed, max = 4 * call->exchange.transfer->options.block;
+  if (n > max) n = max;
   if (!n) return false;
   char *to = in->to + in->consumed;
   if (in->length >= LARGE)

@@ -63,7 +63,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   memcpy(config.secret, message->secret, sizeof config.secret);
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   memcpy(config.below, message->below, sizeof config.below);
-  struct by_udp_way way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
+  struct by_udp_path way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
   if (config.hops && !way.has_aggregator)
     way.source = by_member_source(&context->job.members[context->job.rank], &way.server);
   if (way.has_aggregator) way.process = message->vias[0].aggregator;

@@ -138,7 +138,7 @@ enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **o
 void by_memory_sweep(struct by_context *context) {
   for (struct by_region **place = &context->memory.regions.first; *place && context->memory.doomed;) {
     struct by_region *region = *place;
-    if (!region->doomed || by_engine_uses(context->job.engine, region->base, region->bytes)) {
+    if (!region->retired || by_engine_uses(context->job.engine, region->base, region->bytes)) {
       place = &region->next;
       continue;
     }
@@ -150,7 +150,7 @@ void by_memory_sweep(struct by_context *context) {
 }
 
 void by_memory_doom(struct by_context *context, struct by_region *region) {
-  region->doomed = true;
+  region->retired = true;
   context->memory.doomed++;
 }
 

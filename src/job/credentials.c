@@ -19,7 +19,7 @@ static bool is_of_root(const struct by_job *job, const struct by_process_identit
 }
 
 static enum banyan_status derive_identity(const char *path, struct by_process_identity **out) {
-  char secret[BY_JOB_KEY_MOST];
+  char secret[BY_JOB_KEY_MAX];
   enum banyan_status status = by_job_key_read(path, secret);
   if (status == BANYAN_OK) status = by_process_identity_derive(secret, out);
   explicit_bzero(secret, sizeof secret);

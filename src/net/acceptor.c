@@ -14,10 +14,10 @@
 #include "socket.h"
 
 enum {
-  AT_ONCE = 16,   /* connections in one round of the loop */
-  MOST_RESTS = 5, /* of a second each, until the owner is notified, */
-  BRIEF_MS = 50,  /* and then */
-  CALM_S = 5      /* without a rest, after which the next one is the first of a new shortage */
+  AT_ONCE = 16,  /* connections in one round of the loop */
+  MAX_RESTS = 5, /* of a second each, until the owner is notified, */
+  BRIEF_MS = 50, /* and then */
+  CALM_S = 5     /* without a rest, after which the next one is the first of a new shortage */
 };
 
 struct by_acceptor {
@@ -34,7 +34,7 @@ struct by_acceptor {
 
 /* An owner that is notified may use the few descriptors there are to answer new connections. */
 static void rest(struct by_acceptor *acceptor) {
-  bool notified = acceptor->rests >= MOST_RESTS && acceptor->exhausted;
+  bool notified = acceptor->rests >= MAX_RESTS && acceptor->exhausted;
   if (!notified) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
   by_loop_change(acceptor->watch, 0);
   by_loop_set_delay(acceptor->loop, &acceptor->rest, notified ? BRIEF_MS * BY_MILLISECOND : BY_SECOND);
@@ -52,7 +52,7 @@ static bool take_one(struct by_acceptor *acceptor) {
   }
   /* An owner that has given up answers new connections meanwhile, each as soon as there is a descriptor again. */
   bool calm = by_loop_now(acceptor->loop) - acceptor->rested_at >= CALM_S * BY_SECOND;
-  if (acceptor->rests < MOST_RESTS || calm) acceptor->rests = 0;
+  if (acceptor->rests < MAX_RESTS || calm) acceptor->rests = 0;
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
   return fd >= 0;
 }
@@ -92,7 +92,7 @@ void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(v
   acceptor->exhausted = exhausted;
 }
 
-uint32_t by_acceptor_most_unauthenticated(uint32_t wanted) {
+uint32_t by_acceptor_max_unauthenticated(uint32_t wanted) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 > wanted) return wanted;
   return (uint32_t)(limit.rlim_cur / 4);
@@ -112,7 +112,7 @@ void by_acceptor_destroy(struct by_acceptor *acceptor) {
 enum { SILENT, GREETED };
 
 void by_admission_init(struct by_admission *admission, uint32_t wanted) {
-  *admission = (struct by_admission){.most = by_acceptor_most_unauthenticated(wanted)};
+  *admission = (struct by_admission){.max = by_acceptor_max_unauthenticated(wanted)};
   (void)!getrandom(&admission->seed, sizeof admission->seed, GRND_NONBLOCK);
   for (int s = 0; s < BY_ADMISSION_SOURCES; s++) {
     TAILQ_INIT(&admission->queues[SILENT].sources[s]);
@@ -153,10 +153,10 @@ static void take_out(struct by_admission_entry *entry) {
 static void evict_one(struct by_admission *admission) {
   const struct by_admission_queue *queue = &admission->queues[SILENT];
   if (queue->n < admission->queues[GREETED].n) queue = &admission->queues[GREETED];
-  uint32_t most = 0;
+  uint32_t max = 0;
   for (uint32_t s = 1; s < BY_ADMISSION_SOURCES; s++)
-    if (queue->n_of[s] > queue->n_of[most]) most = s;
-  struct by_admission_entry *oldest = TAILQ_FIRST(&queue->sources[most]);
+    if (queue->n_of[s] > queue->n_of[max]) max = s;
+  struct by_admission_entry *oldest = TAILQ_FIRST(&queue->sources[max]);
   take_out(oldest);
   oldest->evicted(oldest->context);
 }
@@ -168,7 +168,7 @@ static void put_in(struct by_admission_entry *entry, uint8_t to) {
   entry->queued = true;
   queue->n_of[entry->source]++;
   queue->n++;
-  if (by_admission_count(entry->admission) > entry->admission->most) evict_one(entry->admission);
+  if (by_admission_count(entry->admission) > entry->admission->max) evict_one(entry->admission);
 }
 
 void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd) {

@@ -23,7 +23,7 @@ void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(v
 /* How many connections may be open at once whose peers have not authenticated, where `wanted` would do: at most a
  * quarter of the descriptors that this process may have, so that unauthenticated peers never take all of them. Any
  * thread. */
-uint32_t by_acceptor_most_unauthenticated(uint32_t wanted);
+uint32_t by_acceptor_max_unauthenticated(uint32_t wanted);
 /* Closes the listener. NULL is allowed. */
 void by_acceptor_destroy(struct by_acceptor *acceptor);
 
@@ -54,12 +54,12 @@ struct by_admission_queue {
 };
 
 struct by_admission {
-  uint32_t most;
+  uint32_t max;
   uint64_t seed;
   struct by_admission_queue queues[BY_ADMISSION_QUEUES];
 };
 
-/* For `wanted` connections; see by_acceptor_most_unauthenticated. */
+/* For `wanted` connections; see by_acceptor_max_unauthenticated. */
 void by_admission_init(struct by_admission *admission, uint32_t wanted);
 /* The peer of `fd` has connected. The entry must leave before it is freed. */
 void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd);

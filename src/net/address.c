@@ -145,7 +145,7 @@ enum banyan_status by_address_parse(const char *text, struct by_address *out) {
   return by_address_parse_host(host, port, out);
 }
 
-enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t most, size_t *n) {
+enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t max, size_t *n) {
   char host[BY_HOST_TEXT];
   int port = 0;
   BY_TRY(by_address_split(text, host, &port));
@@ -157,7 +157,7 @@ enum banyan_status by_address_resolve(const char *text, struct by_address *out, 
     return by_fail(BANYAN_ERR_CONNECT, "host \"%.128s\" cannot be looked up: %s", host,
                    error == EAI_SYSTEM ? "system error" : gai_strerror(error));
   *n = 0;
-  for (struct addrinfo *one = list; one && *n < most; one = one->ai_next) {
+  for (struct addrinfo *one = list; one && *n < max; one = one->ai_next) {
     by_address_set(&out[*n], one->ai_addr, one->ai_addrlen);
     by_address_set_port(&out[*n], port);
     if (out[*n].length) ++*n;
@@ -273,21 +273,21 @@ enum banyan_status by_subnet_parse(const char *text, struct by_address *out, int
   memcpy(host, text, length);
   host[length] = '\0';
   BY_TRY(by_address_parse_host(host, 0, out));
-  long most = by_address_family(out) == AF_INET ? 32 : 128, value = most;
-  if (slash) BY_TRY(by_parse_int("subnet's prefix length", slash + 1, 0, most, &value));
+  long max = by_address_family(out) == AF_INET ? 32 : 128, value = max;
+  if (slash) BY_TRY(by_parse_int("subnet's prefix length", slash + 1, 0, max, &value));
   *bits = (int)value;
   return BANYAN_OK;
 }
 
 /* ---- resolving */
 
-#define MOST_ADDRESSES 16
+#define MAX_ADDRESSES 16
 
 struct by_resolving {
   _Atomic int holders; /* the thread, and its starter */
   _Atomic bool done;
   unsigned turn;
-  struct by_address found[MOST_ADDRESSES]; /* these once it is done */
+  struct by_address found[MAX_ADDRESSES]; /* these once it is done */
   size_t n;
   enum banyan_status status;
   char error[256];
@@ -300,7 +300,7 @@ void by_resolving_destroy(struct by_resolving *resolving) {
 
 static void *resolve(void *argument) {
   struct by_resolving *resolving = argument;
-  resolving->status = by_address_resolve(resolving->text, resolving->found, MOST_ADDRESSES, &resolving->n);
+  resolving->status = by_address_resolve(resolving->text, resolving->found, MAX_ADDRESSES, &resolving->n);
   if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
   atomic_store(&resolving->done, true);
   by_resolving_destroy(resolving);
@@ -324,12 +324,12 @@ enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by
   return BANYAN_OK;
 }
 
-enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, size_t max, size_t *n,
                                      bool *done) {
   *n = 0;
   *done = atomic_load(&resolving->done);
   if (*done && resolving->status != BANYAN_OK) return by_fail(resolving->status, "%s", resolving->error);
-  for (; *done && *n < most && *n < resolving->n; ++*n)
+  for (; *done && *n < max && *n < resolving->n; ++*n)
     out[*n] = resolving->found[(resolving->turn + *n) % resolving->n];
   return BANYAN_OK;
 }

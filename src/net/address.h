@@ -27,11 +27,11 @@ struct by_address {
 enum banyan_status by_address_parse(const char *text, struct by_address *out) BANYAN_CHECK;
 /* An address without a port, and which one to give it. */
 enum banyan_status by_address_parse_host(const char *host, int port, struct by_address *out) BANYAN_CHECK;
-/* Up to `most` > 0 addresses for "name:port" or what by_address_parse takes,
+/* Up to `max` > 0 addresses for "name:port" or what by_address_parse takes,
  * the likeliest first. Names are looked up, which blocks for as long as the
  * system's resolver likes (often up to 30 s): not for loops. BANYAN_ERR_CONNECT
  * if there is no such host. */
-enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t most, size_t *n) BANYAN_CHECK;
+enum banyan_status by_address_resolve(const char *text, struct by_address *out, size_t max, size_t *n) BANYAN_CHECK;
 /* Takes "host:port" or "[v6]:port" apart; `host` holds BY_HOST_TEXT. */
 enum banyan_status by_address_split(const char *text, char *host, int *port) BANYAN_CHECK;
 /* What the kernel gave; anything but IPv4 and IPv6 gives no address. */
@@ -81,9 +81,9 @@ struct by_resolving;
 /* Begins with what by_address_resolve takes. A name may have several addresses (::1 before 127.0.0.1), of which one
  * answers: a caller that tries again and again counts `turn` up, and gets another one first each time. */
 enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by_resolving **out) BANYAN_CHECK;
-/* *done false: not yet, and *n is 0. Else up to `most` > 0 addresses, the one whose turn it is first and the likeliest
+/* *done false: not yet, and *n is 0. Else up to `max` > 0 addresses, the one whose turn it is first and the likeliest
  * before the others, or why there is none. */
-enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, size_t max, size_t *n,
                                      bool *done) BANYAN_CHECK;
 /* NULL is allowed. Does not wait. */
 void by_resolving_destroy(struct by_resolving *resolving);

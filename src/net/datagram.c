@@ -8,7 +8,7 @@
 #include "log.h"
 #include "socket.h"
 
-enum { ROOM = 8 << 20 }; /* of each socket and direction, in the kernel */
+enum { CAPACITY = 8 << 20 }; /* of each socket and direction, in the kernel */
 
 enum banyan_status by_datagram_prepare(int fd) {
   int one = 1, family = AF_INET;
@@ -21,7 +21,7 @@ enum banyan_status by_datagram_prepare(int fd) {
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket with IPV6_RECVTCLASS and UDP_NO_CHECK6_RX");
   /* Without these it is slower. */
   (void)setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one);
-  (void)!by_socket_set_buffers(fd, ROOM, ROOM);
+  (void)!by_socket_set_buffers(fd, CAPACITY, CAPACITY);
   return BANYAN_OK;
 }
 
@@ -47,33 +47,33 @@ int by_mailbox_receive(struct by_mailbox *mailbox, int fd) {
 static void read_control(struct by_datagram *datagram, const struct cmsghdr *control) {
   int level = control->cmsg_level, type = control->cmsg_type, number = *CMSG_DATA(control);
   if (level == SOL_IP && type == IP_TOS) { /* a byte; all others are whole numbers */
-    datagram->way.tos = (uint8_t)number;
+    datagram->path.tos = (uint8_t)number;
     return;
   }
   memcpy(&number, CMSG_DATA(control), sizeof number);
   if (level == SOL_UDP && type == UDP_GRO)
     datagram->size = (uint32_t)number;
   else if ((level == SOL_IP && type == IP_TTL) || (level == SOL_IPV6 && type == IPV6_HOPLIMIT))
-    datagram->way.ttl = (uint8_t)number;
+    datagram->path.ttl = (uint8_t)number;
   else if (level == SOL_IPV6 && type == IPV6_TCLASS)
-    datagram->way.tos = (uint8_t)number;
+    datagram->path.tos = (uint8_t)number;
 }
 
 /* The sender. */
-static void read_name(struct by_datagram_way *way, const struct sockaddr_in6 *name) {
+static void read_name(struct by_datagram_path *path, const struct sockaddr_in6 *name) {
   struct sockaddr_in in;
-  way->from = name->sin6_addr;
-  way->from_port = name->sin6_port;
+  path->from = name->sin6_addr;
+  path->from_port = name->sin6_port;
   if (name->sin6_family != AF_INET) return;
   memcpy(&in, name, sizeof in);
-  way->from = by_host_of_ipv4(in.sin_addr);
+  path->from = by_host_of_ipv4(in.sin_addr);
 }
 
 struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i) {
   struct msghdr *head = &mailbox->messages[i].msg_hdr;
   uint32_t n = mailbox->messages[i].msg_len;
   struct by_datagram datagram = {.bytes = mailbox->bytes[i], .n = n, .size = n};
-  read_name(&datagram.way, &mailbox->from[i]);
+  read_name(&datagram.path, &mailbox->from[i]);
   for (struct cmsghdr *at = CMSG_FIRSTHDR(head); at; at = CMSG_NXTHDR(head, at)) read_control(&datagram, at);
   if (datagram.size == 0 || datagram.size > n) datagram.size = n;
   if (head->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) datagram.n = datagram.size = 0;
@@ -100,21 +100,21 @@ static void put(struct msghdr *head, int level, int type, const void *value, siz
   head->msg_controllen += CMSG_SPACE(bytes);
 }
 
-static void address_four(struct msghdr *head, struct header *header, const struct by_datagram_way *way) {
-  const struct in_pktinfo info = {.ipi_spec_dst = by_host_to_ipv4(&way->from)};
-  const int ttl = way->ttl, tos = way->tos;
+static void address_four(struct msghdr *head, struct header *header, const struct by_datagram_path *path) {
+  const struct in_pktinfo info = {.ipi_spec_dst = by_host_to_ipv4(&path->from)};
+  const int ttl = path->ttl, tos = path->tos;
   header->to.four =
-      (struct sockaddr_in){.sin_family = AF_INET, .sin_port = way->to_port, .sin_addr = by_host_to_ipv4(&way->to)};
+      (struct sockaddr_in){.sin_family = AF_INET, .sin_port = path->to_port, .sin_addr = by_host_to_ipv4(&path->to)};
   head->msg_namelen = sizeof header->to.four;
   put(head, SOL_IP, IP_PKTINFO, &info, sizeof info);
   put(head, SOL_IP, IP_TTL, &ttl, sizeof ttl);
   put(head, SOL_IP, IP_TOS, &tos, sizeof tos);
 }
 
-static void address_six(struct msghdr *head, struct header *header, const struct by_datagram_way *way) {
-  const struct in6_pktinfo info = {.ipi6_addr = way->from};
-  const int limit = way->ttl, class_ = way->tos;
-  header->to.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = way->to_port, .sin6_addr = way->to};
+static void address_six(struct msghdr *head, struct header *header, const struct by_datagram_path *path) {
+  const struct in6_pktinfo info = {.ipi6_addr = path->from};
+  const int limit = path->ttl, class_ = path->tos;
+  header->to.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = path->to_port, .sin6_addr = path->to};
   head->msg_namelen = sizeof header->to.six;
   put(head, SOL_IPV6, IPV6_PKTINFO, &info, sizeof info);
   put(head, SOL_IPV6, IPV6_HOPLIMIT, &limit, sizeof limit);
@@ -127,10 +127,10 @@ static void address(struct msghdr *head, struct header *header, const struct by_
                           .msg_iov = (struct iovec *)(outgoing->ranges ? outgoing->ranges : &outgoing->own),
                           .msg_iovlen = outgoing->n,
                           .msg_control = header->control};
-  if (by_host_is_ipv4(&outgoing->way.to))
-    address_four(head, header, &outgoing->way);
+  if (by_host_is_ipv4(&outgoing->path.to))
+    address_four(head, header, &outgoing->path);
   else
-    address_six(head, header, &outgoing->way);
+    address_six(head, header, &outgoing->path);
   if (outgoing->pieces > 1) put(head, SOL_UDP, UDP_SEGMENT, &outgoing->size, sizeof outgoing->size);
 }
 
@@ -139,7 +139,7 @@ static bool next_piece(const struct by_outgoing *outgoing, unsigned *range, size
   const struct iovec *ranges = outgoing->ranges ? outgoing->ranges : &outgoing->own;
   if (*range == outgoing->n) return false;
   size_t left = ranges[*range].iov_len - *at, bytes = left < outgoing->size ? left : outgoing->size;
-  *one = (struct by_outgoing){.way = outgoing->way,
+  *one = (struct by_outgoing){.path = outgoing->path,
                               .own = {(char *)ranges[*range].iov_base + *at, bytes},
                               .n = 1,
                               .size = (uint16_t)bytes,
@@ -214,9 +214,9 @@ static void add(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
     mailer->waiting[mailer->length++] = *outgoing;
 }
 
-void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *ranges, unsigned n,
-                   uint32_t size) {
-  struct by_outgoing one, all = {.way = *way, .ranges = ranges, .n = (uint16_t)n, .size = (uint16_t)size};
+void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_path *path, const struct iovec *ranges,
+                   unsigned n, uint32_t size) {
+  struct by_outgoing one, all = {.path = *path, .ranges = ranges, .n = (uint16_t)n, .size = (uint16_t)size};
   for (unsigned i = 0; i < n; i++) all.pieces += (uint16_t)((ranges[i].iov_len + size - 1) / size);
   if (!mailer->single) {
     add(mailer, &all);

@@ -15,14 +15,14 @@
 enum {
   BY_DATAGRAMS = 16, /* received in one call */
   BY_DATAGRAM_BYTES = 1 << 16,
-  BY_DATAGRAM_MOST = 65507, /* what UDP over IPv4 can carry */
+  BY_DATAGRAM_MAX = 65507, /* what UDP over IPv4 can carry */
   BY_DATAGRAM_SEGMENTS = 64,
   BY_DATAGRAM_CONTROL = 128,
   BY_MAILER_LENGTH = 128, /* datagrams */
 };
 
 /* What concerns us of the headers of IP and UDP. */
-struct by_datagram_way {
+struct by_datagram_path {
   struct in6_addr from; /* sending, ::: what the kernel chooses */
   struct in6_addr to;   /* and its port: received, the caller's to know */
   uint16_t from_port;   /* sending, it is the socket's */
@@ -35,7 +35,7 @@ struct by_datagram_way {
 struct by_datagram {
   uint8_t *bytes;
   uint32_t n, size;
-  struct by_datagram_way way;
+  struct by_datagram_path path;
 };
 
 struct by_mailbox {
@@ -58,7 +58,7 @@ struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i);
 
 /* Pieces of `size` bytes, but for the last, that lie in `n` ranges of memory. */
 struct by_outgoing {
-  struct by_datagram_way way;
+  struct by_datagram_path path;
   const struct iovec *ranges; /* NULL: `own` */
   struct iovec own;
   uint16_t n, size, pieces;
@@ -86,10 +86,10 @@ static inline unsigned by_ranges_append(struct iovec *ranges, unsigned n, void *
 }
 
 /* Pieces of `size` bytes but for the last, which may be shorter; at most BY_DATAGRAM_SEGMENTS of at most
- * BY_DATAGRAM_MOST bytes together. They lie in `n` ranges, each of whole pieces. All of it stays as it is until it has
+ * BY_DATAGRAM_MAX bytes together. They lie in `n` ranges, each of whole pieces. All of it stays as it is until it has
  * been flushed or dropped. */
-void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *ranges, unsigned n,
-                   uint32_t size);
+void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_path *path, const struct iovec *ranges,
+                   unsigned n, uint32_t size);
 /* Sends what goes. What finds no route is counted and lost. True: nothing is left. */
 bool by_mailer_flush(struct by_mailer *mailer);
 /* What waits is lost. */

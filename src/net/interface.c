@@ -13,17 +13,17 @@
 #include "descriptor.h"
 #include "text.h"
 
-enum { MOST_RULES = 64, MOST_PATTERN = 80 };
+enum { MAX_RULES = 64, MAX_PATTERN = 80 };
 
 struct rule {
   bool not ;
-  char pattern[MOST_PATTERN]; /* "" for a subnet */
+  char pattern[MAX_PATTERN]; /* "" for a subnet */
   struct by_address subnet;
   int bits;
 };
 
 struct filter {
-  struct rule rule[MOST_RULES];
+  struct rule rule[MAX_RULES];
   int rules;
   bool names_some; /* a rule without "!" */
 };
@@ -32,7 +32,7 @@ static enum banyan_status parse_rule(struct filter *filter, const char *text, si
   struct rule *rule = &filter->rule[filter->rules];
   *rule = (struct rule){.not = *text == '!'};
   if (rule->not ) text++, length--;
-  if (length == 0 || length >= MOST_PATTERN || filter->rules == MOST_RULES - 1)
+  if (length == 0 || length >= MAX_PATTERN || filter->rules == MAX_RULES - 1)
     return by_fail(BANYAN_ERR_PARSE, "interface filter: \"%.80s\" is empty, too long or one too many", text);
   memcpy(rule->pattern, text, length);
   rule->pattern[length] = '\0';
@@ -183,14 +183,14 @@ static enum banyan_status choose_some(const char *filter, bool loopback, struct 
 /* `links`: also those without an address. */
 static enum banyan_status list(const char *filter, bool loopback, bool links, struct by_interface **out, size_t *n) {
   struct ifaddrs *list;
-  size_t count = 0, room = 0;
+  size_t count = 0, capacity = 0;
   if (getifaddrs(&list) < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot list this host's interfaces");
-  for (struct ifaddrs *one = list; one; one = one->ifa_next) room++;
-  struct by_interface *all = calloc(room + 1, sizeof *all);
+  for (struct ifaddrs *one = list; one; one = one->ifa_next) capacity++;
+  struct by_interface *all = calloc(capacity + 1, sizeof *all);
   for (struct ifaddrs *one = list; all && one; one = one->ifa_next) count += read_one(one, &all[count]);
   for (struct ifaddrs *one = list; links && all && one; one = one->ifa_next) count += read_link(one, &all[count]);
   freeifaddrs(list);
-  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", room);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", capacity);
   enum banyan_status status = choose_some(filter, loopback, all, &count);
   if (status != BANYAN_OK) {
     free(all);
@@ -223,7 +223,7 @@ enum banyan_status by_interface_list_links(const char *filter_text, struct by_in
   return BANYAN_OK;
 }
 
-enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) {
+enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t capacity) {
   struct by_interface *all = NULL;
   size_t n = 0, used = 0;
   BY_TRY(by_interface_list(filter, false, &all, &n));
@@ -234,8 +234,8 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
     if (by_address_is_link_local(&all[i].address) && !only_link_local) continue;
     by_address_set_port(&all[i].address, port);
     by_address_print(&all[i].address, text);
-    if (used + strlen(text) + 1 >= room) break;
-    used += (size_t)snprintf(out + used, room - used, "%s%s", used ? "," : "", text);
+    if (used + strlen(text) + 1 >= capacity) break;
+    used += (size_t)snprintf(out + used, capacity - used, "%s%s", used ? "," : "", text);
   }
   free(all);
   return BANYAN_OK;

@@ -37,8 +37,8 @@ enum banyan_status by_interface_choose(const char *filter, bool loopback, struct
                                        size_t *n) BANYAN_CHECK;
 
 /* "10.0.0.1:5000,[fd00::1]:5000": where processes of other hosts may reach a port of this host, the best first; those
- * that fit into `room` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
-enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) BANYAN_CHECK;
+ * that fit into `capacity` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
+enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t capacity) BANYAN_CHECK;
 
 /* Whether this host has the address; `running`: on an interface that is up and running. */
 bool by_interface_is_own(const struct by_address *address, bool running);

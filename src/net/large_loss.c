@@ -29,8 +29,8 @@ struct attempts {
  * data. */
 static bool get_attempts(int fd, struct attempts *out) {
   struct tcp_info info = {0};
-  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof(uint64_t);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  socklen_t length = sizeof info, min = offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof(uint64_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < min) return false;
   *out = (struct attempts){.acknowledged = info.tcpi_bytes_acked,
                            .bytes = info.tcpi_bytes_sent,
                            .resent_bytes = info.tcpi_bytes_retrans,
@@ -155,14 +155,14 @@ void by_large_loss_fini(struct by_large_loss_finder *finder) {
   for (int i = 0; i < BY_LARGE_LOSS_SUSPECTS; i++) forget(&finder->suspects[i]);
 }
 
-bool by_large_loss_hint(int fd, char *text, size_t room) {
+bool by_large_loss_hint(int fd, char *text, size_t capacity) {
   struct attempts attempts;
   if (!get_attempts(fd, &attempts) || attempts.bytes - attempts.resent_bytes < attempts.acknowledged + LARGE)
     return false;
   uint32_t times = attempts.resent + attempts.probes;
   uint32_t size = attempts.resent ? mean_size(attempts.resent_bytes, attempts.resent) : attempts.segment;
   if (size < LARGE || times < PROOF) return false;
-  snprintf(text, room,
+  snprintf(text, capacity,
            "packets with %u bytes of data were sent %u times in vain (MTU %u): if small ones "
            "pass, " BY_LARGE_LOSS_ADVICE,
            size, times + 1, attempts.mtu);

@@ -45,7 +45,7 @@ bool by_large_loss_look(struct by_large_loss_finder *finder, int fd, int port, s
 
 /* What is known of data that a TCP connection, which may have timed out, sent again in vain. False: there is none, or
  * its packets were small. Whether small ones passed is not known. */
-bool by_large_loss_hint(int fd, char *text, size_t room);
+bool by_large_loss_hint(int fd, char *text, size_t capacity);
 /* Adds that to an error, made by by_fail. Returns `status`. */
 enum banyan_status by_large_loss_add_hint(int fd, enum banyan_status status);
 

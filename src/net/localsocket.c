@@ -23,14 +23,14 @@
 #define SO_PEERPIDFD 77 /* of Linux 6.5; headers may be older */
 #endif
 
-enum { MOST_NAME = 100 };
+enum { MAX_NAME = 100 };
 
 static enum banyan_status open_named(const char *name, bool listens, int *fd) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   const struct sockaddr *generic = (const struct sockaddr *)&address;
   size_t n = strlen(name);
-  if (n == 0 || n > MOST_NAME)
-    return by_fail(BANYAN_ERR_ARGUMENT, "local socket name \"%.128s\" must have 1 to %d bytes", name, MOST_NAME);
+  if (n == 0 || n > MAX_NAME)
+    return by_fail(BANYAN_ERR_ARGUMENT, "local socket name \"%.128s\" must have 1 to %d bytes", name, MAX_NAME);
   memcpy(address.sun_path + 1, name, n);
   socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
   int made = BY_DESCRIPTOR(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -109,10 +109,11 @@ static size_t take_fds(struct msghdr *message, int fds[BY_LOCAL_FDS]) {
   return came;
 }
 
-enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most, size_t *n) {
+enum banyan_status by_local_receive(int fd, void *data, size_t capacity, size_t *length, int *fds, size_t max,
+                                    size_t *n) {
   union control control;
   int all[BY_LOCAL_FDS];
-  struct iovec part = {.iov_base = data, .iov_len = room};
+  struct iovec part = {.iov_base = data, .iov_len = capacity};
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
   *length = *n = 0;
@@ -125,8 +126,8 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (got < 0 && errno != ECONNRESET) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot receive");
   if (got <= 0) return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
-  bool refused = came < most && message.msg_flags & MSG_CTRUNC;
-  bool complete = came <= most && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+  bool refused = came < max && message.msg_flags & MSG_CTRUNC;
+  bool complete = came <= max && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
   for (size_t i = 0; i < came; i++) {
     if (complete)
       fds[i] = all[i];
@@ -136,7 +137,7 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
   if (refused)
     return by_fail_errno(BANYAN_ERR_SYSTEM, EMFILE, "cannot take the descriptors that came on a local socket");
   if (!complete)
-    return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", room, most);
+    return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", capacity, max);
   *length = (size_t)got;
   *n = came;
   return BANYAN_OK;
@@ -249,7 +250,7 @@ static enum banyan_status make_folder(const struct by_path_socket *place) {
 }
 
 /* What one that was killed has left there. */
-static enum banyan_status make_room(const struct by_path_socket *place) {
+static enum banyan_status make_capacity(const struct by_path_socket *place) {
   struct stat before;
   int fd;
   if (by_path_socket_connect(place->path, place->program, &fd) == BANYAN_OK) {
@@ -277,7 +278,7 @@ static enum banyan_status lock(const struct by_path_socket *place, const char *p
 }
 
 static enum banyan_status take_place(const struct by_path_socket *place, const struct sockaddr_un *address, int *fd) {
-  BY_TRY(make_room(place));
+  BY_TRY(make_capacity(place));
   BY_TRY(open_socket(place->program, fd));
   mode_t mask = umask(~place->mode & 0777); /* it never lets in more than `mode` allows, not for a moment */
   int bound = bind(*fd, (const struct sockaddr *)address, sizeof *address);

@@ -28,10 +28,10 @@ enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) BANYAN_CHEC
 enum banyan_status by_local_send(int fd, const void *data, size_t length, const int *fds, size_t n,
                                  bool *sent) BANYAN_CHECK;
 /* Receives one message: *length = 0 if none is there. The caller owns the *n
- * descriptors in `fds`. A message longer than `room` or with more than `most`
+ * descriptors in `fds`. A message longer than `capacity` or with more than `max`
  * descriptors is BANYAN_ERR_PROTOCOL and nothing of it is left open; a peer that
  * is gone is BANYAN_ERR_PEER_DEAD. */
-enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most,
+enum banyan_status by_local_receive(int fd, void *data, size_t capacity, size_t *length, int *fds, size_t max,
                                     size_t *n) BANYAN_CHECK;
 
 /* A descriptor that becomes readable when the process at the other end of a connection ends: the one that listened, if

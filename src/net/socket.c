@@ -19,7 +19,7 @@
 enum {
   A_DAY = 24 * 60 * 60 * 1000, /* ms */
   PROBES = 12,                 /* within the silence after which a host counts as vanished; one a second at most */
-  MOST_RETRY = 1000            /* ms: also, classes make lower ones wait, which must go on as soon as they may */
+  MAX_RETRY = 1000             /* ms: also, classes make lower ones wait, which must go on as soon as they may */
 };
 
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
@@ -300,7 +300,7 @@ enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) {
   return set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
 }
 
-enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) {
+enum banyan_status by_socket_set_max_retry(int fd, int milliseconds) {
   int old;
   socklen_t length = sizeof old;
   if (getsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &old, &length)) return BANYAN_OK;
@@ -326,7 +326,7 @@ uint32_t by_silence_limit(double silence) {
 /* With a user timeout, probes are not counted: it decides, too, how long they may stay unanswered. */
 enum banyan_status by_socket_set_vigilant(int fd, double silence) {
   int interval = probe_interval(silence);
-  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
+  BY_TRY(by_socket_set_max_retry(fd, MAX_RETRY));
   BY_TRY(by_socket_set_user_timeout(fd, (int)by_silence_limit(silence)));
   return by_socket_set_keepalive(fd, interval, interval, PROBES);
 }
@@ -335,14 +335,14 @@ enum banyan_status by_socket_set_vigilant(int fd, double silence) {
  * probes, the connection lasts longer than one that is vigilant. */
 enum banyan_status by_socket_set_patient(int fd, double silence) {
   int interval = probe_interval(silence);
-  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
+  BY_TRY(by_socket_set_max_retry(fd, MAX_RETRY));
   return by_socket_set_keepalive(fd, 5 * interval, 2 * interval, PROBES);
 }
 
 bool by_socket_get_quiet(int fd, struct by_quiet *out) {
   struct tcp_info info = {0};
-  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_last_ack_recv) + sizeof(uint32_t);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  socklen_t length = sizeof info, min = offsetof(struct tcp_info, tcpi_last_ack_recv) + sizeof(uint32_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < min) return false;
   bool data = info.tcpi_last_data_recv < info.tcpi_last_ack_recv;
   *out = (struct by_quiet){.milliseconds = data ? info.tcpi_last_data_recv : info.tcpi_last_ack_recv,
                            .unanswered = info.tcpi_retransmits || info.tcpi_probes > 1};

@@ -86,8 +86,8 @@ enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_C
  * minutes, and a link that could carry it again stays empty meanwhile. Milliseconds, 1000 at least. The connection then
  * lasts for a day without an answer, since the system's limit counts attempts. Does nothing where the kernel cannot
  * (Linux before 6.15). */
-enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) BANYAN_CHECK;
-enum { BY_SILENCE_LEAST = 2, BY_SILENCE_MOST = 3600 }; /* seconds */
+enum banyan_status by_socket_set_max_retry(int fd, int milliseconds) BANYAN_CHECK;
+enum { BY_SILENCE_MIN = 2, BY_SILENCE_MAX = 3600 }; /* seconds */
 /* Hosts that vanish. A network that loses everything for less than `silence` seconds, by one interval between probes (1
  * s, or a twelfth of the silence), does no harm. A host that answers nothing for longer has vanished.
  *

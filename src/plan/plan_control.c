@@ -194,7 +194,7 @@ enum banyan_status by_plan_control_expand(struct by_plan *plan, const struct by_
 
 /* --- JSON. --- */
 
-static enum banyan_status find_rank(const struct by_plan *plan, const struct by_place *place, const char *name,
+static enum banyan_status find_rank(const struct by_plan *plan, const struct by_doc_path *place, const char *name,
                                     const json_t *vertex_of, uint32_t *out) {
   const json_t *vertex = json_object_get(vertex_of, name);
   uint32_t rank = vertex ? (uint32_t)json_integer_value(vertex) : plan->n_ranks;
@@ -203,16 +203,16 @@ static enum banyan_status find_rank(const struct by_plan *plan, const struct by_
   return BANYAN_OK;
 }
 
-static enum banyan_status read_rank(const struct by_plan *plan, const struct by_place *place, const json_t *value,
+static enum banyan_status read_rank(const struct by_plan *plan, const struct by_doc_path *place, const json_t *value,
                                     const json_t *vertex_of, uint32_t *out) {
   const char *name;
   BY_TRY(by_doc_string(place, value, &name));
   return find_rank(plan, place, name, vertex_of, out);
 }
 
-static enum banyan_status read_tree(struct by_plan *plan, const struct by_place *around, const json_t *control,
+static enum banyan_status read_tree(struct by_plan *plan, const struct by_doc_path *around, const json_t *control,
                                     const json_t *vertex_of) {
-  struct by_place place = {.above = around, .field = "root"};
+  struct by_doc_path place = {.above = around, .field = "root"};
   uint32_t root = 0, child = 0, *parent = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_ranks);
   json_t *map, *value;
   const char *key;
@@ -226,7 +226,7 @@ static enum banyan_status read_tree(struct by_plan *plan, const struct by_place 
     return by_doc_fail(&place, "has %zu ranks, must have all %u but the root", json_object_size(map), plan->n_ranks);
   parent[root] = root;
   json_object_foreach(map, key, value) {
-    struct by_place here = {.above = &place, .key = key};
+    struct by_doc_path here = {.above = &place, .key = key};
     BY_TRY(find_rank(plan, &here, key, vertex_of, &child));
     if (child == root) return by_doc_fail(&here, "the root has no parent");
     BY_TRY(read_rank(plan, &here, value, vertex_of, &parent[child]));
@@ -235,24 +235,24 @@ static enum banyan_status read_tree(struct by_plan *plan, const struct by_place 
   return BANYAN_OK;
 }
 
-static enum banyan_status read_ring(struct by_plan *plan, const struct by_place *around, const json_t *control,
+static enum banyan_status read_ring(struct by_plan *plan, const struct by_doc_path *around, const json_t *control,
                                     const json_t *vertex_of) {
-  struct by_place place = {.above = around, .field = "ring"};
+  struct by_doc_path place = {.above = around, .field = "ring"};
   const json_t *array = json_object_get(control, "ring");
   if (!array) return BANYAN_OK;
   BY_TRY(by_doc_array(&place, array, plan->n_ranks, plan->n_ranks));
   plan->control.ring = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_ranks);
   if (!plan->control.ring) return by_plan_no_memory();
   for (uint32_t i = 0; i < plan->n_ranks; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     BY_TRY(read_rank(plan, &here, json_array_get(array, i), vertex_of, &plan->control.ring[i]));
   }
   return BANYAN_OK;
 }
 
-enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_place *around, json_t *control,
+enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_doc_path *around, json_t *control,
                                         const json_t *vertex_of) {
-  struct by_place place = {.above = around, .field = "control"}, use = {.above = &place, .field = "use"};
+  struct by_doc_path place = {.above = around, .field = "control"}, use = {.above = &place, .field = "use"};
   json_t *value;
   const char *name;
   uint64_t fan_out;
@@ -263,7 +263,8 @@ enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_pl
     return by_doc_fail(&use, "is \"%.64s\", must be tree or ring", name);
   plan->control.use_ring = strcmp(name, "ring") == 0;
   BY_TRY(by_doc_need_like(&place, control, "fan_out", "2", &value));
-  BY_TRY(by_doc_int(&(struct by_place){.above = &place, .field = "fan_out"}, value, 1, BY_PLAN_MAX_VERTICES, &fan_out));
+  BY_TRY(
+      by_doc_int(&(struct by_doc_path){.above = &place, .field = "fan_out"}, value, 1, BY_PLAN_MAX_VERTICES, &fan_out));
   plan->control.fan_out = (uint32_t)fan_out;
   BY_TRY(read_tree(plan, &place, control, vertex_of));
   return read_ring(plan, &place, control, vertex_of);

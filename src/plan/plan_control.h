@@ -7,7 +7,7 @@
 
 #include "plan.h"
 
-struct by_place;
+struct by_doc_path;
 struct by_text;
 
 /* Checks that the tree is one tree over all ranks, and that the ring has each rank once. BANYAN_ERR_PLAN. Cost: ranks.
@@ -31,7 +31,7 @@ BANYAN_CHECK enum banyan_status by_plan_control_expand(struct by_plan *plan, con
 BANYAN_CHECK enum banyan_status by_plan_control_hang(const struct by_plan_host_ranks *places, uint32_t fan_out,
                                                      const uint32_t *parent_of_host, uint32_t *parent);
 /* Reads the member "control". `vertex_of` maps names to vertices. Errors like those of by_plan_parse. */
-BANYAN_CHECK enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_place *place,
+BANYAN_CHECK enum banyan_status by_plan_control_read(struct by_plan *plan, const struct by_doc_path *place,
                                                      json_t *control, const json_t *vertex_of);
 /* Adds the member with a preceding comma; nothing if the plan has no control tree. */
 void by_plan_control_print(const struct by_plan *plan, struct by_text *text);

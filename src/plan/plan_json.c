@@ -19,7 +19,7 @@ struct reader {
   uint32_t n_twigs;                 /* the number of such groups so far */
 };
 
-static enum banyan_status find_vertex(const struct reader *reader, const struct by_place *place, const char *name,
+static enum banyan_status find_vertex(const struct reader *reader, const struct by_doc_path *place, const char *name,
                                       uint32_t *out) {
   const json_t *vertex = json_object_get(reader->vertex_of, name);
   if (!vertex) return by_doc_fail(place, "there is no vertex \"%.64s\"", name);
@@ -27,15 +27,15 @@ static enum banyan_status find_vertex(const struct reader *reader, const struct 
   return BANYAN_OK;
 }
 
-static enum banyan_status take_forwards(const struct reader *reader, const struct by_place *around, const json_t *array,
-                                        struct by_group *group) {
-  struct by_place place = {.above = around, .field = "forwards"};
+static enum banyan_status take_forwards(const struct reader *reader, const struct by_doc_path *around,
+                                        const json_t *array, struct by_group *group) {
+  struct by_doc_path place = {.above = around, .field = "forwards"};
   BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MAX_VERTICES));
   size_t n = json_array_size(array);
   group->forwards = BY_ARENA_ARRAY(&reader->plan->arena, uint32_t, n);
   if (!group->forwards) return by_plan_no_memory();
   for (size_t i = 0; i < n; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     const char *name;
     BY_TRY(by_doc_string(&here, json_array_get(array, i), &name));
     BY_TRY(find_vertex(reader, &here, name, &group->forwards[group->n_forwards++]));
@@ -44,9 +44,9 @@ static enum banyan_status take_forwards(const struct reader *reader, const struc
 }
 
 /* Reads {"switch": {"neighbour": "interface", ...}, ...}. */
-static enum banyan_status take_ports(const struct reader *reader, const struct by_place *around, json_t *switches,
+static enum banyan_status take_ports(const struct reader *reader, const struct by_doc_path *around, json_t *switches,
                                      struct by_group *group) {
-  struct by_place place = {.above = around, .field = "ports"};
+  struct by_doc_path place = {.above = around, .field = "ports"};
   const char *key, *neighbour;
   json_t *map, *value;
   size_t n = 0;
@@ -55,12 +55,12 @@ static enum banyan_status take_ports(const struct reader *reader, const struct b
   group->ports = BY_ARENA_ARRAY(&reader->plan->arena, struct by_group_port, n);
   if (!group->ports) return by_plan_no_memory();
   json_object_foreach(switches, key, map) {
-    struct by_place here = {.above = &place, .key = key};
+    struct by_doc_path here = {.above = &place, .key = key};
     uint32_t at = 0;
     if (!json_is_object(map)) return by_doc_fields(&here, map, "");
     BY_TRY(find_vertex(reader, &here, key, &at));
     json_object_foreach(map, neighbour, value) {
-      struct by_place there = {.above = &here, .key = neighbour};
+      struct by_doc_path there = {.above = &here, .key = neighbour};
       struct by_group_port *port = &group->ports[group->n_ports++];
       port->at = at;
       BY_TRY(find_vertex(reader, &there, neighbour, &port->towards));
@@ -84,7 +84,7 @@ static const char *const fields[] = {
 /* A group that is being read. */
 struct part {
   struct reader *reader;
-  const struct by_place *place;
+  const struct by_doc_path *place;
   const json_t *object;
   struct by_group *group;
 };
@@ -93,14 +93,14 @@ static const char *get_name_at(const struct part *part, uint32_t position) {
   return part->reader->plan->vertices[part->group->order[position]].name;
 }
 
-static enum banyan_status take_vertex(const struct part *part, const struct by_place *place, const json_t *value,
+static enum banyan_status take_vertex(const struct part *part, const struct by_doc_path *place, const json_t *value,
                                       uint32_t *out) {
   const char *name;
   BY_TRY(by_doc_string(place, value, &name));
   return find_vertex(part->reader, place, name, out);
 }
 
-static enum banyan_status find_position(const struct part *part, const struct by_place *place, const char *name,
+static enum banyan_status find_position(const struct part *part, const struct by_doc_path *place, const char *name,
                                         uint32_t *out) {
   uint32_t vertex = 0;
   BY_TRY(find_vertex(part->reader, place, name, &vertex));
@@ -110,14 +110,14 @@ static enum banyan_status find_position(const struct part *part, const struct by
 
 /* Lists the vertices of a tree without an order: its root and the keys of "up", ascending. */
 static enum banyan_status take_members(const struct part *part, const json_t *root, const json_t *up) {
-  struct by_place root_place = {.above = part->place, .field = "root"},
-                  up_place = {.above = part->place, .field = "up"};
+  struct by_doc_path root_place = {.above = part->place, .field = "root"},
+                     up_place = {.above = part->place, .field = "up"};
   const char *key;
   json_t *value;
   uint32_t i = 1;
   BY_TRY(take_vertex(part, &root_place, root, &part->group->order[0]));
   json_object_foreach((json_t *)up, key, value) {
-    struct by_place here = {.above = &up_place, .key = key};
+    struct by_doc_path here = {.above = &up_place, .key = key};
     if (strcmp(key, json_string_value(root)) == 0) return by_doc_fail(&here, "the root has no parent");
     BY_TRY(find_vertex(part->reader, &here, key, &part->group->order[i++]));
   }
@@ -127,7 +127,7 @@ static enum banyan_status take_members(const struct part *part, const json_t *ro
 
 static enum banyan_status take_vertices(const struct part *part, enum by_group_kind kind) {
   struct by_plan *plan = part->reader->plan;
-  struct by_place order_place = {.above = part->place, .field = "order"};
+  struct by_doc_path order_place = {.above = part->place, .field = "order"};
   const json_t *order = json_object_get(part->object, "order");
   json_t *root = NULL, *up = NULL;
   if (kind != BY_GROUP_EXCHANGE) {
@@ -144,7 +144,7 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   BY_TRY(by_group_init(plan, part->group, kind, (uint32_t)n, json_object_get(part->object, "down") != NULL));
   if (order) {
     for (uint32_t i = 0; i < n; i++) {
-      struct by_place here = {.above = &order_place, .index = i};
+      struct by_doc_path here = {.above = &order_place, .index = i};
       BY_TRY(take_vertex(part, &here, json_array_get(order, i), &part->group->order[i]));
     }
   } else if (named) {
@@ -153,32 +153,32 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   for (uint32_t i = 0; i < part->group->n; i++) {
     uint32_t *position = &part->reader->position[part->group->order[i]];
     if (*position != nowhere)
-      return by_doc_fail(&(struct by_place){.above = &order_place, .index = i}, "vertex \"%.64s\" stands in it twice",
-                         get_name_at(part, i));
+      return by_doc_fail(&(struct by_doc_path){.above = &order_place, .index = i},
+                         "vertex \"%.64s\" stands in it twice", get_name_at(part, i));
     *position = i;
   }
   return BANYAN_OK;
 }
 
 /* Reads [parent, ...] of all ranks, by their numbers; the root is its own parent. */
-static enum banyan_status take_numbered_parents(const struct part *part, const struct by_place *place,
+static enum banyan_status take_numbered_parents(const struct part *part, const struct by_doc_path *place,
                                                 const json_t *array, uint32_t *parent) {
   const struct by_group *group = part->group;
   if (json_object_get(part->object, "order")) return by_doc_fail(place, "is by rank, and there is an order as well");
   BY_TRY(by_doc_array(place, array, group->n, group->n));
   for (uint32_t i = 0; i < group->n; i++) {
-    struct by_place here = {.above = place, .index = i};
+    struct by_doc_path here = {.above = place, .index = i};
     uint64_t rank = 0;
     BY_TRY(by_doc_int(&here, json_array_get(array, i), 0, group->n - 1, &rank));
     parent[i] = (uint32_t)rank;
   }
   if (parent[group->root] == group->root) return BANYAN_OK;
-  return by_doc_fail(&(struct by_place){.above = place, .index = group->root}, "the root has no parent but itself");
+  return by_doc_fail(&(struct by_doc_path){.above = place, .index = group->root}, "the root has no parent but itself");
 }
 
 /* Reads {"child": "parent", ...} for every vertex but the root. */
 static enum banyan_status take_parents(const struct part *part, const char *field, uint32_t *parent) {
-  struct by_place place = {.above = part->place, .field = field};
+  struct by_doc_path place = {.above = part->place, .field = field};
   const struct by_group *group = part->group;
   json_t *map = json_object_get(part->object, field), *value;
   const char *key, *name;
@@ -186,7 +186,7 @@ static enum banyan_status take_parents(const struct part *part, const char *fiel
   if (!json_is_object(map)) return by_doc_fields(&place, map, "");
   for (uint32_t i = 0; i < group->n; i++) parent[i] = nowhere;
   json_object_foreach(map, key, value) {
-    struct by_place here = {.above = &place, .key = key};
+    struct by_doc_path here = {.above = &place, .key = key};
     uint32_t child = 0;
     BY_TRY(find_position(part, &here, key, &child));
     if (child == group->root) return by_doc_fail(&here, "the root has no parent");
@@ -200,7 +200,7 @@ static enum banyan_status take_parents(const struct part *part, const char *fiel
 }
 
 static enum banyan_status take_tree(const struct part *part) {
-  struct by_place place = {.above = part->place, .field = "root"};
+  struct by_doc_path place = {.above = part->place, .field = "root"};
   const char *name;
   BY_TRY(by_doc_string(&place, json_object_get(part->object, "root"), &name));
   BY_TRY(find_position(part, &place, name, &part->group->root));
@@ -230,7 +230,7 @@ static enum banyan_status share_twigs(struct reader *reader, const struct by_twi
 }
 
 static enum banyan_status take_twigs(const struct part *part) {
-  struct by_place place = {.above = part->place, .field = "twigs"};
+  struct by_doc_path place = {.above = part->place, .field = "twigs"};
   struct by_group *group = part->group;
   json_t *map = json_object_get(part->object, "twigs"), *value;
   const char *key;
@@ -239,7 +239,7 @@ static enum banyan_status take_twigs(const struct part *part) {
   struct by_twig *twigs = calloc(json_object_size(map) + 1, sizeof *twigs);
   enum banyan_status status = twigs ? BANYAN_OK : by_plan_no_memory();
   json_object_foreach(map, key, value) {
-    struct by_place here = {.above = &place, .key = key};
+    struct by_doc_path here = {.above = &place, .key = key};
     struct by_twig *twig = &twigs[group->n_twigs++];
     if (status == BANYAN_OK) status = find_vertex(part->reader, &here, key, &twig->child);
     if (status == BANYAN_OK) status = take_vertex(part, &here, value, &twig->parent);
@@ -255,14 +255,14 @@ static enum banyan_status take_twigs(const struct part *part) {
 
 /* Reads the radix; the default is one digit. */
 static enum banyan_status take_radix(const struct part *part) {
-  struct by_place place = {.above = part->place, .field = "radix"};
+  struct by_doc_path place = {.above = part->place, .field = "radix"};
   const json_t *array = json_object_get(part->object, "radix");
   uint32_t radix[BY_PLAN_MAX_DIGITS];
   if (!array) return by_group_set_radix(part->reader->plan, part->group, &part->group->n, 1);
   BY_TRY(by_doc_array(&place, array, 0, BY_PLAN_MAX_DIGITS));
   size_t n = json_array_size(array);
   for (size_t i = 0; i < n; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     uint64_t digit = 0;
     BY_TRY(by_doc_int(&here, json_array_get(array, i), 1, BY_PLAN_MAX_VERTICES, &digit));
     radix[i] = (uint32_t)digit;
@@ -271,7 +271,7 @@ static enum banyan_status take_radix(const struct part *part) {
 }
 
 static enum banyan_status take_kind(const struct part *part, enum by_group_kind *out) {
-  struct by_place place = {.above = part->place, .field = "kind"};
+  struct by_doc_path place = {.above = part->place, .field = "kind"};
   const json_t *value = json_object_get(part->object, "kind");
   const char *name = by_group_kind_name(BY_GROUP_TREE);
   if (value) BY_TRY(by_doc_string(&place, value, &name));
@@ -284,7 +284,7 @@ static enum banyan_status take_kind(const struct part *part, enum by_group_kind 
 }
 
 static enum banyan_status take_numbers(const struct part *part) {
-  struct by_place place = {.above = part->place, .field = "share"};
+  struct by_doc_path place = {.above = part->place, .field = "share"};
   json_t *share;
   const json_t *rate = json_object_get(part->object, "rate"), *height = json_object_get(part->object, "height");
   uint64_t ignored;
@@ -297,7 +297,7 @@ static enum banyan_status take_numbers(const struct part *part) {
 }
 
 /* Reads an element of "trees" into `group`, which must be zeroed. A failure ends the reading. */
-static enum banyan_status read_group(struct reader *reader, const struct by_place *place, const json_t *value,
+static enum banyan_status read_group(struct reader *reader, const struct by_doc_path *place, const json_t *value,
                                      struct by_group *group) {
   const struct part part = {.reader = reader, .place = place, .object = value, .group = group};
   enum by_group_kind kind = BY_GROUP_TREE;
@@ -326,7 +326,7 @@ static const char document_fields[] =
 
 /* --- Vertices. --- */
 
-static enum banyan_status take_vertex_kind(const struct by_place *place, const json_t *value,
+static enum banyan_status take_vertex_kind(const struct by_doc_path *place, const json_t *value,
                                            enum by_vertex_kind *out) {
   const char *name;
   BY_TRY(by_doc_string(place, value, &name));
@@ -339,8 +339,8 @@ static enum banyan_status take_vertex_kind(const struct by_place *place, const j
 }
 
 /* Reads a member of "vertices": its kind and rank. */
-static enum banyan_status take_member(const struct by_place *place, const json_t *value, struct by_vertex *out) {
-  struct by_place here = {.above = place, .field = "kind"};
+static enum banyan_status take_member(const struct by_doc_path *place, const json_t *value, struct by_vertex *out) {
+  struct by_doc_path here = {.above = place, .field = "kind"};
   json_t *field;
   uint64_t rank = UINT32_MAX;
   BY_TRY(by_doc_fields(place, value, "kind, rank"));
@@ -358,13 +358,13 @@ static enum banyan_status take_member(const struct by_place *place, const json_t
 }
 
 /* Names the ranks that are in "vertices", and adds the other vertices behind the ranks. */
-static enum banyan_status name_members(struct by_plan *plan, const struct by_place *place, json_t *members,
+static enum banyan_status name_members(struct by_plan *plan, const struct by_doc_path *place, json_t *members,
                                        bool *named) {
   uint32_t next = plan->n_ranks;
   const char *key;
   json_t *value;
   json_object_foreach(members, key, value) {
-    struct by_place here = {.above = place, .key = key};
+    struct by_doc_path here = {.above = place, .key = key};
     struct by_vertex vertex = {.name = by_arena_string(&plan->arena, key)};
     if (!vertex.name) return by_plan_no_memory();
     BY_TRY(take_member(&here, value, &vertex));
@@ -379,7 +379,7 @@ static enum banyan_status name_members(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static enum banyan_status fill_vertices(struct reader *reader, const struct by_place *place, json_t *members) {
+static enum banyan_status fill_vertices(struct reader *reader, const struct by_doc_path *place, json_t *members) {
   struct by_plan *plan = reader->plan;
   bool *named = BY_ARENA_ARRAY(&plan->arena, bool, plan->n_ranks);
   reader->position = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices);
@@ -398,8 +398,8 @@ static enum banyan_status fill_vertices(struct reader *reader, const struct by_p
 
 /* Reads the vertices. "ranks" is the number of ranks, else "vertices" determines it; a rank that is not in "vertices"
  * is named by its number. */
-static enum banyan_status take_plan_vertices(struct reader *reader, const struct by_place *document, json_t *root) {
-  struct by_place place = {.above = document, .field = "vertices"};
+static enum banyan_status take_plan_vertices(struct reader *reader, const struct by_doc_path *document, json_t *root) {
+  struct by_doc_path place = {.above = document, .field = "vertices"};
   json_t *members = json_object_get(root, "vertices"), *ranks = json_object_get(root, "ranks");
   uint32_t named = 0, others = 0;
   const char *key;
@@ -407,12 +407,12 @@ static enum banyan_status take_plan_vertices(struct reader *reader, const struct
   struct by_vertex vertex;
   if (members && !json_is_object(members)) return by_doc_fields(&place, members, "");
   json_object_foreach(members, key, value) {
-    BY_TRY(take_member(&(struct by_place){.above = &place, .key = key}, value, &vertex));
+    BY_TRY(take_member(&(struct by_doc_path){.above = &place, .key = key}, value, &vertex));
     ++*(vertex.kind == BY_VERTEX_RANK ? &named : &others);
   }
   uint64_t n = named;
   if (ranks)
-    BY_TRY(by_doc_int(&(struct by_place){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MAX_VERTICES, &n));
+    BY_TRY(by_doc_int(&(struct by_doc_path){.above = document, .field = "ranks"}, ranks, 1, BY_PLAN_MAX_VERTICES, &n));
   if (n < 1) return by_doc_fail(document, "the field \"ranks\" is missing: write \"ranks\": 4");
   if (n + others > BY_PLAN_MAX_VERTICES) return by_doc_fail(&place, "more than %d in all", BY_PLAN_MAX_VERTICES);
   BY_TRY(by_plan_add_vertices(reader->plan, (uint32_t)n, others));
@@ -421,23 +421,23 @@ static enum banyan_status take_plan_vertices(struct reader *reader, const struct
 
 /* --- Classes, rates and the head. --- */
 
-static enum banyan_status take_trees(struct reader *reader, const struct by_place *around, const json_t *object,
+static enum banyan_status take_trees(struct reader *reader, const struct by_doc_path *around, const json_t *object,
                                      struct by_class *class_) {
-  struct by_place place = {.above = around, .field = "trees"};
+  struct by_doc_path place = {.above = around, .field = "trees"};
   json_t *trees;
   BY_TRY(by_doc_need_like(around, object, "trees", "[...]", &trees));
   BY_TRY(by_doc_array(&place, trees, 1, BY_PLAN_MAX_GROUPS));
   BY_TRY(by_plan_add_groups(reader->plan, class_, (uint32_t)json_array_size(trees)));
   for (uint32_t i = 0; i < class_->n_groups; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     BY_TRY(read_group(reader, &here, json_array_get(trees, i), &class_->groups[i]));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_class(struct reader *reader, const struct by_place *place, const json_t *value,
+static enum banyan_status take_class(struct reader *reader, const struct by_doc_path *place, const json_t *value,
                                      bool last, struct by_class *class_) {
-  struct by_place here = {.above = place, .field = "up_to"};
+  struct by_doc_path here = {.above = place, .field = "up_to"};
   BY_TRY(by_doc_fields(place, value, "up_to, trees"));
   json_t *up_to = json_object_get(value, "up_to");
   if (last && up_to) return by_doc_fail(&here, "the last class takes all larger buffers and has no limit");
@@ -448,7 +448,7 @@ static enum banyan_status take_class(struct reader *reader, const struct by_plac
   return take_trees(reader, place, value, class_);
 }
 
-static enum banyan_status find_collective(const struct by_place *place, const char *name, uint32_t *out) {
+static enum banyan_status find_collective(const struct by_doc_path *place, const char *name, uint32_t *out) {
   enum banyan_collective collective;
   if (banyan_collective_parse(name, &collective) != BANYAN_OK || !(BY_PLAN_OWN_COLLECTIVES >> collective & 1))
     return by_doc_fail(place, "is \"%.64s\", must be reduce, broadcast, reduce_scatter or allgather", name);
@@ -457,13 +457,13 @@ static enum banyan_status find_collective(const struct by_place *place, const ch
 }
 
 /* Reads the names in "for". */
-static enum banyan_status take_collectives(const struct by_place *place, const json_t *object, uint32_t *out) {
-  struct by_place here = {.above = place, .field = "for"};
+static enum banyan_status take_collectives(const struct by_doc_path *place, const json_t *object, uint32_t *out) {
+  struct by_doc_path here = {.above = place, .field = "for"};
   json_t *names;
   BY_TRY(by_doc_need_like(place, object, "for", "[\"broadcast\"]", &names));
   BY_TRY(by_doc_array(&here, names, 1, BANYAN_COLLECTIVES));
   for (size_t i = 0; i < json_array_size(names); i++) {
-    struct by_place item = {.above = &here, .index = i};
+    struct by_doc_path item = {.above = &here, .index = i};
     uint32_t collective = 0;
     const char *name;
     BY_TRY(by_doc_string(&item, json_array_get(names, i), &name));
@@ -473,9 +473,9 @@ static enum banyan_status take_collectives(const struct by_place *place, const j
   return BANYAN_OK;
 }
 
-static enum banyan_status take_own_class(struct reader *reader, const struct by_place *place, const json_t *value,
+static enum banyan_status take_own_class(struct reader *reader, const struct by_doc_path *place, const json_t *value,
                                          struct by_class *class_) {
-  struct by_place here = {.above = place, .field = "above"};
+  struct by_doc_path here = {.above = place, .field = "above"};
   BY_TRY(by_doc_fields(place, value, "for, above, per_root, throughput, bound, trees"));
   const json_t *above = json_object_get(value, "above"), *per_root = json_object_get(value, "per_root");
   const json_t *throughput = json_object_get(value, "throughput"), *bound = json_object_get(value, "bound");
@@ -491,36 +491,37 @@ static enum banyan_status take_own_class(struct reader *reader, const struct by_
 }
 
 /* Reads the size classes, "trees" (those of the last or only class), and "collectives". */
-static enum banyan_status take_classes(struct reader *reader, const struct by_place *document, const json_t *root) {
-  struct by_place place = {.above = document, .field = "classes"};
+static enum banyan_status take_classes(struct reader *reader, const struct by_doc_path *document, const json_t *root) {
+  struct by_doc_path place = {.above = document, .field = "classes"};
   const json_t *classes = json_object_get(root, "classes");
   bool trees = !classes || json_object_get(root, "trees");
   if (classes) BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MAX_CLASSES - trees));
-  struct by_place own_place = {.above = document, .field = "collectives"};
+  struct by_doc_path own_place = {.above = document, .field = "collectives"};
   const json_t *own = json_object_get(root, "collectives");
   if (own) BY_TRY(by_doc_array(&own_place, own, 1, BY_PLAN_MAX_CLASSES));
   size_t listed = json_array_size(classes), n = listed + trees;
   BY_TRY(by_plan_add_classes(reader->plan, (uint32_t)n, (uint32_t)json_array_size(own)));
   for (size_t i = 0; i < json_array_size(own); i++) {
-    struct by_place here = {.above = &own_place, .index = i};
+    struct by_doc_path here = {.above = &own_place, .index = i};
     BY_TRY(take_own_class(reader, &here, json_array_get(own, i), &reader->plan->classes[n + i]));
   }
   for (size_t i = 0; i < listed; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     BY_TRY(take_class(reader, &here, json_array_get(classes, i), i + 1 == n, &reader->plan->classes[i]));
   }
   return trees ? take_trees(reader, document, root, &reader->plan->classes[listed]) : BANYAN_OK;
 }
 
 /* Reads the rates of collectives without own classes. */
-static enum banyan_status take_rates(const struct by_place *document, const json_t *root, struct by_plan_rates *rates) {
-  struct by_place place = {.above = document, .field = "rates"};
+static enum banyan_status take_rates(const struct by_doc_path *document, const json_t *root,
+                                     struct by_plan_rates *rates) {
+  struct by_doc_path place = {.above = document, .field = "rates"};
   json_t *map = json_object_get(root, "rates"), *value;
   const char *key;
   if (!map) return BANYAN_OK;
   if (!json_is_object(map)) return by_doc_fields(&place, map, "");
   json_object_foreach(map, key, value) {
-    struct by_place here = {.above = &place, .key = key}, field = {.above = &here, .field = "bound"};
+    struct by_doc_path here = {.above = &place, .key = key}, field = {.above = &here, .field = "bound"};
     uint32_t collective = 0;
     json_t *bound;
     BY_TRY(find_collective(&here, key, &collective));
@@ -534,15 +535,15 @@ static enum banyan_status take_rates(const struct by_place *document, const json
   return BANYAN_OK;
 }
 
-static enum banyan_status take_head(struct by_plan *plan, const struct by_place *document, const json_t *root) {
-  struct by_place place = {.above = document, .field = "format"};
+static enum banyan_status take_head(struct by_plan *plan, const struct by_doc_path *document, const json_t *root) {
+  struct by_doc_path place = {.above = document, .field = "format"};
   json_t *format, *name = json_object_get(root, "name"), *chunk = json_object_get(root, "chunk");
   const char *text;
   uint64_t bytes = 0;
   const struct {
     const char *field;
     double *out;
-    enum banyan_status (*take)(const struct by_place *place, const json_t *value, double *out);
+    enum banyan_status (*take)(const struct by_doc_path *place, const json_t *value, double *out);
   } facts[] = {{"throughput", &plan->facts.throughput, by_doc_rate},
                {"bound", &plan->facts.bound, by_doc_rate},
                {"ratio", &plan->facts.ratio, by_doc_real},
@@ -568,8 +569,8 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
   return take_rates(document, root, plan->facts.others);
 }
 
-static enum banyan_status take_plan(struct by_plan *plan, const struct by_place *document, json_t *root) {
-  const struct by_place place = {.above = document, .field = "format"};
+static enum banyan_status take_plan(struct by_plan *plan, const struct by_doc_path *document, json_t *root) {
+  const struct by_doc_path place = {.above = document, .field = "format"};
   const char *format = json_string_value(json_object_get(root, "format"));
   if (format && !strncmp(format, "banyan-topology ", strlen("banyan-topology ")))
     return by_doc_fail(
@@ -594,7 +595,7 @@ enum banyan_status by_plan_parse(const char *source, const char *text, size_t le
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
   enum banyan_status status = by_plan_create("plan", &plan);
   if (status == BANYAN_OK) {
-    status = take_plan(plan, &(struct by_place){.field = source}, root);
+    status = take_plan(plan, &(struct by_doc_path){.field = source}, root);
     bool read = status == BANYAN_OK;
     status = by_plan_end(plan, status, out);
     if (read && status != BANYAN_OK) (void)by_fail_within(status, "%s", source);

@@ -222,7 +222,7 @@ static double get_part(const struct sharing *s, uint32_t k, uint32_t limit) {
 
 static void reduce_capacity(struct by_capacity *capacity, double part) {
   double left = by_residual(*capacity);
-  if (left > 0 && !isinf(left)) capacity->used = capacity->all - fmax(part * left, BY_LEAST_RATE);
+  if (left > 0 && !isinf(left)) capacity->used = capacity->all - fmax(part * left, BY_MIN_RATE);
 }
 
 /* Makes the topology that a group of a set may use. It borrows everything from the original but links and nodes, which

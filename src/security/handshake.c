@@ -224,9 +224,9 @@ static void expect(struct by_handshake *handshake, enum by_handshake_state state
 
 enum banyan_status by_handshake_init(struct by_handshake *handshake, const struct by_handshake_options *options) {
   bool client = options->role == BY_ROLE_CLIENT;
-  if (options->hello_length > BY_HELLO_MOST)
+  if (options->hello_length > BY_HELLO_MAX)
     return by_fail(BANYAN_ERR_ARGUMENT, "a hello of %zu bytes is above the limit of %d", options->hello_length,
-                   BY_HELLO_MOST);
+                   BY_HELLO_MAX);
   *handshake = (struct by_handshake){.role = options->role,
                                      .purpose = options->purpose,
                                      .key = *options->key,
@@ -371,9 +371,9 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
 
 static enum banyan_status step_length(struct by_handshake *handshake) {
   size_t length = by_get_u32(handshake->in);
-  if (length > BY_HELLO_MOST)
+  if (length > BY_HELLO_MAX)
     return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL, "the peer's hello has %zu bytes, the limit is %d",
-                     length, BY_HELLO_MOST);
+                     length, BY_HELLO_MAX);
   handshake->hello = malloc(length + BY_MAC_BYTES);
   if (!handshake->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello of %zu bytes", length);
   handshake->hello_length = length;

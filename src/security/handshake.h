@@ -34,7 +34,7 @@
 #define BY_HEAD_BYTES 10
 #define BY_KEY_ID_BYTES 4
 #define BY_GREETING_BYTES (10 + BY_NONCE_BYTES + BY_KEY_ID_BYTES) /* "BANYAN", version, role, purpose, nonce, key */
-#define BY_HELLO_MOST 65536
+#define BY_HELLO_MAX 65536
 /* A key as text: 64 hexadecimal digits and a NUL. */
 #define BY_KEY_TEXT 65
 /* In a purpose: the client is a helper or a server of the job. The head of its ticket follows its greeting, and the
@@ -87,7 +87,7 @@ struct by_handshake_options {
   const struct by_key *tickets; /* server: of clients that are helpers. NULL: these are rejected */
   const struct by_key *old_key, *old_tickets; /* accepted, too. NULL: there is none */
   const void *hello;                          /* borrowed until done or failed */
-  size_t hello_length;                        /* up to BY_HELLO_MOST */
+  size_t hello_length;                        /* up to BY_HELLO_MAX */
   const uint8_t *nonce;                       /* for tests that must repeat; NULL: random */
   const uint8_t *binding; /* BY_BINDING_BYTES that only both ends of this connection know; NULL: none */
   /* Of the connection around it, for opening.h. */

@@ -20,7 +20,7 @@
 #include "text.h"
 #include "ticket.h"
 
-enum { BYTES = 32, IDENTIFIER = 4, MOST_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
+enum { BYTES = 32, IDENTIFIER = 4, MAX_FILE = 4096, DIGITS_AT = 11, IDENTIFIER_AT = DIGITS_AT + 2 * BYTES + 1 };
 
 static const char prefix[] = "banyan_key_", digits[] = "0123456789abcdef";
 
@@ -91,7 +91,7 @@ static const char until_format[] = " until %Y-%m-%dT%H:%M:%SZ";
 static enum banyan_status split(const char *text, struct by_job_key *out) {
   struct tm until = {0};
   const char *end = NULL;
-  if (strlen(text) >= BY_JOB_KEY_MOST) return refuse();
+  if (strlen(text) >= BY_JOB_KEY_MAX) return refuse();
   memcpy(out->now, text, strnlen(text, sizeof out->now - 1)); /* which is all zeros */
   BY_TRY(check_one(out->now));
   if (!text[JOB_AT]) return name_job(out->now, out->job);
@@ -122,8 +122,8 @@ static enum banyan_status print(const struct by_job_key *key, char *out) {
   strcpy(out, key->now);
   strcpy(out + JOB_AT, " job ");
   by_print_hex(key->job, sizeof key->job, out + JOB_AT + 5);
-  int n = snprintf(out + OLD_AT, BY_JOB_KEY_MOST - OLD_AT, " old %s%s", key->old, time);
-  return n < BY_JOB_KEY_MOST - OLD_AT ? by_job_key_check(out) : by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
+  int n = snprintf(out + OLD_AT, BY_JOB_KEY_MAX - OLD_AT, " old %s%s", key->old, time);
+  return n < BY_JOB_KEY_MAX - OLD_AT ? by_job_key_check(out) : by_fail(BANYAN_ERR_ARGUMENT, "there is no such time");
 }
 
 enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) {
@@ -178,7 +178,7 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
     if (n && line[n - 1] == '\r') n--;
     if (!n || *line == '#') continue;
     if (found) return by_fail(BANYAN_ERR_PARSE, "there is more than one line with a key");
-    if (n >= BY_JOB_KEY_MOST || memchr(line, '\0', n)) return refuse();
+    if (n >= BY_JOB_KEY_MAX || memchr(line, '\0', n)) return refuse();
     memcpy(out, line, n);
     out[n] = '\0';
     found = true;
@@ -192,7 +192,7 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
 }
 
 enum banyan_status by_job_key_read(const char *path, char *out) {
-  char text[MOST_FILE + 1];
+  char text[MAX_FILE + 1];
   size_t length;
   enum banyan_status status = by_secret_file_read(path, text, sizeof text, &length);
   if (status == BANYAN_OK) status = by_job_key_parse(text, length, out);

@@ -23,7 +23,7 @@
 
 /* With the NUL: a key, and a text of the job's key in each form, or a ticket. */
 #define BY_JOB_KEY_TEXT 85
-#define BY_JOB_KEY_MOST 280
+#define BY_JOB_KEY_MAX 280
 
 struct by_key {
   uint8_t bytes[32];
@@ -45,7 +45,7 @@ struct by_job_key {
 enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) BANYAN_CHECK;
 /* A text with a new key in place of that of `text`, which is the old one until then. BANYAN_ERR_ARGUMENT: the old key
  * of `text` is accepted for longer than `now`; processes that have no other one yet would not join any more. `out`
- * holds BY_JOB_KEY_MOST. */
+ * holds BY_JOB_KEY_MAX. */
 enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t until, char *out) BANYAN_CHECK;
 /* Wipes the old key in a text of the job's key, if there is one and it has ended. False: nothing was changed. */
 bool by_job_key_drop_ended(char *text, int64_t now);
@@ -56,7 +56,7 @@ enum banyan_status by_job_key_check(const char *text) BANYAN_CHECK;
 enum banyan_status by_switch_secret_check(const char *where, const char *text) BANYAN_CHECK;
 
 /* The only key in a file's text: a job's, or the ticket of a helper or server (ticket.h). Blank lines and lines that
- * begin with # do not count. `out` holds BY_JOB_KEY_MOST. */
+ * begin with # do not count. `out` holds BY_JOB_KEY_MAX. */
 enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) BANYAN_CHECK;
 /* The same of a file, which this user or root must own and nobody else may read (BANYAN_ERR_AUTH). Does not block. */
 enum banyan_status by_job_key_read(const char *path, char *out) BANYAN_CHECK;

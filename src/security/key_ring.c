@@ -25,7 +25,7 @@ enum { NAME = 256 };
 struct by_key_ring {
   struct by_key job; /* as in the keys; it stays */
   struct by_job_keys keys;
-  char text[BY_JOB_KEY_MOST];
+  char text[BY_JOB_KEY_MAX];
   bool helps;
   struct by_ticket_subject subject; /* of a helper or server */
   char name[NAME];                  /* of that */
@@ -117,7 +117,7 @@ static void take(struct by_key_ring *ring, enum banyan_status status, const char
  * state was taken before. */
 static void follow(struct by_key_ring *ring) {
   struct by_job_keys keys = {.purpose = 0};
-  char text[BY_JOB_KEY_MOST];
+  char text[BY_JOB_KEY_MAX];
   uint8_t ticket[BY_TICKET_HEAD];
   struct state now = look(ring->path);
   pthread_mutex_lock(&ring->lock);
@@ -172,7 +172,7 @@ void by_key_ring_text(struct by_key_ring *ring, char *out) {
 }
 
 enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) {
-  char text[BY_JOB_KEY_MOST];
+  char text[BY_JOB_KEY_MAX];
   by_key_ring_text(ring, text);
   enum banyan_status status = by_ticket_key_derive(text, out);
   OPENSSL_cleanse(text, sizeof text);

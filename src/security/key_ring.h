@@ -25,7 +25,7 @@ void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out);
 void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_handshake_options *handshake);
 /* What belongs to the job is marked with this key, which stays. Borrowed from the ring. */
 const struct by_key *by_key_ring_job(const struct by_key_ring *ring);
-/* The text of now. `out` holds BY_JOB_KEY_MOST. The caller wipes it. */
+/* The text of now. `out` holds BY_JOB_KEY_MAX. The caller wipes it. */
 void by_key_ring_text(struct by_key_ring *ring, char *out);
 /* The key of tickets under the key of now, as a text. `out` holds BY_TICKET_KEY_TEXT. */
 enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) BANYAN_CHECK;

@@ -9,7 +9,7 @@
 #include "socket.h"
 
 /* TLS_RECORD: with what TLS's first record begins. MOST: bytes decrypted at once. */
-enum { TLS_RECORD = 0x16, TLS_ALERT = 0x15, MOST = 4096 };
+enum { TLS_RECORD = 0x16, TLS_ALERT = 0x15, REQUEST_MAX = 4096 };
 
 enum by_encryption by_encryption_of(const char *text) {
   if (!text || !strcmp(text, "off")) return BY_ENCRYPT_OFF;
@@ -43,7 +43,7 @@ static enum banyan_status begin_tls(struct by_opening *opening) {
 
 /* What TLS has to send joins the output. */
 static enum banyan_status take_output(struct by_opening *opening) {
-  char bytes[MOST];
+  char bytes[REQUEST_MAX];
   for (size_t n; (n = by_tls_take(opening->tls, bytes, sizeof bytes)) > 0;) by_text_add_bytes(&opening->out, bytes, n);
   return opening->out.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake") : BANYAN_OK;
 }
@@ -142,7 +142,7 @@ static enum banyan_status check_first_of_server(const uint8_t first) {
 
 /* Takes from TLS what the handshake needs and nothing that follows it. */
 static enum banyan_status decrypt_input(struct by_opening *opening) {
-  uint8_t bytes[MOST];
+  uint8_t bytes[REQUEST_MAX];
   size_t n = 1, used;
   while (n && !by_handshake_done(&opening->handshake)) {
     size_t wanted = opening->handshake.need - opening->handshake.have;

@@ -27,7 +27,7 @@ enum {
   SHOWN_AGAIN = BY_STATEMENT_SECONDS / 2 /* s after which others are shown another one */
 };
 
-_Static_assert(2 * BY_STATEMENT_MOST <= BY_CLUSTER_STATEMENT && (int)BY_STATEMENT_JOB == (int)BY_CLUSTER_JOB_ID &&
+_Static_assert(2 * BY_STATEMENT_MAX <= BY_CLUSTER_STATEMENT && (int)BY_STATEMENT_JOB == (int)BY_CLUSTER_JOB_ID &&
                    (int)BY_CLUSTER_PROCESS == (int)BY_FINGERPRINT_TEXT - 1,
                "messages have room");
 
@@ -42,7 +42,7 @@ struct by_own_statement {
   uint64_t asked_at;
   char answer[BY_CLUSTER_STATEMENT + 128];
   size_t answered;
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   size_t length; /* 0: there is none */
   uint32_t user, version;
   uint64_t expires, shown_until; /* s since 1970; from `shown_until` on others are to be shown another one */
@@ -85,7 +85,7 @@ static enum banyan_status check(const struct by_own_statement *own, const struct
 
 static enum banyan_status take_statement(struct by_own_statement *own, const char *text) {
   struct by_statement statement;
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   size_t length;
   if (!by_statement_parse(text, bytes, &length))
     return by_fail(BANYAN_ERR_PROTOCOL, "the agent answers with something else than a statement");

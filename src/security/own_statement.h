@@ -35,7 +35,7 @@ void by_own_statement_release(struct by_own_statement *own);
 /* To be called every few seconds: requests another one where that is due, and takes the answer at a later call. Never
  * blocks. `now`: ns, of the monotonic clock. */
 void by_own_statement_renew(struct by_own_statement *own, uint64_t now);
-/* How many bytes it has, which `out` gets: room for BY_STATEMENT_MOST. 0: there is none, or it has expired. `version`
+/* How many bytes it has, which `out` gets: room for BY_STATEMENT_MAX. 0: there is none, or it has expired. `version`
  * changes whenever others should be shown it again; may be NULL. With `own` NULL there is none. */
 size_t by_own_statement_get(struct by_own_statement *own, uint8_t *out, uint32_t *version);
 /* The user in it. False: there is none. */

@@ -22,7 +22,7 @@
 #define BEGIN "20200101000000Z"
 #define END "99991231235959Z"
 
-enum { MOST_CERTIFICATES = 4096 }; /* bytes that a peer may show */
+enum { MAX_CERTIFICATES = 4096 }; /* bytes that a peer may show */
 
 struct by_process_identity {
   EVP_PKEY *key;
@@ -184,7 +184,7 @@ static bool set_up(SSL_CTX *context, EVP_PKEY *key) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_early_data(context, 0);
-  SSL_CTX_set_max_cert_list(context, MOST_CERTIFICATES);
+  SSL_CTX_set_max_cert_list(context, MAX_CERTIFICATES);
   return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
          SSL_CTX_set_ciphersuites(context, has_aes() ? aes : chacha) == 1 &&
          SSL_CTX_set1_groups_list(context, "X25519") == 1 && SSL_CTX_set1_sigalgs_list(context, "ed25519") == 1 &&

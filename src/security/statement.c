@@ -66,7 +66,7 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
   int der_length = i2d_X509(SSL_CTX_get0_certificate(agent->context), &der);
   dated.made = now;
   dated.expires = now + BY_STATEMENT_SECONDS;
-  by_writer_init(&writer, out, BY_STATEMENT_MOST);
+  by_writer_init(&writer, out, BY_STATEMENT_MAX);
   by_fields_write(&writer, BY_FIELDS(fields), &dated);
   if (der_length > 0) by_write_blob(&writer, der, (size_t)der_length);
   OPENSSL_free(der);
@@ -83,7 +83,7 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
 
 static enum banyan_status read_parts(const void *bytes, size_t length, struct by_statement *out, struct parts *parts) {
   struct by_reader reader;
-  if (length > BY_STATEMENT_MOST) return by_fail(BANYAN_ERR_PROTOCOL, "%s of %zu bytes is too long", what, length);
+  if (length > BY_STATEMENT_MAX) return by_fail(BANYAN_ERR_PROTOCOL, "%s of %zu bytes is too long", what, length);
   by_reader_init(&reader, bytes, length);
   *out = (struct by_statement){0};
   BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), what, out));
@@ -110,7 +110,7 @@ bool by_statement_same_signer(const void *a, size_t a_length, const void *b, siz
 bool by_statement_parse(const char *text, uint8_t *out, size_t *length) {
   size_t n = strlen(text);
   *length = n / 2;
-  return n % 2 == 0 && *length <= BY_STATEMENT_MOST && by_parse_hex(text, *length, out);
+  return n % 2 == 0 && *length <= BY_STATEMENT_MAX && by_parse_hex(text, *length, out);
 }
 
 static bool is_signed(X509 *certificate, const void *bytes, const struct parts *parts) {

@@ -13,8 +13,8 @@
 #include "tls_identity.h"
 
 enum {
-  BY_STATEMENT_MOST = 4096, /* bytes */
-  BY_STATEMENT_TEXT = 2 * BY_STATEMENT_MOST + 1,
+  BY_STATEMENT_MAX = 4096, /* bytes */
+  BY_STATEMENT_TEXT = 2 * BY_STATEMENT_MAX + 1,
   BY_STATEMENT_JOB = 32,       /* hexadecimal digits */
   BY_STATEMENT_SECONDS = 3600, /* it lasts */
   BY_STATEMENT_CLOCKS = 300    /* s by which clocks of hosts may differ */
@@ -46,7 +46,7 @@ struct by_stated {
 };
 
 /* Signs it with the agent's key, for BY_STATEMENT_SECONDS from `now` on; its other fields are given. `out` holds
- * BY_STATEMENT_MOST bytes. BANYAN_ERR_SYSTEM: OpenSSL failed, or the certificate is too long. */
+ * BY_STATEMENT_MAX bytes. BANYAN_ERR_SYSTEM: OpenSSL failed, or the certificate is too long. */
 enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const struct by_statement *statement,
                                      uint64_t now, uint8_t *out, size_t *length) BANYAN_CHECK;
 
@@ -54,7 +54,7 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
 enum banyan_status by_statement_read(const void *bytes, size_t length, struct by_statement *out) BANYAN_CHECK;
 /* Whether two that can be read have the same certificate. */
 bool by_statement_same_signer(const void *a, size_t a_length, const void *b, size_t b_length);
-/* From the hexadecimal digits of messages of agents. `out` holds BY_STATEMENT_MOST bytes. False: the text is something
+/* From the hexadecimal digits of messages of agents. `out` holds BY_STATEMENT_MAX bytes. False: the text is something
  * else. */
 bool by_statement_parse(const char *text, uint8_t *out, size_t *length);
 

@@ -14,7 +14,7 @@
 enum { AT_EXPIRY = 0, AT_NUMBER = 8, AT_SUBJECT = 16, SUBJECT = 32, HEX = 2 * (BY_TICKET_HEAD + 32) };
 
 _Static_assert(BY_TICKET_TEXT == sizeof BY_TICKET_PREFIX + HEX, "a ticket's text");
-_Static_assert(BY_TICKET_TEXT <= BY_JOB_KEY_MOST, "a file of a key has room for a ticket");
+_Static_assert(BY_TICKET_TEXT <= BY_JOB_KEY_MAX, "a file of a key has room for a ticket");
 _Static_assert(AT_SUBJECT + SUBJECT == BY_TICKET_HEAD, "a ticket's head");
 
 static const char digits[] = "0123456789abcdef";

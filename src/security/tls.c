@@ -283,11 +283,11 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
                    tls->received);
 }
 
-enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) {
+enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t capacity, size_t *n) {
   *n = 0;
   if (tls->state != BY_TLS_OPEN) return BANYAN_OK;
   ERR_clear_error();
-  int result = SSL_read_ex(tls->ssl, to, room, n);
+  int result = SSL_read_ex(tls->ssl, to, capacity, n);
   return result == 1 ? BANYAN_OK : pause_or_fail(tls, result);
 }
 
@@ -332,9 +332,9 @@ size_t by_tls_pending(const struct by_tls *tls) {
   return BIO_ctrl_pending(tls->out);
 }
 
-size_t by_tls_take(struct by_tls *tls, void *to, size_t room) {
+size_t by_tls_take(struct by_tls *tls, void *to, size_t capacity) {
   size_t n = 0;
-  return room && BIO_read_ex(tls->out, to, room, &n) == 1 ? n : 0;
+  return capacity && BIO_read_ex(tls->out, to, capacity, &n) == 1 ? n : 0;
 }
 
 bool by_tls_done(const struct by_tls *tls) {

@@ -61,9 +61,9 @@ void by_tls_destroy(struct by_tls *tls);
  * it and what to do. BANYAN_ERR_PROTOCOL: the peer speaks something else. After an error there may still be output,
  * which gives the peer the reason; send it if that needs no waiting, and close. */
 enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t length) BANYAN_CHECK;
-/* The next bytes of what the peer sends, at most `room` > 0; *n = 0: none until more is fed. Only once done. Errors as
- * above: what was fed is judged here. */
-enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) BANYAN_CHECK;
+/* The next bytes of what the peer sends, at most `capacity` > 0; *n = 0: none until more is fed. Only once done. Errors
+ * as above: what was fed is judged here. */
+enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t capacity, size_t *n) BANYAN_CHECK;
 /* Makes output of all bytes. Only once done. After an error the connection is lost. */
 enum banyan_status by_tls_write(struct by_tls *tls, const void *data, size_t length) BANYAN_CHECK;
 /* Before up to `length` bytes are encrypted: takes new keys where these have done enough. by_tls_write calls it. */
@@ -72,9 +72,9 @@ enum banyan_status by_tls_renew_keys(struct by_tls *tls, size_t length) BANYAN_C
 enum banyan_status by_tls_export(const struct by_tls *tls, const char *label, uint8_t *out) BANYAN_CHECK;
 /* Tells the peer that nothing more comes, once. Reading goes on. */
 void by_tls_finish(struct by_tls *tls);
-/* Output that waits to be sent, and taking up to `room` bytes of it. */
+/* Output that waits to be sent, and taking up to `capacity` bytes of it. */
 size_t by_tls_pending(const struct by_tls *tls);
-size_t by_tls_take(struct by_tls *tls, void *to, size_t room);
+size_t by_tls_take(struct by_tls *tls, void *to, size_t capacity);
 
 /* The error to report when the connection closed before it was done (BANYAN_ERR_PEER_DEAD) or, with `late`, took too
  * long (_TIMEOUT). */

@@ -15,7 +15,7 @@
 #include "tls_identity.h"
 #include "trusted_file.h"
 
-enum { MOST_FILE = 1 << 20, PATH = 512 };
+enum { MAX_FILE = 1 << 20, PATH = 512 };
 
 const char *by_tls_folder(void) {
   const char *folder = getenv("BANYAN_KEYS");
@@ -24,9 +24,9 @@ const char *by_tls_folder(void) {
 
 static enum banyan_status read_private(const char *path, char **text) {
   size_t length;
-  *text = malloc(MOST_FILE);
+  *text = malloc(MAX_FILE);
   if (!*text) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
-  enum banyan_status status = by_secret_file_read(path, *text, MOST_FILE, &length);
+  enum banyan_status status = by_secret_file_read(path, *text, MAX_FILE, &length);
   if (status == BANYAN_OK) return status;
   OPENSSL_cleanse(*text, length);
   free(*text);
@@ -36,7 +36,7 @@ static enum banyan_status read_private(const char *path, char **text) {
 
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
   size_t length;
-  return private_key ? read_private(path, text) : by_read_file("the file", path, MOST_FILE - 1, text, &length);
+  return private_key ? read_private(path, text) : by_read_file("the file", path, MAX_FILE - 1, text, &length);
 }
 
 /* Of an identity: paths. Without `revoked` nothing is revoked. `own` is empty where it only judges others. */
@@ -96,7 +96,7 @@ static enum banyan_status load(const struct files *files, enum by_tls_role role,
   struct stat file;
   size_t length;
   enum banyan_status status =
-      by_trusted_read("the authority's certificate", files->authority, MOST_FILE - 1, &authority, &length);
+      by_trusted_read("the authority's certificate", files->authority, MAX_FILE - 1, &authority, &length);
   bool none_revoked = stat(files->revoked, &file) && errno == ENOENT;
   if (status == BANYAN_OK && !none_revoked) status = by_tls_file_read(files->revoked, false, &revoked);
   if (status == BANYAN_OK && *files->own) status = by_tls_file_read(files->own, true, &own);

@@ -290,10 +290,10 @@ static int64_t last_number(const STACK_OF(X509_OBJECT) * objects, const X509 *au
   return last;
 }
 
-uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most) {
+uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t max) {
   const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(identity->context));
   uint32_t n = 0;
-  for (int i = 0; i < sk_X509_OBJECT_num(objects) && n < most; i++) {
+  for (int i = 0; i < sk_X509_OBJECT_num(objects) && n < max; i++) {
     const X509 *authority = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
     if (!authority) continue;
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -84,9 +84,9 @@ struct by_tls_list {
   char authority[BY_TLS_AUTHORITY_KEY];
   int64_t number; /* each of an authority's lists has a greater one; -1: there is no list */
 };
-/* How many of `most` it has written to `out`, one for each certificate in ca.crt. Cost: each list's signature is
+/* How many of `max` it has written to `out`, one for each certificate in ca.crt. Cost: each list's signature is
  * checked. */
-uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most);
+uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t max);
 /* BANYAN_ERR_AUTH: it believes an authority without the list that is `known` of it, or a later one, and so peers that
  * this list revokes. */
 enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *identity,

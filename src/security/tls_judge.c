@@ -9,24 +9,24 @@
 #include "text.h"
 
 /* "agent h1", or of one with another subject than ours, its whole subject. */
-static void describe(const X509 *certificate, char *out, size_t room) {
+static void describe(const X509 *certificate, char *out, size_t capacity) {
   struct by_tls_subject ours;
   char subject[256] = "";
   if (certificate && by_tls_subject_read(certificate, &ours) == BANYAN_OK) {
-    snprintf(out, room, "%s %s", by_tls_role_name(ours.role), ours.name);
+    snprintf(out, capacity, "%s %s", by_tls_role_name(ours.role), ours.name);
     return;
   }
   if (certificate) X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof subject);
-  by_keep_printable(subject[0] ? subject : "without a subject", out, room);
+  by_keep_printable(subject[0] ? subject : "without a subject", out, capacity);
 }
 
-static void print_time(const ASN1_TIME *at, char *out, size_t room) {
+static void print_time(const ASN1_TIME *at, char *out, size_t capacity) {
   struct tm tm;
-  if (!at || ASN1_TIME_to_tm(at, &tm) != 1 || !strftime(out, room, "%Y-%m-%d %H:%M UTC", &tm))
-    snprintf(out, room, "an unknown time");
+  if (!at || ASN1_TIME_to_tm(at, &tm) != 1 || !strftime(out, capacity, "%Y-%m-%d %H:%M UTC", &tm))
+    snprintf(out, capacity, "an unknown time");
 }
 
-void by_tls_explain(const X509 *certificate, int why, bool authority, char *out, size_t room) {
+void by_tls_explain(const X509 *certificate, int why, bool authority, char *out, size_t capacity) {
   char subject[200], what[300], when[64];
   describe(certificate, subject, sizeof subject);
   if (authority)
@@ -36,16 +36,16 @@ void by_tls_explain(const X509 *certificate, int why, bool authority, char *out,
   switch (why) {
   case X509_V_ERR_CERT_HAS_EXPIRED:
     print_time(certificate ? X509_get0_notAfter(certificate) : NULL, when, sizeof when);
-    snprintf(out, room, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", what,
-             when);
+    snprintf(out, capacity, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right",
+             what, when);
     return;
   case X509_V_ERR_CERT_NOT_YET_VALID:
     print_time(certificate ? X509_get0_notBefore(certificate) : NULL, when, sizeof when);
-    snprintf(out, room, "%s begins only on %s; compare this host's clock with that of the host where it was made", what,
-             when);
+    snprintf(out, capacity, "%s begins only on %s; compare this host's clock with that of the host where it was made",
+             what, when);
     return;
   case X509_V_ERR_CERT_REVOKED:
-    snprintf(out, room,
+    snprintf(out, capacity,
              "%s was revoked, says " BY_TLS_REVOKED "; `banyan keys make` makes a new one, if it should have one",
              what);
     return;
@@ -56,13 +56,14 @@ void by_tls_explain(const X509 *certificate, int why, bool authority, char *out,
   case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
   case X509_V_ERR_CERT_SIGNATURE_FAILURE:
     snprintf(
-        out, room,
+        out, capacity,
         "the peer's certificate (%s) is of another authority than ours; all hosts of a cluster need files from the "
         "same `banyan keys init`, and the same " BY_TLS_AUTHORITY,
         subject);
     return;
   default:
-    snprintf(out, room, "%s is not valid: %s; make one with `banyan keys`", what, X509_verify_cert_error_string(why));
+    snprintf(out, capacity, "%s is not valid: %s; make one with `banyan keys`", what,
+             X509_verify_cert_error_string(why));
   }
 }
 

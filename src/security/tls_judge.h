@@ -13,6 +13,6 @@ struct stack_st_X509;
 enum banyan_status by_tls_judge(const struct by_tls_identity *identity, struct x509_st *certificate,
                                 struct stack_st_X509 *others, int64_t now, int64_t *until) BANYAN_CHECK;
 /* What is wrong with a peer's certificate, or with that of its authority: `why` is an X509_V_ERR_*. */
-void by_tls_explain(const struct x509_st *certificate, int why, bool authority, char *out, size_t room);
+void by_tls_explain(const struct x509_st *certificate, int why, bool authority, char *out, size_t capacity);
 
 #endif

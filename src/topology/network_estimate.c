@@ -276,7 +276,7 @@ enum banyan_status by_network_estimate_copy(struct by_network_estimate *estimate
     estimate->steps[s].marked = get_planned_rate(estimate, s, after);
     estimate->steps[s].mistaken = false;
     if (!counts_as_slow(estimate, s, after)) continue;
-    capacity->all = fmax(get_rate(estimate, s), BY_LEAST_RATE);
+    capacity->all = fmax(get_rate(estimate, s), BY_MIN_RATE);
     capacity->used = fmin(capacity->used, (1 - always_left) * capacity->all);
     (*out)->links[s / 2].rough = true;
   }

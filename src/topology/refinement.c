@@ -116,7 +116,7 @@ static void set_rate(struct by_refinement *refinement, uint32_t step, double rat
   const struct by_topology *t = refinement->topology;
   const struct by_link *link = &t->links[step / 2];
   char before[32], after[32];
-  rate = fmax(fmin(rate, BY_MOST_RATE), BY_LEAST_RATE);
+  rate = fmax(fmin(rate, BY_MAX_RATE), BY_MIN_RATE);
   by_info("plan", "from \"%s\" to \"%s\" the link carries %s, and not %s as was measured",
           t->nodes[step % 2 == BY_AB ? link->a : link->b].name, t->nodes[step % 2 == BY_AB ? link->b : link->a].name,
           by_print_rate(rate, after), by_print_rate(of->rate, before));

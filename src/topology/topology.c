@@ -79,7 +79,7 @@ static enum banyan_status check_capacity(const struct by_capacity *capacity, con
   if (isinf(capacity->all) && !may_be_unlimited) return bad("%s has no limit, must have one", what);
   if (!isinf(capacity->all) && by_check_rate(capacity->all) != BANYAN_OK)
     return bad("%s %s", what, banyan_error_text());
-  if (capacity->used >= 0 && capacity->used <= BY_MOST_RATE && capacity->used <= capacity->all) return BANYAN_OK;
+  if (capacity->used >= 0 && capacity->used <= BY_MAX_RATE && capacity->used <= capacity->all) return BANYAN_OK;
   return bad("%s is %g bit/s, of which others use %g: must be 0 to all of it", what, capacity->all, capacity->used);
 }
 
@@ -115,8 +115,8 @@ _Static_assert(offsetof(struct by_node, name) == 0, "names are compared by by_fi
 static enum banyan_status check_link(const struct by_link *link) {
   BY_TRY(check_capacity(&link->capacity[BY_AB], "its capacity from the first to the second", false));
   BY_TRY(check_capacity(&link->capacity[BY_BA], "its capacity from the second to the first", false));
-  if (!(link->delay >= 0 && link->delay <= BY_MOST_DELAY))
-    return bad("its delay is %g s, must be 0 to %d s", link->delay, BY_MOST_DELAY);
+  if (!(link->delay >= 0 && link->delay <= BY_MAX_DELAY))
+    return bad("its delay is %g s, must be 0 to %d s", link->delay, BY_MAX_DELAY);
   if (!(link->loss >= 0 && link->loss <= 1)) return bad("its loss is %g, must be 0 to 1", link->loss);
   BY_TRY(check_text(link->port[BY_AB], "the port at its first end", 0));
   return check_text(link->port[BY_BA], "the port at its second end", 0);

@@ -17,7 +17,7 @@ enum by_node_kind { BY_NODE_HOST, BY_NODE_SWITCH };
 
 /* A capacity in bit/s, and how much of it others use. */
 struct by_capacity {
-  double all;  /* BY_LEAST_RATE .. BY_MOST_RATE; INFINITY: no limit, which only nodes may have */
+  double all;  /* BY_MIN_RATE .. BY_MAX_RATE; INFINITY: no limit, which only nodes may have */
   double used; /* 0 .. all */
 };
 
@@ -38,7 +38,7 @@ enum { BY_AB, BY_BA }; /* the directions of a link */
 struct by_link {
   uint32_t a, b;                  /* nodes, different */
   struct by_capacity capacity[2]; /* from a to b, and from b to a */
-  double delay;                   /* in one direction, in seconds, 0 .. BY_MOST_DELAY */
+  double delay;                   /* in one direction, in seconds, 0 .. BY_MAX_DELAY */
   double loss;                    /* the part of the packets that is lost, 0 .. 1; for the lab and the simulator */
   bool rough;                     /* The capacity was assumed or measured quickly: the link may carry more. */
   const char *port[2];            /* the names of the interfaces or ports at a and b; "": not known */
@@ -60,10 +60,10 @@ enum {
   BY_TOPOLOGY_MAX_FILE = 256 << 20,
 };
 
-/* Returns the residual capacity; less than BY_LEAST_RATE counts as 0. */
+/* Returns the residual capacity; less than BY_MIN_RATE counts as 0. */
 static inline double by_residual(struct by_capacity capacity) {
   double left = capacity.all - capacity.used;
-  return left >= BY_LEAST_RATE ? left : 0;
+  return left >= BY_MIN_RATE ? left : 0;
 }
 /* Whether packets can leave `from` over the link. */
 static inline bool by_link_carries(const struct by_link *link, uint32_t from) {

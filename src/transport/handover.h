@@ -12,7 +12,7 @@ struct by_handover {
   struct by_lane *lane; /* borrowed; in the middle of frames, perhaps, in both directions */
   uint64_t membership;
   bool answers;
-  bool said, flushed, heard; /* its own frame was taken, and has gone; the peer's has come */
+  bool sent, flushed, received; /* its own frame was taken, and has gone; the peer's has come */
 };
 
 void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers);

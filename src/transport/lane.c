@@ -17,11 +17,11 @@ enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status,
 
 /* ---- pace */
 
-enum { LEAST_FRAME = 64 << 10, PAGE = 4 << 10, FRAME_TIME = 5 * BY_MILLISECOND };
+enum { MIN_FRAME = 64 << 10, PAGE = 4 << 10, FRAME_TIME = 5 * BY_MILLISECOND };
 
 /* One observation weighs an eighth, and none counts as more than eight times slower than what is known: a peer that
  * computes for a while halves the speed at most, and a link that has become slow is found out after a few. */
-static const double weight = 1.0 / 8, most_slower = 8;
+static const double weight = 1.0 / 8, max_slower = 8;
 
 static const double fast = 1e9 / 8 / BY_SECOND, fastest = 1e10 / 8 / BY_SECOND; /* bytes a nanosecond */
 
@@ -36,7 +36,7 @@ void by_pace_drained(struct by_pace *pace, uint64_t now) {
     pace->drained = bytes / weight;
     pace->nanoseconds = pace->drained / fastest;
   }
-  double slowest = most_slower * bytes * pace->nanoseconds / pace->drained;
+  double slowest = max_slower * bytes * pace->nanoseconds / pace->drained;
   if (nanoseconds > slowest) nanoseconds = slowest;
   if (nanoseconds < bytes / fastest) nanoseconds = bytes / fastest;
   pace->drained += bytes - weight * pace->drained;
@@ -48,9 +48,9 @@ bool by_pace_is_slow(const struct by_pace *pace) {
   return pace->drained < fast * pace->nanoseconds;
 }
 
-size_t by_pace_frame(const struct by_pace *pace, size_t most) {
-  if (!by_pace_is_slow(pace)) return most;
+size_t by_pace_frame(const struct by_pace *pace, size_t max) {
+  if (!by_pace_is_slow(pace)) return max;
   double bytes = FRAME_TIME * pace->drained / pace->nanoseconds;
-  size_t frame = bytes > LEAST_FRAME ? (size_t)bytes / PAGE * PAGE : LEAST_FRAME;
-  return frame < most ? frame : most;
+  size_t frame = bytes > MIN_FRAME ? (size_t)bytes / PAGE * PAGE : MIN_FRAME;
+  return frame < max ? frame : max;
 }

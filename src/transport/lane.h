@@ -81,8 +81,8 @@ struct by_lane_ops {
   /* Payload bytes at hand now, in the lane's own memory; may be fewer than are left, 0 if none arrived. */
   size_t (*view)(struct by_lane *lane, const void **payload);
   void (*take)(struct by_lane *lane, size_t bytes);
-  /* Moves up to `most` payload bytes to `to`; returns how many. */
-  size_t (*read)(struct by_lane *lane, void *to, size_t most);
+  /* Moves up to `max` payload bytes to `to`; returns how many. */
+  size_t (*read)(struct by_lane *lane, void *to, size_t max);
   /* Ends the current frame; all of its payload has been taken. */
   void (*next)(struct by_lane *lane);
 
@@ -131,8 +131,8 @@ void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now);
 void by_pace_drained(struct by_pace *pace, uint64_t now);
 /* Below 1 Gbit/s. */
 bool by_pace_is_slow(const struct by_pace *pace);
-/* Bytes of a frame: `most`, or what a slow link carries in 5 ms if that is less, in whole pages and 64 KiB at least. */
-size_t by_pace_frame(const struct by_pace *pace, size_t most);
+/* Bytes of a frame: `max`, or what a slow link carries in 5 ms if that is less, in whole pages and 64 KiB at least. */
+size_t by_pace_frame(const struct by_pace *pace, size_t max);
 
 struct by_tls;
 

@@ -52,14 +52,14 @@ void by_regions_add(struct by_regions *regions, struct by_region *region) {
 
 struct by_region *by_regions_find(const struct by_regions *regions, const void *memory) {
   struct by_region *region = regions->first;
-  while (region && (region->base != memory || region->doomed)) region = region->next;
+  while (region && (region->base != memory || region->retired)) region = region->next;
   return region;
 }
 
 void by_regions_locate(const struct by_regions *regions, const void *memory, size_t bytes, struct by_offer *offer) {
   const char *at = memory;
   for (const struct by_region *r = regions->first; r; r = r->next) {
-    if (r->doomed || at < r->base || at + bytes > r->base + r->bytes) continue;
+    if (r->retired || at < r->base || at + bytes > r->base + r->bytes) continue;
     offer->region = r->id;
     offer->region_fd = (uint32_t)r->fd;
     offer->region_offset = (uint64_t)(at - r->base);

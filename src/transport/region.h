@@ -16,7 +16,7 @@ struct by_region {
   size_t bytes; /* whole pages */
   uint32_t id;  /* never used again in its list */
   int fd;
-  bool doomed; /* to be destroyed once nothing uses it; by_regions_locate does not see it any more */
+  bool retired; /* to be destroyed once nothing uses it; by_regions_locate does not see it any more */
 };
 
 struct by_regions {
@@ -31,7 +31,7 @@ void by_region_destroy(struct by_region *region);
 
 /* Takes the region over and numbers it. */
 void by_regions_add(struct by_regions *regions, struct by_region *region);
-/* The region that begins there and is not doomed, or NULL. */
+/* The region that begins there and is not retired, or NULL. */
 struct by_region *by_regions_find(const struct by_regions *regions, const void *memory);
 /* Fills the region members of `offer` if memory .. memory + bytes lies in a region; else leaves them. */
 void by_regions_locate(const struct by_regions *regions, const void *memory, size_t bytes, struct by_offer *offer);

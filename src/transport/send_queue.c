@@ -8,8 +8,8 @@ enum {
   EVERY = 1 << 20,   /* bytes from one look to the next */
   NEAR = 1000,       /* microseconds there and back, at most; */
   LONG = 4000,       /* and so many, at least, with the queue */
-  LASTS = 5000,      /* microseconds: what is carried in that may wait */
-  LEAST = 384 << 10, /* bytes of a limit */
+  DRAIN_TIME = 5000, /* microseconds: what is carried in that may wait */
+  MIN = 384 << 10,   /* bytes of a limit */
   FASTEST = 1250,    /* bytes in a microsecond, 10 Gbit/s, for which the limit is to be enough in any case */
   TRIPS = 2,         /* of that */
   MUCH_LONGER = 4
@@ -22,23 +22,23 @@ enum { SEND_BUFFER_LOCKED = 1 };
 
 /* What 10 Gbit/s need over this way. */
 static uint64_t enough_for(const struct by_send_queue_seen *seen) {
-  return (uint64_t)FASTEST * TRIPS * seen->least_trip;
+  return (uint64_t)FASTEST * TRIPS * seen->min_trip;
 }
 
 size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_queue_seen *seen) {
   if (queue->state == BY_SEND_QUEUE_LEFT) return 0;
-  bool near = seen->least_trip <= NEAR;
+  bool near = seen->min_trip <= NEAR;
   if (queue->state == BY_SEND_QUEUE_LIMITED) {
-    if (!near || seen->trip / MUCH_LONGER >= queue->lasts) queue->state = BY_SEND_QUEUE_LEFT;
+    if (!near || seen->trip / MUCH_LONGER >= queue->drain_time) queue->state = BY_SEND_QUEUE_LEFT;
     return 0;
   }
   if (!near || seen->trip < LONG || !seen->flying) return 0;
-  uint64_t limit = seen->flying * LASTS / seen->trip;
+  uint64_t limit = seen->flying * DRAIN_TIME / seen->trip;
   if (limit < enough_for(seen)) limit = enough_for(seen);
-  if (limit < LEAST) limit = LEAST;
+  if (limit < MIN) limit = MIN;
   if (limit >= seen->flying) return 0;
   queue->state = BY_SEND_QUEUE_LIMITED;
-  queue->lasts = (uint32_t)(limit * seen->trip / seen->flying);
+  queue->drain_time = (uint32_t)(limit * seen->trip / seen->flying);
   return limit;
 }
 
@@ -83,9 +83,8 @@ void by_send_queue_look(struct by_send_queue *queue, int fd, size_t bytes) {
     queue->state = BY_SEND_QUEUE_LEFT;
     return;
   }
-  struct by_send_queue_seen seen = {.least_trip = info.tcpi_min_rtt,
-                                    .trip = info.tcpi_rtt,
-                                    .flying = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss};
+  struct by_send_queue_seen seen = {
+      .min_trip = info.tcpi_min_rtt, .trip = info.tcpi_rtt, .flying = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss};
   size_t limit = by_send_queue_judge(queue, &seen);
   if (limit && !limit_buffer(fd, limit, enough_for(&seen))) queue->state = BY_SEND_QUEUE_LEFT;
   if (queue->state == BY_SEND_QUEUE_LEFT) leave_buffer(fd);

@@ -20,15 +20,15 @@ enum by_send_queue_state { BY_SEND_QUEUE_OPEN, BY_SEND_QUEUE_LIMITED, BY_SEND_QU
 /* All zero: nothing is known yet. */
 struct by_send_queue {
   enum by_send_queue_state state;
-  size_t unseen;  /* bytes that were sent since it was looked at */
-  uint32_t lasts; /* microseconds that the limit was to last */
-  uint64_t rate;  /* bytes per second that were delivered, when it was looked at last; 0: not known */
+  size_t unseen;       /* bytes that were sent since it was looked at */
+  uint32_t drain_time; /* microseconds that the limit was to last */
+  uint64_t rate;       /* bytes per second that were delivered, when it was looked at last; 0: not known */
 };
 
 /* What the kernel knows of a connection. */
 struct by_send_queue_seen {
-  uint32_t least_trip, trip; /* microseconds there and back, at least and of late */
-  uint64_t flying;           /* bytes on their way */
+  uint32_t min_trip, trip; /* microseconds there and back, at least and of late */
+  uint64_t flying;         /* bytes on their way */
 };
 
 /* Returns the bytes of data that the buffer is to hold from now on; 0: as many as before, or, where the state is LEFT,

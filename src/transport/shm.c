@@ -34,20 +34,20 @@
 enum {
   LINE = 64,
   AHEAD = 1 << 10,
-  PAIR = 128,          /* processors fetch the other line of a pair too */
-  RING_MOST = 2 << 20, /* bytes */
+  PAIR = 128,         /* processors fetch the other line of a pair too */
+  RING_MAX = 2 << 20, /* bytes */
   RING_CROWDED = 512 << 10,
-  RING_LEAST = 256 << 10,
+  RING_MIN = 256 << 10,
   FEW_RANKS = 4, /* that may have the largest rings */
   HEADER = sizeof(struct by_frame),
-  FRAME_MOST = 16 << 10,
+  FRAME_MAX = 16 << 10,
   STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
   OFFER_SHARED = 4 << 10,
   OFFER_CROWDED = 512 << 10,
   LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
   PROBE_EVERY = 7,   /* large frames between looks at how far the peer's core is */
   FAR_CYCLES = 250,  /* of the time stamp counter for one line: 65 between a cache's cores, 400 beyond */
-  SLOW_MOST = 8,
+  SLOW_MAX = 8,
 };
 #define WRAP UINT32_MAX
 
@@ -143,10 +143,10 @@ static void probe(struct shm *shm) {
   bool slow = cycles() - start > FAR_CYCLES;
   if (freed == shm->freed) return; /* not written, so it was here */
   shm->freed = freed;
-  if (slow && shm->slow < SLOW_MOST) shm->slow++;
+  if (slow && shm->slow < SLOW_MAX) shm->slow++;
   if (!slow && shm->slow) shm->slow--;
   if (shm->slow == 0) shm->lane.far = false;
-  if (shm->slow == SLOW_MOST) shm->lane.far = true;
+  if (shm->slow == SLOW_MAX) shm->lane.far = true;
 }
 
 /* Whether ordinary stores over lines that a core further away has read are slow here. On AMD (Zen 4) they take 70
@@ -161,7 +161,7 @@ static bool stores_well(void) {
 
 /* ---- sending */
 
-static bool has_room(struct shm *shm, uint64_t bytes) {
+static bool has_capacity(struct shm *shm, uint64_t bytes) {
   if (shm->written + bytes - shm->freed <= shm->ring) return true;
   shm->freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
   if (shm->written + bytes - shm->freed <= shm->ring) return true;
@@ -175,7 +175,7 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   struct ring *ring = shm->tx;
   uint64_t bytes = record_bytes(frame->size), rest = to_end(shm, shm->written);
   uint64_t skip = rest < bytes + LINE ? rest : 0; /* a line stays free behind every record */
-  if (lane->status != BANYAN_OK || !has_room(shm, skip + bytes + LINE)) return BY_LANE_FULL;
+  if (lane->status != BANYAN_OK || !has_capacity(shm, skip + bytes + LINE)) return BY_LANE_FULL;
   uint64_t at = shm->written + skip;
   char *record = data_at(shm, ring, at);
   /* first, so that the record's own stores go out together before the reader's next look takes the line */
@@ -233,7 +233,7 @@ static const struct by_frame *shm_peek(struct by_lane *lane) {
     if (++shm->idle >= LOOK_EVERY) look_at_socket(shm);
     return NULL;
   }
-  if (word - 1 > FRAME_MOST || record_bytes(word - 1) > to_end(shm, shm->position)) {
+  if (word - 1 > FRAME_MAX || record_bytes(word - 1) > to_end(shm, shm->position)) {
     by_lane_fail(lane, BANYAN_ERR_PROTOCOL, "its shared memory holds a frame of %u bytes", word - 1);
     return NULL;
   }
@@ -258,12 +258,12 @@ static void shm_take(struct by_lane *lane, size_t bytes) {
   lane->left -= bytes;
 }
 
-static size_t shm_read(struct by_lane *lane, void *to, size_t most) {
+static size_t shm_read(struct by_lane *lane, void *to, size_t max) {
   struct shm *shm = shm_of(lane);
-  if (most > lane->left) most = lane->left;
-  memcpy(to, shm->payload, most);
-  shm_take(lane, most);
-  return most;
+  if (max > lane->left) max = lane->left;
+  memcpy(to, shm->payload, max);
+  shm_take(lane, max);
+  return max;
 }
 
 static void shm_next(struct by_lane *lane) {
@@ -357,7 +357,7 @@ static void shm_destroy(struct by_lane *lane) {
 
 static const struct by_lane_ops shm_ops = {
     .name = "shm",
-    .frame_bytes = FRAME_MOST,
+    .frame_bytes = FRAME_MAX,
     .reads_memory = true,
     .offer_from = OFFER_SHARED,
     .send = shm_send,
@@ -377,8 +377,8 @@ static const struct by_lane_ops shm_ops = {
 
 /* Where ranks take turns on a core the lines are best still in its cache; else best no longer in the peer's. */
 int by_shm_segment(uint32_t ranks, uint32_t cores) {
-  uint64_t ring = ranks > cores ? RING_CROWDED : RING_MOST;
-  while (ring > RING_LEAST && ring * ranks > (uint64_t)RING_MOST * FEW_RANKS) ring /= 2;
+  uint64_t ring = ranks > cores ? RING_CROWDED : RING_MAX;
+  while (ring > RING_MIN && ring * ranks > (uint64_t)RING_MAX * FEW_RANKS) ring /= 2;
   int fd = BY_DESCRIPTOR(memfd_create("banyan-link", MFD_CLOEXEC));
   if (fd >= 0 && ftruncate(fd, (off_t)segment_bytes(ring)) == 0) return fd;
   (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", segment_bytes(ring));
@@ -388,9 +388,9 @@ int by_shm_segment(uint32_t ranks, uint32_t cores) {
 
 static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane **out) {
   off_t bytes = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
-  uint64_t ring = RING_LEAST;
-  while (ring <= RING_MOST && bytes != (off_t)segment_bytes(ring)) ring *= 2;
-  if (ring > RING_MOST)
+  uint64_t ring = RING_MIN;
+  while (ring <= RING_MAX && bytes != (off_t)segment_bytes(ring)) ring *= 2;
+  if (ring > RING_MAX)
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer's shared memory has %lld bytes, which no link has", (long long)bytes);
   char *segment = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ends->segment, 0);
   if (segment == MAP_FAILED) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "mapping shared memory");

@@ -34,8 +34,8 @@
 #include "tls_socket.h"
 
 enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
-enum { FRAME_MOST = 1 << 20 }; /* a pipe of 1 MiB, which everybody may have, takes it if it begins with a page */
-enum { HELD_MOST = 512 };      /* bytes of frames without payload that wait for what goes with them */
+enum { FRAME_MAX = 1 << 20 }; /* a pipe of 1 MiB, which everybody may have, takes it if it begins with a page */
+enum { HELD_MAX = 512 };      /* bytes of frames without payload that wait for what goes with them */
 enum { TIME_FROM = 32 << 10, TIME_EVERY = 64, MAP_FROM = 64 << 10, MAP_ALWAYS = 4 << 20, SLOW_COPYING = 300 };
 
 struct tcp {
@@ -44,7 +44,7 @@ struct tcp {
   int fd;
   struct by_tls_socket *secure; /* through which everything goes; NULL: in plain text */
   /* sending: frames held back, what is left of a header and of small payloads; then of a kept payload */
-  char small[HELD_MOST + HEADER + BY_LANE_SMALL];
+  char small[HELD_MAX + HEADER + BY_LANE_SMALL];
   size_t small_first, small_left;
   const char *kept;
   size_t kept_left;
@@ -56,8 +56,8 @@ struct tcp {
   uint32_t mapped; /* frames since it was last timed: one in TIME_EVERY is copied to see */
   struct by_pace pace;
   struct by_send_queue queue;
-  size_t frame_most; /* on a fast link */
-  int unsent_most;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
+  size_t frame_max; /* on a fast link */
+  int unsent_max;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
   /* receiving */
   struct by_frame frame;
   bool in_frame, dry; /* dry: the socket had no more when last asked */
@@ -162,10 +162,10 @@ static void choose_mapping(struct tcp *tcp) {
 static void note_pace(struct tcp *tcp) {
   bool was_slow = by_pace_is_slow(&tcp->pace);
   by_pace_drained(&tcp->pace, by_clock_now(&by_clock_system));
-  tcp->ops.frame_bytes = by_pace_frame(&tcp->pace, tcp->frame_most);
+  tcp->ops.frame_bytes = by_pace_frame(&tcp->pace, tcp->frame_max);
   choose_mapping(tcp);
   bool slow = by_pace_is_slow(&tcp->pace);
-  int unsent = slow ? BY_PACE_UNSENT : tcp->unsent_most;
+  int unsent = slow ? BY_PACE_UNSENT : tcp->unsent_max;
   if (slow != was_slow) (void)setsockopt(tcp->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
@@ -235,7 +235,7 @@ static bool push_frame(struct tcp *tcp, const struct by_frame *frame, const void
 /* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
 static bool takes(struct tcp *tcp) {
   if (tcp->lane.status != BANYAN_OK) return false;
-  bool only_held = !tcp->pace.since && !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MOST - HEADER;
+  bool only_held = !tcp->pace.since && !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MAX - HEADER;
   return only_held || tcp_flush(&tcp->lane);
 }
 
@@ -297,7 +297,7 @@ static void tcp_let_go(struct by_lane *lane) {
 /* A pipe with room for a frame's pages. False: there is none to be had. */
 static bool has_pipe(struct tcp *tcp) {
   if (tcp->pipe[0] != -1) return tcp->pipe[0] >= 0;
-  size_t bytes = tcp->frame_most;
+  size_t bytes = tcp->frame_max;
   by_descriptors_lock();
   bool made = pipe2(tcp->pipe, O_NONBLOCK | O_CLOEXEC) == 0;
   for (int i = 0; i < 2 && made; i++) (void)by_descriptor_own(tcp->pipe[i]);
@@ -332,17 +332,17 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
 
 /* ---- receiving */
 
-static size_t pull_from_socket(struct tcp *tcp, void *to, size_t most) {
-  if (tcp->lane.status != BANYAN_OK || !most) return 0;
+static size_t pull_from_socket(struct tcp *tcp, void *to, size_t max) {
+  if (tcp->lane.status != BANYAN_OK || !max) return 0;
   if (tcp->secure) {
-    size_t got = by_tls_socket_receive(tcp->secure, to, most);
-    tcp->dry = got < most;
+    size_t got = by_tls_socket_receive(tcp->secure, to, max);
+    tcp->dry = got < max;
     check_secure(tcp);
     return got;
   }
-  ssize_t n = recv(tcp->fd, to, most, MSG_DONTWAIT);
+  ssize_t n = recv(tcp->fd, to, max, MSG_DONTWAIT);
   if (n > 0) {
-    tcp->dry = (size_t)n < most;
+    tcp->dry = (size_t)n < max;
     return (size_t)n;
   }
   tcp->dry = true;
@@ -355,16 +355,16 @@ static size_t buffered(const struct tcp *tcp) {
   return tcp->last - tcp->first;
 }
 
-static void fill(struct tcp *tcp, size_t most) {
+static void fill(struct tcp *tcp, size_t max) {
   size_t have = buffered(tcp);
   if (!have) tcp->first = tcp->last = 0;
-  if (have && RX_BYTES - tcp->last < most) {
+  if (have && RX_BYTES - tcp->last < max) {
     memmove(tcp->rx, tcp->rx + tcp->first, have);
     tcp->first = 0;
     tcp->last = have;
   }
-  if (most > RX_BYTES - tcp->last) most = RX_BYTES - tcp->last;
-  tcp->last += pull_from_socket(tcp, tcp->rx + tcp->last, most);
+  if (max > RX_BYTES - tcp->last) max = RX_BYTES - tcp->last;
+  tcp->last += pull_from_socket(tcp, tcp->rx + tcp->last, max);
 }
 
 static const struct by_frame *tcp_peek(struct by_lane *lane) {
@@ -395,13 +395,13 @@ static void tcp_take(struct by_lane *lane, size_t bytes) {
   tcp->lane.left -= bytes;
 }
 
-static size_t tcp_read(struct by_lane *lane, void *to, size_t most) {
+static size_t tcp_read(struct by_lane *lane, void *to, size_t max) {
   struct tcp *tcp = tcp_of(lane);
-  if (most > tcp->lane.left) most = tcp->lane.left;
-  size_t n = buffered(tcp) < most ? buffered(tcp) : most;
+  if (max > tcp->lane.left) max = tcp->lane.left;
+  size_t n = buffered(tcp) < max ? buffered(tcp) : max;
   memcpy(to, tcp->rx + tcp->first, n);
   tcp->first += n;
-  if (n < most) n += pull_from_socket(tcp, (char *)to + n, most - n);
+  if (n < max) n += pull_from_socket(tcp, (char *)to + n, max - n);
   tcp->lane.left -= n;
   return n;
 }
@@ -436,8 +436,8 @@ static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
   bool limited = tcp_of(lane)->queue.state == BY_SEND_QUEUE_LIMITED;
   int fd = tcp_of(lane)->fd;
   struct tcp_info info = {0};
-  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_sndbuf_limited) + sizeof(uint64_t);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  socklen_t length = sizeof info, min = offsetof(struct tcp_info, tcpi_sndbuf_limited) + sizeof(uint64_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < min) return false;
   *out = (struct by_meter){.bytes = info.tcpi_bytes_acked,
                            .busy = info.tcpi_busy_time,
                            .held = info.tcpi_rwnd_limited + (limited ? 0 : info.tcpi_sndbuf_limited),
@@ -470,7 +470,7 @@ static void tcp_destroy(struct by_lane *lane) {
 
 static const struct by_lane_ops tcp_ops = {
     .name = "tcp",
-    .frame_bytes = FRAME_MOST,
+    .frame_bytes = FRAME_MAX,
     .in_place_from = MAP_ALWAYS,
     .send = tcp_send,
     .send_in_place = tcp_send_in_place,
@@ -505,9 +505,9 @@ enum banyan_status by_tcp_create(int fd, struct by_tls *tls, size_t frame_bytes,
   tcp->ops = tcp_ops;
   tcp->pipe[0] = tcp->pipe[1] = -1;
   if (frame_bytes) tcp->ops.frame_bytes = frame_bytes;
-  tcp->frame_most = tcp->ops.frame_bytes;
-  socklen_t length = sizeof tcp->unsent_most;
-  (void)getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &tcp->unsent_most, &length);
+  tcp->frame_max = tcp->ops.frame_bytes;
+  socklen_t length = sizeof tcp->unsent_max;
+  (void)getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &tcp->unsent_max, &length);
   tcp->lane.ops = &tcp->ops;
   tcp->lane.poll_fd = tcp->fd = fd;
   enum banyan_status status = tls ? encrypt(tcp, tls) : BANYAN_OK;

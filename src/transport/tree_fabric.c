@@ -227,12 +227,12 @@ static void close_tree(void *context) {
   free_tree(tree);
 }
 
-enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_way *way,
+enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_path *path,
                                         const struct by_worker_config *config, const struct by_clock *clock,
                                         struct by_fabric **out) {
   struct udp_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
-  *tree = (struct udp_tree){.udp = udp, .process = way->process, .job = config->job};
+  *tree = (struct udp_tree){.udp = udp, .process = path->process, .job = config->job};
   struct by_tree_io io = {.take = take_all,
                           .flush = flush,
                           .set_mark = set_mark,
@@ -243,9 +243,10 @@ enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_
   struct by_worker_config own = *config;
   own.emit = emit;
   own.context = tree;
-  enum banyan_status status = by_udp_peer_create(udp, &way->server, &tree->server);
-  if (status == BANYAN_OK) by_udp_peer_set_source(tree->server, &way->source);
-  if (status == BANYAN_OK && way->has_aggregator) status = by_udp_peer_create(udp, &way->aggregator, &tree->aggregator);
+  enum banyan_status status = by_udp_peer_create(udp, &path->server, &tree->server);
+  if (status == BANYAN_OK) by_udp_peer_set_source(tree->server, &path->source);
+  if (status == BANYAN_OK && path->has_aggregator)
+    status = by_udp_peer_create(udp, &path->aggregator, &tree->aggregator);
   if (status == BANYAN_OK && config->keyed)
     status = by_hop_key_of_tree(config->secret, sizeof config->secret, config->job, config->key, &tree->key);
   if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);

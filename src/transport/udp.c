@@ -16,7 +16,7 @@
 
 enum {
   RUNS = 128,        /* datagrams that are being filled, or have found no room in the socket */
-  MOST_ROUNDS = 4,   /* of receiving, before others have their turn */
+  MAX_ROUNDS = 4,    /* of receiving, before others have their turn */
   HOPS = 64,         /* IP's time to live */
   CAN_BE_MARKED = 2, /* IP's ECT(0) */
   MARKED = 3,        /* IP's CE */
@@ -28,12 +28,12 @@ struct run {
   struct iovec ranges[BY_DATAGRAM_SEGMENTS];
   uint32_t n_ranges, n, size, bytes;
   uint32_t copied; /* bytes of `memory` */
-  _Alignas(64) unsigned char memory[BY_DATAGRAM_MOST / 64 * 64];
+  _Alignas(64) unsigned char memory[BY_DATAGRAM_MAX / 64 * 64];
 };
 
 struct by_udp_peer {
   struct by_udp *udp;
-  struct by_datagram_way way;
+  struct by_datagram_path path;
   struct run *run; /* NULL: nothing is collected */
   TAILQ_ENTRY(by_udp_peer) link;
 };
@@ -150,14 +150,14 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
   struct by_udp_peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   peer->udp = udp;
-  peer->way =
-      (struct by_datagram_way){.to = by_address_host(to), .to_port = htons((uint16_t)by_address_port(to)), .ttl = HOPS};
+  peer->path = (struct by_datagram_path){
+      .to = by_address_host(to), .to_port = htons((uint16_t)by_address_port(to)), .ttl = HOPS};
   *out = peer;
   return BANYAN_OK;
 }
 
 void by_udp_peer_set_source(struct by_udp_peer *peer, const struct by_address *source) {
-  peer->way.from = by_address_host(source);
+  peer->path.from = by_address_host(source);
 }
 
 /* Its run is complete, and the mailer's. */
@@ -168,8 +168,8 @@ static void end_run(struct by_udp_peer *peer) {
   TAILQ_REMOVE(&udp->collecting, peer, link);
   udp->waiting[udp->n_waiting++] = peer->run;
   peer->run = NULL;
-  peer->way.tos = udp->tos;
-  by_mailer_add(&udp->mailer, &peer->way, run->ranges, run->n_ranges, run->size);
+  peer->path.tos = udp->tos;
+  by_mailer_add(&udp->mailer, &peer->path, run->ranges, run->n_ranges, run->size);
 }
 
 static void free_runs(struct by_udp *udp) {
@@ -292,7 +292,7 @@ static void take_packet(struct by_udp *udp, struct by_fragment *packet, uint32_t
 }
 
 static void take_datagram(struct by_udp *udp, const struct by_datagram *datagram, bool filling, uint64_t now) {
-  bool mark = filling || (datagram->way.tos & 3) == MARKED;
+  bool mark = filling || (datagram->path.tos & 3) == MARKED;
   if (datagram->size == 0 || datagram->size % BY_FRAGMENT_LINE) {
     udp->counters.strange++;
     return;
@@ -305,7 +305,7 @@ static void take_datagram(struct by_udp *udp, const struct by_datagram *datagram
 
 bool by_udp_progress(struct by_udp *udp, uint64_t now) {
   int rounds = 0, n = BY_DATAGRAMS;
-  for (; rounds < MOST_ROUNDS && n == BY_DATAGRAMS; rounds++) {
+  for (; rounds < MAX_ROUNDS && n == BY_DATAGRAMS; rounds++) {
     n = by_mailbox_receive(&udp->mailbox, udp->fd);
     if (n == 0) break;
     bool filling = is_filling(udp);

@@ -68,7 +68,7 @@ void by_udp_note_dropped(struct by_udp *udp, uint64_t forged, uint64_t replayed)
 void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);
 
 /* Where a worker's fragments go. */
-struct by_udp_way {
+struct by_udp_path {
   struct by_address server;
   struct by_address source; /* see by_udp_peer_set_source; for what goes to the server */
   bool has_aggregator;      /* then terms and probes go there that are for what adds on the way, until it is lost */
@@ -77,7 +77,7 @@ struct by_udp_way {
 };
 
 /* A fabric to a server; `config` but for emit and context. The socket must outlive it. */
-BANYAN_CHECK enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_way *way,
+BANYAN_CHECK enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_path *path,
                                                      const struct by_worker_config *config,
                                                      const struct by_clock *clock, struct by_fabric **out);
 

@@ -38,7 +38,7 @@ static void check(const struct by_handshake *handshake, enum banyan_status statu
   assert(status == BANYAN_OK || status == BANYAN_ERR_AUTH || status == BANYAN_ERR_PROTOCOL);
   assert(used == length || status != BANYAN_OK || by_handshake_done(handshake));
   assert((by_handshake_hello(handshake, &n) != NULL) == by_handshake_done(handshake));
-  assert(n <= BY_HELLO_MOST);
+  assert(n <= BY_HELLO_MAX);
   if (handshake->state <= BY_HANDSHAKE_PROOF) /* no peer is authenticated, so memory is limited to that of a greeting */
     assert(!handshake->hello && handshake->out.length <= BY_GREETING_BYTES + BY_TICKET_HEAD);
   if (!by_handshake_done(handshake)) assert(by_handshake_ended(handshake, false) != BANYAN_OK);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct by_job_key parts;
-  char key[BY_JOB_KEY_MOST], *text = calloc(1, size + 1), *exact = malloc(size + !size);
+  char key[BY_JOB_KEY_MAX], *text = calloc(1, size + 1), *exact = malloc(size + !size);
   assert(text && exact);
   if (size) memcpy(text, data, size);
   if (size) memcpy(exact, data, size); /* without a NUL, so that reading on is noticed */

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct by_fingerprint process = {{7}};
 static struct by_tls_identity *agent;
-static uint8_t honest[BY_STATEMENT_MOST];
+static uint8_t honest[BY_STATEMENT_MAX];
 static size_t honest_length;
 
 static void make_honest(void) {

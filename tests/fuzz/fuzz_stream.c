@@ -72,8 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(by_loop_create(&clock, &loop) == BANYAN_OK);
   struct by_stream_options options = {.loop = loop,
                                       .fd = fds[0],
-                                      .most_frame = MOST_FRAME,
-                                      .most_queued = MOST_FRAME,
+                                      .max_frame = MOST_FRAME,
+                                      .max_queued = MOST_FRAME,
                                       .frame = take_frame,
                                       .ended = end,
                                       .context = &reader};

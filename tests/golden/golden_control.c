@@ -76,8 +76,8 @@ static void connect_end(struct job *job, uint32_t process) {
   job->control.peers.all = peer;
   struct by_stream_options options = {.loop = job->context.job.loop,
                                       .fd = fds[0],
-                                      .most_frame = MOST_FRAME,
-                                      .most_queued = MOST_QUEUED,
+                                      .max_frame = MOST_FRAME,
+                                      .max_queued = MOST_QUEUED,
                                       .frame = came,
                                       .ended = ended};
   assert_ok(by_stream_create(&options, &peer->stream));

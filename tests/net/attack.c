@@ -210,7 +210,7 @@ static void add_signer(char *text) {
 }
 
 static void read_key(const char *path) {
-  char text[BY_JOB_KEY_MOST], foreign[BY_JOB_KEY_TEXT];
+  char text[BY_JOB_KEY_MAX], foreign[BY_JOB_KEY_TEXT];
   struct by_job_keys keys, other;
   if (by_job_key_read(path, text) != BANYAN_OK ||
       by_job_keys_derive(text, &(struct by_ticket_subject){BY_TICKET_HELPER, "attacker"}, &attacker.helper) !=

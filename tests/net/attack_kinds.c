@@ -19,7 +19,7 @@
 enum {
   FLOOD = 256 << 10,
   ROOM = 16384,
-  HELLO_ROOM = 2 * BY_STATEMENT_MOST,
+  HELLO_ROOM = 2 * BY_STATEMENT_MAX,
   PLAIN_RECORD = 5,
   FLIPPED_MOST = 1800 /* bytes, in one of which a bit is flipped */
 };
@@ -120,7 +120,7 @@ enum statement_variant { OWN, OF_ANOTHER_PROCESS, OF_ANOTHER_HOST, OF_ANOTHER_JO
  * about another process. */
 static bool write_certified(struct attempt *attempt, const struct signer *signer, enum statement_variant variant,
                             struct by_writer *writer) {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   struct by_statement statement = {.process = *by_process_identity_fingerprint(attempt->attacker->identity)};
   struct by_join join = {.rank = 0, /* which is never free, and said to be taken */
                          .size = attempt->attacker->ranks,

@@ -272,7 +272,7 @@ static void test_replaced_key(void **state) {
   (void)state;
   assert_non_null(mkdtemp(folder));
   for (int i = 0; i < 2; i++) {
-    char next[BY_JOB_KEY_MOST];
+    char next[BY_JOB_KEY_MAX];
     struct job job = {.n = RANKS + 2, .run = rank_outlives_key, .transport = i ? "tcp" : NULL, .seed = (uint64_t)i + 1};
     write_file("key", JOB_KEY);
     write_ticket("helper0");

@@ -272,8 +272,8 @@ static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct 
                                       .stack = {{.port = cells->up, .workers = cells->slots ? WORKERS : 0}},
                                       .timeout = TIMEOUT * BY_SECOND};
     memcpy(worker.secret, secret, sizeof secret);
-    assert_ok(by_udp_fabric_create(scene->sockets[w], &(struct by_udp_way){.server = scene->addresses[SERVER]}, &worker,
-                                   &by_clock_system, &tree->fabrics[w]));
+    assert_ok(by_udp_fabric_create(scene->sockets[w], &(struct by_udp_path){.server = scene->addresses[SERVER]},
+                                   &worker, &by_clock_system, &tree->fabrics[w]));
     tree->values[w] = malloc(LONG * sizeof(float));
   }
 }

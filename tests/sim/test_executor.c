@@ -252,7 +252,7 @@ static uint64_t time_five(struct world *world, const struct by_call_times *times
   world_clear(world);
   for (; n < times->n; n++) {
     const struct by_call_bytes *bytes = &times->last[n].bytes;
-    assert_true(bytes->most == 32000 || bytes->most == 40000);
+    assert_true(bytes->max == 32000 || bytes->max == 40000);
     all += bytes->all;
   }
   return all;
@@ -281,7 +281,7 @@ static void test_times(void **state) {
     const struct by_call_time *last = &times.last[times.n - 1];
     assert_int_equal(times.n, i < 2 ? 1 : 2);
     assert_int_equal(last->team, by_team_id(world->nodes[1].team));
-    assert_true(last->bytes.all == (i < 2 ? 8000 : 24000) && last->bytes.most == last->bytes.all);
+    assert_true(last->bytes.all == (i < 2 ? 8000 : 24000) && last->bytes.max == last->bytes.all);
     assert_int_equal(last->plan, by_team_plan(world->nodes[1].team)->version);
     if (i != 1) assert_true(last->lasted >= 60 * BY_MICROSECOND && last->lasted <= lasted); /* six steps */
   }

@@ -89,8 +89,8 @@ static inline void on_ended(void *context, enum banyan_status status, const char
 static inline struct by_stream_options options_for(struct seen *seen, int fd) {
   return (struct by_stream_options){.loop = loop,
                                     .fd = fd,
-                                    .most_frame = MOST,
-                                    .most_queued = 4 * MOST,
+                                    .max_frame = MOST,
+                                    .max_queued = 4 * MOST,
                                     .opened = on_opened,
                                     .frame = on_frame,
                                     .ended = on_ended,

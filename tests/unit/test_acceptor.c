@@ -186,7 +186,7 @@ static void test_unauthenticated_peers_leave_descriptors(void **state) {
   few = kept;
   few.rlim_cur = 200;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-  uint32_t most = by_acceptor_most_unauthenticated(1000), enough = by_acceptor_most_unauthenticated(49);
+  uint32_t most = by_acceptor_max_unauthenticated(1000), enough = by_acceptor_max_unauthenticated(49);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
   assert_int_equal(most, 50);
   assert_int_equal(enough, 49);

@@ -60,7 +60,7 @@ struct answer {
 
 static struct by_text make_answer(const struct answer *answer, const struct by_cluster_message *asked) {
   struct by_statement statement = {.process = answer->process, .user = 1000};
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   char text[BY_STATEMENT_TEXT];
   size_t length;
   strcpy(statement.job, asked->job);
@@ -127,7 +127,7 @@ static enum banyan_status create(struct answer *answer, bool required, struct by
 }
 
 static size_t length_of(struct by_own_statement *own) {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   return by_own_statement_get(own, bytes, NULL);
 }
 
@@ -146,7 +146,7 @@ static void test_own(void **state) {
   struct answer answer = {.signer = agent, .host = "h1", .process = process};
   struct by_own_statement *own;
   struct by_statement statement;
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   uint32_t user, version;
   assert_ok(create(&answer, true, &own));
   size_t length = by_own_statement_get(own, bytes, &version);
@@ -159,7 +159,7 @@ static void test_own(void **state) {
 
 /* One call of those that come every few seconds asks, and a later one takes the answer. */
 static uint32_t renewed(struct by_own_statement *own, struct answer *answer, uint64_t now) {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   uint32_t version = 0;
   pthread_t thread;
   listen_as(answer);
@@ -221,7 +221,7 @@ static void looked(void *context) {
 }
 
 struct shown {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   size_t length;
 };
 

@@ -445,7 +445,7 @@ static void test_flood(void **state) {
   make_flooded(&flooded);
   const struct by_connector *connector = flooded.connector;
   const struct by_connect_target *target = connector->targets[1];
-  uint32_t most = by_acceptor_most_unauthenticated(96 + BY_LANES * 2), closed = 0;
+  uint32_t most = by_acceptor_max_unauthenticated(96 + BY_LANES * 2), closed = 0;
   assert_true(most + 1 < FLOOD);
   greet(&flooded, &first, 0);
   prove(&flooded, &first);

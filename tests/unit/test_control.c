@@ -49,8 +49,8 @@ static int open_peer(struct by_control *control, bool *fails, struct by_control_
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
   struct by_stream_options options = {.loop = peers->job->loop,
                                       .fd = fds[0],
-                                      .most_frame = MOST_FRAME,
-                                      .most_queued = MOST_QUEUED,
+                                      .max_frame = MOST_FRAME,
+                                      .max_queued = MOST_QUEUED,
                                       .frame = came,
                                       .ended = ended,
                                       .context = fails};

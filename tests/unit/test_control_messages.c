@@ -104,10 +104,10 @@ struct sample {
 };
 
 static const struct by_field sample_fields[] = {
-    BY_FIELD(sample, small, BY_FIELD_U8, .least = 1, .most = 9),
-    BY_FIELD(sample, flag, BY_FIELD_U8, .flag = true, .most = UINT8_MAX),
-    BY_FIELD(sample, narrow, BY_FIELD_U32, .most = UINT16_MAX),
-    BY_FIELD(sample, wide, BY_FIELD_U64, .most = UINT64_MAX),
+    BY_FIELD(sample, small, BY_FIELD_U8, .min = 1, .max = 9),
+    BY_FIELD(sample, flag, BY_FIELD_U8, .flag = true, .max = UINT8_MAX),
+    BY_FIELD(sample, narrow, BY_FIELD_U32, .max = UINT16_MAX),
+    BY_FIELD(sample, wide, BY_FIELD_U64, .max = UINT64_MAX),
     BY_FIELD(sample, bytes, BY_FIELD_BYTES),
     BY_FIELD(sample, text, BY_FIELD_STRING),
 };

@@ -148,7 +148,7 @@ static void test_stack(void **state) {
   struct by_fragment fragment;
   by_fragment_begin(&fragment, BY_FRAGMENT_NACK, 0);
   assert_false(by_fragment_push(&fragment, BY_FRAGMENT_PORTS, 1));
-  assert_false(by_fragment_push(&fragment, 0, BY_HOP_MOST + 1));
+  assert_false(by_fragment_push(&fragment, 0, BY_HOP_MAX + 1));
   for (uint32_t i = 0; i < BY_FRAGMENT_HOPS; i++) assert_true(by_fragment_push(&fragment, 63 - i, 64 - i));
   assert_false(by_fragment_push(&fragment, 0, 0));
   assert_int_equal(fragment.hops, BY_FRAGMENT_HOPS);

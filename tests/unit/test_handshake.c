@@ -131,7 +131,7 @@ static void test_replaced_keys(void **state) {
 static void test_both_prove_themselves(void **state) {
   (void)state;
   static const size_t chunks[] = {1, 2, 7, 45, 78, 100000};
-  static uint8_t large[BY_HELLO_MOST];
+  static uint8_t large[BY_HELLO_MAX];
   memset(large, 'L', sizeof large);
   for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
     size_t length;
@@ -441,7 +441,7 @@ static void test_purposes(void **state) {
 
 static void test_hello_sizes(void **state) {
   (void)state;
-  static uint8_t hello[BY_HELLO_MOST + 1];
+  static uint8_t hello[BY_HELLO_MAX + 1];
   struct by_key key = key_of("k");
   struct by_handshake_options options = {.key = &key, .hello = hello, .hello_length = sizeof hello};
   struct by_handshake handshake;

@@ -57,7 +57,7 @@ static void test_others_are_rejected(void **state) {
 
 static void test_files(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_MOST];
+  char key[BY_JOB_KEY_MAX];
   write_file("# of train\n\n" JOB_KEY "\n", 0600);
   assert_ok(by_job_key_read(path, key));
   assert_string_equal(key, JOB_KEY);
@@ -83,7 +83,7 @@ static void test_files(void **state) {
 /* Not even a file that nobody writes to is waited for. */
 static void test_no_files(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_MOST];
+  char key[BY_JOB_KEY_MAX];
   unlink(path);
   assert_status(by_job_key_read(path, key), BANYAN_ERR_SYSTEM);
   assert_int_equal(mkfifo(path, 0600), 0);
@@ -97,7 +97,7 @@ static void test_no_files(void **state) {
 static void test_replacing(void **state) {
   (void)state;
   enum { NOW = 1795000000, HOUR = 3600 };
-  char second[BY_JOB_KEY_MOST], third[BY_JOB_KEY_MOST], damaged[BY_JOB_KEY_MOST + 1];
+  char second[BY_JOB_KEY_MAX], third[BY_JOB_KEY_MAX], damaged[BY_JOB_KEY_MAX + 1];
   struct by_job_key first_parts, parts;
   assert_ok(by_job_key_split(JOB_KEY, &first_parts));
   assert_string_equal(first_parts.now, JOB_KEY);
@@ -136,7 +136,7 @@ static void test_replacing(void **state) {
 static void test_old_key_is_wiped(void **state) {
   (void)state;
   enum { NOW = 1795000000, HOUR = 3600 };
-  char text[BY_JOB_KEY_MOST] = "", kept[BY_JOB_KEY_MOST];
+  char text[BY_JOB_KEY_MAX] = "", kept[BY_JOB_KEY_MAX];
   struct by_job_key before, after;
   assert_ok(by_job_key_rotate(JOB_KEY, NOW, NOW + HOUR, text));
   assert_ok(by_job_key_split(text, &before));
@@ -161,7 +161,7 @@ static void test_old_key_is_wiped(void **state) {
 
 static void test_shared(void **state) {
   (void)state;
-  char key[BY_JOB_KEY_MOST], place[64];
+  char key[BY_JOB_KEY_MAX], place[64];
   int fd;
   assert_ok(by_job_key_share(JOB_KEY, &fd));
   snprintf(place, sizeof place, "/proc/%d/fd/%d", (int)getpid(), fd);

@@ -16,7 +16,8 @@ static void test_values(void **state) {
   double number;
   bool flag;
   uint64_t bytes;
-  const struct by_place top = {.field = "d.json"}, at = {.above = &top, .field = "a"}, one = {.above = &at, .index = 1};
+  const struct by_doc_path top = {.field = "d.json"}, at = {.above = &top, .field = "a"},
+                           one = {.above = &at, .index = 1};
   assert_ok(by_doc_load("d.json", text, strlen(text), &limits, &root));
   assert_ok(by_doc_bool(&top, json_object_get(root, "t"), &flag));
   assert_true(flag);

@@ -23,7 +23,7 @@ static void test_replaced_file(void **state) {
   (void)state;
   struct by_key_ring *ring;
   struct by_job_keys keys, first;
-  char next[BY_JOB_KEY_MOST], last[BY_JOB_KEY_MOST], helper[BY_TICKET_KEY_TEXT], expected[BY_TICKET_KEY_TEXT];
+  char next[BY_JOB_KEY_MAX], last[BY_JOB_KEY_MAX], helper[BY_TICKET_KEY_TEXT], expected[BY_TICKET_KEY_TEXT];
   int64_t now = time(NULL);
   derive(JOB_KEY, &first);
   write_key_file(path, JOB_KEY "\n");
@@ -70,7 +70,7 @@ static void test_old_key_is_wiped(void **state) {
   (void)state;
   struct by_key_ring *ring;
   struct by_job_keys keys;
-  char next[BY_JOB_KEY_MOST], text[BY_JOB_KEY_MOST], old[BY_JOB_KEY_TEXT] = JOB_KEY;
+  char next[BY_JOB_KEY_MAX], text[BY_JOB_KEY_MAX], old[BY_JOB_KEY_TEXT] = JOB_KEY;
   int64_t until = time(NULL) + 2;
   assert_ok(by_job_key_rotate(JOB_KEY, until - 2, until, next));
   write_key_file(path, next);
@@ -100,7 +100,7 @@ static void test_replaced_before(void **state) {
   static const struct by_ticket_subject subject = {BY_TICKET_HELPER, "alice"};
   struct by_key_ring *ring;
   struct by_job_keys keys, first;
-  char next[BY_JOB_KEY_MOST], older[BY_TICKET_TEXT], newer[BY_TICKET_TEXT];
+  char next[BY_JOB_KEY_MAX], older[BY_TICKET_TEXT], newer[BY_TICKET_TEXT];
   int64_t now = time(NULL);
   derive(JOB_KEY, &first);
   assert_ok(by_job_key_rotate(JOB_KEY, now, now + 3600, next));
@@ -131,7 +131,7 @@ static void test_helpers(void **state) {
   struct by_key_ring *ring;
   struct by_job_keys before, after, rank;
   struct by_key secret;
-  char next[BY_JOB_KEY_MOST], ticket[BY_TICKET_TEXT];
+  char next[BY_JOB_KEY_MAX], ticket[BY_TICKET_TEXT];
   int64_t now = time(NULL);
   write_key_file(path, JOB_KEY);
   assert_ok(by_key_ring_create(JOB_KEY, path, &subject, &ring));

@@ -18,7 +18,7 @@ enum { GIGABIT = 125 /* bytes a microsecond */, AUTOTUNED = 2 << 20 };
 /* A connection over a way of so many microseconds that carries so much, with so many bytes on their way. */
 static struct by_send_queue_seen seen(uint32_t way, uint64_t rate, uint64_t flying) {
   uint32_t trip = (uint32_t)(flying / rate);
-  return (struct by_send_queue_seen){.least_trip = way, .trip = trip > way ? trip : way, .flying = flying};
+  return (struct by_send_queue_seen){.min_trip = way, .trip = trip > way ? trip : way, .flying = flying};
 }
 
 static size_t judge(struct by_send_queue *queue, struct by_send_queue_seen what) {

@@ -314,7 +314,7 @@ static void test_options_on_a_live_connection(void **state) {
   assert_int_equal(option(pair.near, SOL_SOCKET, SO_PRIORITY), 5);
   assert_ok(by_socket_set_user_timeout(pair.near, 7000));
   assert_int_equal(option(pair.near, IPPROTO_TCP, TCP_USER_TIMEOUT), 7000);
-  assert_ok(by_socket_set_most_retry(pair.far, 1000));
+  assert_ok(by_socket_set_max_retry(pair.far, 1000));
   assert_true(most_retry(pair.far) == 0 || most_retry(pair.far) == 1000);
   assert_int_equal(option(pair.far, IPPROTO_TCP, TCP_USER_TIMEOUT), most_retry(pair.far) ? 24 * 60 * 60 * 1000 : 0);
   assert_ok(by_socket_set_keepalive(pair.near, 11, 3, 4));

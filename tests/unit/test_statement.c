@@ -46,7 +46,7 @@ static int drop_keys(void **state) {
 static const struct by_fingerprint process = {{7}}, other_process = {{8}};
 
 struct shown {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   size_t length;
 };
 
@@ -113,8 +113,8 @@ static void test_times(void **state) {
 /* What an agent that does not keep to the hour signs: the same with another end. */
 static struct shown signed_until(uint64_t expires) {
   struct shown shown = signed_by(agent, "h1");
-  uint8_t text[BY_STATEMENT_MOST + 32] = "banyan statement 1", *fields = text + 19, *from = NULL;
-  size_t signature_length = BY_STATEMENT_MOST;
+  uint8_t text[BY_STATEMENT_MAX + 32] = "banyan statement 1", *fields = text + 19, *from = NULL;
+  size_t signature_length = BY_STATEMENT_MAX;
   uint8_t bytes[8];
   by_put_u64(bytes, now + BY_STATEMENT_SECONDS);
   from = memmem(shown.bytes, shown.length, bytes, sizeof bytes);

@@ -212,7 +212,7 @@ static void test_destroy_in_callbacks(void **state) {
 
 static void test_nothing_stays_open(void **state) {
   (void)state;
-  struct by_handshake_options too_much = {.role = BY_ROLE_CLIENT, .hello_length = BY_HELLO_MOST + 1};
+  struct by_handshake_options too_much = {.role = BY_ROLE_CLIENT, .hello_length = BY_HELLO_MAX + 1};
   struct by_key key = {{0}};
   struct seen a;
   int fd[2];

@@ -31,7 +31,7 @@ enum { FRAMED, LINES };
 static void start_end(struct seen *seen, int fd, int kind, const struct by_tls_options *tls) {
   struct by_stream_options options = options_for(seen, fd);
   options.tls = tls;
-  options.most_line = kind == LINES ? MOST : 0;
+  options.max_line = kind == LINES ? MOST : 0;
   *seen = (struct seen){0};
   assert_ok(by_stream_create(&options, &seen->stream));
   assert_null(by_stream_get_subject(seen->stream));
@@ -364,7 +364,7 @@ static void test_a_client_that_is_refused(void **state) {
   struct by_stream_options options = options_for(&client, fd);
   options.tls = &tls;
   options.connecting = &at;
-  options.most_line = MOST;
+  options.max_line = MOST;
   client = (struct seen){0};
   assert_ok(by_stream_create(&options, &client.stream));
   do assert_ok(by_socket_accept(listener, &fd, NULL));

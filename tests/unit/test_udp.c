@@ -348,7 +348,7 @@ static void make_tree(struct tree *tree, struct by_udp **sockets) {
     memcpy(worker.secret, secret, sizeof secret);
     sockets[w] = open_udp(&at);
     assert_ok(by_udp_peer_create(tree->at_server, &at, &tree->peers[w]));
-    assert_ok(by_udp_fabric_create(sockets[w], &(struct by_udp_way){.server = server}, &worker, &by_clock_system,
+    assert_ok(by_udp_fabric_create(sockets[w], &(struct by_udp_path){.server = server}, &worker, &by_clock_system,
                                    &tree->fabrics[w]));
     assert_int_equal(tree->fabrics[w]->poll_fd, by_udp_fd(sockets[w]));
   }

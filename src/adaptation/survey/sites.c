@@ -172,9 +172,9 @@ static enum banyan_status join_sites(struct join *j, const double *rates) {
       if (isinf(rate)) rate = unknown_rate;
       for (uint32_t k = flows_between(j->n, j->site_of, a, b); k > 0; k--, flow += 2)
         if (rates) there += rates[flow], back += rates[flow + 1];
-      BY_TRY(by_topology_builder_add_link(&j->builder, j->gate[a], j->gate[b], there > BY_LEAST_RATE ? there : rate,
+      BY_TRY(by_topology_builder_add_link(&j->builder, j->gate[a], j->gate[b], there > BY_MIN_RATE ? there : rate,
                                           delay_between(j, a, b), &link));
-      link->capacity[BY_BA].all = back > BY_LEAST_RATE ? back : rate;
+      link->capacity[BY_BA].all = back > BY_MIN_RATE ? back : rate;
       link->rough = true;
     }
   return BANYAN_OK;

@@ -429,7 +429,7 @@ static enum banyan_status send_statement(const struct by_agent *agent, const str
                                          const struct by_cluster_message *message) {
   const struct by_agent_options *options = &agent->options;
   struct by_statement statement = {.user = rank->user->uid};
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   char text[BY_STATEMENT_TEXT];
   size_t length;
   if (!by_fingerprint_parse(message->process, &statement.process))

@@ -364,7 +364,7 @@ void by_jobs_tick(struct by_manager *m) {
 static const struct by_doc_limits hosts_limits = {.bytes = 32 << 20, .containers = 1, .elements = BY_CLUSTER_RANKS + 1};
 
 static enum banyan_status read_hosts(const char *text, json_t **doc, const char **out, uint32_t *n) {
-  const struct by_place place = {.field = "hosts"};
+  const struct by_doc_path place = {.field = "hosts"};
   BY_TRY(by_doc_load("hosts", text, strlen(text), &hosts_limits, doc));
   enum banyan_status status = by_doc_array(&place, *doc, 1, BY_CLUSTER_RANKS);
   *n = (uint32_t)json_array_size(*doc);

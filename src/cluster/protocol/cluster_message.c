@@ -216,7 +216,7 @@ static const struct {
 };
 #undef OF
 
-static const struct by_place root = {.field = "cluster message"};
+static const struct by_doc_path root = {.field = "cluster message"};
 
 const char *by_cluster_type_name(enum by_cluster_type type) {
   return kinds[type].name;
@@ -237,7 +237,7 @@ static enum banyan_status copy_text(struct by_arena *arena, const char *text, co
   return *out ? BANYAN_OK : no_memory();
 }
 
-static enum banyan_status read_text(const struct by_place *place, const json_t *value, const struct field *field,
+static enum banyan_status read_text(const struct by_doc_path *place, const json_t *value, const struct field *field,
                                     struct by_arena *arena, const char **out) {
   char reason[BY_CLUSTER_REASON + 1];
   size_t min = field->type == NAME, max = field->max ? field->max : BY_CLUSTER_NAME;
@@ -257,26 +257,27 @@ static enum banyan_status read_text(const struct by_place *place, const json_t *
   return copy_text(arena, text, out);
 }
 
-static enum banyan_status read_uint32(const struct by_place *place, const json_t *value, uint64_t max, uint32_t *out) {
+static enum banyan_status read_uint32(const struct by_doc_path *place, const json_t *value, uint64_t max,
+                                      uint32_t *out) {
   uint64_t number;
   BY_TRY(by_doc_int(place, value, 0, max, &number));
   *out = (uint32_t)number;
   return BANYAN_OK;
 }
 
-static enum banyan_status read_real(const struct by_place *place, const json_t *value, enum type type, double *out) {
+static enum banyan_status read_real(const struct by_doc_path *place, const json_t *value, enum type type, double *out) {
   BY_TRY(by_doc_real(place, value, out));
   if (type == PART && *out > 1) *out = 1;
-  if (type == TRAFFIC && *out > BY_MOST_RATE) *out = BY_MOST_RATE;
+  if (type == TRAFFIC && *out > BY_MAX_RATE) *out = BY_MAX_RATE;
   if (type != RATE || !*out || by_check_rate(*out) == BANYAN_OK) return BANYAN_OK;
   return by_doc_fail(place, "%s", banyan_error_text());
 }
 
-static enum banyan_status must_be_object(const struct by_place *place, const json_t *value) {
+static enum banyan_status must_be_object(const struct by_doc_path *place, const json_t *value) {
   return json_is_object(value) ? BANYAN_OK : by_doc_fail(place, "must be an object");
 }
 
-static enum banyan_status read_json(const struct by_place *place, const json_t *value, struct by_arena *arena,
+static enum banyan_status read_json(const struct by_doc_path *place, const json_t *value, struct by_arena *arena,
                                     const char **out) {
   BY_TRY(must_be_object(place, value));
   char *text = json_dumps(value, JSON_COMPACT);
@@ -286,19 +287,19 @@ static enum banyan_status read_json(const struct by_place *place, const json_t *
   return status;
 }
 
-static enum banyan_status read_size(const struct by_place *place, const json_t *pair, struct by_cluster_size *out) {
+static enum banyan_status read_size(const struct by_doc_path *place, const json_t *pair, struct by_cluster_size *out) {
   BY_TRY(by_doc_array(place, pair, 2, 2));
   BY_TRY(read_uint32(place, json_array_get(pair, 0), 63, &out->log2));
   return by_doc_int(place, json_array_get(pair, 1), 0, INT64_MAX, &out->calls);
 }
 
-static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
+static enum banyan_status read_list(const struct by_doc_path *place, const json_t *value, const struct list *list,
                                     struct by_arena *arena, void *around, void *at);
-static enum banyan_status read_inner(const struct by_place *place, const json_t *value, const struct list *of,
+static enum banyan_status read_inner(const struct by_doc_path *place, const json_t *value, const struct list *of,
                                      struct by_arena *arena, void *at);
 
 /* Reads a value to `at`, which is in the struct `around`. */
-static enum banyan_status read_value(const struct by_place *place, const json_t *value, const struct field *field,
+static enum banyan_status read_value(const struct by_doc_path *place, const json_t *value, const struct field *field,
                                      struct by_arena *arena, void *around, void *at) {
   switch (field->type) {
   case JOB_ID:
@@ -323,11 +324,11 @@ static enum banyan_status read_value(const struct by_place *place, const json_t 
   return read_list(place, value, field->list, arena, around, at);
 }
 
-static enum banyan_status read_object(const struct by_place *place, const json_t *object, const struct field *fields,
+static enum banyan_status read_object(const struct by_doc_path *place, const json_t *object, const struct field *fields,
                                       struct by_arena *arena, char *out) {
   BY_TRY(must_be_object(place, object));
   for (const struct field *field = fields; field->name; field++) {
-    struct by_place here = {.above = place, .field = field->name};
+    struct by_doc_path here = {.above = place, .field = field->name};
     json_t *value = json_object_get(object, field->name);
     if (field->presence == OF_RANK && !json_object_get(object, "job")) continue;
     if (!value && (field->presence == ALWAYS || field->presence == OF_RANK))
@@ -337,7 +338,7 @@ static enum banyan_status read_object(const struct by_place *place, const json_t
   return BANYAN_OK;
 }
 
-static enum banyan_status read_inner(const struct by_place *place, const json_t *value, const struct list *of,
+static enum banyan_status read_inner(const struct by_doc_path *place, const json_t *value, const struct list *of,
                                      struct by_arena *arena, void *at) {
   char *inner = by_arena_alloc(arena, 1, of->size);
   if (!inner) return no_memory();
@@ -345,7 +346,7 @@ static enum banyan_status read_inner(const struct by_place *place, const json_t 
   return read_object(place, value, of->fields, arena, inner);
 }
 
-static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
+static enum banyan_status read_list(const struct by_doc_path *place, const json_t *value, const struct list *list,
                                     struct by_arena *arena, void *around, void *at) {
   BY_TRY(by_doc_array(place, value, 0, list->max));
   uint32_t n = (uint32_t)json_array_size(value);
@@ -354,7 +355,7 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
   memcpy(at, &all, sizeof all);
   memcpy((char *)around + list->n_at, &n, sizeof n);
   for (uint32_t i = 0; i < n; i++) {
-    struct by_place here = {.above = place, .index = i};
+    struct by_doc_path here = {.above = place, .index = i};
     const json_t *element = json_array_get(value, i);
     BY_TRY(list->fields->name ? read_object(&here, element, list->fields, arena, all + i * list->size)
                               : read_value(&here, element, list->fields, arena, NULL, all + i * list->size));
@@ -363,7 +364,7 @@ static enum banyan_status read_list(const struct by_place *place, const json_t *
 }
 
 static enum banyan_status read_kind(const json_t *object, enum by_cluster_type *out) {
-  struct by_place place = {.above = &root, .field = "type"};
+  struct by_doc_path place = {.above = &root, .field = "type"};
   const char *name;
   json_t *value;
   BY_TRY(must_be_object(&root, object));
@@ -381,12 +382,12 @@ static enum banyan_status read_kind(const json_t *object, enum by_cluster_type *
 
 /* Checks what depends on more than one field, or on the kind. */
 static enum banyan_status check_message(const json_t *object, const struct by_cluster_message *message) {
-  struct by_place place = {.above = &root, .field = message->type == BY_MESSAGE_JOB ? "hosts" : "interval"};
+  struct by_doc_path place = {.above = &root, .field = message->type == BY_MESSAGE_JOB ? "hosts" : "interval"};
   unsigned size = (unsigned)json_integer_value(json_object_get(object, "size"));
   if (message->type == BY_MESSAGE_JOB && (size == 0 || size != message->n_hosts))
     return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", message->n_hosts, size);
-  if (message->type == BY_MESSAGE_WELCOME && (message->interval <= 0 || message->interval > BY_MOST_SECONDS))
-    return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", message->interval, BY_MOST_SECONDS);
+  if (message->type == BY_MESSAGE_WELCOME && (message->interval <= 0 || message->interval > BY_MAX_SECONDS))
+    return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", message->interval, BY_MAX_SECONDS);
   return BANYAN_OK;
 }
 

@@ -318,9 +318,9 @@ static enum banyan_status begin(struct asking *a) {
   struct by_stream_options of_stream = {.loop = a->loop,
                                         .connecting = place->path ? NULL : &place->address,
                                         .handshake = a->question->key && !place->path ? &handshake : NULL,
-                                        .most_frame = BY_RESERVATION_LINE,
-                                        .most_line = a->question->most,
-                                        .most_queued = 2 * BY_RESERVATION_LINE,
+                                        .max_frame = BY_RESERVATION_LINE,
+                                        .max_line = a->question->most,
+                                        .max_queued = 2 * BY_RESERVATION_LINE,
                                         .opened = opened,
                                         .frame = answered,
                                         .ended = ended,
@@ -477,7 +477,7 @@ int by_cli_status(int argc, char **argv) {
   struct by_operands operands;
   struct by_status_place place = {.path = BY_SWITCH_SOCKET};
   char text[BY_ADDRESS_TEXT];
-  char secret[BY_JOB_KEY_MOST];
+  char secret[BY_JOB_KEY_MAX];
   struct by_key key;
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

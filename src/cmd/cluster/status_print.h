@@ -38,7 +38,7 @@ const char *by_status_text(const json_t *object, const char *field);
 /* What holds a slash is a path. Names are looked up, which may take a while. */
 BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_status_place *out);
 /* From the file, or else from BANYAN_SWITCH_KEY_FILE or BANYAN_SWITCH_KEY; *has false: there is none. `out` holds
- * BY_JOB_KEY_MOST. Errors of by_switch_secret_read. */
+ * BY_JOB_KEY_MAX. Errors of by_switch_secret_read. */
 BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, char *out, bool *has);
 /* The name of this machine in its cluster: the option's, BANYAN_HOST's, or the host name. */
 BANYAN_CHECK enum banyan_status by_cluster_host_name(const char *option, char out[BY_CLUSTER_NAME + 1]);

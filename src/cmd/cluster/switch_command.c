@@ -86,7 +86,7 @@ struct session {
   const char *interfaces[BY_FRAGMENT_PORTS];
   char names[BY_FRAGMENT_PORTS * IF_NAMESIZE];
   uint32_t n;
-  char secret[BY_JOB_KEY_MOST];
+  char secret[BY_JOB_KEY_MAX];
   struct by_key key;
   bool has_key;
   struct by_plane plane;

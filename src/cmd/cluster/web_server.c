@@ -386,7 +386,7 @@ static enum banyan_status start(struct by_web *web, int listener) {
   errno = 0;
   web->daemon = web->mhd.MHD_start_daemon(
       flags, 0, NULL, NULL, answer_request, web, MHD_OPTION_EXTERNAL_LOGGER, log_text, web, MHD_OPTION_LISTEN_SOCKET,
-      listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(web->admission.most + CLOSING),
+      listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(web->admission.max + CLOSING),
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_HEAD, MHD_OPTION_NOTIFY_CONNECTION, visited, web,
       MHD_OPTION_ARRAY, o->key ? with_tls : &with_tls[3], MHD_OPTION_END);
   if (web->daemon) return BANYAN_OK;

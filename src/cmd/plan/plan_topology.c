@@ -281,7 +281,7 @@ static enum banyan_status add_sample(struct by_times *times, const char *name, c
   return BANYAN_OK;
 }
 
-static enum banyan_status find_sample(struct by_times *times, const struct by_place *place, const char *name,
+static enum banyan_status find_sample(struct by_times *times, const struct by_doc_path *place, const char *name,
                                       uint64_t bytes, uint32_t *out) {
   struct by_plan *plan;
   uint32_t i = 0;
@@ -299,7 +299,7 @@ static enum banyan_status find_sample(struct by_times *times, const struct by_pl
 }
 
 /* One line; what is no AllReduce is passed over. */
-static enum banyan_status read_time(struct by_times *times, const struct by_place *place, json_t *line) {
+static enum banyan_status read_time(struct by_times *times, const struct by_doc_path *place, json_t *line) {
   const char *name;
   uint32_t at = 0;
   json_int_t bytes;
@@ -318,10 +318,10 @@ static enum banyan_status read_time(struct by_times *times, const struct by_plac
 }
 
 enum banyan_status by_times_read(struct by_times *times, const char *source, const char *text, size_t length) {
-  const struct by_place file = {.field = source};
+  const struct by_doc_path file = {.field = source};
   size_t at = 0;
   for (size_t i = 0; at < length; i++) {
-    const struct by_place place = {.above = &file, .index = i};
+    const struct by_doc_path place = {.above = &file, .index = i};
     json_t *line;
     BY_TRY(by_doc_load_next(source, text, length, &limits, &at, &line));
     enum banyan_status status = read_time(times, &place, line);

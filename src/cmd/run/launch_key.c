@@ -22,7 +22,7 @@ enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *pat
 }
 
 enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) {
-  char next[BY_JOB_KEY_MOST];
+  char next[BY_JOB_KEY_MAX];
   int64_t now = time(NULL);
   if (key->ring) return by_fail(BANYAN_ERR_ARGUMENT, "it is from a file: `banyan keys rotate FILE` replaces it there");
   if (seconds < 1) return by_fail(BANYAN_ERR_ARGUMENT, "the old key cannot be accepted for %d s", seconds);
@@ -39,7 +39,7 @@ void by_launch_key_fini(struct by_launch_key *key) {
 }
 
 enum by_launch_key_news by_launch_key_look(struct by_launch_key *key) {
-  char text[BY_JOB_KEY_MOST];
+  char text[BY_JOB_KEY_MAX];
   uint64_t now = by_clock_now(&by_clock_system);
   if (now < key->look_at) return BY_LAUNCH_KEY_SAME;
   key->look_at = now + look_pause;

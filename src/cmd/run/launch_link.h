@@ -73,7 +73,7 @@ struct by_launch_key {
   uint64_t
       look_at; /* when the file, or the end of an old key, is to be looked at, by by_clock_system; UINT64_MAX: never
                 */
-  char text[BY_JOB_KEY_MOST]; /* of now; "": the job has no key */
+  char text[BY_JOB_KEY_MAX]; /* of now; "": the job has no key */
 };
 
 /* `path`: the file that has the key; NULL: it is `generated`, which may be NULL, too. The caller finis it. */

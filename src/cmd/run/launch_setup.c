@@ -250,7 +250,7 @@ static void set_secret(struct by_job_environment *environment, const char *name,
  * without "=VALUE". *file: its name, NULL if there is none, or it is empty. */
 static enum banyan_status add_secret(struct by_job_environment *environment, const char *name, const char *text,
                                      enum banyan_status (*read)(const char *path, char *out), const char **file) {
-  char secret[BY_JOB_KEY_MOST];
+  char secret[BY_JOB_KEY_MAX];
   const char *value = strchr(text, '=');
   value = value ? value + 1 : getenv(text);
   *file = value && *value ? value : NULL;

@@ -9,21 +9,21 @@
 /* ---- bytes: a count of series; of each its head and a count of notes; of each its fields */
 
 static const struct by_field series_fields[] = {
-    BY_FIELD(by_ledger_series, kind, BY_FIELD_U8, .most = BY_LEDGER_OPERATIONS),
+    BY_FIELD(by_ledger_series, kind, BY_FIELD_U8, .max = BY_LEDGER_OPERATIONS),
     BY_FIELD(by_ledger_series, communicator, BY_FIELD_U32),
-    BY_FIELD(by_ledger_series, size, BY_FIELD_U32, .least = 1, .most = BY_MEMBERSHIP_MOST),
-    BY_FIELD(by_ledger_series, rank, BY_FIELD_U32, .most = BY_MEMBERSHIP_MOST - 1),
+    BY_FIELD(by_ledger_series, size, BY_FIELD_U32, .min = 1, .max = BY_MEMBERSHIP_MOST),
+    BY_FIELD(by_ledger_series, rank, BY_FIELD_U32, .max = BY_MEMBERSHIP_MOST - 1),
     BY_FIELD(by_ledger_series, begun, BY_FIELD_U32),
 };
 static const struct by_field note_fields[] = {
     BY_FIELD(by_ledger_note, number, BY_FIELD_U32),
-    BY_FIELD(by_ledger_note, outcome, BY_FIELD_U8, .most = BY_HISTORY_WAITED),
-    BY_FIELD(by_ledger_note, collective, BY_FIELD_U8, .most = BANYAN_COLLECTIVES - 1),
-    BY_FIELD(by_ledger_note, dtype, BY_FIELD_U8, .most = BANYAN_DTYPES - 1),
-    BY_FIELD(by_ledger_note, sparse, BY_FIELD_U8, .most = 1),
-    BY_FIELD(by_ledger_note, root, BY_FIELD_U32, .most = BY_MEMBERSHIP_MOST - 1),
+    BY_FIELD(by_ledger_note, outcome, BY_FIELD_U8, .max = BY_HISTORY_WAITED),
+    BY_FIELD(by_ledger_note, collective, BY_FIELD_U8, .max = BANYAN_COLLECTIVES - 1),
+    BY_FIELD(by_ledger_note, dtype, BY_FIELD_U8, .max = BANYAN_DTYPES - 1),
+    BY_FIELD(by_ledger_note, sparse, BY_FIELD_U8, .max = 1),
+    BY_FIELD(by_ledger_note, root, BY_FIELD_U32, .max = BY_MEMBERSHIP_MOST - 1),
     BY_FIELD(by_ledger_note, count, BY_FIELD_U64),
-    BY_FIELD(by_ledger_note, name, BY_FIELD_TEXT, .most = BY_HISTORY_NAME),
+    BY_FIELD(by_ledger_note, name, BY_FIELD_TEXT, .max = BY_HISTORY_NAME),
 };
 enum {
   SERIES_BYTES = 1 + 4 * 4 + 4,

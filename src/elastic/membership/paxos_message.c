@@ -23,14 +23,14 @@ static const uint8_t parts_of[] = {
 };
 
 static const struct by_field head_fields[] = {
-    BY_FIELD(by_paxos_message, kind, BY_FIELD_U8, .least = BY_PAXOS_REPORT, .most = BY_PAXOS_NOTICE),
+    BY_FIELD(by_paxos_message, kind, BY_FIELD_U8, .min = BY_PAXOS_REPORT, .max = BY_PAXOS_NOTICE),
     BY_FIELD(by_paxos_message, number, BY_FIELD_U64),
 };
 static const struct by_field ballot_field[] = {
-    BY_FIELD(by_paxos_message, ballot, BY_FIELD_U64, .least = 1, .most = BY_BALLOT_MOST - 1),
+    BY_FIELD(by_paxos_message, ballot, BY_FIELD_U64, .min = 1, .max = BY_BALLOT_MOST - 1),
 };
 static const struct by_field accepted_field[] = {
-    BY_FIELD(by_paxos_message, accepted, BY_FIELD_U64, .most = BY_BALLOT_MOST - 1),
+    BY_FIELD(by_paxos_message, accepted, BY_FIELD_U64, .max = BY_BALLOT_MOST - 1),
 };
 
 /* ---- views */

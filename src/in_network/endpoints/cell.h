@@ -168,7 +168,7 @@ static inline struct by_verdict by_switch_enter(const struct by_grant *grant, st
   if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
     return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_ENTRY};
   struct by_hop entry = fragment->stack[at];
-  if (entry.workers > BY_HOP_MOST) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (entry.workers > BY_HOP_MAX) return by_verdict_drop(BY_EVENT_MALFORMED);
   if (!by_grant_allows(grant, fragment->type, from, entry.port)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
   return by_switch_route(grant, fragment, entry);
 }

@@ -323,7 +323,7 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
     s->counters.replayed++;
     return;
   }
-  if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_DEAF)
+  if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_UNREACHED)
     by_server_note_deaf(s, worker_of(s, packet));
   if ((!over || probe) && is_single(s, packet)) s->workers[worker_of(s, packet)].straight = !packet->hops;
   if (over)

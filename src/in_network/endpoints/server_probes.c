@@ -98,7 +98,7 @@ void by_server_repeat(struct by_server *s, const struct by_fragment *packet, str
   }
   uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
   bool quiet = newest & BY_PROBE_QUIET;
-  newest &= ~(BY_PROBE_QUIET | BY_PROBE_DEAF);
+  newest &= ~(BY_PROBE_QUIET | BY_PROBE_UNREACHED);
   if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
     send_again(s, sum, result, packet);
   else if (!asks(packet))

@@ -184,8 +184,9 @@ static void put_probe(struct by_worker *w, struct by_worker_slot *slot, uint8_t 
   struct {
     struct by_fragment head;
     struct by_probe_payload payload;
-  } probe = {.payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_DEAF : 0),
-                         .asked = now << 1 | straight}};
+  } probe = {
+      .payload = {.newest = w->newest | (quiet ? BY_PROBE_QUIET : 0) | (w->alone >= ALONE ? BY_PROBE_UNREACHED : 0),
+                  .asked = now << 1 | straight}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
   probe.head.lines = by_probe_lines(straight ? 0 : w->config.hops);

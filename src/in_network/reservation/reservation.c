@@ -9,7 +9,7 @@ static const char *const operations[] = {"describe", "status", "grant", "revoke"
 static const char *const fields[] = {
     "do", "do", "do, holder, job, key, place, slots, float32, secret, up, server, below", "do, holder, job"};
 
-static const struct by_place root = {.field = "control line"};
+static const struct by_doc_path root = {.field = "control line"};
 
 const char *by_reservation_operation_name(enum by_reservation_operation operation) {
   return operations[operation];
@@ -101,40 +101,41 @@ bool by_reservation_same(const struct by_reservation *a, const struct by_reserva
 
 /* ---- requests, read */
 
-static enum banyan_status read_string(const struct by_place *above, const json_t *object, const char *field,
+static enum banyan_status read_string(const struct by_doc_path *above, const json_t *object, const char *field,
                                       const char **out) {
   json_t *value;
   BY_TRY(by_doc_need(above, object, field, &value));
-  return by_doc_string(&(struct by_place){.above = above, .field = field}, value, out);
+  return by_doc_string(&(struct by_doc_path){.above = above, .field = field}, value, out);
 }
 
-static enum banyan_status read_name(const struct by_place *above, const json_t *object, const char *field, size_t most,
-                                    char *out) {
+static enum banyan_status read_name(const struct by_doc_path *above, const json_t *object, const char *field,
+                                    size_t most, char *out) {
   const char *text;
   BY_TRY(read_string(above, object, field, &text));
   if (!*text || !by_is_printable(text, most))
-    return by_doc_fail(&(struct by_place){.above = above, .field = field}, "must be a name of 1 to %zu bytes", most);
+    return by_doc_fail(&(struct by_doc_path){.above = above, .field = field}, "must be a name of 1 to %zu bytes", most);
   strcpy(out, text);
   return BANYAN_OK;
 }
 
 /* A member that is not there leaves *out as it is. */
-static enum banyan_status read_bool(const struct by_place *above, const json_t *object, const char *field, bool *out) {
+static enum banyan_status read_bool(const struct by_doc_path *above, const json_t *object, const char *field,
+                                    bool *out) {
   const json_t *value = json_object_get(object, field);
-  return value ? by_doc_bool(&(struct by_place){.above = above, .field = field}, value, out) : BANYAN_OK;
+  return value ? by_doc_bool(&(struct by_doc_path){.above = above, .field = field}, value, out) : BANYAN_OK;
 }
 
-static enum banyan_status read_end(const struct by_place *place, const json_t *value, struct by_udp_end *out) {
+static enum banyan_status read_end(const struct by_doc_path *place, const json_t *value, struct by_udp_end *out) {
   const char *text;
   BY_TRY(by_doc_string(place, value, &text));
   if (by_udp_end_parse(text, out) == BANYAN_OK) return BANYAN_OK;
   return by_doc_fail(place, "must be an address and a port, \"10.0.0.9:7612\" or \"[fd00::9]:7612\"");
 }
 
-static enum banyan_status read_below(const struct by_place *place, const json_t *object,
+static enum banyan_status read_below(const struct by_doc_path *place, const json_t *object,
                                      struct by_reservation *reservation) {
   struct by_reservation_below *below = &reservation->below[reservation->n_below++];
-  struct by_place of_workers = {.above = place, .field = "workers"};
+  struct by_doc_path of_workers = {.above = place, .field = "workers"};
   json_t *value;
   BY_TRY(by_doc_fields(place, object, "interface, switch, workers"));
   BY_TRY(read_name(place, object, "interface", IF_NAMESIZE - 1, below->interface));
@@ -145,7 +146,7 @@ static enum banyan_status read_below(const struct by_place *place, const json_t 
   below->first = reservation->n_workers;
   below->n = (unsigned)json_array_size(value);
   for (unsigned i = 0; i < below->n; i++) {
-    struct by_place here = {.above = &of_workers, .index = i};
+    struct by_doc_path here = {.above = &of_workers, .index = i};
     BY_TRY(read_end(&here, json_array_get(value, i), &reservation->workers[reservation->n_workers++]));
   }
   return BANYAN_OK;
@@ -157,7 +158,7 @@ static int digit_of(char c) {
 
 /* One that is not there leaves *reservation as it is. */
 static enum banyan_status read_secret(const json_t *object, struct by_reservation *reservation) {
-  struct by_place place = {.above = &root, .field = "secret"};
+  struct by_doc_path place = {.above = &root, .field = "secret"};
   const json_t *value = json_object_get(object, "secret");
   const char *text;
   if (!value) return BANYAN_OK;
@@ -174,7 +175,7 @@ static enum banyan_status read_secret(const json_t *object, struct by_reservatio
 }
 
 static enum banyan_status read_reservation(const json_t *object, struct by_reservation *reservation) {
-  struct by_place of_server = {.above = &root, .field = "server"}, of_below = {.above = &root, .field = "below"};
+  struct by_doc_path of_server = {.above = &root, .field = "server"}, of_below = {.above = &root, .field = "below"};
   uint64_t key, place, slots;
   json_t *value;
   BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
@@ -191,7 +192,7 @@ static enum banyan_status read_reservation(const json_t *object, struct by_reser
   BY_TRY(by_doc_need(&root, object, "below", &value));
   BY_TRY(by_doc_array(&of_below, value, 1, BY_RESERVATION_BELOW));
   for (size_t i = 0; i < json_array_size(value); i++) {
-    struct by_place here = {.above = &of_below, .index = i};
+    struct by_doc_path here = {.above = &of_below, .index = i};
     BY_TRY(read_below(&here, json_array_get(value, i), reservation));
   }
   return by_reservation_check(reservation);
@@ -202,7 +203,8 @@ static enum banyan_status read_operation(const char *field, const json_t *object
   BY_TRY(read_string(&root, object, field, &name));
   for (*out = 0; *out < BY_RESERVATION_OPERATIONS; (*out)++)
     if (!strcmp(name, operations[*out])) return BANYAN_OK;
-  return by_doc_fail(&(struct by_place){.above = &root, .field = field}, "must be describe, status, grant or revoke");
+  return by_doc_fail(&(struct by_doc_path){.above = &root, .field = field},
+                     "must be describe, status, grant or revoke");
 }
 
 static bool has_job(enum by_reservation_operation operation) {
@@ -273,7 +275,7 @@ void by_reservation_print_request(const struct by_reservation_request *request, 
 /* ---- replies */
 
 static enum banyan_status read_granted(const json_t *object, struct by_granted *granted) {
-  struct by_place place = {.above = &root, .field = "below"};
+  struct by_doc_path place = {.above = &root, .field = "below"};
   uint64_t slots, up, port;
   json_t *below;
   BY_TRY(by_doc_need_int(&root, object, "slots", BY_RESERVATION_SLOTS, &slots));
@@ -284,7 +286,7 @@ static enum banyan_status read_granted(const json_t *object, struct by_granted *
   granted->up = (uint8_t)up;
   granted->n_below = (unsigned)json_array_size(below);
   for (unsigned i = 0; i < granted->n_below; i++) {
-    struct by_place here = {.above = &place, .index = i};
+    struct by_doc_path here = {.above = &place, .index = i};
     BY_TRY(by_doc_int(&here, json_array_get(below, i), 0, BY_RESERVATION_PORTS - 1, &port));
     granted->below[i] = (uint8_t)port;
   }

@@ -109,7 +109,7 @@ struct group {
 struct run {
   struct by_verdict verdict;
   uint16_t group;
-  struct by_datagram_way way;
+  struct by_datagram_path way;
   unsigned n, n_ranges;
   uint32_t size, bytes; /* of all but the last; of all */
 };
@@ -144,13 +144,13 @@ static void flush(struct by_queue *queue) {
   }
 }
 
-static bool can_send(const struct inlet *inlet, const struct by_datagram_way *way) {
+static bool can_send(const struct inlet *inlet, const struct by_datagram_path *way) {
   return inlet->end.port == way->from_port && by_host_is_ipv4(&inlet->end.address) == by_host_is_ipv4(&way->to);
 }
 
 /* That sends from the packet's UDP port. Another one where the packet is from none of the grants' ends: no end looks at
  * that. */
-static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const struct by_datagram_way *way) {
+static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const struct by_datagram_path *way) {
   struct inlet *inlet = queue->last[port];
   if (inlet && can_send(inlet, way)) return inlet;
   LIST_FOREACH(inlet, &queue->inlets[port], link)
@@ -158,7 +158,7 @@ static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const stru
   return LIST_FIRST(&queue->inlets[port]);
 }
 
-static void send_run_to(struct by_queue *queue, uint32_t port, const struct by_datagram_way *way) {
+static void send_run_to(struct by_queue *queue, uint32_t port, const struct by_datagram_path *way) {
   const struct run *run = &queue->run;
   struct inlet *inlet = port < PLACES ? inlet_for(queue, port, way) : NULL;
   if (!inlet) {
@@ -177,7 +177,7 @@ static void end_run(struct by_queue *queue) {
   const struct group *group = &queue->groups[run->group];
   bool spreads = run->verdict.kind == BY_VERDICT_MULTICAST;
   for (uint32_t i = 0; spreads && i < group->n; i++) {
-    struct by_datagram_way way = run->way;
+    struct by_datagram_path way = run->way;
     way.to = group->targets[i].address;
     way.to_port = group->targets[i].udp_port;
     send_run_to(queue, group->targets[i].port, &way);
@@ -188,9 +188,9 @@ static void end_run(struct by_queue *queue) {
 
 /* In one datagram all fragments but the last are of one size. */
 static bool continues(const struct run *run, const struct run *next, uint32_t bytes) {
-  const struct by_datagram_way *a = &run->way, *b = &next->way;
+  const struct by_datagram_path *a = &run->way, *b = &next->way;
   return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
-         run->bytes + bytes <= BY_DATAGRAM_MOST && run->verdict.kind == next->verdict.kind &&
+         run->bytes + bytes <= BY_DATAGRAM_MAX && run->verdict.kind == next->verdict.kind &&
          run->verdict.port == next->verdict.port && run->group == next->group &&
          IN6_ARE_ADDR_EQUAL(&a->from, &b->from) && IN6_ARE_ADDR_EQUAL(&a->to, &b->to) && a->from_port == b->from_port &&
          a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
@@ -231,7 +231,7 @@ static struct by_verdict step(struct by_queue *queue, const struct job *job, uin
   return by_switch_pass(&job->grant, key, job->windows, &queue->cells, packet, from, queue->now);
 }
 
-static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_way *way,
+static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_path *way,
                           struct by_fragment *packet, uint32_t bytes) {
   const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
   struct run next = {.verdict = step(queue, job, from, (way->tos & 3) == 3, packet, bytes), .way = *way};
@@ -246,20 +246,20 @@ static void take_fragment(struct by_queue *queue, uint32_t from, const struct by
 static void take_datagram(struct by_queue *queue, const struct inlet *inlet, struct by_datagram datagram) {
   uint32_t n = datagram.size ? (datagram.n + datagram.size - 1) / datagram.size : 1;
   queue->datagrams++;
-  datagram.way.to = inlet->end.address;
-  datagram.way.to_port = inlet->end.port;
+  datagram.path.to = inlet->end.address;
+  datagram.path.to_port = inlet->end.port;
   if (datagram.size == 0 || datagram.size % BY_FRAGMENT_LINE) {
     queue->events[BY_EVENT_MALFORMED] += n;
     return;
   }
-  if (datagram.way.ttl <= 1) {
+  if (datagram.path.ttl <= 1) {
     queue->expired += n;
     return;
   }
-  datagram.way.ttl--;
+  datagram.path.ttl--;
   for (uint32_t at = 0; at < datagram.n; at += datagram.size) {
     uint32_t bytes = datagram.n - at < datagram.size ? datagram.n - at : datagram.size;
-    take_fragment(queue, inlet->port, &datagram.way, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
+    take_fragment(queue, inlet->port, &datagram.path, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
   }
 }
 

@@ -66,7 +66,7 @@ static void advance(struct by_kept *kept) {
       give_up(kept, handover->lane->error);
       return;
     }
-    uint32_t in = handover->heard ? 0 : EPOLLIN, out = by_handover_sends(handover) ? EPOLLOUT : 0;
+    uint32_t in = handover->received ? 0 : EPOLLIN, out = by_handover_sends(handover) ? EPOLLOUT : 0;
     by_loop_change(kept->watches[i], in | out);
   }
   if (through == kept->n) attach(kept);

@@ -153,7 +153,7 @@ static int compare_teams(const struct team *a, const struct team *b) {
   return a->first < b->first ? -1 : a->first > b->first;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_doc_path(const void *a, const void *b) {
   const struct called *x = a, *y = b;
   bool x_pair = x->kind == BY_DESCRIBED_PAIR, y_pair = y->kind == BY_DESCRIBED_PAIR;
   if (x_pair != y_pair) return x_pair ? 1 : -1;
@@ -179,7 +179,7 @@ static const char *name_plan(const struct called *call, char *text, size_t room)
 }
 
 static bool find_difference(const struct by_deadlock_round *round, uint32_t *culprit, char *text, size_t room) {
-  if (round->n_calls) qsort(round->calls, round->n_calls, sizeof *round->calls, by_place);
+  if (round->n_calls) qsort(round->calls, round->n_calls, sizeof *round->calls, by_doc_path);
   for (size_t i = 1; i < round->n_calls; i++) {
     const struct called *a = &round->calls[i - 1], *b = &round->calls[i];
     if (!differ(a, b)) continue;

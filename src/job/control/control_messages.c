@@ -12,7 +12,7 @@
 
 static const struct by_field join_fields[] = {
     BY_FIELD(by_join, rank, BY_FIELD_U32),         BY_FIELD(by_join, size, BY_FIELD_U32),
-    BY_FIELD(by_join, plan_version, BY_FIELD_U32), BY_FIELD(by_join, plan, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_join, plan_version, BY_FIELD_U32), BY_FIELD(by_join, plan, BY_FIELD_TEXT, .max = BY_MEMBER_STRING),
     BY_FIELD(by_join, membership, BY_FIELD_U64),   BY_FIELD(by_join, name, BY_FIELD_U64),
 };
 
@@ -42,7 +42,7 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
 /* ---- texts */
 
 static const struct by_field text_fields[] = {
-    BY_FIELD(by_text_message, status, BY_FIELD_U32, .least = BANYAN_OK + 1),
+    BY_FIELD(by_text_message, status, BY_FIELD_U32, .min = BANYAN_OK + 1),
     BY_FIELD(by_text_message, process, BY_FIELD_U32),
     BY_FIELD(by_text_message, text, BY_FIELD_STRING),
 };
@@ -214,17 +214,17 @@ static void write_via(struct by_writer *writer, const struct by_tree_via *via) {
 static const struct by_field tree_fields[] = {
     BY_FIELD(by_tree_message, server, BY_FIELD_U32),
     BY_FIELD(by_tree_message, version, BY_FIELD_U32),
-    BY_FIELD(by_tree_message, job, BY_FIELD_U32, .most = UINT16_MAX),
-    BY_FIELD(by_tree_message, key, BY_FIELD_U32, .most = UINT16_MAX),
-    BY_FIELD(by_tree_message, slots, BY_FIELD_U32, .least = 1, .most = BY_TREE_SLOTS),
-    BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_LINES),
+    BY_FIELD(by_tree_message, job, BY_FIELD_U32, .max = UINT16_MAX),
+    BY_FIELD(by_tree_message, key, BY_FIELD_U32, .max = UINT16_MAX),
+    BY_FIELD(by_tree_message, slots, BY_FIELD_U32, .min = 1, .max = BY_TREE_SLOTS),
+    BY_FIELD(by_tree_message, lines, BY_FIELD_U32, .min = 1, .max = BY_FRAGMENT_LINES),
     BY_FIELD(by_tree_message, secret, BY_FIELD_BYTES),
     BY_FIELD(by_tree_message, exact, BY_FIELD_U8, .flag = true),
     BY_FIELD(by_tree_message, keyed, BY_FIELD_U8, .flag = true),
-    BY_FIELD(by_tree_message, groups.n, BY_FIELD_U32, .least = 1, .most = BY_FRAGMENT_GROUPS),
+    BY_FIELD(by_tree_message, groups.n, BY_FIELD_U32, .min = 1, .max = BY_FRAGMENT_GROUPS),
     BY_FIELD(by_tree_message, worker, BY_FIELD_U32),
-    BY_FIELD(by_tree_message, n_vias, BY_FIELD_U32, .most = BY_FRAGMENT_PORTS),
-    BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .most = BY_TREE_SETS),
+    BY_FIELD(by_tree_message, n_vias, BY_FIELD_U32, .max = BY_FRAGMENT_PORTS),
+    BY_FIELD(by_tree_message, n_sets, BY_FIELD_U32, .max = BY_TREE_SETS),
 };
 
 void by_tree_message_write(struct by_writer *writer, const struct by_tree_message *message) {
@@ -281,7 +281,7 @@ static enum banyan_status read_way(struct by_reader *reader, const struct by_tre
     way->stack[i].port = by_read_u8(reader);
     way->stack[i].workers = by_read_u8(reader);
     if (below) below[i] = read_set(reader);
-    if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_HOP_MOST)
+    if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_HOP_MAX)
       return by_fail(BANYAN_ERR_PROTOCOL, "a way by port %u", way->stack[i].port);
   }
   return BANYAN_OK;
@@ -304,7 +304,7 @@ enum banyan_status by_tree_message_read(const void *bytes, size_t length, struct
 }
 
 static const struct by_field ask_fields[] = {
-    BY_FIELD(by_tree_ask, kind, BY_FIELD_U8, .least = BY_TREE_OPEN, .most = BY_TREE_END),
+    BY_FIELD(by_tree_ask, kind, BY_FIELD_U8, .min = BY_TREE_OPEN, .max = BY_TREE_END),
     BY_FIELD(by_tree_ask, version, BY_FIELD_U32),
 };
 
@@ -321,10 +321,10 @@ enum banyan_status by_tree_ask_read(const void *bytes, size_t length, struct by_
 }
 
 static const struct by_field report_fields[] = {
-    BY_FIELD(by_tree_report, kind, BY_FIELD_U8, .least = BY_TREE_AT, .most = BY_TREE_UNUSED),
+    BY_FIELD(by_tree_report, kind, BY_FIELD_U8, .min = BY_TREE_AT, .max = BY_TREE_UNUSED),
     BY_FIELD(by_tree_report, version, BY_FIELD_U32),
     BY_FIELD(by_tree_report, server, BY_FIELD_U32),
-    BY_FIELD(by_tree_report, port, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_tree_report, port, BY_FIELD_U32, .max = UINT16_MAX),
     BY_FIELD(by_tree_report, text, BY_FIELD_STRING),
 };
 

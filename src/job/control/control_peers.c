@@ -188,7 +188,7 @@ static const struct by_fingerprint *expected_root(const struct by_job *job, enum
 
 /* Makes a hello with the current statement of this host's agent. NULL: out of memory. The caller frees it. */
 static uint8_t *make_hello(const struct by_control_peers *peers, size_t *length, uint32_t *version) {
-  uint8_t statement[BY_STATEMENT_MOST];
+  uint8_t statement[BY_STATEMENT_MAX];
   struct by_writer writer;
   size_t n = by_own_statement_get(peers->job->statement, statement, version);
   *length = peers->hello_length ? peers->hello_length + n : 0;
@@ -228,8 +228,8 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                       .fd = fd,
                                       .connecting = connecting,
                                       .handshake = &handshake,
-                                      .most_frame = MOST_FRAME,
-                                      .most_queued = MOST_QUEUED,
+                                      .max_frame = MOST_FRAME,
+                                      .max_queued = MOST_QUEUED,
                                       .admission = role == BY_ROLE_SERVER ? &peers->admission : NULL,
                                       .quiet = role == BY_ROLE_SERVER,
                                       .opened = opened,

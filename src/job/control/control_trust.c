@@ -30,7 +30,7 @@ static void end_peer(const struct by_control_trust *trust, struct by_control_pee
 
 /* Sends this process's statement to peers that connected before it had this one. */
 static void show_own(const struct by_control_trust *trust) {
-  uint8_t bytes[BY_STATEMENT_MOST];
+  uint8_t bytes[BY_STATEMENT_MAX];
   uint32_t version;
   size_t length = by_own_statement_get(trust->peers->job->statement, bytes, &version);
   for (struct by_control_peer *peer = trust->peers->all; peer && length && *trust->met; peer = peer->next)

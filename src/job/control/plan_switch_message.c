@@ -6,12 +6,12 @@
 /* ---- the message */
 
 static const struct by_field fields[] = {
-    BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .least = BY_PLAN_SWITCH_PROPOSE, .most = BY_PLAN_SWITCH_WANTED),
+    BY_FIELD(by_plan_switch_message, kind, BY_FIELD_U8, .min = BY_PLAN_SWITCH_PROPOSE, .max = BY_PLAN_SWITCH_WANTED),
     BY_FIELD(by_plan_switch_message, comm, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, number, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, at, BY_FIELD_U64),
-    BY_FIELD(by_plan_switch_message, origin.source, BY_FIELD_U8, .most = BANYAN_PLAN_SOURCES - 1),
-    BY_FIELD(by_plan_switch_message, origin.supplied, BY_FIELD_U8, .flag = true, .most = 1),
+    BY_FIELD(by_plan_switch_message, origin.source, BY_FIELD_U8, .max = BANYAN_PLAN_SOURCES - 1),
+    BY_FIELD(by_plan_switch_message, origin.supplied, BY_FIELD_U8, .flag = true, .max = 1),
     BY_FIELD(by_plan_switch_message, trees, BY_FIELD_U32),
     BY_FIELD(by_plan_switch_message, iteration.began, BY_FIELD_U64),
     BY_FIELD(by_plan_switch_message, iteration.period, BY_FIELD_U64),

@@ -9,7 +9,7 @@ struct spot {
   uint32_t rank;
 };
 
-static int by_place(const void *a, const void *b) {
+static int by_doc_path(const void *a, const void *b) {
   const struct spot *x = a, *y = b;
   int machine = strcmp(x->member->machine, y->member->machine);
   if (machine) return machine;
@@ -70,7 +70,7 @@ enum banyan_status by_hosts_index(struct by_job *job) {
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
   }
   for (uint32_t r = 0; r < n; r++) spots[r] = (struct spot){&job->members[r], r};
-  qsort(spots, n, sizeof *spots, by_place);
+  qsort(spots, n, sizeof *spots, by_doc_path);
   for (uint32_t first = 0, end; first < n; first = end) {
     end = first + 1;
     while (end < n && !strcmp(spots[end].member->machine, spots[first].member->machine)) end++;

@@ -72,7 +72,7 @@ static bool look_for(const char *name, char *key) {
   DIR *links = opendir(folder);
   if (!links) return false;
   for (struct dirent *entry; (entry = readdir(links));) {
-    char at[sizeof folder + sizeof entry->d_name], one[BY_JOB_KEY_MOST];
+    char at[sizeof folder + sizeof entry->d_name], one[BY_JOB_KEY_MAX];
     struct stat link;
     snprintf(at, sizeof at, "%s/%s", folder, entry->d_name);
     if (strncmp(entry->d_name, name, strlen(name)) != 0 || lstat(at, &link) || link.st_uid != geteuid()) continue;

@@ -14,18 +14,18 @@
 #define PROCESSES " pid:" /* of an identity: what is before it is the network's */
 
 static const struct by_field fields[] = {
-    BY_FIELD(by_member, kind, BY_FIELD_U32, .most = BY_MEMBER_KINDS - 1),
-    BY_FIELD(by_member, host, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
-    BY_FIELD(by_member, machine, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
-    BY_FIELD(by_member, local, BY_FIELD_TEXT, .most = BY_MEMBER_STRING),
+    BY_FIELD(by_member, kind, BY_FIELD_U32, .max = BY_MEMBER_KINDS - 1),
+    BY_FIELD(by_member, host, BY_FIELD_TEXT, .max = BY_MEMBER_STRING),
+    BY_FIELD(by_member, machine, BY_FIELD_TEXT, .max = BY_MEMBER_STRING),
+    BY_FIELD(by_member, local, BY_FIELD_TEXT, .max = BY_MEMBER_STRING),
     BY_FIELD(by_member, pid, BY_FIELD_U32),
     BY_FIELD(by_member, cores, BY_FIELD_U32),
     BY_FIELD(by_member, eager_limit, BY_FIELD_U64),
     BY_FIELD(by_member, credit, BY_FIELD_U64),
-    BY_FIELD(by_member, udp_port, BY_FIELD_U32, .most = UINT16_MAX),
+    BY_FIELD(by_member, udp_port, BY_FIELD_U32, .max = UINT16_MAX),
     BY_FIELD(by_member, mtu, BY_FIELD_U32),
-    BY_FIELD(by_member, handle, BY_FIELD_TEXT, .most = BY_MEMBER_HANDLE),
-    BY_FIELD(by_member, n_addresses, BY_FIELD_U32, .most = BY_MEMBER_ADDRESSES),
+    BY_FIELD(by_member, handle, BY_FIELD_TEXT, .max = BY_MEMBER_HANDLE),
+    BY_FIELD(by_member, n_addresses, BY_FIELD_U32, .max = BY_MEMBER_ADDRESSES),
 };
 
 void by_member_write_described(struct by_writer *writer, const struct by_member *member) {

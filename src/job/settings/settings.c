@@ -90,7 +90,7 @@ static const struct setting table[] = {
      .help = "time a call may take before it ends with a timeout"},
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), .min = SHORTEST, .max = INFINITY, .rule = "more than 0",
      .preset = "120", .help = "time to wait for all ranks at the start"},
-    {"BANYAN_SILENCE", SECONDS, AT(silence), .min = BY_SILENCE_LEAST, .max = BY_SILENCE_MOST, .preset = "12",
+    {"BANYAN_SILENCE", SECONDS, AT(silence), .min = BY_SILENCE_MIN, .max = BY_SILENCE_MAX, .preset = "12",
      .help = "time after which a host that answers nothing has vanished; shorter outages are survived"},
     {"BANYAN_QUORUM", TEXT, AT(quorum), .preset = "survivors",
      .help = "members of a group that may go on after others died: survivors (a majority, or all that are not proven "
@@ -397,7 +397,7 @@ const char *by_settings_agent(const struct by_settings *s) {
   return access(BY_CLUSTER_AGENT, F_OK) == 0 ? BY_CLUSTER_AGENT : NULL;
 }
 
-_Static_assert(sizeof((struct by_settings *)0)->key_text >= BY_JOB_KEY_MOST, "a key has no room");
+_Static_assert(sizeof((struct by_settings *)0)->key_text >= BY_JOB_KEY_MAX, "a key has no room");
 
 enum banyan_status by_settings_find_key(struct by_settings *s) {
   if (!s->key_file && !s->key) return by_local_key_find(s);

@@ -67,7 +67,7 @@ struct by_settings {
   const char *quorum;                /* see by_quorum_rule_parse */
   double deadline;                   /* seconds */
   double join_deadline;              /* seconds */
-  double silence;                    /* seconds, BY_SILENCE_LEAST .. _MOST */
+  double silence;                    /* seconds, BY_SILENCE_MIN .. _MOST */
   long helpers, servers;             /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;            /* seconds from when all ranks have joined */
   char root_text[BANYAN_ROOT_TEXT], key_text[288],

@@ -23,7 +23,7 @@ void by_list_writer_clear(struct by_list_writer *list) {
 }
 
 static struct by_writer *add_entry(struct by_list_writer *list, size_t bytes) {
-  if (!BY_ARRAY_GROW(&list->out.data, &list->out.room, list->out.length + bytes)) list->out.failed = true;
+  if (!BY_ARRAY_GROW(&list->out.data, &list->out.capacity, list->out.length + bytes)) list->out.failed = true;
   list->n++;
   return &list->out;
 }

@@ -117,7 +117,7 @@ void by_netlink_copy(const struct nlattr *attribute, void *out, size_t size) {
   if (attribute) memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
 }
 
-enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MOST_KEYS = 3 };
+enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MAX_KEYS = 3 };
 
 struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
                           uint32_t handle, const char *kind) {
@@ -132,7 +132,7 @@ struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, uns
 
 void by_tc_put_keys(struct by_netlink_request *request, const struct tc_u32_key *keys, uint8_t n) {
   const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = n};
-  char match[sizeof head + MOST_KEYS * sizeof *keys];
+  char match[sizeof head + MAX_KEYS * sizeof *keys];
   memcpy(match, &head, sizeof head);
   memcpy(match + sizeof head, keys, n * sizeof *keys);
   mnl_attr_put(request->header, TCA_U32_SEL, sizeof head + n * sizeof *keys, match);

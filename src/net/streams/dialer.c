@@ -12,8 +12,8 @@
 #include "socket.h"
 
 enum {
-  MOST_TARGETS = 16,
-  MOST_ADDRESSES = 32,
+  MAX_TARGETS = 16,
+  MAX_ADDRESSES = 32,
   TARGET_BYTES = BY_HOST_TEXT + 8,
   TICK_MS = 10,
   STAGGER_MS = 100, /* between two attempts of which the first has no answer yet */
@@ -52,8 +52,8 @@ struct candidate {
 struct by_dialer {
   struct by_dialer_options options;
   struct by_timer tick;
-  struct target targets[MOST_TARGETS];
-  struct candidate candidates[MOST_ADDRESSES];
+  struct target targets[MAX_TARGETS];
+  struct candidate candidates[MAX_ADDRESSES];
   uint32_t n_targets, n_candidates;
   struct candidate *held; /* whose connection was handed over; NULL: none */
   uint64_t begun_at;      /* all of it */
@@ -179,7 +179,7 @@ static void hand_over(struct by_dialer *dialer) {
 static void add_candidate(struct by_dialer *dialer, uint32_t target, const struct by_address *to) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++)
     if (!by_address_compare(&dialer->candidates[i].to, to)) return;
-  if (dialer->n_candidates == MOST_ADDRESSES) return;
+  if (dialer->n_candidates == MAX_ADDRESSES) return;
   dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target};
 }
 
@@ -196,11 +196,11 @@ static void drop_outdated(struct by_dialer *dialer, uint32_t target, const struc
 
 static void take_answer(struct by_dialer *dialer, uint32_t index) {
   struct target *target = &dialer->targets[index];
-  struct by_address found[MOST_ADDRESSES];
+  struct by_address found[MAX_ADDRESSES];
   uint64_t now = by_loop_now(dialer->options.loop);
   size_t n = 0;
   bool done;
-  enum banyan_status status = by_resolving_look(target->resolving, found, MOST_ADDRESSES, &n, &done);
+  enum banyan_status status = by_resolving_look(target->resolving, found, MAX_ADDRESSES, &n, &done);
   if (!done) return;
   by_resolving_destroy(target->resolving);
   target->resolving = NULL;
@@ -267,7 +267,7 @@ enum banyan_status by_dialer_check(const char *targets, int *port) {
   if (strchr(targets, '#') && !by_dialer_fingerprint(targets, &fingerprint))
     return by_fail(BANYAN_ERR_PARSE, "what follows its # is no fingerprint of 64 hexadecimal digits");
   for (const char *rest = targets; next_target(&rest, text); n++) {
-    if (n == MOST_TARGETS) return by_fail(BANYAN_ERR_PARSE, "it has more than %d places", MOST_TARGETS);
+    if (n == MAX_TARGETS) return by_fail(BANYAN_ERR_PARSE, "it has more than %d places", MAX_TARGETS);
     BY_TRY(by_address_split(text, host, &one));
     if (n == 0) *port = one;
   }
@@ -353,7 +353,7 @@ static void print_candidate(const struct by_dialer *dialer, const struct candida
   by_text_add(out, "%s", c->reason[0] ? c->reason : "not tried yet");
 }
 
-void by_dialer_print(const struct by_dialer *dialer, size_t most, struct by_text *out) {
+void by_dialer_print(const struct by_dialer *dialer, size_t max, struct by_text *out) {
   size_t begin = out->length;
   uint32_t left = 0;
   for (uint32_t i = 0; i < dialer->n_targets + dialer->n_candidates; i++) {
@@ -364,7 +364,7 @@ void by_dialer_print(const struct by_dialer *dialer, size_t most, struct by_text
       print_candidate(dialer, &dialer->candidates[i - dialer->n_targets], &one);
     else if (target->error[0])
       by_text_add(&one, "%s: %s", target->text, target->error);
-    bool first = out->length == begin, fits = first || out->length - begin + one.length <= most;
+    bool first = out->length == begin, fits = first || out->length - begin + one.length <= max;
     if (one.length && fits) by_text_add(out, "%s%s", first ? "" : "; ", by_text_get(&one));
     left += !fits;
     by_text_fini(&one);

@@ -48,7 +48,7 @@ void by_dialer_keep(struct by_dialer *dialer);
  * _PEER_DEAD, _TIMEOUT), or, after 8 s, has never answered while another one was reached. Then the status of the first
  * that was reached, else BANYAN_OK, also while a connection is handed over. */
 enum banyan_status by_dialer_refusal(const struct by_dialer *dialer);
-/* The last failure of each address and name, separated by "; ". Those that do not fit into `most` bytes are counted. */
-void by_dialer_print(const struct by_dialer *dialer, size_t most, struct by_text *out);
+/* The last failure of each address and name, separated by "; ". Those that do not fit into `max` bytes are counted. */
+void by_dialer_print(const struct by_dialer *dialer, size_t max, struct by_text *out);
 
 #endif

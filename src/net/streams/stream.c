@@ -32,7 +32,7 @@ enum dismissal { WELCOME, REFUSED, EVICTED };  /* REFUSED: not read any more; EV
 /* Bytes that wait to be sent or delivered: added behind, used from the front. */
 struct buffer {
   uint8_t *data;
-  size_t at, length, room; /* what lies between at and length is still to be used */
+  size_t at, length, capacity; /* what lies between at and length is still to be used */
 };
 
 struct by_stream {
@@ -69,7 +69,7 @@ static void set_state(struct by_stream *stream, enum state to) {
 /* ---- buffers: keys and tickets pass through them, so what is given back or no longer needed is wiped */
 
 static void buffer_fini(struct buffer *buffer) {
-  if (buffer->data) OPENSSL_cleanse(buffer->data, buffer->room);
+  if (buffer->data) OPENSSL_cleanse(buffer->data, buffer->capacity);
   free(buffer->data);
   *buffer = (struct buffer){0};
 }
@@ -82,14 +82,14 @@ static enum banyan_status reserve(struct buffer *buffer, size_t more) {
     OPENSSL_cleanse(buffer->data + buffer->length, buffer->at);
     buffer->at = 0;
   }
-  size_t need = buffer->length + more, room = buffer->room ? buffer->room : FIRST;
-  if (need <= buffer->room) return BANYAN_OK;
-  while (room < need) room *= 2;
-  uint8_t *data = malloc(room);
-  if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", room);
+  size_t need = buffer->length + more, capacity = buffer->capacity ? buffer->capacity : FIRST;
+  if (need <= buffer->capacity) return BANYAN_OK;
+  while (capacity < need) capacity *= 2;
+  uint8_t *data = malloc(capacity);
+  if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", capacity);
   struct buffer old = *buffer;
   if (old.length) memcpy(data, old.data, old.length);
-  *buffer = (struct buffer){.data = data, .length = old.length, .room = room};
+  *buffer = (struct buffer){.data = data, .length = old.length, .capacity = capacity};
   buffer_fini(&old);
   return BANYAN_OK;
 }
@@ -107,7 +107,7 @@ static void use(struct buffer *buffer, size_t n) {
   if (buffer->at < buffer->length) return;
   OPENSSL_cleanse(buffer->data, buffer->length);
   buffer->at = buffer->length = 0;
-  if (buffer->room > KEEP) buffer_fini(buffer);
+  if (buffer->capacity > KEEP) buffer_fini(buffer);
 }
 
 /* ---- the end */
@@ -226,8 +226,8 @@ static enum banyan_status deliver_lines(struct by_stream *stream) {
   while (is_read(stream) && in->length > in->at) {
     const uint8_t *at = in->data + in->at, *newline = memchr(at, '\n', in->length - in->at);
     size_t length = newline ? (size_t)(newline - at) : in->length - in->at;
-    if (length > stream->options.most_line)
-      return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.most_line);
+    if (length > stream->options.max_line)
+      return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.max_line);
     if (!newline) return BANYAN_OK;
     stream->options.frame(stream->options.context, 0, at, length);
     if (stream->state == OPEN) use(in, length + 1);
@@ -241,9 +241,9 @@ static enum banyan_status deliver_frames(struct by_stream *stream) {
     const uint8_t *at = in->data + in->at;
     size_t length = by_get_u32(at), have = in->length - in->at - HEADER;
     uint16_t type = by_get_u16(at + 4);
-    if (length > stream->options.most_frame)
+    if (length > stream->options.max_frame)
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer announced a frame of %zu bytes, the limit is %zu", length,
-                     stream->options.most_frame);
+                     stream->options.max_frame);
     if (have < length) return reserve(in, length - have);
     stream->options.frame(stream->options.context, type, at + HEADER, length);
     if (stream->state == OPEN) use(in, HEADER + length);
@@ -252,7 +252,7 @@ static enum banyan_status deliver_frames(struct by_stream *stream) {
 }
 
 static enum banyan_status deliver(struct by_stream *stream) {
-  return stream->options.most_line ? deliver_lines(stream) : deliver_frames(stream);
+  return stream->options.max_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
 static void open_stream(struct by_stream *stream) {
@@ -297,8 +297,7 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
   }
   if (!error && is_silence(stream->broken)) error = stream->broken;
   stream->silent = is_silence(error);
-  if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet) &&
-      quiet.milliseconds >= 1000 * BY_SILENCE_LEAST)
+  if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet) && quiet.milliseconds >= 1000 * BY_SILENCE_MIN)
     (void)by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
                   strerror(error));
   else if (error)
@@ -314,8 +313,8 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
   struct buffer *in = &stream->in;
   while (is_read(stream)) {
     size_t n;
-    if (in->length == in->room) BY_TRY(reserve(in, 1));
-    BY_TRY(by_tls_read(stream->tls, in->data + in->length, in->room - in->length, &n));
+    if (in->length == in->capacity) BY_TRY(reserve(in, 1));
+    BY_TRY(by_tls_read(stream->tls, in->data + in->length, in->capacity - in->length, &n));
     if (n == 0) return stream->tls->state == BY_TLS_CLOSED ? lost(stream, 0) : BANYAN_OK;
     in->length += n;
     BY_TRY(deliver(stream));
@@ -326,8 +325,8 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
 /* What TLS adds to what by_stream_send lets in is far less than the room here: the peer has requested new keys again
  * and again, and does not read the answers. */
 static enum banyan_status check_answers(const struct by_stream *stream) {
-  size_t most = stream->options.most_queued + stream->shaken;
-  if (by_stream_queued(stream) <= most + most / 256 + ANSWERS) return BANYAN_OK;
+  size_t max = stream->options.max_queued + stream->shaken;
+  if (by_stream_queued(stream) <= max + max / 256 + ANSWERS) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer requests answers of TLS and does not read them");
 }
 
@@ -369,14 +368,14 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
 static enum banyan_status read_once(struct by_stream *stream, bool *more) {
   uint8_t small[AT_ONCE]; /* all that a peer gets before it is known, and what is to be decrypted */
   uint8_t *to = small;
-  size_t room = sizeof small;
+  size_t capacity = sizeof small;
   if (stream->state == OPEN && stream->protection != SECURED) {
-    if (stream->in.length == stream->in.room) BY_TRY(reserve(&stream->in, 1));
+    if (stream->in.length == stream->in.capacity) BY_TRY(reserve(&stream->in, 1));
     to = stream->in.data + stream->in.length;
-    room = stream->in.room - stream->in.length;
+    capacity = stream->in.capacity - stream->in.length;
   }
-  ssize_t n = recv(stream->options.fd, to, room, 0);
-  *more = n == (ssize_t)room || (n < 0 && errno == EINTR);
+  ssize_t n = recv(stream->options.fd, to, capacity, 0);
+  *more = n == (ssize_t)capacity || (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (n <= 0) return lost(stream, n < 0 ? errno : 0);
   if (stream->protection == SECURED) return take_secured(stream, small, (size_t)n);
@@ -507,21 +506,21 @@ static enum banyan_status queue_record(struct by_stream *stream, const uint8_t *
 /* A record at a time, so that small parts share one, and OpenSSL keeps no room for more. */
 static enum banyan_status queue_encrypted(struct by_stream *stream, const struct iovec *parts, int count) {
   uint8_t record[RECORD];
-  size_t filled = 0, most = 0, n;
+  size_t filled = 0, max = 0, n;
   enum banyan_status status = BANYAN_OK;
   for (int i = 0; i < count; i++) {
     for (size_t at = 0; at < parts[i].iov_len && status == BANYAN_OK; at += n) {
       n = parts[i].iov_len - at < RECORD - filled ? parts[i].iov_len - at : RECORD - filled;
       memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
       filled += n;
-      if (filled > most) most = filled;
+      if (filled > max) max = filled;
       if (filled < RECORD) continue;
       status = queue_record(stream, record, filled);
       filled = 0;
     }
   }
   if (status == BANYAN_OK) status = queue_record(stream, record, filled);
-  OPENSSL_cleanse(record, most);
+  OPENSSL_cleanse(record, max);
   return status;
 }
 
@@ -541,21 +540,21 @@ static enum banyan_status queue_all(struct by_stream *stream, const struct iovec
 
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload, size_t length) {
   uint8_t header[HEADER];
-  size_t ends = stream->options.most_line ? 1 : HEADER;
+  size_t ends = stream->options.max_line ? 1 : HEADER;
   if (stream->state != OPEN || stream->sending != SENDING)
     return by_fail(BANYAN_ERR_CLOSED, "%s: the stream is %s", stream->name,
                    stream->state < OPEN ? "not open yet" : "closed");
-  if (length > stream->options.most_frame)
+  if (length > stream->options.max_frame)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: a frame of %zu bytes is above the limit of %zu", stream->name, length,
-                   stream->options.most_frame);
-  if (by_stream_queued(stream) + ends + length > stream->options.most_queued + stream->shaken)
+                   stream->options.max_frame);
+  if (by_stream_queued(stream) + ends + length > stream->options.max_queued + stream->shaken)
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s: %zu bytes wait to be sent, and the peer does not read", stream->name,
                    by_stream_queued(stream));
   by_put_u32(header, (uint32_t)length);
   by_put_u16(header + 4, type);
   struct iovec frame[] = {{header, HEADER}, {(void *)(uintptr_t)payload, length}};
   struct iovec line[] = {{(void *)(uintptr_t)payload, length}, {(char[]){"\n"}, 1}};
-  BY_TRY(queue_all(stream, stream->options.most_line ? line : frame, 2));
+  BY_TRY(queue_all(stream, stream->options.max_line ? line : frame, 2));
   flush(stream);
   update_watch(stream);
   return BANYAN_OK;

@@ -35,12 +35,12 @@ struct by_stream_options {
   /* Where an accepted connection waits until its peer has authenticated; it may be closed there to make room for
    * others. Outlives the stream. NULL: not bounded. */
   struct by_admission *admission;
-  uint64_t timeout;   /* ns for connect and handshake; 0: BY_STREAM_TIMEOUT */
-  size_t most_frame;  /* bytes of payload in one frame, either way */
-  size_t most_queued; /* bytes that may wait to be sent, frames' headers (and what TLS adds) included */
+  uint64_t timeout;  /* ns for connect and handshake; 0: BY_STREAM_TIMEOUT */
+  size_t max_frame;  /* bytes of payload in one frame, either way */
+  size_t max_queued; /* bytes that may wait to be sent, frames' headers (and what TLS adds) included */
   /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
    * sent may hold a newline, which ends each. */
-  size_t most_line;
+  size_t max_line;
   bool quiet; /* why a peer failed is reported to `ended` alone, not logged */
 
   /* Connected and shaken hands; not called if there was neither to do. The hello
@@ -64,7 +64,7 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
 void by_stream_destroy(struct by_stream *stream);
 
 /* Queues a copy of one frame and sends what goes without waiting.
- * BANYAN_ERR_ARGUMENT: longer than most_frame. BANYAN_ERR_NO_MEMORY: the queue is
+ * BANYAN_ERR_ARGUMENT: longer than max_frame. BANYAN_ERR_NO_MEMORY: the queue is
  * full because the peer does not read; the stream goes on. BANYAN_ERR_CLOSED: not
  * open yet, ended or finished. */
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload,

@@ -62,19 +62,19 @@ static int write_bio(BIO *bio, const char *data, size_t length, size_t *written)
   return 1;
 }
 
-static int read_bio(BIO *bio, char *to, size_t room, size_t *got) {
+static int read_bio(BIO *bio, char *to, size_t capacity, size_t *got) {
   struct by_tls_socket *secure = BIO_get_data(bio);
   BIO_clear_retry_flags(bio);
   if (secure->early) {
-    if (BIO_read_ex(secure->early, to, room, got) == 1) return 1;
+    if (BIO_read_ex(secure->early, to, capacity, got) == 1) return 1;
     BIO_free(secure->early);
     secure->early = NULL;
   }
   *got = 0;
-  ssize_t n = recv(secure->fd, to, room, MSG_DONTWAIT);
+  ssize_t n = recv(secure->fd, to, capacity, MSG_DONTWAIT);
   if (n > 0) {
     *got = (size_t)n;
-    secure->dry = *got < room;
+    secure->dry = *got < capacity;
     return 1;
   }
   if (n == 0)
@@ -190,8 +190,8 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
   size_t total = 0, sent = 0, i = 0, at = 0;
   if (secure->status != BANYAN_OK) return 0;
   for (size_t k = 0; k < n; k++) total += parts[k].iov_len;
-  bool room = flush(secure, false);
-  while (sent < total && room) {
+  bool capacity = flush(secure, false);
+  while (sent < total && capacity) {
     while (at == parts[i].iov_len) {
       i++;
       at = 0;
@@ -209,7 +209,7 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
       break;
     }
     sent += length;
-    if (secure->last >= BATCH || sent == total) room = flush(secure, sent < total);
+    if (secure->last >= BATCH || sent == total) capacity = flush(secure, sent < total);
     for (size_t left = length; left;) {
       size_t step = parts[i].iov_len - at < left ? parts[i].iov_len - at : left;
       at += step;
@@ -225,13 +225,13 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
 
 /* ---- receiving */
 
-size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t most) {
+size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t max) {
   size_t got = 0, n = 1;
   secure->dry = false; /* more may have come since, of which the owner is not notified again */
-  while (got < most && n && secure->status == BANYAN_OK) {
-    enum banyan_status status = by_tls_read(secure->tls, (uint8_t *)to + got, most - got, &n);
+  while (got < max && n && secure->status == BANYAN_OK) {
+    enum banyan_status status = by_tls_read(secure->tls, (uint8_t *)to + got, max - got, &n);
     got += n;
-    if (n && got < most && secure->dry && !SSL_has_pending(secure->tls->ssl)) break;
+    if (n && got < max && secure->dry && !SSL_has_pending(secure->tls->ssl)) break;
     if (secure->receive_error)
       end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(secure->receive_error)));
     else if (status != BANYAN_OK && (n || !secure->ended))

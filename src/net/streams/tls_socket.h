@@ -21,8 +21,8 @@ void by_tls_socket_destroy(struct by_tls_socket *secure);
 size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *parts, size_t n);
 /* True when nothing that was taken is left to be sent; else errno as above. */
 bool by_tls_socket_flush(struct by_tls_socket *secure);
-/* Up to `most` bytes; fewer: there are no more for now, or the connection has ended. */
-size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t most);
+/* Up to `max` bytes; fewer: there are no more for now, or the connection has ended. */
+size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t max);
 /* BANYAN_OK while the connection lives, as far as was read and sent; else why it ended, with the text of it. */
 enum banyan_status by_tls_socket_status(const struct by_tls_socket *secure, const char **why);
 

@@ -15,7 +15,7 @@ enum {
 struct by_control_message {
   struct by_control_message *next;
   uint32_t process, team; /* of a received one: its sender */
-  size_t bytes, done, room;
+  size_t bytes, done, capacity;
   unsigned char data[];
 };
 

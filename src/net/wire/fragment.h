@@ -78,7 +78,7 @@ static inline uint8_t by_hop_add(enum by_hop_kind kind, uint32_t count) {
   return (uint8_t)((uint32_t)kind * 64 + count);
 }
 
-enum { BY_HOP_MOST = 3 * 64 };
+enum { BY_HOP_MAX = 3 * 64 };
 
 static inline uint32_t by_hop_count(uint32_t workers) {
   return ((workers - 1) & 63) + 1;
@@ -137,7 +137,7 @@ struct by_probe_payload {
 /* In `newest`: nothing has come since for so long that what was sent after that result must be lost. */
 #define BY_PROBE_QUIET (1ull << 63)
 /* In `newest`: results for all do not come, only the sender's own. */
-#define BY_PROBE_DEAF (1ull << 62)
+#define BY_PROBE_UNREACHED (1ull << 62)
 
 enum { BY_PROBE_LINES = 3 }; /* at most */
 _Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_LINE, "lines without holes");
@@ -270,7 +270,7 @@ static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragm
 
 /* Adds the next switch, from the server on; false: the stack is full or the numbers are none. */
 static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port, uint32_t workers) {
-  if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_HOP_MOST) return false;
+  if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_HOP_MAX) return false;
   fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};
   return true;
 }

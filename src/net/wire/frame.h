@@ -63,6 +63,6 @@ _Static_assert(sizeof(struct by_frame) == 48, "the frame has no holes");
 _Static_assert(sizeof(struct by_offer) == 40, "the offer has no holes");
 
 /* Most payload of any frame; a larger size is a broken or hostile peer. */
-enum { BY_FRAME_MOST = 4 << 20 };
+enum { BY_FRAME_MAX = 4 << 20 };
 
 #endif

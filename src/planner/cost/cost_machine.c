@@ -44,9 +44,9 @@ enum banyan_status by_machine_costs_path(const struct by_cost_machine *machine, 
 
 /* --- The text. --- */
 
-static enum banyan_status read_text(const struct by_place *place, const json_t *root, const char *field,
+static enum banyan_status read_text(const struct by_doc_path *place, const json_t *root, const char *field,
                                     const char *must_be, const char **out) {
-  struct by_place at = {.above = place, .field = field};
+  struct by_doc_path at = {.above = place, .field = field};
   json_t *value;
   BY_TRY(by_doc_need(place, root, field, &value));
   BY_TRY(by_doc_string(&at, value, out));
@@ -55,8 +55,8 @@ static enum banyan_status read_text(const struct by_place *place, const json_t *
 }
 
 /* Files of earlier versions have no date. */
-static enum banyan_status check_date(const struct by_place *place, const json_t *root, double now) {
-  struct by_place at = {.above = place, .field = "made"};
+static enum banyan_status check_date(const struct by_doc_path *place, const json_t *root, double now) {
+  struct by_doc_path at = {.above = place, .field = "made"};
   const json_t *value = json_object_get(root, "made");
   double made;
   if (!value) return BANYAN_OK;
@@ -64,9 +64,9 @@ static enum banyan_status check_date(const struct by_place *place, const json_t 
   return made > now + tolerance ? by_doc_fail(&at, "is %.0f s in the future", made - now) : BANYAN_OK;
 }
 
-static enum banyan_status read_costs(const struct by_place *place, const json_t *root, double now,
+static enum banyan_status read_costs(const struct by_doc_path *place, const json_t *root, double now,
                                      const struct by_cost_machine *machine, struct by_cost_rates *rates) {
-  struct by_place at = {.above = place, .field = "costs"};
+  struct by_doc_path at = {.above = place, .field = "costs"};
   struct by_cost_rates fitted = *rates;
   const char *text;
   uint64_t processors;
@@ -86,7 +86,7 @@ static enum banyan_status read_costs(const struct by_place *place, const json_t 
 
 enum banyan_status by_machine_costs_parse(const char *source, const char *text, size_t length, double now,
                                           const struct by_cost_machine *machine, struct by_cost_rates *rates) {
-  const struct by_place place = {.field = source};
+  const struct by_doc_path place = {.field = source};
   json_t *root;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
   enum banyan_status status = read_costs(&place, root, now, machine, rates);

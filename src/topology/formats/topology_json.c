@@ -19,30 +19,31 @@ static const char link_fields[] = "a, b, capacity, used, delay, loss, rough, por
 
 /* --- Values. --- */
 
-static enum banyan_status take_flag(const struct by_place *place, const json_t *object, const char *field, bool *out) {
+static enum banyan_status take_flag(const struct by_doc_path *place, const json_t *object, const char *field,
+                                    bool *out) {
   const json_t *value = json_object_get(object, field);
-  return value ? by_doc_bool(&(struct by_place){.above = place, .field = field}, value, out) : BANYAN_OK;
+  return value ? by_doc_bool(&(struct by_doc_path){.above = place, .field = field}, value, out) : BANYAN_OK;
 }
 
-static enum banyan_status take_text(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status take_text(struct by_topology_builder *builder, const struct by_doc_path *place,
                                     const json_t *object, const char *field, const char **out) {
   const json_t *value = json_object_get(object, field);
   if (!value) return BANYAN_OK;
-  BY_TRY(by_doc_string(&(struct by_place){.above = place, .field = field}, value, out));
+  BY_TRY(by_doc_string(&(struct by_doc_path){.above = place, .field = field}, value, out));
   return by_topology_builder_keep(builder, *out, out);
 }
 
-static enum banyan_status take_positive_rate(const struct by_place *place, const json_t *value, double *out) {
+static enum banyan_status take_positive_rate(const struct by_doc_path *place, const json_t *value, double *out) {
   BY_TRY(by_doc_rate(place, value, out));
   if (!(*out > 0)) return by_doc_fail(place, "is 0, must be more than 0");
   return by_check_rate(*out) == BANYAN_OK ? BANYAN_OK : by_doc_fail(place, "%s", banyan_error_text());
 }
 
-typedef enum banyan_status take_rate(const struct by_place *place, const json_t *value, double *out);
+typedef enum banyan_status take_rate(const struct by_doc_path *place, const json_t *value, double *out);
 
 /* Reads one rate for both directions, or an object with one for each of `names`; `both`: neither may be missing. */
-static enum banyan_status take_directions(const struct by_place *place, const json_t *value, const char *const *names,
-                                          bool both, take_rate *take, double *out[2]) {
+static enum banyan_status take_directions(const struct by_doc_path *place, const json_t *value,
+                                          const char *const *names, bool both, take_rate *take, double *out[2]) {
   char fields[16];
   if (!json_is_object(value)) {
     BY_TRY(take(place, value, out[0]));
@@ -55,15 +56,16 @@ static enum banyan_status take_directions(const struct by_place *place, const js
     json_t *member = json_object_get(value, names[i]);
     if (!member && !both) continue;
     BY_TRY(by_doc_need_like(place, value, names[i], "\"10g\"", &member));
-    BY_TRY(take(&(struct by_place){.above = place, .field = names[i]}, member, out[i]));
+    BY_TRY(take(&(struct by_doc_path){.above = place, .field = names[i]}, member, out[i]));
   }
   return BANYAN_OK;
 }
 
 /* Reads "capacity" and "used" of a node or a link. */
-static enum banyan_status take_capacities(const struct by_place *place, const json_t *object, const char *const *names,
-                                          bool needed, struct by_capacity *first, struct by_capacity *second) {
-  const struct by_place here = {.above = place, .field = "capacity"}, use = {.above = place, .field = "used"};
+static enum banyan_status take_capacities(const struct by_doc_path *place, const json_t *object,
+                                          const char *const *names, bool needed, struct by_capacity *first,
+                                          struct by_capacity *second) {
+  const struct by_doc_path here = {.above = place, .field = "capacity"}, use = {.above = place, .field = "used"};
   json_t *capacity = json_object_get(object, "capacity"), *used = json_object_get(object, "used");
   if (needed) BY_TRY(by_doc_need_like(place, object, "capacity", "\"10g\"", &capacity));
   if (capacity)
@@ -78,8 +80,8 @@ static enum banyan_status take_capacities(const struct by_place *place, const js
 
 /* --- Nodes. --- */
 
-static enum banyan_status take_kind(const struct by_place *place, const json_t *object, enum by_node_kind *out) {
-  const struct by_place here = {.above = place, .field = "kind"};
+static enum banyan_status take_kind(const struct by_doc_path *place, const json_t *object, enum by_node_kind *out) {
+  const struct by_doc_path here = {.above = place, .field = "kind"};
   const json_t *value = json_object_get(object, "kind");
   const char *name = by_node_kind_name(BY_NODE_HOST);
   if (value) BY_TRY(by_doc_string(&here, value, &name));
@@ -91,7 +93,7 @@ static enum banyan_status take_kind(const struct by_place *place, const json_t *
   return by_doc_fail(&here, "is \"%.64s\", must be host or switch", name);
 }
 
-static enum banyan_status fill_node(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status fill_node(struct by_topology_builder *builder, const struct by_doc_path *place,
                                     const json_t *value, struct by_node *node) {
   static const char *const names[] = {"out", "in"};
   static const char *const host_fields[] = {"takes_part", "helps"}, *const switch_fields[] = {"aggregates", "memory"};
@@ -101,30 +103,30 @@ static enum banyan_status fill_node(struct by_topology_builder *builder, const s
                *y = json_object_get(value, "y");
   for (int i = 0; i < 2; i++)
     if (json_object_get(value, others[i]))
-      return by_doc_fail(&(struct by_place){.above = place, .field = others[i]}, "is not for a %s",
+      return by_doc_fail(&(struct by_doc_path){.above = place, .field = others[i]}, "is not for a %s",
                          by_node_kind_name(node->kind));
   BY_TRY(take_flag(place, value, "takes_part", &node->takes_part));
   BY_TRY(take_flag(place, value, "helps", &node->may_help));
   BY_TRY(take_flag(place, value, "aggregates", &node->aggregates));
   if (memory)
-    BY_TRY(by_doc_bytes(&(struct by_place){.above = place, .field = "memory"}, memory, INT64_MAX, &node->memory));
+    BY_TRY(by_doc_bytes(&(struct by_doc_path){.above = place, .field = "memory"}, memory, INT64_MAX, &node->memory));
   BY_TRY(take_text(builder, place, value, "group", &node->group));
   if (!x != !y) return by_doc_fail(place, "has only one of \"x\" and \"y\"");
-  if (x) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "x"}, x, &node->x));
-  if (y) BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "y"}, y, &node->y));
+  if (x) BY_TRY(by_doc_number(&(struct by_doc_path){.above = place, .field = "x"}, x, &node->x));
+  if (y) BY_TRY(by_doc_number(&(struct by_doc_path){.above = place, .field = "y"}, y, &node->y));
   return take_capacities(place, value, names, false, &node->out, &node->in);
 }
 
-static enum banyan_status add_node(struct by_topology_builder *builder, const struct by_place *of_name,
+static enum banyan_status add_node(struct by_topology_builder *builder, const struct by_doc_path *of_name,
                                    const char *name, enum by_node_kind kind, uint32_t *out) {
   enum banyan_status status = by_topology_builder_add(builder, kind, name, out);
   return status == BANYAN_ERR_TOPOLOGY ? by_doc_fail(of_name, "%s", banyan_error_text()) : status;
 }
 
 /* Reads a node. A host may be written as its name alone. */
-static enum banyan_status take_node(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status take_node(struct by_topology_builder *builder, const struct by_doc_path *place,
                                     const json_t *value) {
-  const struct by_place of_name = {.above = place, .field = "name"};
+  const struct by_doc_path of_name = {.above = place, .field = "name"};
   const char *text;
   json_t *name;
   enum by_node_kind kind = BY_NODE_HOST;
@@ -140,9 +142,9 @@ static enum banyan_status take_node(struct by_topology_builder *builder, const s
 
 /* --- Links. --- */
 
-static enum banyan_status take_end(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status take_end(struct by_topology_builder *builder, const struct by_doc_path *place,
                                    const json_t *object, const char *field, uint32_t *out) {
-  const struct by_place here = {.above = place, .field = field};
+  const struct by_doc_path here = {.above = place, .field = field};
   json_t *value;
   const char *name;
   BY_TRY(by_doc_need_like(place, object, field, "\"h0\"", &value));
@@ -158,14 +160,14 @@ static enum banyan_status take_end(struct by_topology_builder *builder, const st
   return by_doc_fail(&here, "there is no node \"%.64s\"", name);
 }
 
-static enum banyan_status fill_link(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status fill_link(struct by_topology_builder *builder, const struct by_doc_path *place,
                                     const json_t *value, struct by_link *link) {
   static const char *const names[] = {"ab", "ba"};
-  const struct by_place of_loss = {.above = place, .field = "loss"}, of_ports = {.above = place, .field = "ports"};
+  const struct by_doc_path of_loss = {.above = place, .field = "loss"}, of_ports = {.above = place, .field = "ports"};
   const json_t *delay = json_object_get(value, "delay"), *loss = json_object_get(value, "loss"),
                *ports = json_object_get(value, "ports");
   BY_TRY(take_capacities(place, value, names, true, &link->capacity[BY_AB], &link->capacity[BY_BA]));
-  if (delay) BY_TRY(by_doc_seconds(&(struct by_place){.above = place, .field = "delay"}, delay, &link->delay));
+  if (delay) BY_TRY(by_doc_seconds(&(struct by_doc_path){.above = place, .field = "delay"}, delay, &link->delay));
   if (loss) BY_TRY(by_doc_real(&of_loss, loss, &link->loss));
   if (link->loss > 1) return by_doc_fail(&of_loss, "is %g, must be 0 to 1", link->loss);
   BY_TRY(take_flag(place, value, "rough", &link->rough));
@@ -175,7 +177,7 @@ static enum banyan_status fill_link(struct by_topology_builder *builder, const s
   return take_text(builder, &of_ports, ports, "b", &link->port[1]);
 }
 
-static enum banyan_status take_link(struct by_topology_builder *builder, const struct by_place *place,
+static enum banyan_status take_link(struct by_topology_builder *builder, const struct by_doc_path *place,
                                     const json_t *value) {
   uint32_t a, b;
   struct by_link *link;
@@ -189,23 +191,23 @@ static enum banyan_status take_link(struct by_topology_builder *builder, const s
 
 /* --- The document. --- */
 
-typedef enum banyan_status take_element(struct by_topology_builder *builder, const struct by_place *place,
+typedef enum banyan_status take_element(struct by_topology_builder *builder, const struct by_doc_path *place,
                                         const json_t *value);
 
-static enum banyan_status take_array(struct by_topology_builder *builder, const struct by_place *document,
+static enum banyan_status take_array(struct by_topology_builder *builder, const struct by_doc_path *document,
                                      const json_t *root, const char *field, size_t max, take_element *take) {
-  const struct by_place place = {.above = document, .field = field};
+  const struct by_doc_path place = {.above = document, .field = field};
   json_t *array;
   BY_TRY(by_doc_need_like(document, root, field, "[...]", &array));
   BY_TRY(by_doc_array(&place, array, 0, max));
   for (size_t i = 0; i < json_array_size(array); i++)
-    BY_TRY(take(builder, &(struct by_place){.above = &place, .index = i}, json_array_get(array, i)));
+    BY_TRY(take(builder, &(struct by_doc_path){.above = &place, .index = i}, json_array_get(array, i)));
   return BANYAN_OK;
 }
 
-static enum banyan_status take_document(struct by_topology_builder *builder, const struct by_place *document,
+static enum banyan_status take_document(struct by_topology_builder *builder, const struct by_doc_path *document,
                                         const json_t *root) {
-  const struct by_place place = {.above = document, .field = "format"};
+  const struct by_doc_path place = {.above = document, .field = "format"};
   json_t *format;
   const char *text = json_string_value(json_object_get(root, "format"));
   if (text && !strncmp(text, "banyan-plan ", strlen("banyan-plan ")))
@@ -228,7 +230,7 @@ enum banyan_status by_topology_parse(const char *source, const char *text, size_
   struct by_topology_builder builder;
   BY_TRY(by_doc_load(source, text, length, &limits, &root));
   enum banyan_status status = by_topology_builder_init(&builder, "");
-  if (status == BANYAN_OK) status = take_document(&builder, &(struct by_place){.field = source}, root);
+  if (status == BANYAN_OK) status = take_document(&builder, &(struct by_doc_path){.field = source}, root);
   status = by_topology_builder_end(&builder, status, source, out);
   json_decref(root);
   return status;

@@ -17,16 +17,16 @@ enum { MAX_REPORTS = 1 << 20 };
 /* --- JSON. --- */
 
 /* Checks that a value is an array, as everywhere in json0. */
-static enum banyan_status check_array(const struct by_place *place, const json_t *value) {
+static enum banyan_status check_array(const struct by_doc_path *place, const json_t *value) {
   if (json_is_array(value)) return BANYAN_OK;
   return by_doc_fail(place, "must be an array, as `lldpcli -f json0` (not json) prints it");
 }
 
 /* Returns the first object of the array object[field], as json0 stores everything in arrays; NULL: none. */
-static enum banyan_status take_first(const struct by_place *place, const json_t *object, const char *field,
+static enum banyan_status take_first(const struct by_doc_path *place, const json_t *object, const char *field,
                                      json_t **out) {
   const json_t *array = json_object_get(object, field);
-  struct by_place here = {.above = place, .field = field};
+  struct by_doc_path here = {.above = place, .field = field};
   *out = NULL;
   if (!array) return BANYAN_OK;
   BY_TRY(check_array(&here, array));
@@ -36,13 +36,13 @@ static enum banyan_status take_first(const struct by_place *place, const json_t 
 }
 
 /* Returns object[field][0].value; "": there is none. */
-static enum banyan_status take_value(const struct by_place *place, const json_t *object, const char *field,
+static enum banyan_status take_value(const struct by_doc_path *place, const json_t *object, const char *field,
                                      const char **out) {
   json_t *first;
   *out = "";
   BY_TRY(take_first(place, object, field, &first));
   const json_t *value = json_object_get(first, "value");
-  struct by_place here = {.above = place, .field = field};
+  struct by_doc_path here = {.above = place, .field = field};
   return value ? by_doc_string(&here, value, out) : BANYAN_OK;
 }
 
@@ -65,12 +65,12 @@ static enum banyan_status add_mention(struct by_lldp_network *network, const cha
   return keep_text(network, name, &mention->name);
 }
 
-static enum banyan_status take_capabilities(const struct by_place *place, const json_t *chassis,
+static enum banyan_status take_capabilities(const struct by_doc_path *place, const json_t *chassis,
                                             struct by_lldp_mention *mention) {
   const json_t *list = json_object_get(chassis, "capability"), *one;
   size_t i;
   if (list && !json_is_array(list))
-    return by_doc_fail(&(struct by_place){.above = place, .field = "capability"}, "must be an array");
+    return by_doc_fail(&(struct by_doc_path){.above = place, .field = "capability"}, "must be an array");
   json_array_foreach(list, i, one) {
     const char *type = json_string_value(json_object_get(one, "type"));
     bool enabled = json_is_true(json_object_get(one, "enabled"));
@@ -88,9 +88,9 @@ static bool is_unique(const json_t *id) {
   return type && (strcmp(type, "mac") == 0 || strcmp(type, "ip") == 0);
 }
 
-static enum banyan_status take_chassis(struct by_lldp_network *network, const struct by_place *place,
+static enum banyan_status take_chassis(struct by_lldp_network *network, const struct by_doc_path *place,
                                        const json_t *object, const char *source, uint32_t *out) {
-  struct by_place here = {.above = place, .field = "chassis"};
+  struct by_doc_path here = {.above = place, .field = "chassis"};
   const char *name, *id;
   json_t *chassis, *first;
   BY_TRY(take_first(place, object, "chassis", &chassis));
@@ -125,9 +125,9 @@ static double parse_rate(const char *mau) {
 
 /* --- Reports. --- */
 
-static enum banyan_status take_port(struct by_lldp_network *network, const struct by_place *place,
+static enum banyan_status take_port(struct by_lldp_network *network, const struct by_doc_path *place,
                                     const json_t *interface, struct by_lldp_report *out) {
-  struct by_place here = {.above = place, .field = "port"}, of_rate = {.above = &here, .field = "auto-negotiation"};
+  struct by_doc_path here = {.above = place, .field = "port"}, of_rate = {.above = &here, .field = "auto-negotiation"};
   const char *id = "", *text = "", *current = "";
   json_t *port, *negotiation = NULL;
   BY_TRY(take_first(place, interface, "port", &port));
@@ -143,10 +143,10 @@ static enum banyan_status take_port(struct by_lldp_network *network, const struc
 }
 
 /* Reads a neighbor that `from` receives on one of its interfaces. */
-static enum banyan_status take_interface(struct by_lldp_network *network, const struct by_place *place,
+static enum banyan_status take_interface(struct by_lldp_network *network, const struct by_doc_path *place,
                                          const json_t *interface, const char *source, uint32_t from) {
   struct by_lldp_report report = {.from = from, .rate = NAN, .partner = UINT32_MAX};
-  struct by_place here = {.above = place, .field = "name"};
+  struct by_doc_path here = {.above = place, .field = "name"};
   json_t *name;
   const char *port;
   if (!json_is_object(interface)) return by_doc_fail(place, "must be an object");
@@ -167,21 +167,21 @@ static enum banyan_status take_interface(struct by_lldp_network *network, const 
 /* --- Documents. --- */
 
 /* Reads the neighbors that `host` received. */
-static enum banyan_status take_neighbors(struct by_lldp_network *network, const struct by_place *place,
+static enum banyan_status take_neighbors(struct by_lldp_network *network, const struct by_doc_path *place,
                                          const json_t *list, const char *source, uint32_t host) {
-  struct by_place here = {.above = place, .field = "lldp"};
+  struct by_doc_path here = {.above = place, .field = "lldp"};
   json_t *one, *interfaces, *interface;
   size_t i, j;
   BY_TRY(check_array(&here, list));
   network->mentions[host].reports = true;
   json_array_foreach(list, i, one) {
-    struct by_place at = {.above = &here, .index = i};
+    struct by_doc_path at = {.above = &here, .index = i};
     if (!json_is_object(one)) return by_doc_fail(&at, "must be an object");
-    struct by_place there = {.above = &at, .field = "interface"};
+    struct by_doc_path there = {.above = &at, .field = "interface"};
     if (!(interfaces = json_object_get(one, "interface"))) continue;
     BY_TRY(check_array(&there, interfaces));
     json_array_foreach(interfaces, j, interface) {
-      BY_TRY(take_interface(network, &(struct by_place){.above = &there, .index = j}, interface, source, host));
+      BY_TRY(take_interface(network, &(struct by_doc_path){.above = &there, .index = j}, interface, source, host));
     }
   }
   return BANYAN_OK;
@@ -202,26 +202,26 @@ static enum banyan_status add_host_of_file(struct by_lldp_network *network, cons
 
 /* Reads one document: {"local-chassis": ...} names the machine whose neighbors follow, {"lldp": ...} lists them. *host
  * is UINT32_MAX until it is known. */
-static enum banyan_status take_document(struct by_lldp_network *network, const struct by_place *place,
+static enum banyan_status take_document(struct by_lldp_network *network, const struct by_doc_path *place,
                                         const json_t *document, const char *source, uint32_t *host) {
   const json_t *neighbors = json_object_get(document, "lldp");
   json_t *local;
   if (!json_is_object(document)) return by_doc_fail(place, "must be an object with \"lldp\" or \"local-chassis\"");
   BY_TRY(take_first(place, document, "local-chassis", &local));
   if (local)
-    BY_TRY(take_chassis(network, &(struct by_place){.above = place, .field = "local-chassis"}, local, source, host));
+    BY_TRY(take_chassis(network, &(struct by_doc_path){.above = place, .field = "local-chassis"}, local, source, host));
   if (!neighbors) return BANYAN_OK;
   if (*host == UINT32_MAX) BY_TRY(add_host_of_file(network, source, host));
   return take_neighbors(network, place, neighbors, source, *host);
 }
 
 /* Reads a document of several hosts: {"HOST": {"lldp": ...}, ...}. */
-static enum banyan_status take_hosts(struct by_lldp_network *network, const struct by_place *place, json_t *document,
+static enum banyan_status take_hosts(struct by_lldp_network *network, const struct by_doc_path *place, json_t *document,
                                      const char *source) {
   const char *name;
   json_t *one;
   json_object_foreach(document, name, one) {
-    struct by_place here = {.above = place, .key = name};
+    struct by_doc_path here = {.above = place, .key = name};
     uint32_t host;
     if (!json_object_get(one, "lldp"))
       return by_doc_fail(&here,
@@ -234,7 +234,7 @@ static enum banyan_status take_hosts(struct by_lldp_network *network, const stru
 }
 
 static enum banyan_status take_file(struct by_lldp_network *network, const struct by_lldp_file *file) {
-  struct by_place place = {.field = file->source};
+  struct by_doc_path place = {.field = file->source};
   uint32_t host = UINT32_MAX;
   for (size_t at = 0; at < file->length || at == 0;) {
     json_t *document;
