@@ -1,3 +1,4 @@
+/* A set of bytes as a sorted array of ranges. */
 #include "byte_ranges.h"
 
 #include <stdlib.h>

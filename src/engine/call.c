@@ -1,3 +1,4 @@
+/* Calls: fills them, starts and ends them, and finds those of frames. */
 #include "call.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ const char *by_call_describe(const struct by_frame *descriptor, char *text, size
   return text;
 }
 
-/* The send or receive of a frame from this rank. */
+/* The running send or receive that a frame from this rank belongs to. */
 static struct by_call *find_pair(const struct by_team *team, const struct by_frame *frame, uint32_t rank) {
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   for (struct by_call *call = LIST_FIRST(&team->pair_calls); call; call = LIST_NEXT(call, listed))
@@ -59,8 +60,8 @@ static uint64_t descriptor_count(const struct by_team *team, const struct banyan
   return hash | 1ull << 63;
 }
 
-/* A barrier, or a collective of no elements. Ranks exchange a byte in the latter too, so that each of them learns of a
- * rank that calls something else. */
+/* Whether the call is a barrier, or a collective of no elements. For the latter ranks exchange a byte too, so that
+ * each of them learns of a rank that calls something else. */
 static bool runs_as_barrier(const struct by_call *call) {
   return call->schedule->collective == BANYAN_BARRIER;
 }
@@ -84,21 +85,21 @@ enum banyan_status by_call_need(struct by_runner *runner, void **memory, size_t 
   return BANYAN_OK;
 }
 
-/* What the schedule's TMP needs. */
+/* The bytes that the schedule needs of BY_BUFFER_TMP. */
 static uint64_t scratch_of(const struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   return s->needs_tmp ? (call->bounds[s->tmp_last] - call->bounds[s->origin[BY_BUFFER_TMP]] + 63) & ~63ull : 0;
 }
 
-/* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, so it is reckoned
+/* The address that byte 0 of the layout would have in this buffer. It may be outside of the buffer, so it is computed
  * as a number. A buffer of no bytes may be NULL, to which nothing can be added, not even 0. */
 static char *origin_of(char *buffer, uint64_t first) {
   static char nothing;
   return (char *)((uintptr_t)(buffer ? buffer : &nothing) - first);
 }
 
-/* Scratch holds, one after the other, what the schedule's TMP needs, a scaled copy of the send buffer, and the
- * received block where it would overwrite what is still to be sent. */
+/* Scratch holds in this order what the schedule needs of BY_BUFFER_TMP, a scaled copy of the send buffer, and the
+ * received block if it would overwrite data that is still to be sent. */
 static enum banyan_status set_buffers(struct by_call *call, const struct banyan_call *user) {
   const struct by_schedule *s = call->schedule;
   uint64_t whole = call->bounds[s->n_pieces];
@@ -209,7 +210,8 @@ static inline uint64_t begin_trace(const struct by_call *call, const char *name)
 
 /* ---- times */
 
-/* Where a plan has helpers, but not for the size of the call, the call is one by a plan of its own version. */
+/* Notes the start of a timed call. If a plan has helpers, but not for this size, the version of the call is the
+ * plan's own. */
 static void begin_time(const struct by_call *call) {
   const struct by_runner *runner = by_call_runner(call);
   struct by_call_times *times = runner->times;
@@ -267,7 +269,8 @@ void by_call_begin(struct by_call *call, const char *name) {
     by_call_done(call);
     return;
   }
-  /* all ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet */
+  /* All ranks must give a fabric the same messages in the same order, so they are queued before anything of them is
+   * ready. */
   for (uint32_t i = 0; call->program->in_network && i < call->program->n_outs; i++)
     if (call->outs[i].link->in_network && call->outs[i].length) by_link_queue(&call->outs[i]);
   for (uint32_t i = 0; i < s->n_steps; i++)
@@ -277,7 +280,7 @@ void by_call_begin(struct by_call *call, const char *name) {
     if (!TAILQ_EMPTY(&call->program->links[i]->stored)) by_deliver_stored(call->program->links[i], &call->exchange);
 }
 
-/* What depends on nothing but the kind of call. */
+/* Fills what depends only on the kind of call. */
 static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   bool barrier = runs_as_barrier(call);
   call->exchange.element = barrier ? 1 : banyan_dtype_size(user->dtype);
@@ -314,7 +317,7 @@ enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_c
   return BANYAN_OK;
 }
 
-static struct by_history_call describe(const struct by_frame *descriptor, enum by_history_outcome outcome) {
+static struct by_history_call describe_ended(const struct by_frame *descriptor, enum by_history_outcome outcome) {
   bool has_counts = descriptor->count >> 63;
   return (struct by_history_call){.number = descriptor->call,
                                   .outcome = outcome,
@@ -328,8 +331,8 @@ void by_call_report_history(const struct by_team *team, struct by_history *to) {
   uint32_t ended = team->next_call < BY_PAST ? team->next_call : BY_PAST;
   for (uint32_t i = 1; i <= ended; i++) {
     const struct by_frame *descriptor = &team->past[(team->next_call - i) % BY_PAST];
-    if (descriptor->call != team->next_call - i) continue; /* it has not ended */
-    struct by_history_call call = describe(descriptor, BY_HISTORY_COMPLETED);
+    if (descriptor->call != team->next_call - i) continue; /* It has not ended. */
+    struct by_history_call call = describe_ended(descriptor, BY_HISTORY_COMPLETED);
     by_history_add(to, &call);
   }
 }
@@ -351,7 +354,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     team->window[number & (team->window_size - 1)] = NULL;
     team->past[number % BY_PAST] = call->exchange.descriptor;
     if (status != BANYAN_OK) {
-      struct by_history_call failed = describe(&call->exchange.descriptor, BY_HISTORY_FAILED);
+      struct by_history_call failed = describe_ended(&call->exchange.descriptor, BY_HISTORY_FAILED);
       by_history_add(&team->failed, &failed);
     }
   }
@@ -382,7 +385,7 @@ void by_call_done(struct by_call *call) {
 }
 
 void by_call_drop(struct by_call *call) {
-  if (!call->program) { /* its communicator is gone */
+  if (!call->program) { /* Its communicator is destroyed. */
     if (call->released) by_call_free(call);
     return;
   }
@@ -404,12 +407,12 @@ void by_calls_end(struct by_team *team) {
   struct by_runner *runner = team->runner;
   for (struct by_call *call = LIST_FIRST(&runner->running); call; call = LIST_NEXT(call, next))
     for (uint32_t i = 0; call->team == team && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
-  for (struct by_call *call = LIST_FIRST(&runner->running); call;) { /* with a call its parts end */
+  for (struct by_call *call = LIST_FIRST(&runner->running); call;) { /* Parts end with their call. */
     bool ends = call->team == team;
     if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
     call = ends ? LIST_FIRST(&runner->running) : LIST_NEXT(call, next);
   }
-  /* calls that still have to notify senders, or are on the ready list, refer to the team */
+  /* Calls that still have to notify senders, or are on the ready list, refer to the team. */
   for (struct by_program *p = team->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_transfer_link *link = p->links[i];

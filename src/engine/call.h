@@ -14,71 +14,71 @@
 #include "team.h"
 #include "transfer_link.h"
 
-/* Its life, changed by by_call_set_state alone:
+/* The life of a call, which by_call_set_state alone changes:
  *
- *   IDLE --> FILLED --> RUNNING --> ENDED --> IDLE
- *              '-------------------------------^
+ *    IDLE --> FILLED --> RUNNING --> ENDED --> IDLE
+ *               '-------------------------------^
  *
- * A call that could not begin is given back as it is. */
+ * A call that cannot begin returns to IDLE. */
 enum by_call_state {
-  BY_CALL_IDLE,    /* in its program's store */
-  BY_CALL_FILLED,  /* taken for a user's call, or for a part of one, and not begun */
-  BY_CALL_RUNNING, /* its steps advance */
-  BY_CALL_ENDED,   /* it has a status; others may still refer to it */
+  BY_CALL_IDLE,    /* Its program keeps it for a later call. */
+  BY_CALL_FILLED,  /* It was taken for a user's call, or for a part of one, and has not begun. */
+  BY_CALL_RUNNING, /* Its steps advance. */
+  BY_CALL_ENDED,   /* It has a status. Others may still refer to it. */
 };
 
 struct by_state {
-  uint64_t at, end; /* bytes of the layout; at == end: the step is done */
+  uint64_t at, end; /* Bytes of the layout; the step is done where at == end. */
   bool queued, done;
 };
 
-/* What a call has in place of an end by itself: one that recovery takes care of, or that is counted. */
+/* What happens to a call of recovery, or to one that is counted, in place of ending when its steps are done. */
 struct by_call_ops {
-  void (*done)(struct by_call *call);  /* all its steps are done */
-  void (*ended)(struct by_call *call); /* it has ended; may be NULL */
-  void (*freed)(struct by_call *call); /* may be NULL */
+  void (*done)(struct by_call *call);  /* All its steps are done. */
+  void (*ended)(struct by_call *call); /* It has ended; may be NULL. */
+  void (*freed)(struct by_call *call); /* It is being freed; may be NULL. */
 };
 
 struct by_call {
-  struct by_exchange exchange; /* the first member */
+  struct by_exchange exchange; /* Must be the first member. */
   enum by_call_state state;
-  struct by_call *sibling;  /* in the program's list of all */
-  LIST_ENTRY(by_call) next; /* the program's list of idle calls, or the runner's list of running ones */
+  struct by_call *sibling;  /* The next call in the program's list of all calls. */
+  LIST_ENTRY(by_call) next; /* In the program's list of idle calls, or in the runner's list of running ones. */
   STAILQ_ENTRY(by_call) ready_next;
-  LIST_ENTRY(by_call) listed; /* list of running send/recv calls of the team, or of a helper's calls */
+  LIST_ENTRY(by_call) listed; /* In the team's list of running sends and receives, or in that of a helper's calls. */
   struct by_program *program;
   const struct by_schedule *schedule;
   struct by_team *team;
   uint64_t kind; /* The kind of the team's calls that descriptor, bounds and the like were filled for; 0: none. */
   char *buffer[BY_BUFFERS];
-  void *user_recv;     /* in-place blocks: what the caller gave */
-  uint64_t user_bytes; /* to be copied to user_recv at the end, 0: nothing */
+  void *user_recv;     /* Where the user wants the block of an in-place call. */
+  uint64_t user_bytes; /* The bytes to copy to user_recv at the end; 0: none. */
   uint64_t *bounds;
-  size_t bounds_count; /* the count that bounds[] was filled for; SIZE_MAX: none */
+  size_t bounds_count; /* The count for which bounds[] was filled; SIZE_MAX: none. */
   size_t bounds_element;
   struct by_state *states;
   struct by_out *outs;
   struct by_in *ins;
-  uint32_t *work; /* ring of steps to look at */
+  uint32_t *work; /* A ring of the steps that may be able to advance. */
   uint32_t work_first, work_n;
   uint32_t steps_left;
   uint32_t n_ins;
   by_kernel_reduce_fn reduce;
   uint32_t element_shift;
-  uint32_t divisor; /* 0: no division */
+  uint32_t divisor; /* The sum is divided by this; 0: it is not divided. */
   uint64_t deadline;
   uint64_t seen; /* When by_engine_check_deadlines first found it under way; 0: it has not. */
-  void *scratch; /* tmp buffer and its size, kept for the next call */
+  void *scratch; /* Memory for BY_BUFFER_TMP and its size, kept for the next call. */
   size_t scratch_bytes;
   enum banyan_status status;
-  const struct by_call_ops *ops;      /* NULL: it ends by itself */
-  struct by_recoverable *recoverable; /* executor/recovery: of a call with parts */
-  struct by_call *whole;              /* or the one that this is a part of */
-  LIST_ENTRY(by_call) due_next;       /* executor/recovery: calls with all steps done */
-  bool released, ready, relay, due;   /* relay: of others, through this helper */
-  bool grants;                        /* ahead, when it starts */
+  const struct by_call_ops *ops;      /* NULL: the call ends when its steps are done. */
+  struct by_recoverable *recoverable; /* Its parts; NULL: it has none. Recovery owns them. */
+  struct by_call *whole;              /* The call of which this one is a part; NULL: it is no part. */
+  LIST_ENTRY(by_call) due_next;       /* In recovery's list of calls whose steps are done. */
+  bool released, ready, relay, due;   /* relay: a helper passes it on for other ranks. */
+  bool grants;                        /* Messages are granted ahead when it starts. */
   uint8_t barrier_byte;
-  struct by_arena arena; /* of bounds, states, messages and work */
+  struct by_arena arena; /* Holds bounds, states, messages and work. */
 };
 
 static inline struct by_call *by_call_of(const struct by_exchange *exchange) {
@@ -93,7 +93,7 @@ static inline bool by_call_overlap(const void *a, size_t a_bytes, const void *b,
   return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
-/* At debug level; out of line, since every call passes four states. */
+/* Logs at debug level. It is out of line, since every call passes four states. */
 void by_call_log_state(const struct by_call *call, enum by_call_state state);
 
 static inline void by_call_set_state(struct by_call *call, enum by_call_state state) {
@@ -106,21 +106,21 @@ static inline void by_call_set_state(struct by_call *call, enum by_call_state st
   call->state = state;
 }
 
-/* The call that a frame on this link is of, if it is under way, or the whole of which that is a part; or NULL. */
+/* The running call of a frame on this link, or the whole of which that call is a part; NULL: there is none. */
 struct by_call *by_call_find(const struct by_team *team, const struct by_frame *frame, uint32_t rank);
 /* Whether the call still has to send to the peer at this link, or a message from there is missing. */
 bool by_call_awaits(const struct by_call *call, const struct by_transfer_link *link,
                     bool (*is_missing)(const struct by_in *in));
 const char *by_call_describe(const struct by_frame *descriptor, char *text, size_t capacity);
 
-/* Fills a call for a user's one: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */
+/* Fills a call with that of a user: descriptor, bounds, buffers, scratch. `kind`: see struct by_call. */
 BANYAN_CHECK enum banyan_status by_call_fill(struct by_call *call, const struct banyan_call *user, uint64_t kind,
                                              uint64_t deadline);
-/* The same for a part, or for the call of others: buffers begin with piece 0. */
+/* Fills a part, or the call of other ranks in a helper; its buffers begin with piece 0. */
 BANYAN_CHECK enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_call *user, char *send,
                                                   char *recv);
-void by_call_begin(struct by_call *call, const char *name); /* of timelines; NULL: none */
-/* All steps are done. */
+void by_call_begin(struct by_call *call, const char *name); /* `name` is for timelines; NULL: none. */
+/* Ends the call, or leaves that to its ops: all steps are done. */
 void by_call_done(struct by_call *call);
 void by_call_end(struct by_call *call, enum banyan_status status);
 /* Gives the object back once nothing refers to it. */
@@ -128,9 +128,9 @@ void by_call_drop(struct by_call *call);
 void by_call_free(struct by_call *call);
 /* Describes the calls of a team that ended last, as completed ones. */
 void by_call_report_history(const struct by_team *team, struct by_history *to);
-/* Ends the calls of a team. Nothing refers to them any more but users that have not released them. */
+/* Ends the calls of a team. Afterwards only users that have not released them refer to them. */
 void by_calls_end(struct by_team *team);
-/* Makes *memory, of *have bytes, as large as that; what it held is lost. */
+/* Makes *memory, of *have bytes, at least `bytes` large. Its contents are lost. */
 BANYAN_CHECK enum banyan_status by_call_need(struct by_runner *runner, void **memory, size_t *have, size_t bytes);
 
 #endif

@@ -1,3 +1,4 @@
+/* Receives frames: finds their messages, stores or adds their payload, and handles grants and offers. */
 #include "deliver.h"
 
 #include <stdio.h>
@@ -6,11 +7,11 @@
 #include "reduce.h"
 
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
-enum { AHEAD_PART = 8, LEAD = 2 }; /* parts and multiples of the eager limit */
+enum { AHEAD_PART = 8, LEAD = 2 }; /* AHEAD_PART divides, and LEAD multiplies, the eager limit. */
 
 bool by_deliver_broken(struct by_transfer_link *link, const char *what) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
-  if (by_transfer_is_relay(link->transfer, link->process)) { /* calls go on without a helper that is lost */
+  if (by_transfer_is_relay(link->transfer, link->process)) { /* Calls go on without a lost helper. */
     for (uint32_t i = 0; i < link->n_ends; i++)
       (void)by_lane_fail(link->ends[i].lane, BANYAN_ERR_PROTOCOL, "it sent %s", what);
     return false;
@@ -21,24 +22,24 @@ bool by_deliver_broken(struct by_transfer_link *link, const char *what) {
   return false;
 }
 
-static inline void took(struct by_transfer_link *link, uint32_t size) {
+static inline void note_taken(struct by_transfer_link *link, uint32_t size) {
   link->taken += size + FRAME_BYTES;
   if (link->taken >= link->transfer->options.link_credit / 2) by_link_touch(link);
 }
 
-/* ---- messages: what their senders may send, and where it goes */
+/* ---- messages: what their senders may send, and where their bytes are stored */
 
-/* How far the sender may be ahead of what is consumed. What needs no room here waits in the lane: were it to fill a
- * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */
-static uint64_t capacity_of(const struct by_in *in) {
+/* How far the sender may be ahead of the bytes consumed. Messages that need no memory here would wait in the lane. If
+ * they filled a socket's buffer, the kernel would drop some data and take 200 ms to have it sent again. */
+static uint64_t max_ahead(const struct by_in *in) {
   const struct by_transfer_options *options = &in->exchange->transfer->options;
   uint64_t lead = LEAD * options->eager_limit;
   return by_in_runs_free(in) && lead > options->window ? lead : options->window;
 }
 
-/* Out of line, since small messages need no grants. */
+/* Not inlined, since small messages need no grants. */
 static __attribute__((noinline)) void grant_more(struct by_in *in) {
-  uint64_t capacity = capacity_of(in), target = in->consumed + capacity;
+  uint64_t capacity = max_ahead(in), target = in->consumed + capacity;
   if (target > in->length) target = in->length;
   if (target <= in->granted || (target < in->length && target - in->granted < capacity / 2)) return;
   in->granted = target;
@@ -71,8 +72,8 @@ void by_in_grant_ahead(struct by_in *in) {
   const struct by_lane *lane = in->link->lane;
   if (!by_in_is_worth_granting_ahead(transfer, in->length) || !lane || lane->ops->reads_memory || !by_in_runs_free(in))
     return;
-  if (by_transfer_is_relay(transfer, in->link->process)) return; /* it has no call before there is data for it */
-  uint64_t capacity = capacity_of(in);
+  if (by_transfer_is_relay(transfer, in->link->process)) return; /* A helper has no call before data arrives for it. */
+  uint64_t capacity = max_ahead(in);
   in->granted = in->length < capacity ? in->length : capacity;
   in->send_grant = true;
   by_link_note(in);
@@ -92,9 +93,9 @@ char *by_in_target(struct by_in *in, uint64_t at, size_t *n) {
   return in->stage ? in->stage + (at & (ring - 1)) : NULL;
 }
 
-/* ---- messages over several lanes: what comes before its turn */
+/* ---- messages over several lanes: bytes that arrive before their turn */
 
-/* Whether n bytes from there on belong to the message and are neither there yet nor on their way over another lane. */
+/* Whether n bytes at `from` belong to the message and have neither arrived nor are arriving over another lane. */
 static bool is_missing(const struct by_in *in, uint64_t from, uint64_t n) {
   const struct by_transfer_link *link = in->link;
   uint64_t to = from + n;
@@ -107,14 +108,14 @@ static bool is_missing(const struct by_in *in, uint64_t from, uint64_t n) {
   return true;
 }
 
-/* The bytes in front may have closed the gap to the first of those that came ahead. */
+/* Moves `arrived` past ranges that arrived before their turn, once nothing is missing in front of them. */
 static void catch_up(struct by_in *in) {
   if (!in->ahead.n) return;
   uint64_t to = by_byte_ranges_take(&in->ahead, in->arrived);
   if (to > in->arrived) in->exchange->transfer->ops->arrived(in, to - in->arrived);
 }
 
-/* Bytes at .. at + n have been put into their place. */
+/* Notes that bytes at .. at + n are stored. */
 static void note_placed(struct by_in *in, uint64_t at, size_t n) {
   struct by_transfer *transfer = in->exchange->transfer;
   uint32_t capacity = in->ahead.capacity;
@@ -131,7 +132,7 @@ static void note_placed(struct by_in *in, uint64_t at, size_t n) {
 
 /* ---- frames for calls that are not made yet */
 
-static void store(struct by_end *end, const struct by_frame *frame) {
+static void store_frame(struct by_end *end, const struct by_frame *frame) {
   struct by_transfer_link *link = end->link;
   const struct by_transfer_options *options = &link->transfer->options;
   if (link->stored_bytes + frame->size > options->link_credit + FUTURE_CONTROL * 64) {
@@ -197,7 +198,7 @@ static void handle_more(struct by_transfer_link *link, struct by_exchange *excha
 
 static void handle_done(struct by_transfer_link *link, struct by_out *out, bool all) {
   if (out->held && !all) {
-    out->held = false; /* it is thrown away there: what is still to be sent need not stay as it is */
+    out->held = false; /* The receiver discards it, so bytes still to be sent may change. */
     link->transfer->ops->sent(out);
     return;
   }
@@ -236,14 +237,14 @@ static void handle_ask(struct by_transfer_link *link, struct by_exchange *exchan
     link->transfer->ops->mismatch(link, exchange, frame);
     return;
   }
-  if (in->arrived == in->length) return; /* other lanes were faster */
+  if (in->arrived == in->length) return; /* Other lanes were faster. */
   in->asked = true;
   by_in_consumed(in);
 }
 
-/* A frame of an exchange, but for data. `offer`: the payload of an offer. */
-static void handle(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame,
-                   const void *offer) {
+/* Handles a frame of an exchange that is not data. `offer` is the payload of an offer. */
+static void handle_frame(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_frame *frame,
+                         const void *offer) {
   switch (frame->type) {
   case BY_FRAME_DATA: handle_ask(link, exchange, frame); break;
   case BY_FRAME_MORE: handle_more(link, exchange, frame); break;
@@ -259,7 +260,7 @@ static void handle(struct by_transfer_link *link, struct by_exchange *exchange, 
 
 /* ---- the payload of a data frame */
 
-/* The message that a data frame fits; NULL after a failure. */
+/* The message of a data frame; NULL: the frame does not fit, and the link has failed. */
 static inline struct by_in *data_in(struct by_transfer_link *link, struct by_exchange *exchange,
                                     const struct by_frame *frame) {
   struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
@@ -302,7 +303,7 @@ static inline bool move_into(struct by_end *end, struct by_in *in) {
       catch_up(in);
       return true;
     }
-    if (have < exchange->element && have < left) return false; /* wait for a whole element */
+    if (have < exchange->element && have < left) return false; /* Wait for a whole element. */
   }
   char *to = by_in_target(in, end->at, &n);
   if (!to || !n) return false;
@@ -321,16 +322,16 @@ static bool move_stored(struct by_end *end) {
   return n > 0;
 }
 
-static bool discard(struct by_end *end) {
+static bool discard_payload(struct by_end *end) {
   const void *bytes;
   size_t n = end->lane->ops->view(end->lane, &bytes);
   if (n) end->lane->ops->take(end->lane, n);
   return n > 0;
 }
 
-/* Frames that belong to no call. The peer is in another membership: what comes is not for this engine, see handover.h.
- */
-static bool of_link(struct by_end *end, const struct by_frame *frame) {
+/* Handles a frame that belongs to no call. If the peer is in another membership, the rest of the lane is not for this
+ * engine, see handover.h. */
+static bool handle_link_frame(struct by_end *end, const struct by_frame *frame) {
   struct by_transfer_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
   if (frame->type == BY_FRAME_CONTROL) {
@@ -340,7 +341,7 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
     return true;
   }
   if (frame->type == BY_FRAME_MEMBERSHIP) return false;
-  if (frame->type == BY_FRAME_PROBE) return true; /* its payload is thrown away */
+  if (frame->type == BY_FRAME_PROBE) return true; /* Its payload is discarded. */
   if (frame->type == BY_FRAME_CREDIT)
     link->eager -= frame->offset < link->eager ? frame->offset : link->eager;
   else if (frame->type == BY_FRAME_GOODBYE)
@@ -350,20 +351,20 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
   return true;
 }
 
-/* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
-static inline bool begin(struct by_end *end, const struct by_frame *frame) {
+/* Begins a frame. Returns false if it has failed, or cannot be handled before its payload has arrived. */
+static inline bool begin_frame(struct by_end *end, const struct by_frame *frame) {
   struct by_transfer_link *link = end->link;
   struct by_lane *lane = end->lane;
   if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MAX)
     return by_deliver_broken(link, "a frame of no known type");
-  if (frame->type >= BY_FRAME_CREDIT) return of_link(end, frame);
+  if (frame->type >= BY_FRAME_CREDIT) return handle_link_frame(end, frame);
   const struct by_transfer_ops *ops = link->transfer->ops;
   struct by_exchange *exchange = ops->find(link, frame);
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   if (!exchange) {
     enum by_unmatched verdict = ops->classify(link, frame, answers, &exchange);
     if (verdict == BY_UNMATCHED_WAIT) return false;
-    if (verdict == BY_UNMATCHED_KEEP) store(end, frame);
+    if (verdict == BY_UNMATCHED_KEEP) store_frame(end, frame);
     if (verdict == BY_UNMATCHED_DECLINE) by_link_decline(link, frame);
     if (verdict != BY_UNMATCHED_FOUND) return link->transfer->status == BANYAN_OK;
   }
@@ -381,17 +382,17 @@ static inline bool begin(struct by_end *end, const struct by_frame *frame) {
     memcpy(offer, bytes, sizeof offer);
     lane->ops->take(lane, sizeof offer);
   }
-  handle(link, exchange, frame, offer);
+  handle_frame(link, exchange, frame, offer);
   return link->transfer->status == BANYAN_OK;
 }
 
-/* Takes payload that has come; false: none has, or none can be taken now. */
-static inline bool receive(struct by_end *end) {
+/* Takes payload that has arrived. Returns false if there is none, or none can be taken now. */
+static inline bool receive_payload(struct by_end *end) {
   switch ((enum by_receiving)end->receiving) {
   case BY_RECEIVE_MESSAGE: return move_into(end, end->in);
   case BY_RECEIVE_STORED: return move_stored(end);
   case BY_RECEIVE_CONTROL: return by_control_messages_receive(end);
-  default: return discard(end);
+  default: return discard_payload(end);
   }
 }
 
@@ -402,7 +403,7 @@ bool by_deliver(struct by_end *end) {
   const struct by_frame *frame = lane->ops->peek(lane);
   if (!frame) return false;
   if (end->receiving == BY_RECEIVE_NOTHING) {
-    if (!begin(end, frame)) {
+    if (!begin_frame(end, frame)) {
       end->receiving = BY_RECEIVE_NOTHING;
       return false;
     }
@@ -411,12 +412,12 @@ bool by_deliver(struct by_end *end) {
   bool moved = true;
   while (moved && lane->left) {
     size_t before = lane->left;
-    moved = receive(end);
+    moved = receive_payload(end);
     transfer->counters.bytes_received += before - lane->left;
   }
   if (lane->left) return false;
   const struct by_stored *stored = end->filling;
-  if (frame->flags & BY_FRAME_EAGER && !stored) took(link, frame->size);
+  if (frame->flags & BY_FRAME_EAGER && !stored) note_taken(link, frame->size);
   transfer->counters.frames_received++;
   if (end->receiving == BY_RECEIVE_CONTROL) by_control_messages_end(link);
   end->receiving = BY_RECEIVE_NOTHING;
@@ -424,24 +425,24 @@ bool by_deliver(struct by_end *end) {
   end->in = NULL;
   lane->ops->next(lane);
   if (!stored) return true;
-  /* its call may have been made while the rest of it arrived */
+  /* Its call may have been made while the rest arrived. */
   struct by_exchange *exchange = transfer->ops->find(link, &stored->frame);
   if (exchange) by_deliver_stored(link, exchange);
   transfer->ops->kept(transfer);
   return true;
 }
 
-/* ---- what was stored, once its call is made */
+/* ---- stored frames, once their call is made */
 
-/* The end at which a frame is still coming in; NULL: it is all there. */
+/* The end at which the rest of a frame still arrives; NULL: it is complete. */
 static struct by_end *end_of(struct by_transfer_link *link, const struct by_stored *stored) {
   for (uint32_t i = 0; i < link->n_ends; i++)
     if (link->ends[i].filling == stored) return &link->ends[i];
   return NULL;
 }
 
-/* What is still to come of it goes straight to its message: on a slow link a frame takes long, and the call would stand
- * still until all of it is there. */
+/* Stores or adds what has arrived of a frame. The rest goes straight to its message: on a slow link a frame takes
+ * long, and the call would wait for all of it. */
 static void replay_data(struct by_transfer_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
   struct by_end *end = end_of(link, stored);
   struct by_in *in = data_in(link, exchange, &stored->frame);
@@ -464,16 +465,16 @@ static void replay_data(struct by_transfer_link *link, struct by_exchange *excha
     note_placed(in, at, n);
     done += n;
   }
-  if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
+  if (!end && stored->frame.flags & BY_FRAME_EAGER) note_taken(link, stored->frame.size);
 }
 
-/* Of data what has come will do; of anything else all is needed. */
+/* Whether a stored frame can be handled: data in parts, other frames only as a whole. */
 static bool can_replay(const struct by_stored *stored) {
   const struct by_frame *frame = &stored->frame;
   return stored->filled == frame->size || (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK));
 }
 
-static void unstore(struct by_transfer_link *link, struct by_stored *stored) {
+static void unstore_frame(struct by_transfer_link *link, struct by_stored *stored) {
   TAILQ_REMOVE(&link->stored, stored, next);
   link->stored_bytes -= sizeof *stored + stored->frame.size;
 }
@@ -483,11 +484,11 @@ void by_deliver_stored(struct by_transfer_link *link, struct by_exchange *exchan
        stored = next) {
     next = TAILQ_NEXT(stored, next);
     if (!can_replay(stored) || link->transfer->ops->find(link, &stored->frame) != exchange) continue;
-    unstore(link, stored);
+    unstore_frame(link, stored);
     if (stored->frame.type == BY_FRAME_DATA && !(stored->frame.flags & BY_FRAME_ASK))
       replay_data(link, exchange, stored);
     else
-      handle(link, exchange, &stored->frame, stored->payload);
+      handle_frame(link, exchange, &stored->frame, stored->payload);
     by_transfer_give_stored(link->transfer, stored);
   }
 }
@@ -501,13 +502,13 @@ void by_deliver_forget(struct by_transfer_link *link, uint32_t team, const uint3
     next = TAILQ_NEXT(stored, next);
     if (stored->frame.team != team || (call && !is_of(&stored->frame, *call, version))) continue;
     struct by_end *end = end_of(link, stored);
-    if (end) { /* the rest of it still comes */
+    if (end) { /* The rest of it still arrives. */
       end->filling = NULL;
       end->receiving = BY_RECEIVE_DISCARD;
     }
     if (!call) by_link_decline(link, &stored->frame);
-    unstore(link, stored);
-    if (!end && stored->frame.flags & BY_FRAME_EAGER) took(link, stored->frame.size);
+    unstore_frame(link, stored);
+    if (!end && stored->frame.flags & BY_FRAME_EAGER) note_taken(link, stored->frame.size);
     by_transfer_give_stored(link->transfer, stored);
   }
 }

@@ -1,4 +1,4 @@
-/* What this rank is at, in bytes, for rank 0 to compare when nothing goes on. */
+/* Describes the calls of this rank as bytes, for rank 0 to compare when no call ends. */
 #include "engine_parts.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static bool is_unused(const struct by_in *in) {
   return in->consumed < in->length;
 }
 
-/* Of a call and its parts. */
+/* Visits the processes for which a call or one of its parts waits. */
 static void visit_awaited(const struct by_call *call, void (*visit)(void *context, uint32_t process), void *context) {
   const struct by_call *part = call;
   for (uint32_t k = 0; part; part = by_recoverable_part(call, k++))
@@ -36,7 +36,7 @@ static void write_one(void *context, uint32_t process) {
   by_write_u32(context, process);
 }
 
-/* `running` NULL: it has ended. */
+/* Writes a call; `running` NULL: it has ended. */
 static void write_call(struct by_writer *writer, const struct by_frame *descriptor, const struct by_call *running) {
   by_write_u32(writer, descriptor->call);
   by_write_u8(writer, running ? running->exchange.pair ? BY_DESCRIBED_PAIR : BY_DESCRIBED_RUNNING : BY_DESCRIBED_ENDED);
@@ -51,8 +51,9 @@ static void write_call(struct by_writer *writer, const struct by_frame *descript
   if (running) visit_awaited(running, write_one, writer);
 }
 
-/* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */
-static const struct by_frame *find(const struct by_team *team, uint32_t number, const struct by_call **running) {
+/* The descriptor of a call that is running or among the last that ended; *running is NULL for the latter. */
+static const struct by_frame *find_descriptor(const struct by_team *team, uint32_t number,
+                                              const struct by_call **running) {
   *running = team->window[number & (team->window_size - 1)];
   if (*running && (*running)->exchange.descriptor.call == number) return &(*running)->exchange.descriptor;
   *running = NULL;
@@ -69,11 +70,11 @@ static void write_team(struct by_writer *writer, const struct by_team *team) {
   by_write_u32(writer, team->next_call);
   by_write_u32(writer, team->plan ? team->plan->version : 0);
   by_write_string(writer, team->plan ? team->plan->name : "");
-  for (uint32_t i = from; i < team->next_call; i++) n += find(team, i, &running) != NULL;
+  for (uint32_t i = from; i < team->next_call; i++) n += find_descriptor(team, i, &running) != NULL;
   for (const struct by_call *pair = LIST_FIRST(&team->pair_calls); pair; pair = LIST_NEXT(pair, listed)) n++;
   by_write_u32(writer, n);
   for (uint32_t i = from; i < team->next_call; i++) {
-    const struct by_frame *descriptor = find(team, i, &running);
+    const struct by_frame *descriptor = find_descriptor(team, i, &running);
     if (descriptor) write_call(writer, descriptor, running);
   }
   for (const struct by_call *pair = LIST_FIRST(&team->pair_calls); pair; pair = LIST_NEXT(pair, listed))
@@ -108,7 +109,7 @@ static void print_plan(const struct by_differing *one, char *text, size_t capaci
 static void print_plans(const struct by_differing *a, const struct by_differing *b, char *text, size_t capacity) {
   char call[160], plans[2][128];
   by_call_describe(a->descriptor, call, sizeof call);
-  call[strcspn(call, ")") + 1] = '\0'; /* without the plan's version */
+  call[strcspn(call, ")") + 1] = '\0'; /* Cut the plan's version off. */
   print_plan(a, plans[0], sizeof plans[0]);
   print_plan(b, plans[1], sizeof plans[1]);
   snprintf(text, capacity,
@@ -117,7 +118,7 @@ static void print_plans(const struct by_differing *a, const struct by_differing 
            a->descriptor->call, call, a->rank, plans[0], b->rank, plans[1]);
 }
 
-/* What differs in two calls that by_call_describe prints alike. Each number is as in the frame. */
+/* Prints what differs in two calls that by_call_describe prints alike, by number as in the frame. */
 static void print_hidden(const struct by_frame *a, const struct by_frame *b, char *text, size_t capacity) {
   const struct {
     const char *name;

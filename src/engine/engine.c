@@ -1,3 +1,4 @@
+/* Creates and destroys engines, ends calls after failures and deadlines, and drives the links. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,7 @@ void by_engine_failed(struct by_engine *engine, uint32_t process) {
 
 void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
   by_transfer_fail(by_engine_transfer(engine), status, process, text);
-  if (status == BANYAN_ERR_CLOSED) end_calls(engine); /* the owner does not wait for others */
+  if (status == BANYAN_ERR_CLOSED) end_calls(engine); /* The owner does not wait for other processes. */
 }
 
 void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
@@ -146,8 +147,8 @@ const char *by_engine_error(const struct by_engine *engine) {
 
 /* ---- links */
 
-/* Whether more has to come from the peer: what has come may still wait here for others to be added to, unless it lies
- * in the peer's memory. */
+/* Whether more has to arrive from the peer. Bytes that have arrived may still wait for others to be added to, unless
+ * they lie in the peer's memory. */
 static bool is_missing(const struct by_in *in) {
   return in->arrived < in->length || (by_in_is_offered(in) && in->consumed < in->length);
 }
@@ -158,7 +159,7 @@ static bool waits_for(const struct by_transfer_link *link) {
   return call;
 }
 
-/* Whether the peer closed this lane on purpose and nothing is missing that the others could not still bring. */
+/* Whether the peer closed this lane on purpose and everything missing can still arrive over its other lanes. */
 static bool left_in_peace(const struct by_end *end) {
   if (!end->leaving && !end->link->left) return false;
   for (uint32_t i = 0; i < end->link->n_ends; i++)
@@ -174,8 +175,8 @@ static void fail_for_leaving(const struct by_transfer_link *link) {
   by_transfer_fail(transfer, BANYAN_ERR_PEER_DEAD, link->process, text);
 }
 
-/* Rank 0 knows all processes and decides whether it is lost. */
-static void give_up(struct by_transfer_link *link, enum banyan_status status, const char *why) {
+/* Reports a lost process. Rank 0 knows all processes and decides whether it has failed. */
+static void report_lost(struct by_transfer_link *link, enum banyan_status status, const char *why) {
   struct by_engine *engine = by_engine_of(link->transfer);
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
@@ -190,17 +191,17 @@ static void give_up(struct by_transfer_link *link, enum banyan_status status, co
 static void lane_failed(struct by_end *end) {
   struct by_transfer_link *link = end->link;
   if (by_transfer_is_relay(link->transfer, link->process))
-    give_up(link, BANYAN_ERR_PEER_DEAD, end->leaving ? "it left" : end->lane->error);
+    report_lost(link, BANYAN_ERR_PEER_DEAD, end->leaving ? "it left" : end->lane->error);
   else if (link->suspected || left_in_peace(end))
     return;
   else if (end->leaving || link->left)
     fail_for_leaving(link);
   else
-    give_up(link, end->lane->status, end->lane->error);
+    report_lost(link, end->lane->status, end->lane->error);
 }
 
-/* Fails if calls wait for processes that left before there was a lane. */
-static void look_for_left(struct by_engine *engine) {
+/* Fails if calls wait for processes that left before they had a lane. */
+static void fail_if_left(struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++) {
     const struct by_transfer_link *link = transfer->links[i];
@@ -213,9 +214,9 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
   struct by_transfer_link *link = transfer->links[process];
   if (never && !link->never) engine->never++;
   by_link_left(link, never);
-  /* the ends of lanes are looked at again, now that this is known */
+  /* Report the ends of lanes again, now that this is known. */
   for (uint32_t i = 0; i < transfer->processes; i++) transfer->links[i]->suspected = false;
-  look_for_left(engine);
+  fail_if_left(engine);
 }
 
 /* ---- moving */
@@ -225,12 +226,12 @@ static void send_all(struct by_runner *runner) {
   if (!STAILQ_EMPTY(&runner->transfer.dirty)) by_transfer_flush(&runner->transfer);
 }
 
-/* Mostly nothing is, and then this must cost little: it is called after every frame. */
+/* Sends what is ready. Mostly nothing is, and this is called after every frame, so that case must be cheap. */
 static inline void send_what_is_ready(struct by_runner *runner) {
   if (!STAILQ_EMPTY(&runner->ready) || !STAILQ_EMPTY(&runner->transfer.dirty)) send_all(runner);
 }
 
-/* What comes in is passed on frame by frame, so that the peers can go on with it. */
+/* Passes on what arrives frame by frame, so that the peers can proceed with it. */
 static inline void progress_end(struct by_runner *runner, struct by_end *end) {
   struct by_transfer *transfer = &runner->transfer;
   if (end->lane->status != BANYAN_OK) {
@@ -240,7 +241,7 @@ static inline void progress_end(struct by_runner *runner, struct by_end *end) {
   for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && transfer->status == BANYAN_OK; i++) {
     transfer->moved = true;
     send_what_is_ready(runner);
-    if (transfer->yields) return; /* there is another turn for what comes behind */
+    if (transfer->yields) return; /* Frames behind this one are handled in the next turn. */
   }
 }
 
@@ -256,7 +257,7 @@ bool by_engine_progress(struct by_engine *engine) {
     progress_end(runner, transfer->ends[i]);
   for (struct by_link_tree *tree = LIST_FIRST(&transfer->trees); tree && transfer->status == BANYAN_OK;
        tree = LIST_NEXT(tree, in_transfer))
-    if (!by_link_progress_tree(tree)) give_up(tree->link, BANYAN_ERR_PEER_DEAD, tree->fabric->error);
+    if (!by_link_progress_tree(tree)) report_lost(tree->link, BANYAN_ERR_PEER_DEAD, tree->fabric->error);
   send_what_is_ready(runner);
   if (!LIST_EMPTY(&recovery->due) || recovery->retry) {
     by_due_run(recovery);
@@ -278,7 +279,7 @@ void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times)
   if (times) times->counts = false;
 }
 
-/* ---- the links as users of the engine see them */
+/* ---- the links for users of the engine */
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   by_link_attach(by_engine_transfer(engine)->links[process], lanes, n);
@@ -432,7 +433,7 @@ void by_engine_counters(const struct by_engine *engine, struct banyan_counters *
   for (uint32_t i = 0; i < transfer->active; i++) out->wakes_sent += transfer->ends[i]->lane->wakes;
 }
 
-/* ---- memory of others */
+/* ---- memory of calls */
 
 static bool call_uses(const struct by_call *call, const char *memory, size_t bytes) {
   const struct by_schedule *s = call->schedule;
@@ -462,7 +463,7 @@ static bool is_on_its_way(const struct by_in *in) {
   return in->arrived < in->length;
 }
 
-/* Names the peers a call still waits for, each once. */
+/* Names the peers for which a call still waits, each once. */
 static void describe_missing(const struct by_call *call, char *text, size_t capacity) {
   enum { MAX_NAMED = 4 };
   size_t used = 0;
@@ -485,7 +486,7 @@ static void describe_missing(const struct by_call *call, char *text, size_t capa
   if (missing > MAX_NAMED) snprintf(text + used, capacity - used, " and %u more", missing - MAX_NAMED);
 }
 
-/* Where nothing ends for a while, ranks may wait for each other because they make different calls. */
+/* Reports that no call has ended for a while: ranks may wait for each other because they make different calls. */
 static void ask_if_still(struct by_engine *engine, uint64_t now) {
   uint64_t ended = by_engine_ended(engine);
   if (ended != engine->ended_then || !engine->ask_at) {
@@ -500,7 +501,7 @@ static void ask_if_still(struct by_engine *engine, uint64_t now) {
   if (engine->options.asks) (void)engine->options.asks(engine->options.context, NULL, NULL);
 }
 
-/* A call has waited for long, while others may have ended. */
+/* Reports a call that has waited for long, while others may have ended. */
 static void ask_if_stalled(struct by_engine *engine, uint64_t now) {
   const struct by_engine_options *options = &engine->options;
   const struct by_call *oldest = NULL;
@@ -522,8 +523,9 @@ uint64_t by_engine_still_since(const struct by_engine *engine) {
   return engine->still_since;
 }
 
-/* A call's deadline has passed. The ranks that it waits for may wait for others: rank 0 knows more. */
-static void is_late(struct by_engine *engine, const struct by_call *call, uint64_t now) {
+/* Handles a call whose deadline has passed. The ranks for which it waits may wait for others, of which rank 0 knows
+ * more. */
+static void handle_late_call(struct by_engine *engine, const struct by_call *call, uint64_t now) {
   const struct by_engine_options *options = &engine->options;
   char what[200], who[256], passed[256], text[1024];
   if (engine->verdict_at && now < engine->verdict_at) return;
@@ -535,7 +537,7 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
     return;
   }
   char name[BY_NAME_BYTES];
-  bool unanswered = engine->verdict_at != 0; /* others may wait for rank 0 only because this rank waits for it */
+  bool unanswered = engine->verdict_at != 0; /* Other ranks may wait for rank 0 only because this rank waits for it. */
   if (unanswered)
     snprintf(text, sizeof text,
              "%s, and %s does not answer: is it stopped, or its machine overloaded? This rank waits for %s", passed,
@@ -553,12 +555,12 @@ void by_engine_check_deadlines(struct by_engine *engine) {
     if (now >= engine->settled_by) end_calls(engine);
     return;
   }
-  if (engine->never) look_for_left(engine);
+  if (engine->never) fail_if_left(engine);
   ask_if_still(engine, now);
   ask_if_stalled(engine, now);
   while (late && (!late->deadline || now < late->deadline)) late = LIST_NEXT(late, next);
   if (late)
-    is_late(engine, late, now);
+    handle_late_call(engine, late, now);
   else
     engine->verdict_at = 0;
 }

@@ -1,4 +1,4 @@
-/* The engine: what it adds to recovery, calls and links. */
+/* The engine's own state, on top of recovery, calls and links. */
 #ifndef BY_ENGINE_ENGINE_PARTS_H
 #define BY_ENGINE_ENGINE_PARTS_H
 
@@ -6,18 +6,18 @@
 #include "recovery.h"
 
 struct by_engine {
-  struct by_recovery recovery; /* the first member: a link's transfer is its engine's */
+  struct by_recovery recovery; /* Must be the first member: a link's transfer is its engine's. */
   struct by_engine_options options;
-  uint32_t never;                         /* links without a lane that never will have one */
-  uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
-  uint64_t still_since;                   /* when that was first seen */
-  uint64_t stall_at;                      /* A call that waits is not reported before that. */
-  uint64_t verdict_at;                    /* a call is late, and its cause is searched until then; 0: none is */
-  uint32_t failed_process;                /* The process that failed the engine; UINT32_MAX: none is known. */
-  uint64_t settled_by;  /* The engine has failed, and its owner agrees on the reason until then; 0: nothing is open. */
-  struct by_fallbacks { /* start.c: reasons not to use a plan's in-network trees that were logged */
-    uint32_t collectives; /* bits by number */
-    uint64_t types;       /* bits by BANYAN_OPS * dtype + op */
+  uint32_t never;                         /* Links without a lane that will never have one. */
+  uint64_t ended_then, ask_at, ask_after; /* Calls that had ended; when to call `asks` if no more have; its interval. */
+  uint64_t still_since;                   /* The time since which no call has ended. */
+  uint64_t stall_at;                      /* No waiting call is reported before this time. */
+  uint64_t verdict_at;     /* The cause of a late call is being determined until this time; 0: no call is late. */
+  uint32_t failed_process; /* The process that failed the engine; UINT32_MAX: none is known. */
+  uint64_t settled_by;     /* The engine has failed, and its owner agrees on the reason until this time; 0: no. */
+  struct by_fallbacks {    /* Owned by start.c: the reasons against in-network trees that were already logged. */
+    uint32_t collectives;  /* Bits by collective. */
+    uint64_t types;        /* Bits by BANYAN_OPS * dtype + op. */
   } fallbacks;
 };
 
@@ -29,10 +29,10 @@ static inline struct by_transfer *by_engine_transfer(const struct by_engine *eng
   return (struct by_transfer *)(uintptr_t)&engine->recovery.runner.transfer;
 }
 
-/* engine.c: the engine has failed. Calls end at once unless its owner agrees on the reason first. */
+/* The transfer calls this when it has failed. Calls end at once unless the owner agrees on the reason first. */
 void by_engine_failed(struct by_engine *engine, uint32_t process);
 
-/* route.c: whose messages frames are, and what becomes of messages. */
+/* Finds the calls of frames, and advances the steps of messages (route.c). */
 extern const struct by_transfer_ops by_engine_ops;
 
 #endif

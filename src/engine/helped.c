@@ -1,19 +1,18 @@
-/* Plans with helpers. Every group that has one is a part of its own in every
- * call, and travels under a version of its own, which identifies that group and
- * whether it goes through its helpers or among ranks alone. So both may be
- * under way at once, and nobody has to agree on when a helper was lost. */
+/* Plans with helpers. Every group with helpers is a part of its own in every call. Its messages have a version of
+ * their own, which identifies the group and whether it runs through its helpers or among ranks alone. So both may run
+ * at once, and no agreement on when a helper was lost is needed. */
 #include "recovery.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLD_AT_HELPERS = 64, OLD_AT_RANKS = 4 }; /* for calls, and for what comes late, under older plans */
+enum { OLD_AT_HELPERS = 64, OLD_AT_RANKS = 4 }; /* Old plans that are kept for calls and late frames. */
 
-static uint32_t mix(uint32_t version, uint32_t a, uint32_t b) {
+static uint32_t mix_version(uint32_t version, uint32_t a, uint32_t b) {
   uint64_t x = (uint64_t)version << 32 ^ (uint64_t)a << 8 ^ b;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-  return (uint32_t)(x >> 32) | 1; /* never 0 */
+  return (uint32_t)(x >> 32) | 1; /* 0 is not a version. */
 }
 
 static void free_helped(struct by_helped *helped) {
@@ -46,7 +45,7 @@ bool by_helped_has(const struct by_helped *helped, uint32_t class_) {
   return false;
 }
 
-static void lose(const struct by_helped *helped, uint32_t process) {
+static void lose_groups(const struct by_helped *helped, uint32_t process) {
   const struct by_plan *plan = helped->plan;
   for (struct by_helped_group *at = helped->groups; at < helped->groups + helped->n_groups; at++) {
     const struct by_group *group = &plan->classes[at->class_].groups[at->group];
@@ -59,11 +58,11 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan with helpers");
 }
 
-/* The same plan with others at its vertices travels under other versions: what comes late of calls in which a helper
- * died must not be taken for one of the helper that came in its place. */
+/* The version of a plan with these helpers. Other helpers at its vertices give another version: late frames of calls
+ * in which a helper died must not be taken for frames of the helper that replaces it. */
 static uint32_t version_of(const struct by_plan *plan, const uint32_t *helpers) {
   uint32_t version = plan->version;
-  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++) version = mix(version, helpers[i], 0);
+  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++) version = mix_version(version, helpers[i], 0);
   return version;
 }
 
@@ -79,14 +78,14 @@ static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *
         helped->groups[helped->n_groups++] =
             (struct by_helped_group){.class_ = c,
                                      .group = g,
-                                     .version = mix(version, c, 2 * g),
-                                     .again = mix(version, c, 2 * g + 1),
+                                     .version = mix_version(version, c, 2 * g),
+                                     .again = mix_version(version, c, 2 * g + 1),
                                      .in_network = by_group_has_server(plan, &plan->classes[c].groups[g])};
-  helped->confirm_version = mix(version, UINT32_MAX >> 8, 0);
+  helped->confirm_version = mix_version(version, UINT32_MAX >> 8, 0);
   return BANYAN_OK;
 }
 
-static enum banyan_status place(struct by_helped *helped, const uint32_t *helpers) {
+static enum banyan_status assign_processes(struct by_helped *helped, const uint32_t *helpers) {
   const struct by_team *team = helped->team;
   uint32_t n = helped->plan->n_ranks, n_all = helped->plan->n_vertices;
   helped->vertices.processes = calloc(n_all, sizeof *helped->vertices.processes);
@@ -100,13 +99,13 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
     if (process == UINT32_MAX) continue;
     struct by_transfer_link *link = team->runner->transfer.links[process];
     if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) by_link_expect_fabric(link);
-    if (by_link_is_lost(link)) lose(helped, process);
+    if (by_link_is_lost(link)) lose_groups(helped, process);
   }
-  lose(helped, UINT32_MAX);
+  lose_groups(helped, UINT32_MAX);
   return BANYAN_OK;
 }
 
-/* Links that calls will need, asked for early: ranks wait for helpers to come to them. */
+/* Requests the links that calls will need: ranks wait for helpers to connect to them. */
 static enum banyan_status prepare_relay(struct by_helped *helped) {
   for (uint32_t i = 0; i < helped->n_groups; i++) {
     const struct by_helped_group *at = &helped->groups[i];
@@ -117,8 +116,8 @@ static enum banyan_status prepare_relay(struct by_helped *helped) {
   return BANYAN_OK;
 }
 
-static enum banyan_status make(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
-                               struct by_helped *helped) {
+static enum banyan_status build_helped(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
+                                       struct by_helped *helped) {
   const char *confirm = team->n <= 8 ? "exchange" : "exchange:4";
   if (plan->n_ranks != team->n)
     return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, team->n);
@@ -127,20 +126,20 @@ static enum banyan_status make(struct by_team *team, struct by_plan *plan, const
     if (plan->vertices[v].kind == BY_VERTEX_SERVER) BY_TRY(by_plan_in_rings(plan, &helped->rings));
   BY_TRY(by_plan_builtin(confirm, team->n, &helped->confirm));
   BY_TRY(name_groups(helped, helpers));
-  return place(helped, helpers);
+  return assign_processes(helped, helpers);
 }
 
 void by_helped_sweep(struct by_team *team) {
   uint32_t kept = 0, max = by_recovery_of(team)->relays ? OLD_AT_HELPERS : OLD_AT_RANKS;
-  for (struct by_helped **place = &team->recovery.helped; *place;) {
-    struct by_helped *helped = *place;
+  for (struct by_helped **link = &team->recovery.helped; *link;) {
+    struct by_helped *helped = *link;
     bool current = helped->plan == team->plan;
     if (current || helped->users || kept < max) {
       kept++;
-      place = &helped->next;
+      link = &helped->next;
       continue;
     }
-    *place = helped->next;
+    *link = helped->next;
     by_programs_retire(team, &helped->vertices);
     free_helped(helped);
   }
@@ -154,7 +153,7 @@ enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, con
     return no_memory();
   }
   *helped = (struct by_helped){.team = team, .plan = plan, .vertices.trees = trees};
-  enum banyan_status status = make(team, plan, helpers, helped);
+  enum banyan_status status = build_helped(team, plan, helpers, helped);
   if (status != BANYAN_OK) {
     free_helped(helped);
     return status;
@@ -177,7 +176,7 @@ bool by_helped_uses_trees(const struct by_team *team, uint32_t version) {
 }
 
 void by_helped_lost(const struct by_team *team, uint32_t process) {
-  for (struct by_helped *helped = team->recovery.helped; helped; helped = helped->next) lose(helped, process);
+  for (struct by_helped *helped = team->recovery.helped; helped; helped = helped->next) lose_groups(helped, process);
 }
 
 void by_helped_fini(struct by_team *team) {

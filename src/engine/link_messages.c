@@ -1,3 +1,4 @@
+/* Control messages of a link: queues, sends and receives them, and reuses their memory. */
 #include "transfer_link.h"
 
 #include <stdlib.h>
@@ -5,12 +6,12 @@
 
 enum { MIN_CAPACITY = 256, MAX_CAPACITY = 16 << 10, MAX_SPARE = 256 };
 
-/* Messages that are as small as most are used again. */
+/* A free message of at least so many bytes; NULL: none. */
 static struct by_control_message *take_spare(struct by_transfer *transfer, size_t bytes) {
-  for (struct by_control_message **place = &transfer->spare_messages; *place; place = &(*place)->next) {
-    struct by_control_message *message = *place;
+  for (struct by_control_message **link = &transfer->spare_messages; *link; link = &(*link)->next) {
+    struct by_control_message *message = *link;
     if (message->capacity < bytes) continue;
-    *place = message->next;
+    *link = message->next;
     transfer->n_spare_messages--;
     return message;
   }
@@ -23,12 +24,13 @@ static size_t capacity_for(size_t bytes) {
   return capacity;
 }
 
-/* What a message counts for where many are kept. */
+/* The bytes that a message counts against BY_CONTROL_MESSAGES_KEPT. */
 static size_t weight_of(size_t bytes) {
   return sizeof(struct by_control_message) + capacity_for(bytes);
 }
 
-static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t team, size_t bytes) {
+static struct by_control_message *make_message(struct by_transfer *transfer, uint32_t process, uint32_t team,
+                                               size_t bytes) {
   struct by_control_message *message = take_spare(transfer, bytes);
   size_t capacity = message ? message->capacity : capacity_for(bytes);
   if (!message) {
@@ -55,7 +57,7 @@ enum banyan_status by_control_messages_write(struct by_transfer_link *link, uint
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s has not taken %zu bytes of control messages: is it stopped?",
                    by_transfer_name(link->transfer, link->process, name), link->messages_waiting);
   }
-  struct by_control_message *message = make(link->transfer, link->process, team, n);
+  struct by_control_message *message = make_message(link->transfer, link->process, team, n);
   if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control message of %zu bytes", n);
   memcpy(message->data, bytes, n);
   link->messages_waiting += weight_of(n);
@@ -74,7 +76,7 @@ struct by_control_message *by_control_messages_read(struct by_transfer *transfer
   return message;
 }
 
-/* Keeps its memory for another one. */
+/* Keeps a message's memory for a later one, or frees it. */
 static void give_back(struct by_transfer *transfer, struct by_control_message *message) {
   if (message->capacity > MAX_CAPACITY || transfer->n_spare_messages == MAX_SPARE) {
     free(message);
@@ -124,7 +126,7 @@ const char *by_control_messages_begin(struct by_transfer_link *link, const struc
     return "a control message, which helpers neither send nor take";
   if (weight_of(frame->count) > BY_CONTROL_MESSAGES_KEPT - link->messages_kept)
     return "more control messages than are kept for communicators that are not made here";
-  link->arriving = make(link->transfer, link->process, frame->team, frame->count);
+  link->arriving = make_message(link->transfer, link->process, frame->team, frame->count);
   if (!link->arriving) return "a control message for which there is no memory";
   link->messages_kept += weight_of(frame->count);
   return NULL;

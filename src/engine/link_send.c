@@ -1,12 +1,10 @@
-/* What goes out on a link: first what messages report to their senders,
- * then data: calls take turns, and the message of a call that is furthest
- * behind sends a chunk. The chunks of large messages go to whichever lane
- * takes one, everything else to the first lane in order.
+/* Sending on a link: first reports of messages to their senders, then data. Calls take turns, and the message of a
+ * call that is furthest behind sends a chunk. The chunks of large messages use whichever lane takes one, all other
+ * frames use the first lane in order.
  *
- * Flow control. Several trees and calls share one ordered stream, so nothing
- * may be sent that the receiver could be unable to take: a message may send
- * its first `eager_limit` bytes freely (within the link's credit: the receiver can
- * store that much for calls it has not made yet), and the rest as granted. */
+ * Flow control: several trees and calls share one ordered stream, so nothing may be sent that the receiver may be
+ * unable to take. A message may send its first `eager_limit` bytes freely (within the link's credit, since the
+ * receiver can store that much for calls it has not made yet), and the rest as granted. */
 #include "transfer_link.h"
 
 #include <sys/param.h>
@@ -18,7 +16,7 @@ enum {
   MORE_EVERY = 64 << 10,
   PROBE_BYTES = 64 << 10,
   MAX_COMPARED = 16,
-  MAX_NOTICES = 1 << 14, /* of a peer that takes none */
+  MAX_NOTICES = 1 << 14, /* Notices for a peer that takes none. */
   FRAME_BYTES = sizeof(struct by_frame)
 };
 
@@ -32,20 +30,20 @@ void by_link_queue(struct by_out *out) {
   TAILQ_INSERT_TAIL(&link->outs, out, queue);
 }
 
-/* Whether `a` is further behind than `b`: the trees of a plan share a link in proportion to their shares, so that none
- * of them waits at its end for what another one did not need yet. */
+/* Whether `a` is further behind than `b`. The trees of a plan share a link in proportion to their sizes, so that none
+ * of them is late because of bytes that another one does not need yet. */
 static bool is_behind(const struct by_out *a, const struct by_out *b) {
   return (double)a->sent * (double)b->length < (double)b->sent * (double)a->length;
 }
 
-static struct by_out *unqueue(struct by_transfer_link *link, struct by_out *out) {
+static struct by_out *unqueue_message(struct by_transfer_link *link, struct by_out *out) {
   TAILQ_REMOVE(&link->outs, out, queue);
   out->queued = false;
   return out;
 }
 
-/* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
- * its first message waits in the place of that. */
+/* Removes the next message to send from the queue. Calls take turns. The call whose turn it is sends the message that
+ * is furthest behind, and its first message takes that one's position. */
 static inline struct by_out *unqueue_next(struct by_transfer_link *link) {
   struct by_out *first = TAILQ_FIRST(&link->outs), *best = first, *out = TAILQ_NEXT(first, queue);
   for (int i = 1; i < MAX_COMPARED && out; i++, out = TAILQ_NEXT(out, queue))
@@ -54,7 +52,7 @@ static inline struct by_out *unqueue_next(struct by_transfer_link *link) {
     TAILQ_REMOVE(&link->outs, first, queue);
     TAILQ_INSERT_BEFORE(best, first, queue);
   }
-  return unqueue(link, best);
+  return unqueue_message(link, best);
 }
 
 void by_link_note(struct by_in *in) {
@@ -74,8 +72,8 @@ bool by_link_send_small(struct by_transfer_link *link, struct by_frame *frame, c
   return true;
 }
 
-static struct by_frame described(const struct by_exchange *exchange, enum by_frame_type type, uint32_t tag,
-                                 uint64_t offset) {
+static struct by_frame describe_frame(const struct by_exchange *exchange, enum by_frame_type type, uint32_t tag,
+                                      uint64_t offset) {
   struct by_frame frame = exchange->descriptor;
   frame.type = (uint8_t)type;
   frame.offset = offset;
@@ -85,7 +83,7 @@ static struct by_frame described(const struct by_exchange *exchange, enum by_fra
 
 static bool notify_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
   if (!*flag) return true;
-  struct by_frame frame = described(in->exchange, type, in->tag, offset);
+  struct by_frame frame = describe_frame(in->exchange, type, in->tag, offset);
   if (!by_link_send_small(in->link, &frame, NULL)) return false;
   *flag = false;
   return true;
@@ -104,7 +102,7 @@ static bool send_notes(struct by_transfer_link *link) {
   return true;
 }
 
-/* Early where it can go with data. */
+/* Reports credit early if data follows that carries it. */
 static bool report_credit(struct by_transfer_link *link) {
   size_t credit = link->transfer->options.link_credit;
   if (link->taken < credit / (TAILQ_EMPTY(&link->outs) ? 2 : 8)) return true;
@@ -122,7 +120,7 @@ static bool send_notices(struct by_transfer_link *link) {
   return true;
 }
 
-/* False: there is no memory for it, or the peer has not taken many. */
+/* Returns false if there is no memory for a notice, or the peer has not taken many. */
 static bool keep_notice(struct by_transfer_link *link, struct by_frame frame) {
   if (link->n_notices == MAX_NOTICES) return false;
   if (!BY_ARRAY_GROW(&link->notices, &link->notices_capacity, link->n_notices + 1)) return false;
@@ -133,22 +131,22 @@ static bool keep_notice(struct by_transfer_link *link, struct by_frame frame) {
 
 void by_link_forget(struct by_transfer_link *link, uint32_t region) {
   if (!link->lane || !link->lane->ops->reads_memory) return;
-  /* without memory for it, it stays mapped there until the link ends */
+  /* Without memory for the notice, the peer keeps the region mapped until the link ends. */
   (void)keep_notice(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
 }
 
 void by_link_let_come(const struct by_in *in) {
   bool offered = by_in_is_offered(in);
   if (in->consumed == in->length) {
-    if (in->send_done) by_link_owe(in); /* else it has been reported */
+    if (in->send_done) by_link_owe(in); /* Otherwise it has been reported. */
     return;
   }
-  /* without memory for it, the sender's call ends with its deadline */
-  if (in->held) (void)keep_notice(in->link, described(in->exchange, BY_FRAME_DONE, in->tag, 0));
+  /* Without memory for the notice, the sender's call ends with its deadline. */
+  if (in->held) (void)keep_notice(in->link, describe_frame(in->exchange, BY_FRAME_DONE, in->tag, 0));
   if (in->arrived < in->length || offered)
-    (void)keep_notice(in->link, described(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
+    (void)keep_notice(in->link, describe_frame(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
   if (offered || in->send_refuse)
-    (void)keep_notice(in->link, described(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
+    (void)keep_notice(in->link, describe_frame(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
 void by_link_decline(struct by_transfer_link *link, const struct by_frame *frame) {
@@ -162,11 +160,11 @@ void by_link_decline(struct by_transfer_link *link, const struct by_frame *frame
 }
 
 void by_link_owe(const struct by_in *in) {
-  /* without memory for it, the sender's call ends with its deadline */
-  (void)keep_notice(in->link, described(in->exchange, BY_FRAME_DONE, in->tag, in->length));
+  /* Without memory for the notice, the sender's call ends with its deadline. */
+  (void)keep_notice(in->link, describe_frame(in->exchange, BY_FRAME_DONE, in->tag, in->length));
 }
 
-/* Whether the receiver shall read the message where it lies. Decided once for each message. */
+/* Whether the receiver is to read the message where it lies. This is decided once per message. */
 bool by_link_offers(struct by_out *out) {
   const struct by_lane_ops *ops = out->link->lane->ops;
   const struct by_transfer_options *options = &out->link->transfer->options;
@@ -183,14 +181,14 @@ bool by_link_offers(struct by_out *out) {
 static enum sent send_offer(struct by_out *out) {
   if (!out->offered) {
     out->offer.ready = out->ready;
-    struct by_frame frame = described(out->exchange, BY_FRAME_OFFER, out->tag, 0);
+    struct by_frame frame = describe_frame(out->exchange, BY_FRAME_OFFER, out->tag, 0);
     frame.size = sizeof out->offer;
     frame.length_check = (uint32_t)out->length;
     if (!by_link_send_small(out->link, &frame, &out->offer)) return SENT_NOT;
     out->offered = true;
     by_exchange_wire(out->exchange);
   } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
-    struct by_frame frame = described(out->exchange, BY_FRAME_MORE, out->tag, out->ready);
+    struct by_frame frame = describe_frame(out->exchange, BY_FRAME_MORE, out->tag, out->ready);
     if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
   } else {
     return SENT_ALL;
@@ -199,8 +197,8 @@ static enum sent send_offer(struct by_out *out) {
   return SENT_ALL;
 }
 
-/* How many bytes may go now, and whether they count against the link's credit. */
-static uint64_t sendable(const struct by_out *out, bool *eager) {
+/* The number of bytes that may be sent now; *eager tells whether they count against the link's credit. */
+static uint64_t count_sendable(const struct by_out *out, bool *eager) {
   const struct by_transfer_options *options = &out->link->transfer->options;
   uint64_t max = out->granted, n;
   *eager = out->sent >= out->granted;
@@ -216,13 +214,13 @@ static uint64_t sendable(const struct by_out *out, bool *eager) {
   return n;
 }
 
-/* Nothing may go: if that is for want of the link's credit, which calls not made yet may hold, ask for a grant. */
-static enum sent ask(struct by_out *out, uint32_t full) {
+/* Asks for a grant if nothing can be sent for lack of the link's credit, which calls not made yet may hold. */
+static enum sent ask_for_grant(struct by_out *out, uint32_t full) {
   bool within = out->sent >= out->granted && out->sent < out->link->transfer->options.eager_limit;
   bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= MIN_FRAME;
   if (out->asked || !within || !worth) return SENT_ALL;
   if (full & 1) return SENT_NOT;
-  struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = describe_frame(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.flags |= BY_FRAME_ASK;
   frame.length_check = (uint32_t)out->length;
   if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
@@ -230,8 +228,8 @@ static enum sent ask(struct by_out *out, uint32_t full) {
   return SENT_ALL;
 }
 
-/* After bytes were sent, or a lane gave back what it kept. */
-static void settle(struct by_out *out) {
+/* Updates the bytes that no lane needs any more, after bytes were sent or a lane released some. */
+static void update_settled(struct by_out *out) {
   const struct by_transfer_link *link = out->link;
   uint64_t settled = out->sent;
   for (uint32_t i = 0; link->kept && i < link->n_ends; i++)
@@ -251,8 +249,8 @@ static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, 
   return lane->ops->send_in_place(lane, frame, payload);
 }
 
-/* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. Frames that may
- * overtake each other are not too small for the receiver to note them one by one. */
+/* The maximum of bytes in the next frame. Data that is granted in steps is cut so that every lane gets a part. Frames
+ * that may overtake each other have a minimum size, since the receiver notes each of them. */
 static size_t frame_limit(const struct by_out *out) {
   const struct by_transfer_link *link = out->link;
   const struct by_transfer_options *options = &link->transfer->options;
@@ -266,7 +264,7 @@ static size_t frame_limit(const struct by_out *out) {
   return part < max ? part : max;
 }
 
-/* After a lane took a frame without sending all of it. */
+/* Notes that a lane took a frame without sending all of it. */
 static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent sent) {
   if (sent == BY_LANE_REST) {
     end->link->holds = true;
@@ -279,7 +277,7 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
 
 static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool eager) {
   struct by_transfer_link *link = out->link;
-  struct by_frame frame = described(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = describe_frame(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
   frame.length_check = (uint32_t)out->length;
   if (eager) frame.flags |= BY_FRAME_EAGER;
@@ -292,11 +290,11 @@ static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64
   if (eager) link->eager += n + FRAME_BYTES;
   if (sent != BY_LANE_SENT) note_rest(end, out, sent);
   out->sent += n;
-  settle(out);
+  update_settled(out);
   return out->sent < out->length ? SENT_MORE : SENT_ALL;
 }
 
-/* The lane for the next frame of a large message: they take turns. Not all are full. */
+/* The lane for the next frame of a large message: lanes take turns. At least one is not full. */
 static __attribute__((noinline)) uint32_t next_lane(struct by_transfer_link *link, uint32_t full) {
   do link->turn = link->turn + 1 < link->n_ends ? link->turn + 1 : 0;
   while (full & 1u << link->turn);
@@ -306,8 +304,8 @@ static __attribute__((noinline)) uint32_t next_lane(struct by_transfer_link *lin
 static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   struct by_transfer_link *link = out->link;
   bool eager;
-  uint64_t n = sendable(out, &eager);
-  if (!n) return ask(out, *full);
+  uint64_t n = count_sendable(out, &eager);
+  if (!n) return ask_for_grant(out, *full);
   size_t max = frame_limit(out);
   if (n > max) n = max;
   bool spread = link->n_ends > 1 && out->length >= link->transfer->options.spread;
@@ -315,10 +313,10 @@ static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   if (*full & 1u << lane) return SENT_NOT;
   enum sent sent = send_part(out, &link->ends[lane], n, eager);
   if (sent == SENT_NOT || link->ends[lane].kept) *full |= 1u << lane;
-  return sent == SENT_NOT && spread ? SENT_MORE : sent; /* another lane may take it */
+  return sent == SENT_NOT && spread ? SENT_MORE : sent; /* Another lane may take it. */
 }
 
-/* Goes on with what the lanes still hold; a bit for each that takes no more now. */
+/* Sends what the lanes still hold. Returns a bit for each lane that takes no more now. */
 static inline uint32_t flush_ends(struct by_transfer_link *link) {
   uint32_t full = 0;
   for (uint32_t i = 0; i < link->n_ends; i++) {
@@ -330,7 +328,7 @@ static inline uint32_t flush_ends(struct by_transfer_link *link) {
       end->kept = NULL;
       link->kept--;
       link->transfer->moved = true;
-      settle(out);
+      update_settled(out);
     }
   }
   return full;
@@ -342,7 +340,7 @@ void by_link_probe(struct by_transfer_link *link, uint64_t bytes) {
   by_link_touch(link);
 }
 
-/* False: the lane takes no more now. */
+/* Returns false if the lane takes no more now. */
 static bool send_probe(struct by_transfer_link *link) {
   static char nothing[PROBE_BYTES];
   while (link->probe) {
@@ -358,7 +356,7 @@ static bool send_probe(struct by_transfer_link *link) {
 }
 
 bool by_link_flush(struct by_transfer_link *link) {
-  if (!link->lane || link->in_network) return true; /* by_link_attach has it flushed, or the fabric sends it */
+  if (!link->lane || link->in_network) return true; /* by_link_attach causes a flush, or the fabric sends. */
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) &&
@@ -366,7 +364,7 @@ bool by_link_flush(struct by_transfer_link *link) {
     full |= 1;
   const struct by_out *blocked = NULL;
   while (!TAILQ_EMPTY(&link->outs) && full != all) {
-    struct by_out *out = blocked ? unqueue(link, TAILQ_FIRST(&link->outs)) : unqueue_next(link);
+    struct by_out *out = blocked ? unqueue_message(link, TAILQ_FIRST(&link->outs)) : unqueue_next(link);
     bool by_offer = by_link_offers(out);
     enum sent sent = SENT_NOT;
     if (!by_offer)
@@ -376,10 +374,10 @@ bool by_link_flush(struct by_transfer_link *link) {
     if (sent != SENT_ALL)
       by_link_queue(out);
     else if (blocked == out)
-      blocked = NULL; /* it waits for an answer now: another one ends the round */
+      blocked = NULL; /* It waits for an answer now, so another message marks the end of the round. */
     if (sent != SENT_NOT) continue;
-    full |= 1;                 /* large messages behind it may still use the other lanes */
-    if (blocked == out) break; /* round the queue */
+    full |= 1;                 /* Large messages behind it may still use the other lanes. */
+    if (blocked == out) break; /* All messages of the queue have been tried. */
     if (!blocked) blocked = out;
   }
   if (link->probe && TAILQ_EMPTY(&link->outs) && !(full & 1) && !send_probe(link)) full |= 1;
@@ -390,7 +388,7 @@ bool by_link_flush(struct by_transfer_link *link) {
   return !full;
 }
 
-/* A fabric that adds a message of the exchange ends with it. */
+/* Withdraws from a fabric that adds a message of the exchange. */
 static void drop_begun(struct by_link_tree *tree, const struct by_exchange *exchange) {
   bool adding = false;
   for (struct by_out *out = TAILQ_FIRST(&tree->begun), *next; out; out = next) {
@@ -405,7 +403,7 @@ static void drop_begun(struct by_link_tree *tree, const struct by_exchange *exch
 void by_link_drop(struct by_transfer_link *link, struct by_exchange *exchange) {
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out; out = next) {
     next = TAILQ_NEXT(out, queue);
-    if (out->exchange == exchange) unqueue(link, out);
+    if (out->exchange == exchange) unqueue_message(link, out);
   }
   struct by_link_tree *tree;
   LIST_FOREACH(tree, &link->trees, in_link) drop_begun(tree, exchange);
@@ -421,7 +419,7 @@ void by_link_drop(struct by_transfer_link *link, struct by_exchange *exchange) {
     }
     if (!end->kept || end->kept->exchange != exchange) continue;
     bool goes_on = link->transfer->status == BANYAN_OK || link->transfer->options.keeps_lanes;
-    if (goes_on) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
+    if (goes_on) end->lane->ops->let_go(end->lane); /* Otherwise nothing more is sent. */
     end->kept = NULL;
     link->kept--;
   }
@@ -446,7 +444,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_lane *lane = transfer->ends[i]->lane;
     if (lane->status != BANYAN_OK || by_link_is_lost(transfer->ends[i]->link))
-      continue; /* a stopped process takes nothing */
+      continue; /* A stopped process takes nothing. */
     if (!lane->ops->flush(lane) || (lane->ops->arrived && !lane->ops->arrived(lane))) all = false;
   }
   return all;

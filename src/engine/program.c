@@ -1,3 +1,4 @@
+/* Programs: compiles schedules, keeps them for later calls, and makes their call objects. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -40,11 +41,11 @@ static enum banyan_status index_outs(struct by_program *program) {
   return BANYAN_OK;
 }
 
-static void destroy(struct by_program *program) {
+static void destroy_program(struct by_program *program) {
   while (program->all) {
     struct by_call *call = program->all;
     program->all = call->sibling;
-    call->program = NULL; /* one that is still held is freed when it is given back */
+    call->program = NULL; /* A call that a user still holds is freed when it is released. */
     if (call->state == BY_CALL_IDLE || call->released) by_call_free(call);
   }
   by_schedule_destroy(program->schedule);
@@ -52,9 +53,10 @@ static void destroy(struct by_program *program) {
   free(program);
 }
 
-/* Takes the schedule over, also on failure. */
-static enum banyan_status make(struct by_team *team, const struct by_vertices *vertices, const struct by_class *class_,
-                               struct by_schedule *schedule, struct by_program **out) {
+/* Makes a program, and owns the schedule from then on, also on failure. */
+static enum banyan_status make_program(struct by_team *team, const struct by_vertices *vertices,
+                                       const struct by_class *class_, struct by_schedule *schedule,
+                                       struct by_program **out) {
   struct by_program *program = calloc(1, sizeof *program);
   if (!program) {
     by_schedule_destroy(schedule);
@@ -64,7 +66,7 @@ static enum banyan_status make(struct by_team *team, const struct by_vertices *v
   by_arena_init(&program->arena);
   enum banyan_status status = index_outs(program);
   if (status != BANYAN_OK) {
-    destroy(program);
+    destroy_program(program);
     return status;
   }
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
@@ -79,14 +81,14 @@ static enum banyan_status make(struct by_team *team, const struct by_vertices *v
   return BANYAN_OK;
 }
 
-static struct by_program *find(struct by_team *team, const struct by_class *class_, uint32_t part, uint32_t version,
-                               enum banyan_collective collective, uint32_t root) {
-  for (struct by_program **place = &team->programs; *place; place = &(*place)->next) {
-    struct by_program *program = *place;
+static struct by_program *find_program(struct by_team *team, const struct by_class *class_, uint32_t part,
+                                       uint32_t version, enum banyan_collective collective, uint32_t root) {
+  for (struct by_program **link = &team->programs; *link; link = &(*link)->next) {
+    struct by_program *program = *link;
     if (program->retired || program->class_ != class_ || program->schedule->collective != collective ||
         program->schedule->root != root || program->schedule->plan_version != version || program->part != part)
       continue;
-    *place = program->next; /* the last one used is found first */
+    *link = program->next; /* The program used last is found first. */
     program->next = team->programs;
     team->programs = program;
     return program;
@@ -97,18 +99,18 @@ static struct by_program *find(struct by_team *team, const struct by_class *clas
 enum banyan_status by_program_get(struct by_team *team, const struct by_vertices *vertices, const struct by_plan *plan,
                                   const struct by_class *class_, uint32_t part, uint32_t version,
                                   enum banyan_collective collective, uint32_t root, struct by_program **out) {
-  *out = find(team, class_, part, version, collective, root);
+  *out = find_program(team, class_, part, version, collective, root);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, vertices->self, &schedule));
   by_debug("executor", "compiled %s over plan %s: %u steps, %u peers", banyan_collective_name(collective), plan->name,
            schedule->n_steps, schedule->n_peers);
-  BY_TRY(make(team, vertices, class_, schedule, out));
+  BY_TRY(make_program(team, vertices, class_, schedule, out));
   (*out)->part = part;
   return BANYAN_OK;
 }
 
-/* One message to or from one peer. */
+/* The schedule of one message to or from one peer. */
 static enum banyan_status compile_pair(const struct by_team *team, bool sends, uint32_t peer,
                                        struct by_schedule **out) {
   struct by_schedule *s = calloc(1, sizeof *s);
@@ -143,29 +145,29 @@ static enum banyan_status compile_pair(const struct by_team *team, bool sends, u
 
 enum banyan_status by_program_get_pair(struct by_team *team, bool sends, uint32_t peer, struct by_program **out) {
   enum banyan_collective collective = sends ? BANYAN_SEND : BANYAN_RECV;
-  *out = find(team, NULL, 0, 0, collective, peer);
+  *out = find_program(team, NULL, 0, 0, collective, peer);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(compile_pair(team, sends, peer, &schedule));
-  return make(team, &team->vertices, NULL, schedule, out);
+  return make_program(team, &team->vertices, NULL, schedule, out);
 }
 
 void by_programs_destroy(struct by_team *team) {
   while (team->programs) {
     struct by_program *program = team->programs;
     team->programs = program->next;
-    destroy(program);
+    destroy_program(program);
   }
 }
 
-static void sweep(struct by_team *team) {
-  for (struct by_program **place = &team->programs; *place;) {
-    struct by_program *program = *place;
+static void sweep_programs(struct by_team *team) {
+  for (struct by_program **link = &team->programs; *link;) {
+    struct by_program *program = *link;
     if (program->retired && !program->running) {
-      *place = program->next;
-      destroy(program);
+      *link = program->next;
+      destroy_program(program);
     } else {
-      place = &program->next;
+      link = &program->next;
     }
   }
 }
@@ -175,10 +177,10 @@ void by_programs_retire(struct by_team *team, const struct by_vertices *vertices
   if (last && (!vertices || last->vertices == vertices)) team->last.program = NULL;
   for (struct by_program *p = team->programs; p; p = p->next)
     if (vertices ? p->vertices == vertices : p->class_ != NULL) p->retired = true;
-  sweep(team);
+  sweep_programs(team);
 }
 
-/* The sum that answers a term given to a fabric: the message from the same peer for the same pieces. */
+/* The sum for a term that a fabric takes: the message from the same peer for the same pieces. */
 static struct by_in *answer_to(const struct by_call *call, const struct by_out *out) {
   const struct by_step *step = &call->schedule->steps[out->step];
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
@@ -214,7 +216,7 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
   }
 }
 
-/* The plan's chunk is for what it plans: not for messages of one rank to one other. */
+/* The maximum of bytes in a frame. The plan's limit does not apply to sends and receives. */
 static size_t chunk_of(const struct by_program *program) {
   size_t own = program->team->runner->chunk, planned = program->class_ ? program->vertices->chunk : 0;
   size_t max = own ? own : SIZE_MAX;
@@ -226,7 +228,7 @@ static void fallback_done(struct by_call *call) {
   by_call_end(call, BANYAN_OK);
 }
 
-static struct by_call *new_call(struct by_program *program) {
+static struct by_call *create_call(struct by_program *program) {
   static const struct by_call_ops fallback_ops = {.done = fallback_done};
   const struct by_schedule *s = program->schedule;
   struct by_call *call = calloc(1, sizeof *call);
@@ -263,7 +265,7 @@ enum banyan_status by_program_take_call(struct by_program *program, struct by_ca
   if (call)
     LIST_REMOVE(call, next);
   else
-    call = new_call(program);
+    call = create_call(program);
   if (!call) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u steps", program->schedule->n_steps);
   program->running++;
   by_call_set_state(call, BY_CALL_FILLED);
@@ -276,12 +278,12 @@ void by_program_give_call(struct by_call *call) {
   LIST_INSERT_HEAD(&program->idle, call, next);
   program->running--;
   by_call_set_state(call, BY_CALL_IDLE);
-  if (program->retired && !program->running) sweep(program->team);
+  if (program->retired && !program->running) sweep_programs(program->team);
 }
 
 const struct by_peer *by_program_peer(const struct by_program *program, const struct by_transfer_link *link) {
   uint32_t n = program->schedule->n_peers;
-  if (n <= 8 || by_transfer_is_relay(link->transfer, link->process)) { /* helpers have other vertices in other plans */
+  if (n <= 8 || by_transfer_is_relay(link->transfer, link->process)) { /* Helpers have other vertices in other plans. */
     for (uint32_t i = 0; i < n; i++)
       if (program->links[i] == link) return &program->schedule->peers[i];
     return NULL;

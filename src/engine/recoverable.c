@@ -1,19 +1,16 @@
-/* A call over a plan with helpers has parts: every group that has helpers is
- * run apart, so that it can be given up and repeated among ranks alone when
- * one of its helpers is lost. The call itself runs the other groups.
+/* A call over a plan with helpers has parts: every group with helpers runs on its own, so that it can be given up and
+ * repeated among ranks alone when one of its helpers is lost. The call itself runs the other groups.
  *
- *   its own steps  =========|
- *   part 0         ======================|          confirm: what each rank has
- *   part 1         ====x (a helper is lost)         of each part, OR over all
- *     again             =========================|  ==|
+ *    its own steps  =========|
+ *    part 0         ======================|          confirm: which result each rank has
+ *    part 1         ====x (a helper is lost)         of each part, OR over all
+ *      again             =========================|  ==|
  *
- * A rank that ends may change its buffers, and others could then repeat
- * nothing. So all ranks first confirm to each other that they have results.
- * Each reports for each part which one it has: through helpers (0) or the other
- * (1). If none reports 1, all have the first one, and ranks that began again give
- * that up; else all take the second one: a rank with the first has not ended
- * either, so it takes part, and puts the other result over its own. So all
- * have the same bits, whenever they learn of the loss. */
+ * A rank whose call ends may change its buffers, and then other ranks could not repeat a part. So all ranks first
+ * confirm to each other that they have results. For each part a rank votes 0 if it has the result through helpers,
+ * and 1 if it has only the repeated one. If all vote 0, all use the first result, and ranks that began to repeat the
+ * part give that up. Otherwise all use the repeated result: a rank with the first one still takes part, since its
+ * call has not ended, and overwrites its result. So all ranks have the same bits, whenever they learn of the loss. */
 #include "recovery.h"
 
 #include <stdlib.h>
@@ -21,12 +18,12 @@
 
 #include "deliver.h"
 
-/* One group of a call, run apart from the others so that it can be repeated. */
+/* One group of a call, which runs on its own so that it can be repeated. */
 struct by_recoverable_part {
   const struct by_helped_group *group;
-  struct by_call *call, *again; /* through helpers, among ranks; NULL: not begun, or given up */
-  bool in, in_again;            /* its result is there */
-  bool direct;                  /* `again` came first: it works in the caller's buffers */
+  struct by_call *call, *again; /* Through helpers, and among ranks alone; NULL: not begun, or given up. */
+  bool in, in_again;            /* The results of `call` and `again` are complete. */
+  bool direct;                  /* Only `again` was begun. It works in the caller's buffers. */
 };
 
 struct by_recoverable {
@@ -36,12 +33,12 @@ struct by_recoverable {
   struct banyan_call user;
   struct by_call *confirm;
   bool confirmed;
-  uint8_t *votes, *verdict; /* by part: 1: this rank, any rank, has the result of `again` only */
-  void *kept, *results;     /* contributions that adding in place would destroy; what comes out of `again` */
+  uint8_t *votes, *verdict; /* For each part, 1 if this rank, or any rank, has only the result of `again`. */
+  void *kept, *results;     /* Terms that adding in place would overwrite; the results of `again`. */
   size_t kept_bytes, results_bytes;
 };
 
-static struct by_call *alive(struct by_call *call) {
+static struct by_call *if_running(struct by_call *call) {
   return call && call->state == BY_CALL_RUNNING ? call : NULL;
 }
 
@@ -50,10 +47,10 @@ struct by_call *by_recoverable_find(const struct by_call *whole, const struct by
   for (uint32_t p = 0; p < recoverable->n; p++) {
     const struct by_recoverable_part *part = &recoverable->parts[p];
     const struct by_helped_group *group = part->group;
-    if (frame->plan == group->version) return alive(part->call);
-    if (frame->plan == group->again) return alive(part->again);
+    if (frame->plan == group->version) return if_running(part->call);
+    if (frame->plan == group->again) return if_running(part->again);
   }
-  if (frame->plan == recoverable->helped->confirm_version) return alive(recoverable->confirm);
+  if (frame->plan == recoverable->helped->confirm_version) return if_running(recoverable->confirm);
   return (struct by_call *)whole;
 }
 
@@ -62,12 +59,12 @@ const struct by_call *by_recoverable_part(const struct by_call *whole, uint32_t 
   for (uint32_t p = 0; recoverable && p < 2 * recoverable->n + 1; p++) {
     struct by_call *call = recoverable->confirm;
     if (p < 2 * recoverable->n) call = p % 2 ? recoverable->parts[p / 2].again : recoverable->parts[p / 2].call;
-    if (alive(call) && !i--) return call;
+    if (if_running(call) && !i--) return call;
   }
   return NULL;
 }
 
-static bool knows(const struct by_helped *helped, uint32_t version) {
+static bool has_version(const struct by_helped *helped, uint32_t version) {
   return helped->confirm_version == version || by_helped_find(helped, version);
 }
 
@@ -79,31 +76,31 @@ static enum by_unmatched classify_part(const struct by_recoverable *recoverable,
     const struct by_helped_group *group = part->group;
     if (version == group->version) return BY_UNMATCHED_HANDLED;
     if (version != group->again) continue;
-    bool unheard =
-        !part->again && !(recoverable->confirmed && !recoverable->verdict[p]); /* the loss has not come to us yet */
-    return unheard ? BY_UNMATCHED_KEEP : BY_UNMATCHED_HANDLED;
+    /* This rank may not have learnt of the loss yet. */
+    bool unknown = !part->again && !(recoverable->confirmed && !recoverable->verdict[p]);
+    return unknown ? BY_UNMATCHED_KEEP : BY_UNMATCHED_HANDLED;
   }
   return BY_UNMATCHED_FOUND;
 }
 
-/* The team may have the same plan twice, and a call the older one. */
+/* Finds the call by its plan: the team may have the same plan twice, and a call may use the older one. */
 enum by_unmatched by_recoverable_classify(const struct by_team *team, const struct by_frame *frame) {
   const struct by_call *whole = team->window[frame->call & (team->window_size - 1)];
   if (whole && whole->exchange.descriptor.call == frame->call)
-    return whole->recoverable && knows(whole->recoverable->helped, frame->plan)
+    return whole->recoverable && has_version(whole->recoverable->helped, frame->plan)
                ? classify_part(whole->recoverable, frame->plan)
                : BY_UNMATCHED_FOUND;
   bool past = (int32_t)(frame->call - team->next_call) < 0;
   const struct by_helped *helped = past ? team->recovery.helped : NULL;
-  while (helped && !knows(helped, frame->plan)) helped = helped->next;
+  while (helped && !has_version(helped, frame->plan)) helped = helped->next;
   return helped ? BY_UNMATCHED_HANDLED : BY_UNMATCHED_FOUND;
 }
 
 /* ---- parts */
 
-static void give_back(struct by_call **place, enum banyan_status status) {
-  struct by_call *call = *place;
-  *place = NULL;
+static void give_back(struct by_call **slot, enum banyan_status status) {
+  struct by_call *call = *slot;
+  *slot = NULL;
   if (!call) return;
   by_call_end(call, status == BANYAN_OK ? BANYAN_ERR_CLOSED : status);
   call->released = true;
@@ -117,9 +114,9 @@ static void give_back_parts(struct by_recoverable *recoverable, enum banyan_stat
   }
 }
 
-/* A call object for a part of the whole, filled but not begun. */
-static enum banyan_status take(struct by_call *whole, struct by_program *program, const struct banyan_call *user,
-                               char *send, char *recv, struct by_call **out) {
+/* Takes a call object for a part of the whole, and fills it. */
+static enum banyan_status take_part(struct by_call *whole, struct by_program *program, const struct banyan_call *user,
+                                    char *send, char *recv, struct by_call **out) {
   static const struct by_call_ops ops = {.done = by_due_add};
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
@@ -135,8 +132,8 @@ static enum banyan_status take(struct by_call *whole, struct by_program *program
   return BANYAN_OK;
 }
 
-static void begin(const struct by_call *whole, struct by_call *call) {
-  if (whole->state != BY_CALL_RUNNING) return; /* the job has failed */
+static void begin_part(const struct by_call *whole, struct by_call *call) {
+  if (whole->state != BY_CALL_RUNNING) return; /* The job has failed. */
   call->exchange.descriptor.call = whole->exchange.descriptor.call;
   by_call_begin(call, NULL);
 }
@@ -150,18 +147,18 @@ static enum banyan_status program_of(const struct by_call *whole, const struct b
                        again ? group->again : group->version, recoverable->user.collective, whole->schedule->root, out);
 }
 
-/* The bytes of a part: its group has one piece. */
-static void extent(const struct by_call *part, uint64_t *first, uint64_t *n) {
+/* The bytes of a part, whose group has one piece. */
+static void get_extent(const struct by_call *part, uint64_t *first, uint64_t *n) {
   const struct by_schedule *s = part->schedule;
   *first = s->n_steps ? part->bounds[s->steps[0].first] : 0;
   *n = s->n_steps ? part->bounds[s->steps[0].last] - *first : 0;
 }
 
-/* Adding in place destroys the own term. */
-static enum banyan_status keep(struct by_call *whole, const struct by_call *part) {
+/* Keeps this rank's term if adding in place overwrites it. */
+static enum banyan_status keep_term(struct by_call *whole, const struct by_call *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   uint64_t first, n;
-  extent(part, &first, &n);
+  get_extent(part, &first, &n);
   if (whole->schedule->collective == BANYAN_BROADCAST || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV])
     return BANYAN_OK;
   BY_TRY(by_call_need(by_call_runner(whole), &recoverable->kept, &recoverable->kept_bytes,
@@ -176,9 +173,9 @@ static enum banyan_status prepare_part(struct by_call *whole, struct by_recovera
   part->direct = part->group->lost;
   part->in = part->in_again = false;
   BY_TRY(program_of(whole, part, part->direct, &program));
-  BY_TRY(take(whole, program, &recoverable->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
-              part->direct ? &part->again : &part->call));
-  return part->direct ? BANYAN_OK : keep(whole, part->call);
+  BY_TRY(take_part(whole, program, &recoverable->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
+                   part->direct ? &part->again : &part->call));
+  return part->direct ? BANYAN_OK : keep_term(whole, part->call);
 }
 
 enum banyan_status by_recoverable_prepare(struct by_call *whole, const struct banyan_call *user) {
@@ -203,10 +200,10 @@ void by_recoverable_begin(struct by_call *whole) {
     in_network |= recoverable->parts[p].group->in_network && !recoverable->parts[p].direct;
   by_call_runner(whole)->transfer.counters.in_network += in_network;
   for (uint32_t p = 0; p < recoverable->n && whole->state == BY_CALL_RUNNING; p++)
-    begin(whole, recoverable->parts[p].direct ? recoverable->parts[p].again : recoverable->parts[p].call);
+    begin_part(whole, recoverable->parts[p].direct ? recoverable->parts[p].again : recoverable->parts[p].call);
 }
 
-static void ended(struct by_call *whole) {
+static void end_parts(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   const struct by_transfer *transfer = whole->exchange.transfer;
   give_back_parts(recoverable, whole->status);
@@ -216,9 +213,9 @@ static void ended(struct by_call *whole) {
     by_deliver_forget(transfer->links[i], whole->team->id, &whole->exchange.descriptor.call, 0);
 }
 
-/* ---- making one */
+/* ---- creating parts */
 
-static void freed(struct by_call *call) {
+static void free_parts(struct by_call *call) {
   struct by_recoverable *recoverable = call->recoverable;
   free(recoverable->parts);
   free(recoverable->votes);
@@ -229,7 +226,7 @@ static void freed(struct by_call *call) {
 }
 
 enum banyan_status by_recoverable_create(struct by_call *call) {
-  static const struct by_call_ops ops = {.done = by_due_add, .ended = ended, .freed = freed};
+  static const struct by_call_ops ops = {.done = by_due_add, .ended = end_parts, .freed = free_parts};
   struct by_helped *helped = (struct by_helped *)(uintptr_t)call->program->vertices;
   const struct by_class *class_ = call->program->class_;
   uint32_t n = class_->n_groups;
@@ -241,7 +238,7 @@ enum banyan_status by_recoverable_create(struct by_call *call) {
   recoverable->verdict = calloc(n, 1);
   call->recoverable = recoverable;
   if (!recoverable->parts || !recoverable->votes || !recoverable->verdict) {
-    freed(call);
+    free_parts(call);
     call->recoverable = NULL;
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
   }
@@ -254,31 +251,31 @@ enum banyan_status by_recoverable_create(struct by_call *call) {
 
 /* ---- repeating */
 
-/* Whether this rank has a place for results. */
-static bool receives(const struct by_call *whole) {
+/* Whether this rank has a buffer for results. */
+static bool has_results(const struct by_call *whole) {
   const struct by_schedule *s = whole->schedule;
   if (s->collective == BANYAN_REDUCE) return s->rank == s->root;
   return s->collective != BANYAN_BROADCAST || s->rank != s->root;
 }
 
-static enum banyan_status repeat(struct by_call *whole, struct by_recoverable_part *part) {
+static enum banyan_status repeat_part(struct by_call *whole, struct by_recoverable_part *part) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_program *program = NULL;
   char *send = whole->buffer[BY_BUFFER_SEND], *recv = whole->buffer[BY_BUFFER_RECV];
   if (recoverable->kept_bytes && send == recv) send = recoverable->kept;
   BY_TRY(program_of(whole, part, true, &program));
-  if (receives(whole)) {
+  if (has_results(whole)) {
     size_t bytes = whole->bounds[whole->schedule->n_pieces];
     BY_TRY(by_call_need(by_call_runner(whole), &recoverable->results, &recoverable->results_bytes, bytes));
     recv = recoverable->results;
   }
-  BY_TRY(take(whole, program, &recoverable->user, send, recv, &part->again));
-  begin(whole, part->again);
+  BY_TRY(take_part(whole, program, &recoverable->user, send, recv, &part->again));
+  begin_part(whole, part->again);
   return BANYAN_OK;
 }
 
 static void note_end(struct by_call *call, bool *in) {
-  if (*in || !alive(call) || call->steps_left) return;
+  if (*in || !if_running(call) || call->steps_left) return;
   *in = true;
   by_call_end(call, BANYAN_OK);
 }
@@ -292,15 +289,15 @@ void by_recoverable_lost(struct by_call *whole) {
     note_end(part->call, &part->in);
     if (!part->in) give_back(&part->call, BANYAN_ERR_CLOSED);
     if (recoverable->confirmed && !recoverable->verdict[p]) continue;
-    status = repeat(whole, part);
+    status = repeat_part(whole, part);
   }
   if (status != BANYAN_OK) by_transfer_fail(whole->exchange.transfer, status, UINT32_MAX, banyan_error_text());
   if (whole->state == BY_CALL_RUNNING) by_due_add(whole);
 }
 
-/* ---- going on */
+/* ---- confirming */
 
-static enum banyan_status confirm(struct by_call *whole) {
+static enum banyan_status confirm_results(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   struct by_helped *helped = recoverable->helped;
   struct by_program *program = NULL;
@@ -309,19 +306,20 @@ static enum banyan_status confirm(struct by_call *whole) {
   for (uint32_t p = 0; p < recoverable->n; p++) recoverable->votes[p] = !recoverable->parts[p].in;
   BY_TRY(by_program_get(whole->team, &helped->vertices, helped->confirm, helped->confirm->classes, BY_PART_ALL,
                         helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
-  BY_TRY(take(whole, program, &user, (char *)recoverable->votes, (char *)recoverable->verdict, &recoverable->confirm));
-  begin(whole, recoverable->confirm);
+  BY_TRY(take_part(whole, program, &user, (char *)recoverable->votes, (char *)recoverable->verdict,
+                   &recoverable->confirm));
+  begin_part(whole, recoverable->confirm);
   return BANYAN_OK;
 }
 
 static void take_result(const struct by_call *whole, const struct by_recoverable_part *part) {
   uint64_t first, n;
-  if (part->direct || !receives(whole)) return;
-  extent(part->again, &first, &n);
+  if (part->direct || !has_results(whole)) return;
+  get_extent(part->again, &first, &n);
   if (n) memcpy(whole->buffer[BY_BUFFER_RECV] + first, (const char *)whole->recoverable->results + first, n);
 }
 
-static void finish(struct by_call *whole) {
+static void finish_call(struct by_call *whole) {
   const struct by_recoverable *recoverable = whole->recoverable;
   for (uint32_t p = 0; p < recoverable->n; p++)
     if (recoverable->verdict[p] && !recoverable->parts[p].in_again) return;
@@ -330,7 +328,7 @@ static void finish(struct by_call *whole) {
   by_call_end(whole, BANYAN_OK);
 }
 
-static enum banyan_status advance(struct by_call *whole) {
+static enum banyan_status advance_call(struct by_call *whole) {
   struct by_recoverable *recoverable = whole->recoverable;
   bool all = whole->steps_left == 0;
   for (uint32_t p = 0; p < recoverable->n; p++) {
@@ -339,9 +337,9 @@ static enum banyan_status advance(struct by_call *whole) {
     note_end(part->again, &part->in_again);
     all &= part->in || part->in_again;
   }
-  if (all && !recoverable->confirm) return confirm(whole);
+  if (all && !recoverable->confirm) return confirm_results(whole);
   if (recoverable->confirm) note_end(recoverable->confirm, &recoverable->confirmed);
-  if (recoverable->confirmed) finish(whole);
+  if (recoverable->confirmed) finish_call(whole);
   return BANYAN_OK;
 }
 
@@ -367,7 +365,7 @@ void by_due_run(struct by_recovery *recovery) {
       if (call->relay)
         by_call_end(call, BANYAN_OK);
       else
-        status = advance(call);
+        status = advance_call(call);
     }
     if (status != BANYAN_OK) by_transfer_fail(transfer, status, UINT32_MAX, banyan_error_text());
     by_call_drop(call);

@@ -1,10 +1,9 @@
-/* What a helper does: it makes no calls of its own, but has part in those of
- * the ranks. The first frame of a call's part that comes here describes everything:
- * which call, of what, how much, and by its version which tree. So its part
- * is made then, and ends when all has been passed on.
+/* The calls of a helper, which makes none itself but takes part in those of ranks. The first frame of a part that
+ * arrives here identifies the call, its kind, its size, and by its version the tree. The helper's part of the call is
+ * made then, and ends when everything has been passed on.
  *
- * Frames of a plan that is not known yet, and those for which there is no room
- * now, are kept, within the credit of their link. */
+ * Frames of a plan that is not known yet, and those for which there is no memory now, are kept within the credit of
+ * their link. */
 #include "recovery.h"
 
 #include <stdlib.h>
@@ -33,12 +32,12 @@ static struct by_helped *helped_of(const struct by_call *call) {
   return (struct by_helped *)(uintptr_t)call->program->vertices;
 }
 
-static void ended(struct by_call *call) {
+static void end_relayed(struct by_call *call) {
   struct by_team *team = call->team;
   struct by_recovery *recovery = by_recovery_of(team);
   const struct by_frame *descriptor = &call->exchange.descriptor;
   LIST_REMOVE(call, listed);
-  /* for answers to what is over, and questions that were overtaken */
+  /* Identifies late answers to calls that have ended, and requests that other frames have overtaken. */
   if (!team->recovery.relayed_past) team->recovery.relayed_past = calloc(PAST, sizeof *team->recovery.relayed_past);
   if (team->recovery.relayed_past) team->recovery.relayed_past[past_slot(descriptor)] = key_of(descriptor);
   recovery->relay_bytes -= call->scratch_bytes;
@@ -58,7 +57,7 @@ void by_relay_lost(struct by_team *team) {
   }
 }
 
-/* ---- making one */
+/* ---- creating a relayed call */
 
 static struct banyan_call call_of(const struct by_frame *frame) {
   return (struct banyan_call){.collective = (enum banyan_collective)frame->collective,
@@ -76,7 +75,7 @@ static bool is_sound(const struct by_team *team, const struct by_frame *frame) {
   return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(call.dtype, call.op));
 }
 
-/* Scratch of calls that are not under way. */
+/* Frees the scratch of idle calls. */
 static void free_idle(const struct by_runner *runner) {
   for (struct by_team *d = runner->teams; d; d = d->next)
     for (struct by_program *p = d->programs; p; p = p->next)
@@ -87,9 +86,9 @@ static void free_idle(const struct by_runner *runner) {
       }
 }
 
-static enum banyan_status make(struct by_team *team, struct by_helped *helped, struct by_program *program,
-                               const struct by_frame *frame, struct by_call **out) {
-  static const struct by_call_ops ops = {.done = by_due_add, .ended = ended};
+static enum banyan_status begin_relayed(struct by_team *team, struct by_helped *helped, struct by_program *program,
+                                        const struct by_frame *frame, struct by_call **out) {
+  static const struct by_call_ops ops = {.done = by_due_add, .ended = end_relayed};
   struct banyan_call user = call_of(frame);
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
@@ -98,7 +97,7 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
     by_program_give_call(call);
     return status;
   }
-  call->relay = call->released = true; /* no user waits for it */
+  call->relay = call->released = true; /* No user waits for it. */
   call->exchange.descriptor.call = frame->call;
   call->ops = &ops;
   LIST_INSERT_HEAD(&team->recovery.relays, call, listed);
@@ -110,7 +109,8 @@ static enum banyan_status make(struct by_team *team, struct by_helped *helped, s
   return BANYAN_OK;
 }
 
-/* Room for one more. A call only ever waits for earlier ones: ranks may not make later ones before it has ended. */
+/* Whether there is memory for one more call. A call only waits for earlier ones: ranks may not make later ones before
+ * it has ended. */
 static bool has_capacity(const struct by_team *team, const struct by_frame *frame) {
   const struct by_recovery *recovery = by_recovery_of(team);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
@@ -122,7 +122,8 @@ static bool has_capacity(const struct by_team *team, const struct by_frame *fram
   return true;
 }
 
-/* What follows an offer contains only how much of it is ready: it makes no call, but waits where the offer waits. */
+/* Whether an offer that is kept precedes this frame, which only reports how much of it is ready. Such a frame makes
+ * no call, but is kept behind the offer. */
 static bool follows_kept(const struct by_transfer_link *link, const struct by_frame *frame) {
   const struct by_stored *stored = frame->type == BY_FRAME_MORE ? TAILQ_FIRST(&link->stored) : NULL;
   while (stored &&
@@ -149,10 +150,10 @@ enum banyan_status by_relay_take(struct by_recovery *recovery, struct by_transfe
   struct by_program *program = NULL;
   BY_TRY(by_helped_get(helped, helped->plan, group->class_, group->group, frame->plan,
                        (enum banyan_collective)frame->collective, frame->root, &program));
-  return make(team, helped, program, frame, call);
+  return begin_relayed(team, helped, program, frame, call);
 }
 
-/* ---- what was kept */
+/* ---- retrying kept frames */
 
 static bool retry_link(struct by_recovery *recovery, struct by_transfer_link *link) {
   for (struct by_stored *stored = TAILQ_FIRST(&link->stored); stored; stored = TAILQ_NEXT(stored, next)) {
@@ -165,12 +166,12 @@ static bool retry_link(struct by_recovery *recovery, struct by_transfer_link *li
       return by_deliver_broken(link, banyan_error_text());
     }
     if (keep) continue;
-    struct by_frame frame = stored->frame; /* forgetting gives the stored one back */
+    struct by_frame frame = stored->frame; /* by_deliver_forget frees `stored`. */
     if (call)
       by_deliver_stored(link, &call->exchange);
     else
       by_deliver_forget(link, frame.team, &frame.call, frame.plan);
-    return true; /* the list is another one */
+    return true; /* The list has changed. */
   }
   return false;
 }

@@ -1,11 +1,11 @@
-/* Starting calls: checks, the plan's class and its program, and what the caller knows of a call. */
+/* Starts calls: checks their arguments, finds the plan's class and the program, and returns results to the caller. */
 #include "collective.h"
 #include "engine_parts.h"
 #include "fabric.h"
 #include "log.h"
 #include "reduce.h"
 
-/* ---- checks of what callers give */
+/* ---- checks of arguments */
 
 static enum banyan_status check_kinds(const struct by_team *team, const struct banyan_call *call) {
   const char *name = banyan_collective_name(call->collective);
@@ -32,7 +32,7 @@ static enum banyan_status check_kinds(const struct by_team *team, const struct b
   return BANYAN_OK;
 }
 
-/* Elements of the whole layout; SIZE_MAX if their bytes overflow. */
+/* The elements of the whole layout; SIZE_MAX if their bytes overflow. */
 static size_t count_elements(const struct by_team *team, const struct banyan_call *call) {
   size_t max = (SIZE_MAX / 4) / banyan_dtype_size(call->dtype), total = 0;
   if (!by_collective(call->collective)->blocks) return call->count > max ? SIZE_MAX : call->count;
@@ -44,7 +44,7 @@ static size_t count_elements(const struct by_team *team, const struct banyan_cal
   return total;
 }
 
-/* Elements in one of the caller's buffers, of `total` in the whole layout. */
+/* The elements in one of the caller's buffers; `total` are those of the whole layout. */
 static size_t extent_count(const struct by_team *team, const struct banyan_call *call, uint8_t extent, size_t total) {
   switch ((enum by_extent)extent) {
   case BY_EXTENT_NOTHING: break;
@@ -55,7 +55,8 @@ static size_t extent_count(const struct by_team *team, const struct banyan_call 
   return 0;
 }
 
-/* In place the two buffers are the same where terms are added, or one is this rank's block in the other. */
+/* Checks buffers that overlap. In place, both buffers are the same for reductions, or one is this rank's block in the
+ * other. */
 static enum banyan_status check_in_place(const struct by_team *team, const struct banyan_call *call) {
   const struct by_collective *kind = by_collective(call->collective);
   bool gathers = kind->send == BY_EXTENT_BLOCK, scatters = kind->adds && kind->recv == BY_EXTENT_BLOCK;
@@ -75,7 +76,7 @@ static enum banyan_status check_in_place(const struct by_team *team, const struc
                               : ", and it cannot be done in place");
 }
 
-/* Of a call whose kinds were checked; `total`: count_elements. */
+/* Checks the buffers of a call that check_kinds accepted; `total` is the result of count_elements. */
 static enum banyan_status check_buffers(const struct by_team *team, const struct banyan_call *call, size_t total) {
   const struct by_collective *kind = by_collective(call->collective);
   if (total == SIZE_MAX) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count %zu is too large", kind->name, call->count);
@@ -97,14 +98,14 @@ static bool has_servers(const struct by_plan *plan, const struct by_class *class
   return false;
 }
 
-enum { NOTABLE = 4096 /* bytes of a call, for which it matters which way it goes */ };
+enum { NOTABLE = 4096 /* Bytes of a call from which on its method is worth a message. */ };
 
-/* Once for each collective, or type and operation, of a job: at the team's first rank. A user can do something about
- * types and operations, and about collectives next to nothing. */
+/* Logs once per collective, or per type and operation, at the team's first rank. The latter is a warning, since users
+ * can change types and operations, but hardly collectives. */
 static void log_fallback(struct by_team *team, const struct by_plan *plan, const struct banyan_call *call) {
   struct by_fallbacks *logged = &by_engine_of(&team->runner->transfer)->fallbacks;
   const char *name = banyan_collective_name(call->collective);
-  bool adds = call->collective == BANYAN_ALLREDUCE; /* else its op was not checked */
+  bool adds = call->collective == BANYAN_ALLREDUCE; /* For other collectives the operation was not checked. */
   uint64_t type = adds ? 1ull << (BANYAN_OPS * (unsigned)call->dtype + (unsigned)call->op) : 0;
   if (team->vertices.self) return;
   if (adds && !(logged->types & type)) {
@@ -120,18 +121,20 @@ static void log_fallback(struct by_team *team, const struct by_plan *plan, const
   }
 }
 
-/* Whether switches add it, where the plan has trees through them. */
+/* Whether switches can add the call, if the plan has trees through them. */
 static bool is_in_network(const struct banyan_call *call) {
   return call->collective == BANYAN_ALLREDUCE && by_fabric_adds(call->dtype, call->op);
 }
 
-/* A barrier, and what goes from the owner of a block to its user, have no use for trees through switches. */
+/* Whether the call would use trees through switches if they could add it. Barriers and direct exchanges of blocks
+ * would not. */
 static bool falls_back(const struct banyan_call *call, bool empty) {
   return !empty && !is_in_network(call) && call->collective != BANYAN_BARRIER &&
          !by_collective(call->collective)->direct;
 }
 
-/* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
+/* The program of a call over a plan with helpers: groups of ranks alone, with the other groups as parts; or the whole
+ * plan among ranks. */
 static enum banyan_status get_helped(const struct by_helped *helped, const struct banyan_call *user, uint64_t bytes,
                                      enum banyan_collective collective, uint32_t root, bool empty,
                                      struct by_program **out) {
@@ -157,7 +160,7 @@ static enum banyan_status get_program(struct by_team *team, const struct banyan_
   const struct by_helped *helped = by_helped_current(team);
   enum banyan_collective collective = user->collective;
   if (kind->pair) return by_program_get_pair(team, collective == BANYAN_SEND, (uint32_t)user->root, out);
-  bool empty = !total && collective != BANYAN_BARRIER; /* all ranks exchange a byte, without helpers */
+  bool empty = !total && collective != BANYAN_BARRIER; /* All ranks exchange a byte, without helpers. */
   if (empty) collective = BANYAN_BARRIER;
   uint64_t bytes = collective == BANYAN_BARRIER ? 1 : total * banyan_dtype_size(user->dtype);
   uint32_t root = kind->rooted && !empty ? (uint32_t)user->root : 0;
@@ -175,9 +178,9 @@ static bool is_like_last(const struct by_last *last, const struct banyan_call *u
          user->scale == before->scale;
 }
 
-/* Checks a call and finds its program. *kind: what calls like it have in common, 0: nothing. */
-static enum banyan_status look_up(struct by_team *team, const struct banyan_call *user, struct by_program **program,
-                                  uint64_t *kind) {
+/* Checks a call and finds its program. *kind is the same for calls like it; 0: it has no kind. */
+static enum banyan_status find_program(struct by_team *team, const struct banyan_call *user,
+                                       struct by_program **program, uint64_t *kind) {
   struct by_last *last = &team->last;
   if (is_like_last(last, user)) {
     *program = last->program;
@@ -200,8 +203,9 @@ enum banyan_status by_engine_check_call(const struct by_team *team, const struct
   return check_buffers(team, call, count_elements(team, call));
 }
 
-/* Fills a call; with parts, these too. */
-static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t kind, uint64_t deadline) {
+/* Fills a call, and its parts if it has any. */
+static enum banyan_status fill_call(struct by_call *call, const struct banyan_call *user, uint64_t kind,
+                                    uint64_t deadline) {
   if (!call->recoverable && call->program->part == BY_PART_PLAIN) BY_TRY(by_recoverable_create(call));
   BY_TRY(by_call_fill(call, user, kind, deadline));
   return call->recoverable ? by_recoverable_prepare(call, user) : BANYAN_OK;
@@ -216,13 +220,13 @@ enum banyan_status by_engine_start(struct by_team *team, const struct banyan_cal
   struct by_call *call = NULL;
   if (transfer->status != BANYAN_OK && !by_engine_is_open(by_engine_of(transfer)))
     return by_fail(transfer->status, "%s", transfer->error);
-  BY_TRY(look_up(team, user, &program, &kind));
+  BY_TRY(find_program(team, user, &program, &kind));
   if (by_collective(user->collective)->pair)
     BY_TRY(by_team_pair_number(team, user, &number));
   else
     while (team->window[*number & (team->window_size - 1)]) BY_TRY(by_team_grow_window(team));
   BY_TRY(by_program_take_call(program, &call));
-  enum banyan_status status = fill(call, user, kind, deadline);
+  enum banyan_status status = fill_call(call, user, kind, deadline);
   if (status != BANYAN_OK) {
     by_program_give_call(call);
     return status;

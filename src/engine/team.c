@@ -1,3 +1,4 @@
+/* Teams: creates and frees them, numbers their calls and keeps their plans. */
 #include "team.h"
 
 #include <stdio.h>
@@ -56,18 +57,18 @@ enum banyan_status by_teams_grow(struct by_runner *runner, uint32_t processes) {
   return BANYAN_OK;
 }
 
-/* ---- its end */
+/* ---- end of a team */
 
 void by_team_free(struct by_team *team) {
   struct by_runner *runner = team->runner;
   for (uint32_t i = 0; i < runner->transfer.processes; i++)
     by_deliver_forget(runner->transfer.links[i], team->id, NULL, 0);
-  /* without memory for it, what peers still send is kept as for a team to come */
+  /* Without memory for the number, frames that peers still send are kept as if the team were to be created. */
   if (BY_ARRAY_GROW(&runner->gone, &runner->gone_capacity, runner->n_gone + 1))
     runner->gone[runner->n_gone++] = team->id;
-  struct by_team **place = &runner->teams;
-  while (*place != team) place = &(*place)->next;
-  *place = team->next;
+  struct by_team **slot = &runner->teams;
+  while (*slot != team) slot = &(*slot)->next;
+  *slot = team->next;
   while (team->pairs) {
     struct by_pair *pair = team->pairs;
     team->pairs = pair->next;
@@ -81,7 +82,7 @@ void by_team_free(struct by_team *team) {
   free(team);
 }
 
-/* ---- its calls */
+/* ---- calls of a team */
 
 struct by_pair *by_team_find_pair(const struct by_team *team, uint32_t peer, uint32_t tag, bool sends) {
   struct by_pair *pair = team->pairs;
@@ -121,7 +122,7 @@ enum banyan_status by_team_pair_number(struct by_team *team, const struct banyan
   return BANYAN_OK;
 }
 
-/* ---- its plan */
+/* ---- plan of a team */
 
 void by_team_use_plan(struct by_team *team, struct by_plan *plan, bool borrowed) {
   struct by_past_plan *before = &team->before;
@@ -135,7 +136,7 @@ void by_team_use_plan(struct by_team *team, struct by_plan *plan, bool borrowed)
   team->vertices.chunk = plan->chunk;
 }
 
-/* Other ranks may use one of the built-in plans, which need no file to be known by. */
+/* Other ranks may use a built-in plan, which is known without a file. */
 static const char *find_builtin(uint32_t n, uint32_t version) {
   const struct by_plan_builtin_entry *entry;
   for (uint32_t i = 0; (entry = by_plan_builtin_list(i)); i++) {

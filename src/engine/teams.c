@@ -1,4 +1,4 @@
-/* Teams and messages to them, as their users know them: see engine.h. */
+/* The functions of engine.h for teams and for messages to them. */
 #include "engine.h"
 #include "recovery.h"
 
@@ -18,7 +18,7 @@ static struct by_transfer_link *link_to(const struct by_team *team, uint32_t ran
   return team->runner->transfer.links[team->vertices.processes[rank]];
 }
 
-/* A peer that is gone is not notified any more. */
+/* Whether the team owes notices on this link. Peers that are lost are not notified. */
 static bool owes_on(const struct by_transfer_link *link, const struct by_team *team) {
   if (!link->lane || link->lane->status != BANYAN_OK) return false;
   for (const struct by_in *in = TAILQ_FIRST(&link->notes); in; in = TAILQ_NEXT(in, notes))

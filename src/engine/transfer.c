@@ -1,3 +1,4 @@
+/* The transfer: its links, its failure, and the memory that messages share. */
 #include "transfer.h"
 
 #include <stdio.h>
@@ -35,19 +36,19 @@ void by_transfer_fini(struct by_transfer *transfer) {
   free(transfer->stages);
 }
 
-/* A longer list with what is in it; where there is no memory, the one that there is. */
-static void *extend(void *list, size_t n, size_t each, bool *capacity) {
+/* Enlarges an array. Without memory, returns it as it is. */
+static void *extend_array(void *list, size_t n, size_t each, bool *has_memory) {
   void *longer = realloc(list, n * each);
   if (longer) return longer;
-  *capacity = false;
+  *has_memory = false;
   return list;
 }
 
 enum banyan_status by_transfer_grow(struct by_transfer *transfer, uint32_t processes) {
-  bool capacity = true;
-  transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &capacity);
-  transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &capacity);
-  while (capacity && transfer->processes < processes) {
+  bool has_memory = true;
+  transfer->links = extend_array(transfer->links, processes, sizeof *transfer->links, &has_memory);
+  transfer->ends = extend_array(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &has_memory);
+  while (has_memory && transfer->processes < processes) {
     struct by_transfer_link *link = by_link_create(transfer, transfer->processes);
     if (!link) break;
     transfer->links[transfer->processes++] = link;
@@ -66,7 +67,7 @@ void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, u
   if (transfer->status != BANYAN_OK) return;
   transfer->status = status;
   snprintf(transfer->error, sizeof transfer->error, "%s", text);
-  /* the callers get their memory back, and use it again, while peers that do not know may still read it */
+  /* Callers get their memory back and use it again, while peers that do not know of the failure may still read it. */
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_lane *lane = transfer->ends[i]->lane;
     if (lane->ops->withdraw) lane->ops->withdraw(lane);
@@ -81,7 +82,7 @@ void by_transfer_flush(struct by_transfer *transfer) {
     STAILQ_REMOVE_HEAD(&dirty, dirty_next);
     link->dirty = false;
     if (link->in_network)
-      by_link_flush_trees(link); /* what is left waits for what a fabric has in hand, or for its fabric */
+      by_link_flush_trees(link); /* What is left waits for begun messages, or for its fabric. */
     else if (!by_link_flush(link))
       by_link_touch(link);
   }
@@ -99,7 +100,7 @@ void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *ma
   }
 }
 
-/* ---- memory that calls use for a while and give back, so that a warm call allocates nothing */
+/* ---- memory that calls use and give back, so that a warm call allocates nothing */
 
 static char *make_stage(struct by_transfer *transfer) {
   char *stage = aligned_alloc(64, transfer->options.window);
@@ -115,13 +116,14 @@ char *by_transfer_take_stage(struct by_transfer *transfer) {
   return stage;
 }
 
-/* Pages come when they are written: until then a ring is address space, of which RESERVE_MAX is enough. */
+/* Allocates rings in advance. Their pages are allocated when they are written, and RESERVE_MAX of address space is
+ * enough. */
 void by_transfer_want_stages(struct by_transfer *transfer, uint32_t n) {
   transfer->stages_wanted += n;
   while (transfer->stages_made < transfer->stages_wanted &&
          transfer->stages_made < RESERVE_MAX / transfer->options.window) {
     char *stage = make_stage(transfer);
-    if (!stage) return; /* it may never be needed */
+    if (!stage) return; /* It may never be needed. */
     by_transfer_give_stage(transfer, stage);
   }
 }

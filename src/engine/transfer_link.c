@@ -1,3 +1,4 @@
+/* The life of a link: attaches lanes and fabrics, closes them, and passes messages to fabrics. */
 #include "transfer_link.h"
 
 #include <assert.h>
@@ -168,7 +169,7 @@ void by_link_destroy(struct by_transfer_link *link) {
   free(link);
 }
 
-/* ---- those that are gone */
+/* ---- links of processes that have left or are lost */
 
 void by_link_left(struct by_transfer_link *link, bool never) {
   link->left = true;
@@ -182,7 +183,7 @@ void by_link_lose(struct by_transfer_link *link) {
 }
 
 static void close_link(struct by_transfer_link *link) {
-  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* the senders are gone */
+  for (struct by_in *in; (in = TAILQ_FIRST(&link->notes));) { /* The senders are lost. */
     TAILQ_REMOVE(&link->notes, in, notes);
     in->noted = false;
     by_exchange_end_note(in->exchange);
@@ -194,7 +195,8 @@ static void close_link(struct by_transfer_link *link) {
   set_state(link, BY_LINK_CLOSED);
 }
 
-/* Not before the peer has closed its end, or died: one that leaves in peace would take this one for dead. */
+/* Whether the lanes of a lost link may be closed: the peer must have closed its end or died, since a peer that leaves
+ * on purpose would report an earlier end as a failure. */
 static bool is_over(const struct by_transfer_link *link) {
   for (uint32_t i = 0; i < link->n_ends; i++)
     if (link->ends[i].lane->status == BANYAN_OK) return false;
@@ -210,15 +212,15 @@ void by_links_close(struct by_transfer *transfer) {
   }
 }
 
-/* ---- Links through switches. To schedules such a tree is a star: each rank sends its terms to the server and takes
- * the sum from it. Here that pair of messages is handed to a fabric, which reads the terms where they are and writes
- * the sum where it belongs; so neither of them ever becomes a frame.
+/* ---- Links through switches. To schedules such a tree is a star: each rank sends its terms to the server and
+ * receives the sum from it. That pair of messages is given to a fabric, which reads the terms and writes the sum in
+ * place, so neither of them becomes a frame.
  *
- *   out  base --------> fabric --> switches --> server
- *   in   target <------ fabric <-- switches <----'
+ *    out  base --------> fabric --> switches --> server
+ *    in   target <------ fabric <-- switches <----'
  *
- * All ranks have to begin the same calls in the same order, so messages are queued when their call begins, though
- * nothing of them may be ready yet. */
+ * All ranks have to begin the same calls in the same order, so messages are queued when their call begins, before
+ * anything of them is ready. */
 
 static bool give_to_fabric(struct by_out *out, struct by_link_tree *tree) {
   struct by_fabric *fabric = tree->fabric;
@@ -228,7 +230,7 @@ static bool give_to_fabric(struct by_out *out, struct by_link_tree *tree) {
   if (!out->exchange->pair) descriptor.tag = out->tag;
   if (!fabric->ops->begin(fabric, &descriptor, out->base, in->to, out->length, &out->number)) return false;
   in->source = BY_IN_DATA;
-  in->granted = in->length; /* no sender has to be notified */
+  in->granted = in->length; /* No sender has to be notified. */
   out->tree = tree;
   TAILQ_INSERT_TAIL(&tree->begun, out, in_hand);
   return true;
@@ -236,10 +238,11 @@ static bool give_to_fabric(struct by_out *out, struct by_link_tree *tree) {
 
 void by_link_flush_trees(struct by_transfer_link *link) {
   struct by_link_tree *tree;
-  LIST_FOREACH(tree, &link->trees, in_link) tree->full = tree->fabric->status != BANYAN_OK; /* it is given up */
+  LIST_FOREACH(tree, &link->trees, in_link)
+  tree->full = tree->fabric->status != BANYAN_OK; /* A failed fabric takes nothing. */
   for (struct by_out *out = TAILQ_FIRST(&link->outs), *next; out && link->transfer->status == BANYAN_OK; out = next) {
     next = TAILQ_NEXT(out, queue);
-    tree = out->tree ? out->tree : find_tree(link, out->exchange->trees); /* NULL: it is attached later */
+    tree = out->tree ? out->tree : find_tree(link, out->exchange->trees); /* NULL: it is attached later. */
     if (!tree || tree->fabric->status != BANYAN_OK) continue;
     if (!out->tree && !tree->full) tree->full = !give_to_fabric(out, tree);
     if (!out->tree) continue;
@@ -250,7 +253,7 @@ void by_link_flush_trees(struct by_transfer_link *link) {
   }
 }
 
-/* More of the sum is in. The call may end by it. */
+/* Notes that more of the sum has arrived, which may end the call. */
 static void take_sum(struct by_out *out, uint64_t done) {
   struct by_transfer *transfer = out->link->transfer;
   struct by_in *in = out->answer;
@@ -280,6 +283,6 @@ bool by_link_progress_tree(struct by_link_tree *tree) {
     }
     if (done > out->sent) take_sum(out, done);
   }
-  if (ended && !TAILQ_EMPTY(&link->outs)) by_link_touch(link); /* there is room for others */
+  if (ended && !TAILQ_EMPTY(&link->outs)) by_link_touch(link); /* The fabric can take others. */
   return true;
 }

@@ -1,3 +1,4 @@
+/* Advances the steps of calls, block by block, and their messages. */
 #include "work.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "program.h"
 
 enum { STREAM_FROM = 4 << 10, PART = 4 << 10, LARGE = 4 << 20 };
-enum { WORK_A_TURN = 64, AHEAD_CALLS = 64 /* under way */ };
+enum { WORK_A_TURN = 64, AHEAD_CALLS = 64 /* Running calls. */ };
 
 static void queue_step(struct by_call *call, uint32_t step) {
   struct by_state *state = &call->states[step];
@@ -26,7 +27,7 @@ static inline uint64_t limit_of(const struct by_call *call, const struct by_step
     const struct by_state *before = &call->states[call->schedule->deps[step->dep + i]];
     if (!before->done && before->at < limit) limit = before->at;
   }
-  if (limit < state->at) limit = state->at; /* a step before it works on lower bytes still */
+  if (limit < state->at) limit = state->at; /* A step before it still works on lower bytes. */
   return limit;
 }
 
@@ -34,7 +35,7 @@ static inline void queue_dependents(struct by_call *call, const struct by_step *
   for (uint32_t i = 0; i < step->n_next; i++) queue_step(call, call->schedule->nexts[step->next + i]);
 }
 
-/* Moves a step's position; queues what depends on it; ends the call with its last step. */
+/* Moves a step's position and queues the steps that depend on it. The last step ends the call. */
 static inline void move_to(struct by_call *call, uint32_t index, uint64_t at) {
   struct by_state *state = &call->states[index];
   state->at = at;
@@ -66,12 +67,12 @@ void by_work_grant_ahead(struct by_call *call) {
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) by_in_grant_ahead(&call->ins[i]);
 }
 
-static void divide(struct by_call *call, char *bytes, size_t n) {
+static void divide_sum(struct by_call *call, char *bytes, size_t n) {
   enum banyan_dtype dtype = (enum banyan_dtype)(call->exchange.descriptor.dtype_op >> 4);
   by_kernel_divide(dtype, bytes, bytes, call->divisor, n >> call->element_shift);
 }
 
-/* Whether a peer far away reads what this step writes straight from here. */
+/* Whether a peer whose core has another cache reads what this step writes. */
 static bool is_read_from_far(struct by_call *call, const struct by_step *step) {
   for (uint32_t i = 0; i < step->n_next; i++) {
     uint32_t next = call->schedule->nexts[step->next + i];
@@ -82,27 +83,28 @@ static bool is_read_from_far(struct by_call *call, const struct by_step *step) {
   return false;
 }
 
-/* What nobody here needs again and would not fit the cache anyway need not be fetched to be overwritten. */
+/* Whether the step writes results that nobody here reads again and that exceed the cache, so that fetching the lines
+ * before overwriting them is useless. */
 static bool is_large_result(const struct by_call *call, const struct by_step *step) {
   return step->n_next == 0 && call->bounds[step->last] - call->bounds[step->first] >= LARGE;
 }
 
-/* dst = fold of the engine's operands; past the cache if a far peer will read it, in parts that stay in the first
- * level. */
+/* Combines the engine's operands into `to`. Writes past the cache if a far peer will read the result, in parts that
+ * stay in the first level. */
 static inline void add_all(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
   const void **sources = by_call_runner(call)->sources;
   bool divides = step->divide && call->divisor;
   bool past_cache = n >= STREAM_FROM && (is_read_from_far(call, step) || is_large_result(call, step));
   if (!past_cache) {
     call->reduce(to, sources, n_sources, n >> call->element_shift);
-    if (divides) divide(call, to, n);
+    if (divides) divide_sum(call, to, n);
     return;
   }
   _Alignas(64) char part[PART];
   for (size_t done = 0; done < n; done += PART) {
     size_t bytes = n - done < PART ? n - done : PART;
     call->reduce(part, sources, n_sources, bytes >> call->element_shift);
-    if (divides) divide(call, part, bytes);
+    if (divides) divide_sum(call, part, bytes);
     by_kernel_copy_streaming(to + done, part, bytes);
     for (uint32_t i = 0; i < n_sources; i++) sources[i] = (const char *)sources[i] + bytes;
   }
@@ -116,14 +118,14 @@ static __attribute__((noinline)) void add_traced(struct by_call *call, const str
   by_trace_added(call->exchange.transfer->options.tracer, call->exchange.trace, since);
 }
 
-static inline void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
+static inline void add_block(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
   if (call->exchange.trace)
     add_traced(call, step, to, n_sources, n);
   else
     add_all(call, step, to, n_sources, n);
 }
 
-/* Adds one block; `direct` (may be NULL) is a message whose next bytes lie at `bytes`. Returns how many bytes. */
+/* Adds one block. `direct` (may be NULL) is a message whose next bytes lie at `bytes`. Returns the number of bytes. */
 static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *direct, const char *bytes, size_t have) {
   const struct by_step *step = &call->schedule->steps[index];
   struct by_state *state = &call->states[index];
@@ -145,7 +147,7 @@ static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *d
     sources[n_sources++] = in == direct ? bytes : by_in_operand(in, at - start);
   }
   if (step->own == step->n_in) sources[n_sources++] = own;
-  add(call, step, to, n_sources, n);
+  add_block(call, step, to, n_sources, n);
   for (uint32_t i = 0; i < step->n_in; i++)
     if (by_in_is_withdrawn(&call->ins[step->in + i])) return 0;
   for (uint32_t i = 0; i < step->n_in; i++) {
@@ -167,12 +169,12 @@ static bool copy_block(struct by_call *call, uint32_t index) {
   char *to = call->buffer[step->to] + at;
   const char *from = call->buffer[step->from] + at - call->bounds[step->first] + call->bounds[step->from_first];
   if (to != from) memmove(to, from, n);
-  if (step->divide && call->divisor) divide(call, to, n);
+  if (step->divide && call->divisor) divide_sum(call, to, n);
   move_to(call, index, at + n);
   return true;
 }
 
-/* An offered message whose bytes only have to be copied. */
+/* Copies a block of an offered message. */
 static bool receive_block(struct by_call *call, uint32_t index) {
   const struct by_step *step = &call->schedule->steps[index];
   struct by_in *in = &call->ins[step->in];
@@ -209,7 +211,7 @@ void by_work_start(struct by_call *call, uint32_t index) {
     queue_step(call, index);
 }
 
-static void advance(struct by_call *call, uint32_t index) {
+static void advance_step(struct by_call *call, uint32_t index) {
   bool more = false;
   switch (call->schedule->steps[index].kind) {
   case BY_STEP_SEND: ready_to_send(call, index); break;
@@ -220,7 +222,7 @@ static void advance(struct by_call *call, uint32_t index) {
   if (more && !call->states[index].done) queue_step(call, index);
 }
 
-/* The next step in the call's queue. */
+/* Removes the next step from the call's queue. */
 static uint32_t unqueue_step(struct by_call *call) {
   uint32_t step = call->work[call->work_first];
   if (++call->work_first == call->schedule->n_steps) call->work_first = 0;
@@ -237,14 +239,15 @@ void by_work_run(struct by_runner *runner) {
     call->ready = false;
     for (int i = 0; i < WORK_A_TURN && call->work_n && call->state == BY_CALL_RUNNING; i++) {
       uint32_t step = unqueue_step(call);
-      if (!call->states[step].done) advance(call, step);
+      if (!call->states[step].done) advance_step(call, step);
     }
-    if (call->work_n && call->state == BY_CALL_RUNNING) queue_step(call, unqueue_step(call)); /* lists it again */
+    if (call->work_n && call->state == BY_CALL_RUNNING)
+      queue_step(call, unqueue_step(call)); /* Appends the call to the list again. */
     by_call_drop(call);
   }
 }
 
-/* ---- what becomes of messages */
+/* ---- events of messages */
 
 size_t by_work_add(struct by_in *in, const char *bytes, size_t n) {
   struct by_call *call = by_call_of(in->exchange);
@@ -270,7 +273,7 @@ void by_work_arrived(struct by_in *in, size_t n) {
 
 void by_work_summed(struct by_in *in, uint64_t from, uint64_t n) {
   struct by_call *call = by_call_of(in->exchange);
-  if (call->divisor) divide(call, in->to + from, n);
+  if (call->divisor) divide_sum(call, in->to + from, n);
 }
 
 void by_work_sent(struct by_out *out) {
@@ -282,6 +285,6 @@ void by_work_sent(struct by_out *out) {
     move_to(call, out->step, at);
     return;
   }
-  call->states[out->step].at = at; /* others may go on, but the memory is still being read */
+  call->states[out->step].at = at; /* Others may go on, but the memory is still being read. */
   queue_dependents(call, step);
 }
