@@ -1,3 +1,4 @@
+/* Hands a lane over to the next membership, see handover.h. */
 #include "handover.h"
 
 void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers) {
@@ -8,16 +9,16 @@ bool by_handover_sends(const struct by_handover *handover) {
   return !handover->flushed && (handover->received || !handover->answers);
 }
 
-/* Behind what was still to be sent. */
-static void say(struct by_handover *handover) {
+/* Sends its own frame, behind the data that was still to be sent. */
+static void send_own_frame(struct by_handover *handover) {
   struct by_lane *lane = handover->lane;
   const struct by_frame frame = {.type = BY_FRAME_MEMBERSHIP, .offset = handover->membership};
   if (!handover->sent) handover->sent = lane->ops->send(lane, &frame, NULL) != BY_LANE_FULL;
   handover->flushed = lane->ops->flush(lane) && handover->sent;
 }
 
-/* Ends the frame that is coming in, if all of it has come. */
-static bool discard(struct by_lane *lane) {
+/* Discards the rest of the frame that is arriving. Returns whether all of it has arrived. */
+static bool discard_frame(struct by_lane *lane) {
   const void *bytes;
   for (size_t n = 1; lane->left && n;) {
     n = lane->ops->view(lane, &bytes);
@@ -28,19 +29,20 @@ static bool discard(struct by_lane *lane) {
   return true;
 }
 
-/* A frame of yet another membership is one that this process was not in, or left before it had received of it. */
-static void hear(struct by_handover *handover) {
+/* Receives frames up to the peer's. A frame of another membership is one in which this process was not, or which it
+ * left before the frame arrived. */
+static void receive_peer_frame(struct by_handover *handover) {
   struct by_lane *lane = handover->lane;
   const struct by_frame *frame;
   while (!handover->received && (frame = lane->ops->peek(lane))) {
     bool received = frame->type == BY_FRAME_MEMBERSHIP && frame->offset == handover->membership;
-    if (!discard(lane)) return;
+    if (!discard_frame(lane)) return;
     handover->received = received;
   }
 }
 
 bool by_handover_progress(struct by_handover *handover) {
-  hear(handover);
-  if (by_handover_sends(handover)) say(handover);
+  receive_peer_frame(handover);
+  if (by_handover_sends(handover)) send_own_frame(handover);
   return handover->flushed && handover->received && handover->lane->status == BANYAN_OK;
 }

@@ -1,3 +1,4 @@
+/* What lanes share: failing with a text, and measuring the pace of a connection. */
 #include "lane.h"
 
 #include <stdarg.h>
@@ -19,11 +20,11 @@ enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status,
 
 enum { MIN_FRAME = 64 << 10, PAGE = 4 << 10, FRAME_TIME = 5 * BY_MILLISECOND };
 
-/* One observation weighs an eighth, and none counts as more than eight times slower than what is known: a peer that
- * computes for a while halves the speed at most, and a link that has become slow is found out after a few. */
+/* The weight of one observation, and its limit as a multiple of the known slowness. So a peer that computes for a
+ * while halves the speed at most, and a link that has become slow is detected after a few observations. */
 static const double weight = 1.0 / 8, max_slower = 8;
 
-static const double fast = 1e9 / 8 / BY_SECOND, fastest = 1e10 / 8 / BY_SECOND; /* bytes a nanosecond */
+static const double fast = 1e9 / 8 / BY_SECOND, fastest = 1e10 / 8 / BY_SECOND; /* Bytes per nanosecond. */
 
 void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now) {
   pace->since = now;

@@ -1,3 +1,4 @@
+/* Shared memory regions: creates them in memfds, and keeps the list of a job. */
 #include "region.h"
 
 #include <errno.h>

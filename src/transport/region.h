@@ -1,5 +1,5 @@
-/* Shared memory regions: what banyan_alloc gives out. A process has one list
- * of them for each job it takes part in; the owner of the list locks it. */
+/* Shared memory regions, which banyan_alloc returns. A process has one list of them for each job, which the owner of
+ * the list locks. */
 #ifndef BY_TRANSPORT_REGION_H
 #define BY_TRANSPORT_REGION_H
 
@@ -13,10 +13,10 @@
 struct by_region {
   struct by_region *next;
   char *base;
-  size_t bytes; /* whole pages */
-  uint32_t id;  /* never used again in its list */
+  size_t bytes; /* Whole pages. */
+  uint32_t id;  /* Unique in its list, also over time. */
   int fd;
-  bool retired; /* to be destroyed once nothing uses it; by_regions_locate does not see it any more */
+  bool retired; /* It is destroyed once nothing uses it. by_regions_locate ignores it. */
 };
 
 struct by_regions {
@@ -26,16 +26,16 @@ struct by_regions {
 
 /* `bytes` (rounded up to pages) of zeroed memory that other processes of the host can map. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_region_create(size_t bytes, struct by_region **out);
-/* Peers that have mapped it keep the pages until they unmap. */
+/* Destroys a region. Peers that have mapped it keep the pages until they unmap them. */
 void by_region_destroy(struct by_region *region);
 
-/* Takes the region over and numbers it. */
+/* Adds a region, which the list then owns, and numbers it. */
 void by_regions_add(struct by_regions *regions, struct by_region *region);
-/* The region that begins there and is not retired, or NULL. */
+/* The region that begins at `memory` and is not retired; NULL: none. */
 struct by_region *by_regions_find(const struct by_regions *regions, const void *memory);
-/* Fills the region members of `offer` if memory .. memory + bytes lies in a region; else leaves them. */
+/* Fills the region members of `offer` if memory .. memory + bytes lies in a region. Otherwise they stay. */
 void by_regions_locate(const struct by_regions *regions, const void *memory, size_t bytes, struct by_offer *offer);
-/* Destroys all of them. */
+/* Destroys all regions. */
 void by_regions_fini(struct by_regions *regions);
 
 #endif

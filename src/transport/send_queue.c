@@ -1,3 +1,4 @@
+/* Limits the send buffers of TCP connections with a short round trip and a long queue. */
 #include "send_queue.h"
 
 #include <linux/tcp.h>
@@ -5,13 +6,13 @@
 #include <sys/socket.h>
 
 enum {
-  EVERY = 1 << 20,   /* bytes from one look to the next */
-  NEAR = 1000,       /* microseconds there and back, at most; */
-  LONG = 4000,       /* and so many, at least, with the queue */
-  DRAIN_TIME = 5000, /* microseconds: what is carried in that may wait */
-  MIN = 384 << 10,   /* bytes of a limit */
-  FASTEST = 1250,    /* bytes in a microsecond, 10 Gbit/s, for which the limit is to be enough in any case */
-  TRIPS = 2,         /* of that */
+  EVERY = 1 << 20,       /* Bytes between measurements. */
+  NEAR = 1000,           /* A short round trip, in microseconds at most. */
+  LONG = 4000,           /* A long queue: a round trip of at least so many microseconds. */
+  DRAIN_TIME = 5000,     /* Microseconds: the data sent in this time may wait. */
+  MIN_LIMIT = 384 << 10, /* The minimum of a limit in bytes. */
+  FASTEST = 1250,        /* Bytes in a microsecond at 10 Gbit/s, for which the limit must be sufficient. */
+  TRIPS = 2,             /* Round trips at that rate. */
   MUCH_LONGER = 4
 };
 
@@ -20,7 +21,7 @@ enum {
 #endif
 enum { SEND_BUFFER_LOCKED = 1 };
 
-/* What 10 Gbit/s need over this way. */
+/* The bytes that 10 Gbit/s need over this round trip. */
 static uint64_t enough_for(const struct by_send_queue_seen *seen) {
   return (uint64_t)FASTEST * TRIPS * seen->min_trip;
 }
@@ -35,7 +36,7 @@ size_t by_send_queue_judge(struct by_send_queue *queue, const struct by_send_que
   if (!near || seen->trip < LONG || !seen->flying) return 0;
   uint64_t limit = seen->flying * DRAIN_TIME / seen->trip;
   if (limit < enough_for(seen)) limit = enough_for(seen);
-  if (limit < MIN) limit = MIN;
+  if (limit < MIN_LIMIT) limit = MIN_LIMIT;
   if (limit >= seen->flying) return 0;
   queue->state = BY_SEND_QUEUE_LIMITED;
   queue->drain_time = (uint32_t)(limit * seen->trip / seen->flying);

@@ -1,14 +1,10 @@
-/* A ring holds records of 64-byte lines: a frame of 48 bytes, then its
- * payload, in the same line if it fits, so that a small frame costs one
- * transfer, and else from the next line on, since copies that straddle lines
- * are slow.
- * The first word of a record is its payload size + 1, written last; 0 means
- * that nothing is there yet. A record never wraps: WRAP sends the reader back
- * to the start.
+/* Lanes over rings in shared memory. A ring holds records of 64-byte lines: a frame of 48 bytes, then its payload, in
+ * the same line if it fits, so that a small frame costs one transfer, and otherwise from the next line on, since
+ * copies that straddle lines are slow. The first word of a record is its payload size + 1, written last; 0 means that
+ * it is not written yet. A record never wraps: WRAP sends the reader back to the start.
  *
- *   | frame 8 B | frame ............ | frame | 0 ...
- *     ^ reader                               ^ writer, next word already 0
- */
+ *    | frame 8 B | frame ............ | frame | 0 ...
+ *      ^ reader                               ^ writer, next word already 0 */
 #include "shm.h"
 
 #include <errno.h>
@@ -34,28 +30,28 @@
 enum {
   LINE = 64,
   AHEAD = 1 << 10,
-  PAIR = 128,         /* processors fetch the other line of a pair too */
-  RING_MAX = 2 << 20, /* bytes */
+  PAIR = 128,         /* Processors fetch the other line of a pair too. */
+  RING_MAX = 2 << 20, /* Bytes. */
   RING_CROWDED = 512 << 10,
   RING_MIN = 256 << 10,
-  FEW_RANKS = 4, /* that may have the largest rings */
+  FEW_RANKS = 4, /* The number of ranks that may have the largest rings. */
   HEADER = sizeof(struct by_frame),
   FRAME_MAX = 16 << 10,
-  STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
+  STREAM_FROM = 2 << 10, /* Smaller stores fit the store buffer. */
   OFFER_SHARED = 4 << 10,
   OFFER_CROWDED = 512 << 10,
-  LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
-  PROBE_EVERY = 7,   /* large frames between looks at how far the peer's core is */
-  FAR_CYCLES = 250,  /* of the time stamp counter for one line: 65 between a cache's cores, 400 beyond */
+  LOOK_EVERY = 4096, /* Idle checks of a ring per check of the socket. */
+  PROBE_EVERY = 7,   /* Large frames per measurement of the peer's core. */
+  FAR_CYCLES = 250,  /* Cycles of the time stamp counter to fetch one line: 65 between a cache's cores, 400 beyond. */
   SLOW_MAX = 8,
 };
 #define WRAP UINT32_MAX
 
 struct ring {
-  _Alignas(PAIR) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
-  _Alignas(PAIR) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
-  _Alignas(PAIR) _Atomic uint32_t starved; /* set by the writer when it found no room */
-  _Atomic uint32_t withdrawn;              /* by the writer: what it offers is no longer what it was */
+  _Alignas(PAIR) _Atomic uint32_t asleep;  /* Set by the reader before it sleeps. */
+  _Alignas(PAIR) _Atomic uint64_t freed;   /* Bytes that the reader has finished, ever growing. */
+  _Alignas(PAIR) _Atomic uint32_t starved; /* Set by the writer when it found no space. */
+  _Atomic uint32_t withdrawn;              /* Set by the writer: the memory that it offered may change. */
   _Alignas(PAIR) char data[];
 };
 
@@ -68,16 +64,16 @@ struct mapping {
 
 struct shm {
   struct by_lane lane;
-  struct by_lane_ops ops; /* own copy: offer_from differs */
-  char *segment;          /* two rings */
+  struct by_lane_ops ops; /* An own copy, since offer_from differs. */
+  char *segment;          /* Two rings. */
   struct ring *tx, *rx;
-  uint64_t ring;           /* bytes of each one's data, a power of two */
-  uint64_t written, freed; /* sending: position, and the last `freed` that was read */
-  uint64_t position;       /* receiving */
+  uint64_t ring;           /* Bytes of each ring's data, a power of two. */
+  uint64_t written, freed; /* Sending: the position, and the last value of `freed` that was read. */
+  uint64_t position;       /* Receiving: the position. */
   struct by_frame frame;
   bool in_frame, stores_well;
   char *payload;
-  uint32_t idle, large, slow; /* slow: how often of late the peer's line took long */
+  uint32_t idle, large, slow; /* slow: how often fetching the peer's line took long recently. */
   int socket, peer_wake;
   pid_t peer;
   LIST_HEAD(, mapping) mappings;
@@ -95,7 +91,7 @@ static _Atomic uint32_t *word_at(const struct shm *shm, struct ring *ring, uint6
   return (_Atomic uint32_t *)(void *)data_at(shm, ring, position);
 }
 
-/* Bytes from there to the ring's end. */
+/* Bytes from `position` to the ring's end. */
 static uint64_t to_end(const struct shm *shm, uint64_t position) {
   return shm->ring - (position & (shm->ring - 1));
 }
@@ -104,7 +100,7 @@ static size_t segment_bytes(uint64_t ring) {
   return 2 * (sizeof(struct ring) + ring);
 }
 
-/* Where in a record its payload is. */
+/* The offset of the payload in a record. */
 static uint64_t payload_at(uint32_t size) {
   return size <= LINE - HEADER ? HEADER : LINE;
 }
@@ -124,7 +120,7 @@ static void wake_if_asleep(struct shm *shm) {
 
 /* ---- how far the peer is */
 
-static uint64_t cycles(void) {
+static uint64_t read_cycles(void) {
 #if defined(__x86_64__)
   _mm_lfence();
   uint64_t now = __rdtsc();
@@ -135,13 +131,13 @@ static uint64_t cycles(void) {
 #endif
 }
 
-/* Takes the time of fetching a line that the peer has written since. One slow line proves nothing; and a host may move
- * the cores of a virtual machine at any time, so this goes on. */
-static void probe(struct shm *shm) {
-  uint64_t start = cycles();
+/* Measures the time of fetching a line that the peer has written. One slow line proves nothing, and a host may move
+ * the cores of a virtual machine at any time, so this is repeated. */
+static void measure_distance(struct shm *shm) {
+  uint64_t start = read_cycles();
   uint64_t freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
-  bool slow = cycles() - start > FAR_CYCLES;
-  if (freed == shm->freed) return; /* not written, so it was here */
+  bool slow = read_cycles() - start > FAR_CYCLES;
+  if (freed == shm->freed) return; /* The line was not written, so it was in this cache. */
   shm->freed = freed;
   if (slow && shm->slow < SLOW_MAX) shm->slow++;
   if (!slow && shm->slow) shm->slow--;
@@ -149,8 +145,8 @@ static void probe(struct shm *shm) {
   if (shm->slow == SLOW_MAX) shm->lane.far = true;
 }
 
-/* Whether ordinary stores over lines that a core further away has read are slow here. On AMD (Zen 4) they take 70
- * cycles a line, past the cache 5; on Intel (Sapphire Rapids) 6 to 12, though fetching one line takes as long. */
+/* Whether ordinary stores are fast over lines that a core with another cache has read. On AMD (Zen 4) they take 70
+ * cycles per line, and 5 past the cache; on Intel (Sapphire Rapids) 6 to 12, though fetching a line takes as long. */
 static bool stores_well(void) {
 #if defined(__x86_64__)
   return !__builtin_cpu_is("amd");
@@ -165,7 +161,7 @@ static bool has_capacity(struct shm *shm, uint64_t bytes) {
   if (shm->written + bytes - shm->freed <= shm->ring) return true;
   shm->freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
   if (shm->written + bytes - shm->freed <= shm->ring) return true;
-  atomic_store(&shm->tx->starved, 1); /* and look again: the reader may have freed just now */
+  atomic_store(&shm->tx->starved, 1); /* Check again, since the reader may have freed bytes just now. */
   shm->freed = atomic_load(&shm->tx->freed);
   return shm->written + bytes - shm->freed <= shm->ring;
 }
@@ -174,15 +170,15 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   struct shm *shm = shm_of(lane);
   struct ring *ring = shm->tx;
   uint64_t bytes = record_bytes(frame->size), rest = to_end(shm, shm->written);
-  uint64_t skip = rest < bytes + LINE ? rest : 0; /* a line stays free behind every record */
+  uint64_t skip = rest < bytes + LINE ? rest : 0; /* A line stays free behind every record. */
   if (lane->status != BANYAN_OK || !has_capacity(shm, skip + bytes + LINE)) return BY_LANE_FULL;
   uint64_t at = shm->written + skip;
   char *record = data_at(shm, ring, at);
-  /* first, so that the record's own stores go out together before the reader's next look takes the line */
+  /* This comes first, so that the record's own stores go out together before the reader's next check takes the line. */
   atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
   bool counts = !shm->stores_well && (frame->type == BY_FRAME_OFFER || frame->size >= STREAM_FROM);
-  if (counts && ++shm->large % PROBE_EVERY == 0) probe(shm);
+  if (counts && ++shm->large % PROBE_EVERY == 0) measure_distance(shm);
   if (frame->size >= STREAM_FROM && lane->far)
     by_kernel_copy_streaming(record + LINE, payload, frame->size);
   else if (frame->size)
@@ -238,7 +234,7 @@ static const struct by_frame *shm_peek(struct by_lane *lane) {
     return NULL;
   }
   char *record = data_at(shm, shm->rx, shm->position);
-  /* the payload's first lines come over while its frame is looked at */
+  /* Fetch the payload's first lines while the frame is checked. */
   for (uint64_t at = LINE; at < AHEAD && at < record_bytes(word - 1); at += LINE) __builtin_prefetch(record + at);
   memcpy(&shm->frame, record, HEADER);
   shm->frame.size = word - 1;
@@ -285,7 +281,7 @@ static struct mapping *map_region(struct shm *shm, const struct by_offer *offer)
   snprintf(path, sizeof path, "/proc/%d/fd/%u", (int)shm->peer, offer->region_fd);
   int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return NULL;
-  struct stat status; /* Reading behind the end of a file would kill us by SIGBUS. */
+  struct stat status; /* Reading behind the end of a file would end the process by SIGBUS. */
   bool whole = fstat(fd, &status) == 0 && (uint64_t)status.st_size >= offer->region_size;
   void *base = whole ? mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
   by_close(fd);
@@ -325,8 +321,8 @@ static void shm_withdraw(struct by_lane *lane) {
   atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* The writer's stores to what it offered come after its store to `withdrawn`: if that is not here yet, none of them
- * was when the memory was read. */
+/* Whether the peer has withdrawn its offers. Its stores to offered memory come after its store to `withdrawn`: if
+ * that is not visible yet, none of them was when the memory was read. */
 static bool shm_withdrawn(const struct by_lane *lane) {
   atomic_thread_fence(memory_order_acquire);
   return atomic_load_explicit(&shm_of(lane)->rx->withdrawn, memory_order_relaxed);
@@ -334,8 +330,9 @@ static bool shm_withdrawn(const struct by_lane *lane) {
 
 /* ---- the rest */
 
-/* The fence, as in wake_if_asleep: either the owner's next look at the ring finds what the peer wrote, or the peer
- * finds that it sleeps. A peer that found no room may have set `starved` just after free_up_to() looked. */
+/* Notes that the owner sleeps. With the fence, as in wake_if_asleep, either the owner's next check of the ring finds
+ * what the peer wrote, or the peer finds that it sleeps. A peer that found no space may have set `starved` just after
+ * free_up_to() checked it. */
 static void shm_sleeping(struct by_lane *lane, bool asleep) {
   struct shm *shm = shm_of(lane);
   atomic_store(&shm->rx->asleep, asleep);
@@ -375,7 +372,8 @@ static const struct by_lane_ops shm_ops = {
     .destroy = shm_destroy,
 };
 
-/* Where ranks take turns on a core the lines are best still in its cache; else best no longer in the peer's. */
+/* Creates a segment. If ranks take turns on a core, small rings stay in its cache; otherwise large ones leave the
+ * peer's. */
 int by_shm_segment(uint32_t ranks, uint32_t cores) {
   uint64_t ring = ranks > cores ? RING_CROWDED : RING_MAX;
   while (ring > RING_MIN && ring * ranks > (uint64_t)RING_MAX * FEW_RANKS) ring /= 2;
@@ -386,8 +384,8 @@ int by_shm_segment(uint32_t ranks, uint32_t cores) {
   return -1;
 }
 
-static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane **out) {
-  off_t bytes = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
+static enum banyan_status create_lane(const struct by_shm_ends *ends, struct by_lane **out) {
+  off_t bytes = lseek(ends->segment, 0, SEEK_END); /* A shorter file would end the process by SIGBUS. */
   uint64_t ring = RING_MIN;
   while (ring <= RING_MAX && bytes != (off_t)segment_bytes(ring)) ring *= 2;
   if (ring > RING_MAX)
@@ -417,7 +415,7 @@ static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane 
 }
 
 enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out) {
-  enum banyan_status status = create(ends, out);
+  enum banyan_status status = create_lane(ends, out);
   by_close(ends->segment);
   if (status != BANYAN_OK) {
     by_close(ends->socket);

@@ -9,20 +9,20 @@
 
 #include "lane.h"
 
-/* A new segment for one link, as a descriptor; -1 with the error text set. So many ranks run on this machine
- * and its cores: the more they are, the smaller are the rings, from 2 MiB for each direction down to 256 KiB. */
+/* Creates a segment for one link. Returns its descriptor, or -1 with the error text set. `ranks` and `cores` are
+ * those of this host. The more ranks there are, the smaller are the rings: from 2 MiB per direction down to 256 KiB. */
 int by_shm_segment(uint32_t ranks, uint32_t cores);
 
 struct by_shm_ends {
-  int socket;    /* connected; only watched for its end. Taken over. */
-  int segment;   /* from by_shm_segment; closed once it is mapped */
-  int peer_wake; /* the peer's eventfd. Taken over. */
+  int socket;    /* Connected, and only watched for its end. The lane owns it. */
+  int segment;   /* From by_shm_segment; closed once it is mapped. */
+  int peer_wake; /* The peer's eventfd. The lane owns it. */
   pid_t peer;
   bool first;   /* exactly one side is the first */
   bool crowded; /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
 };
 
-/* On failure everything handed over is closed. */
+/* Makes a lane. On failure all descriptors are closed. */
 BANYAN_CHECK enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out);
 
 #endif

@@ -1,13 +1,11 @@
-/* Large payloads are not copied into the kernel: their pages go through a pipe
- * into the socket (vmsplice, splice), where the receiver's kernel, or a network
- * card, reads them. Loopback, 16 MiB: 3.7 to 4.7 ms against 5.4 to 12 with
- * send(), which stores over pages that the other core has just read. How slow
- * that is depends on where the cores are, and changes when a virtual machine
- * is moved: so copying is timed, and pages are mapped while it is slow.
+/* Lanes over TCP. Large payloads are not copied into the kernel: their pages go through a pipe into the socket
+ * (vmsplice, splice), where the receiver's kernel, or a network card, reads them. Loopback, 16 MiB: 3.7 to 4.7 ms
+ * against 5.4 to 12 with send(), which stores over pages that the other core has just read. How slow that is depends
+ * on where the cores are, and changes when a virtual machine is moved. So copying is timed, and pages are mapped
+ * while it is slow.
  *
- * What comes in passes through a buffer that stays in the cache: headers and
- * what is added are used from there; what only has to be stored is received
- * behind it straight into its place. */
+ * Received data passes through a buffer that stays in the cache: headers and terms to be added are used from there,
+ * and payload behind it that only has to be stored is received into its destination. */
 #include "lane.h"
 
 #include <errno.h>
@@ -34,33 +32,33 @@
 #include "tls_socket.h"
 
 enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
-enum { FRAME_MAX = 1 << 20 }; /* a pipe of 1 MiB, which everybody may have, takes it if it begins with a page */
-enum { HELD_MAX = 512 };      /* bytes of frames without payload that wait for what goes with them */
+enum { FRAME_MAX = 1 << 20 }; /* A pipe of 1 MiB, which every user may have, holds it if it begins with a page. */
+enum { HELD_MAX = 512 };      /* Bytes of frames without payload that wait for the next frame. */
 enum { TIME_FROM = 32 << 10, TIME_EVERY = 64, MAP_FROM = 64 << 10, MAP_ALWAYS = 4 << 20, SLOW_COPYING = 300 };
 
 struct tcp {
   struct by_lane lane;
-  struct by_lane_ops ops; /* own copy: frame_bytes differs */
+  struct by_lane_ops ops; /* An own copy, since frame_bytes differs. */
   int fd;
-  struct by_tls_socket *secure; /* through which everything goes; NULL: in plain text */
-  /* sending: frames held back, what is left of a header and of small payloads; then of a kept payload */
+  struct by_tls_socket *secure; /* The TLS connection; NULL: the lane sends plain text. */
+  /* Sending: frames held back, the rest of a header and of small payloads; then of a kept payload. */
   char small[HELD_MAX + HEADER + BY_LANE_SMALL];
   size_t small_first, small_left;
   const char *kept;
   size_t kept_left;
-  char *own;       /* a copy of a kept payload that went away */
-  int pipe[2];     /* -1: not made yet; -2: cannot be made */
-  size_t piped;    /* bytes in it: they go before what is kept */
-  uint32_t rest;   /* flushes to leave out: the socket was full just now */
-  double copying;  /* picoseconds a byte that send() took lately */
-  uint32_t mapped; /* frames since it was last timed: one in TIME_EVERY is copied to see */
+  char *own;       /* A copy of a kept payload that went away. */
+  int pipe[2];     /* -1: not made yet; -2: cannot be made. */
+  size_t piped;    /* Bytes in the pipe, which precede the kept ones. */
+  uint32_t rest;   /* Flushes to skip, since the socket was full just now. */
+  double copying;  /* Picoseconds per byte that send() took recently. */
+  uint32_t mapped; /* Frames since copying was last timed. One in TIME_EVERY is copied for that. */
   struct by_pace pace;
   struct by_send_queue queue;
-  size_t frame_max; /* on a fast link */
-  int unsent_max;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
-  /* receiving */
+  size_t frame_max; /* The frame size on a fast link. */
+  int unsent_max;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's. */
+  /* Receiving. */
   struct by_frame frame;
-  bool in_frame, dry; /* dry: the socket had no more when last asked */
+  bool in_frame, dry; /* dry: the socket had no more data at the last read. */
   size_t first, last;
   char rx[RX_BYTES];
 };
@@ -69,7 +67,7 @@ static struct tcp *tcp_of(const struct by_lane *lane) {
   return (struct tcp *)(uintptr_t)lane;
 }
 
-static void broke(struct tcp *tcp, int error) {
+static void fail_connection(struct tcp *tcp, int error) {
   enum banyan_status status = by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(error));
   if (error == ETIMEDOUT) status = by_large_loss_add_hint(tcp->fd, status);
   by_lane_fail(&tcp->lane, status, "%s", banyan_error_text());
@@ -77,15 +75,15 @@ static void broke(struct tcp *tcp, int error) {
 
 /* ---- sending */
 
-/* A peer that is through closes its end, and may have sent before all that is needed from it: that is read to its end,
- * which is the lane's. */
+/* Handles an error of sending. A peer that has finished closes its end, and may have sent all that is needed before.
+ * That is read up to its end, which ends the lane. */
 static void cannot_send(struct tcp *tcp, int error) {
   bool full = error == EAGAIN || error == EINTR || error == ENOBUFS, closed = error == EPIPE || error == ECONNRESET;
-  if (!full && !closed) broke(tcp, error);
+  if (!full && !closed) fail_connection(tcp, error);
 }
 
-/* The connection has ended, or what it carried was altered. The peer is no worse than if it had broken: another
- * connection may do, where there can be one. */
+/* Fails the lane if the TLS connection has ended, or its data was altered. It counts like a broken connection:
+ * another one may be made, where that is possible. */
 static void check_secure(struct tcp *tcp) {
   const char *why;
   enum banyan_status status = by_tls_socket_status(tcp->secure, &why);
@@ -103,7 +101,7 @@ static ssize_t push_encrypted(struct tcp *tcp, const struct iovec *parts, size_t
   return (ssize_t)taken;
 }
 
-static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
+static ssize_t send_parts(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   if (tcp->secure) return push_encrypted(tcp, parts, n);
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
   ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
@@ -115,8 +113,8 @@ static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   return 0;
 }
 
-/* splice() has no MSG_NOSIGNAL: into a broken connection it would end the process. The signal may have come whatever it
- * returned: that shows what went before the connection was found broken. */
+/* Moves a pipe into a socket. splice() has no MSG_NOSIGNAL: into a broken connection it would end the process. The
+ * signal may be raised whatever it returned, which tells what was sent before the connection was found broken. */
 static ssize_t splice_quietly(struct tcp *tcp, unsigned flags) {
   sigset_t pipe_only, before;
   sigemptyset(&pipe_only);
@@ -130,7 +128,7 @@ static ssize_t splice_quietly(struct tcp *tcp, unsigned flags) {
   return n;
 }
 
-/* From the pipe into the socket. True when the pipe is empty. */
+/* Moves the pipe into the socket. Returns whether the pipe is empty. */
 static bool drain_pipe(struct tcp *tcp) {
   while (tcp->piped) {
     unsigned flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | (tcp->kept_left ? SPLICE_F_MORE : 0u);
@@ -143,7 +141,7 @@ static bool drain_pipe(struct tcp *tcp) {
   return true;
 }
 
-/* What went of the parts in front of a payload. Returns how many bytes of it went too. */
+/* Accounts for `sent` bytes. Returns how many of them belong to the payload behind the small parts. */
 static size_t account_small(struct tcp *tcp, size_t sent) {
   size_t small = sent < tcp->small_left ? sent : tcp->small_left;
   tcp->small_left -= small;
@@ -151,14 +149,15 @@ static size_t account_small(struct tcp *tcp, size_t sent) {
   return sent - small;
 }
 
-/* Messages from which on pages are mapped: few while copying is fast, and none where the link is slower than both. */
+/* Chooses the size of messages from which on pages are mapped: large while copying is fast, and unlimited where the
+ * link is slower than both. */
 static void choose_mapping(struct tcp *tcp) {
   if (tcp->secure) return;
   size_t from = tcp->copying > SLOW_COPYING ? MAP_FROM : MAP_ALWAYS;
   tcp->ops.in_place_from = by_pace_is_slow(&tcp->pace) ? SIZE_MAX : from;
 }
 
-/* What was kept has gone: how fast that was decides what the link is given from now on. */
+/* Notes that the kept payload was sent. Its speed decides what the link is given from now on. */
 static void note_pace(struct tcp *tcp) {
   bool was_slow = by_pace_is_slow(&tcp->pace);
   by_pace_drained(&tcp->pace, by_clock_now(&by_clock_system));
@@ -169,16 +168,16 @@ static void note_pace(struct tcp *tcp) {
   if (slow != was_slow) (void)setsockopt(tcp->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
-static enum by_lane_sent keep(struct tcp *tcp) {
+static enum by_lane_sent keep_payload(struct tcp *tcp) {
   by_pace_wait(&tcp->pace, tcp->piped + tcp->kept_left, by_clock_now(&by_clock_system));
   return BY_LANE_KEPT;
 }
 
-/* Small frames and headers, then what is in the pipe, then what is kept. True when all of it went. */
+/* Sends small frames and headers, then the pipe, then the kept payload. Returns whether all of it was sent. */
 static bool push_rest(struct tcp *tcp) {
   if (tcp->piped && tcp->small_left) {
     struct iovec part = {tcp->small + tcp->small_first, tcp->small_left};
-    account_small(tcp, (size_t)push(tcp, &part, 1, 0));
+    account_small(tcp, (size_t)send_parts(tcp, &part, 1, 0));
     if (tcp->small_left) return false;
   }
   if (tcp->rest) {
@@ -192,13 +191,13 @@ static bool push_rest(struct tcp *tcp) {
   if (!tcp->small_left && !tcp->kept_left) return true;
   struct iovec parts[2] = {{tcp->small + tcp->small_first, tcp->small_left},
                            {(void *)(uintptr_t)tcp->kept, tcp->kept_left}};
-  size_t sent = account_small(tcp, (size_t)push(tcp, parts, 2, 0));
-  if (sent) tcp->kept += sent; /* it may be NULL, to which nothing may be added */
+  size_t sent = account_small(tcp, (size_t)send_parts(tcp, parts, 2, 0));
+  if (sent) tcp->kept += sent; /* It may be NULL, to which nothing may be added. */
   tcp->kept_left -= sent;
   return !tcp->small_left && !tcp->kept_left;
 }
 
-/* Whether nothing is left of what was encrypted. */
+/* Returns whether all encrypted data was sent. */
 static bool flush_encrypted(struct tcp *tcp) {
   if (!tcp->secure || by_tls_socket_flush(tcp->secure)) return true;
   cannot_send(tcp, errno);
@@ -221,19 +220,20 @@ static void append_small(struct tcp *tcp, const void *bytes, size_t n) {
   tcp->small_left += n;
 }
 
-/* Sends what is held back and a frame; `sent` counts the frame's bytes. False: not taken, nothing of it went. */
+/* Sends frames that are held back, and a frame; `sent` counts the frame's bytes. Returns false if none of it was
+ * sent. */
 static bool push_frame(struct tcp *tcp, const struct by_frame *frame, const void *payload, size_t size, int flags,
                        size_t *sent) {
   struct iovec parts[3] = {{tcp->small + tcp->small_first, tcp->small_left},
                            {(void *)(uintptr_t)frame, HEADER},
                            {(void *)(uintptr_t)payload, size}};
   bool held = tcp->small_left > 0;
-  *sent = account_small(tcp, (size_t)push(tcp, parts + !held, (size > 0) + 1u + held, flags));
+  *sent = account_small(tcp, (size_t)send_parts(tcp, parts + !held, (size > 0) + 1u + held, flags));
   return *sent > 0;
 }
 
-/* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
-static bool takes(struct tcp *tcp) {
+/* Whether the lane takes a frame now: only frames held back, which are sent with it, precede it. */
+static bool takes_frame(struct tcp *tcp) {
   if (tcp->lane.status != BANYAN_OK) return false;
   bool only_held = !tcp->pace.since && !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MAX - HEADER;
   return only_held || tcp_flush(&tcp->lane);
@@ -246,7 +246,7 @@ static void look_at_queue(struct tcp *tcp, size_t bytes) {
 
 static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (!takes(tcp)) return BY_LANE_FULL;
+  if (!takes_frame(tcp)) return BY_LANE_FULL;
   if (!frame->size) {
     append_small(tcp, frame, HEADER);
     return BY_LANE_SENT;
@@ -270,10 +270,10 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   }
   tcp->kept = (const char *)payload + of_payload;
   tcp->kept_left = frame->size - of_payload;
-  return keep(tcp);
+  return keep_payload(tcp);
 }
 
-/* What is in the pipe are the payload's pages, not copies. */
+/* Copies the kept payload, which goes away. The pipe holds its pages, not copies. */
 static void tcp_let_go(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
   size_t bytes = tcp->piped + tcp->kept_left, got = 0;
@@ -294,7 +294,7 @@ static void tcp_let_go(struct by_lane *lane) {
   tcp->piped = 0;
 }
 
-/* A pipe with room for a frame's pages. False: there is none to be had. */
+/* Makes a pipe for a frame's pages. Returns false if there is none. */
 static bool has_pipe(struct tcp *tcp) {
   if (tcp->pipe[0] != -1) return tcp->pipe[0] >= 0;
   size_t bytes = tcp->frame_max;
@@ -313,7 +313,7 @@ static bool has_pipe(struct tcp *tcp) {
 
 static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (!takes(tcp)) return BY_LANE_FULL;
+  if (!takes_frame(tcp)) return BY_LANE_FULL;
   if (!has_pipe(tcp) || ++tcp->mapped >= TIME_EVERY) {
     tcp->mapped = 0;
     return tcp_send(lane, frame, payload);
@@ -325,9 +325,9 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
   struct iovec part = {(void *)(uintptr_t)payload, frame->size};
   ssize_t mapped = vmsplice(tcp->pipe[1], &part, 1, SPLICE_F_NONBLOCK);
   tcp->piped = mapped > 0 ? (size_t)mapped : 0;
-  tcp->kept = (const char *)payload + tcp->piped; /* what did not fit is copied */
+  tcp->kept = (const char *)payload + tcp->piped; /* The part that did not fit is copied. */
   tcp->kept_left = frame->size - tcp->piped;
-  return tcp_flush(lane) ? BY_LANE_SENT : keep(tcp);
+  return tcp_flush(lane) ? BY_LANE_SENT : keep_payload(tcp);
 }
 
 /* ---- receiving */
@@ -347,16 +347,16 @@ static size_t pull_from_socket(struct tcp *tcp, void *to, size_t max) {
   }
   tcp->dry = true;
   if (n == 0) by_lane_fail(&tcp->lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
-  if (n < 0 && errno != EAGAIN && errno != EINTR) broke(tcp, errno);
+  if (n < 0 && errno != EAGAIN && errno != EINTR) fail_connection(tcp, errno);
   return 0;
 }
 
-static size_t buffered(const struct tcp *tcp) {
+static size_t count_buffered(const struct tcp *tcp) {
   return tcp->last - tcp->first;
 }
 
-static void fill(struct tcp *tcp, size_t max) {
-  size_t have = buffered(tcp);
+static void fill_buffer(struct tcp *tcp, size_t max) {
+  size_t have = count_buffered(tcp);
   if (!have) tcp->first = tcp->last = 0;
   if (have && RX_BYTES - tcp->last < max) {
     memmove(tcp->rx, tcp->rx + tcp->first, have);
@@ -370,8 +370,8 @@ static void fill(struct tcp *tcp, size_t max) {
 static const struct by_frame *tcp_peek(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
   if (tcp->in_frame) return &tcp->frame;
-  if (buffered(tcp) < HEADER && !tcp->dry) fill(tcp, HEADER_READ);
-  if (buffered(tcp) < HEADER) {
+  if (count_buffered(tcp) < HEADER && !tcp->dry) fill_buffer(tcp, HEADER_READ);
+  if (count_buffered(tcp) < HEADER) {
     tcp->dry = false;
     return NULL;
   }
@@ -384,9 +384,9 @@ static const struct by_frame *tcp_peek(struct by_lane *lane) {
 
 static size_t tcp_view(struct by_lane *lane, const void **payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (buffered(tcp) < tcp->lane.left && buffered(tcp) < HEADER_READ) fill(tcp, RX_BYTES);
+  if (count_buffered(tcp) < tcp->lane.left && count_buffered(tcp) < HEADER_READ) fill_buffer(tcp, RX_BYTES);
   *payload = tcp->rx + tcp->first;
-  return buffered(tcp) < tcp->lane.left ? buffered(tcp) : tcp->lane.left;
+  return count_buffered(tcp) < tcp->lane.left ? count_buffered(tcp) : tcp->lane.left;
 }
 
 static void tcp_take(struct by_lane *lane, size_t bytes) {
@@ -398,7 +398,7 @@ static void tcp_take(struct by_lane *lane, size_t bytes) {
 static size_t tcp_read(struct by_lane *lane, void *to, size_t max) {
   struct tcp *tcp = tcp_of(lane);
   if (max > tcp->lane.left) max = tcp->lane.left;
-  size_t n = buffered(tcp) < max ? buffered(tcp) : max;
+  size_t n = count_buffered(tcp) < max ? count_buffered(tcp) : max;
   memcpy(to, tcp->rx + tcp->first, n);
   tcp->first += n;
   if (n < max) n += pull_from_socket(tcp, (char *)to + n, max - n);
@@ -410,28 +410,29 @@ static void tcp_next(struct by_lane *lane) {
   tcp_of(lane)->in_frame = false;
 }
 
-/* Before sleeping the socket has to be tried, or its getting writable might go unnoticed. */
+/* Before sleeping the socket has to be tried, or it might become writable unnoticed. */
 static void tcp_sleeping(struct by_lane *lane, bool asleep) {
   (void)asleep;
   tcp_of(lane)->rest = 0;
 }
 
-/* What the kernel refuses leaves the connection as it is. */
+/* Sets the mark. If the kernel refuses it, the connection stays as it is. */
 static void tcp_set_mark(struct by_lane *lane, const struct by_mark *mark) {
   int fd = tcp_of(lane)->fd;
   if (mark->tos >= 0) (void)!by_socket_set_tos(fd, mark->tos);
   if (mark->priority >= 0) (void)!by_socket_set_priority(fd, mark->priority);
 }
 
-/* A host whose program does not read answers probes of its closed window, one each; so more than one counts. */
-static uint32_t silence(const struct tcp_info *info) {
+/* The milliseconds without a sign of the peer. A host whose program does not read answers each probe of its closed
+ * window, so two probes are needed. */
+static uint32_t get_silence(const struct tcp_info *info) {
   if (!info->tcpi_retransmits && info->tcpi_probes < 2) return 0;
   bool data = info->tcpi_last_data_recv < info->tcpi_last_ack_recv;
   return data ? info->tcpi_last_data_recv : info->tcpi_last_ack_recv;
 }
 
-/* A kernel that reports less knows nothing of the time in which it was busy (4.10 is the first that does). A buffer
- * that was limited holds more than the network takes at once, so it is the network that one waits for. */
+/* Measures the connection. Kernels before 4.10 do not report busy times. A buffer that this code limited holds more
+ * than the network takes at once, so the network is then the limit. */
 static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
   bool limited = tcp_of(lane)->queue.state == BY_SEND_QUEUE_LIMITED;
   int fd = tcp_of(lane)->fd;
@@ -446,7 +447,7 @@ static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
                            .trip = info.tcpi_min_rtt != UINT32_MAX ? info.tcpi_min_rtt : info.tcpi_rtt,
                            .recent = info.tcpi_rtt,
                            .flying = info.tcpi_unacked,
-                           .silent = silence(&info),
+                           .silent = get_silence(&info),
                            .fd = fd};
   return true;
 }
@@ -488,8 +489,8 @@ static const struct by_lane_ops tcp_ops = {
     .destroy = tcp_destroy,
 };
 
-/* Pages that are mapped cannot be encrypted: everything is sent from where it lies. */
-static enum banyan_status encrypt(struct tcp *tcp, struct by_tls *tls) {
+/* Sends through TLS. Mapped pages cannot be encrypted, so everything is read where it lies. */
+static enum banyan_status use_tls(struct tcp *tcp, struct by_tls *tls) {
   tcp->ops.send_in_place = NULL;
   tcp->ops.in_place_from = SIZE_MAX;
   return by_tls_socket_create(tls, tcp->fd, &tcp->secure);
@@ -510,7 +511,7 @@ enum banyan_status by_tcp_create(int fd, struct by_tls *tls, size_t frame_bytes,
   (void)getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &tcp->unsent_max, &length);
   tcp->lane.ops = &tcp->ops;
   tcp->lane.poll_fd = tcp->fd = fd;
-  enum banyan_status status = tls ? encrypt(tcp, tls) : BANYAN_OK;
+  enum banyan_status status = tls ? use_tls(tcp, tls) : BANYAN_OK;
   if (status != BANYAN_OK) {
     free(tcp);
     return status;

@@ -1,3 +1,4 @@
+/* Fabrics over a worker of trees through switches, and the one whose packets use UDP. */
 #include "fabric.h"
 
 #include <inttypes.h>
@@ -13,21 +14,21 @@
 
 struct tree_fabric {
   struct by_fabric fabric;
-  struct by_worker *worker; /* NULL: withdrawn */
+  struct by_worker *worker; /* NULL: the fabric was withdrawn. */
   unsigned rank, job;
   struct by_tree_io io;
   struct by_clock clock;
-  uint32_t under_way;             /* begun, and not yet reported as done */
-  size_t counts[BY_WORKER_CALLS]; /* of those, in elements, by number */
+  uint32_t under_way;             /* Calls begun and not yet reported as done. */
+  size_t counts[BY_WORKER_CALLS]; /* Elements of those calls, by number. */
   uint32_t shifts[BY_WORKER_CALLS];
-  uint32_t fragment; /* bytes that each carries */
+  uint32_t fragment; /* Bytes of a fragment. */
 };
 
 static struct tree_fabric *tree_of(const struct by_fabric *fabric) {
   return (struct tree_fabric *)(uintptr_t)fabric;
 }
 
-static void fail(struct tree_fabric *tree, enum banyan_status status) {
+static void fail_fabric(struct tree_fabric *tree, enum banyan_status status) {
   if (tree->fabric.status != BANYAN_OK) return;
   tree->fabric.status = status;
   snprintf(tree->fabric.error, sizeof tree->fabric.error, "%s", banyan_error_text());
@@ -42,7 +43,7 @@ static bool tree_begin(struct by_fabric *fabric, const struct by_frame *descript
   if (fabric->status != BANYAN_OK || tree->under_way == BY_WORKER_CALLS) return false;
   enum banyan_status status = by_worker_begin(tree->worker, dtype, op, src, dst, bytes >> shift, number);
   if (status != BANYAN_OK) {
-    fail(tree, status);
+    fail_fabric(tree, status);
     return false;
   }
   tree->under_way++;
@@ -81,7 +82,7 @@ static bool tree_progress(struct by_fabric *fabric) {
   if (tree->io.flush) tree->io.flush(tree->io.context);
   note_sent(tree);
   enum banyan_status status = by_worker_state(tree->worker);
-  if (status != BANYAN_OK) fail(tree, status);
+  if (status != BANYAN_OK) fail_fabric(tree, status);
   return came || counters->sent + counters->results != before || status != BANYAN_OK;
 }
 
@@ -99,7 +100,7 @@ static void tree_lose(struct by_fabric *fabric, uint32_t process) {
   if (tree->io.lose && tree->worker) tree->io.lose(tree->io.context, process);
 }
 
-static void end(struct tree_fabric *tree) {
+static void end_call(struct tree_fabric *tree) {
   if (!tree->worker) return;
   const struct by_worker_counters *c = by_worker_counters(tree->worker);
   note_sent(tree);
@@ -117,13 +118,13 @@ static void end(struct tree_fabric *tree) {
 static void tree_withdraw(struct by_fabric *fabric) {
   struct tree_fabric *tree = tree_of(fabric);
   (void)by_fail(BANYAN_ERR_CLOSED, "its calls were given up");
-  fail(tree, BANYAN_ERR_CLOSED);
-  end(tree);
+  fail_fabric(tree, BANYAN_ERR_CLOSED);
+  end_call(tree);
 }
 
 static void tree_destroy(struct by_fabric *fabric) {
   struct tree_fabric *tree = tree_of(fabric);
-  end(tree);
+  end_call(tree);
   free(tree);
 }
 
@@ -163,16 +164,16 @@ enum banyan_status by_tree_fabric_create(const struct by_worker_config *config, 
 
 struct udp_tree {
   struct by_udp *udp;
-  struct by_udp_peer *server, *aggregator; /* NULL: there is none */
-  bool lost;                               /* the aggregator */
-  uint32_t process;                        /* its */
-  struct by_worker *worker;                /* NULL: its turn has not come yet */
+  struct by_udp_peer *server, *aggregator; /* NULL: there is none. */
+  bool lost;                               /* The aggregator is lost. */
+  uint32_t process;                        /* The aggregator's process. */
+  struct by_worker *worker;                /* NULL: its turn has not come yet. */
   uint16_t job;
-  struct by_hop_key key; /* if it is keyed */
+  struct by_hop_key key; /* The key, if the tree has one. */
 };
 
-/* What is not to be merged on the way goes to the server. */
-static void emit(void *context, const struct by_fragment *packet) {
+/* Sends a fragment: to the server unless it may be merged in the network. */
+static void send_fragment(void *context, const struct by_fragment *packet) {
   const struct udp_tree *tree = context;
   bool passes = tree->aggregator && !tree->lost && packet->hops && !(packet->flags & BY_FRAGMENT_ESCALATE);
   struct by_udp_peer *to = passes ? tree->aggregator : tree->server;
@@ -182,7 +183,7 @@ static void emit(void *context, const struct by_fragment *packet) {
     by_udp_send(to, packet);
 }
 
-static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
+static void take_packets(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
   const struct udp_tree *tree = context;
   if (!tree->worker) return;
   const struct by_worker_counters *counters = by_worker_counters(tree->worker);
@@ -191,14 +192,14 @@ static void take(void *context, const struct by_fragment *packet, size_t bytes, 
   by_udp_note_dropped(tree->udp, counters->forged - forged, counters->replayed - replayed);
 }
 
-/* Gives all trees on this socket what has come for them. */
+/* Passes received packets to all trees on this socket. */
 static bool take_all(void *context, struct by_worker *worker, uint64_t now) {
   struct udp_tree *tree = context;
   tree->worker = worker;
   return by_udp_progress(tree->udp, now);
 }
 
-static void flush(void *context) {
+static void flush_socket(void *context) {
   const struct udp_tree *tree = context;
   (void)by_udp_flush(tree->udp);
 }
@@ -207,7 +208,7 @@ static void set_mark(void *context, const struct by_mark *mark) {
   by_udp_set_mark(((const struct udp_tree *)context)->udp, mark);
 }
 
-static void lose(void *context, uint32_t process) {
+static void note_lost(void *context, uint32_t process) {
   struct udp_tree *tree = context;
   if (!tree->aggregator || tree->process != process || tree->lost) return;
   tree->lost = true;
@@ -234,14 +235,14 @@ enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
   *tree = (struct udp_tree){.udp = udp, .process = path->process, .job = config->job};
   struct by_tree_io io = {.take = take_all,
-                          .flush = flush,
+                          .flush = flush_socket,
                           .set_mark = set_mark,
-                          .lose = lose,
+                          .lose = note_lost,
                           .close = close_tree,
                           .context = tree,
                           .poll_fd = by_udp_fd(udp)};
   struct by_worker_config own = *config;
-  own.emit = emit;
+  own.emit = send_fragment;
   own.context = tree;
   enum banyan_status status = by_udp_peer_create(udp, &path->server, &tree->server);
   if (status == BANYAN_OK) by_udp_peer_set_source(tree->server, &path->source);
@@ -249,7 +250,7 @@ enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_udp_
     status = by_udp_peer_create(udp, &path->aggregator, &tree->aggregator);
   if (status == BANYAN_OK && config->keyed)
     status = by_hop_key_of_tree(config->secret, sizeof config->secret, config->job, config->key, &tree->key);
-  if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take, tree);
+  if (status == BANYAN_OK) status = by_udp_listen(udp, tree->job, take_packets, tree);
   if (status == BANYAN_OK) {
     if (config->keyed) by_udp_authenticate(udp, tree->job, &tree->key);
     status = by_tree_fabric_create(&own, &io, clock, out);

@@ -1,3 +1,4 @@
+/* UDP sockets of trees through switches: collects fragments into runs of datagrams, and passes received ones on. */
 #include "udp.h"
 
 #include <arpa/inet.h>
@@ -15,26 +16,26 @@
 #include "fail.h"
 
 enum {
-  RUNS = 128,        /* datagrams that are being filled, or have found no room in the socket */
-  MAX_ROUNDS = 4,    /* of receiving, before others have their turn */
-  HOPS = 64,         /* IP's time to live */
-  CAN_BE_MARKED = 2, /* IP's ECT(0) */
-  MARKED = 3,        /* IP's CE */
-  ECN = 3            /* the bits of these */
+  RUNS = 128,        /* Runs of datagrams that are being filled, or have found no space in the socket. */
+  MAX_ROUNDS = 4,    /* Rounds of receiving before other work has its turn. */
+  HOPS = 64,         /* IP's time to live. */
+  CAN_BE_MARKED = 2, /* IP's ECT(0). */
+  MARKED = 3,        /* IP's CE. */
+  ECN = 3            /* The bits of ECN. */
 };
 
-/* Fragments for one peer, of one size but for the last. */
+/* Fragments for one peer, which have one size except for the last. */
 struct run {
   struct iovec ranges[BY_DATAGRAM_SEGMENTS];
   uint32_t n_ranges, n, size, bytes;
-  uint32_t copied; /* bytes of `memory` */
+  uint32_t copied; /* Bytes of `memory` that are used. */
   _Alignas(64) unsigned char memory[BY_DATAGRAM_MAX / 64 * 64];
 };
 
 struct by_udp_peer {
   struct by_udp *udp;
   struct by_datagram_path path;
-  struct run *run; /* NULL: nothing is collected */
+  struct run *run; /* NULL: nothing is collected. */
   TAILQ_ENTRY(by_udp_peer) link;
 };
 
@@ -47,11 +48,11 @@ struct receiver {
 
 struct by_udp {
   int fd, port;
-  uint32_t n_receivers, last; /* last: which had the last packet */
+  uint32_t n_receivers, last; /* last: the receiver of the last packet. */
   struct receiver receivers[BY_UDP_JOBS];
   uint8_t tos;
-  TAILQ_HEAD(, by_udp_peer) collecting; /* in the order in which their runs were begun */
-  uint32_t n_free, n_waiting;           /* runs; those that wait are the mailer's */
+  TAILQ_HEAD(, by_udp_peer) collecting; /* In the order in which their runs were begun. */
+  uint32_t n_free, n_waiting;           /* Runs. Those that wait belong to the mailer. */
   struct run *free[RUNS], *waiting[RUNS];
   struct by_udp_counters counters;
   struct by_mailer mailer;
@@ -61,7 +62,7 @@ struct by_udp {
 
 /* --- one socket --- */
 
-/* To the first port of the range that is free. */
+/* Binds the first port of the range that is free. */
 static bool bind_in(int fd, int family, struct by_port_range ports) {
   struct by_address local;
   for (int port = ports.low; port <= ports.high; port++) {
@@ -76,7 +77,7 @@ static int open_family(int family) {
   return BY_DESCRIPTOR(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* Of IPv4 alone where the kernel has no IPv6. */
+/* Opens a socket, for IPv4 only if the kernel has no IPv6. */
 static enum banyan_status open_socket(struct by_udp *udp, struct by_port_range ports) {
   struct by_address local;
   int family = AF_INET6, both = 0;
@@ -95,7 +96,7 @@ static enum banyan_status open_socket(struct by_udp *udp, struct by_port_range p
 }
 
 enum banyan_status by_udp_create(struct by_port_range ports, struct by_udp **out) {
-  /* Most of it is never touched: runs used last are used first. */
+  /* Most of it is never touched, since runs used last are used first. */
   struct by_udp *udp = aligned_alloc(64, (sizeof *udp + 63) / 64 * 64);
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   memset(udp, 0, offsetof(struct by_udp, mailbox));
@@ -160,11 +161,11 @@ void by_udp_peer_set_source(struct by_udp_peer *peer, const struct by_address *s
   peer->path.from = by_address_host(source);
 }
 
-/* Its run is complete, and the mailer's. */
+/* Completes a peer's run, which then belongs to the mailer. */
 static void end_run(struct by_udp_peer *peer) {
   struct by_udp *udp = peer->udp;
   const struct run *run = peer->run;
-  assert(run); /* all that are in the queue have one */
+  assert(run); /* All peers in the queue have one. */
   TAILQ_REMOVE(&udp->collecting, peer, link);
   udp->waiting[udp->n_waiting++] = peer->run;
   peer->run = NULL;
@@ -199,26 +200,27 @@ static bool begin_run(struct by_udp_peer *peer, uint32_t size) {
   return true;
 }
 
-static bool continues(const struct run *run, uint32_t bytes) {
+static bool continues_run(const struct run *run, uint32_t bytes) {
   return run->bytes == run->n * run->size && bytes <= run->size && run->bytes + bytes <= sizeof run->memory &&
          run->n < BY_DATAGRAM_SEGMENTS;
 }
 
-/* The run that takes so many bytes next; NULL: there is no room. */
+/* The run for so many bytes; NULL: there is none. */
 static struct run *run_for(struct by_udp_peer *peer, uint32_t bytes) {
-  if (peer->run && !continues(peer->run, bytes)) end_run(peer);
+  if (peer->run && !continues_run(peer->run, bytes)) end_run(peer);
   if (peer->run || begin_run(peer, bytes)) return peer->run;
   peer->udp->counters.unsent++;
   return NULL;
 }
 
-static void append(struct by_udp_peer *peer, void *packet, uint32_t bytes) {
+static void append_bytes(struct by_udp_peer *peer, void *packet, uint32_t bytes) {
   struct run *run = peer->run;
   run->n_ranges = by_ranges_append(run->ranges, run->n_ranges, packet, bytes);
   run->n++;
   run->bytes += bytes;
-  if (continues(run, run->size)) return;
-  end_run(peer); /* at once: the receiver can begin, and its memory is still in the cache when it is used again */
+  if (continues_run(run, run->size)) return;
+  end_run(peer); /* Sent at once: the receiver can begin, and the run's memory is still in the cache when it is used
+                    again. */
   (void)send_waiting(peer->udp);
 }
 
@@ -228,17 +230,17 @@ void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet) {
   if (!run) return;
   void *copy = memcpy(run->memory + run->copied, packet, bytes);
   run->copied += bytes;
-  append(peer, copy, bytes);
+  append_bytes(peer, copy, bytes);
 }
 
 void by_udp_lend(struct by_udp_peer *peer, const struct by_fragment *packet) {
   uint32_t bytes = by_fragment_bytes(packet);
-  if (run_for(peer, bytes)) append(peer, (void *)(uintptr_t)packet, bytes);
+  if (run_for(peer, bytes)) append_bytes(peer, (void *)(uintptr_t)packet, bytes);
 }
 
 void by_udp_peer_destroy(struct by_udp_peer *peer) {
   if (!peer) return;
-  if (!by_udp_flush(peer->udp)) { /* what it was lent ends with it */
+  if (!by_udp_flush(peer->udp)) { /* Packets that were lent end with the peer. */
     by_mailer_drop(&peer->udp->mailer);
     free_runs(peer->udp);
   }
@@ -247,7 +249,7 @@ void by_udp_peer_destroy(struct by_udp_peer *peer) {
 
 /* --- receiving --- */
 
-static struct receiver *find(struct by_udp *udp, uint16_t job) {
+static struct receiver *find_receiver(struct by_udp *udp, uint16_t job) {
   if (udp->last < udp->n_receivers && udp->receivers[udp->last].job == job) return &udp->receivers[udp->last];
   for (uint32_t i = 0; i < udp->n_receivers; i++)
     if (udp->receivers[i].job == job) return &udp->receivers[udp->last = i];
@@ -255,23 +257,23 @@ static struct receiver *find(struct by_udp *udp, uint16_t job) {
 }
 
 enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take take, void *context) {
-  if (find(udp, job) || udp->n_receivers == BY_UDP_JOBS)
+  if (find_receiver(udp, job) || udp->n_receivers == BY_UDP_JOBS)
     return by_fail(BANYAN_ERR_ARGUMENT, "UDP port %d takes job %u already, or %d others", udp->port, job, BY_UDP_JOBS);
   udp->receivers[udp->n_receivers++] = (struct receiver){.job = job, .take = take, .context = context};
   return BANYAN_OK;
 }
 
 void by_udp_authenticate(struct by_udp *udp, uint16_t job, const struct by_hop_key *key) {
-  struct receiver *receiver = find(udp, job);
+  struct receiver *receiver = find_receiver(udp, job);
   if (receiver) receiver->key = key;
 }
 
 void by_udp_forget(struct by_udp *udp, uint16_t job) {
-  struct receiver *receiver = find(udp, job);
+  struct receiver *receiver = find_receiver(udp, job);
   if (receiver) *receiver = udp->receivers[--udp->n_receivers];
 }
 
-/* More than half of the socket's room is taken: senders should send less. */
+/* Whether more than half of the socket's buffer is used, so that senders should send less. */
 static bool is_filling(const struct by_udp *udp) {
   uint32_t info[SK_MEMINFO_VARS];
   socklen_t length = sizeof info;
@@ -281,7 +283,7 @@ static bool is_filling(const struct by_udp *udp) {
 }
 
 static void take_packet(struct by_udp *udp, struct by_fragment *packet, uint32_t bytes, bool mark, uint64_t now) {
-  const struct receiver *receiver = bytes < sizeof *packet ? NULL : find(udp, packet->job);
+  const struct receiver *receiver = bytes < sizeof *packet ? NULL : find_receiver(udp, packet->job);
   udp->counters.received++;
   if (!receiver) {
     udp->counters.strange++;
