@@ -1,3 +1,4 @@
+/* Accepts connections on a loop, and bounds those whose peers have not authenticated. */
 #include "acceptor.h"
 
 #include <netinet/in.h>
@@ -14,10 +15,10 @@
 #include "socket.h"
 
 enum {
-  AT_ONCE = 16,  /* connections in one round of the loop */
-  MAX_RESTS = 5, /* of a second each, until the owner is notified, */
-  BRIEF_MS = 50, /* and then */
-  CALM_S = 5     /* without a rest, after which the next one is the first of a new shortage */
+  AT_ONCE = 16,  /* Connections accepted in one round of the loop. */
+  MAX_RESTS = 5, /* Pauses of a second each before the owner is notified. */
+  BRIEF_MS = 50, /* Milliseconds of a pause after that. */
+  CALM_S = 5     /* Seconds without a pause, after which the next one begins a new shortage. */
 };
 
 struct by_acceptor {
@@ -27,13 +28,14 @@ struct by_acceptor {
   int listener;
   void (*accepted)(void *context, int fd), (*exhausted)(void *context);
   void *context;
-  uint32_t rests;       /* of this shortage of descriptors */
-  uint64_t rested_at;   /* the last one began */
-  bool busy, destroyed; /* inside `accepted`; destroyed there */
+  uint32_t rests;       /* Pauses in this shortage of descriptors. */
+  uint64_t rested_at;   /* When the last pause began. */
+  bool busy, destroyed; /* busy: inside `accepted`; destroyed: there. */
 };
 
-/* An owner that is notified may use the few descriptors there are to answer new connections. */
-static void rest(struct by_acceptor *acceptor) {
+/* Stops accepting for a while. An owner that was notified may use the few descriptors there are to answer new
+ * connections. */
+static void pause_listener(struct by_acceptor *acceptor) {
   bool notified = acceptor->rests >= MAX_RESTS && acceptor->exhausted;
   if (!notified) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
   by_loop_change(acceptor->watch, 0);
@@ -43,21 +45,21 @@ static void rest(struct by_acceptor *acceptor) {
   if (notified) acceptor->exhausted(acceptor->context);
 }
 
-/* False: there is none left for now. */
+/* Accepts one connection. Returns false if there is none left. */
 static bool take_one(struct by_acceptor *acceptor) {
   int fd;
   if (by_socket_accept(acceptor->listener, &fd, NULL) != BANYAN_OK) {
-    rest(acceptor);
+    pause_listener(acceptor);
     return false;
   }
-  /* An owner that has given up answers new connections meanwhile, each as soon as there is a descriptor again. */
+  /* An owner that was notified answers new connections, each as soon as there is a descriptor again. */
   bool calm = by_loop_now(acceptor->loop) - acceptor->rested_at >= CALM_S * BY_SECOND;
   if (acceptor->rests < MAX_RESTS || calm) acceptor->rests = 0;
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
   return fd >= 0;
 }
 
-static void ready(void *context, uint32_t events) {
+static void accept_ready(void *context, uint32_t events) {
   struct by_acceptor *acceptor = context;
   acceptor->busy = true;
   for (int i = 0; i < AT_ONCE && !acceptor->destroyed && take_one(acceptor); i++) {
@@ -66,7 +68,7 @@ static void ready(void *context, uint32_t events) {
   if (acceptor->destroyed) free(acceptor);
 }
 
-static void rested(void *context) {
+static void resume_listener(void *context) {
   struct by_acceptor *acceptor = context;
   by_loop_change(acceptor->watch, EPOLLIN);
 }
@@ -79,8 +81,8 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a listener");
   }
   *acceptor = (struct by_acceptor){.loop = loop, .listener = listener, .accepted = accepted, .context = context};
-  by_timer_init(&acceptor->rest, rested, acceptor);
-  enum banyan_status status = by_loop_watch(loop, listener, EPOLLIN, ready, acceptor, &acceptor->watch);
+  by_timer_init(&acceptor->rest, resume_listener, acceptor);
+  enum banyan_status status = by_loop_watch(loop, listener, EPOLLIN, accept_ready, acceptor, &acceptor->watch);
   if (status != BANYAN_OK)
     by_acceptor_destroy(acceptor);
   else
@@ -120,8 +122,8 @@ void by_admission_init(struct by_admission *admission, uint32_t wanted) {
   }
 }
 
-/* What one host can hardly change: an IPv4 address, the network part of an IPv6 address, or a local user. */
-static uint64_t identify(int fd) {
+/* What a host can hardly change: an IPv4 address, the network part of an IPv6 address, or a local user. */
+static uint64_t identify_source(int fd) {
   struct sockaddr_storage peer = {0};
   socklen_t length = sizeof peer;
   uint64_t source = 0;
@@ -173,7 +175,7 @@ static void put_in(struct by_admission_entry *entry, uint8_t to) {
 
 void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd) {
   /* An outsider cannot predict which addresses share a number. */
-  uint64_t mixed = (identify(fd) ^ admission->seed) * 0x9e3779b97f4a7c15;
+  uint64_t mixed = (identify_source(fd) ^ admission->seed) * 0x9e3779b97f4a7c15;
   mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
   entry->admission = admission;
   entry->source = (uint8_t)((mixed ^ mixed >> 32) % BY_ADMISSION_SOURCES);

@@ -1,3 +1,4 @@
+/* IP addresses: parses, prints, compares and looks them up. */
 #include "address.h"
 
 #include <arpa/inet.h>
@@ -211,7 +212,7 @@ void by_address_set_port(struct by_address *address, int port) {
   }
 }
 
-/* The host's bytes in network order; 0 of them for no address. */
+/* The host's bytes in network order. Returns their number; 0 for no address. */
 static size_t host_bytes(const struct by_address *address, const uint8_t **out) {
   switch (by_address_family(address)) {
   case AF_INET: *out = (const uint8_t *)&as_v4(address)->sin_addr; return 4;
@@ -239,22 +240,22 @@ bool by_address_is_any(const struct by_address *address) {
   return n && memcmp(host, zeros, n) == 0;
 }
 
-static int order(long a, long b) {
+static int compare_families(long a, long b) {
   return (a > b) - (a < b);
 }
 
 int by_address_compare_host(const struct by_address *a, const struct by_address *b) {
   const uint8_t *x, *y;
   size_t n = host_bytes(a, &x), m = host_bytes(b, &y);
-  if (n != m) return order((long)n, (long)m);
+  if (n != m) return compare_families((long)n, (long)m);
   int difference = n ? memcmp(x, y, n) : 0;
   if (difference || n != 16) return difference;
-  return order(as_v6(a)->sin6_scope_id, as_v6(b)->sin6_scope_id);
+  return compare_families(as_v6(a)->sin6_scope_id, as_v6(b)->sin6_scope_id);
 }
 
 int by_address_compare(const struct by_address *a, const struct by_address *b) {
   int difference = by_address_compare_host(a, b);
-  return difference ? difference : order(by_address_port(a), by_address_port(b));
+  return difference ? difference : compare_families(by_address_port(a), by_address_port(b));
 }
 
 bool by_address_same_subnet(const struct by_address *a, const struct by_address *b, int bits) {
@@ -284,10 +285,10 @@ enum banyan_status by_subnet_parse(const char *text, struct by_address *out, int
 #define MAX_ADDRESSES 16
 
 struct by_resolving {
-  _Atomic int holders; /* the thread, and its starter */
+  _Atomic int holders; /* The thread and its starter. */
   _Atomic bool done;
   unsigned turn;
-  struct by_address found[MAX_ADDRESSES]; /* these once it is done */
+  struct by_address found[MAX_ADDRESSES]; /* Valid once it is done. */
   size_t n;
   enum banyan_status status;
   char error[256];
@@ -298,7 +299,7 @@ void by_resolving_destroy(struct by_resolving *resolving) {
   if (resolving && atomic_fetch_sub(&resolving->holders, 1) == 1) free(resolving);
 }
 
-static void *resolve(void *argument) {
+static void *resolve_name(void *argument) {
   struct by_resolving *resolving = argument;
   resolving->status = by_address_resolve(resolving->text, resolving->found, MAX_ADDRESSES, &resolving->n);
   if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
@@ -314,7 +315,7 @@ enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by
   resolving->turn = turn;
   atomic_store(&resolving->holders, 2);
   pthread_t thread;
-  int error = by_thread_start(&thread, resolve, resolving);
+  int error = by_thread_start(&thread, resolve_name, resolving);
   if (error) {
     free(resolving);
     return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to look up %s", text);

@@ -1,3 +1,4 @@
+/* UDP datagrams: receives and sends many in one system call. */
 #include "datagram.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include "log.h"
 #include "socket.h"
 
-enum { CAPACITY = 8 << 20 }; /* of each socket and direction, in the kernel */
+enum { CAPACITY = 8 << 20 }; /* Bytes of each socket and direction in the kernel. */
 
 enum banyan_status by_datagram_prepare(int fd) {
   int one = 1, family = AF_INET;
@@ -19,7 +20,7 @@ enum banyan_status by_datagram_prepare(int fd) {
   if (family == AF_INET6 && (setsockopt(fd, SOL_IPV6, IPV6_RECVTCLASS, &one, sizeof one) ||
                              setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket with IPV6_RECVTCLASS and UDP_NO_CHECK6_RX");
-  /* Without these it is slower. */
+  /* These only make it faster. */
   (void)setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one);
   (void)!by_socket_set_buffers(fd, CAPACITY, CAPACITY);
   return BANYAN_OK;
@@ -46,7 +47,7 @@ int by_mailbox_receive(struct by_mailbox *mailbox, int fd) {
 
 static void read_control(struct by_datagram *datagram, const struct cmsghdr *control) {
   int level = control->cmsg_level, type = control->cmsg_type, number = *CMSG_DATA(control);
-  if (level == SOL_IP && type == IP_TOS) { /* a byte; all others are whole numbers */
+  if (level == SOL_IP && type == IP_TOS) { /* This is a byte; all others are integers. */
     datagram->path.tos = (uint8_t)number;
     return;
   }
@@ -59,7 +60,7 @@ static void read_control(struct by_datagram *datagram, const struct cmsghdr *con
     datagram->path.tos = (uint8_t)number;
 }
 
-/* The sender. */
+/* Reads the sender. */
 static void read_name(struct by_datagram_path *path, const struct sockaddr_in6 *name) {
   struct sockaddr_in in;
   path->from = name->sin6_addr;
@@ -82,7 +83,7 @@ struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i) {
 
 /* ---- sending */
 
-/* What a message header points to: the receiver, and what stands beside a datagram. */
+/* The buffers of a message header: the receiver, and the control data of a datagram. */
 struct header {
   union {
     struct sockaddr_in four;
@@ -91,7 +92,7 @@ struct header {
   _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
-static void put(struct msghdr *head, int level, int type, const void *value, size_t bytes) {
+static void put_option(struct msghdr *head, int level, int type, const void *value, size_t bytes) {
   const struct cmsghdr control = {.cmsg_len = CMSG_LEN(bytes), .cmsg_level = level, .cmsg_type = type};
   uint8_t *at = (uint8_t *)head->msg_control + head->msg_controllen;
   memset(at, 0, CMSG_SPACE(bytes));
@@ -106,9 +107,9 @@ static void address_four(struct msghdr *head, struct header *header, const struc
   header->to.four =
       (struct sockaddr_in){.sin_family = AF_INET, .sin_port = path->to_port, .sin_addr = by_host_to_ipv4(&path->to)};
   head->msg_namelen = sizeof header->to.four;
-  put(head, SOL_IP, IP_PKTINFO, &info, sizeof info);
-  put(head, SOL_IP, IP_TTL, &ttl, sizeof ttl);
-  put(head, SOL_IP, IP_TOS, &tos, sizeof tos);
+  put_option(head, SOL_IP, IP_PKTINFO, &info, sizeof info);
+  put_option(head, SOL_IP, IP_TTL, &ttl, sizeof ttl);
+  put_option(head, SOL_IP, IP_TOS, &tos, sizeof tos);
 }
 
 static void address_six(struct msghdr *head, struct header *header, const struct by_datagram_path *path) {
@@ -116,13 +117,13 @@ static void address_six(struct msghdr *head, struct header *header, const struct
   const int limit = path->ttl, class_ = path->tos;
   header->to.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = path->to_port, .sin6_addr = path->to};
   head->msg_namelen = sizeof header->to.six;
-  put(head, SOL_IPV6, IPV6_PKTINFO, &info, sizeof info);
-  put(head, SOL_IPV6, IPV6_HOPLIMIT, &limit, sizeof limit);
-  put(head, SOL_IPV6, IPV6_TCLASS, &class_, sizeof class_);
+  put_option(head, SOL_IPV6, IPV6_PKTINFO, &info, sizeof info);
+  put_option(head, SOL_IPV6, IPV6_HOPLIMIT, &limit, sizeof limit);
+  put_option(head, SOL_IPV6, IPV6_TCLASS, &class_, sizeof class_);
 }
 
-/* Sockets of IPv6 send to addresses of IPv4 as those of IPv4 do. */
-static void address(struct msghdr *head, struct header *header, const struct by_outgoing *outgoing) {
+/* Sets the receiver. IPv6 sockets send to IPv4 addresses with the options of IPv4. */
+static void set_receiver(struct msghdr *head, struct header *header, const struct by_outgoing *outgoing) {
   *head = (struct msghdr){.msg_name = &header->to,
                           .msg_iov = (struct iovec *)(outgoing->ranges ? outgoing->ranges : &outgoing->own),
                           .msg_iovlen = outgoing->n,
@@ -131,10 +132,10 @@ static void address(struct msghdr *head, struct header *header, const struct by_
     address_four(head, header, &outgoing->path);
   else
     address_six(head, header, &outgoing->path);
-  if (outgoing->pieces > 1) put(head, SOL_UDP, UDP_SEGMENT, &outgoing->size, sizeof outgoing->size);
+  if (outgoing->pieces > 1) put_option(head, SOL_UDP, UDP_SEGMENT, &outgoing->size, sizeof outgoing->size);
 }
 
-/* The piece at `*at` in range `*range`, by itself; false: there is none. Moves on to the next. */
+/* The piece at `*at` in range `*range` as a datagram of its own; false: there is none. Moves on to the next. */
 static bool next_piece(const struct by_outgoing *outgoing, unsigned *range, size_t *at, struct by_outgoing *one) {
   const struct iovec *ranges = outgoing->ranges ? outgoing->ranges : &outgoing->own;
   if (*range == outgoing->n) return false;
@@ -152,9 +153,10 @@ static bool next_piece(const struct by_outgoing *outgoing, unsigned *range, size
   return true;
 }
 
-/* This one could not be sent. The kernel refuses many pieces in one where the way has no room even for one of them,
- * or transforms packets. If each can go by itself, as it may be cut then, all do from now on. */
-static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
+/* Handles a datagram that could not be sent. The kernel refuses several pieces in one where the path has no room even
+ * for one of them, or packets are transformed. If each piece can be sent alone, as it may be fragmented then, all are
+ * from now on. */
+static void handle_failure(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
   uint64_t before = mailer->sent;
   if (outgoing->pieces == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
     mailer->unsent += outgoing->pieces;
@@ -166,7 +168,7 @@ static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing
   while (next_piece(outgoing, &range, &at, &one)) {
     struct header header;
     struct msghdr head;
-    address(&head, &header, &one);
+    set_receiver(&head, &header, &one);
     *(sendmsg(mailer->fd, &head, MSG_DONTWAIT) < 0 ? &mailer->unsent : &mailer->sent) += 1;
   }
   if (mailer->sent == before || mailer->single) return;
@@ -174,7 +176,7 @@ static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing
   by_info("net", "UDP sends pieces one by one: %s", strerror(reason));
 }
 
-/* The socket is full. */
+/* Keeps or drops the rest, since the socket is full. */
 static bool keep_rest(struct by_mailer *mailer, unsigned at, unsigned n) {
   if (mailer->keeps) {
     mailer->length = n - at;
@@ -190,14 +192,14 @@ bool by_mailer_flush(struct by_mailer *mailer) {
   struct header headers[BY_MAILER_LENGTH];
   unsigned n = mailer->length;
   mailer->length = 0;
-  for (unsigned i = 0; i < n; i++) address(&messages[i].msg_hdr, &headers[i], &mailer->waiting[i]);
+  for (unsigned i = 0; i < n; i++) set_receiver(&messages[i].msg_hdr, &headers[i], &mailer->waiting[i]);
   unsigned at = 0;
   while (at < n) {
     int gone = sendmmsg(mailer->fd, messages + at, n - at, MSG_DONTWAIT);
     for (int i = 0; i < gone; i++) mailer->sent += mailer->waiting[at++].pieces;
     if (gone > 0) continue;
     if (errno == EAGAIN) return keep_rest(mailer, at, n);
-    give_up(mailer, &mailer->waiting[at++], errno);
+    handle_failure(mailer, &mailer->waiting[at++], errno);
   }
   return true;
 }
@@ -207,7 +209,7 @@ void by_mailer_drop(struct by_mailer *mailer) {
   mailer->length = 0;
 }
 
-static void add(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
+static void add_datagram(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
   if (mailer->length == BY_MAILER_LENGTH && !by_mailer_flush(mailer) && mailer->length == BY_MAILER_LENGTH)
     mailer->unsent += outgoing->pieces;
   else
@@ -219,10 +221,10 @@ void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_path *path
   struct by_outgoing one, all = {.path = *path, .ranges = ranges, .n = (uint16_t)n, .size = (uint16_t)size};
   for (unsigned i = 0; i < n; i++) all.pieces += (uint16_t)((ranges[i].iov_len + size - 1) / size);
   if (!mailer->single) {
-    add(mailer, &all);
+    add_datagram(mailer, &all);
     return;
   }
   unsigned range = 0;
   size_t at = 0;
-  while (next_piece(&all, &range, &at, &one)) add(mailer, &one);
+  while (next_piece(&all, &range, &at, &one)) add_datagram(mailer, &one);
 }

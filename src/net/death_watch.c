@@ -1,3 +1,4 @@
+/* Detects that processes of this host have ended, by pidfds of their sockets' owners. */
 #include "death_watch.h"
 
 #include <stdio.h>
@@ -19,13 +20,13 @@ struct watched {
   LIST_ENTRY(watched) entry;
   struct by_death_watch *of;
   struct by_watch *watch;
-  int process; /* pidfd */
+  int process; /* A pidfd. */
   uint8_t id[BY_DEATH_ID];
 };
 
 struct by_death_watch {
   struct by_death_watch_options options;
-  struct by_acceptor *acceptor; /* NULL: nobody watches this process */
+  struct by_acceptor *acceptor; /* NULL: this process is not watched. */
   LIST_HEAD(, watched) all;
 };
 
@@ -36,8 +37,8 @@ static void name_of(const uint8_t *id, char *name) {
 
 /* ---- to be watched */
 
-/* Watchers need no more than the connection itself. */
-static void accepted(void *context, int fd) {
+/* Watchers need no more than the connection. */
+static void close_connection(void *context, int fd) {
   (void)context;
   by_close(fd);
 }
@@ -47,12 +48,12 @@ static enum banyan_status listen_as(struct by_death_watch *watch, const uint8_t 
   name_of(id, name);
   int listener;
   BY_TRY(by_local_listen(name, &listener));
-  return by_acceptor_create(watch->options.loop, listener, accepted, watch, &watch->acceptor);
+  return by_acceptor_create(watch->options.loop, listener, close_connection, watch, &watch->acceptor);
 }
 
 /* ---- watching */
 
-static void forget(struct watched *watched) {
+static void forget_watched(struct watched *watched) {
   LIST_REMOVE(watched, entry);
   by_loop_unwatch(watched->watch);
   by_close(watched->process);
@@ -65,11 +66,11 @@ static void process_ended(void *context, uint32_t events) {
   uint8_t id[BY_DEATH_ID];
   (void)events;
   memcpy(id, watched->id, sizeof id);
-  forget(watched);
+  forget_watched(watched);
   options->dead(options->context, id);
 }
 
-static struct watched *find(const struct by_death_watch *watch, const uint8_t *id) {
+static struct watched *find_watched(const struct by_death_watch *watch, const uint8_t *id) {
   struct watched *watched;
   LIST_FOREACH(watched, &watch->all, entry) {
     if (!memcmp(watched->id, id, BY_DEATH_ID)) break;
@@ -77,7 +78,8 @@ static struct watched *find(const struct by_death_watch *watch, const uint8_t *i
   return watched;
 }
 
-/* The process that listens: another user could have taken the name of a process that is not on this host. */
+/* Opens the listening process. It must belong to this user: another user could have taken the name of a process on
+ * another host. */
 static enum banyan_status open_process(const uint8_t *id, int *process) {
   char name[NAME];
   int fd;
@@ -94,7 +96,7 @@ static enum banyan_status open_process(const uint8_t *id, int *process) {
 }
 
 enum banyan_status by_death_watch_add(struct by_death_watch *watch, const uint8_t *id) {
-  if (find(watch, id)) return BANYAN_OK;
+  if (find_watched(watch, id)) return BANYAN_OK;
   struct watched *watched = malloc(sizeof *watched);
   if (!watched) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a process to watch");
   *watched = (struct watched){.of = watch};
@@ -106,7 +108,7 @@ enum banyan_status by_death_watch_add(struct by_death_watch *watch, const uint8_
   }
   status = by_loop_watch(watch->options.loop, watched->process, EPOLLIN, process_ended, watched, &watched->watch);
   LIST_INSERT_HEAD(&watch->all, watched, entry);
-  if (status != BANYAN_OK) forget(watched);
+  if (status != BANYAN_OK) forget_watched(watched);
   return status;
 }
 
@@ -114,7 +116,7 @@ void by_death_watch_prune(struct by_death_watch *watch, bool (*keeps)(void *cont
                           void *context) {
   for (struct watched *watched = LIST_FIRST(&watch->all), *next; watched; watched = next) {
     next = LIST_NEXT(watched, entry);
-    if (!keeps(context, watched->id)) forget(watched);
+    if (!keeps(context, watched->id)) forget_watched(watched);
   }
 }
 
@@ -138,7 +140,7 @@ enum banyan_status by_death_watch_create(const struct by_death_watch_options *op
 void by_death_watch_destroy(struct by_death_watch *watch) {
   if (!watch) return;
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
-  while (!LIST_EMPTY(&watch->all)) forget(LIST_FIRST(&watch->all));
+  while (!LIST_EMPTY(&watch->all)) forget_watched(LIST_FIRST(&watch->all));
   by_acceptor_destroy(watch->acceptor);
   free(watch);
 }

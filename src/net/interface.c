@@ -1,3 +1,4 @@
+/* Lists this host's interfaces and addresses, filtered and sorted. */
 #include "interface.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ enum { MAX_RULES = 64, MAX_PATTERN = 80 };
 
 struct rule {
   bool not ;
-  char pattern[MAX_PATTERN]; /* "" for a subnet */
+  char pattern[MAX_PATTERN]; /* "" for a subnet. */
   struct by_address subnet;
   int bits;
 };
@@ -25,7 +26,7 @@ struct rule {
 struct filter {
   struct rule rule[MAX_RULES];
   int rules;
-  bool names_some; /* a rule without "!" */
+  bool names_some; /* There is a rule without "!". */
 };
 
 static enum banyan_status parse_rule(struct filter *filter, const char *text, size_t length) {
@@ -60,30 +61,30 @@ static enum banyan_status parse_filter(const char *text, struct filter *filter) 
 
 static bool is_container_bridge(const char *name) {
   static const char *const patterns[] = {"docker*", "virbr*", "podman*",        "lxcbr*",
-                                         "lxdbr*",  "cni*",   "br-????????????" /* docker's own networks */};
+                                         "lxdbr*",  "cni*",   "br-????????????" /* Docker's own networks. */};
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
     if (fnmatch(patterns[i], name, 0) == 0) return true;
   return false;
 }
 
-/* The place of the first rule that names it; -1 if it is not wanted. Without such rules all places are 0. */
-static int place_in(const struct filter *filter, bool loopback, const struct by_interface *one) {
-  int place = -1;
+/* The index of the first rule that names an address; -1 if it is excluded. Without such rules it is 0. */
+static int rule_of(const struct filter *filter, bool loopback, const struct by_interface *one) {
+  int first = -1;
   for (int i = filter->rules - 1; i >= 0; i--) {
     const struct rule *rule = &filter->rule[i];
     bool matches = rule->pattern[0] ? fnmatch(rule->pattern, one->name, 0) == 0
                                     : by_address_same_subnet(&rule->subnet, &one->address, rule->bits);
     if (matches && rule->not ) return -1;
-    if (matches) place = i;
+    if (matches) first = i;
   }
-  if (filter->names_some) return place;
+  if (filter->names_some) return first;
   if (by_address_is_loopback(&one->address)) return loopback ? 0 : -1;
   return is_container_bridge(one->name) ? -1 : 0;
 }
 
-static int compare(const void *x, const void *y) {
+static int compare_interfaces(const void *x, const void *y) {
   const struct by_interface *a = x, *b = y;
-  if (a->place != b->place) return a->place - b->place;
+  if (a->rule != b->rule) return a->rule - b->rule;
   int difference = by_address_is_link_local(&a->address) - by_address_is_link_local(&b->address);
   if (!difference) difference = by_address_is_loopback(&a->address) - by_address_is_loopback(&b->address);
   if (!difference) difference = (a->speed < b->speed) - (a->speed > b->speed);
@@ -91,12 +92,12 @@ static int compare(const void *x, const void *y) {
   return difference ? difference : by_address_compare_host(&a->address, &b->address);
 }
 
-/* All stay as they are if none is kept. */
+/* Keeps the addresses that the filter names. If there are none, all stay as they are. */
 static size_t keep_wanted(const struct filter *filter, bool loopback, struct by_interface *all, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
-    all[i].place = place_in(filter, loopback, &all[i]);
-    if (all[i].place >= 0) all[kept++] = all[i];
+    all[i].rule = rule_of(filter, loopback, &all[i]);
+    if (all[i].rule >= 0) all[kept++] = all[i];
   }
   return kept;
 }
@@ -106,7 +107,7 @@ enum banyan_status by_interface_choose(const char *filter_text, bool loopback, s
   BY_TRY(parse_filter(filter_text ? filter_text : "", &filter));
   size_t kept = keep_wanted(&filter, loopback, all, *n);
   if (kept == 0) kept = keep_wanted(&filter, true, all, *n);
-  qsort(all, kept, sizeof *all, compare);
+  qsort(all, kept, sizeof *all, compare_interfaces);
   *n = kept;
   return BANYAN_OK;
 }
@@ -117,7 +118,7 @@ static double read_speed(const char *name) {
   snprintf(path, sizeof path, "/sys/class/net/%s/speed", name);
   FILE *file = fopen(path, "re");
   if (!file) return 0;
-  if (fscanf(file, "%lf", &megabits) != 1 || !(megabits > 0)) megabits = 0; /* -1: the driver does not know */
+  if (fscanf(file, "%lf", &megabits) != 1 || !(megabits > 0)) megabits = 0; /* -1: the driver does not know. */
   fclose(file);
   return megabits * 1e6;
 }
@@ -135,7 +136,7 @@ static int count_bits(const struct sockaddr *mask, int family) {
   return bits;
 }
 
-/* False: it has none, or does not carry packets now, which `running` asks for. */
+/* Reads an address. Returns false if there is none, or the interface carries no packets though `running`. */
 static bool read_address(const struct ifaddrs *from, bool running, struct by_address *out) {
   int family = from->ifa_addr ? from->ifa_addr->sa_family : AF_UNSPEC;
   if (running && (!(from->ifa_flags & IFF_UP) || !(from->ifa_flags & IFF_RUNNING))) return false;
@@ -147,14 +148,14 @@ static bool read_address(const struct ifaddrs *from, bool running, struct by_add
 static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
   memset(out, 0, sizeof *out);
   if (!read_address(from, true, &out->address)) return false;
-  snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->ifa_name, ":"), from->ifa_name); /* no "eth0:1" */
+  snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->ifa_name, ":"), from->ifa_name); /* Cut "eth0:1". */
   out->index = if_nametoindex(out->name);
   out->bits = count_bits(from->ifa_netmask, from->ifa_addr->sa_family);
   out->speed = read_speed(out->name);
   return true;
 }
 
-/* An entry for the interface itself, which each has that is up and running. */
+/* Reads the entry of an interface itself, which each has that is up and running. */
 static bool read_link(const struct ifaddrs *from, struct by_interface *out) {
   memset(out, 0, sizeof *out);
   if (!from->ifa_addr || from->ifa_addr->sa_family != AF_PACKET || from->ifa_flags & IFF_LOOPBACK) return false;
@@ -168,7 +169,7 @@ static bool read_link(const struct ifaddrs *from, struct by_interface *out) {
 static enum banyan_status choose_some(const char *filter, bool loopback, struct by_interface *all, size_t *n) {
   struct by_text names;
   by_text_init(&names);
-  for (size_t i = 0, j; i < *n; i++) { /* an interface has an entry for each of its addresses */
+  for (size_t i = 0, j; i < *n; i++) { /* An interface has an entry for each of its addresses. */
     for (j = 0; j < i && strcmp(all[j].name, all[i].name) != 0;) j++;
     if (j == i) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
   }
@@ -180,16 +181,19 @@ static enum banyan_status choose_some(const char *filter, bool loopback, struct 
   return status;
 }
 
-/* `links`: also those without an address. */
-static enum banyan_status list(const char *filter, bool loopback, bool links, struct by_interface **out, size_t *n) {
-  struct ifaddrs *list;
+/* Lists addresses; `links`: also interfaces without one. */
+static enum banyan_status list_interfaces(const char *filter, bool loopback, bool links, struct by_interface **out,
+                                          size_t *n) {
+  struct ifaddrs *list_interfaces;
   size_t count = 0, capacity = 0;
-  if (getifaddrs(&list) < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot list this host's interfaces");
-  for (struct ifaddrs *one = list; one; one = one->ifa_next) capacity++;
+  if (getifaddrs(&list_interfaces) < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot list this host's interfaces");
+  for (struct ifaddrs *one = list_interfaces; one; one = one->ifa_next) capacity++;
   struct by_interface *all = calloc(capacity + 1, sizeof *all);
-  for (struct ifaddrs *one = list; all && one; one = one->ifa_next) count += read_one(one, &all[count]);
-  for (struct ifaddrs *one = list; links && all && one; one = one->ifa_next) count += read_link(one, &all[count]);
-  freeifaddrs(list);
+  for (struct ifaddrs *one = list_interfaces; all && one; one = one->ifa_next) count += read_one(one, &all[count]);
+  for (struct ifaddrs *one = list_interfaces; links && all && one; one = one->ifa_next)
+    count += read_link(one, &all[count]);
+  freeifaddrs(list_interfaces);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", capacity);
   enum banyan_status status = choose_some(filter, loopback, all, &count);
   if (status != BANYAN_OK) {
@@ -202,14 +206,14 @@ static enum banyan_status list(const char *filter, bool loopback, bool links, st
 }
 
 enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out, size_t *n) {
-  return list(filter, loopback, false, out, n);
+  return list_interfaces(filter, loopback, false, out, n);
 }
 
 enum banyan_status by_interface_list_links(const char *filter_text, struct by_interface **out, size_t *n) {
   struct filter filter;
   size_t kept = 0;
   BY_TRY(parse_filter(filter_text ? filter_text : "", &filter));
-  BY_TRY(list(filter_text, false, filter.names_some, out, n));
+  BY_TRY(list_interfaces(filter_text, false, filter.names_some, out, n));
   for (size_t i = 0; i < *n; i++) {
     struct by_interface *one = &(*out)[i];
     size_t k = 0;
@@ -227,7 +231,7 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
   struct by_interface *all = NULL;
   size_t n = 0, used = 0;
   BY_TRY(by_interface_list(filter, false, &all, &n));
-  bool only_link_local = by_address_is_link_local(&all[0].address); /* they are last */
+  bool only_link_local = by_address_is_link_local(&all[0].address); /* They are last. */
   *out = '\0';
   for (size_t i = 0; i < n; i++) {
     char text[BY_ADDRESS_TEXT];
@@ -242,13 +246,13 @@ enum banyan_status by_interface_offer(const char *filter, int port, char *out, s
 }
 
 bool by_interface_is_own(const struct by_address *address, bool running) {
-  struct ifaddrs *list;
+  struct ifaddrs *list_interfaces;
   struct by_address here;
   bool own = false;
-  if (getifaddrs(&list) < 0) return false;
-  for (struct ifaddrs *one = list; one && !own; one = one->ifa_next)
+  if (getifaddrs(&list_interfaces) < 0) return false;
+  for (struct ifaddrs *one = list_interfaces; one && !own; one = one->ifa_next)
     own = read_address(one, running, &here) && !by_address_compare_host(&here, address);
-  freeifaddrs(list);
+  freeifaddrs(list_interfaces);
   return own;
 }
 

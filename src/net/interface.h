@@ -9,10 +9,10 @@
 struct by_interface {
   char name[IF_NAMESIZE];
   unsigned index;
-  struct by_address address; /* port 0 */
-  int bits;                  /* of the subnet's prefix */
-  double speed;              /* bit/s that the driver claims; 0: unknown. A hint only. */
-  int place;                 /* of the first rule of the filter that names it; 0 without such rules */
+  struct by_address address; /* Its port is 0. */
+  int bits;                  /* Bits of the subnet's prefix. */
+  double speed;              /* bit/s as claimed by the driver; 0: unknown. A hint only. */
+  int rule;                  /* The index of the first rule of the filter that names it; 0 without such rules. */
 };
 
 /* Which addresses are offered, in order:
@@ -29,23 +29,24 @@ struct by_interface {
  * malformed filter, BANYAN_ERR_ARGUMENT for one that leaves nothing. */
 enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out,
                                      size_t *n) BANYAN_CHECK;
-/* The same, but each interface once, with its first address. What the filter names, by names or patterns, counts also
- * without an address (of length 0): ports of a switch need none. */
+/* Lists each interface once, with its first address. Interfaces that the filter names, by names or patterns, are also
+ * listed without an address (of length 0): ports of a switch need none. */
 enum banyan_status by_interface_list_links(const char *filter, struct by_interface **out, size_t *n) BANYAN_CHECK;
-/* The choice alone: keeps and sorts the right ones of `all`; *n may become 0. */
+/* Applies a filter to `all`: keeps and sorts its interfaces; *n may become 0. */
 enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
                                        size_t *n) BANYAN_CHECK;
 
-/* "10.0.0.1:5000,[fd00::1]:5000": where processes of other hosts may reach a port of this host, the best first; those
- * that fit into `capacity` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
+/* Prints "10.0.0.1:5000,[fd00::1]:5000": where processes of other hosts may reach a port of this host, the best
+ * first, as many as fit into `capacity` bytes. Link-local addresses mean nothing elsewhere and are used only if there
+ * are no others. */
 enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t capacity) BANYAN_CHECK;
 
 /* Whether this host has the address; `running`: on an interface that is up and running. */
 bool by_interface_is_own(const struct by_address *address, bool running);
 
-/* A request of netdevice(7), such as SIOCGIFMTU. 0, or an errno. */
+/* Makes a request of netdevice(7), such as SIOCGIFMTU. Returns 0 or an errno. */
 int by_interface_ask(const char *name, unsigned long what, struct ifreq *request);
-/* The most bytes of a packet that it sends; 0: unknown. */
+/* The maximum of bytes in a packet of the interface; 0: unknown. */
 uint32_t by_interface_mtu(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* Suspects are connections that retransmit large packets. The same data sent again after small packets have passed is
- * the proof, however long the kernel waits between attempts. */
+/* Detects lost large packets. Suspects are connections that retransmit large packets. Data that is lost again after
+ * small packets have passed is the proof, however long the kernel waits between attempts. */
 #include "large_loss.h"
 
 #include <errno.h>
@@ -13,20 +13,20 @@
 #include "socket.h"
 
 enum {
-  LARGE = 536, /* bytes of data: every path carries so many */
-  PROOF = 2    /* attempts that fail after small packets have passed */
+  LARGE = 536, /* Bytes of data that every path carries in a packet. */
+  PROOF = 2    /* Attempts that fail after small packets have passed. */
 };
 
 struct attempts {
-  uint64_t acknowledged, bytes, resent_bytes; /* bytes: all that were sent, also again */
-  uint32_t packets, resent;                   /* with these */
+  uint64_t acknowledged, bytes, resent_bytes; /* bytes: all that were sent, including repetitions. */
+  uint32_t packets, resent;                   /* The packets of these bytes. */
   uint32_t probes, mtu, segment;
-  bool in_vain; /* more was sent than was acknowledged, and not for the first time */
+  bool in_vain; /* More was sent than was acknowledged, and not for the first time. */
 };
 
-/* Also of a connection that has just ended by a timeout. False: not a TCP connection, or an old kernel. A device of
- * this host may drop large packets, too: then the kernel takes them back, and probes. A closed window is probed without
- * data. */
+/* Reads a connection's attempts, also if it has just ended by a timeout. Returns false if it is no TCP connection, or
+ * the kernel is too old. A device of this host may drop large packets, too: the kernel then takes them back, and
+ * probes. A closed window is probed without data. */
 static bool get_attempts(int fd, struct attempts *out) {
   struct tcp_info info = {0};
   socklen_t length = sizeof info, min = offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof(uint64_t);
@@ -56,15 +56,15 @@ static void end_other(struct by_large_loss_suspect *suspect) {
   suspect->fd = -1;
 }
 
-static void forget(struct by_large_loss_suspect *suspect) {
+static void forget_suspect(struct by_large_loss_suspect *suspect) {
   end_other(suspect);
   suspect->peer.length = 0;
   suspect->small_pass = false;
 }
 
-/* A refusal is an answer as well. One that came only after the first packet was sent again says nothing about when
- * packets began to pass. */
-static void answered(void *context, uint32_t events) {
+/* Notes the answer to the other connection, which may be a refusal. One that arrived only after the first packet was
+ * repeated does not tell when packets began to pass. */
+static void note_answer(void *context, uint32_t events) {
   struct by_large_loss_suspect *suspect = context;
   struct attempts attempts;
   int error = 0;
@@ -75,7 +75,7 @@ static void answered(void *context, uint32_t events) {
   end_other(suspect);
 }
 
-/* Marked like the first one, so that queues on the way treat it alike. */
+/* Begins the other connection, with the marks of the first one, so that queues treat it alike. */
 static void connect_other(struct by_large_loss_finder *finder, struct by_large_loss_suspect *suspect,
                           const struct attempts *attempts, int like, int port) {
   struct by_address to = suspect->peer;
@@ -90,13 +90,13 @@ static void connect_other(struct by_large_loss_finder *finder, struct by_large_l
     (void)!by_socket_set_tos(suspect->fd, value);
   if (!getsockopt(like, SOL_SOCKET, SO_PRIORITY, &value, &length)) (void)!by_socket_set_priority(suspect->fd, value);
   bool begun = connect(suspect->fd, (const struct sockaddr *)&to.storage, to.length) == 0 || errno == EINPROGRESS;
-  if (!begun || by_loop_watch(finder->loop, suspect->fd, EPOLLOUT, answered, suspect, &suspect->watch) != BANYAN_OK)
+  if (!begun || by_loop_watch(finder->loop, suspect->fd, EPOLLOUT, note_answer, suspect, &suspect->watch) != BANYAN_OK)
     end_other(suspect);
 }
 
 /* ---- suspects */
 
-/* `peer` NULL: the connection has ended, and the kernel no longer says whose it was. */
+/* The suspect of a connection. `peer` NULL: the connection has ended, and the kernel no longer tells its peer. */
 static struct by_large_loss_suspect *find_suspect(struct by_large_loss_finder *finder, const struct by_address *local,
                                                   const struct by_address *peer) {
   for (int i = 0; i < BY_LARGE_LOSS_SUSPECTS; i++) {
@@ -111,7 +111,7 @@ static struct by_large_loss_suspect *find_suspect(struct by_large_loss_finder *f
 static struct by_large_loss_suspect *add_suspect(struct by_large_loss_finder *finder, const struct by_address *local,
                                                  const struct by_address *peer, const struct attempts *attempts) {
   struct by_large_loss_suspect *suspect = &finder->suspects[finder->next++ % BY_LARGE_LOSS_SUSPECTS];
-  forget(suspect);
+  forget_suspect(suspect);
   suspect->local = *local;
   suspect->peer = *peer;
   suspect->acknowledged = attempts->acknowledged;
@@ -119,7 +119,7 @@ static struct by_large_loss_suspect *add_suspect(struct by_large_loss_finder *fi
   return suspect;
 }
 
-/* Bytes of data in packets that were lost since small ones passed; 0: that is not proved. */
+/* The bytes of data in packets that were lost since small ones passed; 0: that is not proved. */
 static uint32_t lost_size(const struct by_large_loss_suspect *suspect, const struct attempts *attempts) {
   uint32_t packets = attempts->packets - suspect->packets;
   return suspect->small_pass && packets >= PROOF ? mean_size(attempts->bytes - suspect->bytes, packets) : 0;
@@ -132,7 +132,7 @@ bool by_large_loss_look(struct by_large_loss_finder *finder, int fd, int port, s
   bool lives = by_socket_get_peer(fd, &peer) == BANYAN_OK;
   struct by_large_loss_suspect *suspect = find_suspect(finder, &local, lives ? &peer : NULL);
   if (suspect && suspect->acknowledged != attempts.acknowledged) {
-    forget(suspect);
+    forget_suspect(suspect);
     suspect = NULL;
   }
   if (!suspect && (!attempts.in_vain || !lives)) return false;
@@ -152,7 +152,7 @@ void by_large_loss_init(struct by_large_loss_finder *finder, struct by_loop *loo
 }
 
 void by_large_loss_fini(struct by_large_loss_finder *finder) {
-  for (int i = 0; i < BY_LARGE_LOSS_SUSPECTS; i++) forget(&finder->suspects[i]);
+  for (int i = 0; i < BY_LARGE_LOSS_SUSPECTS; i++) forget_suspect(&finder->suspects[i]);
 }
 
 bool by_large_loss_hint(int fd, char *text, size_t capacity) {

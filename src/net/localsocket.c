@@ -1,3 +1,4 @@
+/* Sockets between processes of one host, in the abstract namespace and in the file system, and pidfds. */
 #include "localsocket.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@
 #include "descriptor.h"
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* of Linux 6.5; headers may be older */
+#define SO_PEERPIDFD 77 /* Of Linux 6.5; headers may be older. */
 #endif
 
 enum { MAX_NAME = 100 };
@@ -67,7 +68,7 @@ union control {
   char bytes[CMSG_SPACE(BY_LOCAL_FDS * sizeof(int))];
 };
 
-static void attach(struct msghdr *message, union control *control, const int *fds, size_t n) {
+static void attach_fds(struct msghdr *message, union control *control, const int *fds, size_t n) {
   memset(control, 0, sizeof *control);
   message->msg_control = control->bytes;
   message->msg_controllen = CMSG_SPACE(n * sizeof(int));
@@ -83,8 +84,8 @@ enum banyan_status by_local_send(int fd, const void *data, size_t length, const 
   struct iovec part = {.iov_base = (void *)(uintptr_t)data, .iov_len = length};
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   ssize_t done;
-  assert(length > 0 && n <= BY_LOCAL_FDS); /* an empty message would read like an end */
-  if (n) attach(&message, &control, fds, n);
+  assert(length > 0 && n <= BY_LOCAL_FDS); /* An empty message would look like the end. */
+  if (n) attach_fds(&message, &control, fds, n);
   do done = sendmsg(fd, &message, MSG_NOSIGNAL);
   while (done < 0 && errno == EINTR);
   *sent = done >= 0;
@@ -94,13 +95,13 @@ enum banyan_status by_local_send(int fd, const void *data, size_t length, const 
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot send %zu bytes and %zu descriptors", length, n);
 }
 
-/* The number that came. Under the lock of descriptors. */
+/* Takes the descriptors of a message, under their lock. Returns their number. */
 static size_t take_fds(struct msghdr *message, int fds[BY_LOCAL_FDS]) {
   size_t came = 0;
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < n && came < BY_LOCAL_FDS; i++, came++) { /* no more have room in a message */
+    for (size_t i = 0; i < n && came < BY_LOCAL_FDS; i++, came++) { /* A message holds no more. */
       int one;
       memcpy(&one, CMSG_DATA(header) + i * sizeof one, sizeof one);
       fds[came] = by_descriptor_own(one);
@@ -202,8 +203,8 @@ static enum banyan_status open_socket(const char *program, int *fd) {
   return *fd >= 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: no socket", program);
 }
 
-/* Only root and `user` can make a socket there, and only root the folder. */
-static bool is_place_of(uid_t user, const char *path) {
+/* Whether only root and `user` can make a socket there, and only root the folder. */
+static bool is_safe_folder(uid_t user, const char *path) {
   char folder[BY_PATH_SOCKET];
   struct stat about[2];
   snprintf(folder, sizeof folder, "%s", path);
@@ -216,12 +217,12 @@ static bool is_place_of(uid_t user, const char *path) {
   return about[0].st_uid == user && about[1].st_uid == 0;
 }
 
-/* Who connects may say secrets, and believes the answers. */
+/* Checks the user at the other end, since the caller may send secrets and trusts the answers. */
 static enum banyan_status check_listener(const char *path, const char *program, int fd) {
   pid_t pid;
   uid_t uid = (uid_t)-1;
   BY_TRY(by_local_get_peer(fd, &pid, &uid));
-  if (uid == 0 || uid == geteuid() || is_place_of(uid, path)) return BANYAN_OK;
+  if (uid == 0 || uid == geteuid() || is_safe_folder(uid, path)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH, "user %u listens at %s, where any user may, in place of the %s", (unsigned)uid, path,
                  program);
 }
@@ -239,34 +240,35 @@ enum banyan_status by_path_socket_connect(const char *path, const char *program,
   return status;
 }
 
-static enum banyan_status make_folder(const struct by_path_socket *place) {
+static enum banyan_status make_folder(const struct by_path_socket *listener) {
   char folder[BY_PATH_SOCKET];
-  const char *slash = strrchr(place->path, '/');
-  if (!slash || slash == place->path) return BANYAN_OK;
-  snprintf(folder, sizeof folder, "%.*s", (int)(slash - place->path), place->path);
+  const char *slash = strrchr(listener->path, '/');
+  if (!slash || slash == listener->path) return BANYAN_OK;
+  snprintf(folder, sizeof folder, "%.*s", (int)(slash - listener->path), listener->path);
   if (mkdir(folder, 0755) == 0 || errno == EEXIST) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: cannot make %s for its socket; name another place with %s",
-                       place->program, folder, place->option);
+                       listener->program, folder, listener->option);
 }
 
-/* What one that was killed has left there. */
-static enum banyan_status make_capacity(const struct by_path_socket *place) {
+/* Removes a socket that a killed process has left. */
+static enum banyan_status remove_stale(const struct by_path_socket *listener) {
   struct stat before;
   int fd;
-  if (by_path_socket_connect(place->path, place->program, &fd) == BANYAN_OK) {
+  if (by_path_socket_connect(listener->path, listener->program, &fd) == BANYAN_OK) {
     by_close(fd);
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "%s: one runs here already and listens at %s; stop it, or name another place with %s",
-                   place->program, place->path, place->option);
+                   listener->program, listener->path, listener->option);
   }
-  if (lstat(place->path, &before) == 0 && S_ISSOCK(before.st_mode)) unlink(place->path);
+  if (lstat(listener->path, &before) == 0 && S_ISSOCK(before.st_mode)) unlink(listener->path);
   return BANYAN_OK;
 }
 
-/* Two that start at once must not both find nobody there. *fd = -1: no such file can be made, and nothing is locked. */
-static enum banyan_status lock(const struct by_path_socket *place, const char *path, int *fd) {
+/* Locks a path, since of two processes that start at once both might find no listener. *fd = -1: the file cannot be
+ * made, and nothing is locked. */
+static enum banyan_status lock_path(const struct by_path_socket *listener, const char *path, int *fd) {
   for (int tried = 0; tried < LOCK_TRIES; tried++) {
-    struct stat ours, theirs; /* the file that was locked may be one that its holder has just removed */
+    struct stat ours, theirs; /* The file that was locked may be one that its holder has just removed. */
     *fd = BY_DESCRIPTOR(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (*fd < 0 || (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &ours) == 0 && stat(path, &theirs) == 0 &&
                     ours.st_ino == theirs.st_ino))
@@ -274,31 +276,32 @@ static enum banyan_status lock(const struct by_path_socket *place, const char *p
     by_close(*fd);
     nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
   }
-  return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", place->program, path);
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", listener->program, path);
 }
 
-static enum banyan_status take_place(const struct by_path_socket *place, const struct sockaddr_un *address, int *fd) {
-  BY_TRY(make_capacity(place));
-  BY_TRY(open_socket(place->program, fd));
-  mode_t mask = umask(~place->mode & 0777); /* it never lets in more than `mode` allows, not for a moment */
+static enum banyan_status bind_path(const struct by_path_socket *listener, const struct sockaddr_un *address, int *fd) {
+  BY_TRY(remove_stale(listener));
+  BY_TRY(open_socket(listener->program, fd));
+  mode_t mask =
+      umask(~listener->mode & 0777); /* The socket never admits more users than `mode`, not even for a moment. */
   int bound = bind(*fd, (const struct sockaddr *)address, sizeof *address);
   umask(mask);
   if (bound == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
   int reason = errno;
   by_close(*fd);
   *fd = -1;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", place->program, place->path);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", listener->program, listener->path);
 }
 
-enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd) {
+enum banyan_status by_path_socket_listen(const struct by_path_socket *listener, int *fd) {
   struct sockaddr_un address;
   char path[BY_PATH_SOCKET + sizeof ".lock"];
   int locked;
-  BY_TRY(name_socket(place->path, place->program, &address));
-  BY_TRY(make_folder(place));
-  snprintf(path, sizeof path, "%s.lock", place->path);
-  BY_TRY(lock(place, path, &locked));
-  enum banyan_status status = take_place(place, &address, fd);
+  BY_TRY(name_socket(listener->path, listener->program, &address));
+  BY_TRY(make_folder(listener));
+  snprintf(path, sizeof path, "%s.lock", listener->path);
+  BY_TRY(lock_path(listener, path, &locked));
+  enum banyan_status status = bind_path(listener, &address, fd);
   if (locked >= 0) {
     unlink(path);
     by_close(locked);

@@ -1,3 +1,4 @@
+/* TCP sockets: listening, connecting, and their options. */
 #include "socket.h"
 
 #include <errno.h>
@@ -13,13 +14,13 @@
 #include "text.h"
 
 #ifndef TCP_RTO_MAX_MS
-#define TCP_RTO_MAX_MS 44 /* of Linux 6.15; headers may be older */
+#define TCP_RTO_MAX_MS 44 /* Of Linux 6.15; headers may be older. */
 #endif
 
 enum {
-  A_DAY = 24 * 60 * 60 * 1000, /* ms */
-  PROBES = 12,                 /* within the silence after which a host counts as vanished; one a second at most */
-  MAX_RETRY = 1000             /* ms: also, classes make lower ones wait, which must go on as soon as they may */
+  A_DAY = 24 * 60 * 60 * 1000, /* Milliseconds. */
+  PROBES = 12,     /* Probes within the silence after which a host counts as vanished; one per second at most. */
+  MAX_RETRY = 1000 /* Milliseconds. Classes delay lower ones, which must go on as soon as they may. */
 };
 
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
@@ -37,16 +38,16 @@ enum banyan_status by_port_range_parse(const char *text, struct by_port_range *o
   return BANYAN_OK;
 }
 
-static const struct sockaddr *generic(const struct by_address *address) {
+static const struct sockaddr *as_sockaddr(const struct by_address *address) {
   return (const struct sockaddr *)&address->storage;
 }
 
-static enum banyan_status set(int fd, int level, int option, int value, const char *what) {
+static enum banyan_status set_option(int fd, int level, int option, int value, const char *what) {
   if (setsockopt(fd, level, option, &value, sizeof value) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot set %s to %d", what, value);
 }
 
-static enum banyan_status get(int fd, int level, int option, int *value, const char *what) {
+static enum banyan_status get_option(int fd, int level, int option, int *value, const char *what) {
   socklen_t length = sizeof *value;
   if (getsockopt(fd, level, option, value, &length) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", what);
@@ -60,15 +61,16 @@ static int set_flag(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) < 0 ? errno : 0;
 }
 
-/* 0 or an errno. A port can turn out to be taken as late as in listen(). One that is shared may be held by somebody, or
- * have old connections. Whatever it was bound with, it is left so that others may share it while nobody listens. */
-static int take(const struct by_address *at, bool listens, bool shares, int *out) {
+/* Binds a port, and listens. Returns 0 or an errno. A port can turn out to be used as late as in listen(). One that
+ * is shared may be held by another process, or have old connections. Whatever it was bound with, others may share it
+ * afterwards while no process listens. */
+static int take_port(const struct by_address *at, bool listens, bool shares, int *out) {
   int error = 0, fd = open_socket(by_address_family(at));
   if (fd < 0) return errno;
   if (shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (!error && by_address_family(at) == AF_INET6 && by_address_is_any(at))
     error = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (!error && bind(fd, generic(at), at->length) < 0) error = errno;
+  if (!error && bind(fd, as_sockaddr(at), at->length) < 0) error = errno;
   if (!error && !shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (!error && listens && listen(fd, SOMAXCONN) < 0) error = errno;
   if (error)
@@ -84,8 +86,8 @@ static bool is_spared(const int spared[BY_SPARED_PORTS], int port) {
   return false;
 }
 
-/* Where there is a choice, spared ports come last, and before them those that somebody has in any way: a process that
- * holds them without listening, or connections of the past. What only holds a port begins anywhere in the range, so
+/* Takes a port of a range. Spared ports come last, and before them those that are in use: by a process that holds
+ * them without listening, or by past connections. A port that is only held is searched from anywhere in the range, so
  * that jobs that start at the same time do not all try the same ones. */
 static enum banyan_status take_in_range(struct by_address at, struct by_port_range ports, const int *spared,
                                         bool listens, int *out) {
@@ -100,7 +102,7 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
       int port = ports.low + (int)((begin % (unsigned)n + (unsigned)i) % (unsigned)n);
       if (is_spared(spared, port) != last) continue;
       by_address_set_port(&at, port);
-      error = take(&at, listens, shares, out);
+      error = take_port(&at, listens, shares, out);
     }
   }
   if (!error) return BANYAN_OK;
@@ -148,7 +150,7 @@ enum banyan_status by_socket_hold(struct by_port_range ports, const int spared[B
   return open_port(NULL, ports, spared, false, fd, bound);
 }
 
-/* Errors of one connection that died in the queue, not of the listener. */
+/* Whether the error belongs to one connection that ended in the queue, not to the listener. */
 static bool is_of_one_connection(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == ECONNABORTED || error == EINTR || error == EPROTO ||
          error == EPERM || error == ENETDOWN || error == EHOSTDOWN || error == EHOSTUNREACH || error == ENETUNREACH ||
@@ -182,7 +184,7 @@ enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd)
   int socket = open_socket(by_address_family(to));
   if (socket < 0) return cannot_connect(to, errno);
   if (by_address_is_loopback(to)) (void)!by_socket_set_congestion(socket, BY_CONGESTION_WITHIN_HOST);
-  if (connect(socket, generic(to), to->length) == 0 || errno == EINPROGRESS || errno == EINTR) {
+  if (connect(socket, as_sockaddr(to), to->length) == 0 || errno == EINPROGRESS || errno == EINTR) {
     *fd = socket;
     return BANYAN_OK;
   }
@@ -195,17 +197,17 @@ enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to,
   struct by_address local, peer;
   int error = 0;
   *done = false;
-  BY_TRY(get(fd, SOL_SOCKET, SO_ERROR, &error, "a connection's state"));
+  BY_TRY(get_option(fd, SOL_SOCKET, SO_ERROR, &error, "a connection's state"));
   if (error) return cannot_connect(to, error);
   if (by_socket_get_peer(fd, &peer) != BANYAN_OK) return BANYAN_OK;
-  /* a free local port can, by chance, be the one that is connected to: the socket then talks to itself */
+  /* A free local port can, by chance, be the one that is connected to: the socket then talks to itself. */
   if (by_socket_get_local(fd, &local) == BANYAN_OK && by_address_compare(&local, &peer) == 0)
     return cannot_connect(to, ECONNREFUSED);
   *done = true;
   return BANYAN_OK;
 }
 
-/* Linux sends the first packet again after 1 s. */
+/* Linux repeats the first packet after 1 s. */
 bool by_socket_connected_late(int fd) {
   struct tcp_info info = {0};
   socklen_t length = sizeof info;
@@ -239,15 +241,15 @@ bool by_socket_is_within_host(int fd) {
 }
 
 enum banyan_status by_socket_set_nodelay(int fd) {
-  return set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+  return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
 }
 
 enum banyan_status by_socket_set_thin(int fd) {
-  return set(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, "TCP_THIN_LINEAR_TIMEOUTS");
+  return set_option(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, "TCP_THIN_LINEAR_TIMEOUTS");
 }
 
 enum banyan_status by_socket_set_unsent(int fd, int bytes) {
-  return bytes ? set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "TCP_NOTSENT_LOWAT") : BANYAN_OK;
+  return bytes ? set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "TCP_NOTSENT_LOWAT") : BANYAN_OK;
 }
 
 enum banyan_status by_socket_set_congestion(int fd, const char *name) {
@@ -271,10 +273,10 @@ enum banyan_status by_socket_get_congestion(int fd, char *out) {
   return BANYAN_OK;
 }
 
-/* The privileged form first: it is not bound by the machine's limit. */
+/* Sets a buffer's size, first in the privileged form, which is not bound by the host's limit. */
 static enum banyan_status set_buffer(int fd, int forced, int plain, int bytes, const char *what) {
   if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return BANYAN_OK;
-  return set(fd, SOL_SOCKET, plain, bytes, what);
+  return set_option(fd, SOL_SOCKET, plain, bytes, what);
 }
 
 enum banyan_status by_socket_set_buffers(int fd, int send, int receive) {
@@ -285,19 +287,19 @@ enum banyan_status by_socket_set_buffers(int fd, int send, int receive) {
 
 enum banyan_status by_socket_set_tos(int fd, int tos) {
   int family = AF_UNSPEC;
-  BY_TRY(get(fd, SOL_SOCKET, SO_DOMAIN, &family, "a socket's family"));
-  if (family != AF_INET6) return set(fd, IPPROTO_IP, IP_TOS, tos, "the ToS byte");
-  /* an IPv6 socket may carry IPv4, which has a byte of its own */
+  BY_TRY(get_option(fd, SOL_SOCKET, SO_DOMAIN, &family, "a socket's family"));
+  if (family != AF_INET6) return set_option(fd, IPPROTO_IP, IP_TOS, tos, "the ToS byte");
+  /* An IPv6 socket may carry IPv4, which has a byte of its own. */
   (void)setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
-  return set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos, "the traffic class");
+  return set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, tos, "the traffic class");
 }
 
 enum banyan_status by_socket_set_priority(int fd, int priority) {
-  return set(fd, SOL_SOCKET, SO_PRIORITY, priority, "the socket's priority");
+  return set_option(fd, SOL_SOCKET, SO_PRIORITY, priority, "the socket's priority");
 }
 
 enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) {
-  return set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
+  return set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
 }
 
 enum banyan_status by_socket_set_max_retry(int fd, int milliseconds) {
@@ -305,14 +307,14 @@ enum banyan_status by_socket_set_max_retry(int fd, int milliseconds) {
   socklen_t length = sizeof old;
   if (getsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &old, &length)) return BANYAN_OK;
   BY_TRY(by_socket_set_user_timeout(fd, A_DAY));
-  return set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, milliseconds, "TCP_RTO_MAX_MS");
+  return set_option(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, milliseconds, "TCP_RTO_MAX_MS");
 }
 
 enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) {
-  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle, "TCP_KEEPIDLE"));
-  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL"));
-  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPCNT, count, "TCP_KEEPCNT"));
-  return set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+  BY_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle, "TCP_KEEPIDLE"));
+  BY_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL"));
+  BY_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, count, "TCP_KEEPCNT"));
+  return set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
 }
 
 static int probe_interval(double silence) {
@@ -323,7 +325,7 @@ uint32_t by_silence_limit(double silence) {
   return (uint32_t)(silence * 1000) + 1000 * (uint32_t)probe_interval(silence);
 }
 
-/* With a user timeout, probes are not counted: it decides, too, how long they may stay unanswered. */
+/* With a user timeout, probes are not counted: it also limits how long they stay unanswered. */
 enum banyan_status by_socket_set_vigilant(int fd, double silence) {
   int interval = probe_interval(silence);
   BY_TRY(by_socket_set_max_retry(fd, MAX_RETRY));
@@ -331,8 +333,8 @@ enum banyan_status by_socket_set_vigilant(int fd, double silence) {
   return by_socket_set_keepalive(fd, interval, interval, PROBES);
 }
 
-/* Without a short user timeout, as the kernel counts also while the peer's window is closed. Where the kernel counts
- * probes, the connection lasts longer than one that is vigilant. */
+/* Uses no short user timeout, which would count while the peer's window is closed. Where the kernel counts probes,
+ * the connection lasts longer than a vigilant one. */
 enum banyan_status by_socket_set_patient(int fd, double silence) {
   int interval = probe_interval(silence);
   BY_TRY(by_socket_set_max_retry(fd, MAX_RETRY));

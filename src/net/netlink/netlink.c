@@ -1,3 +1,4 @@
+/* Requests to the kernel over rtnetlink, and traffic control. */
 #include "netlink.h"
 
 #include <arpa/inet.h>
@@ -117,7 +118,7 @@ void by_netlink_copy(const struct nlattr *attribute, void *out, size_t size) {
   if (attribute) memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
 }
 
-enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MAX_KEYS = 3 };
+enum { TICK_NANOSECONDS = 64, /* The unit of a bucket's depth. */ MAX_KEYS = 3 };
 
 struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
                           uint32_t handle, const char *kind) {
@@ -149,7 +150,7 @@ int by_tc_add_filter(struct by_netlink *netlink, unsigned interface, const struc
   return by_netlink_ask(netlink, &request, NULL, NULL);
 }
 
-/* Both headers have it in their first word. */
+/* Both headers have the byte in their first word. */
 int by_tc_add_mark(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t class_, uint16_t priority,
                    uint8_t tos) {
   uint32_t mark = tos & 0xfcu;

@@ -1,3 +1,4 @@
+/* Connects to one process at several addresses, see dialer.h. */
 #include "dialer.h"
 
 #include <assert.h>
@@ -16,37 +17,37 @@ enum {
   MAX_ADDRESSES = 32,
   TARGET_BYTES = BY_HOST_TEXT + 8,
   TICK_MS = 10,
-  STAGGER_MS = 100, /* between two attempts of which the first has no answer yet */
-  RETRY_MS = 20,    /* for an address that refused: its process may only start */
-  ANSWER_MS = 5000, /* for the answer of an address */
-  SILENT_MS = 8000, /* after which an address without any answer is given up, if others have answered */
-  UNKNOWN_MS = 500, /* until an unknown name is looked up again, */
-  KNOWN_MS = 3000,  /* and a known one, whose address may change as a container is started again */
+  STAGGER_MS = 100, /* Between two attempts of which the first has no answer yet. */
+  RETRY_MS = 20,    /* For an address that refused: its process may be starting. */
+  ANSWER_MS = 5000, /* For the answer of an address. */
+  SILENT_MS = 8000, /* After which an address without any answer is given up, if others have answered. */
+  UNKNOWN_MS = 500, /* Until an unknown name is looked up again. */
+  KNOWN_MS = 3000,  /* Until a known name is looked up again: its address may change if a container is restarted. */
   REASON_BYTES = 256
 };
 
-/* One that the user or a launcher gave. */
+/* A target given by the user or a launcher. */
 struct target {
   char text[TARGET_BYTES];
-  struct by_resolving *resolving; /* NULL: it is not being looked up */
-  uint64_t look_up_at;            /* UINT64_MAX: it is an address */
-  char error[REASON_BYTES];       /* "": it is known */
+  struct by_resolving *resolving; /* NULL: it is not being looked up. */
+  uint64_t look_up_at;            /* UINT64_MAX: it is an address. */
+  char error[REASON_BYTES];       /* "": its addresses are known. */
 };
 
 enum attempt { RESTING, TRYING, CONNECTED, HELD, ATTEMPTS };
 
 struct candidate {
   struct by_address to;
-  uint32_t target; /* whose address it is */
+  uint32_t target; /* The index of its target. */
   enum attempt attempt;
-  int fd;                 /* TRYING, CONNECTED */
-  struct by_watch *watch; /* TRYING */
-  bool renewed;           /* it was connected late, and is therefore tried again */
-  bool silent;            /* the last attempt had no answer at all, not even that nobody listens */
-  uint64_t late_at;       /* of the attempt */
-  uint64_t next_at;       /* not to be tried before */
+  int fd;                 /* For TRYING and CONNECTED. */
+  struct by_watch *watch; /* For TRYING. */
+  bool renewed;           /* It was connected late, and is therefore tried again. */
+  bool silent;            /* The last attempt had no answer at all, not even a refusal. */
+  uint64_t late_at;       /* When the attempt is late. */
+  uint64_t next_at;       /* It is not tried before. */
   enum banyan_status status;
-  char reason[REASON_BYTES]; /* of the last failure; "": there was none */
+  char reason[REASON_BYTES]; /* The reason of the last failure; "": there was none. */
 };
 
 struct by_dialer {
@@ -55,13 +56,13 @@ struct by_dialer {
   struct target targets[MAX_TARGETS];
   struct candidate candidates[MAX_ADDRESSES];
   uint32_t n_targets, n_candidates;
-  struct candidate *held; /* whose connection was handed over; NULL: none */
-  uint64_t begun_at;      /* all of it */
-  uint64_t started_at;    /* the latest attempt */
-  bool busy;              /* `connected` is being called */
+  struct candidate *held; /* The candidate whose connection was handed over; NULL: none. */
+  uint64_t begun_at;      /* When all attempts began. */
+  uint64_t started_at;    /* When the latest attempt began. */
+  bool busy;              /* `connected` is being called. */
 };
 
-static void step(struct by_dialer *dialer);
+static void advance_dialer(struct by_dialer *dialer);
 static void start_attempt(struct by_dialer *dialer, struct candidate *c);
 
 /* ---- attempts */
@@ -79,14 +80,14 @@ static void set_attempt(struct candidate *c, enum attempt to) {
   c->attempt = to;
 }
 
-/* Of one that has not been handed over. */
+/* Closes the attempt of a candidate that was not handed over. */
 static void close_attempt(struct candidate *c) {
   if (c->attempt != TRYING && c->attempt != CONNECTED) return;
   set_attempt(c, RESTING);
   by_close(c->fd);
 }
 
-/* `reason` names the address, or it is put in front. */
+/* Notes a failure. The address precedes `reason` unless that names it. */
 static void note_failure(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status,
                          const char *reason, uint64_t pause) {
   char address[BY_ADDRESS_TEXT];
@@ -96,15 +97,15 @@ static void note_failure(const struct by_dialer *dialer, struct candidate *c, en
   snprintf(c->reason, sizeof c->reason, "%s%s%s", named ? "" : address, named ? "" : ": ", reason);
 }
 
-/* `error`: its errno. */
+/* Ends an attempt with this errno. */
 static void fail_attempt(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status, int error) {
   close_attempt(c);
   c->silent = status == BANYAN_ERR_CONNECT && error != ECONNREFUSED;
   note_failure(dialer, c, status, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
 }
 
-/* Which attempt it was is found by looking at all: they are few. */
-static void writable(void *context, uint32_t events) {
+/* Finishes attempts. All are checked, since they are few. */
+static void finish_attempts(void *context, uint32_t events) {
   struct by_dialer *dialer = context;
   for (uint32_t i = 0; i < dialer->n_candidates; i++) {
     struct candidate *c = &dialer->candidates[i];
@@ -121,7 +122,7 @@ static void writable(void *context, uint32_t events) {
       set_attempt(c, CONNECTED);
     }
   }
-  step(dialer);
+  advance_dialer(dialer);
 }
 
 static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
@@ -133,7 +134,7 @@ static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
   if (status == BANYAN_OK) {
     c->watch = NULL;
     set_attempt(c, TRYING);
-    status = by_loop_watch(loop, c->fd, EPOLLOUT, writable, dialer, &c->watch);
+    status = by_loop_watch(loop, c->fd, EPOLLOUT, finish_attempts, dialer, &c->watch);
   }
   if (status != BANYAN_OK) fail_attempt(dialer, c, status, errno);
 }
@@ -144,7 +145,7 @@ static bool is_under_way(const struct by_dialer *dialer) {
   return false;
 }
 
-/* The one that has waited longest. */
+/* The candidate that has waited longest. */
 static struct candidate *next_due(struct by_dialer *dialer) {
   struct candidate *found = NULL;
   uint64_t now = by_loop_now(dialer->options.loop);
@@ -175,7 +176,7 @@ static void hand_over(struct by_dialer *dialer) {
 
 /* ---- names */
 
-/* Unless it is known. */
+/* Adds a candidate unless its address is known. */
 static void add_candidate(struct by_dialer *dialer, uint32_t target, const struct by_address *to) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++)
     if (!by_address_compare(&dialer->candidates[i].to, to)) return;
@@ -183,7 +184,7 @@ static void add_candidate(struct by_dialer *dialer, uint32_t target, const struc
   dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target};
 }
 
-/* Addresses that a name no longer has make room, unless they are in use. Not from within `connected`. */
+/* Removes addresses that a name no longer has, unless they are in use. Not from within `connected`. */
 static void drop_outdated(struct by_dialer *dialer, uint32_t target, const struct by_address *now, size_t n) {
   for (uint32_t i = dialer->n_candidates; i-- > 0;) {
     struct candidate *c = &dialer->candidates[i];
@@ -225,7 +226,7 @@ static void look_names_up(struct by_dialer *dialer) {
 
 /* ---- the whole */
 
-static void step(struct by_dialer *dialer) {
+static void advance_dialer(struct by_dialer *dialer) {
   if (dialer->busy) return;
   dialer->busy = true;
   if (!dialer->held) hand_over(dialer);
@@ -233,7 +234,7 @@ static void step(struct by_dialer *dialer) {
   dialer->busy = false;
 }
 
-static void ticked(void *context) {
+static void step_on_timer(void *context) {
   struct by_dialer *dialer = context;
   by_loop_set_delay(dialer->options.loop, &dialer->tick, TICK_MS * BY_MILLISECOND);
   if (!dialer->held) look_names_up(dialer);
@@ -242,10 +243,10 @@ static void ticked(void *context) {
     if (c->attempt == TRYING && by_loop_now(dialer->options.loop) >= c->late_at)
       fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000), ETIMEDOUT);
   }
-  step(dialer);
+  advance_dialer(dialer);
 }
 
-/* The next of "a:1,b:2#fingerprint" into `out`; false: there is none. */
+/* Copies the next target of "a:1,b:2#fingerprint" to `out`; false: there is none. */
 static bool next_target(const char **list, char *out) {
   size_t length = strcspn(*list, ",#");
   if (!**list || **list == '#') return false;
@@ -282,7 +283,7 @@ enum banyan_status by_dialer_create(const struct by_dialer_options *options, str
   dialer->options = *options;
   dialer->options.targets = NULL;
   dialer->begun_at = by_loop_now(options->loop);
-  by_timer_init(&dialer->tick, ticked, dialer);
+  by_timer_init(&dialer->tick, step_on_timer, dialer);
   for (const char *rest = options->targets; next_target(&rest, dialer->targets[dialer->n_targets].text);) {
     struct target *target = &dialer->targets[dialer->n_targets];
     struct by_address address;
@@ -312,15 +313,15 @@ void by_dialer_failed(struct by_dialer *dialer, enum banyan_status status, const
   set_attempt(c, RESTING);
   c->silent = false;
   note_failure(dialer, c, status, reason, pause);
-  step(dialer);
+  advance_dialer(dialer);
 }
 
 void by_dialer_keep(struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++) close_attempt(&dialer->candidates[i]);
 }
 
-/* A silent address is given up where somebody answered at another one, sooner than if all were silent. Where nobody
- * listens the process may only start, and that somebody may be at another job. */
+/* A silent address is given up if another address has answered, sooner than if all were silent. If no process listens
+ * at an address it may be starting, and the one that answered may belong to another job. */
 enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
   enum banyan_status refusal = BANYAN_OK;
   bool long_ago = by_loop_now(dialer->options.loop) - dialer->begun_at >= SILENT_MS * BY_MILLISECOND;
@@ -343,7 +344,8 @@ enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
   return refusal;
 }
 
-/* A name's address that is this machine's own is a common cause of jobs that do not start. */
+/* Prints a candidate's failure. If a name has an address of this host, that is a common cause of jobs that do not
+ * start. */
 static void print_candidate(const struct by_dialer *dialer, const struct candidate *c, struct by_text *out) {
   const struct target *target = &dialer->targets[c->target];
   char address[BY_ADDRESS_TEXT];

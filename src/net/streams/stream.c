@@ -1,3 +1,4 @@
+/* Streams of frames or lines over a socket, optionally through a handshake or TLS. */
 #include "stream.h"
 
 #include <assert.h>
@@ -18,21 +19,21 @@
 #include "refusal.h"
 #include "socket.h"
 
-/* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. AT_ONCE: bytes read from
- * a peer that is not known, or to be decrypted. RECORD: what a record of TLS holds at most. FIRST: where a buffer
- * begins. KEEP: above this it is given back when empty. ANSWERS: of TLS itself, that may wait. */
+/* HEADER: length and type. READS: reads in one go, since the loop serves others too. AT_ONCE: bytes read from an
+ * unknown peer, or to be decrypted. RECORD: the maximum of a TLS record. FIRST: a buffer's initial size. KEEP: larger
+ * buffers are freed when empty. ANSWERS: bytes of TLS itself that may wait. */
 enum { HEADER = 6, READS = 16, AT_ONCE = 4096, RECORD = 16384, FIRST = 4096, KEEP = 65536, ANSWERS = 65536 };
 
 enum state { CONNECTING, SHAKING, OPEN, ENDED, STATES };
-/* OPENING: a handshake is initialised, which may end with TLS; SECURED: everything goes through TLS. */
+/* OPENING: a handshake is initialised, which may end with TLS; SECURED: everything uses TLS. */
 enum protection { PLAIN, OPENING, SECURED };
-enum sending { SENDING, FINISHING, FINISHED }; /* our direction: asked to end it; done so */
-enum dismissal { WELCOME, REFUSED, EVICTED };  /* REFUSED: not read any more; EVICTED: closed to make room for others */
+enum sending { SENDING, FINISHING, FINISHED }; /* This side's direction: its end was requested; it has ended. */
+enum dismissal { WELCOME, REFUSED, EVICTED }; /* REFUSED: not read any more; EVICTED: closed to make room for others. */
 
-/* Bytes that wait to be sent or delivered: added behind, used from the front. */
+/* Bytes that wait to be sent or delivered: appended at the end, used from the front. */
 struct buffer {
   uint8_t *data;
-  size_t at, length, capacity; /* what lies between at and length is still to be used */
+  size_t at, length, capacity; /* Bytes between `at` and `length` are still to be used. */
 };
 
 struct by_stream {
@@ -44,16 +45,16 @@ struct by_stream {
   struct by_address to;
   struct by_opening opening;
   struct by_tls *tls;
-  size_t shaken; /* bytes of either in the queue, which do not count against the limit */
+  size_t shaken; /* Bytes of either handshake in the queue, which do not count against the limit. */
   struct by_watch *watch;
   struct by_timer deadline;
-  struct by_admission_entry admission; /* of a peer that has not authenticated */
+  struct by_admission_entry admission; /* Of a peer that has not authenticated. */
   struct buffer in, out;
   char name[BY_ADDRESS_TEXT];
-  int broken;           /* why nothing can be sent any more; there may still be something to read */
-  bool silent;          /* it ended because nothing came from the other host */
-  bool unused;          /* the peer closed it and had sent nothing */
-  bool busy, destroyed; /* inside a callback from the loop; destroyed meanwhile */
+  int broken;           /* The errno after which nothing can be sent; there may still be something to read. */
+  bool silent;          /* It ended because nothing arrived from the other host. */
+  bool unused;          /* The peer closed it and had sent nothing. */
+  bool busy, destroyed; /* busy: inside a callback from the loop; destroyed: meanwhile. */
 };
 
 static void set_state(struct by_stream *stream, enum state to) {
@@ -74,8 +75,8 @@ static void buffer_fini(struct buffer *buffer) {
   *buffer = (struct buffer){0};
 }
 
-/* Room for `more` bytes at the end. BANYAN_ERR_NO_MEMORY: nothing has changed. */
-static enum banyan_status reserve(struct buffer *buffer, size_t more) {
+/* Makes room for `more` bytes at the end. BANYAN_ERR_NO_MEMORY: nothing has changed. */
+static enum banyan_status reserve_space(struct buffer *buffer, size_t more) {
   if (buffer->at) {
     memmove(buffer->data, buffer->data + buffer->at, buffer->length - buffer->at);
     buffer->length -= buffer->at;
@@ -94,15 +95,15 @@ static enum banyan_status reserve(struct buffer *buffer, size_t more) {
   return BANYAN_OK;
 }
 
-/* All or none. */
-static enum banyan_status append(struct buffer *buffer, const void *data, size_t length) {
-  BY_TRY(reserve(buffer, length));
+/* Appends all bytes or none. */
+static enum banyan_status append_bytes(struct buffer *buffer, const void *data, size_t length) {
+  BY_TRY(reserve_space(buffer, length));
   if (length) memcpy(buffer->data + buffer->length, data, length);
   buffer->length += length;
   return BANYAN_OK;
 }
 
-static void use(struct buffer *buffer, size_t n) {
+static void consume_bytes(struct buffer *buffer, size_t n) {
   buffer->at += n;
   if (buffer->at < buffer->length) return;
   OPENSSL_cleanse(buffer->data, buffer->length);
@@ -126,8 +127,8 @@ static void free_stream(struct by_stream *stream) {
   free(stream);
 }
 
-/* Everything that the loop or the kernel knows of it; a callback may still be using the buffers. */
-static void release(struct by_stream *stream) {
+/* Releases everything that the loop or the kernel knows of it. A callback may still be using the buffers. */
+static void release_stream(struct by_stream *stream) {
   if (stream->state == ENDED) return;
   by_admission_leave(&stream->admission);
   by_loop_unwatch(stream->watch);
@@ -139,18 +140,18 @@ static void release(struct by_stream *stream) {
 
 void by_stream_destroy(struct by_stream *stream) {
   if (!stream) return;
-  release(stream);
+  release_stream(stream);
   stream->destroyed = true;
   if (!stream->busy) free_stream(stream);
 }
 
-/* `status` was made by by_fail: its text is the reason. */
-static void end(struct by_stream *stream, enum banyan_status status) {
+/* Ends the stream. `status` was made by by_fail, whose text is the reason. */
+static void end_stream(struct by_stream *stream, enum banyan_status status) {
   char reason[1024];
   bool unauthenticated = (stream->state == SHAKING && !stream->unused) || status == BANYAN_ERR_AUTH;
   if (!strstr(banyan_error_text(), stream->name)) (void)by_fail_within(status, "%s", stream->name);
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
-  release(stream);
+  release_stream(stream);
   drop_handshake(stream);
   by_log(unauthenticated && !stream->options.quiet ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
   stream->options.ended(stream->options.context, status, reason);
@@ -160,11 +161,11 @@ size_t by_stream_queued(const struct by_stream *stream) {
   return stream->out.length - stream->out.at;
 }
 
-/* What TLS itself has to send joins the queue. */
+/* Queues what TLS itself has to send. */
 static enum banyan_status queue_tls(struct by_stream *stream) {
   size_t length = by_tls_pending(stream->tls);
   if (!length) return BANYAN_OK;
-  BY_TRY(reserve(&stream->out, length));
+  BY_TRY(reserve_space(&stream->out, length));
   stream->out.length += by_tls_take(stream->tls, stream->out.data + stream->out.length, length);
   return BANYAN_OK;
 }
@@ -174,13 +175,13 @@ static void send_queued(struct by_stream *stream) {
     ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, by_stream_queued(stream), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    /* reported as the end only once everything the peer has sent is read: it may have sent the reason */
+    /* This is reported only once everything is read: the peer may have sent the reason. */
     if (n < 0) stream->broken = errno;
-    if (n > 0) use(&stream->out, (size_t)n);
+    if (n > 0) consume_bytes(&stream->out, (size_t)n);
   }
 }
 
-static void flush(struct by_stream *stream) {
+static void flush_queue(struct by_stream *stream) {
   if (stream->state == CONNECTING) return;
   send_queued(stream);
   if (stream->state != OPEN || stream->sending != FINISHING) return;
@@ -201,8 +202,8 @@ static void update_watch(struct by_stream *stream) {
                                       (by_stream_queued(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
-/* What the handshake has to send joins the queue; before the peer proved itself that is no more than 74 bytes, or what
- * TLS answers to BY_TLS_UNAUTHENTICATED. */
+/* Queues what the handshake has to send. Before the peer proved its identity that is at most 74 bytes, or what TLS
+ * answers to BY_TLS_UNAUTHENTICATED. */
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
   if (stream->protection == SECURED) {
@@ -211,7 +212,7 @@ static enum banyan_status queue_handshake(struct by_stream *stream) {
   }
   const uint8_t *data = by_opening_output(&stream->opening, &length);
   if (!length) return BANYAN_OK;
-  BY_TRY(append(&stream->out, data, length));
+  BY_TRY(append_bytes(&stream->out, data, length));
   by_opening_sent(&stream->opening, length);
   stream->shaken += length;
   return BANYAN_OK;
@@ -230,7 +231,7 @@ static enum banyan_status deliver_lines(struct by_stream *stream) {
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.max_line);
     if (!newline) return BANYAN_OK;
     stream->options.frame(stream->options.context, 0, at, length);
-    if (stream->state == OPEN) use(in, length + 1);
+    if (stream->state == OPEN) consume_bytes(in, length + 1);
   }
   return BANYAN_OK;
 }
@@ -244,14 +245,14 @@ static enum banyan_status deliver_frames(struct by_stream *stream) {
     if (length > stream->options.max_frame)
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer announced a frame of %zu bytes, the limit is %zu", length,
                      stream->options.max_frame);
-    if (have < length) return reserve(in, length - have);
+    if (have < length) return reserve_space(in, length - have);
     stream->options.frame(stream->options.context, type, at + HEADER, length);
-    if (stream->state == OPEN) use(in, HEADER + length);
+    if (stream->state == OPEN) consume_bytes(in, HEADER + length);
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status deliver(struct by_stream *stream) {
+static enum banyan_status deliver_input(struct by_stream *stream) {
   return stream->options.max_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
@@ -271,7 +272,7 @@ static void open_stream(struct by_stream *stream) {
     length = strlen(hello);
     purpose = (uint8_t)stream->tls->peer.role;
   }
-  /* What it sends in `opened` goes through TLS already. */
+  /* Frames sent in `opened` use TLS already. */
   bool through_opening = stream->protection == OPENING;
   if (through_opening) stream->protection = stream->tls ? SECURED : PLAIN;
   if (stream->options.opened) stream->options.opened(stream->options.context, purpose, hello, length);
@@ -288,8 +289,8 @@ static bool is_silence(int error) {
   return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
-/* The kernel reports an error once: to what was sent, if that came first. */
-static enum banyan_status lost(struct by_stream *stream, int error) {
+/* Fails after an error of reading. The kernel reports an error once: to the send call, if that came first. */
+static enum banyan_status fail_reading(struct by_stream *stream, int error) {
   struct by_quiet quiet = {0};
   if (stream->state == SHAKING) {
     stream->unused = stream->protection == OPENING && by_opening_is_unused(&stream->opening);
@@ -308,29 +309,30 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
                  stream->in.length > stream->in.at ? " in the middle of a frame" : "");
 }
 
-/* Decrypts what was fed, a room at a time, and delivers it at once: no more waits than without TLS. */
+/* Decrypts what was fed, as much as the buffer holds at a time, and delivers it: no more waits than without TLS. */
 static enum banyan_status deliver_secured(struct by_stream *stream) {
   struct buffer *in = &stream->in;
   while (is_read(stream)) {
     size_t n;
-    if (in->length == in->capacity) BY_TRY(reserve(in, 1));
+    if (in->length == in->capacity) BY_TRY(reserve_space(in, 1));
     BY_TRY(by_tls_read(stream->tls, in->data + in->length, in->capacity - in->length, &n));
-    if (n == 0) return stream->tls->state == BY_TLS_CLOSED ? lost(stream, 0) : BANYAN_OK;
+    if (n == 0) return stream->tls->state == BY_TLS_CLOSED ? fail_reading(stream, 0) : BANYAN_OK;
     in->length += n;
-    BY_TRY(deliver(stream));
+    BY_TRY(deliver_input(stream));
   }
   return BANYAN_OK;
 }
 
-/* What TLS adds to what by_stream_send lets in is far less than the room here: the peer has requested new keys again
- * and again, and does not read the answers. */
+/* Limits the data of TLS. What it adds to by_stream_send's data is far less than this limit, so a peer that exceeds
+ * it has requested new keys repeatedly without reading the answers. */
 static enum banyan_status check_answers(const struct by_stream *stream) {
   size_t max = stream->options.max_queued + stream->shaken;
   if (by_stream_queued(stream) <= max + max / 256 + ANSWERS) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer requests answers of TLS and does not read them");
 }
 
-/* What came through TLS: its handshake, and what is behind that. An error leaves a last message for the peer. */
+/* Handles data that arrived for TLS: its handshake, and records behind it. An error leaves a last message for the
+ * peer. */
 static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *data, size_t length) {
   enum banyan_status status = by_tls_feed(stream->tls, data, length);
   if (stream->state == SHAKING) {
@@ -341,50 +343,50 @@ static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *
   }
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
   if (stream->state == ENDED) return status;
-  if (queue_tls(stream) == BANYAN_OK && status != BANYAN_OK) flush(stream);
+  if (queue_tls(stream) == BANYAN_OK && status != BANYAN_OK) flush_queue(stream);
   return status == BANYAN_OK && stream->state == OPEN ? check_answers(stream) : status;
 }
 
-/* Bytes behind the handshake are the first frames. */
-static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, size_t length) {
+/* Handles data of the handshake. Bytes behind it are the first frames. */
+static enum banyan_status continue_handshake(struct by_stream *stream, const uint8_t *data, size_t length) {
   size_t used;
   enum banyan_status status = by_opening_feed(&stream->opening, data, length, &used);
   enum banyan_status queued = queue_handshake(stream);
   if (status == BANYAN_OK) status = queued;
   if (status != BANYAN_OK) {
-    flush(stream); /* a refusal tells the peer why; not waited for */
+    flush_queue(stream); /* Tells the peer why it was refused, without waiting. */
     return status;
   }
   if (by_opening_greeted(&stream->opening)) by_admission_greeted(&stream->admission);
   if (by_opening_proved(&stream->opening)) by_admission_leave(&stream->admission);
   if (!by_opening_done(&stream->opening)) return BANYAN_OK;
-  BY_TRY(append(&stream->in, data + used, length - used));
+  BY_TRY(append_bytes(&stream->in, data + used, length - used));
   open_stream(stream);
   if (stream->state != OPEN) return BANYAN_OK;
-  return stream->protection == SECURED ? deliver_secured(stream) : deliver(stream);
+  return stream->protection == SECURED ? deliver_secured(stream) : deliver_input(stream);
 }
 
-/* One read. *more false: there is nothing left for now. */
+/* Reads once. *more is false if there is nothing left for now. */
 static enum banyan_status read_once(struct by_stream *stream, bool *more) {
-  uint8_t small[AT_ONCE]; /* all that a peer gets before it is known, and what is to be decrypted */
+  uint8_t small[AT_ONCE]; /* All that is read of an unknown peer, or that is to be decrypted. */
   uint8_t *to = small;
   size_t capacity = sizeof small;
   if (stream->state == OPEN && stream->protection != SECURED) {
-    if (stream->in.length == stream->in.capacity) BY_TRY(reserve(&stream->in, 1));
+    if (stream->in.length == stream->in.capacity) BY_TRY(reserve_space(&stream->in, 1));
     to = stream->in.data + stream->in.length;
     capacity = stream->in.capacity - stream->in.length;
   }
   ssize_t n = recv(stream->options.fd, to, capacity, 0);
   *more = n == (ssize_t)capacity || (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
-  if (n <= 0) return lost(stream, n < 0 ? errno : 0);
+  if (n <= 0) return fail_reading(stream, n < 0 ? errno : 0);
   if (stream->protection == SECURED) return take_secured(stream, small, (size_t)n);
-  if (stream->state == SHAKING) return shake(stream, small, (size_t)n);
+  if (stream->state == SHAKING) return continue_handshake(stream, small, (size_t)n);
   stream->in.length += (size_t)n;
-  return deliver(stream);
+  return deliver_input(stream);
 }
 
-/* The connection is there: its ends show whether it is encrypted. */
+/* Begins the handshake on a new connection, whose ends determine whether it is encrypted. */
 static enum banyan_status begin_opening(struct by_stream *stream) {
   BY_TRY(by_opening_start(&stream->opening, stream->options.fd));
   return queue_handshake(stream);
@@ -402,51 +404,52 @@ static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
     if (stream->protection == OPENING) BY_TRY(begin_opening(stream));
   }
   if (stream->state != ENDED && stream->dismissal == REFUSED)
-    return events & (EPOLLERR | EPOLLHUP) ? lost(stream, 0) : BANYAN_OK;
+    return events & (EPOLLERR | EPOLLHUP) ? fail_reading(stream, 0) : BANYAN_OK;
   if (!(events & (EPOLLIN | EPOLLERR | EPOLLHUP))) return BANYAN_OK;
   for (int i = 0; i < READS && more && stream->state != ENDED && stream->dismissal != REFUSED; i++)
     BY_TRY(read_once(stream, &more));
   return BANYAN_OK;
 }
 
-/* Every way in from the loop ends here: reports the end, or goes on; and frees what was destroyed meanwhile. */
-static void leave(struct by_stream *stream, enum banyan_status status) {
-  if (status != BANYAN_OK && stream->state != ENDED) end(stream, status);
+/* Ends every callback of the loop: reports the end, or goes on, and frees what was destroyed meanwhile. */
+static void leave_callback(struct by_stream *stream, enum banyan_status status) {
+  if (status != BANYAN_OK && stream->state != ENDED) end_stream(stream, status);
   if (stream->state != ENDED) {
-    flush(stream);
+    flush_queue(stream);
     update_watch(stream);
   }
   stream->busy = false;
   if (stream->destroyed) free_stream(stream);
 }
 
-static void ready(void *context, uint32_t events) {
+static void handle_ready(void *context, uint32_t events) {
   struct by_stream *stream = context;
   stream->busy = true;
-  leave(stream, go_on(stream, events));
+  leave_callback(stream, go_on(stream, events));
 }
 
 static void too_late(void *context) {
   struct by_stream *stream = context;
   stream->busy = true;
   if (stream->state == CONNECTING)
-    leave(stream, by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
+    leave_callback(stream,
+                   by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
   else if (stream->state == OPEN)
-    leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
+    leave_callback(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
   else if (stream->dismissal == EVICTED)
-    leave(stream, by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
-                            "closed before it had authenticated, to make room for others"));
+    leave_callback(stream, by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
+                                     "closed before it had authenticated, to make room for others"));
   else
-    leave(stream, give_up(stream, true));
+    leave_callback(stream, give_up(stream, true));
 }
 
-static void evicted(void *context) {
+static void handle_eviction(void *context) {
   struct by_stream *stream = context;
   stream->dismissal = EVICTED;
   by_loop_set_delay(stream->options.loop, &stream->deadline, 0);
 }
 
-static enum banyan_status start(struct by_stream *stream) {
+static enum banyan_status start_stream(struct by_stream *stream) {
   const struct by_stream_options *options = &stream->options;
   assert(!options->handshake || !options->tls);
   struct by_address peer = {.length = 0};
@@ -457,7 +460,7 @@ static enum banyan_status start(struct by_stream *stream) {
     (void)!by_socket_get_peer(options->fd, &peer);
   by_address_print(&peer, stream->name);
   if (!peer.length) strcpy(stream->name, "a local socket");
-  (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a local socket has none */
+  (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* A local socket has no such option. */
   if (options->handshake) {
     by_opening_init(&stream->opening, options->handshake);
     stream->protection = OPENING;
@@ -473,10 +476,10 @@ static enum banyan_status start(struct by_stream *stream) {
   if (!options->connecting) set_state(stream, stream->protection == PLAIN ? OPEN : SHAKING);
   uint64_t timeout = options->timeout ? options->timeout : BY_STREAM_TIMEOUT;
   if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, timeout);
-  stream->admission = (struct by_admission_entry){.evicted = evicted, .context = stream};
+  stream->admission = (struct by_admission_entry){.evicted = handle_eviction, .context = stream};
   if (stream->state == SHAKING && options->admission)
     by_admission_enter(options->admission, &stream->admission, options->fd);
-  return by_loop_watch(options->loop, options->fd, EPOLLIN | EPOLLOUT, ready, stream, &stream->watch);
+  return by_loop_watch(options->loop, options->fd, EPOLLIN | EPOLLOUT, handle_ready, stream, &stream->watch);
 }
 
 enum banyan_status by_stream_create(const struct by_stream_options *options, struct by_stream **out) {
@@ -487,8 +490,8 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
   }
   stream->options = *options;
   by_timer_init(&stream->deadline, too_late, stream);
-  enum banyan_status status = start(stream);
-  stream->options.connecting = NULL; /* what the caller lent for this call */
+  enum banyan_status status = start_stream(stream);
+  stream->options.connecting = NULL; /* The caller lent it for this call. */
   stream->options.handshake = NULL;
   stream->options.tls = NULL;
   if (status != BANYAN_OK)
@@ -503,7 +506,7 @@ static enum banyan_status queue_record(struct by_stream *stream, const uint8_t *
   return queue_tls(stream);
 }
 
-/* A record at a time, so that small parts share one, and OpenSSL keeps no room for more. */
+/* Queues encrypted data a record at a time, so that small parts share one, and OpenSSL needs no larger buffers. */
 static enum banyan_status queue_encrypted(struct by_stream *stream, const struct iovec *parts, int count) {
   uint8_t record[RECORD];
   size_t filled = 0, max = 0, n;
@@ -524,17 +527,17 @@ static enum banyan_status queue_encrypted(struct by_stream *stream, const struct
   return status;
 }
 
-/* All parts or none; but with TLS, what is half sent cannot be taken back, and the loop is notified of the end. */
+/* Queues all parts or none. With TLS, a part that was encrypted cannot be taken back, so an error ends the stream. */
 static enum banyan_status queue_all(struct by_stream *stream, const struct iovec *parts, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) length += parts[i].iov_len;
-  BY_TRY(reserve(&stream->out, length));
+  BY_TRY(reserve_space(&stream->out, length));
   if (stream->protection == SECURED) {
     enum banyan_status status = queue_encrypted(stream, parts, count);
     if (status != BANYAN_OK) shutdown(stream->options.fd, SHUT_RDWR);
     return status;
   }
-  for (int i = 0; i < count; i++) BY_TRY(append(&stream->out, parts[i].iov_base, parts[i].iov_len));
+  for (int i = 0; i < count; i++) BY_TRY(append_bytes(&stream->out, parts[i].iov_base, parts[i].iov_len));
   return BANYAN_OK;
 }
 
@@ -555,7 +558,7 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
   struct iovec frame[] = {{header, HEADER}, {(void *)(uintptr_t)payload, length}};
   struct iovec line[] = {{(void *)(uintptr_t)payload, length}, {(char[]){"\n"}, 1}};
   BY_TRY(queue_all(stream, stream->options.max_line ? line : frame, 2));
-  flush(stream);
+  flush_queue(stream);
   update_watch(stream);
   return BANYAN_OK;
 }
@@ -563,7 +566,7 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
 void by_stream_finish(struct by_stream *stream) {
   if (stream->sending == SENDING) stream->sending = FINISHING;
   if (stream->state != OPEN) return;
-  flush(stream);
+  flush_queue(stream);
   update_watch(stream);
 }
 

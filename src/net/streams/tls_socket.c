@@ -1,3 +1,4 @@
+/* TLS on a socket for much data: encrypts and decrypts with few copies. */
 #include "tls_socket.h"
 
 #include <errno.h>
@@ -10,24 +11,24 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* RECORD: what one holds at most. READ_AHEAD: bytes of encrypted records that are received at once; with each record
- * OpenSSL moves what is left of them. BATCH: from so many encrypted bytes on they are sent. Both stay in a core's
- * cache. UNSENT: room for these, a record, a change of keys before it, and what OpenSSL adds. */
+/* RECORD: the maximum of a record. READ_AHEAD: bytes of encrypted records that are received at once; with each record
+ * OpenSSL moves the rest of them. BATCH: so many encrypted bytes are sent at once. Both fit a core's cache. UNSENT:
+ * space for these, a record, a change of keys before it, and what OpenSSL adds. */
 enum { RECORD = 16384, READ_AHEAD = 64 << 10, BATCH = 96 << 10, UNSENT = BATCH + 2 * RECORD + 4096 };
 
 struct by_tls_socket {
   struct by_tls *tls;
-  BIO *early; /* encrypted bytes that were received before this was made */
+  BIO *early; /* Encrypted bytes that were received before this was created. */
   int fd;
-  int send_error;    /* errno that ended sending; 0: none */
-  int receive_error; /* the same of receiving */
-  bool ended;        /* the peer closed the connection */
-  bool dry;          /* the socket had no more when it was read, in this call */
+  int send_error;    /* The errno that ended sending; 0: none. */
+  int receive_error; /* The errno that ended receiving; 0: none. */
+  bool ended;        /* The peer closed the connection. */
+  bool dry;          /* The socket had no more when it was read in this call. */
   enum banyan_status status;
   char why[256];
-  size_t first, last; /* of what waits to be sent */
+  size_t first, last; /* The bytes of `unsent` to be sent. */
   uint8_t unsent[UNSENT];
-  uint8_t record[RECORD]; /* small parts share one */
+  uint8_t record[RECORD]; /* Small parts share one. */
 };
 
 /* ---- the socket, as OpenSSL sees it */
@@ -36,7 +37,7 @@ static bool is_full(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
 }
 
-/* `more`: what follows comes at once. */
+/* Sends some bytes; `more`: others follow at once. */
 static size_t send_some(struct by_tls_socket *secure, const uint8_t *data, size_t length, bool more) {
   ssize_t n = send(secure->fd, data, length, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
   if (n >= 0) return (size_t)n;
@@ -44,8 +45,8 @@ static size_t send_some(struct by_tls_socket *secure, const uint8_t *data, size_
   return 0;
 }
 
-/* Several records are sent at once. What cannot be sent any more is dropped: the owner asks for the error, and may
- * still read what has come. */
+/* Collects several records and sends them at once. Once sending has failed, data is dropped: the owner asks for the
+ * error, and may still read what has arrived. */
 static int write_bio(BIO *bio, const char *data, size_t length, size_t *written) {
   struct by_tls_socket *secure = BIO_get_data(bio);
   BIO_clear_retry_flags(bio);
@@ -134,11 +135,11 @@ enum banyan_status by_tls_socket_create(struct by_tls *tls, int fd, struct by_tl
   *secure = (struct by_tls_socket){.tls = tls, .fd = fd, .early = tls->in};
   secure->last = by_tls_take(tls, secure->unsent, UNSENT);
   BIO_up_ref(secure->early);
-  tls->in = tls->out = NULL; /* the connection frees them */
+  tls->in = tls->out = NULL; /* The connection frees them. */
   SSL_set_bio(tls->ssl, bio, bio);
   SSL_set_read_ahead(tls->ssl, 1);
-  SSL_clear_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT); /* wiping records of data would cost more than it hides */
-  (void)!SSL_free_buffers(tls->ssl);                     /* so that the next ones have the size that follows */
+  SSL_clear_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT); /* Wiping records of data would cost more than it hides. */
+  (void)!SSL_free_buffers(tls->ssl);                     /* The next buffers get the size that is set below. */
   SSL_set_default_read_buffer_len(tls->ssl, READ_AHEAD);
   *out = secure;
   return BANYAN_OK;
@@ -152,14 +153,14 @@ void by_tls_socket_destroy(struct by_tls_socket *secure) {
   free(secure);
 }
 
-static void end(struct by_tls_socket *secure, enum banyan_status status) {
+static void end_receiving(struct by_tls_socket *secure, enum banyan_status status) {
   secure->status = status;
   snprintf(secure->why, sizeof secure->why, "%s", banyan_error_text());
 }
 
 /* ---- sending */
 
-static bool flush(struct by_tls_socket *secure, bool more) {
+static bool flush_unsent(struct by_tls_socket *secure, bool more) {
   while (secure->first < secure->last && !secure->send_error) {
     size_t n = send_some(secure, secure->unsent + secure->first, secure->last - secure->first, more);
     if (!n) break;
@@ -172,11 +173,11 @@ static bool flush(struct by_tls_socket *secure, bool more) {
 }
 
 bool by_tls_socket_flush(struct by_tls_socket *secure) {
-  return flush(secure, false);
+  return flush_unsent(secure, false);
 }
 
-/* Joins the parts from `at` in the part `*i` on, until a record is full. Returns its length. */
-static size_t gather(struct by_tls_socket *secure, const struct iovec *parts, size_t n, size_t i, size_t at) {
+/* Joins parts, from `at` in part `*i` on, until a record is full. Returns its length. */
+static size_t gather_parts(struct by_tls_socket *secure, const struct iovec *parts, size_t n, size_t i, size_t at) {
   size_t filled = 0;
   for (; i < n && filled < RECORD; i++, at = 0) {
     size_t left = parts[i].iov_len - at, bytes = left < RECORD - filled ? left : RECORD - filled;
@@ -190,7 +191,7 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
   size_t total = 0, sent = 0, i = 0, at = 0;
   if (secure->status != BANYAN_OK) return 0;
   for (size_t k = 0; k < n; k++) total += parts[k].iov_len;
-  bool capacity = flush(secure, false);
+  bool capacity = flush_unsent(secure, false);
   while (sent < total && capacity) {
     while (at == parts[i].iov_len) {
       i++;
@@ -200,16 +201,16 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
     size_t length = parts[i].iov_len - at;
     if (length > RECORD) length = RECORD;
     if (length < RECORD && i + 1 < n) {
-      length = gather(secure, parts, n, i, at);
+      length = gather_parts(secure, parts, n, i, at);
       from = secure->record;
     }
     enum banyan_status status = by_tls_write(secure->tls, from, length);
     if (status != BANYAN_OK) {
-      end(secure, status);
+      end_receiving(secure, status);
       break;
     }
     sent += length;
-    if (secure->last >= BATCH || sent == total) capacity = flush(secure, sent < total);
+    if (secure->last >= BATCH || sent == total) capacity = flush_unsent(secure, sent < total);
     for (size_t left = length; left;) {
       size_t step = parts[i].iov_len - at < left ? parts[i].iov_len - at : left;
       at += step;
@@ -227,19 +228,19 @@ size_t by_tls_socket_send(struct by_tls_socket *secure, const struct iovec *part
 
 size_t by_tls_socket_receive(struct by_tls_socket *secure, void *to, size_t max) {
   size_t got = 0, n = 1;
-  secure->dry = false; /* more may have come since, of which the owner is not notified again */
+  secure->dry = false; /* More may have arrived since, of which the owner is not notified again. */
   while (got < max && n && secure->status == BANYAN_OK) {
     enum banyan_status status = by_tls_read(secure->tls, (uint8_t *)to + got, max - got, &n);
     got += n;
     if (n && got < max && secure->dry && !SSL_has_pending(secure->tls->ssl)) break;
     if (secure->receive_error)
-      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(secure->receive_error)));
+      end_receiving(secure, by_fail(BANYAN_ERR_PEER_DEAD, "its connection broke: %s", strerror(secure->receive_error)));
     else if (status != BANYAN_OK && (n || !secure->ended))
-      end(secure, status);
+      end_receiving(secure, status);
     else if ((secure->ended && !n) || secure->tls->state == BY_TLS_CLOSED)
-      end(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
+      end_receiving(secure, by_fail(BANYAN_ERR_PEER_DEAD, "it closed its connection"));
   }
-  if (secure->last) (void)flush(secure, false); /* an answer of TLS, or what waited for the socket */
+  if (secure->last) (void)flush_unsent(secure, false); /* This sends an answer of TLS, or what waited for the socket. */
   return got;
 }
 

@@ -1,9 +1,7 @@
-/* Fragments: what crosses the network where switches add on the way. A UDP
- * payload is one header of 64 bytes, a cache line, and up to 53 lines of 64
- * bytes that may be added. Little endian, used as it lies in memory. This file
- * is compiled three times: for the ends, for the user-space switch and, with
- * clang -target bpf, for XDP; so it has no libc, no calls, no unbounded loop.
- * docs/wire.md is the same for people: keep the two together. */
+/* Fragments: the packets of trees through switches that add. A UDP payload is one header of 64 bytes, a cache line,
+ * and up to 53 lines of 64 bytes that may be added. Little endian, used as it lies in memory. This file is compiled
+ * three times: for the ends, for the user-space switch and, with clang -target bpf, for XDP; so it has no libc, no
+ * calls, no unbounded loop. docs/wire.md describes the same: keep the two together. */
 #ifndef BY_NET_WIRE_FRAGMENT_H
 #define BY_NET_WIRE_FRAGMENT_H
 
@@ -16,40 +14,40 @@
 enum {
   BY_FRAGMENT_MAGIC = 0x59,
   BY_FRAGMENT_VERSION = 4,
-  BY_FRAGMENT_PORT = 7612, /* where servers listen by default */
+  BY_FRAGMENT_PORT = 7612, /* The port on which servers listen by default. */
   BY_FRAGMENT_LINE = 64,
   BY_FRAGMENT_LINES =
-      53, /* most of a fragment: an Ethernet MTU of 3506, veth's with native XDP, has room for no more */
+      53, /* The maximum of lines: an Ethernet MTU of 3506, veth's with native XDP, has room for no more. */
   BY_FRAGMENT_HOPS = 8,
-  BY_FRAGMENT_PORTS = 64, /* of a switch */
+  BY_FRAGMENT_PORTS = 64, /* The ports of a switch. */
 };
 
 enum by_fragment_type {
-  BY_FRAGMENT_UP = 1,          /* a term, or a sum of some workers' terms, on its way to the server */
-  BY_FRAGMENT_RESULT = 2,      /* the sum, for one worker, along the stack */
-  BY_FRAGMENT_RESULT_MC = 3,   /* the sum for all workers: each switch sends it to the members of the job's group */
-  BY_FRAGMENT_PROBE = 4,       /* along the stack to the server; each switch writes down what its cell holds */
-  BY_FRAGMENT_PROBE_REPLY = 5, /* the server sends a probe back */
-  BY_FRAGMENT_NACK = 6,        /* ESCALATE: send this term again, unmerged. Else `workers` have made the call `call` */
+  BY_FRAGMENT_UP = 1,          /* A term, or a sum of some workers' terms, sent to the server. */
+  BY_FRAGMENT_RESULT = 2,      /* The sum for one worker, sent along the stack. */
+  BY_FRAGMENT_RESULT_MC = 3,   /* The sum for all workers: each switch sends it to the members of the job's group. */
+  BY_FRAGMENT_PROBE = 4,       /* Sent along the stack to the server; each switch writes down what its cell holds. */
+  BY_FRAGMENT_PROBE_REPLY = 5, /* A probe that the server sends back. */
+  BY_FRAGMENT_NACK = 6, /* ESCALATE: send this term again, unmerged. Otherwise `workers` have made the call `call`. */
 };
 
 enum by_fragment_flags {
-  BY_FRAGMENT_AGGREGATED = 1, /* a switch has added something to it */
-  BY_FRAGMENT_RETX = 2,       /* sent before: what answers it goes to its sender alone */
-  BY_FRAGMENT_ESCALATE = 4,   /* for the server as it is: no switch may merge it */
-  BY_FRAGMENT_STALE = 8,      /* a switch knows that this epoch's sum is finished: the server answers from its store */
-  BY_FRAGMENT_BUSY = 16,      /* a switch could not merge it: no cell, or a cell that holds something else */
-  BY_FRAGMENT_CE = 32,        /* a queue on the way is filling */
+  BY_FRAGMENT_AGGREGATED = 1, /* A switch has added something to it. */
+  BY_FRAGMENT_RETX = 2,       /* Sent before: what answers it goes to its sender alone. */
+  BY_FRAGMENT_ESCALATE = 4,   /* For the server as it is: no switch may merge it. */
+  BY_FRAGMENT_STALE = 8,      /* A switch knows that this epoch's sum is finished: the server answers from its store. */
+  BY_FRAGMENT_BUSY = 16,      /* A switch could not merge it: no cell, or a cell that holds something else. */
+  BY_FRAGMENT_CE = 32,        /* A queue on its path is filling. */
   BY_FRAGMENT_FLAGS = 63,
-  /* No switch after the one that set it may merge either: the sum is being made elsewhere. */
+  /* Switches after the one that set one of these must not merge it either: the sum is being made elsewhere. */
   BY_FRAGMENT_UNMERGED = BY_FRAGMENT_ESCALATE | BY_FRAGMENT_STALE | BY_FRAGMENT_BUSY,
-  /* What holds for a term holds for the sum that it is in. */
+  /* A sum has this flag if one of its terms has it. */
   BY_FRAGMENT_STICKY = BY_FRAGMENT_CE,
 };
 
-/* What the lines hold. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds both;
- * lo = (int32) pair, hi = (pair - lo) >> 32; what they count is for the ends to know, see src/kernel/fixed.h. The last
- * three are terms that have no fixed point, as they are: only servers add those. */
+/* The type of the lines. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds
+ * both; lo = (int32) pair, hi = (pair - lo) >> 32; only the ends know their meaning, see src/kernel/fixed.h. The last
+ * three are terms without a fixed point, which only servers add. */
 enum by_fragment_dtype {
   BY_FRAGMENT_PAIRS = 1,
   BY_FRAGMENT_FLOAT32 = 2,
@@ -59,21 +57,21 @@ enum by_fragment_dtype {
   BY_FRAGMENT_DTYPES = 6
 };
 
-/* One switch on the way. A stack begins with the switch next to the server, on the way up as on the way down: each
- * switch knows its place, so one that is missing disturbs no other. */
+/* One switch of a stack, which begins with the switch next to the server, in both directions: each switch knows its
+ * own entry, so a missing one disturbs no other. */
 struct by_hop {
-  uint8_t port;    /* to leave by */
-  uint8_t workers; /* up: 0: forward; else add, see by_hop_add. Down: whether the switch has added */
+  uint8_t port;    /* The port by which the packet leaves. */
+  uint8_t workers; /* Up: 0: forward; otherwise add, see by_hop_add. Down: whether the switch has added. */
 };
 
 /* What a switch adds, and how the sum goes on. */
 enum by_hop_kind {
-  BY_HOP_WORKERS = 0, /* terms of one group's workers */
-  BY_HOP_WHOLE = 1,   /* the same, and these are the whole group: the sum is one of a group */
-  BY_HOP_GROUPS = 2,  /* sums of whole groups */
+  BY_HOP_WORKERS = 0, /* Terms of one group's workers. */
+  BY_HOP_WHOLE = 1,   /* Terms of all workers of a group: the sum is one of a group. */
+  BY_HOP_GROUPS = 2,  /* Sums of whole groups. */
 };
 
-/* What `workers` of an entry is for a switch that adds until 1 to 64 workers, or groups, are in. */
+/* The value of by_hop.workers for a switch that adds until 1 to 64 workers, or groups, have arrived. */
 static inline uint8_t by_hop_add(enum by_hop_kind kind, uint32_t count) {
   return (uint8_t)((uint32_t)kind * 64 + count);
 }
@@ -93,32 +91,32 @@ struct by_fragment {
   uint8_t version;
   uint8_t type;
   uint8_t flags;
-  uint8_t hops : 4; /* entries of the stack; the low half of the byte */
-  uint8_t hop : 4;  /* switches passed that know the job */
-  uint8_t rank;     /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
-  uint8_t group;    /* of the workers, see worker_groups.h; BY_FRAGMENT_UNITED: `rank` and `workers` are groups */
-  uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
-  uint16_t job;     /* a tree of a communicator of a job: what switches grant cells to */
-  uint16_t key;     /* key epoch: changes with every new grant */
+  uint8_t hops : 4; /* Entries of the stack; the low half of the byte. */
+  uint8_t hop : 4;  /* The number of switches passed that know the job. */
+  uint8_t rank;     /* The worker that sent it, or whose fragment made the switch send the sum: one of `workers`. */
+  uint8_t group;    /* The workers' group, see worker_groups.h; BY_FRAGMENT_UNITED: `rank` and `workers` are groups. */
+  uint8_t exponent; /* Of pairs: the scale of all terms of this fragment. */
+  uint16_t job;     /* A tree of a communicator of a job, to which switches grant cells. */
+  uint16_t key;     /* The key epoch, which changes with every new grant. */
   uint16_t slot;
   uint8_t dtype;
-  uint8_t lines;    /* of the payload */
-  uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those of the group that the server has */
-  uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header */
-  uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
-  uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
-  uint64_t mac;     /* a seal of the header as it is now, without a key, in 32 bits; made anew with every change */
+  uint8_t lines;    /* Lines of the payload. */
+  uint64_t workers; /* A bit for each worker whose term it holds; in a reply, whose term the server holds. */
+  uint64_t check;   /* Of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header. */
+  uint32_t epoch;   /* Of the slot; serial numbers. Fragment number = epoch * slots of the job + slot. */
+  uint32_t call;    /* A hash of what all workers must agree on: terms of calls that differ are never merged. */
+  uint64_t mac; /* A MAC of the header as it is now, or without a key a seal of 32 bits; made anew with every change. */
   struct by_hop stack[BY_FRAGMENT_HOPS];
 };
 
 _Static_assert(sizeof(struct by_fragment) == BY_FRAGMENT_LINE, "the header is one line without holes");
 
-/* What each switch of the stack writes into a probe; zeros from the sender. */
+/* Each switch of the stack writes one into a probe. The sender sends zeros. */
 struct by_probe {
-  uint8_t seen;  /* a switch has written here */
-  uint8_t state; /* of the cell, enum by_cell_state; meaningless without `granted` */
+  uint8_t seen;  /* A switch has written here. */
+  uint8_t state; /* The cell's state, enum by_cell_state; undefined without `granted`. */
   uint8_t granted;
-  uint8_t group; /* of the cell */
+  uint8_t group; /* The cell's group. */
   uint32_t epoch;
   uint64_t workers;
 };
@@ -126,29 +124,29 @@ struct by_probe {
 /* The payload of a probe and of its reply. */
 struct by_probe_payload {
   union {
-    uint64_t newest; /* of a probe: 1 and the number of the fragment whose result its sender has got last; 0: of none */
-    uint64_t groups; /* of a reply: those of which the server has terms, where the tree has several; else 0 */
+    uint64_t newest; /* Of a probe: 1 and the number of the last fragment whose result its sender has got; 0: none. */
+    uint64_t groups; /* Of a reply: the groups of which the server has terms, if the tree has several; otherwise 0. */
   };
-  uint64_t asked;                            /* of a probe: for its sender alone; a reply repeats it */
-  struct by_probe records[BY_FRAGMENT_HOPS]; /* as many as the packet's lines have room for */
+  uint64_t asked;                            /* Of a probe: any number of its sender's; a reply repeats it. */
+  struct by_probe records[BY_FRAGMENT_HOPS]; /* As many as the packet's lines hold. */
   uint64_t reserved[6];
 };
 
-/* In `newest`: nothing has come since for so long that what was sent after that result must be lost. */
+/* In `newest`: nothing has arrived for so long that everything sent after that result must be lost. */
 #define BY_PROBE_QUIET (1ull << 63)
-/* In `newest`: results for all do not come, only the sender's own. */
+/* In `newest`: multicast results do not arrive, only the sender's own. */
 #define BY_PROBE_UNREACHED (1ull << 62)
 
-enum { BY_PROBE_LINES = 3 }; /* at most */
+enum { BY_PROBE_LINES = 3 }; /* The maximum of lines. */
 _Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_LINE, "lines without holes");
 
-/* Of a probe that passes so many switches. */
+/* The lines of a probe that passes so many switches. */
 static inline uint8_t by_probe_lines(uint32_t hops) {
   size_t bytes = offsetof(struct by_probe_payload, records) + hops * sizeof(struct by_probe);
   return (uint8_t)((bytes + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
 }
 
-/* Records in so many lines. */
+/* The records in so many lines. */
 static inline uint32_t by_probe_records(uint32_t lines) {
   size_t n = (lines * BY_FRAGMENT_LINE - offsetof(struct by_probe_payload, records)) / sizeof(struct by_probe);
   return n < BY_FRAGMENT_HOPS ? (uint32_t)n : BY_FRAGMENT_HOPS;
@@ -157,12 +155,12 @@ static inline uint32_t by_probe_records(uint32_t lines) {
 /* Why a packet is no fragment. */
 enum by_fragment_fault {
   BY_FRAGMENT_SOUND = 0,
-  BY_FRAGMENT_SHORT,   /* shorter than its header or than the length in it */
-  BY_FRAGMENT_LONG,    /* longer than the length in it */
-  BY_FRAGMENT_FOREIGN, /* another protocol or version */
-  BY_FRAGMENT_BROKEN,  /* the seal is wrong: changed on the way */
-  BY_FRAGMENT_ABSURD,  /* sealed, but no sender that follows docs/wire.md makes such fields */
-  BY_FRAGMENT_FORGED,  /* its MAC is not made with the key of its grant */
+  BY_FRAGMENT_SHORT,   /* Shorter than its header or than the length in it. */
+  BY_FRAGMENT_LONG,    /* Longer than the length in it. */
+  BY_FRAGMENT_FOREIGN, /* Another protocol or version. */
+  BY_FRAGMENT_BROKEN,  /* The seal is wrong: it was changed on its path. */
+  BY_FRAGMENT_ABSURD,  /* Sealed, but no sender that follows docs/wire.md makes such fields. */
+  BY_FRAGMENT_FORGED,  /* Its MAC is not made with the key of its grant. */
 };
 
 static inline uint32_t by_fragment_bytes(const struct by_fragment *fragment) {
@@ -182,8 +180,8 @@ static inline int32_t by_epoch_distance(uint32_t a, uint32_t b) {
   return (int32_t)(a - b);
 }
 
-/* Each 32-bit word but the MAC's times a constant of its own: multilinear hashing, whose high half is as good as random
- * for any change. Against faults of memory and wires, not against forgers. */
+/* The seal: each 32-bit word except the MAC's times a constant of its own. This is multilinear hashing, whose high
+ * half is as good as random for any change. It detects faults of memory and wires, not forgers. */
 static inline uint64_t by_fragment_seal_of(const struct by_fragment *fragment) {
   const uint32_t *w = (const uint32_t *)(const void *)fragment;
   uint64_t a = w[0] * 0x9ae16a3b2f90404full + w[1] * 0xc949c7defee3a6a1ull + w[2] * 0xd6e8feb86659fd93ull +
@@ -203,7 +201,7 @@ static inline bool by_fragment_is_probe(const struct by_fragment *fragment) {
   return fragment->type == BY_FRAGMENT_PROBE || fragment->type == BY_FRAGMENT_PROBE_REPLY;
 }
 
-/* Of a kind that carries terms. */
+/* Whether fragments of its type carry terms. */
 static inline bool by_fragment_has_terms(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_RESULT_MC;
 }
@@ -215,15 +213,15 @@ static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
          fragment->dtype < BY_FRAGMENT_DTYPES;
 }
 
-/* The last words of a term that takes part in agreeing on exponents: of trees with one group one byte for each worker,
- * all 0 but the sender's own; of larger ones a line of 32 counters. So switches add them as they add everything, and no
- * sum of different workers' terms carries. */
+/* The number of last words of a term that agree on exponents: of trees with one group one byte for each worker, all 0
+ * but the sender's own; of larger ones a line of 32 counters. Switches add them like all other words, and no sum of
+ * different workers' terms carries. */
 static inline uint32_t by_fragment_exponent_words(uint32_t workers) {
   return workers > BY_FRAGMENT_WORKERS ? BY_FRAGMENT_LINE / 8 : (workers + 7) / 8;
 }
 
-/* What a fragment is about includes its own worker; a reply contains what the server holds, which may be nothing.
- * Entries of the stack are checked where they are used. */
+/* Whether the fields are possible. A fragment's set includes its own worker; a reply contains what the server holds,
+ * which may be nothing. Entries of the stack are checked where they are used. */
 static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
          !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
@@ -238,8 +236,8 @@ static inline bool by_fragment_is_foreign(const struct by_fragment *fragment) {
   return fragment->magic != BY_FRAGMENT_MAGIC || fragment->version != BY_FRAGMENT_VERSION;
 }
 
-/* Whether a UDP payload of `bytes` is a fragment but for its seal. Where it has 64 bytes or more, those must be
- * readable; the rest is not looked at. */
+/* Whether a UDP payload of `bytes` is a fragment, without checking its seal. Its first 64 bytes, if it has so many,
+ * must be readable; the rest is not read. */
 static inline enum by_fragment_fault by_fragment_check_fields(const struct by_fragment *fragment, uint32_t bytes) {
   if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
   if (by_fragment_is_foreign(fragment)) return BY_FRAGMENT_FOREIGN;
@@ -249,7 +247,7 @@ static inline enum by_fragment_fault by_fragment_check_fields(const struct by_fr
   return BY_FRAGMENT_SOUND;
 }
 
-/* The same, and the seal is right. */
+/* Whether a UDP payload is a fragment with the right seal. */
 static inline enum by_fragment_fault by_fragment_check(const struct by_fragment *fragment, uint32_t bytes) {
   if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
   if (by_fragment_is_foreign(fragment)) return BY_FRAGMENT_FOREIGN;
@@ -257,7 +255,7 @@ static inline enum by_fragment_fault by_fragment_check(const struct by_fragment 
   return by_fragment_check_fields(fragment, bytes);
 }
 
-/* An empty header of this type for one worker; the caller fills in the rest and seals it last. */
+/* Makes an empty header of this type for one worker; the caller fills in the rest and seals it last. */
 static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragment_type type, uint8_t rank) {
   *fragment =
       (struct by_fragment){.magic = BY_FRAGMENT_MAGIC,
@@ -268,7 +266,7 @@ static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragm
                            .lines = type == BY_FRAGMENT_PROBE || type == BY_FRAGMENT_PROBE_REPLY ? BY_PROBE_LINES : 0};
 }
 
-/* Adds the next switch, from the server on; false: the stack is full or the numbers are none. */
+/* Adds the next switch, from the server on; false: the stack is full or a number is out of range. */
 static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port, uint32_t workers) {
   if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_HOP_MAX) return false;
   fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};

@@ -1,20 +1,20 @@
-/* The MAC by which the next receiver of a fragment, a switch or an end, knows that it comes from one that holds the
- * key of its grant: SipHash-2-4 under that key over a hash of workers, check, call, job, key epoch, stack and payload,
+/* The MAC by which the next receiver of a fragment, a switch or an end, knows that it comes from a holder of the key
+ * of its grant: SipHash-2-4 under that key over a hash of workers, check, call, job, key epoch, stack and payload,
  * and the rest of the header. docs/wire.md has its layout, docs/in-network.md what it protects.
  *
- * The hash is NH of UMAC, but for a carry: each word of 64 bits is added to one of the key, and the halves of the sum
- * are multiplied. Two different messages have the same hash with a probability of at most 2^-31, whatever they are.
- * Take the key's word for a word in which they differ: the difference of the products must be what the other words
- * need.
- * - The lower halves of the two sums are the same. Then the upper ones differ, whatever the lower half is, and the
- *   difference of the products is the lower half times something that is not 0 and below 2^32: for each upper half, one
- *   lower half at most makes it what is needed.
+ * The hash is NH of UMAC, except for a carry: each word of 64 bits is added to one of the key, and the halves of the
+ * sum are multiplied. Two different messages have the same hash with a probability of at most 2^-31, whatever they
+ * are. To see this, vary the key's word for a message word in which they differ: the difference of the products must
+ * equal a value that the other words determine.
+ * - The lower halves of the two sums are equal. Then the upper ones differ, whatever the lower half is, and the
+ *   difference of the products is the lower half times a number that is not 0 and below 2^32: for each upper half, at
+ *   most one lower half gives the required value.
  * - They differ. Then, for a given lower half, and so a given carry, the difference of the products is linear in the
- *   upper half, with a slope that is not 0 and below 2^32, on each side of where one of the two upper halves wraps: two
- *   upper halves at most make it what is needed.
- * That holds, too, where only one message has the word. What makes fragments of a grant differ from each other is no
- * part of what is hashed but of what SipHash is computed from, so MACs show nothing of the hashes. So an attempt to
- * forge succeeds with a probability of at most 2^-31 + 2^-64.
+ *   upper half, with a slope that is not 0 and below 2^32, on each side of the point where one of the two upper halves
+ *   wraps: at most two upper halves give the required value.
+ * This also holds if only one message has the word. The fields that distinguish the fragments of a grant are not
+ * hashed, but input of SipHash, so MACs reveal nothing of the hashes. So a forgery succeeds with a probability of at
+ * most 2^-31 + 2^-64.
  *
  * Compiled for the ends, for the switch in user space and for XDP, as fragment.h: no calls, no unbounded loop. */
 #ifndef BY_NET_WIRE_FRAGMENT_MAC_H
@@ -26,13 +26,13 @@
 #endif
 
 enum {
-  BY_HOP_SECRET = 32, /* bytes: what ends and switches are sent, and from which the key below is derived */
+  BY_HOP_SECRET = 32, /* Bytes of the secret that ends and switches receive, from which the key below is derived. */
   BY_MAC_HEADER_WORDS = 5,
   BY_MAC_WORDS = BY_MAC_HEADER_WORDS + BY_FRAGMENT_LINES * 8,
-  BY_MAC_BYTES_SIGNED = 23, /* what SipHash is computed from */
+  BY_MAC_BYTES_SIGNED = 23, /* Bytes of SipHash's input. */
 };
 
-/* Of one grant, derived by by_hop_key_derive. Uniformly random. */
+/* The key of one grant, derived by by_hop_key_derive. Uniformly random. */
 struct by_hop_key {
   uint64_t sip[2];
   uint64_t hash[BY_MAC_WORDS];
@@ -42,13 +42,13 @@ struct by_hop_key {
 static inline uint64_t by_mac_hash_word(uint64_t word, uint64_t key) {
   uint64_t sum = word + key;
   uint32_t low = (uint32_t)sum;
-#ifdef __bpf__ /* clang takes two shifts for this, and the hash is most of the time that XDP has */
+#ifdef __bpf__ /* clang takes two shifts for this, and the hash is most of XDP's time. */
   __asm__("%0 = %1" : "=w"(low) : "w"((uint32_t)sum)); /* NOLINT */
 #endif
   return low * (sum >> 32);
 }
 
-/* The payload's part, as far as `lines` and `end` of the packet let it, see by_cell_apply. */
+/* The payload's part of the hash, limited by `lines` and by the packet's `end`, see by_cell_apply. */
 #ifdef __SSE2__
 static inline uint64_t by_mac_hash_payload(const uint64_t *key, const uint64_t *payload, uint32_t lines,
                                            const void *end) {
@@ -64,8 +64,8 @@ static inline uint64_t by_mac_hash_payload(const uint64_t *key, const uint64_t *
 }
 #else
 
-/* Keeps the compiler for XDP, which has few registers, from sorting the sums of many words, and from counting lines in
- * ways that a verifier cannot follow. */
+/* Keeps the compiler for XDP, which has few registers, from reordering the sums of many words, and from counting
+ * lines in ways that a verifier cannot follow. */
 #ifdef __bpf__
 #define BY_MAC_IN_ORDER(value) __asm__ volatile("" : "+r"(value)) /* NOLINT */
 #else
@@ -138,7 +138,7 @@ static inline struct by_sip by_sip_word(struct by_sip s, uint64_t word) {
   return s;
 }
 
-/* `last`: the bytes behind the last whole word, and in the highest one the number of all. */
+/* `last`: the bytes behind the last whole word, and in the highest one their total number. */
 static inline uint64_t by_sip_end(struct by_sip s, uint64_t last) {
   s = by_sip_word(s, last);
   s.v2 ^= 0xff;
@@ -148,8 +148,8 @@ static inline uint64_t by_sip_end(struct by_sip s, uint64_t last) {
 
 /* ---- the MAC */
 
-/* Of what SipHash is computed from only through it: parts of the header, and the payload, which ends at `end` or before
- * and has as many lines as the header states. */
+/* The hash of the parts of the header that SipHash does not read itself, and of the payload, which has as many lines
+ * as the header states and ends at `end` or before. */
 static inline uint64_t by_mac_hash(const struct by_hop_key *key, const struct by_fragment *header,
                                    const uint64_t *payload, const void *end) {
   const uint64_t *w = (const uint64_t *)(const void *)header;
@@ -160,7 +160,7 @@ static inline uint64_t by_mac_hash(const struct by_hop_key *key, const struct by
   return hash + by_mac_hash_payload(k + BY_MAC_HEADER_WORDS, payload, header->lines, end);
 }
 
-/* The first word of SipHash, which does not wait for the hash: from `type` to `exponent`, behind the slot. */
+/* SipHash after its first word, which does not depend on the hash: from `type` to `exponent`, behind the slot. */
 static inline struct by_sip by_mac_begin(const struct by_hop_key *key, const struct by_fragment *header) {
   const uint64_t *w = (const uint64_t *)(const void *)header;
   return by_sip_word(by_sip_begin(key->sip), (w[0] & ~0xffffull) | header->slot);
@@ -171,15 +171,15 @@ static inline uint64_t by_mac_end(struct by_sip sip, const struct by_fragment *h
                                                 (uint64_t)header->dtype << 32 | header->epoch);
 }
 
-/* Of a header, without its `mac`, and the payload. */
+/* The MAC of a header, without its `mac`, and of the payload. */
 static inline uint64_t by_fragment_mac_of(const struct by_hop_key *key, const struct by_fragment *header,
                                           const uint64_t *payload, const void *end) {
   struct by_sip sip = by_mac_begin(key, header);
   return by_mac_end(sip, header, by_mac_hash(key, header, payload, end));
 }
 
-/* Signs a whole fragment for its next hop; without a key it gets the seal that anybody can compute. Nothing may change
- * after that. */
+/* Signs a whole fragment for its next hop. Without a key it gets the seal that anybody can compute. Nothing may
+ * change afterwards. */
 static inline void by_fragment_sign(struct by_fragment *fragment, const struct by_hop_key *key) {
   const char *end = (const char *)fragment + by_fragment_bytes(fragment);
   if (key)
@@ -188,8 +188,8 @@ static inline void by_fragment_sign(struct by_fragment *fragment, const struct b
     by_fragment_seal(fragment);
 }
 
-/* As by_fragment_check, of a whole packet, all of which must be readable. BY_FRAGMENT_FORGED: its sender does not have
- * the key, or it was changed on the way. */
+/* As by_fragment_check, for a whole packet, all of which must be readable. BY_FRAGMENT_FORGED: its sender does not
+ * have the key, or it was changed on its path. */
 static inline enum by_fragment_fault by_fragment_verify(const struct by_fragment *fragment, uint32_t bytes,
                                                         const struct by_hop_key *key) {
   if (!key) return by_fragment_check(fragment, bytes);
@@ -200,8 +200,8 @@ static inline enum by_fragment_fault by_fragment_verify(const struct by_fragment
   return mac == fragment->mac ? BY_FRAGMENT_SOUND : BY_FRAGMENT_FORGED;
 }
 
-/* A queue on the way was filling, as IP's header or a socket reports. Flags are in SipHash's own input, so the hash
- * stays. */
+/* Marks that a queue on its path was filling, as IP's header or a socket reports. Flags are SipHash's own input, so
+ * the hash stays. */
 static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes, const struct by_hop_key *key) {
   if (!key) {
     if (by_fragment_check(fragment, bytes) != BY_FRAGMENT_SOUND) return;
