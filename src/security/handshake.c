@@ -1,3 +1,4 @@
+/* The handshake that proves the job's key, see handshake.h. */
 #include "handshake.h"
 
 #include <assert.h>
@@ -13,14 +14,14 @@
 #include "refusal.h"
 #include "text.h"
 
-/* Everything an attacker may send is checked in step() and check_head(); nothing else reads `in`.
- * Labels have a fixed size, so that no two MACs are ever over the same bytes. */
+/* Everything an attacker may send is checked in advance_handshake() and check_head(); nothing else reads `in`. Labels
+ * have a fixed size, so that no two MACs are ever over the same bytes. */
 enum { HEAD = BY_HEAD_BYTES, AT_VERSION = 6, AT_ROLE = 8, AT_PURPOSE = 9, LABEL = 16, HASH = 32 };
 
 static const char magic[] = "BANYAN";
 static const uint8_t role_bytes[] = {[BY_ROLE_CLIENT] = 'C', [BY_ROLE_SERVER] = 'S'};
 
-enum { ENCRYPTS = 'E' }; /* in place of a role: this end encrypts, the peer does not */
+enum { ENCRYPTS = 'E' }; /* Replaces a role: this end encrypts, the peer does not. */
 
 static enum banyan_status crypto_failed(void) {
   return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
@@ -30,16 +31,16 @@ void by_crypto_init(void) {
   (void)!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
 }
 
-static enum banyan_status digest(const void *data, size_t length, uint8_t *out) {
+static enum banyan_status compute_digest(const void *data, size_t length, uint8_t *out) {
   return EVP_Digest(data, length, out, NULL, EVP_sha256(), NULL) == 1 ? BANYAN_OK : crypto_failed();
 }
 
-static enum banyan_status mac(const struct by_key *key, const void *data, size_t length, uint8_t *out) {
+static enum banyan_status compute_mac(const struct by_key *key, const void *data, size_t length, uint8_t *out) {
   return HMAC(EVP_sha256(), key->bytes, sizeof key->bytes, data, length, out, NULL) ? BANYAN_OK : crypto_failed();
 }
 
 enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) {
-  return mac(key, text, strlen(text), out->bytes);
+  return compute_mac(key, text, strlen(text), out->bytes);
 }
 
 enum banyan_status by_key_random(char *out) {
@@ -50,7 +51,7 @@ enum banyan_status by_key_random(char *out) {
   return BANYAN_OK;
 }
 
-/* From one key. A helper has the secret of a ticket with this head under it. */
+/* Derives the keys of one text. A helper has the secret of a ticket with this head under it. */
 static enum banyan_status derive_pair(const char *text, const uint8_t *head, struct by_key *own,
                                       struct by_key *tickets) {
   char ticket_text[BY_TICKET_KEY_TEXT];
@@ -102,25 +103,25 @@ enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_su
   return status;
 }
 
-/* Names a key to those that have it. */
-static enum banyan_status identify(const struct by_key *key, uint8_t *out) {
+/* Computes the identifier of a key, by which its holders recognise it. */
+static enum banyan_status identify_key(const struct by_key *key, uint8_t *out) {
   static const char label[] = "banyan key id";
   uint8_t hash[HASH];
-  BY_TRY(mac(key, label, strlen(label), hash));
+  BY_TRY(compute_mac(key, label, strlen(label), hash));
   memcpy(out, hash, BY_KEY_ID_BYTES);
   return BANYAN_OK;
 }
 
-/* Continues with the old key if this is the one that the peer names. */
+/* Continues with the old key if the peer names it. */
 static enum banyan_status choose_key(struct by_handshake *handshake, const uint8_t *named) {
   uint8_t now[BY_KEY_ID_BYTES], old[BY_KEY_ID_BYTES];
-  BY_TRY(identify(&handshake->key, now));
-  BY_TRY(identify(&handshake->old_key, old));
+  BY_TRY(identify_key(&handshake->key, now));
+  BY_TRY(identify_key(&handshake->old_key, old));
   if (memcmp(named, now, sizeof now) != 0 && memcmp(named, old, sizeof old) == 0) handshake->key = handshake->old_key;
   return BANYAN_OK;
 }
 
-/* MAC under the job's key over the label and all that both sides know of this connection. */
+/* MAC under the job's key over the label and everything that both sides know of this connection. */
 static enum banyan_status connection_mac(const struct by_handshake *handshake, const char *label, uint8_t *out) {
   uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3 + 2 * BY_KEY_ID_BYTES + BY_BINDING_BYTES] = {0}, *at = text + LABEL;
   memcpy(text, label, strlen(label));
@@ -132,10 +133,10 @@ static enum banyan_status connection_mac(const struct by_handshake *handshake, c
   memcpy(at, handshake->client_id, BY_KEY_ID_BYTES);
   memcpy(at + BY_KEY_ID_BYTES, handshake->server_id, BY_KEY_ID_BYTES);
   memcpy(at + 2 * BY_KEY_ID_BYTES, handshake->binding, BY_BINDING_BYTES);
-  return mac(&handshake->key, text, sizeof text - (handshake->bound ? 0 : BY_BINDING_BYTES), out);
+  return compute_mac(&handshake->key, text, sizeof text - (handshake->bound ? 0 : BY_BINDING_BYTES), out);
 }
 
-static enum banyan_status proof(const struct by_handshake *handshake, enum by_role of, uint8_t *out) {
+static enum banyan_status compute_proof(const struct by_handshake *handshake, enum by_role of, uint8_t *out) {
   return connection_mac(handshake, of == BY_ROLE_CLIENT ? "banyan client" : "banyan server", out);
 }
 
@@ -145,15 +146,15 @@ static enum banyan_status hello_mac(const struct by_handshake *handshake, enum b
   uint8_t text[LABEL + 4 + HASH] = {0};
   memcpy(text, label, strlen(label));
   by_put_u32(text + LABEL, (uint32_t)length);
-  BY_TRY(digest(hello, length, text + LABEL + 4));
-  return mac(&handshake->session, text, sizeof text, out);
+  BY_TRY(compute_digest(hello, length, text + LABEL + 4));
+  return compute_mac(&handshake->session, text, sizeof text, out);
 }
 
-static enum by_role other(enum by_role role) {
+static enum by_role other_role(enum by_role role) {
   return role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT;
 }
 
-static void add(struct by_handshake *handshake, const void *bytes, size_t n) {
+static void add_bytes(struct by_handshake *handshake, const void *bytes, size_t n) {
   if (n) by_text_add_bytes(&handshake->out, bytes, n);
 }
 
@@ -167,7 +168,7 @@ static void add_head(struct by_handshake *handshake) {
   by_put_u16(head + AT_VERSION, BY_HANDSHAKE_VERSION);
   head[AT_ROLE] = role_bytes[handshake->role];
   head[AT_PURPOSE] = handshake->purpose;
-  add(handshake, head, sizeof head);
+  add_bytes(handshake, head, sizeof head);
 }
 
 static uint8_t *own_nonce(struct by_handshake *handshake) {
@@ -190,19 +191,19 @@ static uint8_t *own_id(struct by_handshake *handshake) {
 }
 
 static enum banyan_status add_greeting(struct by_handshake *handshake) {
-  BY_TRY(identify(&handshake->key, own_id(handshake)));
+  BY_TRY(identify_key(&handshake->key, own_id(handshake)));
   add_head(handshake);
-  add(handshake, own_nonce(handshake), BY_NONCE_BYTES);
-  add(handshake, own_id(handshake), BY_KEY_ID_BYTES);
+  add_bytes(handshake, own_nonce(handshake), BY_NONCE_BYTES);
+  add_bytes(handshake, own_id(handshake), BY_KEY_ID_BYTES);
   if (handshake->role == BY_ROLE_CLIENT && handshake->purpose & BY_PURPOSE_HELPER)
-    add(handshake, handshake->ticket, BY_TICKET_HEAD);
+    add_bytes(handshake, handshake->ticket, BY_TICKET_HEAD);
   return BANYAN_OK;
 }
 
 static enum banyan_status add_proof(struct by_handshake *handshake) {
   uint8_t own[BY_MAC_BYTES];
-  BY_TRY(proof(handshake, handshake->role, own));
-  add(handshake, own, sizeof own);
+  BY_TRY(compute_proof(handshake, handshake->role, own));
+  add_bytes(handshake, own, sizeof own);
   return BANYAN_OK;
 }
 
@@ -210,13 +211,13 @@ static enum banyan_status add_hello(struct by_handshake *handshake) {
   uint8_t length[4], own[BY_MAC_BYTES];
   by_put_u32(length, (uint32_t)handshake->own_hello_length);
   BY_TRY(hello_mac(handshake, handshake->role, handshake->own_hello, handshake->own_hello_length, own));
-  add(handshake, length, sizeof length);
-  add(handshake, handshake->own_hello, handshake->own_hello_length);
-  add(handshake, own, sizeof own);
+  add_bytes(handshake, length, sizeof length);
+  add_bytes(handshake, handshake->own_hello, handshake->own_hello_length);
+  add_bytes(handshake, own, sizeof own);
   return BANYAN_OK;
 }
 
-static void expect(struct by_handshake *handshake, enum by_handshake_state state, size_t need) {
+static void expect_bytes(struct by_handshake *handshake, enum by_handshake_state state, size_t need) {
   handshake->state = state;
   handshake->have = 0;
   handshake->need = need;
@@ -243,7 +244,7 @@ enum banyan_status by_handshake_init(struct by_handshake *handshake, const struc
     memcpy(own_nonce(handshake), options->nonce, BY_NONCE_BYTES);
   else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
     return crypto_failed();
-  expect(handshake, BY_HANDSHAKE_GREETING, BY_GREETING_BYTES + (client ? BY_MAC_BYTES : 0));
+  expect_bytes(handshake, BY_HANDSHAKE_GREETING, BY_GREETING_BYTES + (client ? BY_MAC_BYTES : 0));
   enum banyan_status status = client ? add_greeting(handshake) : BANYAN_OK;
   if (status == BANYAN_OK) status = check_output(handshake);
   if (status != BANYAN_OK) by_handshake_fini(handshake);
@@ -256,8 +257,8 @@ void by_handshake_fini(struct by_handshake *handshake) {
   OPENSSL_cleanse(handshake, sizeof *handshake);
 }
 
-/* What unauthenticated peers of other protocols send, by how it starts. */
-static const char *guess(const uint8_t *data, size_t length) {
+/* Guesses the protocol of a peer that is not Banyan from its first bytes. */
+static const char *guess_protocol(const uint8_t *data, size_t length) {
   static const struct {
     const char *start, *name;
   } kinds[] = {
@@ -281,16 +282,16 @@ static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
   return by_refuse(
       BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
       "the peer sent %s (%s ...) where \"%s\" was expected: check that the address and port are this job's",
-      guess(data, length), hex + 1, magic);
+      guess_protocol(data, length), hex + 1, magic);
 }
 
-/* As soon as the first bytes are there, so that other programs and versions need not send more to be recognised. */
+/* Checks the first bytes at once, so that other programs and versions need not send more to be recognised. */
 static enum banyan_status check_head(struct by_handshake *handshake) {
   const uint8_t *in = handshake->in;
   if (memcmp(in, magic, AT_VERSION) != 0) return refuse_garbage(in, handshake->have);
   unsigned version = by_get_u16(in + AT_VERSION);
   if (version != BY_HANDSHAKE_VERSION) {
-    /* One's own head shows the peer which version this is; the client's went out before. */
+    /* This end's own head shows the peer which version it has; the client's was sent before. */
     if (handshake->role == BY_ROLE_SERVER) add_head(handshake);
     return by_refuse(BY_REFUSED_VERSION, BANYAN_ERR_PROTOCOL,
                      "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
@@ -304,7 +305,7 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
   if (in[AT_ROLE] == role_bytes[handshake->role])
     return by_refuse(BY_REFUSED_MIRRORED, BANYAN_ERR_PROTOCOL,
                      "the peer acts as %s too: this is a connection to oneself or between two %ss", name, name);
-  if (in[AT_ROLE] != role_bytes[other(handshake->role)])
+  if (in[AT_ROLE] != role_bytes[other_role(handshake->role)])
     return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not",
                      in[AT_ROLE]);
   bool server = handshake->role == BY_ROLE_SERVER, helper = server && in[AT_PURPOSE] & BY_PURPOSE_HELPER;
@@ -323,23 +324,23 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
 
 static enum banyan_status check_proof(const struct by_handshake *handshake, const uint8_t *given) {
   uint8_t expected[BY_MAC_BYTES];
-  BY_TRY(proof(handshake, other(handshake->role), expected));
+  BY_TRY(compute_proof(handshake, other_role(handshake->role), expected));
   if (CRYPTO_memcmp(expected, given, sizeof expected) == 0) return BANYAN_OK;
   return by_refuse(BY_REFUSED_KEY, BANYAN_ERR_AUTH,
                    "the peer holds another job's key, or one that has been replaced: give all processes of the job the "
                    "same key (BANYAN_KEY_FILE), and check that the address and port are this job's");
 }
 
-/* The peer is what it should be: from here on it may make us allocate. */
+/* Accepts the peer, which from now on may make this end allocate memory. */
 static enum banyan_status accept_peer(struct by_handshake *handshake) {
   BY_TRY(connection_mac(handshake, "banyan session", handshake->session.bytes));
   if (handshake->role == BY_ROLE_CLIENT) BY_TRY(add_proof(handshake));
   BY_TRY(add_hello(handshake));
-  expect(handshake, BY_HANDSHAKE_LENGTH, 4);
+  expect_bytes(handshake, BY_HANDSHAKE_LENGTH, 4);
   return BANYAN_OK;
 }
 
-/* The client is a helper or server, which has shown what its ticket is for. */
+/* Takes the head of the ticket of a client that is a helper or server. */
 static enum banyan_status take_ticket_head(struct by_handshake *handshake) {
   memcpy(handshake->ticket, handshake->in + BY_GREETING_BYTES, BY_TICKET_HEAD);
   BY_TRY(by_ticket_prove(&handshake->tickets, handshake->ticket, &handshake->key));
@@ -359,13 +360,13 @@ static enum banyan_status step_greeting(struct by_handshake *handshake) {
   if (client) {
     enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
     if (status == BANYAN_OK) return accept_peer(handshake);
-    /* A proof that cannot be right lets the server log the same reason. */
-    add(handshake, refusal, sizeof refusal);
+    /* A wrong proof lets the server log the same reason. */
+    add_bytes(handshake, refusal, sizeof refusal);
     return status;
   }
   BY_TRY(add_greeting(handshake));
   BY_TRY(add_proof(handshake));
-  expect(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
+  expect_bytes(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
   return BANYAN_OK;
 }
 
@@ -377,21 +378,21 @@ static enum banyan_status step_length(struct by_handshake *handshake) {
   handshake->hello = malloc(length + BY_MAC_BYTES);
   if (!handshake->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello of %zu bytes", length);
   handshake->hello_length = length;
-  expect(handshake, BY_HANDSHAKE_HELLO, length + BY_MAC_BYTES);
+  expect_bytes(handshake, BY_HANDSHAKE_HELLO, length + BY_MAC_BYTES);
   return BANYAN_OK;
 }
 
 static enum banyan_status step_hello(struct by_handshake *handshake) {
   uint8_t expected[BY_MAC_BYTES];
   size_t length = handshake->hello_length;
-  BY_TRY(hello_mac(handshake, other(handshake->role), handshake->hello, length, expected));
+  BY_TRY(hello_mac(handshake, other_role(handshake->role), handshake->hello, length, expected));
   if (CRYPTO_memcmp(expected, handshake->hello + length, sizeof expected) != 0)
     return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "the peer's hello was altered on its way");
-  expect(handshake, BY_HANDSHAKE_DONE, 0);
+  expect_bytes(handshake, BY_HANDSHAKE_DONE, 0);
   return BANYAN_OK;
 }
 
-static enum banyan_status step(struct by_handshake *handshake) {
+static enum banyan_status advance_handshake(struct by_handshake *handshake) {
   switch (handshake->state) {
   case BY_HANDSHAKE_GREETING: return step_greeting(handshake);
   case BY_HANDSHAKE_PROOF: BY_TRY(check_proof(handshake, handshake->in)); return accept_peer(handshake);
@@ -412,7 +413,7 @@ static enum banyan_status feed_some(struct by_handshake *handshake, const uint8_
   *used += n;
   if (handshake->state == BY_HANDSHAKE_GREETING && !handshake->head_seen && handshake->have >= HEAD)
     BY_TRY(check_head(handshake));
-  return handshake->have == handshake->need ? step(handshake) : BANYAN_OK;
+  return handshake->have == handshake->need ? advance_handshake(handshake) : BANYAN_OK;
 }
 
 enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void *data, size_t length, size_t *used) {
@@ -448,7 +449,7 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
   if (handshake->state == BY_HANDSHAKE_GREETING && !handshake->head_seen && handshake->have &&
       memcmp(handshake->in, magic, handshake->have < AT_VERSION ? handshake->have : AT_VERSION) != 0)
     return refuse_garbage(handshake->in, handshake->have);
-  if (handshake->state == BY_HANDSHAKE_DONE) /* our last bytes are still to be sent */
+  if (handshake->state == BY_HANDSHAKE_DONE) /* The last bytes of this end are still to be sent. */
     return late ? by_fail(status, "the peer did not take the end of the handshake in time")
                 : by_fail(status, "the peer closed the connection before it took the end of the handshake");
   if (handshake->state == BY_HANDSHAKE_FAILED)

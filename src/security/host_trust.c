@@ -1,3 +1,4 @@
+/* Judges peers by the statements of their hosts' agents, and follows the cluster's authority. */
 #include "host_trust.h"
 
 #include <stdio.h>
@@ -11,19 +12,19 @@
 struct by_host_trust {
   struct by_loop *loop;
   struct by_own_statement *own;
-  struct by_tls_watch *authority; /* NULL: it is not known here */
-  bool news;                      /* its files have changed since `looked` was called last */
-  struct by_timer timer;          /* without an authority */
+  struct by_tls_watch *authority; /* NULL: it is not known here. */
+  bool news;                      /* Its files have changed since the last call of `looked`. */
+  struct by_timer timer;          /* Used without an authority. */
   void (*looked)(void *context);
   void *context;
 };
 
-static void changed(void *context) {
+static void note_change(void *context) {
   struct by_host_trust *trust = context;
   trust->news = true;
 }
 
-static void look(void *context) {
+static void notify_looked(void *context) {
   struct by_host_trust *trust = context;
   by_own_statement_renew(trust->own, by_loop_now(trust->loop));
   trust->looked(trust->context);
@@ -33,17 +34,17 @@ static void look(void *context) {
 static void look_without_authority(void *context) {
   struct by_host_trust *trust = context;
   by_loop_set_delay(trust->loop, &trust->timer, BY_TLS_LOOK);
-  look(trust);
+  notify_looked(trust);
 }
 
-/* No file: there is no cluster, or this host is in none. */
+/* Follows the authority's files. Without them there is no cluster, or this host is in none. */
 static enum banyan_status follow_authority(struct by_host_trust *trust) {
   const struct by_own_statement_facts *facts = by_own_statement_facts(trust->own);
   const struct by_tls_watch_options options = {.loop = trust->loop,
                                                .folder = facts->keys,
                                                .role = BY_TLS_NOBODY,
-                                               .changed = changed,
-                                               .looked = look,
+                                               .changed = note_change,
+                                               .looked = notify_looked,
                                                .context = trust};
   char path[512];
   snprintf(path, sizeof path, "%s/" BY_TLS_AUTHORITY, facts->keys ? facts->keys : by_tls_folder());
@@ -87,7 +88,7 @@ void by_host_trust_destroy(struct by_host_trust *trust) {
 void by_host_trust_look(struct by_host_trust *trust) {
   if (!trust) return;
   if (trust->authority) by_tls_watch_look(trust->authority);
-  look(trust);
+  notify_looked(trust);
 }
 
 static enum banyan_status check_user(const struct by_host_trust *trust, const struct by_trust_peer *peer,

@@ -1,3 +1,4 @@
+/* Keys of jobs: makes, parses, replaces, reads and shares them. */
 #include "job_key.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ enum banyan_status by_key_derive(const char *text, struct by_key *out) {
 }
 
 /* The 8 digits of the identifier of a key, whose digits are at `key`. */
-static enum banyan_status identify(const char *key, char *out) {
+static enum banyan_status identify_key(const char *key, char *out) {
   char text[sizeof prefix - 1 + 2 * BYTES];
   uint8_t hash[EVP_MAX_MD_SIZE];
   memcpy(text, prefix, sizeof prefix - 1);
@@ -50,7 +51,7 @@ enum banyan_status by_job_key_create(char *out) {
   by_print_hex(bytes, sizeof bytes, out + DIGITS_AT);
   OPENSSL_cleanse(bytes, sizeof bytes);
   out[IDENTIFIER_AT - 1] = '_';
-  return identify(out + DIGITS_AT, out + IDENTIFIER_AT);
+  return identify_key(out + DIGITS_AT, out + IDENTIFIER_AT);
 }
 
 static bool is_generated(const char *text) {
@@ -59,7 +60,7 @@ static bool is_generated(const char *text) {
          strspn(text + IDENTIFIER_AT, digits) == 2 * IDENTIFIER;
 }
 
-static enum banyan_status refuse(void) {
+static enum banyan_status refuse_key(void) {
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "the job's key is not a generated one: others could guess it from a recorded connection. Generate a "
                  "key with `banyan keys job FILE`, and set BANYAN_KEY_FILE=FILE in all processes");
@@ -67,8 +68,8 @@ static enum banyan_status refuse(void) {
 
 static enum banyan_status check_one(const char *text) {
   char identifier[2 * IDENTIFIER + 1];
-  if (!is_generated(text)) return refuse();
-  BY_TRY(identify(text + DIGITS_AT, identifier));
+  if (!is_generated(text)) return refuse_key();
+  BY_TRY(identify_key(text + DIGITS_AT, identifier));
   if (!strcmp(identifier, text + IDENTIFIER_AT)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "the job's key is damaged, as its last %d digits show: copy it again from `banyan keys job`",
@@ -77,22 +78,22 @@ static enum banyan_status check_one(const char *text) {
 
 /* ---- keys in place of others */
 
-/* Of a job whose key has not been changed. Nobody computes a key from it. */
+/* The name of a job whose key has not been replaced. No key is computed from it. */
 static enum banyan_status name_job(const char *key, uint8_t *out) {
   static const char label[] = "banyan job";
   if (HMAC(EVP_sha256(), key, (int)strlen(key), (const uint8_t *)label, strlen(label), out, NULL)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
 }
 
-/* What follows a key in its text, if that is of one length. */
+/* Offsets of the parts behind a key in its text. */
 enum { JOB_AT = BY_JOB_KEY_TEXT - 1, OLD_AT = JOB_AT + 5 + 2 * BYTES, UNTIL_AT = OLD_AT + 5 + BY_JOB_KEY_TEXT - 1 };
 static const char until_format[] = " until %Y-%m-%dT%H:%M:%SZ";
 
-static enum banyan_status split(const char *text, struct by_job_key *out) {
+static enum banyan_status split_key(const char *text, struct by_job_key *out) {
   struct tm until = {0};
   const char *end = NULL;
-  if (strlen(text) >= BY_JOB_KEY_MAX) return refuse();
-  memcpy(out->now, text, strnlen(text, sizeof out->now - 1)); /* which is all zeros */
+  if (strlen(text) >= BY_JOB_KEY_MAX) return refuse_key();
+  memcpy(out->now, text, strnlen(text, sizeof out->now - 1)); /* `out` is all zeros. */
   BY_TRY(check_one(out->now));
   if (!text[JOB_AT]) return name_job(out->now, out->job);
   bool named =
@@ -110,10 +111,10 @@ static enum banyan_status split(const char *text, struct by_job_key *out) {
 
 enum banyan_status by_job_key_split(const char *text, struct by_job_key *out) {
   *out = (struct by_job_key){.now = ""};
-  return split(text, out);
+  return split_key(text, out);
 }
 
-static enum banyan_status print(const struct by_job_key *key, char *out) {
+static enum banyan_status print_key(const struct by_job_key *key, char *out) {
   char time[32];
   struct tm until;
   time_t seconds = (time_t)key->until;
@@ -139,7 +140,7 @@ enum banyan_status by_job_key_rotate(const char *text, int64_t now, int64_t unti
     key.until = until;
     status = by_job_key_create(key.now);
   }
-  if (status == BANYAN_OK) status = print(&key, out);
+  if (status == BANYAN_OK) status = print_key(&key, out);
   OPENSSL_cleanse(&key, sizeof key);
   return status;
 }
@@ -178,7 +179,7 @@ enum banyan_status by_job_key_parse(const char *text, size_t length, char *out) 
     if (n && line[n - 1] == '\r') n--;
     if (!n || *line == '#') continue;
     if (found) return by_fail(BANYAN_ERR_PARSE, "there is more than one line with a key");
-    if (n >= BY_JOB_KEY_MAX || memchr(line, '\0', n)) return refuse();
+    if (n >= BY_JOB_KEY_MAX || memchr(line, '\0', n)) return refuse_key();
     memcpy(out, line, n);
     out[n] = '\0';
     found = true;
@@ -202,7 +203,7 @@ enum banyan_status by_job_key_read(const char *path, char *out) {
 
 enum banyan_status by_switch_secret_read(const char *path, char *out) {
   enum banyan_status status = by_job_key_read(path, out);
-  /* the reason is about the key of a job */
+  /* The reason describes the key of a job. */
   return status == BANYAN_OK || status == BANYAN_ERR_ARGUMENT ? by_switch_secret_check(path, out) : status;
 }
 

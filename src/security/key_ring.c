@@ -1,3 +1,4 @@
+/* The keys of a process, derived again when their file is replaced. */
 #include "key_ring.h"
 
 #include <limits.h>
@@ -11,7 +12,7 @@
 
 #include "log.h"
 
-/* By what is seen that a file is another one. */
+/* Identifies a version of a file. */
 struct state {
   dev_t device;
   ino_t inode;
@@ -21,22 +22,22 @@ struct state {
 
 enum { NAME = 256 };
 
-/* In pages of its own, with nothing elsewhere: leak checkers do not look into them. */
+/* In pages of its own, and copied nowhere else: leak checkers do not search them. */
 struct by_key_ring {
-  struct by_key job; /* as in the keys; it stays */
+  struct by_key job; /* As in the keys; it stays. */
   struct by_job_keys keys;
   char text[BY_JOB_KEY_MAX];
   bool helps;
-  struct by_ticket_subject subject; /* of a helper or server */
-  char name[NAME];                  /* of that */
-  char path[PATH_MAX];              /* "": it does not change */
+  struct by_ticket_subject subject; /* Of a helper or server. */
+  char name[NAME];                  /* The subject's name. */
+  char path[PATH_MAX];              /* "": it does not change. */
   struct state seen;
-  pthread_mutex_t lock; /* of all above but the job */
+  pthread_mutex_t lock; /* Protects all members above except the job. */
   _Atomic uint32_t holders;
 };
 
-/* A path that leads nowhere now looks like an empty state. */
-static struct state look(const char *path) {
+/* The state of a file. A missing file has the empty state. */
+static struct state get_state(const char *path) {
   struct stat file;
   if (stat(path, &file) != 0) return (struct state){0};
   return (struct state){file.st_dev, file.st_ino, file.st_size, file.st_ctim};
@@ -50,7 +51,7 @@ static bool is_same(const struct state *a, const struct state *b) {
 enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
                                       struct by_key_ring **out) {
   struct by_key_ring *ring =
-      mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* pages of its own */
+      mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* Pages of its own. */
   if (ring == MAP_FAILED) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
   if (madvise(ring, sizeof *ring, MADV_DONTDUMP) != 0) by_debug("net", "core dumps contain the job's key");
   pthread_mutex_init(&ring->lock, NULL);
@@ -60,7 +61,7 @@ enum banyan_status by_key_ring_create(const char *text, const char *path, const 
   bool fits = (!path || strlen(path) < sizeof ring->path) && (!subject || strlen(subject->name) < sizeof ring->name);
   if (fits && path) strcpy(ring->path, path);
   if (fits && subject) strcpy(ring->name, subject->name);
-  enum banyan_status status = fits ? by_job_keys_derive(text, subject, &ring->keys) /* which bounds the text */
+  enum banyan_status status = fits ? by_job_keys_derive(text, subject, &ring->keys) /* This limits the text's length. */
                                    : by_fail(BANYAN_ERR_ARGUMENT, "the path of the key file or the name is too long");
   if (status != BANYAN_OK) {
     by_key_ring_destroy(ring);
@@ -70,7 +71,7 @@ enum banyan_status by_key_ring_create(const char *text, const char *path, const 
   strcpy(ring->text, text);
   /* A job's key is read once more, since it may have been replaced after it was read. A ticket may be newer than the
    * file. */
-  if (path && by_ticket_is_text(text)) ring->seen = look(path);
+  if (path && by_ticket_is_text(text)) ring->seen = get_state(path);
   *out = ring;
   return BANYAN_OK;
 }
@@ -99,9 +100,9 @@ static enum banyan_status read_again(const struct by_key_ring *ring, const uint8
                  ring->path);
 }
 
-/* Under the lock: what was read of the file. */
-static void take(struct by_key_ring *ring, enum banyan_status status, const char *text,
-                 const struct by_job_keys *keys) {
+/* Takes the result of reading the file, under the lock. */
+static void take_keys(struct by_key_ring *ring, enum banyan_status status, const char *text,
+                      const struct by_job_keys *keys) {
   if (status != BANYAN_OK) {
     by_warn("net", "the job's key stays as it was: %s", banyan_error_text());
     return;
@@ -113,13 +114,13 @@ static void take(struct by_key_ring *ring, enum banyan_status status, const char
   strcpy(ring->text, text);
 }
 
-/* Without the lock while the file is read, which may take long. One that changes meanwhile is read again next time: its
- * state was taken before. */
-static void follow(struct by_key_ring *ring) {
+/* Reads the file if it has changed, without the lock, since that may take long. A file that changes meanwhile is read
+ * again next time: its state was taken before. */
+static void follow_file(struct by_key_ring *ring) {
   struct by_job_keys keys = {.purpose = 0};
   char text[BY_JOB_KEY_MAX];
   uint8_t ticket[BY_TICKET_HEAD];
-  struct state now = look(ring->path);
+  struct state now = get_state(ring->path);
   pthread_mutex_lock(&ring->lock);
   struct state seen = ring->seen;
   memcpy(ticket, ring->keys.ticket, sizeof ticket);
@@ -127,18 +128,18 @@ static void follow(struct by_key_ring *ring) {
   if (is_same(&now, &seen) || !now.inode) return;
   enum banyan_status status = read_again(ring, ticket, text, &keys);
   pthread_mutex_lock(&ring->lock);
-  if (is_same(&seen, &ring->seen)) { /* else another thread has looked at the same time */
+  if (is_same(&seen, &ring->seen)) { /* Otherwise another thread has read it at the same time. */
     ring->seen = now;
-    take(ring, status, text, &keys);
+    take_keys(ring, status, text, &keys);
   }
   pthread_mutex_unlock(&ring->lock);
   OPENSSL_cleanse(&keys, sizeof keys);
   OPENSSL_cleanse(text, sizeof text);
 }
 
-/* Looks at the file, forgets an old key that has ended, and returns with the lock. */
-static void lock(struct by_key_ring *ring) {
-  if (ring->path[0]) follow(ring);
+/* Checks the file, drops an old key that has ended, and returns with the lock. */
+static void lock_current(struct by_key_ring *ring) {
+  if (ring->path[0]) follow_file(ring);
   pthread_mutex_lock(&ring->lock);
   if (!ring->keys.until || ring->keys.until > time(NULL)) return;
   OPENSSL_cleanse(&ring->keys.old_own, sizeof ring->keys.old_own);
@@ -148,7 +149,7 @@ static void lock(struct by_key_ring *ring) {
 }
 
 void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out) {
-  lock(ring);
+  lock_current(ring);
   *out = ring->keys;
   pthread_mutex_unlock(&ring->lock);
 }
@@ -166,7 +167,7 @@ const struct by_key *by_key_ring_job(const struct by_key_ring *ring) {
 }
 
 void by_key_ring_text(struct by_key_ring *ring, char *out) {
-  lock(ring);
+  lock_current(ring);
   strcpy(out, ring->text);
   pthread_mutex_unlock(&ring->lock);
 }

@@ -13,21 +13,21 @@ struct by_key_ring;
  * owns *out. */
 enum banyan_status by_key_ring_create(const char *text, const char *path, const struct by_ticket_subject *subject,
                                       struct by_key_ring **out) BANYAN_CHECK;
-/* Another owner of it, which is returned. NULL is allowed. */
+/* Adds an owner of the ring, and returns the ring. NULL is allowed. */
 struct by_key_ring *by_key_ring_hold(struct by_key_ring *ring);
 /* The last owner wipes and destroys it. NULL is allowed. */
 void by_key_ring_destroy(struct by_key_ring *ring);
 
-/* The keys of now. Looks at the file, and takes what has changed; what cannot be used is logged once, and what there
- * was stays. The caller wipes *out. */
+/* Copies the current keys. Checks the file, and takes it if it has changed; a file that cannot be used is logged
+ * once, and the keys stay. The caller wipes *out. */
 void by_key_ring_get(struct by_key_ring *ring, struct by_job_keys *out);
-/* Has a connection use these; `helpers`: and accept helpers and servers. */
+/* Sets the keys of a connection; `helpers`: it also accepts helpers and servers. */
 void by_job_keys_use(const struct by_job_keys *keys, bool helpers, struct by_handshake_options *handshake);
-/* What belongs to the job is marked with this key, which stays. Borrowed from the ring. */
+/* The key that marks everything of the job, and stays. Borrowed from the ring. */
 const struct by_key *by_key_ring_job(const struct by_key_ring *ring);
-/* The text of now. `out` holds BY_JOB_KEY_MAX. The caller wipes it. */
+/* Copies the current text. `out` holds BY_JOB_KEY_MAX. The caller wipes it. */
 void by_key_ring_text(struct by_key_ring *ring, char *out);
-/* The key of tickets under the key of now, as a text. `out` holds BY_TICKET_KEY_TEXT. */
+/* The key of tickets under the current key, as a text. `out` holds BY_TICKET_KEY_TEXT. */
 enum banyan_status by_key_ring_ticket_text(struct by_key_ring *ring, char *out) BANYAN_CHECK;
 
 #endif

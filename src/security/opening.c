@@ -1,3 +1,4 @@
+/* Begins connections between processes: decides on TLS, and runs the handshake through it or in plain text. */
 #include "opening.h"
 
 #include <assert.h>
@@ -8,8 +9,8 @@
 #include "refusal.h"
 #include "socket.h"
 
-/* TLS_RECORD: with what TLS's first record begins. MOST: bytes decrypted at once. */
-enum { TLS_RECORD = 0x16, TLS_ALERT = 0x15, REQUEST_MAX = 4096 };
+/* TLS_RECORD: the first byte of TLS's first record. DECRYPTED: bytes decrypted at once. */
+enum { TLS_RECORD = 0x16, TLS_ALERT = 0x15, DECRYPTED = 4096 };
 
 enum by_encryption by_encryption_of(const char *text) {
   if (!text || !strcmp(text, "off")) return BY_ENCRYPT_OFF;
@@ -41,9 +42,9 @@ static enum banyan_status begin_tls(struct by_opening *opening) {
   return status;
 }
 
-/* What TLS has to send joins the output. */
+/* Appends TLS's bytes to the output. */
 static enum banyan_status take_output(struct by_opening *opening) {
-  char bytes[REQUEST_MAX];
+  char bytes[DECRYPTED];
   for (size_t n; (n = by_tls_take(opening->tls, bytes, sizeof bytes)) > 0;) by_text_add_bytes(&opening->out, bytes, n);
   return opening->out.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake") : BANYAN_OK;
 }
@@ -104,21 +105,21 @@ void by_opening_fini(struct by_opening *opening) {
   opening->state = BY_OPENING_FAILED;
 }
 
-/* The peer's process sees from this how the two differ, and that this is a process of a job. */
+/* Sends a head by which the peer's process sees how the two ends differ, and that this is a process of a job. */
 static void add_refusal(struct by_opening *opening) {
   uint8_t head[BY_HEAD_BYTES];
   by_handshake_write_refusal(head);
   by_text_add_bytes(&opening->out, (const char *)head, sizeof head);
 }
 
-/* A server sees by the first byte what the client wants. */
+/* Refuses a client that does not encrypt, which a server sees by the first byte. */
 static enum banyan_status refuse_plain(void) {
   return by_refuse(BY_REFUSED_PLAIN, BANYAN_ERR_PROTOCOL,
                    "the peer does not encrypt this connection, and this process requires it: set the same "
                    "BANYAN_ENCRYPT in all processes of the job");
 }
 
-static enum banyan_status choose(struct by_opening *opening, uint8_t first) {
+static enum banyan_status choose_protection(struct by_opening *opening, uint8_t first) {
   if (first == TLS_RECORD && opening->may_encrypt) return begin_tls(opening);
   if (first == TLS_RECORD) {
     add_refusal(opening);
@@ -140,15 +141,15 @@ static enum banyan_status check_first_of_server(const uint8_t first) {
                    "the peer does not answer in TLS: check that the address and port are this job's");
 }
 
-/* Takes from TLS what the handshake needs and nothing that follows it. */
+/* Takes the handshake's bytes from TLS, and none behind them. */
 static enum banyan_status decrypt_input(struct by_opening *opening) {
-  uint8_t bytes[REQUEST_MAX];
+  uint8_t bytes[DECRYPTED];
   size_t n = 1, used;
   while (n && !by_handshake_done(&opening->handshake)) {
     size_t wanted = opening->handshake.need - opening->handshake.have;
     BY_TRY(by_tls_read(opening->tls, bytes, wanted < sizeof bytes ? wanted : sizeof bytes, &n));
     enum banyan_status status = by_handshake_feed(&opening->handshake, bytes, n, &used);
-    enum banyan_status sent = encrypt_output(opening); /* a refusal, too */
+    enum banyan_status sent = encrypt_output(opening); /* A refusal, too. */
     if (status != BANYAN_OK) return status;
     BY_TRY(sent);
   }
@@ -175,7 +176,7 @@ enum banyan_status by_opening_feed(struct by_opening *opening, const void *data,
   enum banyan_status status = BANYAN_OK;
   uint8_t first = *(const uint8_t *)data;
   if (opening->state == BY_OPENING_FIRST)
-    status = choose(opening, first);
+    status = choose_protection(opening, first);
   else if (opening->state == BY_OPENING_TLS && !opening->received && opening->options.role == BY_ROLE_CLIENT)
     status = check_first_of_server(first);
   opening->received += length;
@@ -189,7 +190,7 @@ enum banyan_status by_opening_feed(struct by_opening *opening, const void *data,
     if (status == BANYAN_OK) status = taken;
   }
   if (status == BANYAN_OK) return BANYAN_OK;
-  /* The text of the failure stays. What is to be sent of it, too. */
+  /* The text and the output of the failure stay. */
   if (opening->state == BY_OPENING_HANDSHAKE) by_handshake_fini(&opening->handshake);
   drop_tls(opening);
   opening->state = BY_OPENING_FAILED;
@@ -213,7 +214,7 @@ void by_opening_sent(struct by_opening *opening, size_t n) {
   opening->out_at += n;
 }
 
-/* Whoever dials several addresses closes all but one; so nothing is wrong with a peer that has sent nothing. */
+/* A peer that dials several addresses closes all connections but one, so one that has sent nothing is no failure. */
 bool by_opening_is_unused(const struct by_opening *opening) {
   return !opening->received;
 }

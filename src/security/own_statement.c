@@ -1,3 +1,4 @@
+/* Requests the statement of this host's agent about this process, and keeps it up to date. */
 #include "own_statement.h"
 
 #include <errno.h>
@@ -19,12 +20,12 @@
 #include "log.h"
 
 enum {
-  START_MS = 5000,                       /* for the agent's answer while the process starts, */
-  LATE_S = 30,                           /* and later */
-  TRIES = 3,                             /* where a statement is not required, */
-  AWAY_MS = 50,                          /* with a pause */
-  AGAIN_S = 60,                          /* until it is asked again */
-  SHOWN_AGAIN = BY_STATEMENT_SECONDS / 2 /* s after which others are shown another one */
+  START_MS = 5000,                       /* For the agent's answer while the process starts. */
+  LATE_S = 30,                           /* Seconds for the agent's answer later. */
+  TRIES = 3,                             /* Attempts if a statement is not required. */
+  AWAY_MS = 50,                          /* The pause between attempts. */
+  AGAIN_S = 60,                          /* Seconds until the agent is asked again. */
+  SHOWN_AGAIN = BY_STATEMENT_SECONDS / 2 /* Seconds after which peers are shown another one. */
 };
 
 _Static_assert(2 * BY_STATEMENT_MAX <= BY_CLUSTER_STATEMENT && (int)BY_STATEMENT_JOB == (int)BY_CLUSTER_JOB_ID &&
@@ -37,16 +38,16 @@ struct by_own_statement {
   struct by_fingerprint process;
   char job[BY_STATEMENT_JOB + 1];
   _Atomic uint32_t holders;
-  pthread_mutex_t lock; /* of the rest */
-  int fd;               /* to the agent, which has been asked; -1: it has not */
+  pthread_mutex_t lock; /* Protects the members below. */
+  int fd;               /* The connection to the agent, from which an answer is expected; -1: none. */
   uint64_t asked_at;
   char answer[BY_CLUSTER_STATEMENT + 128];
   size_t answered;
   uint8_t bytes[BY_STATEMENT_MAX];
-  size_t length; /* 0: there is none */
+  size_t length; /* 0: there is none. */
   uint32_t user, version;
-  uint64_t expires, shown_until; /* s since 1970; from `shown_until` on others are to be shown another one */
-  char why[256];                 /* there is none; "" if there is */
+  uint64_t expires, shown_until; /* Seconds since 1970; from `shown_until` on peers must be shown another one. */
+  char why[256];                 /* Why there is none; "" if there is one. */
 };
 
 /* ---- asking the agent */
@@ -56,7 +57,7 @@ static void hang_up(struct by_own_statement *own) {
   own->fd = -1;
 }
 
-static enum banyan_status ask(struct by_own_statement *own, uint64_t now) {
+static enum banyan_status send_request(struct by_own_statement *own, uint64_t now) {
   char process[BY_FINGERPRINT_TEXT];
   own->asked_at = now;
   own->answered = 0;
@@ -66,13 +67,13 @@ static enum banyan_status ask(struct by_own_statement *own, uint64_t now) {
       &(struct by_cluster_message){.type = BY_MESSAGE_CERTIFY, .job = own->job, .process = process});
   by_text_add(&line, "\n");
   bool sent = !line.failed && send(own->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-                                  (ssize_t)line.length; /* an empty socket has room */
+                                  (ssize_t)line.length; /* An empty socket has space for it. */
   by_text_fini(&line);
   return sent ? BANYAN_OK : by_fail(BANYAN_ERR_PEER_DEAD, "the agent takes no messages");
 }
 
-/* Whether it is the one that was asked for: shown otherwise, it would be refused by all. */
-static enum banyan_status check(const struct by_own_statement *own, const struct by_statement *statement) {
+/* Whether it is the requested statement: peers would refuse any other one. */
+static enum banyan_status check_statement(const struct by_own_statement *own, const struct by_statement *statement) {
   if (!by_fingerprint_equal(&statement->process, &own->process) || strcmp(statement->job, own->job) != 0)
     return by_fail(BANYAN_ERR_PROTOCOL, "the agent answers about another process");
   if (strcmp(statement->host, own->host) != 0)
@@ -90,7 +91,7 @@ static enum banyan_status take_statement(struct by_own_statement *own, const cha
   if (!by_statement_parse(text, bytes, &length))
     return by_fail(BANYAN_ERR_PROTOCOL, "the agent answers with something else than a statement");
   BY_TRY(by_statement_read(bytes, length, &statement));
-  BY_TRY(check(own, &statement));
+  BY_TRY(check_statement(own, &statement));
   bool same = own->length && by_statement_same_signer(own->bytes, own->length, bytes, length);
   if (!same || statement.made >= own->shown_until) {
     own->version++;
@@ -116,7 +117,7 @@ static enum banyan_status take_answer(struct by_own_statement *own, size_t lengt
   return status;
 }
 
-/* *done: the answer has come. */
+/* Reads from the agent. *done: the answer is complete. */
 static enum banyan_status listen_to(struct by_own_statement *own, bool *done) {
   ssize_t n = recv(own->fd, own->answer + own->answered, sizeof own->answer - own->answered, MSG_DONTWAIT);
   *done = false;
@@ -130,7 +131,7 @@ static enum banyan_status listen_to(struct by_own_statement *own, bool *done) {
                                             : by_fail(BANYAN_ERR_PROTOCOL, "the agent sends too long a line");
 }
 
-/* One that has been stated before goes on. Logged when something else is wrong than before. */
+/* Notes a failure. An older statement is still used. Logged if the reason has changed. */
 static void note_failure(struct by_own_statement *own) {
   char why[sizeof own->why];
   hang_up(own);
@@ -140,9 +141,9 @@ static void note_failure(struct by_own_statement *own) {
   snprintf(own->why, sizeof own->why, "%s", why);
 }
 
-static enum banyan_status renew(struct by_own_statement *own, uint64_t now) {
+static enum banyan_status renew_statement(struct by_own_statement *own, uint64_t now) {
   bool done;
-  if (own->fd < 0) return now - own->asked_at >= AGAIN_S * BY_SECOND ? ask(own, now) : BANYAN_OK;
+  if (own->fd < 0) return now - own->asked_at >= AGAIN_S * BY_SECOND ? send_request(own, now) : BANYAN_OK;
   BY_TRY(listen_to(own, &done));
   if (done) hang_up(own);
   if (done || now - own->asked_at < LATE_S * BY_SECOND) return BANYAN_OK;
@@ -152,7 +153,7 @@ static enum banyan_status renew(struct by_own_statement *own, uint64_t now) {
 void by_own_statement_renew(struct by_own_statement *own, uint64_t now) {
   if (!own->agent) return;
   pthread_mutex_lock(&own->lock);
-  if (renew(own, now) != BANYAN_OK) note_failure(own);
+  if (renew_statement(own, now) != BANYAN_OK) note_failure(own);
   pthread_mutex_unlock(&own->lock);
 }
 
@@ -167,7 +168,7 @@ enum banyan_status by_statement_name_job(const struct by_key *job, char *out) {
 
 static enum banyan_status ask_once(struct by_own_statement *own, uint64_t end) {
   bool done = false;
-  BY_TRY(ask(own, by_clock_now(&by_clock_system)));
+  BY_TRY(send_request(own, by_clock_now(&by_clock_system)));
   while (!done) {
     uint64_t now = by_clock_now(&by_clock_system);
     struct pollfd polled = {.fd = own->fd, .events = POLLIN};
@@ -178,7 +179,7 @@ static enum banyan_status ask_once(struct by_own_statement *own, uint64_t end) {
   return BANYAN_OK;
 }
 
-/* Where many processes start at once, the agent may not take all of them at once. */
+/* Asks the agent, repeatedly if it does not take all of many processes that start at once. */
 static enum banyan_status ask_and_wait(struct by_own_statement *own) {
   uint64_t end = by_clock_now(&by_clock_system) + START_MS * BY_MILLISECOND;
   if (!own->agent) return by_fail(BANYAN_ERR_UNSUPPORTED, "there is no agent on this host, or BANYAN_AGENT is off");
@@ -191,7 +192,7 @@ static enum banyan_status ask_and_wait(struct by_own_statement *own) {
   }
 }
 
-static enum banyan_status begin(struct by_own_statement *own, const struct by_own_statement_options *options) {
+static enum banyan_status create_own(struct by_own_statement *own, const struct by_own_statement_options *options) {
   own->agent = options->agent ? strdup(options->agent) : NULL;
   own->keys = options->keys ? strdup(options->keys) : NULL;
   own->host = strdup(options->host);
@@ -216,7 +217,7 @@ enum banyan_status by_own_statement_create(const struct by_own_statement_options
   own->process = *options->process;
   atomic_store(&own->holders, 1);
   pthread_mutex_init(&own->lock, NULL);
-  enum banyan_status status = begin(own, options);
+  enum banyan_status status = create_own(own, options);
   if (status == BANYAN_OK)
     *out = own;
   else

@@ -1,3 +1,4 @@
+/* Identities of processes: key pairs, fingerprints, and their certificates for TLS. */
 #include "process_identity.h"
 
 #include <openssl/crypto.h>
@@ -18,21 +19,21 @@
 #include "log.h"
 #include "text.h"
 
-/* A peer reads no dates, so these only have to be valid: RFC 5280 has such an end for certificates without one. */
+/* Peers ignore the dates, so these only have to be valid: RFC 5280 has such an end for certificates without one. */
 #define BEGIN "20200101000000Z"
 #define END "99991231235959Z"
 
-enum { MAX_CERTIFICATES = 4096 }; /* bytes that a peer may show */
+enum { MAX_CERTIFICATES = 4096 }; /* Bytes that a peer may show. */
 
 struct by_process_identity {
   EVP_PKEY *key;
   struct by_fingerprint fingerprint;
-  pthread_mutex_t lock; /* of the context */
-  SSL_CTX *context;     /* NULL: no connection has been made yet */
+  pthread_mutex_t lock; /* Protects the context. */
+  SSL_CTX *context;     /* NULL: no connection has been made yet. */
   _Atomic uint32_t holders;
 };
 
-static enum banyan_status failed(const char *what) {
+static enum banyan_status fail_making(const char *what) {
   const char *why = ERR_reason_error_string(ERR_peek_error());
   ERR_clear_error();
   return by_fail(BANYAN_ERR_SYSTEM, "%s: %s; is the installation of OpenSSL complete?", what,
@@ -44,7 +45,7 @@ static enum banyan_status hash_key(X509_PUBKEY *key, struct by_fingerprint *out)
   int length = i2d_X509_PUBKEY(key, &der);
   bool hashed = length > 0 && EVP_Digest(der, (size_t)length, out->bytes, NULL, EVP_sha256(), NULL) == 1;
   OPENSSL_free(der);
-  return hashed ? BANYAN_OK : failed("a public key has no fingerprint");
+  return hashed ? BANYAN_OK : fail_making("a public key has no fingerprint");
 }
 
 enum banyan_status by_fingerprint_read(struct x509_st *certificate, struct by_fingerprint *out) {
@@ -68,18 +69,18 @@ bool by_fingerprint_parse(const char *text, struct by_fingerprint *out) {
   return parsed;
 }
 
-/* NULL: a random one. */
+/* Makes the key; `seed` NULL: a random one. */
 static enum banyan_status make_key(struct by_process_identity *identity, const struct by_key *seed) {
   X509_PUBKEY *public = NULL;
   identity->key = seed ? EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed->bytes, sizeof seed->bytes)
                        : EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
-  if (!identity->key || X509_PUBKEY_set(&public, identity->key) != 1) return failed("no key pair could be made");
+  if (!identity->key || X509_PUBKEY_set(&public, identity->key) != 1) return fail_making("no key pair could be made");
   enum banyan_status status = hash_key(public, &identity->fingerprint);
   X509_PUBKEY_free(public);
   return status;
 }
 
-static enum banyan_status create(const struct by_key *seed, struct by_process_identity **out) {
+static enum banyan_status create_identity(const struct by_key *seed, struct by_process_identity **out) {
   struct by_process_identity *identity = calloc(1, sizeof *identity);
   if (!identity) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an identity");
   pthread_mutex_init(&identity->lock, NULL);
@@ -93,19 +94,19 @@ static enum banyan_status create(const struct by_key *seed, struct by_process_id
 }
 
 enum banyan_status by_process_identity_create(struct by_process_identity **out) {
-  return create(NULL, out);
+  return create_identity(NULL, out);
 }
 
 enum banyan_status by_process_identity_derive(const char *secret, struct by_process_identity **out) {
   struct by_key seed;
   BY_TRY(by_job_key_check(secret));
   enum banyan_status status = by_key_derive(secret, &seed);
-  if (status == BANYAN_OK) status = create(&seed, out);
+  if (status == BANYAN_OK) status = create_identity(&seed, out);
   OPENSSL_cleanse(&seed, sizeof seed);
   return status;
 }
 
-/* Once a process. */
+/* The identity of rank 0, once per process. */
 static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 static struct by_process_identity *of_root;
 static pid_t owner;
@@ -163,7 +164,7 @@ static bool use_certificate(SSL_CTX *context, EVP_PKEY *key) {
   return used;
 }
 
-/* Without instructions for AES, ChaCha20 is faster, and does not leak through the time that it takes. */
+/* Whether this CPU has instructions for AES. Without them ChaCha20 is faster, and its timing reveals nothing. */
 static bool has_aes(void) {
 #if defined __x86_64__ || defined __i386__
   return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
@@ -177,7 +178,7 @@ static bool has_aes(void) {
 static bool set_up(SSL_CTX *context, EVP_PKEY *key) {
   static const char aes[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
   static const char chacha[] = "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
-  /* A client without such instructions puts ChaCha20 first, which counts more than the server's order. */
+  /* A client without such instructions prefers ChaCha20, which precedes the server's order. */
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                    SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CLEANSE_PLAINTEXT);
   SSL_CTX_set_num_tickets(context, 0);
@@ -203,7 +204,7 @@ enum banyan_status by_process_identity_context(struct by_process_identity *ident
       identity->context = context;
     } else {
       SSL_CTX_free(context);
-      status = failed("TLS 1.3 with Ed25519 cannot be set up");
+      status = fail_making("TLS 1.3 with Ed25519 cannot be set up");
     }
   }
   *out = identity->context;

@@ -1,3 +1,4 @@
+/* Counts refused connections by reason. */
 #include "refusal.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* Why connections are refused, or ended because of what came over them: each refusal has one reason, and is counted
- * where it is decided. The counts are the process's, of all its jobs and groups. Any thread. */
+/* Why connections are refused, or ended because of received data: each refusal has one reason, and is counted where
+ * it is decided. The counts are the process's, for all its jobs and groups. Any thread. */
 #ifndef BY_SECURITY_REFUSAL_H
 #define BY_SECURITY_REFUSAL_H
 
@@ -31,7 +31,7 @@ enum by_refusal {
       BY_REFUSAL_REASONS
 };
 
-/* "key". */
+/* The reason's name, such as "key". */
 const char *by_refusal_name(enum by_refusal reason);
 void by_refusal_count(enum by_refusal reason);
 uint64_t by_refusals(enum by_refusal reason);

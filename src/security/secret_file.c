@@ -1,3 +1,4 @@
+/* Reads files that hold a secret. */
 #include "secret_file.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include "descriptor.h"
 #include "text.h"
 
-static enum banyan_status check(int fd) {
+static enum banyan_status check_file(int fd) {
   struct stat file;
   if (fstat(fd, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read it");
   if (!S_ISREG(file.st_mode)) return by_fail(BANYAN_ERR_ARGUMENT, "this is no file");
@@ -26,7 +27,7 @@ static enum banyan_status check(int fd) {
 
 static enum banyan_status read_opened(int fd, char *text, size_t size, size_t *length) {
   ssize_t n = 0;
-  BY_TRY(check(fd));
+  BY_TRY(check_file(fd));
   while (*length < size && (n = read(fd, text + *length, size - *length)) > 0) *length += (size_t)n;
   if (n < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read it");
   if (*length == size) return by_fail(BANYAN_ERR_PARSE, "it has more than %zu bytes", size - 1);

@@ -6,9 +6,9 @@
 
 #include "fail.h"
 
-/* Reads a file of fewer than `size` bytes into `text` and ends it with a NUL. This user or root must own it, and nobody
- * else may read or change it (BANYAN_ERR_AUTH, with its mode). The caller wipes `text`, also after an error, whose text
- * does not name the file. Does not block. */
+/* Reads a file of fewer than `size` bytes into `text` and appends a NUL. This user or root must own it, and no other
+ * user may read or change it (BANYAN_ERR_AUTH, with its mode). The caller wipes `text`, also after an error, whose
+ * text does not name the file. Does not block. */
 enum banyan_status by_secret_file_read(const char *path, char *text, size_t size, size_t *length) BANYAN_CHECK;
 
 #endif

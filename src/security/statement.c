@@ -1,3 +1,4 @@
+/* Statements of agents about processes: encodes, signs and verifies them. */
 #include "statement.h"
 
 #include <openssl/err.h>
@@ -13,7 +14,7 @@
 #include "text.h"
 #include "tls_judge.h"
 
-/* Nothing else that an agent's key signs begins like this: TLS signs what begins with 64 blanks. */
+/* No other text that an agent's key signs begins like this: TLS signs texts that begin with 64 blanks. */
 static const char label[] = "banyan statement 1";
 
 static const char what[] = "a statement";
@@ -24,7 +25,7 @@ static const struct by_field fields[] = {
     BY_FIELD(by_statement, made, BY_FIELD_U64),      BY_FIELD(by_statement, expires, BY_FIELD_U64),
 };
 
-/* Borrowed from the bytes: how many of them are signed, the certificate in DER, and the signature. */
+/* Borrowed from the bytes: the number of signed ones, the certificate in DER, and the signature. */
 struct parts {
   size_t signed_length, certificate_length, signature_length;
   const uint8_t *certificate, *signature;
@@ -32,7 +33,7 @@ struct parts {
 
 /* ---- making one */
 
-/* What is signed, with the label before it; NULL: out of memory. The caller frees it. */
+/* The signed text: the label and the bytes; NULL: out of memory. The caller frees it. */
 static uint8_t *prepend_label(const void *bytes, size_t length) {
   uint8_t *text = OPENSSL_malloc(sizeof label + length);
   if (!text) return NULL;
@@ -41,12 +42,12 @@ static uint8_t *prepend_label(const void *bytes, size_t length) {
   return text;
 }
 
-/* Ed25519 has a hash of its own. */
+/* The hash of a signature. Ed25519 has one of its own. */
 static const EVP_MD *hash_for(const EVP_PKEY *key) {
   return EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? NULL : EVP_sha256();
 }
 
-static bool sign(EVP_PKEY *key, const void *bytes, size_t length, uint8_t *out, size_t *out_length) {
+static bool sign_bytes(EVP_PKEY *key, const void *bytes, size_t length, uint8_t *out, size_t *out_length) {
   EVP_MD_CTX *context = EVP_MD_CTX_new();
   uint8_t *text = prepend_label(bytes, length);
   bool done = context && text && EVP_DigestSignInit(context, NULL, hash_for(key), NULL, key) == 1 &&
@@ -71,7 +72,7 @@ enum banyan_status by_statement_sign(const struct by_tls_identity *agent, const 
   if (der_length > 0) by_write_blob(&writer, der, (size_t)der_length);
   OPENSSL_free(der);
   bool done = der_length > 0 && !writer.failed &&
-              sign(SSL_CTX_get0_privatekey(agent->context), out, writer.length, signature, &signature_length);
+              sign_bytes(SSL_CTX_get0_privatekey(agent->context), out, writer.length, signature, &signature_length);
   if (done) by_write_blob(&writer, signature, signature_length);
   ERR_clear_error();
   *length = writer.length;
@@ -126,7 +127,7 @@ static bool is_signed(X509 *certificate, const void *bytes, const struct parts *
   return right;
 }
 
-/* Who signed it, and whether that may. */
+/* Verifies the signer, and whether it may sign the statement. */
 static enum banyan_status check_signer(X509 *certificate, const void *bytes, const struct parts *parts,
                                        const struct by_statement *statement, const struct by_tls_identity *authority,
                                        uint64_t now, int64_t *until) {
@@ -154,7 +155,7 @@ static enum banyan_status check_time(const struct by_statement *statement, uint6
     return by_refuse(BY_REFUSED_EXPIRED, BANYAN_ERR_AUTH,
                      "it was made %llu s in the future: compare the clock of host %s with that of this host",
                      (unsigned long long)(statement->made - now), statement->host);
-  /* Whatever the agent has written: a statement that somebody keeps is not to be of use for long. */
+  /* This limits the lifetime whatever the agent has written: a kept statement must not be useful for long. */
   uint64_t expires = MIN(statement->expires, statement->made + BY_STATEMENT_SECONDS);
   if (expires < now)
     return by_refuse(BY_REFUSED_EXPIRED, BANYAN_ERR_AUTH,
@@ -174,8 +175,8 @@ static enum banyan_status check_claim(const struct by_statement *statement, cons
   return BANYAN_OK;
 }
 
-static enum banyan_status check(const void *bytes, size_t length, const struct by_tls_identity *authority,
-                                const struct by_statement_claim *claim, uint64_t now, struct by_stated *out) {
+static enum banyan_status check_parts(const void *bytes, size_t length, const struct by_tls_identity *authority,
+                                      const struct by_statement_claim *claim, uint64_t now, struct by_stated *out) {
   struct by_statement statement;
   struct parts parts = {0};
   enum banyan_status status = read_parts(bytes, length, &statement, &parts);
@@ -197,7 +198,7 @@ static enum banyan_status check(const void *bytes, size_t length, const struct b
 enum banyan_status by_statement_check(const void *bytes, size_t length, const struct by_tls_identity *authority,
                                       const struct by_statement_claim *claim, uint64_t now, struct by_stated *out) {
   *out = (struct by_stated){0};
-  enum banyan_status status = check(bytes, length, authority, claim, now, out);
+  enum banyan_status status = check_parts(bytes, length, authority, claim, now, out);
   if (status == BANYAN_OK) return status;
   by_stated_fini(out);
   return by_fail_within(status, "the statement about the peer's process");

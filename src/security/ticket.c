@@ -1,3 +1,4 @@
+/* Tickets of helpers and servers: derives their keys, issues, parses and checks them. */
 #include "ticket.h"
 
 #include <openssl/crypto.h>

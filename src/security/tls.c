@@ -1,3 +1,4 @@
+/* One end of a TLS connection in memory, on OpenSSL. */
 #include "tls.h"
 
 #include <assert.h>
@@ -31,8 +32,8 @@ static void set_state(struct by_tls *tls, enum by_tls_state to) {
 
 /* ---- what went wrong, for people */
 
-/* Remembers what is wrong with the peer's certificate. */
-static void BY_PRINTF(2, 3) note(struct by_tls *tls, const char *format, ...) {
+/* Notes what is wrong with the peer's certificate. */
+static void BY_PRINTF(2, 3) note_fault(struct by_tls *tls, const char *format, ...) {
   va_list values;
   va_start(values, format);
   vsnprintf(tls->why, sizeof tls->why, format, values);
@@ -45,14 +46,14 @@ static void explain_role(struct by_tls *tls) {
   for (unsigned role = BY_TLS_MANAGER; role <= BY_TLS_CLIENT; role <<= 1)
     if (tls->peers & role)
       n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%s", n ? " or " : "", by_tls_role_name(role));
-  note(tls,
-       "the peer's certificate is for %s %s, and here only %s may talk; `banyan keys make` makes one for each role",
-       by_tls_role_name(tls->peer.role), tls->peer.name, n ? wanted : "nobody");
+  note_fault(
+      tls, "the peer's certificate is for %s %s, and here only %s may talk; `banyan keys make` makes one for each role",
+      by_tls_role_name(tls->peer.role), tls->peer.name, n ? wanted : "nobody");
 }
 
 enum { ALERT = SSL_AD_REASON_OFFSET };
 
-/* %s: our role and name. */
+/* %s: this end's role and name. */
 static const struct {
   int reason;
   enum by_refusal refusal;
@@ -89,7 +90,7 @@ static const struct {
      "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
 };
 
-/* The same between processes of a job, which have no authority. */
+/* Explains a failure between processes of a job, which have no authority. */
 static enum banyan_status explain_process(int reason, const char *text) {
   switch (reason) {
   case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
@@ -106,7 +107,7 @@ static enum banyan_status explain_process(int reason, const char *text) {
   case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
   case ALERT + SSL_AD_BAD_RECORD_MAC:
     return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "what came over the connection was altered on its way");
-  case SSL_R_UNEXPECTED_EOF_WHILE_READING: /* processes that end do not say so before */
+  case SSL_R_UNEXPECTED_EOF_WHILE_READING: /* Processes that end do not announce it. */
     return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection in the middle of a message of TLS");
   default:
     return by_refuse(BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s",
@@ -120,8 +121,8 @@ static bool is_too_long(int reason) {
          reason == ALERT + SSL_AD_RECORD_OVERFLOW;
 }
 
-/* The failure for what OpenSSL last put into its queue, which is emptied. `error` is an SSL_ERROR_*. */
-static enum banyan_status explain(const struct by_tls *tls, int error) {
+/* The error for OpenSSL's first queued failure; empties the queue. `error` is an SSL_ERROR_*. */
+static enum banyan_status explain_failure(const struct by_tls *tls, int error) {
   unsigned long first = ERR_peek_error();
   int reason = ERR_GET_LIB(first) == ERR_LIB_SSL ? ERR_GET_REASON(first) : 0;
   const char *text = ERR_reason_error_string(first);
@@ -156,8 +157,8 @@ enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
 
 /* ---- the connection */
 
-/* Called for each certificate of the peer's chain, its own last; and for what is wrong. */
-static int verify(int good, X509_STORE_CTX *chain) {
+/* OpenSSL's callback for each certificate of the peer's chain, its own last, and for each error. */
+static int verify_certificate(int good, X509_STORE_CTX *chain) {
   SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
   struct by_tls *tls = SSL_get_app_data(ssl);
   X509 *certificate = X509_STORE_CTX_get_current_cert(chain);
@@ -167,15 +168,15 @@ static int verify(int good, X509_STORE_CTX *chain) {
   if (!good || authority) return good;
   bool named = by_tls_subject_read(certificate, &tls->peer) == BANYAN_OK, right = named && tls->peer.role & tls->peers;
   if (!named)
-    note(tls, "%s", banyan_error_text());
+    note_fault(tls, "%s", banyan_error_text());
   else if (!right)
     explain_role(tls);
-  /* the error makes OpenSSL send the peer the alert that its `causes` explain */
+  /* The error makes OpenSSL send the peer the alert that its `causes` explain. */
   X509_STORE_CTX_set_error(chain, right ? X509_V_OK : X509_V_ERR_INVALID_PURPOSE);
   return right;
 }
 
-/* In place of OpenSSL's own check: of a process only its key counts, which the handshake proves. */
+/* Replaces OpenSSL's check: of a process only its key counts, which the handshake proves. */
 static int verify_process(X509_STORE_CTX *chain, void *unused) {
   (void)unused;
   SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -183,10 +184,11 @@ static int verify_process(X509_STORE_CTX *chain, void *unused) {
   X509 *certificate = X509_STORE_CTX_get0_cert(chain);
   bool right = false;
   if (by_fingerprint_read(certificate, &tls->fingerprint) != BANYAN_OK)
-    note(tls, "%s", banyan_error_text());
+    note_fault(tls, "%s", banyan_error_text());
   else if (tls->pinned && !by_fingerprint_equal(&tls->fingerprint, &tls->expected))
-    note(tls, "another process answers there than the one that is expected: its key is not the one in the list of "
-              "members, or in BANYAN_ROOT");
+    note_fault(tls,
+               "another process answers there than the one that is expected: its key is not the one in the list of "
+               "members, or in BANYAN_ROOT");
   else
     right = true;
   X509_STORE_CTX_set_error(chain, right ? X509_V_OK : X509_V_ERR_CERT_REJECTED);
@@ -198,7 +200,7 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a TLS connection");
 }
 
-static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_options *options) {
+static enum banyan_status prepare_context(struct by_tls *tls, const struct by_tls_options *options) {
   SSL_CTX *context = options->identity ? options->identity->context : NULL;
   if (!context) BY_TRY(by_process_identity_context(options->process, verify_process, &context));
   tls->ssl = SSL_new(context);
@@ -212,7 +214,8 @@ static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_option
   }
   SSL_set_bio(tls->ssl, tls->in, tls->out);
   SSL_set_app_data(tls->ssl, tls);
-  SSL_set_verify(tls->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, options->identity ? verify : NULL);
+  SSL_set_verify(tls->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                 options->identity ? verify_certificate : NULL);
   if (options->time) X509_VERIFY_PARAM_set_time(SSL_get0_param(tls->ssl), (time_t)options->time);
   if (tls->server)
     SSL_set_accept_state(tls->ssl);
@@ -223,10 +226,10 @@ static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_option
 
 static enum banyan_status give_up(struct by_tls *tls, int result) {
   set_state(tls, by_tls_done(tls) ? BY_TLS_BROKEN : BY_TLS_REFUSED);
-  return explain(tls, SSL_get_error(tls->ssl, result));
+  return explain_failure(tls, SSL_get_error(tls->ssl, result));
 }
 
-/* After a call into OpenSSL that did not do all: nothing to do before more comes, the peer's end, or a failure. */
+/* Handles a call into OpenSSL that did not do all: it needs more bytes, the peer ended, or it failed. */
 static enum banyan_status pause_or_fail(struct by_tls *tls, int result) {
   int error = SSL_get_error(tls->ssl, result);
   if (error == SSL_ERROR_WANT_READ) return BANYAN_OK;
@@ -235,7 +238,7 @@ static enum banyan_status pause_or_fail(struct by_tls *tls, int result) {
   return BANYAN_OK;
 }
 
-static enum banyan_status shake(struct by_tls *tls) {
+static enum banyan_status continue_handshake(struct by_tls *tls) {
   ERR_clear_error();
   int result = SSL_do_handshake(tls->ssl);
   if (result != 1) return pause_or_fail(tls, result);
@@ -252,8 +255,8 @@ enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *
                          .renew_after = RENEW_RECORDS};
   if (options->identity) tls->own = options->identity->subject;
   if (options->expected) tls->expected = *options->expected;
-  BY_TRY(prepare(tls, options));
-  enum banyan_status status = tls->server ? BANYAN_OK : shake(tls);
+  BY_TRY(prepare_context(tls, options));
+  enum banyan_status status = tls->server ? BANYAN_OK : continue_handshake(tls);
   if (status != BANYAN_OK) by_tls_fini(tls);
   return status;
 }
@@ -276,7 +279,7 @@ enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t leng
   if (length && (BIO_write_ex(tls->in, data, length, &taken) != 1 || taken < length)) return no_memory();
   if (by_tls_done(tls)) return BANYAN_OK;
   tls->received += length;
-  BY_TRY(shake(tls));
+  BY_TRY(continue_handshake(tls));
   if (by_tls_done(tls) || tls->received <= BY_TLS_UNAUTHENTICATED) return BANYAN_OK;
   set_state(tls, BY_TLS_REFUSED);
   return by_refuse(BY_REFUSED_OVERSIZED, BANYAN_ERR_PROTOCOL, "the peer sent %zu bytes without proving its identity",
@@ -291,7 +294,7 @@ enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t capacity, si
   return result == 1 ? BANYAN_OK : pause_or_fail(tls, result);
 }
 
-/* The peer renews its own keys for itself. */
+/* Renews this end's keys; the peer renews its own. */
 enum banyan_status by_tls_renew_keys(struct by_tls *tls, size_t length) {
   tls->records += (length + RECORD - 1) / RECORD;
   uint64_t now = by_clock_coarse();

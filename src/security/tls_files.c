@@ -1,4 +1,4 @@
-/* The files of an identity: finding, reading and comparing them. */
+/* The files of an identity: finding, reading, comparing and following them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -39,7 +39,7 @@ enum banyan_status by_tls_file_read(const char *path, bool private_key, char **t
   return private_key ? read_private(path, text) : by_read_file("the file", path, MAX_FILE - 1, text, &length);
 }
 
-/* Of an identity: paths. Without `revoked` nothing is revoked. `own` is empty where it only judges others. */
+/* Paths of an identity. Without `revoked` nothing is revoked. `own` is empty if it only judges others. */
 struct files {
   char authority[PATH], revoked[PATH], own[PATH];
 };
@@ -90,8 +90,8 @@ static enum banyan_status check_subject(const struct by_tls_subject *subject, en
                  by_tls_role_name(subject->role), subject->name);
 }
 
-static enum banyan_status load(const struct files *files, enum by_tls_role role, const char *name,
-                               struct by_tls_identity **out) {
+static enum banyan_status load_files(const struct files *files, enum by_tls_role role, const char *name,
+                                     struct by_tls_identity **out) {
   char *authority = NULL, *revoked = NULL, *own = NULL;
   struct stat file;
   size_t length;
@@ -119,7 +119,7 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
                                         struct by_tls_identity **out) {
   struct files files;
   BY_TRY(find_files(folder, role, name, &files));
-  BY_TRY(load(&files, role, name, out));
+  BY_TRY(load_files(&files, role, name, out));
   by_tls_identity_warn(*out, time(NULL));
   return BANYAN_OK;
 }
@@ -128,7 +128,7 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
 
 static const uint64_t day = 24 * 60 * 60 * BY_SECOND;
 
-/* Two differ if one of the three files has changed in between. A file that is not there is all zero. */
+/* Identifies the versions of the three files. A missing file is all zero. */
 struct fingerprint {
   int64_t of[3][4];
 };
@@ -137,7 +137,7 @@ struct by_tls_watch {
   struct by_tls_watch_options options;
   char name[BY_TLS_NAME];
   struct by_tls_identity *identity;
-  struct fingerprint seen, read; /* the files at the last look; and when they were read, of use or not */
+  struct fingerprint seen, read; /* The files at the last check; and when they were last read, usable or not. */
   struct by_timer look, warning;
 };
 
@@ -152,12 +152,12 @@ static struct fingerprint take_fingerprint(const struct by_tls_watch_options *op
     out.of[i][0] = (int64_t)file.st_ino;
     out.of[i][1] = file.st_size;
     out.of[i][2] = file.st_mtim.tv_sec;
-    out.of[i][3] = file.st_mtim.tv_nsec ^ (int64_t)file.st_mode << 32; /* one that others may read is refused */
+    out.of[i][3] = file.st_mtim.tv_nsec ^ (int64_t)file.st_mode << 32; /* One that other users may read is refused. */
   }
   return out;
 }
 
-static bool same(const struct fingerprint *a, const struct fingerprint *b) {
+static bool is_same(const struct fingerprint *a, const struct fingerprint *b) {
   return !memcmp(a, b, sizeof *a);
 }
 
@@ -168,7 +168,7 @@ static enum banyan_status take_identity(struct by_tls_watch *watch) {
   uint32_t n = by_tls_identity_lists(before, known, BY_TLS_LISTS);
   enum banyan_status status = BANYAN_OK;
   for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = by_tls_identity_check_list(next, &known[i]);
-  if (status != BANYAN_OK) { /* with an older list, a revoked peer would be let in again */
+  if (status != BANYAN_OK) { /* An older list would admit a revoked peer again. */
     by_tls_identity_destroy(next);
     return status;
   }
@@ -186,17 +186,17 @@ static void read_files(struct by_tls_watch *watch) {
     by_warn("net", "keys that have changed are not used, and those before stay: %s", banyan_error_text());
 }
 
-static void look(void *context) {
+static void check_files(void *context) {
   struct by_tls_watch *watch = context;
   struct fingerprint now = take_fingerprint(&watch->options, watch->name);
-  bool settled = same(&now, &watch->seen);
+  bool settled = is_same(&now, &watch->seen);
   watch->seen = now;
   by_loop_set_delay(watch->options.loop, &watch->look, BY_TLS_LOOK);
-  if (settled && !same(&now, &watch->read)) read_files(watch);
+  if (settled && !is_same(&now, &watch->read)) read_files(watch);
   if (watch->options.looked) watch->options.looked(watch->options.context);
 }
 
-static void warn(void *context) {
+static void warn_daily(void *context) {
   struct by_tls_watch *watch = context;
   by_tls_identity_warn(watch->identity, time(NULL));
   by_loop_set_delay(watch->options.loop, &watch->warning, day);
@@ -206,7 +206,7 @@ enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *option
   struct by_tls_watch *watch = calloc(1, sizeof *watch);
   if (!watch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
   watch->options = *options;
-  watch->seen = take_fingerprint(options, options->name); /* before they are read */
+  watch->seen = take_fingerprint(options, options->name); /* Before they are read. */
   enum banyan_status status = by_tls_identity_load(options->folder, options->role, options->name, &watch->identity);
   if (status != BANYAN_OK) {
     free(watch);
@@ -214,8 +214,8 @@ enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *option
   }
   watch->read = watch->seen;
   strcpy(watch->name, watch->identity->subject.name);
-  by_timer_init(&watch->look, look, watch);
-  by_timer_init(&watch->warning, warn, watch);
+  by_timer_init(&watch->look, check_files, watch);
+  by_timer_init(&watch->warning, warn_daily, watch);
   by_loop_set_delay(options->loop, &watch->look, BY_TLS_LOOK);
   by_loop_set_delay(options->loop, &watch->warning, day);
   *out = watch;
@@ -236,7 +236,7 @@ const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch)
 
 void by_tls_watch_look(struct by_tls_watch *watch) {
   watch->seen = take_fingerprint(&watch->options, watch->name);
-  if (!same(&watch->seen, &watch->read)) read_files(watch);
+  if (!is_same(&watch->seen, &watch->read)) read_files(watch);
 }
 
 void by_tls_watch_read(struct by_tls_watch *watch) {

@@ -1,3 +1,4 @@
+/* Identities in a cluster: certificates, the authority, and lists of revoked certificates. */
 #include "tls_identity.h"
 
 #include <openssl/asn1.h>
@@ -37,7 +38,7 @@ unsigned by_tls_role_parse(const char *text) {
   return 0;
 }
 
-/* One part of a subject, which must be there once and be fit to be shown. */
+/* Reads one part of a subject, which must occur once and be printable. */
 static bool read_part(const X509 *certificate, int nid, char *out) {
   X509_NAME *subject = X509_get_subject_name(certificate);
   int at = X509_NAME_get_index_by_NID(subject, nid, -1);
@@ -77,13 +78,13 @@ enum banyan_status by_tls_subject_read(const X509 *certificate, struct by_tls_su
                  out->name);
 }
 
-static enum banyan_status failed(enum banyan_status status, const char *what) {
+static enum banyan_status fail_reading(enum banyan_status status, const char *what) {
   const char *reason = ERR_reason_error_string(ERR_peek_error());
   ERR_clear_error();
   return by_fail(status, "%s: %s", what, reason ? reason : "OpenSSL says no more");
 }
 
-/* A service cannot be asked for a password. */
+/* Gives no password, since a service cannot ask for one. */
 static int no_password(char *buffer, int size, int writing, void *context) {
   (void)buffer, (void)size, (void)writing, (void)context;
   return -1;
@@ -100,10 +101,10 @@ static enum banyan_status add_authorities(SSL_CTX *context, const char *text) {
     n++;
   }
   BIO_free(bio);
-  if (!good || n == 0) return failed(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds no certificate of an authority");
+  if (!good || n == 0) return fail_reading(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds no certificate of an authority");
   bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  if (!whole) return failed(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds a damaged certificate");
-  ERR_clear_error(); /* of the last attempt */
+  if (!whole) return fail_reading(BANYAN_ERR_AUTH, BY_TLS_AUTHORITY " holds a damaged certificate");
+  ERR_clear_error(); /* Of the last attempt. */
   return BANYAN_OK;
 }
 
@@ -111,25 +112,25 @@ static enum banyan_status use_own(SSL_CTX *context, const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, no_password, NULL) : NULL;
   bool certified = certificate && SSL_CTX_use_certificate(context, certificate) == 1;
-  if (certified) (void)BIO_reset(bio); /* the key may be before it */
+  if (certified) (void)BIO_reset(bio); /* The key may precede it. */
   EVP_PKEY *key = certified ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
   bool complete = key && SSL_CTX_use_PrivateKey(context, key) == 1;
   X509_free(certificate);
   EVP_PKEY_free(key);
   BIO_free(bio);
   if (complete) return BANYAN_OK;
-  return failed(BANYAN_ERR_AUTH, certified ? "there is no key for its certificate in it, or a locked one"
-                                           : "there is no certificate in it");
+  return fail_reading(BANYAN_ERR_AUTH, certified ? "there is no key for its certificate in it, or a locked one"
+                                                 : "there is no certificate in it");
 }
 
-/* What every peer would object to is reported here, where it can be corrected. *end: when the first certificate of the
- * chain ends. */
+/* Checks the own chain, so that an error that every peer would report is reported here. *end: when the first
+ * certificate of the chain ends. */
 static enum banyan_status check_chain(SSL_CTX *context, int64_t *end) {
   X509_STORE_CTX *chain = X509_STORE_CTX_new();
   if (!chain ||
       X509_STORE_CTX_init(chain, SSL_CTX_get_cert_store(context), SSL_CTX_get0_certificate(context), NULL) != 1) {
     X509_STORE_CTX_free(chain);
-    return failed(BANYAN_ERR_NO_MEMORY, "cannot check a certificate");
+    return fail_reading(BANYAN_ERR_NO_MEMORY, "cannot check a certificate");
   }
   X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   int good = X509_verify_cert(chain), why = X509_STORE_CTX_get_error(chain);
@@ -154,7 +155,7 @@ static enum banyan_status bad_list(const char *what) {
   return by_fail(BANYAN_ERR_AUTH, BY_TLS_REVOKED " %s%s%s", what, reason ? ": " : "", reason ? reason : "");
 }
 
-/* Of all certificates of that name one must have the key: an authority may have been renewed. */
+/* Whether one of the certificates with the issuer's name has the key of a list: an authority may have been renewed. */
 static bool is_signed(X509_STORE *store, X509_CRL *list) {
   X509_STORE_CTX *context = X509_STORE_CTX_new();
   STACK_OF(X509) *issuers = NULL;
@@ -191,7 +192,8 @@ static int go_on(int good, X509_STORE_CTX *chain) {
   return good || by_tls_revoked_excuses(chain);
 }
 
-/* Has the store, which holds its authorities, refuse what the lists in `text` name: PEM, one behind the other. */
+/* Makes the store, which holds its authorities, refuse the certificates in the lists of `text`: PEM, one behind the
+ * other. */
 static enum banyan_status use_revoked(struct by_tls_identity *identity, const char *text) {
   X509_STORE *store = SSL_CTX_get_cert_store(identity->context);
   enum banyan_status status = BANYAN_OK;
@@ -217,10 +219,10 @@ static enum banyan_status use_revoked(struct by_tls_identity *identity, const ch
 
 /* ---- all of it */
 
-static enum banyan_status fill(struct by_tls_identity *identity, const char *authority, const char *revoked,
-                               const char *own) {
+static enum banyan_status fill_identity(struct by_tls_identity *identity, const char *authority, const char *revoked,
+                                        const char *own) {
   SSL_CTX *context = identity->context;
-  if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1) return failed(BANYAN_ERR_SYSTEM, "no TLS 1.3");
+  if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1) return fail_reading(BANYAN_ERR_SYSTEM, "no TLS 1.3");
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -240,8 +242,8 @@ enum banyan_status by_tls_identity_make(const char *authority, const char *revok
   if (!identity) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate");
   ERR_clear_error();
   identity->context = SSL_CTX_new(TLS_method());
-  enum banyan_status status =
-      identity->context ? fill(identity, authority, revoked, own) : failed(BANYAN_ERR_SYSTEM, "OpenSSL failed");
+  enum banyan_status status = identity->context ? fill_identity(identity, authority, revoked, own)
+                                                : fail_reading(BANYAN_ERR_SYSTEM, "OpenSSL failed");
   if (status != BANYAN_OK)
     by_tls_identity_destroy(identity);
   else

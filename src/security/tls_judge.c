@@ -1,3 +1,4 @@
+/* Judges certificates of the cluster, and explains why one is not accepted. */
 #include "tls_judge.h"
 
 #include <openssl/err.h>
@@ -8,8 +9,8 @@
 
 #include "text.h"
 
-/* "agent h1", or of one with another subject than ours, its whole subject. */
-static void describe(const X509 *certificate, char *out, size_t capacity) {
+/* Describes "agent h1", or for another kind of subject all of it. */
+static void describe_subject(const X509 *certificate, char *out, size_t capacity) {
   struct by_tls_subject ours;
   char subject[256] = "";
   if (certificate && by_tls_subject_read(certificate, &ours) == BANYAN_OK) {
@@ -28,7 +29,7 @@ static void print_time(const ASN1_TIME *at, char *out, size_t capacity) {
 
 void by_tls_explain(const X509 *certificate, int why, bool authority, char *out, size_t capacity) {
   char subject[200], what[300], when[64];
-  describe(certificate, subject, sizeof subject);
+  describe_subject(certificate, subject, sizeof subject);
   if (authority)
     snprintf(what, sizeof what, "the authority's certificate in " BY_TLS_AUTHORITY);
   else
