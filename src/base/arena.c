@@ -1,3 +1,4 @@
+/* Arenas, and arrays on the heap that grow. */
 #include "arena.h"
 
 #include <stdlib.h>

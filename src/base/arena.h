@@ -1,5 +1,5 @@
-/* Memory: arenas, which are freed all at once, and arrays on the heap that grow. Topology, plan and schedule live in an
- * arena each. An arena is not for several threads. */
+/* Memory: arenas, which are freed all at once, and arrays on the heap that grow. Topology, plan and schedule live in
+ * an arena each. An arena is not for several threads. */
 #ifndef BY_BASE_ARENA_H
 #define BY_BASE_ARENA_H
 
@@ -10,17 +10,17 @@
 struct by_arena_block;
 struct by_arena {
   struct by_arena_block *last;
-  size_t used, bytes; /* of the last block; of all */
-  bool failed;        /* some allocation returned NULL: one check serves after several of them */
+  size_t used, bytes; /* Bytes used of the last block; bytes of all blocks. */
+  bool failed;        /* Some allocation returned NULL, so one check serves after several of them. */
 };
 
 void by_arena_init(struct by_arena *arena);
 /* Frees everything that came from the arena. */
 void by_arena_fini(struct by_arena *arena);
-/* n elements of `size` bytes, zeroed, aligned for any type. NULL when memory
- * is out or n * size overflows; n = 0 gives a valid pointer. */
+/* Allocates n elements of `size` bytes, zeroed, aligned for any type. NULL if memory is out or n * size overflows; n
+ * = 0 gives a valid pointer. */
 void *by_arena_alloc(struct by_arena *arena, size_t n, size_t size);
-/* Copies of a string, or of `length` bytes with a NUL behind. */
+/* Copies a string, or `length` bytes with a NUL behind. */
 char *by_arena_string(struct by_arena *arena, const char *text);
 char *by_arena_copy(struct by_arena *arena, const void *bytes, size_t length);
 
@@ -31,9 +31,9 @@ char *by_arena_copy(struct by_arena *arena, const void *bytes, size_t length);
 bool by_array_grow(void **array, size_t *capacity, size_t need, size_t size);
 bool by_array_grow_u32(void **array, uint32_t *capacity, size_t need, size_t size);
 
-/* Makes room for `need` elements in *array, where there is room for *room, a uint32_t or a size_t; at least doubles it,
- * so that appending costs constant time on average. New elements are not initialised. False: no memory; the array is as
- * before. */
+/* Makes room for `need` elements in *array, which has room for *capacity, a uint32_t or a size_t; at least doubles
+ * it, so that appending costs constant time on average. New elements are not initialised. Returns false without
+ * memory; the array is unchanged. */
 #define BY_ARRAY_GROW(array, capacity, need)                                                                           \
   ((need) <= *(capacity) || _Generic((capacity), uint32_t *                                                            \
                                      : by_array_grow_u32, size_t *                                                     \

@@ -1,3 +1,4 @@
+/* Bounded readers and writers of control messages. */
 #include "bytes.h"
 
 #include <string.h>
@@ -49,7 +50,7 @@ const uint8_t *by_read_blob(struct by_reader *reader, size_t *n) {
   return from;
 }
 
-/* A string's bytes; NULL when it is longer than `max` or holds a NUL. */
+/* Reads a string's bytes; NULL if it is longer than `max` or contains a NUL. */
 static const uint8_t *read_text(struct by_reader *reader, size_t max, size_t *n) {
   const uint8_t *from = by_read_blob(reader, n);
   if (from && (*n > max || (*n && memchr(from, 0, *n)))) {

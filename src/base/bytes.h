@@ -1,7 +1,7 @@
-/* Reading and writing control messages over a byte range, bounded: numbers are little endian, a string or blob is a u32
- * length and its bytes. A reader that would run over its end stays there, remembers it in `failed` and gives zeros from
- * then on, so that a whole message is read first and checked once, with by_reader_check. A writer likewise. The range
- * belongs to the caller and must outlive what is borrowed from it. Not for several threads. */
+/* Bounded reading and writing of control messages in a byte range: numbers are little endian, a string or blob is a
+ * u32 length and its bytes. A reader that would pass its end stays there, sets `failed` and returns zeros from then
+ * on, so that a whole message is read first and checked once, with by_reader_check. A writer does the same. The
+ * caller owns the range, which must outlive what is borrowed from it. Not for several threads. */
 #ifndef BY_BASE_BYTES_H
 #define BY_BASE_BYTES_H
 
@@ -18,39 +18,40 @@ struct by_reader {
 };
 
 void by_reader_init(struct by_reader *reader, const void *data, size_t length);
-/* Bytes not read yet; 0 once failed. */
+/* The bytes not read yet; 0 once failed. */
 size_t by_reader_left(const struct by_reader *reader);
 uint8_t by_read_u8(struct by_reader *reader);
 uint32_t by_read_u32(struct by_reader *reader);
 uint64_t by_read_u64(struct by_reader *reader);
-/* n bytes without a length before them, borrowed from the range; NULL when there are fewer. */
+/* Reads n bytes without a length, borrowed from the range; NULL if there are fewer. */
 const uint8_t *by_read_bytes(struct by_reader *reader, size_t n);
-/* A blob, borrowed from the range; NULL and *n = 0 on failure. */
+/* Reads a blob, borrowed from the range; NULL and *n = 0 on failure. */
 const uint8_t *by_read_blob(struct by_reader *reader, size_t *n);
-/* A string into `out`, which holds `capacity` > 0 bytes. One that does not fit or
- * holds a NUL is a failure; `out` is "" then. */
+/* Reads a string into `out`, which holds `capacity` > 0 bytes. It fails if the string does not fit or contains a NUL;
+ * then `out` is "". */
 void by_read_string(struct by_reader *reader, char *out, size_t capacity);
-/* A string of up to `max` bytes, copied to the arena; NULL on failure. */
+/* Reads a string of up to `max` bytes and copies it to the arena; NULL on failure. */
 char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t max);
-/* A u32 that counts elements of at least `each` > 0 bytes: more than the range
- * can still hold is a failure and gives 0, so that it is safe to allocate for. */
+/* Reads a u32 that counts elements of at least `each` > 0 bytes. It fails and returns 0 if the range cannot contain
+ * so many, so that it is safe to allocate for them. */
 uint32_t by_read_count(struct by_reader *reader, size_t each);
-/* Everything was read and nothing is left; otherwise BANYAN_ERR_PROTOCOL with
- * `what` (such as "welcome message") in the text. */
+/* Checks that everything was read and nothing is left; otherwise BANYAN_ERR_PROTOCOL with `what` (such as "welcome
+ * message") in the text. */
 enum banyan_status by_reader_check(const struct by_reader *reader, const char *what);
 
 struct by_writer {
   uint8_t *data;
   size_t capacity;
-  size_t length; /* of all that was written; counts on beyond `capacity`, so that data NULL and room 0 measure */
-  bool failed;   /* not all of it fitted */
+  size_t length; /* The bytes of everything that was written. It exceeds `capacity` if not all fitted, so data NULL and
+                    capacity 0 measure. */
+  bool failed;   /* Not all of it fitted. */
 };
 
 void by_writer_init(struct by_writer *writer, void *data, size_t capacity);
 void by_write_u8(struct by_writer *writer, uint8_t value);
 void by_write_u32(struct by_writer *writer, uint32_t value);
 void by_write_u64(struct by_writer *writer, uint64_t value);
-/* Without a length before them. */
+/* Writes bytes without a length. */
 void by_write_bytes(struct by_writer *writer, const void *bytes, size_t n);
 void by_write_blob(struct by_writer *writer, const void *bytes, size_t n);
 void by_write_string(struct by_writer *writer, const char *text);

@@ -1,3 +1,4 @@
+/* The folder of measurements: finds it, and writes its files. */
 #include "cache_folder.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ double by_cache_date(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* All that the path names before its last part. `path` is as it was afterwards. */
+/* Makes all folders of a path. `path` is unchanged afterwards. */
 static enum banyan_status make_folders(char *path) {
   for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
     *at = '\0';
@@ -52,7 +53,7 @@ enum banyan_status by_cache_write(const char *path, const char *text, size_t len
   if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make %s", draft);
   bool written = write(fd, text, length) == (ssize_t)length;
   int error = errno;
-  by_close(fd); /* what the file lacks then is noticed when it is read */
+  by_close(fd); /* If it is incomplete then, its reader notices. */
   if (written && rename(draft, path) == 0) return BANYAN_OK;
   if (written) error = errno;
   unlink(draft);

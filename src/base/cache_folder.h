@@ -1,4 +1,4 @@
-/* The folder in which Banyan keeps what it has measured, from one job to the next. */
+/* The folder in which Banyan keeps measurements between jobs. */
 #ifndef BY_BASE_CACHE_FOLDER_H
 #define BY_BASE_CACHE_FOLDER_H
 
@@ -7,13 +7,14 @@
 
 #include "fail.h"
 
-/* `given` if it is not empty (BANYAN_CACHE), else $XDG_CACHE_HOME/banyan, else ~/.cache/banyan. Its path goes to `out`,
- * and may name nothing yet. False: `given` is "off", there is no such folder, or its path has no room. */
+/* Finds the folder: `given` if it is not empty (BANYAN_CACHE), else $XDG_CACHE_HOME/banyan, else ~/.cache/banyan.
+ * `out` gets its path, which need not exist. Returns false if `given` is "off", there is no such folder, or its path
+ * is too long. */
 bool by_cache_folder(const char *given, char *out, size_t capacity);
-/* Of what is kept there: seconds since 1970, which the machine's user may set back. */
+/* The date of measurements: seconds since 1970, which the host's user may set back. */
 double by_cache_date(void);
-/* Writes a file into such a folder, in the place of what was there: whoever reads sees all of it or nothing. Makes
- * folders on the way that do not exist; they and the file are private to their user. */
+/* Replaces a file in such a folder, so that readers see all of it or nothing. Makes missing folders of its path; they
+ * and the file are private to their user. */
 BANYAN_CHECK enum banyan_status by_cache_write(const char *path, const char *text, size_t length);
 
 #endif

@@ -1,3 +1,4 @@
+/* The host's monotonic clock. */
 #include "clock.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
-/* A clock that is handed in: nanoseconds that never go back. Code that has
- * deadlines takes one of these, so that tests can turn time themselves. */
+/* A clock that is passed in: nanoseconds that never go back. Code with deadlines uses one, so that tests can set the
+ * time. */
 #ifndef BY_BASE_CLOCK_H
 #define BY_BASE_CLOCK_H
 
@@ -17,11 +17,11 @@ struct by_clock {
 static inline uint64_t by_clock_now(const struct by_clock *clock) {
   return clock->now(clock->context);
 }
-/* The machine's monotonic clock. */
+/* The host's monotonic clock. */
 extern const struct by_clock by_clock_system;
-/* The same clock as the kernel last noted it, some milliseconds ago: a fifth of the price. */
+/* The monotonic clock as last updated by the kernel, some milliseconds ago, at a fifth of the cost. */
 uint64_t by_clock_coarse(void);
-/* Seconds to nanoseconds, saturating; negative and NaN give 0. */
+/* Converts seconds to nanoseconds, saturating; negative and NaN give 0. */
 uint64_t by_clock_from_seconds(double seconds);
 static inline double by_clock_to_seconds(uint64_t nanoseconds) {
   return (double)nanoseconds / BY_SECOND;

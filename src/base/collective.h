@@ -1,5 +1,4 @@
-/* What each collective does with its callers' buffers and with a plan's trees: one table, which every module asks that
- * treats collectives differently. Immutable; any thread. */
+/* The properties of each collective: how it uses its callers' buffers and a plan's trees. Immutable; any thread. */
 #ifndef BY_BASE_COLLECTIVE_H
 #define BY_BASE_COLLECTIVE_H
 
@@ -12,18 +11,18 @@
 enum by_extent { BY_EXTENT_NOTHING, BY_EXTENT_BLOCK, BY_EXTENT_ALL, BY_EXTENT_ALL_AT_ROOT };
 
 struct by_collective {
-  const char *name, *alias; /* as printed; as also accepted, or NULL */
-  uint8_t send, recv;       /* enum by_extent */
-  bool adds;                /* takes an operation, with which the elements of all ranks are combined */
-  bool rooted;              /* `root` names a rank with a role of its own */
-  bool blocks;              /* the data is one block for each rank */
-  bool up, down;            /* goes over the plan's trees towards their roots, and away from them */
-  bool direct;              /* goes from the owner of a block to its user, without a tree */
-  bool helpers;             /* helpers add and forward in it */
-  bool pair;                /* between two ranks: send and recv */
+  const char *name, *alias; /* The name that is printed, and one that is also accepted or NULL. */
+  uint8_t send, recv;       /* enum by_extent. */
+  bool adds;                /* It has an operation that combines the elements of all ranks. */
+  bool rooted;              /* `root` names a rank with a role of its own. */
+  bool blocks;              /* The data is one block for each rank. */
+  bool up, down;            /* It uses the plan's trees towards their roots, and away from them. */
+  bool direct;              /* Blocks go from their owner to their user, without a tree. */
+  bool helpers;             /* Helpers add and forward in it. */
+  bool pair;                /* It is a send or receive between two ranks. */
 };
 
-/* By enum banyan_collective; behind them one named "?" that does nothing, for numbers that are none. */
+/* By enum banyan_collective. The last one is named "?" and does nothing, for invalid numbers. */
 extern const struct by_collective by_collectives[BANYAN_COLLECTIVES + 1];
 
 static inline const struct by_collective *by_collective(enum banyan_collective collective) {
@@ -31,7 +30,7 @@ static inline const struct by_collective *by_collective(enum banyan_collective c
   return &by_collectives[row < BANYAN_COLLECTIVES ? row : (unsigned)BANYAN_COLLECTIVES];
 }
 
-/* Every rank gives a term and gets the result, so all trees are used in both directions. */
+/* Whether every rank gives a term and gets the result, so that all trees are used in both directions. */
 static inline bool by_collective_is_everywhere(enum banyan_collective collective) {
   return by_collective(collective)->up && by_collective(collective)->down;
 }

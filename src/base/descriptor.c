@@ -1,3 +1,4 @@
+/* Records the library's file descriptors, so that forked children close them. */
 #include "descriptor.h"
 
 #include <errno.h>
@@ -5,12 +6,12 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* Linux gives the lowest free number, so those beyond are never reached; pages that are not used cost nothing. */
+/* Linux gives the lowest free number, so those beyond are never reached; unused pages cost nothing. */
 enum { WORD = 64, WORDS = (1 << 20) / WORD };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two; held while a fork copies them */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Protects the next two; held while a fork copies them. */
 static uint64_t owned[WORDS];
-static int words; /* in use: none is set from here on */
+static int words; /* Words in use; the bits from here on are zero. */
 static _Atomic uint32_t generation;
 
 void by_descriptors_lock(void) {
@@ -46,20 +47,20 @@ void by_close(int fd) {
 }
 
 static void in_child(void) {
-  for (int w = 0; w < words; w++) /* only close: shutdown and epoll_ctl would reach what the parent uses */
+  for (int w = 0; w < words; w++) /* Only close: shutdown and epoll_ctl would affect what the parent uses. */
     for (; owned[w]; owned[w] &= owned[w] - 1) close(w * WORD + __builtin_ctzll(owned[w]));
   words = 0;
   atomic_fetch_add(&generation, 1);
   by_descriptors_unlock();
 }
 
-static void install(void) {
+static void install_handlers(void) {
   (void)!pthread_atfork(by_descriptors_lock, by_descriptors_unlock, in_child);
 }
 
 void by_descriptors_close_in_children(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, install);
+  pthread_once(&once, install_handlers);
 }
 
 uint32_t by_process_generation(void) {

@@ -1,3 +1,4 @@
+/* The thread's error text. */
 #include "fail.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ const char *banyan_error_text(void) {
 }
 
 enum banyan_status(by_fail)(enum banyan_status status, const char *format, ...) {
-  char fresh[TEXT_BYTES]; /* the arguments may point into the old text */
+  char fresh[TEXT_BYTES]; /* The arguments may point into the old text. */
   va_list args;
   va_start(args, format);
   int length = vsnprintf(fresh, sizeof fresh, format, args);

@@ -1,10 +1,11 @@
+/* Reads and writes fixed parts of messages by their tables. */
 #include "fields.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <sys/param.h>
 
-static uint64_t load(size_t size, const void *at) {
+static uint64_t load_number(size_t size, const void *at) {
   switch (size) {
   case sizeof(uint8_t): return *(const uint8_t *)at;
   case sizeof(uint16_t): return *(const uint16_t *)at;
@@ -13,7 +14,7 @@ static uint64_t load(size_t size, const void *at) {
   }
 }
 
-static void store(size_t size, void *at, uint64_t value) {
+static void store_number(size_t size, void *at, uint64_t value) {
   switch (size) {
   case sizeof(uint8_t): *(uint8_t *)at = (uint8_t)value; break;
   case sizeof(uint16_t): *(uint16_t *)at = (uint16_t)value; break;
@@ -25,7 +26,7 @@ static void store(size_t size, void *at, uint64_t value) {
 static void write_numbers(struct by_writer *writer, const struct by_field *field, const uint8_t *at) {
   size_t size = MIN(field->size, sizeof(uint64_t));
   for (const uint8_t *end = at + field->size; at < end; at += size) {
-    uint64_t value = load(size, at);
+    uint64_t value = load_number(size, at);
     if (field->form == BY_FIELD_U8)
       by_write_u8(writer, (uint8_t)value);
     else if (field->form == BY_FIELD_U32)
@@ -59,7 +60,7 @@ static enum banyan_status read_numbers(struct by_reader *reader, const struct by
     if (!reader->failed && (value < field->min || value > max))
       return by_fail(BANYAN_ERR_PROTOCOL, "%s: %s is %" PRIu64 ", but must be %" PRIu64 " to %" PRIu64, what,
                      field->name, value, field->min, max);
-    store(size, at, field->flag ? value != 0 : value);
+    store_number(size, at, field->flag ? value != 0 : value);
   }
   return BANYAN_OK;
 }

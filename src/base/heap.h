@@ -1,5 +1,5 @@
-/* A binary heap of numbers with keys: the least key comes first, of equal keys the least number, so that the order is
- * always the same. A number may be in it several times. Not for several threads. */
+/* A binary heap of numbers with keys: the smallest key comes first, of equal keys the smallest number, so that the
+ * order is always the same. It may contain a number several times. Not for several threads. */
 #ifndef BY_BASE_HEAP_H
 #define BY_BASE_HEAP_H
 
@@ -11,7 +11,7 @@ struct by_heap_item {
   uint32_t number;
 };
 
-/* All zeros is an empty one. The caller provides the room for as many items as will be in it at a time. */
+/* All zeros is an empty heap. The caller provides the memory for all items. */
 struct by_heap {
   struct by_heap_item *items;
   uint32_t n;
@@ -27,7 +27,7 @@ static inline int by_heap_compare(const void *a, const void *b) {
   return by_heap_before(*x, *y) ? -1 : by_heap_before(*y, *x);
 }
 
-/* Cost: log(n). */
+/* Adds a number. Cost: log(n). */
 static inline void by_heap_push(struct by_heap *heap, double key, uint32_t number) {
   struct by_heap_item item = {key, number};
   uint32_t at = heap->n++;
@@ -36,7 +36,7 @@ static inline void by_heap_push(struct by_heap *heap, double key, uint32_t numbe
   heap->items[at] = item;
 }
 
-/* Takes the first item out; there must be one. Cost: log(n). */
+/* Removes and returns the first item; there must be one. Cost: log(n). */
 static inline struct by_heap_item by_heap_pop(struct by_heap *heap) {
   struct by_heap_item first = heap->items[0], last = heap->items[--heap->n];
   uint32_t at = 0, child;

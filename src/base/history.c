@@ -1,3 +1,4 @@
+/* Keeps the failed and the last calls of a sequence. */
 #include "history.h"
 
 #include <stdlib.h>

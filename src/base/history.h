@@ -1,5 +1,5 @@
-/* What became of the calls of one sequence that its holder numbers: those that failed, and a description of the last
- * ones. All that is not here and has begun, has completed. All zeros is an empty one; under its holder's lock. */
+/* The results of a sequence of calls that its owner numbers: those that failed, and a description of the last ones.
+ * Calls that have begun and are not listed have completed. All zeros is empty; used under its owner's lock. */
 #ifndef BY_BASE_HISTORY_H
 #define BY_BASE_HISTORY_H
 
@@ -14,7 +14,7 @@ struct by_history_call {
   enum by_history_outcome {
     BY_HISTORY_COMPLETED,
     BY_HISTORY_FAILED,
-    BY_HISTORY_WAITED /* it failed before it got a number */
+    BY_HISTORY_WAITED /* It failed before it got a number. */
   } outcome;
   uint8_t collective, dtype;
   bool sparse;
@@ -24,15 +24,15 @@ struct by_history_call {
 };
 
 struct by_history {
-  struct by_history_call *failed; /* with those that waited, oldest first */
+  struct by_history_call *failed; /* Including those that waited, oldest first. */
   uint32_t n_failed, capacity;
-  struct by_history_call *past; /* the last BY_HISTORY_PAST that completed, at n_past % BY_HISTORY_PAST; NULL: none */
+  struct by_history_call *past; /* The last BY_HISTORY_PAST completed calls, at n_past % BY_HISTORY_PAST; NULL: none. */
   uint32_t n_past;
-  bool lacks; /* there was no memory for one that failed */
+  bool lacks; /* A failed call is missing for lack of memory. */
 };
 
 void by_history_fini(struct by_history *history);
-/* Copies the call. Where there is no memory for it, it is left out, and `lacks` set if it had failed. */
+/* Copies the call. Without memory it is left out, and `lacks` is set if it had failed. */
 void by_history_add(struct by_history *history, const struct by_history_call *call);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads and writes JSON documents. */
 #include "json_doc.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ static size_t print_path(const struct by_doc_path *path, char *out, size_t capac
   return used + (size_t)n < capacity ? used + (size_t)n : capacity - 1;
 }
 
-/* Names in a document may hold newlines; error texts must not. */
+/* Names in a document may contain newlines, error texts must not. */
 static void keep_printable(char *text) {
   for (char *c = text; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
@@ -143,9 +144,9 @@ enum banyan_status by_doc_seconds(const struct by_doc_path *path, const json_t *
   return by_doc_fail(path, "%s", banyan_error_text());
 }
 
-/* --- the text --- */
+/* --- parsing --- */
 
-/* Counts in strings too, which no real document comes near to. */
+/* Counts in strings too; no real document has nearly so many. */
 static enum banyan_status check_size(const char *source, const char *text, size_t length,
                                      const struct by_doc_limits *max) {
   size_t containers = 0, elements = 0;
@@ -181,14 +182,14 @@ enum banyan_status by_doc_load_next(const char *source, const char *text, size_t
     for (size_t i = 0; i < *at; i++) error.line += text[i] == '\n';
     return syntax_error(source, &error);
   }
-  *at += (size_t)error.position; /* so much was read */
+  *at += (size_t)error.position; /* This many were read. */
   while (*at < length && strchr(" \t\r\n", text[*at]) && text[*at]) ++*at;
   return BANYAN_OK;
 }
 
 /* --- writing --- */
 
-static const double max_whole = 1e15; /* below, %.15g prints whole numbers digit for digit */
+static const double max_whole = 1e15; /* Below, %.15g prints integers digit for digit. */
 
 double by_json_number(const json_t *object, const char *field) {
   double value = json_number_value(json_object_get(object, field));
@@ -223,7 +224,7 @@ void by_json_add_string(struct by_text *text, const char *string) {
   by_text_add_bytes(text, "\"", 1);
 }
 
-/* Most numbers are whole, and a manager's state has ten thousands. */
+/* Most numbers are integers, and a manager's state has ten thousands. */
 static void add_whole(struct by_text *text, bool negative, uint64_t value) {
   char digits[NUMBER_BYTES], *at = digits + NUMBER_BYTES;
   do *--at = (char)('0' + value % 10);
@@ -234,7 +235,7 @@ static void add_whole(struct by_text *text, bool negative, uint64_t value) {
 
 void by_json_add_real(struct by_text *text, double value) {
   char shorter[NUMBER_BYTES];
-  value += 0.0; /* -0 would be read as the integer 0 */
+  value += 0.0; /* -0 would be read as the integer 0. */
   if (fabs(value) < max_whole && value == trunc(value)) {
     add_whole(text, value < 0, (uint64_t)fabs(value));
     return;

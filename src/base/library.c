@@ -1,3 +1,4 @@
+/* Loads shared libraries, and finds functions in them. */
 #include "library.h"
 
 #include <dlfcn.h>
@@ -5,7 +6,7 @@
 
 enum banyan_status by_library_load(const char *what, const char *file, const char *package, const char *const *names,
                                    size_t n, void *functions) {
-  char *place = functions;
+  char *slot = functions;
   void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%s needs %s (Debian package %s), which cannot be loaded: %s", what, file,
@@ -15,7 +16,7 @@ enum banyan_status by_library_load(const char *what, const char *file, const cha
     if (!found)
       return by_fail(BANYAN_ERR_UNSUPPORTED, "%s needs another version of %s (Debian package %s): it has no %s", what,
                      file, package, names[i]);
-    memcpy(place + i * sizeof found, &found, sizeof found);
+    memcpy(slot + i * sizeof found, &found, sizeof found);
   }
   return BANYAN_OK;
 }

@@ -1,5 +1,4 @@
-/* Shared libraries that few commands need, loaded where they are: who does
- * without is not bothered to have or to wait for them. Any thread. */
+/* Loads shared libraries that few commands need, so that other commands run without them. Any thread. */
 #ifndef BY_BASE_LIBRARY_H
 #define BY_BASE_LIBRARY_H
 
@@ -7,9 +6,9 @@
 
 #include "fail.h"
 
-/* Finds `n` functions of `file` and puts their addresses into `functions`, a struct that holds pointers to them in the
- * order of `names` and nothing else. The library stays loaded. `what` is what needs it, `package` where Debian has it,
- * for the error: BANYAN_ERR_UNSUPPORTED. */
+/* Finds `n` functions of `file` and stores their addresses in `functions`, a struct that holds only pointers to them
+ * in the order of `names`. The library stays loaded. For the error, BANYAN_ERR_UNSUPPORTED, `what` needs the library,
+ * and `package` is its Debian package. */
 BANYAN_CHECK enum banyan_status by_library_load(const char *what, const char *file, const char *package,
                                                 const char *const *names, size_t n, void *functions);
 

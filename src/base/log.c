@@ -1,3 +1,4 @@
+/* Logging: levels, lines, and limits of lines that peers can provoke. */
 #include "log.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ struct rule {
 };
 
 struct config {
-  int all, max; /* level of modules without a rule; the highest level of all */
+  int all, max; /* The level of modules without a rule; the highest level of all. */
   int rules;
   struct rule rule[MAX_RULES];
 };
@@ -43,30 +44,30 @@ static bool parse_level(const char *text, size_t length, int *out) {
   return false;
 }
 
-/* Where what is wrong with BANYAN_LOG is written. */
+/* The description of an error in BANYAN_LOG. */
 struct reason {
   char text[192];
 };
 
-static bool refuse(struct reason *reason, const char *entry, size_t length, const char *why) {
+static bool refuse_entry(struct reason *reason, const char *entry, size_t length, const char *why) {
   snprintf(reason->text, sizeof reason->text, "log level \"%.*s\": %s", (int)(length > 64 ? 64 : length), entry, why);
   return false;
 }
 
-/* One entry of the list: "level" or "module:level". */
+/* Parses one entry of the list: "level" or "module:level". */
 static bool parse_entry(struct config *out, const char *text, size_t length, struct reason *reason) {
   const char *colon = memchr(text, ':', length);
   const char *level = colon ? colon + 1 : text;
   int value;
   if (!parse_level(level, length - (size_t)(level - text), &value))
-    return refuse(reason, text, length, "write error, warn, info, debug or module:level, with commas");
+    return refuse_entry(reason, text, length, "write error, warn, info, debug or module:level, with commas");
   if (!colon) {
     out->all = value;
     return true;
   }
   size_t name = (size_t)(colon - text);
-  if (name == 0 || name >= MAX_NAME) return refuse(reason, text, length, "bad module name");
-  if (out->rules == MAX_RULES) return refuse(reason, text, length, "too many modules");
+  if (name == 0 || name >= MAX_NAME) return refuse_entry(reason, text, length, "bad module name");
+  if (out->rules == MAX_RULES) return refuse_entry(reason, text, length, "too many modules");
   struct rule *rule = &out->rule[out->rules++];
   memcpy(rule->module, text, name);
   rule->level = value;
@@ -92,7 +93,7 @@ enum banyan_status by_log_check(const char *list) {
   return parse_list(&unused, list, &reason) ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_LOG: %s", reason.text);
 }
 
-/* Leaves the thread's error text alone: it may be what is to be logged. */
+/* Keeps the thread's error text, which may be what is to be logged. */
 static void read_environment(void) {
   struct config read = config;
   struct reason reason;
@@ -107,7 +108,7 @@ static void read_environment(void) {
 bool by_log_wanted(enum by_log_level level, const char *module) {
   pthread_once(&environment_read, read_environment);
   if ((int)level > config.max) return false;
-  for (int i = config.rules - 1; i >= 0; i--) /* the last rule for a module counts */
+  for (int i = config.rules - 1; i >= 0; i--) /* The last rule for a module counts. */
     if (strcmp(config.rule[i].module, module) == 0) return (int)level <= config.rule[i].level;
   return (int)level <= config.all;
 }
@@ -125,19 +126,19 @@ static void write_line(const char *module, const char *text) {
   int n = snprintf(line + length, capacity, "%s", text);
   if (n >= (int)capacity) memcpy(line + length + capacity - 4, "...", 3);
   if (n > 0) length += (size_t)n < capacity ? (size_t)n : capacity - 1;
-  /* Peers' words end up in lines: none of them may forge a second line or drive the terminal. */
+  /* Lines contain texts of peers: none of them may forge a second line or control the terminal. */
   for (size_t i = 0; i < length; i++)
     if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) line[i] = ' ';
   line[length++] = '\n';
   by_log_file_write(line, length);
 }
 
-/* --- what others can provoke --- */
+/* --- limits for peers --- */
 
 static struct by_log_limit limit;
 static atomic_flag limit_used = ATOMIC_FLAG_INIT;
 
-/* False: another thread holds it for long, or held it when this process was forked. */
+/* Returns false if another thread holds it for long, or held it when this process was forked. */
 static bool lock_limit(void) {
   for (int i = 0; i < TRIES; i++) {
     if (!atomic_flag_test_and_set(&limit_used)) return true;
@@ -193,14 +194,14 @@ void by_log(enum by_log_level level, const char *module, const char *format, ...
 
 /* --- repeats --- */
 
-/* FNV-1a: it need not withstand anybody, as a text that is taken for another one is only not logged. */
+/* FNV-1a. It needs no resistance, since a collision only leaves out a line. */
 static uint64_t add_hash(uint64_t hash, const char *text, size_t length) {
   for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
   return hash;
 }
 
-bool by_repeats_take(struct by_repeats *repeats, const char *place, size_t length, const char *text, double now) {
-  uint64_t hash = add_hash(add_hash(0xcbf29ce484222325, place, length), text, strlen(text));
+bool by_repeats_take(struct by_repeats *repeats, const char *source, size_t length, const char *text, double now) {
+  uint64_t hash = add_hash(add_hash(0xcbf29ce484222325, source, length), text, strlen(text));
   struct by_repeat *oldest = repeats->latest;
   for (struct by_repeat *one = repeats->latest; one < repeats->latest + BY_REPEATS; one++) {
     if (one->hash == hash && one->until > now) return false;

@@ -1,3 +1,4 @@
+/* Writes lines of the log to standard error or to a file. */
 #include "log_file.h"
 
 #include <errno.h>
@@ -17,11 +18,11 @@
 
 enum { UNOPENED = -1, UNUSABLE = -2, OPENING = -3, MAX_RANK = 1 << 20, MAX_HOST = 256 };
 
-static atomic_int file = UNOPENED; /* its descriptor, or one of the values above */
-static atomic_bool reported;       /* that it cannot be written */
-static atomic_bool has_times;      /* on standard error */
+static atomic_int file = UNOPENED; /* Its descriptor, or one of the values above. */
+static atomic_bool reported;       /* It was reported that the file cannot be written. */
+static atomic_bool has_times;      /* Lines on standard error have times. */
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
-static const char *pattern; /* NULL: there is none; not changed after it was read */
+static const char *pattern; /* NULL: there is none; constant once it was read. */
 
 /* ---- the name */
 
@@ -38,7 +39,8 @@ const char *by_log_file_name(const char *from, int rank, const char *host, char 
     else if (*c == '%' && c[1] != '%')
       return "after % there may be r (the rank), h (the host), p (the process) or %";
     if (*c == '%')
-      for (char *slash = part; c[1] == 'h' && (slash = strchr(slash, '/'));) *slash = '_'; /* a host is no folder */
+      for (char *slash = part; c[1] == 'h' && (slash = strchr(slash, '/'));)
+        *slash = '_'; /* A host's name must not contain a folder. */
     c += *c == '%';
     if (length + strlen(part) >= capacity) return "the name is too long";
     length += (size_t)snprintf(out + length, capacity - length, "%s", part);
@@ -48,12 +50,12 @@ const char *by_log_file_name(const char *from, int rank, const char *host, char 
 
 /* ---- the file */
 
-static void complain(const char *name, const char *why) {
+static void report_once(const char *name, const char *why) {
   dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG_FILE is not used: %.300s: %s; standard error has the log\n", name,
           why);
 }
 
-/* By whoever has put OPENING in its place. It must not wait for a reader, where it is a pipe. */
+/* Opens the file, for the thread that has set OPENING. It must not wait for a reader if the file is a pipe. */
 static int open_file(int rank) {
   char name[PATH_MAX] = "", host[MAX_HOST] = "";
   const char *given = getenv("BANYAN_HOST");
@@ -63,13 +65,13 @@ static int open_file(int rank) {
     strcpy(host, "localhost");
   const char *wrong = by_log_file_name(pattern, rank, host, name, sizeof name);
   if (wrong) {
-    complain(pattern, wrong);
+    report_once(pattern, wrong);
     return UNUSABLE;
   }
   int fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
   if (fd >= 0) return fd;
   bool no_folder = errno == ENOENT;
-  complain(name, no_folder ? "its folder does not exist: create it" : strerror(errno));
+  report_once(name, no_folder ? "its folder does not exist: create it" : strerror(errno));
   return UNUSABLE;
 }
 
@@ -79,7 +81,7 @@ static void open_once(int rank) {
   if (atomic_compare_exchange_strong(&file, &unopened, OPENING)) atomic_store(&file, open_file(rank));
 }
 
-/* `banyan run` sets a number for every process, also for those that come later and for helpers. */
+/* `banyan run` sets a number for every process, also for helpers and those that come later. */
 static void read_environment(void) {
   const char *text = getenv("BANYAN_LOG_FILE"), *rank = getenv("BANYAN_RANK");
   char *end = NULL;
@@ -98,8 +100,8 @@ void by_log_file_set_rank(int rank) {
 
 /* ---- lines */
 
-/* Whether all of it was written: at once, unless the kernel takes less. */
-static bool put(int fd, const char *line, size_t length) {
+/* Writes a line, at once unless the kernel takes less. Returns whether all of it was written. */
+static bool write_all(int fd, const char *line, size_t length) {
   while (length) {
     ssize_t n = write(fd, line, length);
     if (n < 0 && errno == EINTR) continue;
@@ -110,7 +112,7 @@ static bool put(int fd, const char *line, size_t length) {
   return true;
 }
 
-/* Universal Time, with milliseconds. */
+/* Adds Universal Time, with milliseconds. */
 static size_t add_time(char *out, size_t capacity) {
   struct timespec now;
   struct tm at;
@@ -120,7 +122,7 @@ static size_t add_time(char *out, size_t capacity) {
   return length + (size_t)snprintf(out + length, capacity - length, ".%03dZ ", (int)(now.tv_nsec / 1000000));
 }
 
-/* systemd names the device and the file of its journal's stream. */
+/* Whether the journal of systemd reads the file, whose device and number are in JOURNAL_STREAM. */
 static bool is_journal(int fd) {
   const char *stream = getenv("JOURNAL_STREAM");
   unsigned long long device, file_number;
@@ -140,9 +142,9 @@ void by_log_file_print_time(char out[BY_LOG_TIME]) {
 static bool put_with_time(int fd, const char *line, size_t length) {
   char stamped[4096];
   size_t stamp = add_time(stamped, BY_LOG_TIME);
-  if (stamp + length > sizeof stamped) return put(fd, line, length);
+  if (stamp + length > sizeof stamped) return write_all(fd, line, length);
   memcpy(stamped + stamp, line, length);
-  return put(fd, stamped, stamp + length);
+  return write_all(fd, stamped, stamp + length);
 }
 
 void by_log_file_write(const char *line, size_t length) {
@@ -155,5 +157,5 @@ void by_log_file_write(const char *line, size_t length) {
       dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG_FILE cannot be written: %s; standard error has what is missing\n",
               strerror(reason));
   }
-  (void)(atomic_load(&has_times) ? put_with_time : put)(STDERR_FILENO, line, length);
+  (void)(atomic_load(&has_times) ? put_with_time : write_all)(STDERR_FILENO, line, length);
 }

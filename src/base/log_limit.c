@@ -1,3 +1,4 @@
+/* Limits the lines of each kind in a minute. */
 #include "log_limit.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ static uint64_t add_hash(uint64_t hash, const char *text) {
   return hash;
 }
 
-/* The kind; a new one takes the place of that whose minute ends first. */
+/* The entry of a kind; a new one replaces the one whose minute ends first. */
 static struct by_log_kind *find_kind(struct by_log_limit *limit, const char *module, uint64_t hash, double now) {
   struct by_log_kind *first = limit->kinds;
   for (struct by_log_kind *kind = limit->kinds; kind < limit->kinds + BY_LOG_KINDS; kind++) {

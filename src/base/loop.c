@@ -1,3 +1,4 @@
+/* The event loop: watches, timers and tasks. */
 #include "loop.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ struct by_watch {
   void *context;
   int fd;
   uint32_t events;
-  bool dead; /* removed while its event may still be in hand */
+  bool dead; /* It was removed while its event may still be processed. */
 };
 
 struct task {
@@ -36,11 +37,11 @@ struct by_loop {
   bool running;
   struct watches watches, dead;
   unsigned n_watches;
-  struct by_timer timers, due; /* heads of rings, sorted by time */
+  struct by_timer timers, due; /* The heads of rings, sorted by time. */
   struct by_watch *wake_watch;
   atomic_bool stop;
 
-  pthread_mutex_t lock; /* of the members below */
+  pthread_mutex_t lock; /* Protects the members below. */
   bool closing;
   unsigned first, count;
   struct task tasks[MAX_TASKS];
@@ -140,7 +141,7 @@ void by_loop_change(struct by_watch *watch, uint32_t events) {
   watch->events = events;
   struct epoll_event event = {.events = events, .data.ptr = watch};
   int failed = epoll_ctl(watch->loop->epoll, EPOLL_CTL_MOD, watch->fd, &event);
-  assert(!failed); /* fails only for a file that was closed before its watch was removed */
+  assert(!failed); /* This fails only for a file that was closed before its watch was removed. */
   (void)failed;
 }
 
@@ -173,7 +174,7 @@ void by_loop_cancel_timer(struct by_timer *timer) {
 
 void by_loop_set_timer(struct by_loop *loop, struct by_timer *timer, uint64_t at) {
   by_loop_cancel_timer(timer);
-  struct by_timer *before = loop->timers.before; /* from the end: most delays are alike */
+  struct by_timer *before = loop->timers.before; /* Search from the end: most delays are alike. */
   while (before != &loop->timers && before->at > at) before = before->before;
   timer->at = at;
   timer->before = before;
@@ -194,7 +195,7 @@ void by_loop_set_delay(struct by_loop *loop, struct by_timer *timer, uint64_t de
 void by_loop_wake(struct by_loop *loop) {
   int kept = errno;
   uint64_t one = 1;
-  while (write(loop->wake, &one, sizeof one) < 0 && errno == EINTR) continue; /* EAGAIN: awake anyway */
+  while (write(loop->wake, &one, sizeof one) < 0 && errno == EINTR) continue; /* EAGAIN: it is awake anyway. */
   errno = kept;
 }
 
@@ -213,7 +214,7 @@ enum banyan_status by_loop_post(struct by_loop *loop, void (*task)(void *context
   return BANYAN_OK;
 }
 
-/* epoll counts milliseconds; rounded up, or a timer's last moment would be spun away. */
+/* The timeout for epoll, which counts milliseconds. It is rounded up, to avoid a busy loop in a timer's last moment. */
 static int wait_milliseconds(const struct by_loop *loop, uint64_t timeout) {
   const struct by_timer *next = loop->timers.after;
   if (next != &loop->timers) {
@@ -228,12 +229,13 @@ static int wait_milliseconds(const struct by_loop *loop, uint64_t timeout) {
 static void call_watches(const struct epoll_event *events, int n) {
   for (int i = 0; i < n; i++) {
     struct by_watch *watch = events[i].data.ptr;
-    uint32_t wanted = events[i].events & (watch->events | EPOLLERR | EPOLLHUP); /* may have changed meanwhile */
+    uint32_t wanted =
+        events[i].events & (watch->events | EPOLLERR | EPOLLHUP); /* The events may have changed meanwhile. */
     if (!watch->dead && wanted) watch->ready(watch->context, wanted);
   }
 }
 
-/* What is due moves to a ring of its own first: a timer that is set again for now waits for the next round. */
+/* Moves due timers to a ring of its own first: a timer that is set again for now waits for the next round. */
 static void call_timers(struct by_loop *loop, uint64_t now) {
   struct by_timer *head = &loop->timers, *due = &loop->due;
   while (head->after != head && head->after->at <= now) {
@@ -251,8 +253,9 @@ static void call_timers(struct by_loop *loop, uint64_t now) {
   }
 }
 
-/* A timer that is due means that something has not arrived. If this thread was held up, it may have come and wait to be
- * read: each file gets its turn first. The kernel gives those that are ready in turns, so the rounds have an end. */
+/* Calls watches before timers. A due timer means that something has not arrived. If this thread was delayed, it may
+ * have arrived and wait to be read, so each file gets its turn first. The kernel returns ready files in turns, so
+ * this ends. */
 static void call_watches_before(struct by_loop *loop, uint64_t now) {
   struct epoll_event events[MAX_EVENTS];
   if (loop->timers.after == &loop->timers || loop->timers.after->at > now) return;
@@ -272,7 +275,7 @@ enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) {
   call_watches(events, n);
   uint64_t now = by_loop_now(loop);
   call_watches_before(loop, now);
-  /* Those there now and no later ones, so that a task that posts itself does not starve the rest. */
+  /* Run the tasks there are now and no later ones, so that a task that posts itself does not starve the rest. */
   struct task task;
   pthread_mutex_lock(&loop->lock);
   unsigned n_tasks = loop->count;

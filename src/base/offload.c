@@ -1,3 +1,4 @@
+/* A thread for long computations, and their states. */
 #include "offload.h"
 
 #include "descriptor.h"
@@ -23,8 +24,8 @@ static void set_state(struct by_task *task, enum by_task_state state) {
   atomic_store_explicit(&task->state, state, memory_order_release);
 }
 
-/* Under the lock. */
-static void begin(struct by_offload *offload, struct by_task *task) {
+/* Begins a task, under the lock. */
+static void begin_task(struct by_offload *offload, struct by_task *task) {
   set_state(task, BY_TASK_RUNS);
   offload->busy = true;
 }
@@ -49,7 +50,7 @@ static void *thread_main(void *argument) {
       continue;
     }
     TAILQ_REMOVE(&offload->queued, task, next);
-    begin(offload, task);
+    begin_task(offload, task);
     pthread_mutex_unlock(&offload->lock);
     by_offload_do(offload, task);
     offload->done(offload->context);
@@ -83,7 +84,7 @@ void by_offload_offer(struct by_offload *offload, struct by_task *task) {
 bool by_offload_claim(struct by_offload *offload, struct by_task *task) {
   pthread_mutex_lock(&offload->lock);
   bool claimed = !offload->busy && task->state == BY_TASK_OFFERED;
-  if (claimed) begin(offload, task);
+  if (claimed) begin_task(offload, task);
   pthread_mutex_unlock(&offload->lock);
   return claimed;
 }

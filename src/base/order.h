@@ -4,13 +4,13 @@
 
 #include <stdlib.h>
 
-/* Of doubles, ascending. */
+/* Orders doubles, ascending. */
 static inline int by_order_numbers(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-/* Of numbers, which it sorts: the one in the middle, or the mean of the two; 0: there are none. */
+/* Sorts numbers and returns their median; 0: there are none. */
 static inline double by_median(double *values, size_t n) {
   if (!n) return 0;
   qsort(values, n, sizeof *values, by_order_numbers);

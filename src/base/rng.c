@@ -1,11 +1,12 @@
+/* Random numbers by xoshiro256**. */
 #include "rng.h"
 
-static uint64_t rotate(uint64_t x, int k) {
+static uint64_t rotate_left(uint64_t x, int k) {
   return (x << k) | (x >> (64 - k));
 }
 
 void by_rng_init(struct by_rng *rng, uint64_t seed) {
-  for (int i = 0; i < 4; i++) { /* splitmix64 */
+  for (int i = 0; i < 4; i++) { /* This is splitmix64. */
     uint64_t z = (seed += 0x9e3779b97f4a7c15ull);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -14,13 +15,13 @@ void by_rng_init(struct by_rng *rng, uint64_t seed) {
 }
 
 uint64_t by_rng_next(struct by_rng *rng) {
-  uint64_t *s = rng->s, result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
+  uint64_t *s = rng->s, result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
   s[2] ^= s[0];
   s[3] ^= s[1];
   s[1] ^= s[2];
   s[0] ^= s[3];
   s[2] ^= t;
-  s[3] = rotate(s[3], 45);
+  s[3] = rotate_left(s[3], 45);
   return result;
 }
 

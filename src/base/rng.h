@@ -10,9 +10,9 @@ struct by_rng {
 
 void by_rng_init(struct by_rng *rng, uint64_t seed);
 uint64_t by_rng_next(struct by_rng *rng);
-/* Even over 0 .. n - 1; 0 for n = 0. */
+/* A uniform number of 0 .. n - 1; 0 for n = 0. */
 uint64_t by_rng_below(struct by_rng *rng, uint64_t n);
-/* In [0, 1). */
+/* A uniform number in [0, 1). */
 double by_rng_unit(struct by_rng *rng);
 
 #endif

@@ -1,3 +1,4 @@
+/* Growing strings, numbers with units, whole files, and similar names. */
 #include "text.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 enum { FIRST_FILE_CAPACITY = 65536, PRINT_BYTES = 32, LONGEST = 32 };
 
-/* A program that calls setlocale() must not turn our "1.5" into "1,5". */
+/* A program that calls setlocale() must not turn "1.5" into "1,5". */
 static locale_t c_locale;
 static pthread_once_t locale_made = PTHREAD_ONCE_INIT;
 
@@ -82,8 +83,8 @@ void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
   text->data[text->length] = '\0';
 }
 
-/* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
-static size_t character(const unsigned char *at) {
+/* The length of the UTF-8 character at `at`; 0 if it is none or a control character (C0, DEL, C1). */
+static size_t character_length(const unsigned char *at) {
   static const uint32_t min[] = {0, 0x20, 0xa0, 0x800, 0x10000};
   size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
   uint32_t code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
@@ -97,7 +98,7 @@ static size_t character(const unsigned char *at) {
 
 size_t by_printable_length(const char *text) {
   const char *at = text;
-  for (size_t length = 1; *at && length; at += length) length = character((const unsigned char *)at);
+  for (size_t length = 1; *at && length; at += length) length = character_length((const unsigned char *)at);
   return (size_t)(at - text);
 }
 
@@ -109,7 +110,7 @@ bool by_is_printable(const char *text, size_t max) {
 void by_keep_printable(const char *text, char *out, size_t capacity) {
   size_t used = 0;
   while (*text) {
-    size_t length = character((const unsigned char *)text), taken = length ? length : 1;
+    size_t length = character_length((const unsigned char *)text), taken = length ? length : 1;
     if (taken >= capacity - used) break;
     memcpy(out + used, length ? text : "?", taken);
     used += taken;
@@ -124,7 +125,8 @@ size_t by_columns_of(const char *text) {
   return n;
 }
 
-/* A number that is not negative, without the hex, "nan" and spaces that strtod also takes; *end behind it. */
+/* Parses a number that is not negative, without the hex, "nan" and spaces that strtod also accepts; *end is behind
+ * it. */
 static bool parse_number(const char *text, double *out, const char **end) {
   if (!(*text >= '0' && *text <= '9') && *text != '.') return false;
   char *stop;
@@ -172,7 +174,7 @@ bool by_pattern_uses(const char *pattern, char letter) {
   return false;
 }
 
-/* The length of the first label; an address has none but itself. */
+/* The length of the first label; an address has only one. */
 static size_t label_length(const char *name) {
   size_t digits = strspn(name, "0123456789.");
   return name[digits] ? strcspn(name, ".") : digits;
@@ -209,7 +211,7 @@ enum banyan_status by_parse_bytes(const char *text, uint64_t *out) {
   const char *unit;
   if (!parse_number(text, &value, &unit) || !find_unit(byte_units, unit, &factor))
     return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a number of bytes such as 4096, 64K or 1.5G", text);
-  if (text + strspn(text, "0123456789") == unit) { /* whole numbers stay exact above 2^53 */
+  if (text + strspn(text, "0123456789") == unit) { /* Integers stay exact above 2^53. */
     errno = 0;
     uint64_t whole = strtoull(text, NULL, 10);
     if (errno != ERANGE && !__builtin_mul_overflow(whole, (uint64_t)factor, out)) return BANYAN_OK;
@@ -276,8 +278,8 @@ static void put_number(char *out, const char *format, ...) {
   va_end(args);
 }
 
-/* Three digits that matter, without zeros behind the point, and the largest unit that leaves at least 1.
- * `units` runs from small to large. */
+/* Prints three significant digits, without trailing zeros, in the largest unit that leaves at least 1. `units` is in
+ * ascending order. */
 static const char *print_with_unit(double value, const struct unit *units, double step, char *out) {
   double size = fabs(value);
   while (units[1].name && size / units->factor >= step - 0.5) units++;
@@ -318,10 +320,10 @@ const char *by_print_seconds(double seconds, char *out) {
 
 /* --- files --- */
 
-/* False: memory is out. A read error is left in `file`. */
+/* Returns false if memory is out. A read error is left in `file`. */
 static bool read_all(FILE *file, size_t max, char **text, size_t *length) {
   for (size_t capacity = 0, n = 1; n > 0 && *length <= max; *length += n) {
-    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_CAPACITY); /* with a NUL */
+    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_CAPACITY); /* Including a NUL. */
     if (!by_array_grow((void **)text, &capacity, need, 1)) return false;
     size_t wanted = capacity - 1 - *length;
     n = fread(*text + *length, 1, wanted <= max + 1 - *length ? wanted : max + 1 - *length, file);
@@ -338,7 +340,8 @@ enum banyan_status by_check_no_nul(const char *text, size_t length) {
   return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is no text, or it is damaged", line);
 }
 
-/* Text in UTF-16, as XML may be. No other text begins with these bytes, so all other readers refuse it at once. */
+/* Whether a text is in UTF-16, as XML may be. No other text begins with these bytes, so all other readers refuse it
+ * at once. */
 static bool is_utf16(const char *text, size_t length) {
   return length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
@@ -387,10 +390,11 @@ const char *by_find_twice(const void *structs, size_t n, size_t size, const char
   return NULL;
 }
 
-/* --- misspelt words --- */
+/* --- similar names --- */
 
-/* Edits that turn a into b: insert, delete, replace, or swap two neighbours (optimal string alignment). O(|a| |b|). */
-static size_t distance(const char *a, const char *b) {
+/* The number of edits that turn a into b: insert, delete, replace, or swap two neighbours (optimal string alignment).
+ * O(|a| |b|). */
+static size_t edit_distance(const char *a, const char *b) {
   size_t n = strlen(a), m = strlen(b), d[LONGEST + 1][LONGEST + 1];
   if (n > LONGEST || m > LONGEST) return LONGEST;
   for (size_t i = 0; i <= n; i++) d[i][0] = i;
@@ -405,10 +409,10 @@ static size_t distance(const char *a, const char *b) {
 }
 
 const char *by_suggest(const char *word, const char *const *names, size_t n) {
-  size_t best = 1 + MAX(strlen(word) / 3, (size_t)1); /* up to a third may be wrong */
+  size_t best = 1 + MAX(strlen(word) / 3, (size_t)1); /* Up to a third may be wrong. */
   const char *found = NULL;
   for (size_t i = 0; i < n; i++) {
-    size_t far = strlen(word) > 2 && !strncmp(word, names[i], strlen(word)) ? 0 : distance(word, names[i]);
+    size_t far = strlen(word) > 2 && !strncmp(word, names[i], strlen(word)) ? 0 : edit_distance(word, names[i]);
     if (far >= best) continue;
     best = far;
     found = names[i];

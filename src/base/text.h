@@ -11,7 +11,7 @@
 
 /* A text that ran out of memory stays empty and has `failed` set. */
 struct by_text {
-  char *data; /* NUL-terminated; NULL while empty */
+  char *data; /* NUL-terminated; NULL while empty. */
   size_t length, capacity;
   bool failed;
 };
@@ -19,63 +19,63 @@ struct by_text {
 void by_text_init(struct by_text *text);
 void by_text_fini(struct by_text *text);
 void by_text_add(struct by_text *text, const char *format, ...) BY_PRINTF(2, 3);
-/* What is there already: many times as fast. */
+/* Appends bytes, much faster than formatting them. */
 void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n);
-/* "" while empty; owned by the text. */
+/* The contents, owned by the text; "" while empty. */
 const char *by_text_get(const struct by_text *text);
 
 /* Whether a text is UTF-8 without control characters, of at most so many bytes: a name that can be shown anywhere. */
 bool by_is_printable(const char *text, size_t max);
-/* Bytes before the first one that is not of such a text. */
+/* The number of bytes before the first one that is not printable in that sense. */
 size_t by_printable_length(const char *text);
-/* What can be shown of a text, with '?' for every byte that cannot, cut between two characters to fit. `out` holds
+/* Copies a text, with '?' for every byte that cannot be shown, cut between two characters to fit. `out` holds
  * `capacity` > 0 bytes. */
 void by_keep_printable(const char *text, char *out, size_t capacity);
-/* UTF-8 characters, as a terminal counts most of them. */
+/* The number of UTF-8 characters, which for most texts is the width on a terminal. */
 size_t by_columns_of(const char *text);
 
-/* `n` bytes as lower-case hexadecimal digits and a NUL: `out` holds 2n + 1. */
+/* Prints `n` bytes as lower-case hexadecimal digits and a NUL: `out` holds 2n + 1. */
 void by_print_hex(const void *bytes, size_t n, char *out);
-/* From 2n such digits; what follows them is not read. False: the text ends before, or has others. */
+/* Parses 2n such digits and ignores what follows. Returns false if there are fewer. */
 bool by_parse_hex(const char *text, size_t n, uint8_t *out);
 
 /* Whether a pattern of file names has this letter behind a percent sign. "%%r" has no r. */
 bool by_pattern_uses(const char *pattern, char letter);
 
-/* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
+/* Parses bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
-/* The rates and times that Banyan computes with. Beyond them sums lose what matters in them, quotients overflow. */
-#define BY_MIN_RATE 1.0   /* bit/s */
-#define BY_MAX_RATE 1e18  /* bit/s */
-#define BY_MAX_DELAY 3600 /* seconds, of a link */
+/* The rates and times with which Banyan computes. Beyond them sums lose significant digits, and quotients overflow. */
+#define BY_MIN_RATE 1.0   /* bit/s. */
+#define BY_MAX_RATE 1e18  /* bit/s. */
+#define BY_MAX_DELAY 3600 /* Seconds, of a link. */
 #define BY_MAX_SECONDS 1e9
-/* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", if it is not within BY_MIN_RATE and BY_MAX_RATE. */
+/* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", unless it is between BY_MIN_RATE and BY_MAX_RATE. */
 enum banyan_status by_check_rate(double rate);
 
 /* Whether two names may be of one host: they are the same without case, or one is the other's first label. */
 bool by_host_names_agree(const char *a, const char *b);
 
-/* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. 0, or a rate that by_check_rate takes. */
+/* Parses bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. The result is 0, or accepted by by_check_rate. */
 enum banyan_status by_parse_rate(const char *text, double *out);
-/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds; BY_MAX_SECONDS at most. */
+/* Parses seconds: "20ms", "3us", "1.5s", "2min", plain seconds; at most BY_MAX_SECONDS. */
 enum banyan_status by_parse_seconds(const char *text, double *out);
-/* A finite decimal number, also a negative one. */
+/* Parses a finite decimal number, which may be negative. */
 enum banyan_status by_parse_number(const char *text, double *out);
-/* A whole decimal number within [least, most]. `what` names it in the error. */
+/* Parses a decimal integer within [min, max]. `what` names it in the error. */
 enum banyan_status by_parse_int(const char *what, const char *text, long min, long max, long *out);
-/* The reverse, for people: "64 KiB", "9.41 Gbit/s", "12.3 us". `out` holds 32. */
+/* Print for people: "64 KiB", "9.41 Gbit/s", "12.3 us". `out` holds 32. */
 const char *by_print_bytes(uint64_t bytes, char *out);
 const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
 
-/* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind, and
- * none within, unless it begins as UTF-16 does: that would hide the rest from whoever reads on to it. BANYAN_ERR_SYSTEM
- * or _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `max` bytes, of which few are read, or a NUL, and the error says
- * in which line. */
+/* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind,
+ * and none within, which would hide the rest from its reader, unless it begins as UTF-16. BANYAN_ERR_SYSTEM or
+ * _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `max` bytes, of which few are read, or a NUL, and the error tells in
+ * which line. */
 BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t max, char **text,
                                              size_t *length);
-/* Reads an open file and closes it, but at most `max` + 1 bytes, so that the caller sees that there are more, and NUL
- * bytes too. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
+/* Reads an open file and closes it, but at most `max` + 1 bytes, so that the caller notices that there are more; NUL
+ * bytes are read too. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t max, char **text,
                                                size_t *length);
 
@@ -85,7 +85,7 @@ BANYAN_CHECK enum banyan_status by_check_no_nul(const char *text, size_t length)
 /* A name that two of n structs of `size` bytes have, which begin with a pointer to their names; NULL: all differ.
  * `scratch` holds n pointers. Cost: n log(n). */
 const char *by_find_twice(const void *structs, size_t n, size_t size, const char **scratch);
-/* The nearest of n names, or NULL if none is near. */
+/* The most similar of n names, or NULL if none is similar. */
 const char *by_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

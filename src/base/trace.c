@@ -1,3 +1,4 @@
+/* The ring of records of operations. */
 #include "trace.h"
 
 #include <pthread.h>
@@ -13,17 +14,17 @@ struct note {
   uint64_t at[BY_TRACE_STATES];
   uint32_t name, team, call;
   uint8_t collective, status;
-  bool notified; /* by the operations that it did */
-  bool taken;    /* by_tracer_take gave it after its end */
+  bool notified; /* The operations that it did have reported it. */
+  bool taken;    /* by_tracer_take returned it after its end. */
 };
 
-/* Names are kept once, one after the other in `text`; `places` finds them by hash. */
+/* Names are kept once, one after the other in `text`; `slots` finds them by hash. */
 struct by_tracer_ring {
   pthread_mutex_t lock;
-  uint64_t first, next; /* ids since it was last started */
-  uint64_t lost;        /* of these, how many were overwritten before they were taken */
+  uint64_t first, next; /* Numbers since the last start. */
+  uint64_t lost;        /* Of these, how many were overwritten before they were taken. */
   struct by_trace_totals totals[BY_TRACE_STATES];
-  uint32_t places[NAMES], n_names;
+  uint32_t slots[NAMES], n_names;
   uint32_t text_used;
   char text[NAME_BYTES];
   struct note notes[BY_TRACE_RECORDS];
@@ -36,25 +37,25 @@ const char *by_trace_state_name(enum by_trace_state state) {
   return names[state];
 }
 
-static struct note *find(struct by_tracer_ring *ring, uint64_t id) {
+static struct note *find_entry(struct by_tracer_ring *ring, uint64_t id) {
   struct note *note = &ring->notes[id % BY_TRACE_RECORDS];
   return id >= ring->first && note->id == id ? note : NULL;
 }
 
 /* --- names --- */
 
-/* Where its text begins. Those that find no room share one. What is not printable UTF-8 becomes "?": it would spoil the
- * timeline. */
+/* Returns the offset of a name in `text`. Names without space share one. Bytes that are not printable UTF-8 become
+ * "?", since they would break the timeline. */
 static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
   char name[BY_TRACE_NAME + 1];
   if (!given) return NO_NAME;
   by_keep_printable(given, name, sizeof name);
-  uint32_t hash = 2166136261u; /* FNV-1a */
+  uint32_t hash = 2166136261u; /* FNV-1a. */
   for (const char *at = name; *at; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
-  uint32_t place = hash % NAMES;
-  while (ring->places[place]) {
-    if (strcmp(ring->text + ring->places[place], name) == 0) return ring->places[place];
-    place = (place + 1) % NAMES;
+  uint32_t slot = hash % NAMES;
+  while (ring->slots[slot]) {
+    if (strcmp(ring->text + ring->slots[slot], name) == 0) return ring->slots[slot];
+    slot = (slot + 1) % NAMES;
   }
   size_t length = strlen(name) + 1;
   if (ring->n_names == NAMES / 2 || length > NAME_BYTES - ring->text_used) return OTHER_NAME;
@@ -62,7 +63,7 @@ static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
   memcpy(ring->text + at, name, length);
   ring->text_used += (uint32_t)length;
   ring->n_names++;
-  return ring->places[place] = at;
+  return ring->slots[slot] = at;
 }
 
 /* --- on and off --- */
@@ -73,7 +74,7 @@ enum banyan_status by_tracer_start(struct by_tracer *tracer) {
   pthread_mutex_lock(&starting);
   struct by_tracer_ring *ring = tracer->ring;
   if (!ring) {
-    ring = calloc(1, sizeof *ring); /* pages that no record uses take no memory */
+    ring = calloc(1, sizeof *ring); /* Pages without records take no memory. */
     if (ring) pthread_mutex_init(&ring->lock, NULL);
     if (ring) ring->next = 1;
     tracer->ring = ring;
@@ -81,7 +82,7 @@ enum banyan_status by_tracer_start(struct by_tracer *tracer) {
   if (ring && !atomic_load(&tracer->on)) {
     pthread_mutex_lock(&ring->lock);
     static const char other[] = "(a name too many)";
-    memset(ring->places, 0, sizeof ring->places);
+    memset(ring->slots, 0, sizeof ring->slots);
     ring->n_names = 0;
     memcpy(ring->text + OTHER_NAME, other, sizeof other);
     ring->text[NO_NAME] = 0;
@@ -129,7 +130,7 @@ uint64_t by_trace_begin(struct by_tracer *tracer, const struct by_traced *what, 
   return id;
 }
 
-static void left(struct by_tracer_ring *ring, const struct note *note, enum by_trace_state state, uint64_t ns) {
+static void leave_state(struct by_tracer_ring *ring, const struct note *note, enum by_trace_state state, uint64_t ns) {
   struct by_trace_totals *totals = &ring->totals[state];
   totals->n++;
   totals->bytes += note->bytes;
@@ -140,11 +141,11 @@ void by_trace(struct by_tracer *tracer, uint64_t id, enum by_trace_state state) 
   if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
-  struct note *note = find(ring, id);
+  struct note *note = find_entry(ring, id);
   if (note && !note->at[state]) {
     note->at[state] = by_clock_now(&by_clock_system);
     if (state == BY_TRACE_NEGOTIATED)
-      left(ring, note, BY_TRACE_SUBMITTED, note->at[state] - note->at[BY_TRACE_SUBMITTED]);
+      leave_state(ring, note, BY_TRACE_SUBMITTED, note->at[state] - note->at[BY_TRACE_SUBMITTED]);
   }
   pthread_mutex_unlock(&ring->lock);
 }
@@ -153,11 +154,11 @@ void by_trace_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
   if (!id || !call) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
-  struct note *note = find(ring, id), *other = find(ring, call);
+  struct note *note = find_entry(ring, id), *other = find_entry(ring, call);
   if (note && other) {
     note->through = call;
     other->notified = true;
-    left(ring, note, BY_TRACE_NEGOTIATED, other->at[BY_TRACE_QUEUED] - note->at[BY_TRACE_NEGOTIATED]);
+    leave_state(ring, note, BY_TRACE_NEGOTIATED, other->at[BY_TRACE_QUEUED] - note->at[BY_TRACE_NEGOTIATED]);
   }
   pthread_mutex_unlock(&ring->lock);
 }
@@ -167,7 +168,7 @@ void by_trace_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
   struct by_tracer_ring *ring = tracer->ring;
   uint64_t now = by_clock_now(&by_clock_system);
   pthread_mutex_lock(&ring->lock);
-  struct note *note = find(ring, id);
+  struct note *note = find_entry(ring, id);
   if (note) {
     if (!note->at[BY_TRACE_ADDING]) note->at[BY_TRACE_ADDING] = since;
     note->added = now;
@@ -180,16 +181,16 @@ void by_trace_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status st
   if (!id) return;
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
-  struct note *note = find(ring, id);
+  struct note *note = find_entry(ring, id);
   if (note && !note->at[BY_TRACE_DONE]) {
     note->at[BY_TRACE_DONE] = by_clock_now(&by_clock_system);
     note->status = (uint8_t)status;
     uint64_t queued = note->at[BY_TRACE_QUEUED], wire = note->at[BY_TRACE_WIRE], done = note->at[BY_TRACE_DONE];
     if (queued) {
-      left(ring, note, BY_TRACE_QUEUED, (wire ? wire : done) - queued);
-      if (wire) left(ring, note, BY_TRACE_WIRE, done - wire);
-      if (note->added) left(ring, note, BY_TRACE_ADDING, note->adding);
-      left(ring, note, BY_TRACE_DONE, 0);
+      leave_state(ring, note, BY_TRACE_QUEUED, (wire ? wire : done) - queued);
+      if (wire) leave_state(ring, note, BY_TRACE_WIRE, done - wire);
+      if (note->added) leave_state(ring, note, BY_TRACE_ADDING, note->adding);
+      leave_state(ring, note, BY_TRACE_DONE, 0);
     }
   }
   pthread_mutex_unlock(&ring->lock);
@@ -209,14 +210,14 @@ void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, 
   pthread_mutex_unlock(&ring->lock);
 }
 
-static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_record *out) {
-  const struct note *note = find(ring, id);
+static bool read_entry(struct by_tracer_ring *ring, uint64_t id, struct by_trace_record *out) {
+  const struct note *note = find_entry(ring, id);
   if (!note || note->notified) return false;
   *out = (struct by_trace_record){.id = id, .bytes = note->bytes, .collective = note->collective};
   memcpy(out->at, note->at, sizeof out->at);
   strcpy(out->name, ring->text + note->name);
   out->status = note->status;
-  const struct note *call = note->at[BY_TRACE_QUEUED] ? note : note->through ? find(ring, note->through) : NULL;
+  const struct note *call = note->at[BY_TRACE_QUEUED] ? note : note->through ? find_entry(ring, note->through) : NULL;
   if (!call) return true;
   memcpy(&out->at[BY_TRACE_QUEUED], &call->at[BY_TRACE_QUEUED], (BY_TRACE_STATES - BY_TRACE_QUEUED) * sizeof *out->at);
   out->added = call->added;
@@ -231,8 +232,8 @@ static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_recor
 bool by_tracer_take(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out) {
   struct by_tracer_ring *ring = tracer->ring;
   pthread_mutex_lock(&ring->lock);
-  struct note *note = find(ring, id);
-  bool there = note && !note->taken && read(ring, id, out);
+  struct note *note = find_entry(ring, id);
+  bool there = note && !note->taken && read_entry(ring, id, out);
   if (there && out->at[BY_TRACE_DONE]) note->taken = true;
   pthread_mutex_unlock(&ring->lock);
   return there;
@@ -244,7 +245,7 @@ uint64_t by_tracer_count_untaken(struct by_tracer *tracer, uint64_t from, uint64
   if (!ring) return 0;
   pthread_mutex_lock(&ring->lock);
   for (uint64_t id = from; id < to; id++) {
-    const struct note *note = find(ring, id);
+    const struct note *note = find_entry(ring, id);
     n += note && !note->taken && !note->notified;
   }
   pthread_mutex_unlock(&ring->lock);

@@ -1,4 +1,4 @@
-/* The file is judged after it is opened, so that no other one takes its place in between. */
+/* The file is checked after it is opened, so that it cannot be replaced in between. */
 #include "trusted_file.h"
 
 #include <errno.h>

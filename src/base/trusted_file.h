@@ -1,5 +1,5 @@
-/* Files whose content is believed, or executed: nobody but their user or root may have written them. Files with secrets
- * are read with secret_file.h. */
+/* Files whose content is trusted, or executed: only their user or root may have written them. Files with secrets are
+ * read with secret_file.h. */
 #ifndef BY_BASE_TRUSTED_FILE_H
 #define BY_BASE_TRUSTED_FILE_H
 
@@ -8,11 +8,10 @@
 
 #include "fail.h"
 
-/* BANYAN_ERR_AUTH: another user than this one and root owns it, or others may write to it. `what` is such as "costs".
+/* BANYAN_ERR_AUTH: a user other than this one and root owns it, or others may write to it. `what` is such as "costs".
  */
 BANYAN_CHECK enum banyan_status by_trusted_check(const char *what, const char *path, const struct stat *about);
-/* by_read_stream (text.h) of such a file, by the path. Neither blocks nor follows what becomes of the path meanwhile.
- */
+/* As by_read_stream (text.h) for such a file, by the path. It neither blocks nor follows later changes of the path. */
 BANYAN_CHECK enum banyan_status by_trusted_read(const char *what, const char *path, size_t max, char **text,
                                                 size_t *length);
 

@@ -1,3 +1,4 @@
+/* Names and sizes of types, operations, collectives and statuses. */
 #include <banyan/types.h>
 
 #include <string.h>
@@ -5,10 +6,10 @@
 #include "collective.h"
 #include "fail.h"
 
-/* `name` is what we print; `other` is what people also write, or NULL. */
+/* `name` is what is printed; `other` is what people also write, or NULL. */
 struct word {
   const char *name, *other;
-  size_t bytes; /* of an element type */
+  size_t bytes; /* Of an element type. */
 };
 
 static const struct word dtypes[BANYAN_DTYPES] = {
@@ -62,7 +63,8 @@ static const char *name_of(const struct word *words, size_t n, size_t i) {
   return i < n ? words[i].name : "?";
 }
 
-static enum banyan_status find(const char *what, const char *text, const struct word *words, size_t n, size_t *out) {
+static enum banyan_status find_word(const char *what, const char *text, const struct word *words, size_t n,
+                                    size_t *out) {
   for (size_t i = 0; text && i < n; i++) {
     if (!strcmp(text, words[i].name) || (words[i].other && !strcmp(text, words[i].other))) {
       *out = i;
@@ -100,7 +102,7 @@ const char *banyan_collective_name(enum banyan_collective collective) {
 enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) {
   size_t i = 0;
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the element type is NULL");
-  BY_TRY(find("element type", text, dtypes, BANYAN_DTYPES, &i));
+  BY_TRY(find_word("element type", text, dtypes, BANYAN_DTYPES, &i));
   *out = (enum banyan_dtype)i;
   return BANYAN_OK;
 }
@@ -108,7 +110,7 @@ enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) 
 enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out) {
   size_t i = 0;
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the operation is NULL");
-  BY_TRY(find("operation", text, ops, BANYAN_OPS, &i));
+  BY_TRY(find_word("operation", text, ops, BANYAN_OPS, &i));
   *out = (enum banyan_op)i;
   return BANYAN_OK;
 }
@@ -119,7 +121,7 @@ enum banyan_status banyan_collective_parse(const char *text, enum banyan_collect
     collectives[c] = (struct word){.name = by_collectives[c].name, .other = by_collectives[c].alias};
   size_t i = 0;
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the collective is NULL");
-  BY_TRY(find("collective", text, collectives, BANYAN_COLLECTIVES, &i));
+  BY_TRY(find_word("collective", text, collectives, BANYAN_COLLECTIVES, &i));
   *out = (enum banyan_collective)i;
   return BANYAN_OK;
 }
