@@ -1,7 +1,6 @@
-/* One element at a time, in plain C: what the scalar level consists of, and
- * what the vector levels do with the few elements that fill no vector. Included
- * only by level.c and reduce.c. Type and operation are constants wherever these
- * functions are inlined, so that no switch is left of them. */
+/* Operations on one element at a time, in plain C: all of the scalar level, and the elements that fill no vector in
+ * the vector levels. Included only by level.c and reduce.c. Type and operation are constants wherever these functions
+ * are inlined, so that no switch remains. */
 #ifndef BY_KERNEL_ELEMENT_H
 #define BY_KERNEL_ELEMENT_H
 
@@ -12,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The one NaN that results are made of. */
+/* The only NaN of results. */
 #define NAN_F32 0x7fc00000u
 #define NAN_F64 0x7ff8000000000000u
 #define INFINITY_F32 0x7f800000u
@@ -61,7 +60,7 @@ INLINE double double_of(uint64_t bits) {
   return value;
 }
 
-/* Any NaN becomes the one. Told by its bits, for compilers make vectors of that. */
+/* Replaces any NaN by that one. It is tested by its bits, from which compilers make vectors. */
 INLINE float quiet_f32(float value) {
   uint32_t bits = bits_of(value);
   return float_of((bits & 0x7fffffff) > INFINITY_F32 ? NAN_F32 : bits);
@@ -71,7 +70,7 @@ INLINE float widen_bf16(uint16_t half) {
   return float_of((uint32_t)half << 16);
 }
 
-/* To nearest, ties to even. NAN_F32, the only NaN to get here, stays one. */
+/* Rounds to nearest, ties to even. NAN_F32, the only NaN here, stays one. */
 INLINE uint16_t narrow_bf16(float value) {
   uint32_t bits = bits_of(value);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -92,19 +91,19 @@ INLINE uint16_t narrow_f16(float value) {
 INLINE float widen_f16(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
   uint32_t rebiased = rest << 13;
-  rebiased += rest < 0x7c00 ? (127 - 15) << 23 : (255 - 31) << 23; /* infinities and NaNs keep the top exponent */
+  rebiased += rest < 0x7c00 ? (127 - 15) << 23 : (255 - 31) << 23; /* Infinities and NaNs keep the top exponent. */
   uint32_t subnormal = bits_of((float)(int32_t)rest * 0x1p-24f);
   return float_of(sign | (rest < 0x400 ? subnormal : rebiased));
 }
 
-/* To nearest, ties to even. Adding a half moves the last bits of a value that
- * becomes subnormal to where they are rounded off by the addition itself. */
+/* Rounds to nearest, ties to even. Adding a half moves the last bits of a value that becomes subnormal to where the
+ * addition itself rounds them. */
 INLINE uint16_t narrow_f16(float value) {
   uint32_t sign = bits_of(value) >> 16 & 0x8000, rest = bits_of(value) & 0x7fffffff;
   uint32_t subnormal = bits_of(float_of(rest) + 0.5f) - bits_of(0.5f);
   uint32_t normal = (rest - ((127 - 15) << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
   uint32_t half = rest < (127 - 14) << 23 ? subnormal : normal;
-  half = rest >= (127 + 16) << 23 ? 0x7c00 : half; /* 65536 and more */
+  half = rest >= (127 + 16) << 23 ? 0x7c00 : half; /* 65536 and more. */
   half = rest > INFINITY_F32 ? 0x7e00 : half;
   return (uint16_t)(sign | half);
 }
@@ -184,21 +183,21 @@ INLINE uint64_t combine_integer(enum banyan_op op, uint64_t a, uint64_t b) {
   }
 }
 
-/* Integer sums and products of several sources are exact in the low bits; minima and maxima never leave the type. */
+/* Sums and products of integers are exact in the low bits; minima and maxima never leave the type. */
 INLINE union element element_combine(enum banyan_dtype type, enum banyan_op op, union element a, union element b) {
   if (is_integer(type)) return (union element){.u = combine_integer(op, a.u, b.u)};
   if (type == BANYAN_FLOAT64) return (union element){.d = combine_f64(op, a.d, b.d)};
   return (union element){.f = combine_f32(op, a.f, b.f)};
 }
 
-/* Equal buffers are the only ones that overlap, so elements do not depend on each other. */
+/* Only equal buffers overlap, so elements do not depend on each other. */
 #ifdef __clang__
 #define INDEPENDENT
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* Bytes `first` to `end` of every buffer. */
+/* Combines bytes `first` to `end` of every buffer. */
 INLINE void fold_elements(enum banyan_dtype type, enum banyan_op op, unsigned char *dst,
                           const unsigned char *const *src, size_t n, size_t first, size_t end) {
   INDEPENDENT

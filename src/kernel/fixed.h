@@ -18,22 +18,22 @@
 
 enum { BY_FIXED_NOT_FINITE = 255 };
 
-/* Float32, float16, bfloat16 and int32 have fixed point; int32 stays as it is. */
+/* Float32, float16, bfloat16 and int32 have fixed point; int32 is unchanged. */
 static inline int by_fixed_has(enum banyan_dtype dtype) {
   return dtype == BANYAN_FLOAT32 || dtype == BANYAN_FLOAT16 || dtype == BANYAN_BFLOAT16 || dtype == BANYAN_INT32;
 }
 
-/* Bytes that `count` numbers take as pairs; the last of an odd count has 0 beside it. */
+/* The bytes of `count` numbers as pairs; the last of an odd count is paired with 0. */
 static inline size_t by_fixed_bytes(size_t count) {
   return (count + 1) / 2 * 8;
 }
 
-/* How many bits numbers may have, without the sign, so that sums of `terms` (1 to 128) of them are int32s. */
+/* The bits that numbers may have, without the sign, so that sums of `terms` (1 to 128) of them are int32s. */
 static inline unsigned by_fixed_bits(unsigned terms) {
   return terms < 2 ? 31 : 31 - (32 - (unsigned)__builtin_clz(terms - 1));
 }
 
-/* The exponent of a block. Int32: 0, or BY_FIXED_NOT_FINITE where a number has more than `bits` bits. */
+/* The exponent of a block. Int32: 0, or BY_FIXED_NOT_FINITE if a number has more than `bits` bits. */
 unsigned by_fixed_exponent(enum banyan_dtype dtype, const void *src, size_t count, unsigned bits);
 
 /* Makes pairs of `count` numbers whose exponent is at most `exponent` < 255, and
@@ -43,13 +43,12 @@ unsigned by_fixed_exponent(enum banyan_dtype dtype, const void *src, size_t coun
 uint64_t by_fixed_quantise(enum banyan_dtype dtype, void *pairs, const void *src, size_t count, unsigned exponent,
                            unsigned bits, const int32_t *key);
 
-/* The reverse, of sums: `count` numbers, rounded to the type, those too large
- * for it infinite. Returns the same sum over what the pairs hold, for whatever
- * bytes: if it is wrong, dst must not be used. */
+/* Converts sums back: `count` numbers, rounded to the type, those too large for it infinite. Returns the same sum
+ * over the pairs, whatever their bytes: if it is wrong, dst must not be used. */
 uint64_t by_fixed_dequantise(enum banyan_dtype dtype, void *dst, const void *pairs, size_t count, unsigned exponent,
                              unsigned bits, const int32_t *key);
 
-/* Only the sum of key[i] * q[i]. */
+/* Returns only the sum of key[i] * q[i]. */
 uint64_t by_fixed_check(const void *pairs, size_t count, const int32_t *key);
 
 #endif

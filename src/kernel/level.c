@@ -1,12 +1,12 @@
-/* What one level offers. This file is compiled once for each level, with the compiler's flags for its instructions:
+/* One level's functions. This file is compiled once for each level, with the compiler's flags for its instructions:
  * LEVEL is the table's name; WIDTH, of a vector level, the bytes of a vector, and it has F16C then.
  *
  *   src[0] |....|....|....|....|..      UNROLL vectors of each source are
  *   src[1] |....|....|....|....|..      folded in registers and stored once,
  *   dst    |....|....|....|....|..      then single vectors, then elements.
  *
- * Since a position is read in every source before it is written, dst may be
- * any of the sources, and the 16-bit types stay float32 until the end. */
+ * Since a position is read in every source before it is written, dst may be any of the sources, and the 16-bit types
+ * stay float32 until the end. */
 #ifdef WIDTH
 #define F16C
 #include <immintrin.h>
@@ -40,7 +40,7 @@ INLINE void map_all(enum banyan_dtype type, enum map map, void *dst, const void 
   map_elements(type, map, dst, src, by, done, bytes);
 }
 
-/* A function for each number of sources, so that the common small ones set up nothing for the others. */
+/* A function for each number of sources, so that the common small ones need no set-up for the others. */
 #define FOLD(name, type, op, n)                                                                                        \
   static OUT_OF_LINE void name(void *dst, const void *const *src, size_t count) {                                      \
     const unsigned char *s[n];                                                                                         \
@@ -92,7 +92,7 @@ FLOATING(f64, BANYAN_FLOAT64)
 FLOATING(f16, BANYAN_FLOAT16)
 FLOATING(bf16, BANYAN_BFLOAT16)
 INTEGER(i8, BANYAN_INT8)
-ORDER(u8, BANYAN_UINT8) /* the rest does not know signed bytes from unsigned ones */
+ORDER(u8, BANYAN_UINT8) /* Other operations do not distinguish signed bytes from unsigned ones. */
 INTEGER(i32, BANYAN_INT32)
 INTEGER(i64, BANYAN_INT64)
 
@@ -126,7 +126,7 @@ INLINE int64_t load_pair(const unsigned char *from) {
   return pair;
 }
 
-/* The upper number of a pair, from what the lower one has left of it. */
+/* The upper number of a pair, without what the lower one has added to it. */
 INLINE int32_t upper_of(int64_t pair) {
   return (int32_t)(((uint64_t)pair - (uint64_t)(int64_t)(int32_t)pair) >> 32);
 }
@@ -218,7 +218,7 @@ static uint64_t check(const void *pairs, size_t count, const int32_t *key) {
   return check_all(pairs, count, key);
 }
 
-/* A row of the table: what adds and multiplies, what compares, and with BITWISE what does the bits. */
+/* A row of the table: sum and product, comparisons, and with BITWISE the operations on bits. */
 #define ROW(name, order)                                                                                               \
   [BANYAN_SUM] = name##_sum, [BANYAN_PRODUCT] = name##_product, [BANYAN_MIN] = order##_min, [BANYAN_MAX] = order##_max
 #define BITWISE(name) [BANYAN_AND] = name##_and, [BANYAN_OR] = name##_or, [BANYAN_XOR] = name##_xor

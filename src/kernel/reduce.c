@@ -1,3 +1,4 @@
+/* Chooses the level for this CPU, and divides, scales and copies. */
 #include "reduce.h"
 
 #include <assert.h>
@@ -20,8 +21,8 @@ static const char *const names[BY_KERNEL_LEVELS] = {"scalar", "avx2", "avx512"};
 static const struct by_kernel_table *const tables[BY_KERNEL_LEVELS] = {&by_kernel_scalar, &by_kernel_avx2,
                                                                        &by_kernel_avx512};
 
-/* The operating system's support is part of what __builtin_cpu_supports reports of AVX. Not every compiler lets it be
- * asked for F16C. */
+/* Whether the CPU has F16C, for which not every compiler has __builtin_cpu_supports. The operating system's support
+ * is part of what that reports of AVX. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -59,29 +60,29 @@ static enum by_kernel_level fastest_level(void) {
   return cpu_has(BY_KERNEL_AVX2) ? BY_KERNEL_AVX2 : BY_KERNEL_SCALAR;
 }
 
-/* NULL until first used. Threads that find the level at the same time find the same. */
+/* NULL until first used. Threads that choose the level at the same time choose the same one. */
 static _Atomic(const struct by_kernel_table *) current;
 
-static const struct by_kernel_table *table(void) {
+static const struct by_kernel_table *current_table(void) {
   const struct by_kernel_table *found = atomic_load_explicit(&current, memory_order_relaxed);
   if (found) return found;
   const struct by_kernel_table *fastest = tables[fastest_level()];
-  atomic_compare_exchange_strong(&current, &found, fastest); /* unless one was set meanwhile */
+  atomic_compare_exchange_strong(&current, &found, fastest); /* Unless one was set meanwhile. */
   return found ? found : fastest;
 }
 
 by_kernel_reduce_fn by_kernel_reduce(enum banyan_dtype dtype, enum banyan_op op) {
   if ((unsigned)dtype >= BANYAN_DTYPES || (unsigned)op >= BANYAN_OPS) return NULL;
-  return table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
+  return current_table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
 }
 
 void by_kernel_scale(enum banyan_dtype dtype, void *dst, const void *src, double factor, size_t count) {
   assert((unsigned)dtype < BY_KERNEL_FLOATS);
-  table()->scale[dtype](dst, src, factor, count);
+  current_table()->scale[dtype](dst, src, factor, count);
 }
 
-/* float64's division is the faster one and good for up to 32 bits: a quotient x / d that is no integer is 1 / d or more
- * from the next, which is 2^-32 of it or more and no rounding bridges. */
+/* Divides in float64, which is faster and exact for up to 32 bits: a quotient x / d that is no integer differs by at
+ * least 1 / d from the next, which is at least 2^-32 of it, and no rounding bridges that. */
 INLINE void divide_type(enum banyan_dtype type, unsigned char *dst, const unsigned char *src, int64_t divisor,
                         size_t count) {
   const size_t size = size_of(type);
@@ -106,15 +107,15 @@ void by_kernel_divide(enum banyan_dtype dtype, void *dst, const void *src, int64
   assert(divisor >= 1 && (unsigned)dtype < BANYAN_DTYPES);
   if ((unsigned)dtype >= BY_KERNEL_FLOATS) {
     divide_integers(dtype, dst, src, divisor, count);
-  } else if (!(divisor & (divisor - 1))) { /* the inverse of a power of two is exact, and so is as good */
-    table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
+  } else if (!(divisor & (divisor - 1))) { /* The inverse of a power of two is exact. */
+    current_table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
   } else {
-    table()->divide[dtype](dst, src, (double)divisor, count);
+    current_table()->divide[dtype](dst, src, (double)divisor, count);
   }
 }
 
 enum by_kernel_level by_kernel_level_get(void) {
-  const struct by_kernel_table *used = table();
+  const struct by_kernel_table *used = current_table();
   int level = BY_KERNEL_LEVELS - 1;
   while (level > 0 && tables[level] != used) level--;
   return (enum by_kernel_level)level;
@@ -134,12 +135,12 @@ const char *by_kernel_level_name(enum by_kernel_level level) {
 
 /* --- fixed point --- */
 
-/* -126 to 127 */
+/* For powers -126 to 127. */
 static float power_of_two(int power) {
   return float_of((uint32_t)(power + 127) << 23);
 }
 
-/* 2^power as two factors that are normal float32s; |power| <= 252. The first carries all of a negative power, so that
+/* 2^power as two factors that are normal float32s; |power| <= 252. The first has all of a negative power, so that
  * only numbers which vanish anyway are rounded twice. */
 static struct by_kernel_factors factors_of(int power) {
   int a = power < -126 ? -126 : power > 127 ? 127 : power;
@@ -152,7 +153,7 @@ static int power_of(unsigned exponent, unsigned bits) {
 
 unsigned by_fixed_exponent(enum banyan_dtype dtype, const void *src, size_t count, unsigned bits) {
   assert(by_fixed_has(dtype));
-  uint32_t largest = table()->largest[dtype](src, count);
+  uint32_t largest = current_table()->largest[dtype](src, count);
   if (dtype == BANYAN_INT32) return largest >> bits ? BY_FIXED_NOT_FINITE : 0;
   return largest >> 23;
 }
@@ -160,17 +161,17 @@ unsigned by_fixed_exponent(enum banyan_dtype dtype, const void *src, size_t coun
 uint64_t by_fixed_quantise(enum banyan_dtype dtype, void *pairs, const void *src, size_t count, unsigned exponent,
                            unsigned bits, const int32_t *key) {
   assert(by_fixed_has(dtype) && exponent < BY_FIXED_NOT_FINITE);
-  return table()->quantise[dtype](pairs, src, count, factors_of(power_of(exponent, bits)), key);
+  return current_table()->quantise[dtype](pairs, src, count, factors_of(power_of(exponent, bits)), key);
 }
 
 uint64_t by_fixed_dequantise(enum banyan_dtype dtype, void *dst, const void *pairs, size_t count, unsigned exponent,
                              unsigned bits, const int32_t *key) {
   assert(by_fixed_has(dtype) && exponent < BY_FIXED_NOT_FINITE);
-  return table()->dequantise[dtype](dst, pairs, count, factors_of(-power_of(exponent, bits)), key);
+  return current_table()->dequantise[dtype](dst, pairs, count, factors_of(-power_of(exponent, bits)), key);
 }
 
 uint64_t by_fixed_check(const void *pairs, size_t count, const int32_t *key) {
-  return table()->check(pairs, count, key);
+  return current_table()->check(pairs, count, key);
 }
 
 /* --- stores that go past the cache ---

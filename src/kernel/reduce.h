@@ -27,9 +27,8 @@ typedef void (*by_kernel_reduce_fn)(void *dst, const void *const *src, size_t n_
  * BANYAN_AVERAGE adds like BANYAN_SUM; the division is by_kernel_divide's. */
 by_kernel_reduce_fn by_kernel_reduce(enum banyan_dtype dtype, enum banyan_op op);
 
-/* dst[i] = src[i] * factor, for the four floating types. The factor is taken
- * as a float32 (f64: as it is), the product is rounded to the type. dst may
- * equal src. An integer type is the caller's bug. */
+/* Multiplies: dst[i] = src[i] * factor, for the four floating types. The factor is used as a float32 (f64: as it is),
+ * the product is rounded to the type. dst may equal src. An integer type is the caller's bug. */
 void by_kernel_scale(enum banyan_dtype dtype, void *dst, const void *src, double factor, size_t count);
 
 /* dst[i] = src[i] / divisor, divisor >= 1: one correctly rounded division
@@ -45,10 +44,10 @@ enum by_kernel_level { BY_KERNEL_SCALAR, BY_KERNEL_AVX2, BY_KERNEL_AVX512, BY_KE
 
 /* The level in use: the one expected to be fastest on this CPU, unless one was set. */
 enum by_kernel_level by_kernel_level_get(void);
-/* Uses this level from the next look-up on. BANYAN_ERR_UNSUPPORTED when the
- * CPU or the build lacks it; nothing has changed then. For tests and benches. */
+/* Uses this level from the next look-up on. BANYAN_ERR_UNSUPPORTED if the CPU or the build lacks it; nothing has
+ * changed then. For tests and benchmarks. */
 BANYAN_CHECK enum banyan_status by_kernel_level_set(enum by_kernel_level level);
-/* "scalar", "avx2", "avx512"; "?" for no level. */
+/* The level's name: "scalar", "avx2", "avx512"; "?" for no level. */
 const char *by_kernel_level_name(enum by_kernel_level level);
 
 #endif

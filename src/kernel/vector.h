@@ -1,13 +1,12 @@
-/* One vector at a time, in the compiler's vector types: what a vector level
- * does with whole vectors, bit for bit what element.h does. Included only by level.c, for which WIDTH is the bytes of a
- * vector. */
+/* Operations on one vector at a time, in the compiler's vector types: bit for bit the same as element.h. Included
+ * only by level.c, for which WIDTH is the bytes of a vector. */
 #ifndef BY_KERNEL_VECTOR_H
 #define BY_KERNEL_VECTOR_H
 
 #include "element.h"
 #include "level.h"
 
-/* Any vector, as bits; cast to what the elements are where that matters. */
+/* Any vector, as bits; cast to the type of its elements where that matters. */
 typedef uint32_t vector __attribute__((vector_size(WIDTH)));
 typedef float vector_f32 __attribute__((vector_size(WIDTH)));
 typedef double vector_f64 __attribute__((vector_size(WIDTH)));
@@ -39,7 +38,7 @@ INLINE half_vector narrow_f16_vector(vector v) {
   return _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
 }
 
-/* Any NaN becomes the one. */
+/* Replaces any NaN by NAN_F32. */
 INLINE vector quiet_f32_vector(vector v) {
   __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
   return (vector)_mm512_mask_set1_epi32((__m512i)v, nan, NAN_F32);
@@ -78,7 +77,8 @@ INLINE vector choose(vector mask, vector yes, vector no) {
   return (yes & mask) | (no & ~mask);
 }
 
-/* A bfloat16 is the upper half of a float32: the even ones go up to `a`, the odd ones are in place for `b`. */
+/* Loads elements. A bfloat16 is the upper half of a float32: the even ones are shifted for `a`, the odd ones are in
+ * place for `b`. */
 INLINE struct wide wide_load(enum banyan_dtype type, const unsigned char *from) {
   struct wide w = {{0}, {0}};
   if (type == BANYAN_FLOAT16) {
@@ -97,7 +97,7 @@ INLINE struct wide wide_load(enum banyan_dtype type, const unsigned char *from) 
   return w;
 }
 
-/* Leaves the rounded upper half, to nearest with ties to even, above what is left of the lower one. */
+/* Rounds the upper half, to nearest with ties to even; the lower one is undefined. */
 INLINE vector round_bf16(vector v) {
   return v + 0x7fff + (v >> 16 & 1);
 }
@@ -119,8 +119,8 @@ INLINE void wide_store(enum banyan_dtype type, unsigned char *to, struct wide w)
   memcpy(to, &w.a, sizeof w.a);
 }
 
-/* Of two float vectors, given where each is the wanted one. Equal operands
- * differ at most in the sign of zero; where nothing else holds there is a NaN. */
+/* The minimum or maximum of two float vectors, given where each is the wanted one. Equal operands differ at most in
+ * the sign of zero; where none of these holds there is a NaN. */
 INLINE vector pick(enum banyan_op op, vector a, vector b, vector want_a, vector want_b, vector equal, vector nan) {
   vector zeros = op == BANYAN_MIN ? a | b : a & b;
   return choose(want_a, a, choose(want_b, b, choose(equal, zeros, nan)));
@@ -210,15 +210,14 @@ INLINE void fold_step(enum banyan_dtype type, enum banyan_op op, unsigned char *
   _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) wide_store(type, dst + at + j * WIDTH, sum[j]);
 }
 
-/* Bytes up to where dst is aligned, worth a detour once stores that straddle
- * cache lines would be many; 0 if it is aligned, never is at an element's
- * begin, or holds small types, whose cost is elsewhere. */
+/* The bytes before dst is aligned, if aligning it pays because stores that straddle cache lines would be many; 0 if
+ * it is aligned, cannot be aligned at an element, or holds small types, whose cost is elsewhere. */
 INLINE size_t head_bytes(enum banyan_dtype type, const unsigned char *dst, size_t bytes) {
   size_t head = -(uintptr_t)dst % WIDTH;
   return bytes >= 4096 && size_of(type) >= 4 && head % size_of(type) == 0 ? head : 0;
 }
 
-/* Returns how many bytes were done: all but less than a vector. */
+/* Returns how many bytes were combined: all but less than a vector. */
 INLINE size_t fold_vectors(enum banyan_dtype type, enum banyan_op op, unsigned char *dst,
                            const unsigned char *const *src, size_t n, size_t bytes) {
   if (bytes < WIDTH) return 0;
@@ -249,7 +248,7 @@ INLINE size_t map_vectors(enum banyan_dtype type, enum map map, unsigned char *d
 /* --- fixed point: bit for bit what level.c does with elements; a function sets *done to how many numbers were done,
  * all but less than a vector --- */
 
-enum { NUMBERS = WIDTH / 4 }; /* in a vector */
+enum { NUMBERS = WIDTH / 4 }; /* In a vector. */
 
 #if WIDTH == 64
 
@@ -312,7 +311,7 @@ INLINE vector widened_u16(half_vector halves) {
   return (vector)_mm256_cvtepu16_epi32(halves);
 }
 
-/* Of numbers that have 16 bits. Packing works within 16-byte lanes: the middle two quarters change places. */
+/* Narrows numbers that have 16 bits. Packing works within 16-byte lanes, so the middle two quarters are swapped. */
 INLINE half_vector narrowed_u16(vector v) {
   __m256i packed = _mm256_packus_epi32((__m256i)v, (__m256i)v);
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
@@ -330,7 +329,7 @@ INLINE vector load_vector(const void *from) {
   return v;
 }
 
-/* NUMBERS elements in order: as float32, or integers. */
+/* Loads NUMBERS elements in order: as float32, or integers. */
 INLINE vector load_numbers(enum banyan_dtype type, const unsigned char *from) {
   if (!is_half(type)) return load_vector(from);
   half_vector halves;
@@ -347,7 +346,8 @@ INLINE void store_numbers(enum banyan_dtype type, unsigned char *to, vector v) {
   memcpy(to, &halves, sizeof halves);
 }
 
-/* A lower number plus 2^31 has no sign to reach up with: its upper bit changed is the same as 2^31 added. */
+/* A lower number plus 2^31 has no sign that changes the upper one: changing its upper bit is the same as adding 2^31.
+ */
 #define BIAS 0x80000000u
 
 INLINE vector paired(vector numbers) {
