@@ -45,7 +45,7 @@ static void server_emits(void *context, const struct by_fragment *packet, int to
     by_udp_send(tree->ways[to], packet);
 }
 
-static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_direction way) {
   const struct by_served_tree *tree = context;
   if (way == BY_AGGREGATOR_UP) by_udp_send(tree->ways[0], packet);
   for (uint32_t i = 0; way == BY_AGGREGATOR_DOWN && i < tree->message->n_vias; i++) by_udp_send(tree->vias[i], packet);
@@ -65,9 +65,9 @@ static void take(void *context, const struct by_fragment *packet, size_t bytes, 
 
 static enum banyan_status make_server(struct by_served_tree *tree) {
   const struct by_tree_message *message = tree->message;
-  struct by_server_way ways[BY_TREE_WORKERS];
+  struct by_server_path ways[BY_TREE_WORKERS];
   for (uint32_t w = 0; w < by_workers_of(&message->groups); w++) {
-    ways[w] = (struct by_server_way){.hops = message->ways[w].hops, .alone = message->ways[w].via == BY_TREE_ALONE};
+    ways[w] = (struct by_server_path){.hops = message->ways[w].hops, .alone = message->ways[w].via == BY_TREE_ALONE};
     memcpy(ways[w].stack, message->ways[w].stack, sizeof ways[w].stack);
   }
   struct by_server_config config = {.job = message->job,
@@ -82,7 +82,7 @@ static enum banyan_status make_server(struct by_served_tree *tree) {
                                     .secret = message->secret,
                                     .secret_bytes = sizeof message->secret,
                                     .keyed = message->keyed,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = server_emits,
                                     .context = tree};
   return by_server_create(&config, &tree->server);

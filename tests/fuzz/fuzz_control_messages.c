@@ -166,13 +166,13 @@ static void make_worker(const struct by_tree_message *message) {
 }
 
 static void make_server(const struct by_tree_message *message) {
-  static struct by_server_way ways[BY_TREE_WORKERS];
+  static struct by_server_path ways[BY_TREE_WORKERS];
   struct by_server_config config = {.groups = message->groups,
                                     .slots = message->slots,
                                     .lines = message->lines,
                                     .secret = message->secret,
                                     .secret_bytes = sizeof message->secret,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .parts = 1,
                                     .emit = emit_to};
   struct by_server *server = NULL;
@@ -181,7 +181,7 @@ static void make_server(const struct by_tree_message *message) {
   by_server_destroy(server);
 }
 
-static void emit_way(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+static void emit_way(void *context, const struct by_fragment *packet, enum by_aggregator_direction way) {
   (void)context, (void)packet, (void)way;
 }
 

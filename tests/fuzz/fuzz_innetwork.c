@@ -41,7 +41,7 @@ static void worker_emits(void *context, const struct by_fragment *packet) {
   enqueue(packet, off_path && packet->hops && !(packet->flags & BY_FRAGMENT_ESCALATE) ? AGGREGATOR : SERVER);
 }
 
-static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_direction way) {
   if (way == BY_AGGREGATOR_UP) enqueue(packet, SERVER);
   for (int w = 0; way == BY_AGGREGATOR_DOWN && w < WORKERS; w++) enqueue(packet, w);
 }
@@ -120,14 +120,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     by_worker_advance(workers[w], call, ELEMENTS);
   }
   static const unsigned char secret[BY_WORKER_SECRET];
-  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_path ways[WORKERS] = {{0}};
   struct by_server_config config = {.groups = by_one_group(WORKERS),
                                     .slots = 3,
                                     .lines = 1,
                                     .multicast = size % 2,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .parts = 4,
                                     .emit = server_emits};
   if (by_server_create(&config, &server)) abort();

@@ -166,7 +166,7 @@ static void wait_for_workers(void) {
 
 static void begin(const char *name, bool multicast, bool exact) {
   static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
-  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_path ways[WORKERS] = {{0}};
   memset(&net, 0, sizeof net);
   net.name = name;
   net.now = BY_SECOND;
@@ -185,7 +185,7 @@ static void begin(const char *name, bool multicast, bool exact) {
         .timeout = 3 * BY_SECOND,
         .emit = worker_emits,
         .context = &net.index[w]};
-    ways[w] = (struct by_server_way){.hops = 1, .stack = {{.port = (uint8_t)(PORT_DOWN + w), .workers = 2}}};
+    ways[w] = (struct by_server_path){.hops = 1, .stack = {{.port = (uint8_t)(PORT_DOWN + w), .workers = 2}}};
     net.index[w] = w;
     memcpy(config.secret, secret, sizeof secret);
     assert_ok(by_worker_create(&config, &net.workers[w]));
@@ -199,7 +199,7 @@ static void begin(const char *name, bool multicast, bool exact) {
                                     .multicast = multicast,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .exact = exact,
                                     .emit = server_emits};
   assert_ok(by_server_create(&config, &net.server));

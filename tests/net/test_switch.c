@@ -230,7 +230,7 @@ static void from_server(void *context, const struct by_fragment *packet, int to)
 
 static void make_server(struct tree *tree, const struct by_granted *cells, unsigned slots) {
   struct scene *scene = tree->scene;
-  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_path ways[WORKERS] = {{0}};
   struct by_server_config config = {.job = tree->job,
                                     .key = (uint16_t)(tree->job + 100),
                                     .groups = by_one_group(WORKERS),
@@ -240,7 +240,7 @@ static void make_server(struct tree *tree, const struct by_granted *cells, unsig
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
                                     .keyed = true,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = from_server,
                                     .context = tree};
   for (unsigned w = 0; w < WORKERS; w++) {

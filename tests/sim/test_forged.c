@@ -148,7 +148,7 @@ static void make_net(struct net *net) {
 static struct scene *make_scene_with(bool exact, bool keyed) {
   static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
   struct scene *scene = calloc(1, sizeof *scene);
-  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_path ways[WORKERS] = {{0}};
   assert_non_null(scene);
   make_net(&scene->net);
   if (keyed) {
@@ -185,7 +185,7 @@ static struct scene *make_scene_with(bool exact, bool keyed) {
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
                                     .keyed = keyed,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = server_emits,
                                     .context = scene};
   assert_ok(by_server_create(&config, &scene->server));
@@ -608,7 +608,7 @@ static void keep_term(void *context, const struct by_fragment *packet) {
   memcpy(context, packet, by_fragment_bytes(packet));
 }
 
-static void count_sent(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+static void count_sent(void *context, const struct by_fragment *packet, enum by_aggregator_direction way) {
   (void)context, (void)packet;
   *(way == BY_AGGREGATOR_UP ? &sent_up : &sent_down) += 1;
 }

@@ -170,7 +170,7 @@ static void lay_out(struct version *version, const struct by_plan *plan) {
 }
 
 static void make_server(struct version *version) {
-  struct by_server_way ways[NET_WORKERS] = {{0}};
+  struct by_server_path ways[NET_WORKERS] = {{0}};
   for (unsigned w = 0; w < version->net.workers; w++) ways[w].hops = net_way(&version->net, w, true, ways[w].stack);
   struct by_server_config config = {.job = job_of(version),
                                     .key = 1,
@@ -180,7 +180,7 @@ static void make_server(struct version *version) {
                                     .multicast = true,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = server_emits,
                                     .context = version};
   assert_ok(by_server_create(&config, &version->server));

@@ -21,7 +21,7 @@ static void server_emits(void *context, const struct by_fragment *packet, int to
   net_from_server(&trial->net, packet, to);
 }
 
-static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_way way) {
+static void aggregator_emits(void *context, const struct by_fragment *packet, enum by_aggregator_direction way) {
   unsigned *index = context;
   struct trial *trial =
       (struct trial *)(void *)((char *)(index - *index) - offsetof(struct trial, index_of_aggregator));
@@ -66,7 +66,7 @@ void trial_restart_aggregator(struct trial *trial, unsigned which) {
 }
 
 void trial_make_ends(struct trial *trial) {
-  struct by_server_way ways[NET_WORKERS] = {{0}};
+  struct by_server_path ways[NET_WORKERS] = {{0}};
   struct net *net = &trial->net;
   if (trial->keyed) {
     assert_ok(by_hop_key_of_tree(secret, sizeof secret, net->job, net->key, &trial->hop));
@@ -101,7 +101,7 @@ void trial_make_ends(struct trial *trial) {
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
                                     .keyed = trial->keyed,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = server_emits,
                                     .context = trial};
   struct by_worker_set sets[NET_SWITCHES];

@@ -322,7 +322,7 @@ static void to_server(void *context, const struct by_fragment *packet, size_t by
 }
 
 static void make_tree(struct tree *tree, struct by_udp **sockets) {
-  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_path ways[WORKERS] = {{0}};
   struct by_address server, at;
   tree->at_server = open_udp(&server);
   struct by_server_config config = {.job = 4,
@@ -332,7 +332,7 @@ static void make_tree(struct tree *tree, struct by_udp **sockets) {
                                     .lines = LINES,
                                     .secret = secret,
                                     .secret_bytes = sizeof secret,
-                                    .ways = ways,
+                                    .paths = ways,
                                     .emit = from_server,
                                     .context = tree};
   assert_ok(by_server_create(&config, &tree->server));

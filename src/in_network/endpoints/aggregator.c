@@ -1,3 +1,4 @@
+/* Verifies packets, adds terms in cells as a switch does, and forwards sums and results. */
 #include "aggregator.h"
 
 #include <stdlib.h>
@@ -8,22 +9,22 @@
 #include "hop_key.h"
 #include "step.h"
 
-/* The only one between a worker and the server. */
+/* It is the only aggregator between a worker and the server. */
 enum { PLACE = 0, ANY_PORT = 0 };
 
 struct by_aggregator {
   struct by_aggregator_config config;
-  struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
-  struct by_hop_key hop_key;   /* if it is keyed */
+  struct by_sum_key key, open; /* Keys of results and terms, and of terms in exact mode. */
+  struct by_hop_key hop_key;   /* Valid if it is keyed. */
   struct by_replay_window *windows;
   struct by_aggregator_counters counters;
   struct by_grant grant;
   struct by_cells cells;
   struct by_float_sums floats;
-  struct by_fragment *packet; /* room for one */
+  struct by_fragment *packet; /* Memory for one packet. */
 };
 
-/* Which way a packet goes follows from its type, and who has sent it from its check: so any port is right. */
+/* Allows any port: a packet's type determines its direction, and its check authenticates its sender. */
 static struct by_grant grant_of(const struct by_aggregator_config *c) {
   return (struct by_grant){.below = ~0ull,
                            .above = ~0ull,
@@ -42,7 +43,7 @@ static enum banyan_status make_cells(struct by_aggregator *a) {
   a->cells.count = c->slots;
   a->cells.cells = calloc(c->slots, sizeof *a->cells.cells);
   a->cells.sums = malloc(c->slots * sizeof *a->cells.sums);
-  a->windows = calloc(BY_REPLAY_SENDERS, sizeof *a->windows); /* touched only where a worker sends probes */
+  a->windows = calloc(BY_REPLAY_SENDERS, sizeof *a->windows); /* Memory is used only when a worker sends probes. */
   if (!a->packet || !a->windows || !a->cells.cells || !a->cells.sums)
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for an aggregator of %u slots", c->slots);
   if (!c->exact) return BANYAN_OK;
@@ -83,7 +84,7 @@ void by_aggregator_destroy(struct by_aggregator *a) {
   free(a);
 }
 
-/* Results for one worker, replies and NACKs go straight to their worker. */
+/* Results for one worker, replies and NACKs are sent directly to the worker. */
 static bool is_ours(const struct by_aggregator *a, const struct by_fragment *packet) {
   bool passes = packet->type == BY_FRAGMENT_UP || packet->type == BY_FRAGMENT_PROBE;
   return (passes || packet->type == BY_FRAGMENT_RESULT_MC) && packet->job == a->config.job &&
@@ -92,7 +93,7 @@ static bool is_ours(const struct by_aggregator *a, const struct by_fragment *pac
          by_set_is_within(&a->config.groups, by_set_of_packet(packet));
 }
 
-/* As the packet's receivers would find it. A result is of all workers: what one of them has sent is none. */
+/* Verifies a packet as its receivers would. A result must be of all workers: one of them cannot forge it alone. */
 static bool is_valid(const struct by_aggregator *a, const struct by_fragment *packet) {
   struct by_worker_set all = by_set_of_all(&a->config.groups);
   if (packet->type == BY_FRAGMENT_PROBE) return by_sum_header_is_valid(&a->key, packet);

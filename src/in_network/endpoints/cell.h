@@ -1,9 +1,7 @@
-/* What a switch does with a fragment: whether it may pass, what it is added to,
- * where it goes. No I/O, no clock, no memory of its own; compiled for user space
- * and, with clang -target bpf, for XDP. The caller gives the time, finds the grant of the packet's
- * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
- * by_cell_apply under its lock; then it signs the packet again, or seals it, if that is to go
- * on. Packets have passed by_fragment_verify. */
+/* What a switch does with a fragment: whether it may pass, to which cell it is added, where it goes. No I/O, clock or
+ * memory of its own; compiled for user space and, with clang -target bpf, for XDP. The caller gives the time, finds the
+ * grant of the packet's job, calls by_switch_enter and, if that requires a cell, by_cell_decide and by_cell_apply under
+ * its lock; then it signs or seals the packet again if it is forwarded. Packets must have passed by_fragment_verify. */
 #ifndef BY_IN_NETWORK_ENDPOINTS_CELL_H
 #define BY_IN_NETWORK_ENDPOINTS_CELL_H
 
@@ -12,99 +10,99 @@
 enum by_cell_state {
   BY_CELL_FREE = 0,
   BY_CELL_FILLING = 1,
-  BY_CELL_COMPLETE = 2, /* the sum stays, for those whose packets were lost behind this switch */
-  BY_CELL_RELEASED = 3, /* the epoch is over: without this tombstone, a late packet would look like the first */
+  BY_CELL_COMPLETE = 2, /* The sum stays, for workers whose packets were lost further up. */
+  BY_CELL_RELEASED = 3, /* The epoch is over. Without this state a late packet would look like the first one. */
 };
 
-/* What all terms in a cell have in common. */
+/* Properties that all terms of a cell share. */
 struct by_shape {
   uint32_t call;
   uint8_t dtype, lines, exponent, group;
 };
 
-/* The sum itself lies beside it: BY_CELL_PAIRS numbers. All zeros: free. */
+/* A cell; its sum, of BY_CELL_PAIRS numbers, is stored separately. All zeros: free. */
 struct by_cell {
-  uint64_t workers; /* whose terms are in */
+  uint64_t workers; /* Workers whose terms are in the sum. */
   uint64_t check;
   uint32_t epoch;
-  uint16_t job; /* of another job or key: free */
+  uint16_t job; /* With another job or key than the grant's it is free. */
   uint16_t key;
   struct by_shape shape;
-  uint32_t confirmed; /* ms: when a result showed that the job is at this epoch, or the cell was taken over */
-  uint8_t flags;      /* the sticky ones of its terms */
-  uint8_t expected;   /* as its terms' entries say */
+  uint32_t confirmed; /* Time in ms when a result showed that the job is at this epoch, or the cell was taken over. */
+  uint8_t flags;      /* Sticky flags of its terms. */
+  uint8_t expected;   /* Number of workers, as its terms' stack entries state. */
   uint8_t state;
 };
 
 enum { BY_CELL_PAIRS = BY_FRAGMENT_LINES * 8 };
 
-/* A job goes from one epoch of a slot to the next, and a cell misses few of them. Epochs further away are rejected,
- * unless no result has confirmed the cell's own epoch for so long: then the cell was bypassed, or a forged packet has
- * taken it, and it resynchronizes to whatever comes. Where packets have MACs, earlier epochs are repetitions by
- * somebody else: they are rejected for longer. */
+/* A job goes from one epoch of a slot to the next, and a cell misses few of them. Epochs that are further away are
+ * rejected, unless no result has confirmed the cell's own epoch for so long: then the cell was bypassed, or a forged
+ * packet has taken it, and it accepts any epoch. If packets have MACs, earlier epochs are replays by somebody else, so
+ * they are rejected for longer. */
 enum { BY_CELL_WINDOW = 4, BY_CELL_RESYNC_MS = 250, BY_CELL_RETURN_MS = 60000 };
 
-/* What a job may do here. A new grant has a new key, which frees its cells. */
+/* The rights of a job at a switch. A new grant has a new key, which frees its cells. */
 struct by_grant {
-  uint64_t below; /* ports towards workers, a bit each */
-  uint64_t above; /* ports towards the server */
-  uint32_t base;  /* its cells: slots 0 to count - 1 */
+  uint64_t below; /* Bit set of ports towards workers. */
+  uint64_t above; /* Bit set of ports towards the server. */
+  uint32_t base;  /* Its cells are base to base + count - 1, for slots 0 to count - 1. */
   uint32_t count;
   uint16_t job;
   uint16_t key;
-  uint16_t group; /* which gets results for all */
-  uint8_t dtype;  /* what its cells hold */
-  uint8_t keyed;  /* its fragments have MACs under its hop key, see fragment_mac.h; else a seal */
-  uint8_t place;  /* switches between this one and the server: its entry in each stack */
+  uint16_t group; /* Group that gets multicast results. */
+  uint8_t dtype;  /* Type of the numbers in its cells. */
+  uint8_t keyed;  /* Its fragments have MACs with its hop key, see fragment_mac.h; otherwise seals. */
+  uint8_t place;  /* Number of switches between this one and the server, which is the index of its entry in stacks. */
 };
 
-/* What happened to a packet. Each packet is one of these, so that together they count all. */
+/* What happened to a packet. Each packet is counted as exactly one of these. */
 enum by_event {
-  BY_EVENT_MALFORMED = 0,  /* no fragment; dropped */
-  BY_EVENT_WRONG_KEY = 1,  /* of an older or invented grant; dropped */
-  BY_EVENT_WRONG_PORT = 2, /* came or wants to leave by a port that the job has not; dropped */
-  BY_EVENT_NO_GRANT = 3,   /* passed as it is; a result for all is dropped */
-  BY_EVENT_NO_ENTRY = 4,   /* its stack has nothing for this switch; passed as it is */
-  BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged. In XDP also a cell
-                            * that another core kept for too long; dropped */
-  BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call or group; unmerged */
-  BY_EVENT_STALE = 7,      /* of an epoch that is over; unmerged */
-  BY_EVENT_UNMERGED = 8,   /* was so when it came */
-  BY_EVENT_FORWARDED = 9,  /* nothing was to be done */
-  BY_EVENT_STORED = 10,    /* the first of its cell; dropped */
-  BY_EVENT_ADDED = 11,     /* dropped */
-  BY_EVENT_COMPLETED = 12, /* the last of its cell; goes on as the sum */
-  BY_EVENT_REPEATED = 13,  /* is in the sum already, which goes on again */
-  BY_EVENT_DUPLICATE = 14, /* is in the cell already, which waits for others, or asks for what it waits for; dropped */
-  BY_EVENT_RELEASED = 15,  /* a result that has freed its cell */
-  BY_EVENT_RESULT = 16,    /* a result, with no cell to free */
+  BY_EVENT_MALFORMED = 0,  /* No fragment; dropped. */
+  BY_EVENT_WRONG_KEY = 1,  /* Of an older or invented grant; dropped. */
+  BY_EVENT_WRONG_PORT = 2, /* Came in or would leave by a port that the job does not have; dropped. */
+  BY_EVENT_NO_GRANT = 3,   /* Forwarded unchanged; a multicast result is dropped. */
+  BY_EVENT_NO_ENTRY = 4,   /* Its stack has no entry for this switch; forwarded unchanged. */
+  BY_EVENT_NO_CELL = 5, /* The slot is outside the grant, or its cells do not hold this type; forwarded unmerged. In XDP
+                         * also a cell that another core kept locked for too long; dropped. */
+  BY_EVENT_CONFLICT = 6,   /* The cell has some of its terms, or is of another call or group; forwarded unmerged. */
+  BY_EVENT_STALE = 7,      /* Its epoch is over; forwarded unmerged. */
+  BY_EVENT_UNMERGED = 8,   /* It came with a flag against merging. */
+  BY_EVENT_FORWARDED = 9,  /* Nothing was to be done. */
+  BY_EVENT_STORED = 10,    /* The first of its cell; dropped. */
+  BY_EVENT_ADDED = 11,     /* Added; dropped. */
+  BY_EVENT_COMPLETED = 12, /* The last of its cell; forwarded with the sum. */
+  BY_EVENT_REPEATED = 13,  /* It is in the sum already, which is forwarded again. */
+  BY_EVENT_DUPLICATE = 14, /* It is in an incomplete cell already, or is a probe about such a cell; dropped. */
+  BY_EVENT_RELEASED = 15,  /* A result that has freed its cell. */
+  BY_EVENT_RESULT = 16,    /* A result without a cell to free. */
   BY_EVENT_PROBED = 17,
-  BY_EVENT_FORGED = 18,   /* its MAC was not made with the hop key; dropped */
-  BY_EVENT_REPLAYED = 19, /* its sequence number has come before; dropped */
+  BY_EVENT_FORGED = 18,   /* Its MAC was not made with the hop key; dropped. */
+  BY_EVENT_REPLAYED = 19, /* Its sequence number has come before; dropped. */
   BY_EVENTS = 20
 };
 
 enum by_verdict_kind {
   BY_VERDICT_DROP = 0,
-  BY_VERDICT_PASS,      /* to wherever its address leads */
-  BY_VERDICT_FORWARD,   /* by `port` */
-  BY_VERDICT_MULTICAST, /* to the members of the grant's group */
-  BY_VERDICT_CELL,      /* not decided: by_cell_decide with cell base + slot */
+  BY_VERDICT_PASS,      /* To its address. */
+  BY_VERDICT_FORWARD,   /* By `port`. */
+  BY_VERDICT_MULTICAST, /* To the members of the grant's group. */
+  BY_VERDICT_CELL,      /* Not decided: call by_cell_decide with cell base + slot. */
 };
 
 struct by_verdict {
   uint8_t kind;
   uint8_t port;
   uint8_t event;
-  uint8_t workers; /* of its entry: what this switch waits for */
-  uint8_t keyed;   /* the packet has a MAC */
+  uint8_t workers; /* Number of workers in its stack entry, which this switch waits for. */
+  uint8_t keyed;   /* The packet has a MAC. */
 };
 
 static inline struct by_verdict by_verdict_drop(enum by_event event) {
   return (struct by_verdict){.kind = BY_VERDICT_DROP, .event = (uint8_t)event};
 }
 
-/* Direction is a matter of ports; only a NACK may go either way. */
+/* Tells whether a fragment may go from one port to another: its type determines the direction, except for a NACK. */
 static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, uint32_t from, uint32_t to) {
   bool up = type == BY_FRAGMENT_UP || type == BY_FRAGMENT_PROBE || type == BY_FRAGMENT_NACK;
   bool down = type != BY_FRAGMENT_UP && type != BY_FRAGMENT_PROBE;
@@ -113,7 +111,7 @@ static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, 
          (down && (grant->above >> from & 1) && (grant->below >> to & 1));
 }
 
-/* What the job's cells have to do with a fragment that may leave by its entry's port. */
+/* Decides about a fragment that may leave by its entry's port. */
 static inline struct by_verdict by_switch_route(const struct by_grant *grant, struct by_fragment *fragment,
                                                 struct by_hop entry) {
   struct by_verdict verdict = {.kind = BY_VERDICT_FORWARD,
@@ -134,7 +132,7 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
   if (!entry.workers) return verdict;
   if (fragment->type == BY_FRAGMENT_UP &&
       (fragment->group == BY_FRAGMENT_UNITED) != (by_hop_kind_of(entry.workers) == BY_HOP_GROUPS)) {
-    fragment->flags |= BY_FRAGMENT_BUSY; /* the switch below that makes a sum of its group is missing */
+    fragment->flags |= BY_FRAGMENT_BUSY; /* A switch further down that sums up its group is missing. */
     verdict.event = BY_EVENT_CONFLICT;
     return verdict;
   }
@@ -147,18 +145,18 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
   return verdict;
 }
 
-/* A fragment has come in by port `from`; `grant` is its job's, or NULL. */
+/* Decides about a fragment that came in by port `from`; `grant` is its job's, or NULL. */
 static inline struct by_verdict by_switch_enter(const struct by_grant *grant, struct by_fragment *fragment,
                                                 uint32_t from) {
-  if (!grant) { /* nothing is known of the packet's job, so it goes where its address leads, as by any router */
+  if (!grant) { /* The job is unknown, so the packet goes to its address, as in any router. */
     bool drops = fragment->type == BY_FRAGMENT_RESULT_MC;
     return (struct by_verdict){.kind = drops ? BY_VERDICT_DROP : BY_VERDICT_PASS, .event = BY_EVENT_NO_GRANT};
   }
   if (grant->key != fragment->key) return by_verdict_drop(BY_EVENT_WRONG_KEY);
-  if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* round in circles */
+  if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* It was forwarded in a loop. */
   fragment->hop++;
   if (fragment->type == BY_FRAGMENT_RESULT_MC) {
-    /* It needs no stack. It may come only from above, and its members were chosen with the grant. */
+    /* It needs no stack: it may come only from above, and its members were chosen with the grant. */
     if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
     return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
                                .event = BY_EVENT_RESULT,
@@ -173,26 +171,26 @@ static inline struct by_verdict by_switch_enter(const struct by_grant *grant, st
   return by_switch_route(grant, fragment, entry);
 }
 
-/* What to do with the payload. */
+/* An action on the payload. */
 enum by_cell_action {
-  BY_CELL_LEAVE,    /* nothing */
-  BY_CELL_STORE,    /* the cell becomes the payload */
-  BY_CELL_ADD,      /* the payload is added to the cell */
-  BY_CELL_ADD_EMIT, /* and the sum goes into the packet */
-  BY_CELL_EMIT,     /* the sum goes into the packet */
+  BY_CELL_LEAVE,    /* No action. */
+  BY_CELL_STORE,    /* Copies the payload to the cell. */
+  BY_CELL_ADD,      /* Adds the payload to the cell. */
+  BY_CELL_ADD_EMIT, /* Adds the payload to the cell, and copies the sum to the packet. */
+  BY_CELL_EMIT,     /* Copies the sum to the packet. */
 };
 
 static inline bool by_cell_is_of(const struct by_cell *cell, const struct by_fragment *fragment) {
   return cell->state != BY_CELL_FREE && cell->job == fragment->job && cell->key == fragment->key;
 }
 
-/* Whether the packet's epoch is outside the window around the cell's. */
+/* Tells whether the packet's epoch is outside the window around the cell's. */
 static inline bool by_cell_is_outside(const struct by_cell *cell, const struct by_fragment *fragment) {
   int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
   return after > BY_CELL_WINDOW || after < -BY_CELL_WINDOW;
 }
 
-/* Whether a packet of its job may take it nevertheless. `now`: ms. */
+/* Tells whether a packet of its job may take the cell nevertheless. `now`: ms. */
 static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, bool keyed,
                                       uint32_t now) {
   bool returns = keyed && by_epoch_distance(fragment->epoch, cell->epoch) < 0;
@@ -200,7 +198,7 @@ static inline bool by_cell_may_resync(const struct by_cell *cell, const struct b
   return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > wait;
 }
 
-/* The header that goes on with the sum: whose packet it was stays, but for a whole group, which goes on as one. */
+/* Writes the sum's header into the last packet. It keeps the sender, except that a whole group becomes one sender. */
 static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
   fragment->workers = cell->workers;
   if (by_hop_kind_of(cell->expected) == BY_HOP_WHOLE) {
@@ -212,7 +210,7 @@ static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *
   fragment->flags |= (uint8_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
 }
 
-/* Some worker's term is in: the packet is dropped, or goes on with the sum if that was the last. */
+/* After adding a term: drops the packet, or forwards it with the sum if it was the last. */
 static inline enum by_cell_action by_cell_fill(struct by_cell *cell, struct by_fragment *fragment, bool first,
                                                struct by_verdict *verdict) {
   if (by_worker_count(cell->workers) < by_hop_count(cell->expected)) {
@@ -242,7 +240,7 @@ static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct
   return by_cell_fill(cell, fragment, true, verdict);
 }
 
-/* No other switch may merge it either: the server puts it together. */
+/* Forwards a term that no other switch may merge either: the server adds it. */
 static inline enum by_cell_action by_cell_refuse(struct by_fragment *fragment, enum by_fragment_flags flag,
                                                  enum by_event event, struct by_verdict *verdict) {
   fragment->flags |= (uint8_t)flag;
@@ -250,7 +248,7 @@ static inline enum by_cell_action by_cell_refuse(struct by_fragment *fragment, e
   return BY_CELL_LEAVE;
 }
 
-/* Its term is in the cell already. */
+/* Handles a term that is in the cell already. */
 static inline enum by_cell_action by_cell_repeat(const struct by_cell *cell, struct by_fragment *fragment,
                                                  struct by_verdict *verdict) {
   if (cell->state == BY_CELL_COMPLETE) {
@@ -262,7 +260,7 @@ static inline enum by_cell_action by_cell_repeat(const struct by_cell *cell, str
   return BY_CELL_LEAVE;
 }
 
-/* A term, or a sum of terms from a switch below. */
+/* Handles a term, or a sum of terms from a switch further down. */
 static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                 struct by_verdict *verdict) {
   bool mine = by_cell_is_of(cell, fragment) && !by_cell_may_resync(cell, fragment, verdict->keyed, now);
@@ -275,21 +273,21 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
       return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
     return by_cell_take_over(cell, fragment, now, verdict);
   }
-  uint64_t united = cell->workers | fragment->workers;
+  uint64_t merged = cell->workers | fragment->workers;
   bool fits = cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
               cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
               cell->shape.group == fragment->group && cell->expected == verdict->workers;
-  if (fits && united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
-  if (!fits || (cell->workers & fragment->workers) || by_worker_count(united) > by_hop_count(cell->expected))
+  if (fits && merged == cell->workers) return by_cell_repeat(cell, fragment, verdict);
+  if (!fits || (cell->workers & fragment->workers) || by_worker_count(merged) > by_hop_count(cell->expected))
     return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
-  cell->workers = united;
+  cell->workers = merged;
   cell->check += fragment->check;
   cell->flags |= fragment->flags & BY_FRAGMENT_STICKY;
   return by_cell_fill(cell, fragment, false, verdict);
 }
 
-/* A result frees the cell of its own epoch, and of those before it, whose terms went past this switch. Never of a later
- * one: a late result must not free a newer sum. */
+/* Frees the cell of a result's epoch, and of earlier ones, whose terms bypassed this switch. A later one stays: a late
+ * result must not free a newer sum. */
 static inline void by_cell_release(struct by_cell *cell, const struct by_fragment *fragment, uint32_t now,
                                    struct by_verdict *verdict) {
   int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
@@ -304,11 +302,11 @@ static inline void by_cell_release(struct by_cell *cell, const struct by_fragmen
   verdict->event = BY_EVENT_RELEASED;
 }
 
-/* A worker looks for a result, not knowing whether there is one yet: as long as its term is here and others are not,
- * nobody above needs to be notified. */
+/* Tells whether a probe for a result that may not exist stops here: while its term waits in this cell for others,
+ * nobody further up needs to know. */
 static inline bool by_cell_answers(const struct by_cell *cell, const struct by_fragment *probe) {
   uint64_t workers = probe->workers;
-  if (cell->shape.group != probe->group) { /* in sums of groups, its own stands for it */
+  if (cell->shape.group != probe->group) { /* In sums of groups, its group stands for it. */
     if (cell->shape.group != BY_FRAGMENT_UNITED) return false;
     workers = 1ull << (probe->group & (BY_FRAGMENT_GROUPS - 1));
   }
@@ -316,8 +314,8 @@ static inline bool by_cell_answers(const struct by_cell *cell, const struct by_f
          cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(workers & ~cell->workers);
 }
 
-/* A fragment for which by_switch_enter has asked for its cell, at `now`, in ms that wrap: completes the verdict and
- * returns what is to be done with the payload. by_probe_write handles probes. */
+/* Completes the verdict about a fragment for which by_switch_enter requires its cell, at `now` in ms that wrap, and
+ * returns the action on the payload. by_probe_write handles probes. */
 static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                  struct by_verdict *verdict) {
   verdict->kind = BY_VERDICT_FORWARD;
@@ -329,8 +327,8 @@ static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by
   return BY_CELL_LEAVE;
 }
 
-/* A probe passes the switch at `place`; `cell` is NULL where there is none for it. The payload ends at
- * `end`, and records that have no room in it are left out. */
+/* Writes this switch's record into a probe that passes it; `cell` is NULL without one. The payload ends at `end`; a
+ * record that does not fit is omitted. */
 static inline void by_probe_write(struct by_probe_payload *payload, const void *end, const struct by_fragment *fragment,
                                   uint32_t place, const struct by_cell *cell) {
   struct by_probe *record = &payload->records[place & (BY_FRAGMENT_HOPS - 1)];
@@ -345,8 +343,8 @@ static inline void by_probe_write(struct by_probe_payload *payload, const void *
   record->workers = cell->workers;
 }
 
-/* Adds pairs, line by line, as far as `lines` and `end` of the packet let it. The check of `end` is what proves to a
- * verifier that it stays in the packet. */
+/* Applies an action to the payload line by line, limited by `lines` and by `end` of the packet. The comparison with
+ * `end` proves to the kernel's verifier that it stays in the packet. */
 static inline void by_cell_apply(enum by_cell_action action, uint64_t *sum, uint64_t *payload, uint32_t lines,
                                  const void *end) {
   for (uint32_t line = 0; line < BY_FRAGMENT_LINES; line++, sum += 8, payload += 8) {

@@ -1,5 +1,5 @@
-/* Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches are sent it with
- * their grants. It tells nothing of the tree's secret, with which ends check each other. All derivations are
+/* Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches get it with their
+ * grants. It reveals nothing about the tree's secret, with which the ends verify each other. All derivations are
  * HKDF-Expand with SHA-256, with the labels of decision 166. */
 #ifndef BY_IN_NETWORK_ENDPOINTS_HOP_KEY_H
 #define BY_IN_NETWORK_ENDPOINTS_HOP_KEY_H
@@ -10,12 +10,12 @@
 
 #include "fragment_mac.h"
 
-/* Of the tree with this secret, for the grant with this job number and key epoch. BANYAN_ERR_SYSTEM. */
+/* Derives the hop secret for the grant with this job number and key epoch. BANYAN_ERR_SYSTEM. */
 BANYAN_CHECK enum banyan_status by_hop_secret_derive(const void *secret, size_t bytes, uint16_t job, uint16_t key,
                                                      unsigned char out[BY_HOP_SECRET]);
-/* From a hop secret. */
+/* Derives the key from a hop secret. */
 BANYAN_CHECK enum banyan_status by_hop_key_derive(const unsigned char secret[BY_HOP_SECRET], struct by_hop_key *out);
-/* Both, at an end. */
+/* Derives the key from the tree's secret, at an end. */
 BANYAN_CHECK enum banyan_status by_hop_key_of_tree(const void *secret, size_t bytes, uint16_t job, uint16_t key,
                                                    struct by_hop_key *out);
 

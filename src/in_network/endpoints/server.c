@@ -1,3 +1,4 @@
+/* Adds terms and sums to results, detects workers with different calls, and decides when switches are of no use. */
 #include "server.h"
 
 #include <stdlib.h>
@@ -8,12 +9,12 @@
 #include "reduce.h"
 #include "server_state.h"
 
-/* When there have been more results than slots whose terms had to be asked for past switches, three for each other one,
- * switches are no help: the next PAST results request workers not to wait for that, but to send what follows in these
- * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
+/* If more results than there are slots had terms that were requested past switches, counting three for each result
+ * without such terms, switches are of no use: the next PAST results request workers to send later terms of these slots
+ * past them at once. The next time it is twice as many, up to PAST_MOST, unless that is much later. */
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
-/* How often terms of one epoch of a slot are asked for because a sum of them was wrong. */
+/* Maximum of requests for the terms of one epoch of a slot because a sum of them was wrong. */
 enum { NACKS = 3 };
 
 static struct sum empty_sum(const struct by_server *s, uint64_t *bits) {
@@ -62,7 +63,7 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
     by_server_destroy(s);
     return status;
   }
-  for (uint32_t w = 0; w < workers; w++) s->workers[w] = (struct by_server_worker){.way = c->ways[w]};
+  for (uint32_t w = 0; w < workers; w++) s->workers[w] = (struct by_server_worker){.path = c->paths[w]};
   for (unsigned i = 0; i < c->slots; i++) {
     s->slots[i] = (struct by_server_slot){.epoch = UINT32_MAX, .done = true};
     for (unsigned k = 0; k < 2; k++) s->slots[i].sum[k] = empty_sum(s, s->bits + (2 * i + k) * SETS * words);
@@ -84,9 +85,9 @@ void by_server_destroy(struct by_server *s) {
   explicit_bzero(s, sizeof *s);
   free(s);
 }
-/* --- a sum is complete --- */
+/* --- completing a sum --- */
 
-/* Of `bytes` of numbers. */
+/* Returns the type and count of `bytes` of numbers. */
 static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t bytes, size_t *count) {
   switch (packet->dtype) {
   case BY_FRAGMENT_PAIRS: *count = bytes / 8; return BANYAN_INT64;
@@ -97,8 +98,8 @@ static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t bytes
   }
 }
 
-/* Whether workers are to send the slot's next terms past switches. The sum before this one has requested this one's.
- */
+/* Tells whether workers must send the slot's next terms past switches. The previous sum has requested that for this
+ * one. */
 static bool resend_past(struct by_server *s, const struct sum *sum) {
   if (!sum->past) s->trouble = sum->troubled ? s->trouble + 1 : s->trouble > UNTROUBLED ? s->trouble - UNTROUBLED : 0;
   if (s->trouble > s->config.slots) {
@@ -114,7 +115,7 @@ static bool resend_past(struct by_server *s, const struct sum *sum) {
   return true;
 }
 
-/* In exact mode what switches would have added, had it come to them, is added first, as they do. */
+/* Adds up the parts. In exact mode it first adds what switches would have added, as they do. */
 static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *result) {
   const void *sources[BY_TREE_WORKERS], *exponents[BY_TREE_WORKERS];
   size_t n = 0, count, bytes = by_sum_number_bytes(&s->key, result);
@@ -133,9 +134,10 @@ static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *res
     by_kernel_reduce(BANYAN_INT64, BANYAN_SUM)((char *)(result + 1) + bytes, exponents, n, s->key.words);
 }
 
-/* `last` has made the sum complete; where switches have added everything, it is the sum. Of pairs the check is the sum
- * of the parts'; of others it is made anew. */
-static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result, const struct by_fragment *last) {
+/* Computes the result. `last` completes the sum and, if switches have added everything, is the sum. The check of pairs
+ * is the sum of the parts' checks; that of others is computed again. */
+static void compute_result(struct by_server *s, struct sum *sum, struct by_fragment *result,
+                           const struct by_fragment *last) {
   if (is_of_all(s, last)) {
     memcpy(result + 1, last + 1, (size_t)last->lines * BY_FRAGMENT_LINE);
     result->check = last->check;
@@ -145,18 +147,18 @@ static void fold(struct by_server *s, struct sum *sum, struct by_fragment *resul
   if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all.workers);
 }
 
-static void judge(struct by_server *s) {
+static void end_trial(struct by_server *s) {
   for (unsigned w = 0; w < by_workers_of(&s->config.groups); w++) {
     struct by_server_worker *worker = &s->workers[w];
-    if (!worker->deaf || --worker->deaf) continue;
-    if (worker->missed >= DEAF / 2) worker->deaf = DEAF;
+    if (!worker->unicast_trials || --worker->unicast_trials) continue;
+    if (worker->missed >= UNICAST_TRIALS / 2) worker->unicast_trials = UNICAST_TRIALS;
     worker->missed = 0;
   }
 }
 
-static void finish(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
-                   const struct by_fragment *last) {
-  fold(s, sum, result, last);
+static void complete_sum(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
+                         const struct by_fragment *last) {
+  compute_result(s, sum, result, last);
   by_parts_clear(&s->parts, &sum->parts);
   slot->done = true;
   result->workers = s->all.workers;
@@ -166,14 +168,14 @@ static void finish(struct by_server *s, struct by_server_slot *slot, struct sum 
   sum->order = ++s->order;
   s->counters.results++;
   sum->trial = s->counters.results % JUDGED == 0;
-  if (sum->trial) judge(s);
+  if (sum->trial) end_trial(s);
   by_server_send_to_all(s, result, sum->trial);
 }
 
 /* --- terms --- */
 
-static void begin(const struct by_server *s, struct by_server_slot *slot, struct by_fragment *result,
-                  const struct by_fragment *packet) {
+static void begin_sum(const struct by_server *s, struct by_server_slot *slot, struct by_fragment *result,
+                      const struct by_fragment *packet) {
   slot->epoch = packet->epoch;
   slot->done = false;
   struct sum *sum = sum_of(slot, packet->epoch);
@@ -184,15 +186,15 @@ static void begin(const struct by_server *s, struct by_server_slot *slot, struct
   result->group = s->all.group;
 }
 
-/* Workers make different calls: all of them are notified which ones do. True: it is so, or the packet says so without
- * proof. `authenticated`: it was made with the job's secret. */
+/* Detects that workers make different calls, and tells all of them which ones do. Returns true in that case, or if a
+ * packet claims it without proof. `authenticated`: it was made with the job's secret. */
 static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment *result,
                         const struct by_fragment *packet, bool authenticated) {
   bool same = packet->call == result->call;
-  if (same && authenticated) unite(s, sum->callers, by_set_of_packet(packet));
+  if (same && authenticated) add_set(s, sum->callers, by_set_of_packet(packet));
   if (same && is_empty(s, sum->others)) return false;
   uint64_t senders[BY_FRAGMENT_GROUPS] = {0};
-  unite(s, senders, by_set_of_packet(packet));
+  add_set(s, senders, by_set_of_packet(packet));
   if (same) {
     by_server_send_nacks(s, packet, senders, sum->call, sum->others);
     return true;
@@ -201,16 +203,16 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment
     s->counters.failed_checks++;
     return true;
   }
-  if (is_empty(s, sum->callers)) { /* nobody has vouched for the call that this sum was begun for */
+  if (is_empty(s, sum->callers)) { /* No authenticated packet has confirmed the call for which this sum was begun. */
     by_parts_clear(&s->parts, &sum->parts);
     memset(sum->workers, 0, s->config.groups.n * sizeof *sum->workers);
-    unite(s, sum->callers, by_set_of_packet(packet));
+    add_set(s, sum->callers, by_set_of_packet(packet));
     result->call = packet->call;
     return false;
   }
   s->counters.mismatches++;
   sum->call = packet->call;
-  unite(s, sum->others, by_set_of_packet(packet));
+  add_set(s, sum->others, by_set_of_packet(packet));
   by_server_send_nacks(s, packet, senders, result->call, sum->callers);
   by_server_send_nacks(s, packet, sum->callers, packet->call, senders);
   return true;
@@ -220,7 +222,7 @@ static bool is_single(const struct by_server *s, const struct by_fragment *packe
   return by_set_count(&s->config.groups, by_set_of_packet(packet)) == 1;
 }
 
-/* Whether the packet is what it claims. Nothing is taken from one that is not. */
+/* Verifies a packet. An invalid one has no effect. */
 static bool is_valid(const struct by_server *s, const struct by_fragment *packet) {
   if (!by_set_is_within(&s->config.groups, by_set_of_packet(packet))) return false;
   if (packet->type == BY_FRAGMENT_PROBE) return by_sum_header_is_valid(&s->key, packet);
@@ -228,10 +230,10 @@ static bool is_valid(const struct by_server *s, const struct by_fragment *packet
   return packet->check == by_sum_check(s->config.exact ? &s->open : &s->key, packet, packet->workers);
 }
 
-/* A packet failed its check. If it is a sum, one of its terms was changed or forged, maybe in a cell that will not
- * return the others: those that are missing here are requested at once, unmerged. A few times for each epoch of a slot,
- * so that forged sums cause little traffic; beyond that workers' time-outs recover them. */
-static void take_invalid(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
+/* Handles a packet with a wrong check. If it is a sum, one of its terms was changed or forged, maybe in a cell that
+ * will not repeat the others: missing terms are requested at once, unmerged. This is limited for each epoch of a slot,
+ * so that forged sums cause little traffic; beyond that workers' timeouts recover the terms. */
+static void handle_invalid(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   const struct sum *sum = sum_of(slot, packet->epoch);
   struct by_worker_set set = by_set_of_packet(packet);
   bool begun = slot->epoch == packet->epoch && sum->begun;
@@ -250,11 +252,11 @@ static void take_invalid(struct by_server *s, struct by_server_slot *slot, const
   by_server_send_nacks(s, packet, lacking, packet->call, NULL);
 }
 
-static void add(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
-                const struct by_fragment *packet) {
+static void add_term(struct by_server *s, struct by_server_slot *slot, struct sum *sum, struct by_fragment *result,
+                     const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
   enum by_parts_added added = BY_PARTS_NEW;
-  if (is_of_all(s, packet)) /* it takes the place of all parts, and is added up before anything else comes */
+  if (is_of_all(s, packet)) /* It replaces all parts, and is used before another packet arrives. */
     by_parts_clear(&s->parts, &sum->parts);
   else
     added = by_parts_add(&s->parts, &sum->parts, by_set_of_packet(packet), packet);
@@ -271,40 +273,40 @@ static void add(struct by_server *s, struct by_server_slot *slot, struct sum *su
   if (!is_single(s, packet)) s->counters.merged++;
   if (packet->flags & BY_FRAGMENT_UNMERGED) s->counters.unmerged++;
   if (packet->flags & BY_FRAGMENT_ESCALATE && packet->dtype == BY_FRAGMENT_PAIRS) sum->troubled = true;
-  unite(s, sum->workers, by_set_of_packet(packet));
+  add_set(s, sum->workers, by_set_of_packet(packet));
   sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
-  if (has_all(s, sum->workers)) finish(s, slot, sum, result, packet);
+  if (has_all(s, sum->workers)) complete_sum(s, slot, sum, result, packet);
 }
 
-static void take_term(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
+static void handle_term(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
-  if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
+  if (slot->epoch != packet->epoch) begin_sum(s, slot, result, packet);
   if (is_mismatch(s, sum, result, packet, !s->config.exact)) return;
-  if (is_empty(s, sum->workers)) { /* the first term that is kept determines what all must have in common */
+  if (is_empty(s, sum->workers)) { /* The first accepted term determines the properties that all must share. */
     result->dtype = packet->dtype;
     result->lines = packet->lines;
     result->exponent = packet->exponent;
   }
   if (packet->dtype == result->dtype && packet->lines == result->lines && packet->exponent == result->exponent)
-    add(s, slot, sum, result, packet);
+    add_term(s, slot, sum, result, packet);
   else
     s->counters.failed_checks++;
 }
-static void take_probe(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
+static void handle_probe(struct by_server *s, struct by_server_slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
-  if (slot->epoch != packet->epoch) begin(s, slot, result, packet);
+  if (slot->epoch != packet->epoch) begin_sum(s, slot, result, packet);
   if (is_mismatch(s, sum, result, packet, true)) return;
   if (by_server_knows(s, sum, packet)) return;
   bool past = sum->unmerged || (slot->nacks && slot->invalid_epoch == packet->epoch);
   by_server_reply(s, packet, sum->workers, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
-/* --- packets in --- */
+/* --- handling packets --- */
 
-/* What is over is not verified: nothing is done about a late term. No worker can be where neither is true. */
-static void take_ours(struct by_server *s, const struct by_fragment *packet) {
+/* Late packets are not verified, as a late term has no effect. No worker can be ahead or behind otherwise. */
+static void handle_packet(struct by_server *s, const struct by_fragment *packet) {
   struct by_server_slot *slot = &s->slots[packet->slot];
   int32_t after = by_epoch_distance(packet->epoch, slot->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
@@ -316,7 +318,7 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
   }
   bool probe = packet->type == BY_FRAGMENT_PROBE;
   if ((!over || probe) && !is_valid(s, packet)) {
-    take_invalid(s, slot, packet);
+    handle_invalid(s, slot, packet);
     return;
   }
   if (probe && !by_replay_take(&s->workers[worker_of(s, packet)].probes, by_fragment_sequence(packet))) {
@@ -324,14 +326,14 @@ static void take_ours(struct by_server *s, const struct by_fragment *packet) {
     return;
   }
   if (probe && ((const struct by_probe_payload *)(const void *)(packet + 1))->newest & BY_PROBE_UNREACHED)
-    by_server_note_deaf(s, worker_of(s, packet));
+    by_server_note_no_multicasts(s, worker_of(s, packet));
   if ((!over || probe) && is_single(s, packet)) s->workers[worker_of(s, packet)].straight = !packet->hops;
   if (over)
     by_server_repeat(s, packet, result);
   else if (probe)
-    take_probe(s, slot, packet);
+    handle_probe(s, slot, packet);
   else
-    take_term(s, slot, packet);
+    handle_term(s, slot, packet);
 }
 
 void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
@@ -343,7 +345,7 @@ void by_server_take(struct by_server *s, const struct by_fragment *packet, size_
   }
   bool fits = packet->type == BY_FRAGMENT_PROBE || (packet->type == BY_FRAGMENT_UP && packet->lines <= s->config.lines);
   if (fits && packet->job == s->config.job && packet->key == s->config.key && packet->slot < s->config.slots)
-    take_ours(s, packet);
+    handle_packet(s, packet);
   else
     s->counters.foreign++;
 }

@@ -1,15 +1,16 @@
-/* How a server answers probes: what it has of a sum that is not complete, and the result of one that is. */
+/* Answers probes: reports the terms of an incomplete sum, or sends the result of a complete one. */
 #include <string.h>
 
 #include "log.h"
 #include "server_state.h"
 
-/* A worker asks for a result for the first time, not knowing whether there is one. */
+/* Flags of a worker's first request for a result that may not exist. */
 enum { FIRST_ASK = BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED | BY_FRAGMENT_AGGREGATED };
 
-enum { COMPLETE = 2 }; /* cells in a probe's records */
+enum { COMPLETE = 2 }; /* State of cells in a probe's records. */
 
-/* Multicasts of a result beside the first: where each of two workers lacks it, the second one's helps the first. */
+/* Maximum of repeated multicasts of a result: if each of two workers lacks it, the second request's multicast helps
+ * both. */
 enum { MULTICASTS_AGAIN = 2 };
 
 void by_server_reply(struct by_server *s, const struct by_fragment *packet, const uint64_t *workers, uint8_t flags) {
@@ -34,12 +35,12 @@ void by_server_reply(struct by_server *s, const struct by_fragment *packet, cons
   s->config.emit(s->config.context, &probe.head, (int)to);
 }
 
-static bool asks(const struct by_fragment *packet) {
+static bool asks_for_result(const struct by_fragment *packet) {
   return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
 }
 
-/* A probe passed a cell with the whole sum of its workers: these workers, whose sum was lost further up. If one of them
- * sends its term again, the cell sends the sum again. */
+/* Records the workers of a probe's complete cells, whose sum was lost further up. If one of them sends its term again,
+ * the cell sends the sum again. */
 static void note_replied(const struct by_server *s, uint64_t *replied, const struct by_fragment *probe) {
   const struct by_probe *r = ((const struct by_probe_payload *)(const void *)(probe + 1))->records;
   for (unsigned i = 0; i < by_probe_records(probe->lines); i++) {
@@ -48,27 +49,27 @@ static void note_replied(const struct by_server *s, uint64_t *replied, const str
     if (!by_set_is_within(&s->config.groups, in)) continue;
     uint32_t mine = in.group == probe->group ? probe->rank : probe->group;
     bool fits = in.group == probe->group || in.group == BY_FRAGMENT_UNITED;
-    if (fits && in.workers >> (mine & 63) & 1) unite(s, replied, in);
+    if (fits && in.workers >> (mine & 63) & 1) add_set(s, replied, in);
   }
 }
 
-/* A worker that only asks for the result, and whose term is here, need not be notified that others are late. */
+/* A worker that only asks for the result, and whose term is here, need not know that others are late. */
 bool by_server_knows(const struct by_server *s, struct sum *sum, const struct by_fragment *probe) {
-  if (asks(probe) && has(s, sum->workers, worker_of(s, probe))) return true;
+  if (asks_for_result(probe) && has_worker(s, sum->workers, worker_of(s, probe))) return true;
   if ((probe->flags & FIRST_ASK) != BY_FRAGMENT_RETX) return false;
-  if (has(s, sum->replied, worker_of(s, probe))) return true;
+  if (has_worker(s, sum->replied, worker_of(s, probe))) return true;
   note_replied(s, sum->replied, probe);
   return false;
 }
 
-/* A worker lacks the result. The first requests are fulfilled for all, since others may lack it too; after that each
- * worker gets its own. */
+/* Sends a result to a worker that lacks it. The first requests are answered by multicasts, since others may lack it,
+ * too; later ones by a packet for the worker. */
 static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
                        const struct by_fragment *probe) {
   unsigned to = worker_of(s, probe);
   struct by_server_worker *worker = &s->workers[to];
-  worker->missed += worker->deaf && sum->trial && !has(s, sum->asked, to);
-  unite(s, sum->asked, by_set_of_packet(probe));
+  worker->missed += worker->unicast_trials && sum->trial && !has_worker(s, sum->asked, to);
+  add_set(s, sum->asked, by_set_of_packet(probe));
   s->counters.repeated++;
   if (sum->again == MULTICASTS_AGAIN || !by_server_receives_multicasts(s, to)) {
     by_server_send_result(s, result, to);
@@ -79,7 +80,8 @@ static void send_again(struct by_server *s, struct sum *sum, struct by_fragment 
   }
 }
 
-/* Whether the result is on its way to a worker that has seen the one of fragment `number`, sent before. */
+/* Tells whether the result is on its way to a worker that has received the one of fragment `number`, which was sent
+ * before. */
 static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t number) {
   struct by_server_slot *slot = &s->slots[number % s->config.slots];
   uint32_t epoch = (uint32_t)(number / s->config.slots);
@@ -88,8 +90,8 @@ static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t numbe
   return sum_of(slot, epoch)->order < sum->order;
 }
 
-/* A mere probe may have met the result on its way, and so may a term that was sent again: when the sum of some was lost
- * they all do so, and the first is enough. */
+/* Handles a probe or late term about a complete sum. They may have crossed the result: if the sum of some workers was
+ * lost, all of them send a term again, and the first one is enough. */
 void by_server_repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
   struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
   if (packet->type != BY_FRAGMENT_PROBE) {
@@ -99,16 +101,16 @@ void by_server_repeat(struct by_server *s, const struct by_fragment *packet, str
   uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
   bool quiet = newest & BY_PROBE_QUIET;
   newest &= ~(BY_PROBE_QUIET | BY_PROBE_UNREACHED);
-  if (asks(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
+  if (asks_for_result(packet) && (quiet || !newest || !is_coming(s, sum, newest - 1)))
     send_again(s, sum, result, packet);
-  else if (!asks(packet))
+  else if (!asks_for_result(packet))
     by_server_reply(s, packet, sum->workers, 0);
 }
 
-void by_server_note_deaf(struct by_server *s, unsigned rank) {
+void by_server_note_no_multicasts(struct by_server *s, unsigned rank) {
   struct by_server_worker *worker = &s->workers[rank];
-  if (worker->deaf || !by_server_may_receive(s, rank)) return;
+  if (worker->unicast_trials || !by_server_may_receive(s, rank)) return;
   by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", rank, s->config.job);
-  worker->deaf = DEAF;
+  worker->unicast_trials = UNICAST_TRIALS;
   worker->missed = 0;
 }

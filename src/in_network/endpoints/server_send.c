@@ -1,4 +1,4 @@
-/* What a server sends: results to one worker and to all, and notices. */
+/* Sends results to one worker and to all, and notices. */
 #include <string.h>
 
 #include "server_state.h"
@@ -8,8 +8,8 @@ void by_server_send_result(struct by_server *s, const struct by_fragment *result
   struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
   packet->type = BY_FRAGMENT_RESULT;
   packet->rank = (uint8_t)(result->group == BY_FRAGMENT_UNITED ? by_group_of(&s->config.groups, to) : to);
-  packet->hops = (worker->straight ? 0 : worker->way.hops) & 15;
-  memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
+  packet->hops = (worker->straight ? 0 : worker->path.hops) & 15;
+  memcpy(packet->stack, worker->path.stack, sizeof packet->stack);
   by_fragment_sign(packet, s->hop);
   s->config.emit(s->config.context, packet, (int)to);
 }
@@ -23,11 +23,11 @@ void by_server_send_multicast(struct by_server *s, struct by_fragment *result) {
 }
 
 bool by_server_may_receive(const struct by_server *s, unsigned worker) {
-  return s->config.multicast && !s->workers[worker].way.alone;
+  return s->config.multicast && !s->workers[worker].path.alone;
 }
 
 bool by_server_receives_multicasts(const struct by_server *s, unsigned worker) {
-  return by_server_may_receive(s, worker) && !s->workers[worker].deaf;
+  return by_server_may_receive(s, worker) && !s->workers[worker].unicast_trials;
 }
 
 void by_server_send_to_all(struct by_server *s, struct by_fragment *result, bool trial) {

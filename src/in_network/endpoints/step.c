@@ -1,3 +1,4 @@
+/* Processes packets as a switch does: adds float32 terms in the order of workers, and checks grants. */
 #include "step.h"
 
 #include <stddef.h>
@@ -6,7 +7,7 @@
 
 #include "fail.h"
 
-enum { PARTS = 8 }; /* for each cell, on average; touched only where terms come */
+enum { PARTS = 8 }; /* Average number of parts for each cell; memory is used only when terms arrive. */
 
 enum banyan_status by_float_sums_init(struct by_float_sums *sums, uint32_t cells) {
   *sums = (struct by_float_sums){.first = malloc(cells * sizeof *sums->first)};
@@ -29,7 +30,8 @@ static size_t payload_bytes(const struct by_fragment *packet) {
   return (size_t)packet->lines * BY_FRAGMENT_LINE;
 }
 
-/* A term of one worker, or all that the next adding switch below waits for, which may be one group now. */
+/* Tells whether a packet is a term of one worker, or everything that the next adding switch below waits for, which may
+ * be one group now. */
 static bool is_whole(const struct by_fragment *packet, uint32_t place) {
   uint32_t expected = 1;
   for (uint32_t at = BY_FRAGMENT_HOPS - 1; at > place; at--) {
@@ -39,8 +41,8 @@ static bool is_whole(const struct by_fragment *packet, uint32_t place) {
   return by_worker_count(packet->workers) == expected;
 }
 
-/* A term of float32 for cell number `at`, whose sum lies in `sum`, as by_cell_decide and by_cell_apply do it for
- * others; `verdict` asks for the cell. */
+/* Adds a float32 term to cell number `at`, whose sum is in `sum`, as by_cell_decide and by_cell_apply do for other
+ * types; `verdict` requires the cell. */
 static void add_float(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
                       uint64_t *sum, struct by_fragment *packet, uint32_t now, struct by_verdict *verdict) {
   if (packet->check != by_sum_check(&sums->key, packet, packet->workers)) {
@@ -58,8 +60,8 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
   if (action == BY_CELL_LEAVE) return;
   if (action != BY_CELL_EMIT) {
     if (action == BY_CELL_STORE) by_parts_clear(&sums->parts, list);
-    /* The header may be the sum's already, while the payload is still what came. There is room, and nothing of it is
-     * there yet. */
+    /* The header may be the sum's already, while the payload is still the packet's. Memory is available, and nothing of
+     * it is in the list yet. */
     (void)by_parts_add(&sums->parts, list, came, packet);
   }
   if (verdict->kind == BY_VERDICT_DROP) return;
@@ -73,7 +75,7 @@ static void add_float(struct by_float_sums *sums, const struct by_grant *grant, 
   packet->check = by_sum_check(&sums->key, packet, packet->workers);
 }
 
-/* What is of no grant stays as it is: nobody here can tell whether its MAC is right. */
+/* A packet without a grant is unchanged, as nobody here can verify its MAC. */
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_hop_key *key,
                                  struct by_replay_window *windows, const struct by_cells *cells,
                                  struct by_fragment *packet, uint32_t bytes, uint32_t from, uint32_t now) {
@@ -97,7 +99,7 @@ struct by_verdict by_switch_pass(const struct by_grant *grant, const struct by_h
   const void *end = (const char *)packet + by_fragment_bytes(packet);
   if (verdict.kind == BY_VERDICT_CELL) {
     uint64_t at = (uint64_t)grant->base + packet->slot;
-    if (at >= cells->count) return by_verdict_drop(BY_EVENT_NO_CELL); /* which the grant promises */
+    if (at >= cells->count) return by_verdict_drop(BY_EVENT_NO_CELL); /* The grant excludes that. */
     cell = &cells->cells[at];
     if (cells->floats && packet->type == BY_FRAGMENT_UP && packet->dtype == BY_FRAGMENT_FLOAT32) {
       add_float(cells->floats, grant, cell, (uint32_t)at, cells->sums[at], packet, now, &verdict);

@@ -1,3 +1,4 @@
+/* Computes the keyed checks of sums and headers, and encodes exponents in payloads. */
 #include "sum_key.h"
 
 #include <openssl/evp.h>
@@ -8,23 +9,23 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Exponents in openings are checked as numbers. Were a lane's fourth byte used, it would be one with a sign, and a sum
- * of lanes could be larger than a lane. */
+/* Exponents in openings are checked as numbers. A fourth byte of a lane would be its sign, and a sum of lanes could
+ * overflow. */
 enum { IN_LANE = 3 };
 
-/* Trees of one group have room for a byte of each worker. In larger ones each worker increments one of some counters
- * of 16 bits, and the highest that is not zero says what all need:
+/* Trees of one group have a byte for each worker's exponent. In larger trees each worker increments one of some
+ * counters of 16 bits, and the highest nonzero one shows the maximum:
  *
  *   an opening, for each fragment         256 counters, of the exponents 0 to 255
- *   pairs                                 32, of exponents beside the fragment's own, by so much:
+ *   pairs                                 32, of exponents relative to the fragment's own, by:
  *                                         -44 -36 -28 -20, -12 -11 ... 7, 15 23 ... 63, BY_FIXED_NOT_FINITE
- *   numbers as they are                   32, of 0 8 16 ... 240, BY_FIXED_NOT_FINITE
+ *   unchanged numbers                     32, of 0 8 16 ... 240, BY_FIXED_NOT_FINITE
  *
- * A worker takes the next that is not smaller than what it needs. So what is very different from what it follows has up
- * to 7 bits less for one window. */
+ * A worker uses the next one that is not below its exponent. So numbers that differ a lot from the preceding ones have
+ * up to 7 bits less for one window. */
 enum { COUNTERS = BY_FRAGMENT_LINE / 2, ALL_COUNTERS = 256, STEP = 8 };
 
-/* Odd, so that no tag vanishes. */
+/* Returns an odd factor, so that no tag vanishes. */
 static uint64_t factor_of(const struct by_sum_key *key, uint32_t group) {
   return group ? key->derived.group[group & (BY_FRAGMENT_GROUPS - 1)] | 1 : 1;
 }
@@ -52,7 +53,7 @@ enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, s
   return made ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "libcrypto has no SHAKE256; install a libcrypto that has it");
 }
 
-/* Switches know no groups' sizes: a group's tag is one worker's. */
+/* Switches do not know the sizes of groups, so a group's tag is that of one worker. */
 enum banyan_status by_sum_key_init_open(struct by_sum_key *key) {
   static const char text[] = "banyan: checks of one hop";
   struct by_worker_groups groups = {.n = BY_FRAGMENT_GROUPS};
@@ -75,7 +76,7 @@ static unsigned char *exponents_of(const struct by_sum_key *key, const struct by
   return (unsigned char *)(uintptr_t)(fragment + 1) + by_sum_number_bytes(key, fragment);
 }
 
-/* The exponent that a counter stands for. */
+/* Returns the exponent of a counter. */
 static uint32_t exponent_of(const struct by_fragment *fragment, uint32_t counter) {
   int n = (int)counter, by = n < 4 ? STEP * n - 44 : n < 24 ? n - 16 : 7 + STEP * (n - 23);
   if (counter == COUNTERS - 1) return BY_FIXED_NOT_FINITE;
@@ -84,7 +85,7 @@ static uint32_t exponent_of(const struct by_fragment *fragment, uint32_t counter
   return exponent < 0 ? 0 : exponent < BY_FIXED_NOT_FINITE ? (uint32_t)exponent : BY_FIXED_NOT_FINITE;
 }
 
-/* The lowest whose exponent is not below this one. */
+/* Returns the lowest counter whose exponent is not below this one. */
 static uint32_t counter_for(const struct by_fragment *fragment, uint32_t exponent) {
   uint32_t counter = 0;
   while (exponent_of(fragment, counter) < exponent) counter++;
@@ -137,7 +138,7 @@ uint8_t by_sum_largest_of_opening(const struct by_sum_key *key, const struct by_
   return has_counters(key) ? (uint8_t)highest_counter(at, ALL_COUNTERS) : largest_of(at, key->opening);
 }
 
-/* By halves of words, without sign: where each byte is one worker's, those add up without a carry. */
+/* Sums up halves of words, without sign: if each byte is one worker's, these add up without a carry. */
 static uint64_t check_exponents(const struct by_sum_key *key, const struct by_fragment *fragment) {
   const unsigned char *at = exponents_of(key, fragment);
   uint64_t sum = 0;
@@ -152,19 +153,19 @@ static uint64_t check_exponents(const struct by_sum_key *key, const struct by_fr
 
 /* --- tags --- */
 
-static uint64_t folded(uint64_t a, uint64_t b) {
+static uint64_t multiply_fold(uint64_t a, uint64_t b) {
   wide product = (wide)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Odd, so that no worker's tag vanishes. */
-static uint64_t mixed(const struct by_sum_key *key, const struct by_fragment *f) {
+/* Returns an odd factor, so that no worker's tag vanishes. */
+static uint64_t mix_fields(const struct by_sum_key *key, const struct by_fragment *f) {
   const uint64_t *by = key->derived.mix;
   uint64_t where = (uint64_t)f->epoch << 32 | (uint64_t)f->slot << 16 | f->job;
   uint64_t what = (uint64_t)f->call << 32 | (uint64_t)f->key << 16 | f->exponent;
   uint64_t shape = (uint64_t)f->dtype << 8 | f->lines;
-  uint64_t mix = folded(by[0] ^ where, by[1] ^ what);
-  return folded(by[2] ^ mix, by[3] ^ shape) | 1;
+  uint64_t mix = multiply_fold(by[0] ^ where, by[1] ^ what);
+  return multiply_fold(by[2] ^ mix, by[3] ^ shape) | 1;
 }
 
 /* Whole groups count as all of their workers. */
@@ -177,7 +178,7 @@ static uint64_t tags_of(const struct by_sum_key *key, uint32_t group, uint64_t w
 }
 
 uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers) {
-  return tags_of(key, fragment->group, workers) * mixed(key, fragment) + check_exponents(key, fragment);
+  return tags_of(key, fragment->group, workers) * mix_fields(key, fragment) + check_exponents(key, fragment);
 }
 
 uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers) {
@@ -187,20 +188,20 @@ uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fr
 
 /* --- headers: SipHash-2-4 of whole words --- */
 
-static uint64_t turned(uint64_t x, int bits) {
+static uint64_t rotate(uint64_t x, int bits) {
   return x << bits | x >> (64 - bits);
 }
 
 static void sip_round(uint64_t v[4]) {
   v[0] += v[1], v[2] += v[3];
-  v[1] = turned(v[1], 13) ^ v[0], v[3] = turned(v[3], 16) ^ v[2];
-  v[0] = turned(v[0], 32);
+  v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
+  v[0] = rotate(v[0], 32);
   v[2] += v[1], v[0] += v[3];
-  v[1] = turned(v[1], 17) ^ v[2], v[3] = turned(v[3], 21) ^ v[0];
-  v[2] = turned(v[2], 32);
+  v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
+  v[2] = rotate(v[2], 32);
 }
 
-static uint64_t sip(const uint64_t key[2], const uint64_t *words, size_t n) {
+static uint64_t siphash(const uint64_t key[2], const uint64_t *words, size_t n) {
   uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
                    key[1] ^ 0x7465646279746573};
   for (size_t i = 0; i <= n; i++) {
@@ -225,7 +226,7 @@ uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragm
                             (uint64_t)sequence << 32 | f->call,
                             newest,
                             (uint64_t)f->dtype << 8 | f->exponent};
-  return (sip(key->derived.header, words, sizeof words / sizeof *words) & ~(uint64_t)UINT32_MAX) | sequence;
+  return (siphash(key->derived.header, words, sizeof words / sizeof *words) & ~(uint64_t)UINT32_MAX) | sequence;
 }
 
 bool by_sum_header_is_valid(const struct by_sum_key *key, const struct by_fragment *f) {

@@ -1,11 +1,11 @@
-/* Calls as fragments:
+/* Divides calls into fragments, sends them within a window, and assembles results.
  *
  *   number   base         base + openings                end of the call
  *            |  openings  |  fragments with elements     |
  *            | e0..e2     | 0:e3 1:e4 2:e5 3:e6 ...      |     e: the exponent that it sends to the others
  *
- * Fragment j sends what fragment j + ahead needs, and openings what the first
- * `ahead` ones need: as many as there are slots, or all if those are fewer. */
+ * Fragment j sends what fragment j + ahead needs, and openings what the first `ahead` ones need: as many as there are
+ * slots, or all if those are fewer. */
 #include "worker.h"
 
 #include <assert.h>
@@ -22,24 +22,24 @@ struct by_worker_call *by_worker_call_of(struct by_worker *w, uint64_t number) {
   return &w->calls[id % BY_WORKER_CALLS];
 }
 
-/* Which of the call's fragments with elements it is. */
+/* Returns the fragment's index among those with elements. */
 static uint64_t index_of(const struct by_worker_call *call, uint64_t number) {
   return number - call->base - call->openings;
 }
 
-/* Whether it carries no elements and only agrees on exponents. */
+/* Tells whether it has no elements and only agrees on exponents. */
 static bool is_opening(const struct by_worker_call *call, uint64_t number) {
   return number - call->base < call->openings;
 }
 
-/* The first fragment of an opening, and how many it is about. */
+/* Return the first fragment of an opening, and the number of its fragments. */
 static uint64_t first_of_opening(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
-  return (number - call->base) * w->opening_room;
+  return (number - call->base) * w->per_opening;
 }
 
 static uint32_t count_of_opening(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
   uint64_t left = call->ahead - first_of_opening(w, call, number);
-  return left < w->opening_room ? (uint32_t)left : w->opening_room;
+  return left < w->per_opening ? (uint32_t)left : w->per_opening;
 }
 
 static size_t elements_of(const struct by_worker *w, const struct by_worker_call *call, uint64_t index) {
@@ -51,7 +51,7 @@ static const unsigned char *source_of(const struct by_worker *w, const struct by
   return call->src + index * w->elements * banyan_dtype_size(call->dtype);
 }
 
-/* --- what may be sent --- */
+/* --- fragments that may be sent --- */
 
 static bool is_done(const struct by_worker *w, uint64_t number) {
   const struct by_worker_slot *slot = slot_of(w, number);
@@ -59,15 +59,15 @@ static bool is_done(const struct by_worker *w, uint64_t number) {
   return number < w->head || passed > 0 || (passed == 0 && slot->state == SLOT_DONE);
 }
 
-/* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */
+/* Marks a fragment as ready if its slot is free and its exponent is agreed on. */
 static void make_ready(struct by_worker *w, uint64_t number) {
   struct by_worker_slot *slot = slot_of(w, number);
   bool is_free = slot->state == SLOT_DONE && slot->number + w->config.slots == number;
   if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free) return;
   const struct by_worker_call *call = by_worker_call_of(w, number);
-  if (call->ahead && !is_opening(call, number)) { /* who sends its exponent? */
+  if (call->ahead && !is_opening(call, number)) { /* Another fragment contains its exponent. */
     uint64_t index = index_of(call, number);
-    if (!is_done(w, index < call->ahead ? call->base + index / w->opening_room : number - call->ahead)) return;
+    if (!is_done(w, index < call->ahead ? call->base + index / w->per_opening : number - call->ahead)) return;
   }
   slot->number = number;
   slot->state = SLOT_READY;
@@ -75,7 +75,7 @@ static void make_ready(struct by_worker *w, uint64_t number) {
   w->ready[bit / 64] |= 1ull << bit % 64;
 }
 
-/* The first bit from `from` on, below `end`; `end` if there is none. */
+/* Returns the first bit from `from` on, below `end`; `end` if there is none. */
 static uint64_t first_bit(const uint64_t *bits, uint64_t from, uint64_t end) {
   if (from >= end) return end;
   uint64_t word = bits[from / 64] & ~0ull << from % 64;
@@ -95,9 +95,9 @@ uint64_t by_worker_first_ready(const struct by_worker *w) {
   return bit < at ? w->head + ring - at + bit : w->end;
 }
 
-/* Whether the elements have come that its packet is made of. */
+/* Tells whether the elements for its packet are available. */
 static bool has_elements(const struct by_worker *w, const struct by_worker_call *call, uint64_t number) {
-  uint64_t last; /* whose exponent it has */
+  uint64_t last; /* The last fragment whose exponent it contains. */
   if (is_opening(call, number))
     last = first_of_opening(w, call, number) + count_of_opening(w, call, number) - 1;
   else
@@ -106,7 +106,7 @@ static bool has_elements(const struct by_worker *w, const struct by_worker_call 
   return call->available >= last * w->elements + elements_of(w, call, last);
 }
 
-/* --- packets out --- */
+/* --- sending packets --- */
 
 static unsigned raw_dtype(enum banyan_dtype dtype) {
   switch (dtype) {
@@ -122,9 +122,9 @@ static uint8_t own_exponent(const struct by_worker *w, const struct by_worker_ca
   return (uint8_t)by_fixed_exponent(call->dtype, source_of(w, call, index), elements_of(w, call, index), w->bits);
 }
 
-/* Zeros behind `bytes` of numbers up to the end of the last line. */
-static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, size_t room) {
-  size_t needed = bytes + room + (size_t)w->key.words * 8;
+/* Writes zeros behind `bytes` of numbers up to the end of the last line. */
+static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, size_t capacity) {
+  size_t needed = bytes + capacity + (size_t)w->key.words * 8;
   packet->lines = (uint8_t)((needed + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
   memset((unsigned char *)(packet + 1) + bytes, 0, (size_t)packet->lines * BY_FRAGMENT_LINE - bytes);
 }
@@ -163,7 +163,7 @@ static void fill_elements(struct by_worker *w, const struct by_worker_call *call
 }
 
 /* Makes the packet of a fragment. */
-static void fill(struct by_worker *w, struct by_worker_call *call, uint64_t number) {
+static void fill_packet(struct by_worker *w, struct by_worker_call *call, uint64_t number) {
   struct by_fragment *packet = packet_of(w, number);
   by_fragment_begin(packet, BY_FRAGMENT_UP, (uint8_t)__builtin_ctzll(w->own.workers));
   packet->group = w->own.group;
@@ -179,16 +179,17 @@ static void fill(struct by_worker *w, struct by_worker_call *call, uint64_t numb
     fill_elements(w, call, number, packet);
 }
 
-/* --- results in --- */
+/* --- results --- */
 
-/* False: its check is wrong. */
-static bool store(struct by_worker *w, struct by_worker_call *call, const struct by_fragment *result) {
+/* Stores a result. Returns false if its check is wrong. */
+static bool store_result(struct by_worker *w, struct by_worker_call *call, const struct by_fragment *result) {
   const struct by_worker_slot *slot = &w->slots[result->slot];
   if (is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all.workers);
   uint64_t index = index_of(call, slot->number);
   size_t elements = elements_of(w, call, index);
   unsigned char *to = call->dst + index * w->elements * banyan_dtype_size(call->dtype);
-  if (result->dtype == BY_FRAGMENT_PAIRS) { /* a wrong one is overwritten by the next: the packet has what src had */
+  if (result->dtype ==
+      BY_FRAGMENT_PAIRS) { /* A wrong one is overwritten by the next one: the packet has the contents of src. */
     uint64_t sum =
         by_fixed_dequantise(call->dtype, to, result + 1, elements, result->exponent, w->bits, w->key.derived.number);
     return sum + by_sum_tag(&w->key, result, w->all.workers) == result->check;
@@ -198,7 +199,7 @@ static bool store(struct by_worker *w, struct by_worker_call *call, const struct
   return true;
 }
 
-/* Moves the head over what is done; what was too far ahead of it may become ready. */
+/* Advances the head over fragments that are done; later ones may become ready. */
 static void advance_head(struct by_worker *w) {
   while (w->head < w->end && is_done(w, w->head)) {
     w->head++;
@@ -216,9 +217,9 @@ static void set_exponent(struct by_worker *w, uint64_t number, uint8_t exponent)
   make_ready(w, number);
 }
 
-/* A fragment is done: what waited for it becomes ready. */
-static void finish(struct by_worker *w, struct by_worker_call *call, uint64_t number,
-                   const struct by_fragment *result) {
+/* A fragment is done, so fragments that waited for it become ready. */
+static void finish_fragment(struct by_worker *w, struct by_worker_call *call, uint64_t number,
+                            const struct by_fragment *result) {
   slot_of(w, number)->state = SLOT_DONE;
   if (is_opening(call, number)) {
     uint64_t first = call->base + call->openings + first_of_opening(w, call, number);
@@ -231,7 +232,7 @@ static void finish(struct by_worker *w, struct by_worker_call *call, uint64_t nu
   if (number == w->head) advance_head(w);
 }
 
-/* --- the caller's side --- */
+/* --- functions for the caller --- */
 
 static uint32_t hash_of(uint32_t number, const struct by_worker_call *call) {
   uint64_t hash = (uint64_t)number << 16 | (uint64_t)call->dtype << 8 | (uint64_t)call->op;
@@ -255,13 +256,13 @@ enum banyan_status by_worker_begin(struct by_worker *w, enum banyan_dtype dtype,
   call->fragments = (count + w->elements - 1) / w->elements;
   if (!w->config.exact) {
     call->ahead = call->fragments < w->config.slots ? call->fragments : w->config.slots;
-    call->openings = (call->ahead + w->opening_room - 1) / w->opening_room;
+    call->openings = (call->ahead + w->per_opening - 1) / w->per_opening;
   }
   call->hash = hash_of(w->next, call);
   *number = w->next++;
   w->end += call->openings + call->fragments;
   for (uint64_t n = call->base; n < w->end && n < w->head + AHEAD * (uint64_t)w->config.slots; n++) make_ready(w, n);
-  advance_head(w); /* an empty call ends at once */
+  advance_head(w); /* An empty call ends at once. */
   return BANYAN_OK;
 }
 
@@ -279,15 +280,15 @@ size_t by_worker_done(const struct by_worker *w, uint32_t number) {
   return w->head <= begin ? 0 : (size_t)(w->head - begin) * w->elements;
 }
 
-/* Losses alone leave a window of FIRST_WINDOW, so that those that are found late do not find each other in turn. */
-enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, JUDGED = 64 };
+/* Losses alone do not reduce the window below FIRST_WINDOW, so that late detections do not trigger each other. */
+enum { FIRST_WINDOW = 32, MIN_WINDOW = 2, JUDGED = 64 };
 
-/* How long what is under way may wait in queues that do not mark, ns; the least where much is lost. */
-static const double most_queued = 10e6, least_queued = 1e6;
-static const double measured_every = 10e6; /* ns: what comes through */
-/* The least round trip grows by this with each result, should the way have become longer. Were it a thousandth, it
- * would be the usual one within a second, and queues would grow by 10 ms again and again. */
-static const double creep = 1.0001;
+/* Maximum time in ns that packets may wait in queues that do not mark; the minimum applies if many are lost. */
+static const double max_queued = 10e6, min_queued = 1e6;
+static const double measured_every = 10e6; /* Interval in ns of measuring throughput. */
+/* Growth of the minimum round trip with each result, in case the path has become longer. With a thousandth, it would
+ * become the usual one within a second, and queues would grow by 10 ms repeatedly. */
+static const double growth = 1.0001;
 
 static enum banyan_status check_config(const struct by_worker_config *c) {
   uint32_t workers = by_groups_are_valid(&c->groups) ? by_workers_of(&c->groups) : 0;
@@ -324,7 +325,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   w->exponents = calloc(2 * AHEAD * slots, 1);
   TAILQ_INIT(&w->order);
   w->timer = UINT64_MAX;
-  w->queued = most_queued;
+  w->queued = max_queued;
   w->questions = QUESTIONS;
   w->window = slots < FIRST_WINDOW ? (double)slots : FIRST_WINDOW;
   enum banyan_status status = BANYAN_OK;
@@ -336,15 +337,15 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   if (status == BANYAN_OK && config->keyed)
     status = by_hop_key_of_tree(config->secret, sizeof config->secret, config->job, config->key, &w->hop_key);
   if (config->keyed) w->hop = &w->hop_key;
-  w->opening_room = by_sum_opening_room(&w->key, config->lines);
-  if (status == BANYAN_OK && !config->exact && !w->opening_room)
+  w->per_opening = by_sum_opening_room(&w->key, config->lines);
+  if (status == BANYAN_OK && !config->exact && !w->per_opening)
     status = by_fail(BANYAN_ERR_ARGUMENT, "%u lines have no room for the exponents of %u workers: give more",
                      config->lines, workers);
   if (status) {
     by_worker_destroy(w);
     return status;
   }
-  for (size_t s = 0; s < slots; s++) w->slots[s].number = s - slots; /* what would have been there before */
+  for (size_t s = 0; s < slots; s++) w->slots[s].number = s - slots; /* As if earlier fragments were done. */
   *out = w;
   return BANYAN_OK;
 }
@@ -366,19 +367,19 @@ static void send_first(struct by_worker *w, struct by_worker_call *call, uint64_
   w->ready[bit / 64] &= ~(1ull << bit % 64);
   struct by_worker_slot *slot = slot_of(w, number);
   *slot = (struct by_worker_slot){.number = number, .state = SLOT_SENT, .past = slot->past, .sent = now};
-  fill(w, call, number);
-  if (TAILQ_EMPTY(&w->order)) { /* nothing was expected until now */
+  fill_packet(w, call, number);
+  if (TAILQ_EMPTY(&w->order)) { /* No packet was expected before. */
     if (w->received < now) w->received = now;
     w->flowing = now;
     w->silent = 0;
-    w->way.unanswered = 0;
+    w->path.unanswered = 0;
   }
   w->flying++;
   by_worker_send(w, slot, 0, now);
 }
 
-/* The head may always go: windows are full of different fragments with different workers, and would wait for each other
- * in a circle. So the first fragment that is not done everywhere is on its way from everywhere. */
+/* The head may always be sent: the windows of different workers are full of different fragments, which would wait for
+ * each other in a circle. So the first fragment that is not done everywhere is in flight from everywhere. */
 void by_worker_progress(struct by_worker *w, uint64_t now) {
   if (w->status) return;
   by_worker_expire(w, now);
@@ -393,54 +394,55 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
 
 /* --- the window --- */
 
-/* Terms that nobody adds on the way share the server's link. */
+/* If no switch adds terms, they share the server's link. */
 static double first_window_of(const struct by_worker *w) {
-  double share = w->way.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
-  return share > LEAST_WINDOW ? share : LEAST_WINDOW;
+  double share = w->path.dead ? (double)FIRST_WINDOW / by_workers_of(&w->config.groups) : FIRST_WINDOW;
+  return share > MIN_WINDOW ? share : MIN_WINDOW;
 }
 
-/* How long queues may be, ns, where much is lost. Processes that wait for processors need more. */
-static double least_queued_of(const struct by_worker *w) {
-  double least = 2 * w->rttvar > least_queued ? 2 * w->rttvar : least_queued;
-  return least < most_queued ? least : most_queued;
+/* Returns how long queues may be in ns, if many packets are lost. Processes that wait for processors need more. */
+static double min_queued_of(const struct by_worker *w) {
+  double min = 2 * w->rttvar > min_queued ? 2 * w->rttvar : min_queued;
+  return min < max_queued ? min : max_queued;
 }
 
-/* Every worker sees the same results, marked by whoever's queue is filling, and takes the same steps: half a fragment
- * less for a marked one, a share of one more for another. So windows stay alike. Were it a share less, smaller windows,
- * which are adjusted more often, would vanish beside larger ones, and the workers with these would wait for those. A
- * few losses are the wires'; many are a queue's that does not mark. */
+/* Adjusts the window. All workers see the same results, marked by any congested queue, and make the same changes: half
+ * a fragment less for a marked one, a fraction more for another. So windows stay equal. With a fraction less, smaller
+ * windows, which are adjusted more often, would vanish beside larger ones, for which these workers would wait. A few
+ * losses are caused by links; many by a queue that does not mark. */
 static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
-  double least = 1.5 * w->pace * w->least; /* with less, the way would not be filled */
-  if (least < LEAST_WINDOW) least = LEAST_WINDOW;
+  double min = 1.5 * w->pace * w->min_rtt; /* A smaller window would not fill the path. */
+  if (min < MIN_WINDOW) min = MIN_WINDOW;
   if (marked) {
-    if (w->window > least + 0.5) w->window -= 0.5;
+    if (w->window > min + 0.5) w->window -= 0.5;
     w->congested = true;
   } else {
     w->window += w->congested ? 2 / w->window : 1;
   }
   if (++w->came == JUDGED) {
     if (w->lost * 8 > JUDGED) {
-      if (least < first_window_of(w)) least = first_window_of(w);
-      if (w->window > least) w->window = w->window > 2 * least ? w->window / 2 : least;
+      if (min < first_window_of(w)) min = first_window_of(w);
+      if (w->window > min) w->window = w->window > 2 * min ? w->window / 2 : min;
       w->congested = true;
       w->halved = now;
       w->queued /= 2;
-      if (w->queued < least_queued_of(w)) w->queued = least_queued_of(w);
-    } else if (w->queued < most_queued) {
+      if (w->queued < min_queued_of(w)) w->queued = min_queued_of(w);
+    } else if (w->queued < max_queued) {
       w->queued *= 1.05;
     }
     w->came = w->lost = 0;
   }
-  if (w->window < LEAST_WINDOW) w->window = LEAST_WINDOW;
+  if (w->window < MIN_WINDOW) w->window = MIN_WINDOW;
   if (w->window > w->config.slots) w->window = w->config.slots;
 }
 
-/* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
- * the least round trip and a little more: queues get no longer than that. What is idle, or waits for a worker that
- * computes, shows nothing of what the network can carry, so the most that was measured fades slowly. */
+/* Most switches mark nothing, and XDP does not see queues. So the window is limited to the throughput in the minimum
+ * round trip plus a little, which limits queues. Idle times, or waiting for a worker that computes, show nothing about
+ * the network, so the maximum throughput decays slowly. */
 static double limit_window(struct by_worker *w, const struct by_worker_slot *slot, uint64_t now) {
   double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
-  if (!slot->resent && !slot->late) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
+  if (!slot->resent && !slot->late)
+    w->min_rtt = w->min_rtt > 0 && w->min_rtt * growth < rtt ? w->min_rtt * growth : rtt;
   w->counted++;
   if (lasted >= measured_every) {
     double pace = (double)w->counted / lasted;
@@ -448,10 +450,10 @@ static double limit_window(struct by_worker *w, const struct by_worker_slot *slo
     w->counted = 0;
     w->since = now;
   }
-  if (!(w->pace > 0) || !(w->least > 0)) return (double)w->config.slots;
-  double most = w->pace * (w->least + w->queued);
-  double least = first_window_of(w);
-  return most > least ? most : least;
+  if (!(w->pace > 0) || !(w->min_rtt > 0)) return (double)w->config.slots;
+  double max = w->pace * (w->min_rtt + w->queued);
+  double min = first_window_of(w);
+  return max > min ? max : min;
 }
 
 static void count_result(struct by_worker *w, const struct by_worker_call *call, const struct by_worker_slot *slot,
@@ -464,15 +466,15 @@ static void count_result(struct by_worker *w, const struct by_worker_call *call,
   if (!slot->late && slot->due > w->answered) w->answered = slot->due;
   if (!slot->late) w->newest = slot->number + 1;
   if (!slot->resent && !slot->late) by_worker_sample(w, now - slot->sent);
-  if (is_opening(call, slot->number)) return; /* which shows nothing of what the network can carry */
+  if (is_opening(call, slot->number)) return; /* An opening shows nothing about the capacity of the network. */
   adjust_window(w, marked, now);
-  double most = limit_window(w, slot, now);
-  if (w->window > most) w->window = most;
+  double max = limit_window(w, slot, now);
+  if (w->window > max) w->window = max;
 }
 
-/* --- packets that come --- */
+/* --- handling packets --- */
 
-/* The slot that waits for this packet; NULL: it is late, or was never asked for. */
+/* Returns the slot that waits for this packet; NULL: it is late, or unexpected. */
 static struct by_worker_slot *slot_waiting(struct by_worker *w, const struct by_fragment *packet) {
   if (packet->slot >= w->config.slots) return NULL;
   struct by_worker_slot *slot = &w->slots[packet->slot];
@@ -480,7 +482,7 @@ static struct by_worker_slot *slot_waiting(struct by_worker *w, const struct by_
   return slot->state == SLOT_SENT && same ? slot : NULL;
 }
 
-static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
+static void handle_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
   struct by_worker_slot *slot = slot_waiting(w, result);
   const struct by_fragment *term = slot ? packet_of(w, slot->number) : NULL;
   bool of_term = term && result->workers == w->all.workers && result->group == w->all.group &&
@@ -491,12 +493,14 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
     return;
   }
   struct by_worker_call *call = by_worker_call_of(w, slot->number);
-  if (!store(w, call, result)) {
+  if (!store_result(w, call, result)) {
     w->counters.failed_checks++;
-    if (!slot->asked) by_worker_ask_again(w, slot, now); /* the way down was at fault: the server has checked its own */
+    if (!slot->asked)
+      by_worker_ask_again(w, slot,
+                          now); /* The path from the server was at fault, as the server has verified its own result. */
     return;
   }
-  if (now > w->received) w->received = now; /* it is of the server, beyond doubt */
+  if (now > w->received) w->received = now; /* It certainly came from the server. */
   w->flowing = now;
   w->silent = 0;
   w->alone = result->type == BY_FRAGMENT_RESULT ? w->alone + 1 : 0;
@@ -505,12 +509,12 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   if (!slot->late) w->flying--;
   count_result(w, call, slot, result, now);
   slot->past = result->flags & BY_FRAGMENT_ESCALATE;
-  finish(w, call, slot->number, result);
+  finish_fragment(w, call, slot->number, result);
 }
 
-static void take_answer(struct by_worker *w, const struct by_fragment *answer, uint64_t now) {
+static void handle_answer(struct by_worker *w, const struct by_fragment *answer, uint64_t now) {
   if (answer->dtype != w->own.group || answer->exponent != (unsigned)__builtin_ctzll(w->own.workers)) {
-    w->counters.foreign++; /* for another worker */
+    w->counters.foreign++; /* It is for another worker. */
     return;
   }
   if (!by_sum_header_is_valid(&w->key, answer)) {
@@ -523,8 +527,8 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
   }
   struct by_worker_slot *slot = slot_waiting(w, answer);
   bool reply = answer->type == BY_FRAGMENT_PROBE_REPLY && answer->rank == (unsigned)__builtin_ctzll(w->own.workers);
-  if (reply) by_worker_note_way(w, answer, now); /* while results come, those past the switches are faster */
-  if (!slot) return;                             /* it may be one that somebody has kept */
+  if (reply) by_worker_note_way(w, answer, now); /* While results arrive, answers past the switches are faster. */
+  if (!slot) return;                             /* Somebody may have stored it. */
   if (now > w->received) w->received = now;
   if (answer->type == BY_FRAGMENT_NACK)
     by_worker_take_nack(w, answer, now);
@@ -545,10 +549,10 @@ void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_
   }
   switch (packet->type) {
   case BY_FRAGMENT_RESULT:
-  case BY_FRAGMENT_RESULT_MC: take_result(w, packet, now); break;
+  case BY_FRAGMENT_RESULT_MC: handle_result(w, packet, now); break;
   case BY_FRAGMENT_PROBE_REPLY:
-  case BY_FRAGMENT_NACK: take_answer(w, packet, now); break;
-  default: w->counters.foreign++; /* of another worker */
+  case BY_FRAGMENT_NACK: handle_answer(w, packet, now); break;
+  default: w->counters.foreign++; /* It is of another worker. */
   }
 }
 

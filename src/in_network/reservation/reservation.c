@@ -1,3 +1,4 @@
+/* Checks, reads and prints reservations, requests and replies. */
 #include "reservation.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ bool by_udp_end_same(const struct by_udp_end *a, const struct by_udp_end *b) {
 
 /* ---- reservations */
 
-/* As the kernel has it. */
+/* Accepts the names that the kernel does. */
 static bool is_interface(const char *name) {
   return *name && memchr(name, 0, IF_NAMESIZE) && by_is_printable(name, IF_NAMESIZE) && !strpbrk(name, "/: ") &&
          strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -99,7 +100,7 @@ bool by_reservation_same(const struct by_reservation *a, const struct by_reserva
   return true;
 }
 
-/* ---- requests, read */
+/* ---- reading requests */
 
 static enum banyan_status read_string(const struct by_doc_path *above, const json_t *object, const char *field,
                                       const char **out) {
@@ -118,7 +119,7 @@ static enum banyan_status read_name(const struct by_doc_path *above, const json_
   return BANYAN_OK;
 }
 
-/* A member that is not there leaves *out as it is. */
+/* Reads an optional member; without it *out is unchanged. */
 static enum banyan_status read_bool(const struct by_doc_path *above, const json_t *object, const char *field,
                                     bool *out) {
   const json_t *value = json_object_get(object, field);
@@ -156,7 +157,7 @@ static int digit_of(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One that is not there leaves *reservation as it is. */
+/* Reads the optional secret; without it *reservation is unchanged. */
 static enum banyan_status read_secret(const json_t *object, struct by_reservation *reservation) {
   struct by_doc_path place = {.above = &root, .field = "secret"};
   const json_t *value = json_object_get(object, "secret");
@@ -234,7 +235,7 @@ enum banyan_status by_reservation_read_request(const char *line, size_t length, 
   return status;
 }
 
-/* ---- requests, printed */
+/* ---- printing requests */
 
 static void print_reservation(const struct by_reservation *reservation, struct by_text *text) {
   char end[BY_ADDRESS_TEXT];
@@ -293,8 +294,8 @@ static enum banyan_status read_granted(const json_t *object, struct by_granted *
   return BANYAN_OK;
 }
 
-/* The reply to a request that could not be read names no operation. */
-static enum banyan_status take_reply(const json_t *object, struct by_reservation_reply *out) {
+/* Reads a reply. One to a request that could not be read names no operation. */
+static enum banyan_status read_reply(const json_t *object, struct by_reservation_reply *out) {
   uint64_t job = 0, key = 0;
   if (!json_is_object(object)) return by_doc_fail(&root, "must be an object");
   out->well = json_object_get(object, "done");
@@ -319,7 +320,7 @@ enum banyan_status by_reservation_read_reply(const char *line, size_t length, st
   json_t *object;
   memset(out, 0, sizeof *out);
   BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
-  enum banyan_status status = take_reply(object, out);
+  enum banyan_status status = read_reply(object, out);
   json_decref(object);
   return status;
 }

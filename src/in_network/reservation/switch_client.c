@@ -1,3 +1,4 @@
+/* Connects to a switch and keeps the job's reservations granted there. */
 #include "switch_client.h"
 
 #include <stdio.h>
@@ -12,9 +13,9 @@
 
 enum { NAME = 128 };
 
-static const uint64_t again = BY_SECOND;       /* what is not granted is asked for */
-static const uint64_t timeout = 5 * BY_SECOND; /* for a reply */
-static const uint64_t alive = 5 * BY_SECOND;   /* between signs of life that are asked for */
+static const uint64_t retry_interval = BY_SECOND;     /* Interval of repeated requests. */
+static const uint64_t timeout = 5 * BY_SECOND;        /* Timeout of a reply. */
+static const uint64_t check_interval = 5 * BY_SECOND; /* Interval of requests that check the connection. */
 
 enum state { WANTED, ASKED, GRANTED };
 
@@ -22,9 +23,9 @@ struct entry {
   LIST_ENTRY(entry) link;
   struct by_reservation reservation;
   enum state state;
-  uint64_t asked; /* when, in ASKED */
-  bool notified;  /* the owner: that it is not granted */
-  bool due;       /* the owner is to be notified so, with */
+  uint64_t asked; /* Time of the request, in ASKED. */
+  bool notified;  /* The owner knows that it is not granted. */
+  bool due;       /* The owner is to be notified of that, with the reason `why`. */
   enum by_reservation_lost why;
   struct by_granted granted;
 };
@@ -37,20 +38,20 @@ struct by_switch_client {
   LIST_HEAD(, entry) entries;
   struct by_stream *stream;
   bool open;
-  bool described; /* since it was asked last */
+  bool described; /* The last DESCRIBE was answered. */
   uint64_t described_asked;
   struct by_timer timer;
-  char reason[BY_RESERVATION_REASON + 200]; /* of what was lost last */
-  bool busy, destroyed;                     /* inside a callback from the loop; destroyed meanwhile */
+  char reason[BY_RESERVATION_REASON + 200]; /* Reason of the latest loss. */
+  bool busy, destroyed;                     /* In a callback from the loop; destroyed in it. */
 };
 
-static struct entry *find(const struct by_switch_client *client, uint16_t job) {
+static struct entry *find_entry(const struct by_switch_client *client, uint16_t job) {
   struct entry *entry = LIST_FIRST(&client->entries);
   while (entry && entry->reservation.job != job) entry = LIST_NEXT(entry, link);
   return entry;
 }
 
-static void forget(struct entry *entry) {
+static void drop_entry(struct entry *entry) {
   LIST_REMOVE(entry, link);
   explicit_bzero(entry->reservation.secret, sizeof entry->reservation.secret);
   free(entry);
@@ -58,13 +59,13 @@ static void forget(struct entry *entry) {
 
 static void free_client(struct by_switch_client *client) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): LIST_REMOVE, which the analyzer does not follow */
-  while (!LIST_EMPTY(&client->entries)) forget(LIST_FIRST(&client->entries));
+  while (!LIST_EMPTY(&client->entries)) drop_entry(LIST_FIRST(&client->entries));
   by_process_identity_destroy(client->identity);
   explicit_bzero(&client->key, sizeof client->key);
   free(client);
 }
 
-/* ---- what the owner is notified of */
+/* ---- notifying the owner */
 
 static bool notify_one(struct by_switch_client *client) {
   struct entry *e;
@@ -76,47 +77,47 @@ static bool notify_one(struct by_switch_client *client) {
     e->due = false;
     e->notified = true;
     memcpy(text, client->reason, sizeof text);
-    if (why == BY_RESERVATION_TAKEN) forget(e);
+    if (why == BY_RESERVATION_TAKEN) drop_entry(e);
     client->options.lost(client->options.context, job, why, text);
     return true;
   }
   return false;
 }
 
-static void lose(struct entry *entry, enum by_reservation_lost why) {
+static void set_lost(struct entry *entry, enum by_reservation_lost why) {
   entry->state = WANTED;
   entry->why = why;
   entry->due = !entry->notified;
 }
 
-static void keep_reason(struct by_switch_client *client, const char *reason) {
+static void set_reason(struct by_switch_client *client, const char *reason) {
   char address[BY_ADDRESS_TEXT];
   snprintf(client->reason, sizeof client->reason, "switch %s (%s): %s", client->name,
            by_address_print(&client->options.address, address), reason);
 }
 
-/* Nothing is known of what the switch does any more. */
-static void disconnect(struct by_switch_client *client, const char *reason) {
+/* Ends the connection. The state of all grants is then unknown. */
+static void end_connection(struct by_switch_client *client, const char *reason) {
   by_stream_destroy(client->stream);
   client->stream = NULL;
   client->open = false;
-  keep_reason(client, reason);
+  set_reason(client, reason);
   struct entry *e;
-  LIST_FOREACH(e, &client->entries, link) lose(e, BY_RESERVATION_SILENT);
+  LIST_FOREACH(e, &client->entries, link) set_lost(e, BY_RESERVATION_SILENT);
 }
 
-/* Ends a callback from the loop. The owner may change its reservations with each notification. */
-static void leave(struct by_switch_client *client) {
+/* Ends a callback from the loop. The owner may change its reservations in each notification. */
+static void end_callback(struct by_switch_client *client) {
   while (!client->destroyed && notify_one(client)) {
   }
   client->busy = false;
   if (client->destroyed) free_client(client);
 }
 
-/* ---- asking */
+/* ---- requests */
 
-static bool ask(struct by_switch_client *client, enum by_reservation_operation operation,
-                const struct by_reservation *reservation) {
+static bool send_request(struct by_switch_client *client, enum by_reservation_operation operation,
+                         const struct by_reservation *reservation) {
   struct by_reservation_request request = {.operation = operation};
   struct by_text text;
   memcpy(request.holder, client->holder, sizeof request.holder);
@@ -131,7 +132,7 @@ static bool ask(struct by_switch_client *client, enum by_reservation_operation o
 static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
   struct entry *e;
   LIST_FOREACH(e, &client->entries, link) {
-    if (e->state != WANTED || !ask(client, BY_RESERVATION_GRANT, &e->reservation)) continue;
+    if (e->state != WANTED || !send_request(client, BY_RESERVATION_GRANT, &e->reservation)) continue;
     e->state = ASKED;
     e->asked = now;
   }
@@ -145,29 +146,30 @@ static bool is_silent(const struct by_switch_client *client, uint64_t now) {
   return false;
 }
 
-static void work(struct by_switch_client *client) {
+static void send_requests(struct by_switch_client *client) {
   uint64_t now = by_loop_now(client->options.loop);
   if (!client->open) return;
   if (is_silent(client, now)) {
-    disconnect(client, "no answer in time; is the host up? It is asked again every second");
+    end_connection(client, "no answer in time; is the host up? It is asked again every second");
     return;
   }
   ask_for_grants(client, now);
-  if (client->described && now >= client->described_asked + alive && ask(client, BY_RESERVATION_DESCRIBE, NULL)) {
+  if (client->described && now >= client->described_asked + check_interval &&
+      send_request(client, BY_RESERVATION_DESCRIBE, NULL)) {
     client->described = false;
     client->described_asked = now;
   }
 }
 
-/* ---- what comes */
+/* ---- replies */
 
-static void take_grant(struct by_switch_client *client, const struct by_reservation_reply *reply) {
-  struct entry *entry = find(client, reply->job);
+static void handle_grant(struct by_switch_client *client, const struct by_reservation_reply *reply) {
+  struct entry *entry = find_entry(client, reply->job);
   const struct by_granted *granted = &reply->granted;
-  if (!entry || entry->reservation.key != reply->key) return; /* of an earlier request */
+  if (!entry || entry->reservation.key != reply->key) return; /* It answers an earlier request. */
   if (!reply->well) {
-    keep_reason(client, reply->text);
-    lose(entry, reply->taken ? BY_RESERVATION_TAKEN : BY_RESERVATION_REFUSED);
+    set_reason(client, reply->text);
+    set_lost(entry, reply->taken ? BY_RESERVATION_TAKEN : BY_RESERVATION_REFUSED);
     return;
   }
   bool news = entry->state != GRANTED || granted->slots != entry->granted.slots || granted->up != entry->granted.up ||
@@ -179,39 +181,39 @@ static void take_grant(struct by_switch_client *client, const struct by_reservat
   if (news) client->options.granted(client->options.context, reply->job, granted);
 }
 
-static void take_reply(void *context, uint16_t type, const void *payload, size_t length) {
+static void handle_reply(void *context, uint16_t type, const void *payload, size_t length) {
   struct by_switch_client *client = context;
   struct by_reservation_reply reply;
   client->busy = true;
   if (by_reservation_read_reply(payload, length, &reply) != BANYAN_OK || reply.operation == BY_RESERVATION_OPERATIONS)
-    disconnect(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
-                       "(BANYAN_SWITCH_KEY_FILE) that the job has?");
+    end_connection(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
+                           "(BANYAN_SWITCH_KEY_FILE) that the job has?");
   else if (reply.operation == BY_RESERVATION_GRANT && (!reply.well || reply.granted.n_below))
-    take_grant(client, &reply);
+    handle_grant(client, &reply);
   else
     client->described |= reply.operation == BY_RESERVATION_DESCRIBE;
-  leave(client);
+  end_callback(client);
 }
 
-static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+static void handle_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct by_switch_client *client = context;
   client->open = client->described = true;
   client->described_asked = 0;
   by_loop_set_delay(client->options.loop, &client->timer, 0);
 }
 
-static void ended(void *context, enum banyan_status status, const char *reason) {
+static void handle_ended(void *context, enum banyan_status status, const char *reason) {
   struct by_switch_client *client = context;
   char text[BY_RESERVATION_REASON];
   snprintf(text, sizeof text, "%s", reason);
   client->busy = true;
-  disconnect(client, text);
-  leave(client);
+  end_connection(client, text);
+  end_callback(client);
 }
 
 /* ---- connecting */
 
-static enum banyan_status start(struct by_switch_client *client) {
+static enum banyan_status connect_to_switch(struct by_switch_client *client) {
   struct by_handshake_options handshake = {
       .role = BY_ROLE_CLIENT,
       .purpose = BY_RESERVATION_PURPOSE,
@@ -225,27 +227,27 @@ static enum banyan_status start(struct by_switch_client *client) {
                                       .max_frame = BY_RESERVATION_LINE,
                                       .max_line = BY_RESERVATION_REPLY,
                                       .max_queued = 64 * BY_RESERVATION_LINE,
-                                      .opened = opened,
-                                      .frame = take_reply,
-                                      .ended = ended,
+                                      .opened = handle_opened,
+                                      .frame = handle_reply,
+                                      .ended = handle_ended,
                                       .context = client};
   BY_TRY(by_socket_connect_start(&client->options.address, &options.fd));
   BY_TRY(by_stream_create(&options, &client->stream));
   return by_socket_set_user_timeout(options.fd, (int)(timeout / BY_MILLISECOND));
 }
 
-static void tick(void *context) {
+static void handle_timer(void *context) {
   struct by_switch_client *client = context;
   client->busy = true;
-  if (!LIST_EMPTY(&client->entries)) by_loop_set_delay(client->options.loop, &client->timer, again);
+  if (!LIST_EMPTY(&client->entries)) by_loop_set_delay(client->options.loop, &client->timer, retry_interval);
   if (client->stream)
-    work(client);
-  else if (!LIST_EMPTY(&client->entries) && start(client) != BANYAN_OK)
-    disconnect(client, banyan_error_text());
-  leave(client);
+    send_requests(client);
+  else if (!LIST_EMPTY(&client->entries) && connect_to_switch(client) != BANYAN_OK)
+    end_connection(client, banyan_error_text());
+  end_callback(client);
 }
 
-/* ---- the owner's */
+/* ---- functions for the owner */
 
 enum banyan_status by_switch_client_create(const struct by_switch_client_options *options,
                                            struct by_switch_client **out) {
@@ -272,7 +274,7 @@ enum banyan_status by_switch_client_create(const struct by_switch_client_options
              BY_RESERVATION_HOLDER - BY_RESERVATION_FAMILY - 1, random);
   else
     snprintf(client->holder, sizeof client->holder, "%.*s", BY_RESERVATION_HOLDER, random);
-  by_timer_init(&client->timer, tick, client);
+  by_timer_init(&client->timer, handle_timer, client);
   return BANYAN_OK;
 }
 
@@ -293,7 +295,7 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client, const 
                    "switch %s is on another host and this job has no secret of switches: nothing shows that it is the "
                    "switch which answers; set BANYAN_SWITCH_KEY_FILE to a file with what --secret-file has there",
                    client->name);
-  struct entry *entry = find(client, reservation->job);
+  struct entry *entry = find_entry(client, reservation->job);
   if (entry)
     LIST_REMOVE(entry, link);
   else if (!(entry = malloc(sizeof *entry)))
@@ -305,8 +307,8 @@ enum banyan_status by_switch_client_want(struct by_switch_client *client, const 
 }
 
 void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
-  struct entry *entry = find(client, job);
+  struct entry *entry = find_entry(client, job);
   if (!entry) return;
-  if (client->open && entry->state != WANTED) (void)ask(client, BY_RESERVATION_REVOKE, &entry->reservation);
-  forget(entry);
+  if (client->open && entry->state != WANTED) (void)send_request(client, BY_RESERVATION_REVOKE, &entry->reservation);
+  drop_entry(entry);
 }

@@ -1,3 +1,4 @@
+/* Captures flows of packets with a TUN device, a routing table and routing rules. */
 #include "capture.h"
 
 #include <arpa/inet.h>
@@ -19,14 +20,14 @@
 #include "netlink.h"
 
 struct by_capture {
-  int fd;         /* of the device */
-  int lacks_ipv6; /* why there is no route for it, as errno; 0: there is one */
+  int fd;         /* Descriptor of the device. */
+  int lacks_ipv6; /* errno of the attempt to add a route for it; 0: there is one. */
   struct by_netlink netlink;
 };
 
-/* ---- requests to the kernel; 0, or errno */
+/* ---- requests to the kernel, which return 0 or errno */
 
-/* local default dev DEVICE table TABLE */
+/* Requests: local default dev DEVICE table TABLE */
 static int add_route(struct by_capture *capture, uint8_t family, unsigned device) {
   struct by_netlink_request request;
   struct rtmsg *route = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *route);
@@ -44,9 +45,9 @@ static void put_port(struct by_netlink_request *request, uint16_t type, uint16_t
   mnl_attr_put(request->header, type, sizeof range, &range);
 }
 
-/* iif INTERFACE from ADDRESS to ADDRESS ipproto udp sport PORT dport PORT lookup TABLE. With less than that, the kernel
- * would drop what is not captured: it takes the sender's address for one of its own where a packet back to it would be
- * captured. */
+/* Requests: iif INTERFACE from ADDRESS to ADDRESS ipproto udp sport PORT dport PORT lookup TABLE. With a rule that
+ * matches more, the kernel would drop packets that are not captured: it takes the sender's address for its own if a
+ * packet to that address would be captured. */
 static int change_rule(struct by_capture *capture, bool there, const struct by_capture_flow *flow) {
   struct by_netlink_request request;
   struct fib_rule_hdr *rule = by_netlink_begin(&request, there ? RTM_NEWRULE : RTM_DELRULE,
@@ -65,8 +66,8 @@ static int change_rule(struct by_capture *capture, bool there, const struct by_c
   return by_netlink_ask(&capture->netlink, &request, NULL, NULL);
 }
 
-/* Takes the first rule of our priority that looks in the table. */
-static int take_rule(const struct nlmsghdr *header, void *context) {
+/* Copies the first rule of our priority that selects the table. */
+static int copy_rule(const struct nlmsghdr *header, void *context) {
   struct by_netlink_request *found = context;
   uint32_t table, priority;
   by_netlink_copy(by_netlink_find(header, sizeof(struct fib_rule_hdr), FRA_TABLE), &table, sizeof table);
@@ -78,13 +79,13 @@ static int take_rule(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-/* Those of a process that was killed. */
+/* Removes the rules of a process that was killed. */
 static int remove_rules(struct by_capture *capture, uint8_t family) {
   for (;;) {
     struct by_netlink_request request, found = {.header = NULL};
     struct fib_rule_hdr *rule = by_netlink_begin(&request, RTM_GETRULE, NLM_F_DUMP, sizeof *rule);
     rule->family = family;
-    int reason = by_netlink_receive(&capture->netlink, &request, take_rule, &found);
+    int reason = by_netlink_receive(&capture->netlink, &request, copy_rule, &found);
     if (reason || !found.header) return reason;
     found.header->nlmsg_type = RTM_DELRULE;
     found.header->nlmsg_flags = NLM_F_REQUEST;
@@ -95,7 +96,7 @@ static int remove_rules(struct by_capture *capture, uint8_t family) {
 
 /* ---- the device */
 
-/* A kernel may be without IPv6, which matters when a job comes that needs it. */
+/* The kernel may lack IPv6, which is reported when a job needs it. */
 static enum banyan_status claim_table(struct by_capture *capture, uint8_t family, const char *device) {
   int reason = add_route(capture, family, if_nametoindex(device));
   if (reason == EEXIST)

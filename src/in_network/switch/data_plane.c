@@ -1,3 +1,4 @@
+/* Opens a data plane of either kind, and names events. */
 #include "data_plane.h"
 
 enum banyan_status by_plane_open(struct by_loop *loop, const struct by_plane_options *options, struct by_plane *out) {

@@ -1,3 +1,4 @@
+/* Finds next hops by requests to the kernel, and sets them in the data plane. */
 #include "neighbours.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 enum { NUD_VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
 
-/* ---- next hops, asked of the kernel, which answers at once */
+/* ---- requests to the kernel, which answers at once */
 
 /* An interface, with IFF_ flags, or a neighbour, with a NUD_ state. */
 struct end {
@@ -21,7 +22,7 @@ struct end {
   uint8_t hardware[6];
 };
 
-static void take_hardware(const struct nlmsghdr *header, size_t fixed, uint16_t type, struct end *end) {
+static void read_hardware(const struct nlmsghdr *header, size_t fixed, uint16_t type, struct end *end) {
   const struct nlattr *attribute;
   mnl_attr_for_each(attribute, header, fixed) {
     if (mnl_attr_get_type(attribute) != type || mnl_attr_get_payload_len(attribute) != 6) continue;
@@ -30,23 +31,23 @@ static void take_hardware(const struct nlmsghdr *header, size_t fixed, uint16_t 
   }
 }
 
-static int take_device(const struct nlmsghdr *header, void *context) {
+static int read_device(const struct nlmsghdr *header, void *context) {
   struct end *device = context;
   const struct ifinfomsg *link = mnl_nlmsg_get_payload(header);
   device->flags = link->ifi_flags;
-  if (link->ifi_type == ARPHRD_ETHER) take_hardware(header, sizeof *link, IFLA_ADDRESS, device);
+  if (link->ifi_type == ARPHRD_ETHER) read_hardware(header, sizeof *link, IFLA_ADDRESS, device);
   return MNL_CB_OK;
 }
 
-static int take_neighbour(const struct nlmsghdr *header, void *context) {
+static int read_neighbour(const struct nlmsghdr *header, void *context) {
   struct end *neighbour = context;
   const struct ndmsg *body = mnl_nlmsg_get_payload(header);
   neighbour->flags = body->ndm_state;
-  take_hardware(header, sizeof *body, NDA_LLADDR, neighbour);
+  read_hardware(header, sizeof *body, NDA_LLADDR, neighbour);
   return MNL_CB_OK;
 }
 
-static int take_route(const struct nlmsghdr *header, void *context) {
+static int read_route(const struct nlmsghdr *header, void *context) {
   struct in6_addr *gateway = context;
   const struct nlattr *attribute;
   mnl_attr_for_each(attribute, header, sizeof(struct rtmsg)) {
@@ -61,7 +62,7 @@ static int take_route(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-/* The gateway, or the address itself where it is on the link. */
+/* Finds the gateway, or the address itself if it is on the link. */
 static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
                                        struct in6_addr *gateway) {
   struct by_netlink_request request;
@@ -71,7 +72,7 @@ static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned inte
   by_netlink_put_host(&request, RTA_DST, address);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
   *gateway = *address;
-  int reason = by_netlink_ask(netlink, &request, take_route, gateway);
+  int reason = by_netlink_ask(netlink, &request, read_route, gateway);
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no route") : BANYAN_OK;
 }
 
@@ -84,13 +85,14 @@ static struct ndmsg *begin_neighbour(struct by_netlink_request *request, uint16_
   return body;
 }
 
-/* False: not known yet. Then the kernel is asked to find it, as if a packet were to be sent there. */
+/* Finds the hardware address. Returns false if it is unknown, and makes the kernel resolve it as if a packet was to be
+ * sent. */
 static bool find_neighbour(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
                            uint8_t hardware[6]) {
   struct by_netlink_request request;
   struct end neighbour = {0};
   begin_neighbour(&request, RTM_GETNEIGH, 0, interface, address);
-  int reason = by_netlink_ask(netlink, &request, take_neighbour, &neighbour);
+  int reason = by_netlink_ask(netlink, &request, read_neighbour, &neighbour);
   if (reason || !(neighbour.flags & (NUD_PERMANENT | NUD_REACHABLE))) {
     begin_neighbour(&request, RTM_NEWNEIGH, NLM_F_CREATE, interface, address)->ndm_flags = NTF_USE;
     (void)by_netlink_ask(netlink, &request, NULL, NULL);
@@ -100,8 +102,8 @@ static bool find_neighbour(struct by_netlink *netlink, unsigned interface, const
   return true;
 }
 
-/* The next hop of what leaves an interface for an address: routes have the gateway, neighbours the hardware address.
- * *found false: not known yet. IP over Ethernet. */
+/* Finds the next hop of packets that leave an interface for an address: routes have the gateway, neighbours the
+ * hardware address. *found false: not known yet. IP over Ethernet. */
 static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned interface, const struct in6_addr *address,
                                         uint8_t hardware[6], bool *found) {
   struct by_netlink_request request;
@@ -110,11 +112,11 @@ static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned int
   struct in6_addr gateway;
   link->ifi_index = (int)interface;
   *found = true;
-  int reason = by_netlink_ask(netlink, &request, take_device, &device);
+  int reason = by_netlink_ask(netlink, &request, read_device, &device);
   if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: interface %u", interface);
   if (!device.has_hardware)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: interface %u has no Ethernet address", interface);
-  if (device.flags & IFF_NOARP) { /* without address resolution both ends of a link have one address */
+  if (device.flags & IFF_NOARP) { /* Without address resolution both ends of a link have one address. */
     memcpy(hardware, device.hardware, 6);
     return BANYAN_OK;
   }
@@ -123,21 +125,21 @@ static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned int
   return BANYAN_OK;
 }
 
-/* ---- what grants need */
+/* ---- addresses that grants need */
 
 struct by_switch_neighbour {
   uint32_t port;
   struct in6_addr address;
-  uint32_t wanted; /* times */
+  uint32_t wanted; /* Number of uses. */
   bool known;
-  bool named; /* to the plane, as this: */
+  bool named; /* The plane has an entry for it, with the address `notified`. */
   uint8_t hardware[6], notified[6];
 };
 
 enum banyan_status by_neighbours_init(struct by_neighbours *neighbours, const struct by_plane *plane,
-                                      const unsigned *interfaces, uint32_t most) {
-  *neighbours = (struct by_neighbours){.plane = plane, .interfaces = interfaces, .most = most};
-  if (!(neighbours->all = calloc(most, sizeof *neighbours->all)))
+                                      const unsigned *interfaces, uint32_t max) {
+  *neighbours = (struct by_neighbours){.plane = plane, .interfaces = interfaces, .max = max};
+  if (!(neighbours->all = calloc(max, sizeof *neighbours->all)))
     return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   return plane->ops->needs_neighbours ? by_netlink_open(&neighbours->netlink) : BANYAN_OK;
 }
@@ -147,51 +149,52 @@ void by_neighbours_fini(struct by_neighbours *neighbours) {
   free(neighbours->all);
 }
 
-static struct by_switch_neighbour *find(const struct by_neighbours *neighbours, uint32_t port,
-                                        const struct in6_addr *address) {
+static struct by_switch_neighbour *find_neighbour_of(const struct by_neighbours *neighbours, uint32_t port,
+                                                     const struct in6_addr *address) {
   for (uint32_t i = 0; i < neighbours->n; i++)
     if (neighbours->all[i].port == port && IN6_ARE_ADDR_EQUAL(&neighbours->all[i].address, address))
       return &neighbours->all[i];
   return NULL;
 }
 
-/* ---- what the plane is notified of */
+/* ---- entries of the plane */
 
-static enum banyan_status notify(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
-                                 const uint8_t *hardware) {
+static enum banyan_status set_entry(const struct by_neighbours *neighbours, uint32_t port,
+                                    const struct in6_addr *address, const uint8_t *hardware) {
   return neighbours->plane->ops->set_neighbour(neighbours->plane->self, port, address, hardware);
 }
 
-/* Names come first, so that nothing goes to the wrong one meanwhile. */
-static enum banyan_status settle(struct by_neighbours *neighbours, uint32_t port) {
+/* Updates the plane's entries for a port. Entries of single addresses come first, so that no packet takes the wrong
+ * path meanwhile. */
+static enum banyan_status update_entries(struct by_neighbours *neighbours, uint32_t port) {
   uint32_t first = 0;
-  const uint8_t *other; /* of all that leaves the port and is not named */
+  const uint8_t *other; /* Next hop of all packets without an entry for their address. */
   while (first < neighbours->n && !(neighbours->all[first].port == port && neighbours->all[first].known)) first++;
-  if (first == neighbours->n) return notify(neighbours, port, NULL, NULL);
+  if (first == neighbours->n) return set_entry(neighbours, port, NULL, NULL);
   other = neighbours->all[first].hardware;
   for (uint32_t i = first; i < neighbours->n; i++) {
     struct by_switch_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->known || !memcmp(neighbour->hardware, other, 6)) continue;
     if (neighbour->named && !memcmp(neighbour->notified, neighbour->hardware, 6)) continue;
-    BY_TRY(notify(neighbours, port, &neighbour->address, neighbour->hardware));
+    BY_TRY(set_entry(neighbours, port, &neighbour->address, neighbour->hardware));
     memcpy(neighbour->notified, neighbour->hardware, 6);
     neighbour->named = true;
   }
-  BY_TRY(notify(neighbours, port, NULL, other));
+  BY_TRY(set_entry(neighbours, port, NULL, other));
   for (uint32_t i = 0; i < neighbours->n; i++) {
     struct by_switch_neighbour *neighbour = &neighbours->all[i];
     if (neighbour->port != port || !neighbour->named || memcmp(neighbour->hardware, other, 6)) continue;
-    BY_TRY(notify(neighbours, port, &neighbour->address, NULL));
+    BY_TRY(set_entry(neighbours, port, &neighbour->address, NULL));
     neighbour->named = false;
   }
   return BANYAN_OK;
 }
 
-/* ---- what is wanted */
+/* ---- uses */
 
 void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
-  struct by_switch_neighbour *neighbour = find(neighbours, port, address);
-  assert(neighbour || neighbours->n < neighbours->most);
+  struct by_switch_neighbour *neighbour = find_neighbour_of(neighbours, port, address);
+  assert(neighbour || neighbours->n < neighbours->max);
   if (!neighbour) {
     neighbour = &neighbours->all[neighbours->n++];
     *neighbour = (struct by_switch_neighbour){.port = port, .address = *address};
@@ -200,16 +203,16 @@ void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const st
 }
 
 void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address) {
-  struct by_switch_neighbour *neighbour = find(neighbours, port, address);
+  struct by_switch_neighbour *neighbour = find_neighbour_of(neighbours, port, address);
   if (!neighbour || --neighbour->wanted) return;
-  if (neighbour->named) (void)notify(neighbours, port, address, NULL);
+  if (neighbour->named) (void)set_entry(neighbours, port, address, NULL);
   *neighbour = neighbours->all[--neighbours->n];
-  if (neighbours->plane->ops->needs_neighbours) (void)settle(neighbours, port);
+  if (neighbours->plane->ops->needs_neighbours) (void)update_entries(neighbours, port);
 }
 
 bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
                         uint8_t hardware[6]) {
-  const struct by_switch_neighbour *neighbour = find(neighbours, port, address);
+  const struct by_switch_neighbour *neighbour = find_neighbour_of(neighbours, port, address);
   memset(hardware, 0, 6);
   if (!neighbours->plane->ops->needs_neighbours) return true;
   if (!neighbour || !neighbour->known) return false;
@@ -223,11 +226,11 @@ static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_sw
   bool found;
   BY_TRY(find_next_hop(&neighbours->netlink, neighbours->interfaces[neighbour->port], &neighbour->address, hardware,
                        &found));
-  /* One that does not answer may be back in a moment: it is kept. */
+  /* A neighbour that does not answer may be back soon, so it is kept. */
   if (!found || (neighbour->known && !memcmp(neighbour->hardware, hardware, 6))) return BANYAN_OK;
   memcpy(neighbour->hardware, hardware, 6);
   neighbour->known = *changed = true;
-  return settle(neighbours, neighbour->port);
+  return update_entries(neighbours, neighbour->port);
 }
 
 enum banyan_status by_neighbours_refresh(struct by_neighbours *neighbours, bool all, bool *changed) {

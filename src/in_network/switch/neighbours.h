@@ -1,7 +1,6 @@
-/* The next hops that grants need: what is behind which port, asked of the kernel
- * again and again, and passed to the data plane. Where all that leaves a port
- * goes to one neighbour, the plane has it once for the port; only others are
- * named. On the loop's thread. */
+/* The next hops that grants need: asks the kernel for them regularly, and passes them to the data plane. If all packets
+ * that leave a port go to one neighbour, the plane has one entry for the port; others have entries for their addresses.
+ * On the loop's thread. */
 #ifndef BY_IN_NETWORK_SWITCH_NEIGHBOURS_H
 #define BY_IN_NETWORK_SWITCH_NEIGHBOURS_H
 
@@ -12,24 +11,24 @@ struct by_switch_neighbour;
 
 struct by_neighbours {
   const struct by_plane *plane;
-  const unsigned *interfaces; /* by port */
+  const unsigned *interfaces; /* Indices by port. */
   struct by_netlink netlink;
   struct by_switch_neighbour *all;
-  uint32_t n, most;
+  uint32_t n, max;
 };
 
-/* For `most` pairs of port and address. What is given must outlive it. */
+/* Allocates for `max` pairs of port and address. The plane and the interfaces must outlive it. */
 BANYAN_CHECK enum banyan_status by_neighbours_init(struct by_neighbours *neighbours, const struct by_plane *plane,
-                                                   const unsigned *interfaces, uint32_t most);
+                                                   const unsigned *interfaces, uint32_t max);
 void by_neighbours_fini(struct by_neighbours *neighbours);
-/* Wanted once more, and once less. */
+/* Increment and decrement the uses of an address. */
 void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address);
 void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address);
-/* Whether the next hop for it is known; where the kernel forwards itself, all are. */
+/* Tells whether the next hop is known; always true if the kernel forwards packets itself. */
 bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, const struct in6_addr *address,
                         uint8_t hardware[6]);
-/* Asks for those that are not known yet, or for all. Whether one is another than it was. An error is the kernel's, or
- * the plane's. */
+/* Asks for the unknown next hops, or for all. *changed: one of them has changed. Returns errors of the kernel or the
+ * plane. */
 BANYAN_CHECK enum banyan_status by_neighbours_refresh(struct by_neighbours *neighbours, bool all, bool *changed);
 
 #endif

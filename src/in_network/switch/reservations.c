@@ -1,3 +1,4 @@
+/* Grants cells, ports and groups to jobs, and ends reservations whose holders do not return. */
 #include "reservations.h"
 
 #include <assert.h>
@@ -14,10 +15,10 @@
 _Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_RESERVATION_SLOT_BYTES,
                "a slot has one cell");
 
-static const uint64_t timeout = 3 * BY_SECOND;    /* for next hops */
-static const uint64_t soon = 20 * BY_MILLISECOND; /* those that are not known are looked for again */
-static const uint64_t sometimes = 5 * BY_SECOND;  /* the others */
-static const uint64_t lapse = BY_RESERVATION_SECONDS * BY_SECOND;
+static const uint64_t timeout = 3 * BY_SECOND;              /* Timeout of finding next hops. */
+static const uint64_t retry_interval = 20 * BY_MILLISECOND; /* Interval of requests for unknown next hops. */
+static const uint64_t refresh_interval = 5 * BY_SECOND;     /* Interval of requests for all next hops. */
+static const uint64_t lapse_time = BY_RESERVATION_SECONDS * BY_SECOND;
 
 enum state { SEEKING, GRANTED, LAPSING, STATES };
 
@@ -29,12 +30,12 @@ struct reservation {
   struct by_reservations *all;
   struct by_reservation wanted;
   char holder[BY_RESERVATION_HOLDER + 1];
-  void *owner; /* NULL: gone */
+  void *owner; /* NULL: disconnected. */
   enum state state;
-  uint16_t group; /* and its place in the table */
+  uint16_t group; /* Group, and index in the table. */
   struct range cells;
   struct by_granted granted;
-  struct by_timer timer; /* LAPSING: until it ends; SEEKING: until it is given up */
+  struct by_timer timer; /* LAPSING: its end; SEEKING: its timeout. */
 };
 
 struct by_reservations {
@@ -42,8 +43,8 @@ struct by_reservations {
   char interfaces[BY_FRAGMENT_PORTS][IF_NAMESIZE];
   unsigned indices[BY_FRAGMENT_PORTS];
   struct by_neighbours neighbours;
-  struct by_timer timer; /* looks for neighbours */
-  uint64_t looked;       /* at all of them */
+  struct by_timer timer; /* Refreshes neighbours. */
+  uint64_t refreshed;    /* When all of them were last refreshed. */
   struct reservation *table[BY_PLANE_GROUPS];
 };
 
@@ -56,7 +57,7 @@ static void set_state(struct reservation *r, enum state to) {
   r->state = to;
 }
 
-static struct reservation *find(const struct by_reservations *all, uint16_t job) {
+static struct reservation *find_reservation(const struct by_reservations *all, uint16_t job) {
   for (int i = 0; i < BY_PLANE_GROUPS; i++)
     if (all->table[i] && all->table[i]->wanted.job == job) return all->table[i];
   return NULL;
@@ -64,8 +65,8 @@ static struct reservation *find(const struct by_reservations *all, uint16_t job)
 
 /* ---- cells */
 
-/* The free cells from `base` on, where no reservation has cells around `base`. */
-static struct range gap_from(const struct by_reservations *all, uint32_t base) {
+/* Returns the free cells from `base` on. No reservation's cells contain `base`. */
+static struct range find_gap(const struct by_reservations *all, uint32_t base) {
   uint32_t end = all->options.cells;
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
     const struct reservation *r = all->table[i];
@@ -74,19 +75,19 @@ static struct range gap_from(const struct by_reservations *all, uint32_t base) {
   return (struct range){base, end - base};
 }
 
-/* Whether a is the better of the two for so many. */
+/* Tells whether a is the better gap for so many cells. */
 static bool is_better(const struct range *a, const struct range *b, uint32_t wanted) {
   if (a->count >= wanted) return b->count < wanted || a->count < b->count;
   return b->count < wanted && a->count > b->count;
 }
 
-/* The smallest gap that holds `wanted`, or else the largest, all of it: there may be fewer, and none. */
+/* Returns the smallest gap for `wanted` cells, or else all of the largest gap, which may be empty. */
 static struct range find_cells(const struct by_reservations *all, uint32_t wanted) {
-  struct range best = gap_from(all, 0);
+  struct range best = find_gap(all, 0);
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
     const struct reservation *r = all->table[i];
     if (!r || !r->cells.count) continue;
-    struct range gap = gap_from(all, r->cells.base + r->cells.count);
+    struct range gap = find_gap(all, r->cells.base + r->cells.count);
     if (is_better(&gap, &best, wanted)) best = gap;
   }
   if (best.count > wanted) best.count = wanted;
@@ -95,9 +96,9 @@ static struct range find_cells(const struct by_reservations *all, uint32_t wante
 
 /* ---- replies */
 
-/* The thread's error text gives the reason. */
-static void refuse(const struct by_reservations *all, void *owner, const struct by_reservation_request *request,
-                   bool taken) {
+/* Answers with the reason in the thread's error text. */
+static void send_refusal(const struct by_reservations *all, void *owner, const struct by_reservation_request *request,
+                         bool taken) {
   struct by_reservation_reply reply = {.operation = request->operation,
                                        .job = request->reservation.job,
                                        .key = request->reservation.key,
@@ -107,7 +108,7 @@ static void refuse(const struct by_reservations *all, void *owner, const struct 
   all->options.answer(owner, &reply);
 }
 
-static void confirm(const struct reservation *r) {
+static void send_grant(const struct reservation *r) {
   struct by_reservation_reply reply = {.operation = BY_RESERVATION_GRANT,
                                        .well = true,
                                        .job = r->wanted.job,
@@ -116,7 +117,7 @@ static void confirm(const struct reservation *r) {
   r->all->options.answer(r->owner, &reply);
 }
 
-/* ---- the end of a reservation */
+/* ---- end of a reservation */
 
 /* Adds or drops the next hops that it needs. */
 static void change_neighbours(const struct reservation *r,
@@ -143,7 +144,7 @@ static void end_reservation(struct reservation *r) {
   free(r);
 }
 
-/* ---- its beginning */
+/* ---- beginning of a reservation */
 
 static enum banyan_status find_port(const struct by_reservations *all, const char *interface, uint8_t *out) {
   struct by_text names;
@@ -160,7 +161,7 @@ static enum banyan_status find_port(const struct by_reservations *all, const cha
   return status;
 }
 
-/* An address whose next hop is not known; NULL: all are. */
+/* Returns an address whose next hop is unknown; NULL: none. */
 static const struct by_udp_end *find_unknown(const struct reservation *r, const char **interface) {
   const struct by_neighbours *neighbours = &r->all->neighbours;
   const struct by_reservation *wanted = &r->wanted;
@@ -176,7 +177,7 @@ static const struct by_udp_end *find_unknown(const struct reservation *r, const 
   return NULL;
 }
 
-/* Behind a switch any worker's address will do: the switch there takes the packet and addresses copies itself. */
+/* Sets the group's members. For a switch, any worker's address behind it will do, as it addresses copies itself. */
 static enum banyan_status set_group(const struct reservation *r) {
   const struct by_plane *plane = r->all->options.plane;
   struct by_switch_target targets[BY_RESERVATION_BELOW];
@@ -188,7 +189,7 @@ static enum banyan_status set_group(const struct reservation *r) {
   return plane->ops->set_group(plane->self, r->group, targets, r->wanted.n_below);
 }
 
-/* Cells and group are its own by then. */
+/* Passes the grant to the plane, after the cells and the group. */
 static enum banyan_status give_grant(const struct reservation *r, const struct by_grant *grant,
                                      const struct by_plane_ends *ends) {
   const struct by_plane *plane = r->all->options.plane;
@@ -202,7 +203,7 @@ static enum banyan_status give_grant(const struct reservation *r, const struct b
   return status;
 }
 
-static enum banyan_status activate(struct reservation *r) {
+static enum banyan_status activate_reservation(struct reservation *r) {
   const struct by_plane *plane = r->all->options.plane;
   struct by_grant grant = {.above = 1ull << r->granted.up,
                            .base = r->cells.base,
@@ -226,7 +227,7 @@ static enum banyan_status activate(struct reservation *r) {
   set_state(r, GRANTED);
   by_loop_cancel_timer(&r->timer);
   by_info("switch", "job %u: %u cells from %u on", grant.job, grant.count, grant.base);
-  confirm(r);
+  send_grant(r);
   return BANYAN_OK;
 }
 
@@ -235,17 +236,17 @@ static void give_up(struct reservation *r) {
   const struct by_reservations *all = r->all;
   void *owner = r->owner;
   end_reservation(r);
-  refuse(all, owner, &request, false);
+  send_refusal(all, owner, &request, false);
 }
 
-/* Goes on with one whose next hops are looked for. */
+/* Activates a reservation if its next hops are known. */
 static void try_to_activate(struct reservation *r) {
   const char *interface;
-  if (!find_unknown(r, &interface) && activate(r) != BANYAN_OK) give_up(r);
+  if (!find_unknown(r, &interface) && activate_reservation(r) != BANYAN_OK) give_up(r);
 }
 
-/* Its holder has not come back, or a next hop has not been found. */
-static void expired(void *context) {
+/* Ends a reservation whose holder has not returned, or whose next hops were not found. */
+static void handle_timeout(void *context) {
   struct reservation *r = context;
   char end[BY_ADDRESS_TEXT];
   const char *interface;
@@ -261,8 +262,8 @@ static void expired(void *context) {
   }
 }
 
-static enum banyan_status begin(struct by_reservations *all, const struct by_reservation_request *request, void *owner,
-                                struct reservation **out) {
+static enum banyan_status begin_reservation(struct by_reservations *all, const struct by_reservation_request *request,
+                                            void *owner, struct reservation **out) {
   const struct by_reservation *wanted = &request->reservation;
   struct by_granted granted = {.n_below = wanted->n_below};
   uint16_t group = 0;
@@ -281,7 +282,7 @@ static enum banyan_status begin(struct by_reservations *all, const struct by_res
                             .granted = granted};
   r->granted.slots = r->cells.count;
   memcpy(r->holder, request->holder, sizeof r->holder);
-  by_timer_init(&r->timer, expired, r);
+  by_timer_init(&r->timer, handle_timeout, r);
   *out = all->table[group] = r;
   change_neighbours(r, by_neighbours_add);
   return BANYAN_OK;
@@ -289,12 +290,12 @@ static enum banyan_status begin(struct by_reservations *all, const struct by_res
 
 /* ---- requests */
 
-/* True: it has been answered, or will be. */
-static bool renew(struct reservation *r, const struct by_reservation_request *request, void *owner) {
+/* Returns true if the request was or will be answered. */
+static bool renew_reservation(struct reservation *r, const struct by_reservation_request *request, void *owner) {
   uint16_t job = request->reservation.job, key = request->reservation.key;
   if (strcmp(r->holder, request->holder) != 0) {
     (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u is another's here; choose another number", job);
-    refuse(r->all, owner, request, true);
+    send_refusal(r->all, owner, request, true);
     return true;
   }
   if (by_reservation_same(&r->wanted, &request->reservation)) {
@@ -303,19 +304,19 @@ static bool renew(struct reservation *r, const struct by_reservation_request *re
       by_loop_cancel_timer(&r->timer);
       set_state(r, GRANTED);
     }
-    if (r->state == GRANTED) confirm(r);
+    if (r->state == GRANTED) send_grant(r);
     return true;
   }
   if (r->wanted.key == key) {
     (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u has a different grant with key %u; choose another key", job, key);
-    refuse(r->all, owner, request, false);
+    send_refusal(r->all, owner, request, false);
     return true;
   }
   end_reservation(r);
   return false;
 }
 
-/* What the holders before this one had, who do not come back. */
+/* Ends the lapsing reservations of earlier holders of the family. */
 static void end_predecessors(struct by_reservations *all, const char *holder) {
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
     struct reservation *r = all->table[i];
@@ -335,14 +336,14 @@ static enum banyan_status check_secret(const struct by_reservations *all, const 
 
 void by_reservations_grant(struct by_reservations *all, const struct by_reservation_request *request, void *owner) {
   if (check_secret(all, &request->reservation) != BANYAN_OK) {
-    refuse(all, owner, request, false);
+    send_refusal(all, owner, request, false);
     return;
   }
   end_predecessors(all, request->holder);
-  struct reservation *r = find(all, request->reservation.job);
-  if (r && renew(r, request, owner)) return;
-  if (begin(all, request, owner, &r) != BANYAN_OK) {
-    refuse(all, owner, request, false);
+  struct reservation *r = find_reservation(all, request->reservation.job);
+  if (r && renew_reservation(r, request, owner)) return;
+  if (begin_reservation(all, request, owner, &r) != BANYAN_OK) {
+    send_refusal(all, owner, request, false);
     return;
   }
   by_loop_set_delay(all->options.loop, &r->timer, timeout);
@@ -351,7 +352,7 @@ void by_reservations_grant(struct by_reservations *all, const struct by_reservat
 }
 
 void by_reservations_revoke(struct by_reservations *all, const struct by_reservation_request *request, void *owner) {
-  struct reservation *r = find(all, request->reservation.job);
+  struct reservation *r = find_reservation(all, request->reservation.job);
   if (r && !strcmp(r->holder, request->holder)) {
     struct by_reservation_reply reply = {
         .operation = BY_RESERVATION_REVOKE, .well = true, .job = request->reservation.job};
@@ -361,7 +362,7 @@ void by_reservations_revoke(struct by_reservations *all, const struct by_reserva
   }
   (void)by_fail(BANYAN_ERR_ARGUMENT, "job %u %s", request->reservation.job,
                 r ? "is another's here" : "has no grant here");
-  refuse(all, owner, request, r != NULL);
+  send_refusal(all, owner, request, r != NULL);
 }
 
 void by_reservations_leave(struct by_reservations *all, const void *owner) {
@@ -374,20 +375,20 @@ void by_reservations_leave(struct by_reservations *all, const void *owner) {
       continue;
     }
     set_state(r, LAPSING);
-    by_loop_set_delay(all->options.loop, &r->timer, lapse);
+    by_loop_set_delay(all->options.loop, &r->timer, lapse_time);
   }
 }
 
-/* ---- next hops, again and again */
+/* ---- refreshing next hops */
 
-static void look(void *context) {
+static void refresh_neighbours(void *context) {
   struct by_reservations *all = context;
   uint64_t now = by_loop_now(all->options.loop);
-  bool every = now >= all->looked + sometimes, changed, waits = false;
-  if (every) all->looked = now;
+  bool every = now >= all->refreshed + refresh_interval, changed, waits = false;
+  if (every) all->refreshed = now;
   if (by_neighbours_refresh(&all->neighbours, every, &changed) != BANYAN_OK)
     by_info("switch", "%s", banyan_error_text());
-  for (int i = 0; changed && every && i < BY_PLANE_GROUPS; i++) /* copies get other addresses */
+  for (int i = 0; changed && every && i < BY_PLANE_GROUPS; i++) /* Addresses of copies may have changed. */
     if (all->table[i] && all->table[i]->state != SEEKING && set_group(all->table[i]) != BANYAN_OK)
       by_warn("switch", "%s", banyan_error_text());
   for (int i = 0; i < BY_PLANE_GROUPS; i++) {
@@ -395,10 +396,10 @@ static void look(void *context) {
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the table */
     waits |= all->table[i] && all->table[i]->state == SEEKING;
   }
-  by_loop_set_delay(all->options.loop, &all->timer, waits ? soon : sometimes);
+  by_loop_set_delay(all->options.loop, &all->timer, waits ? retry_interval : refresh_interval);
 }
 
-/* ---- all of them */
+/* ---- all reservations */
 
 static enum banyan_status name_ports(struct by_reservations *all) {
   for (uint32_t i = 0; i < all->options.n_ports; i++) {
@@ -416,7 +417,7 @@ enum banyan_status by_reservations_create(const struct by_reservations_options *
   *out = all;
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   all->options = *options;
-  by_timer_init(&all->timer, look, all);
+  by_timer_init(&all->timer, refresh_neighbours, all);
   enum banyan_status status = name_ports(all);
   if (status != BANYAN_OK) by_reservations_destroy(all), *out = NULL;
   return status;

@@ -1,3 +1,4 @@
+/* Accepts control connections, passes requests to the reservations, and answers. */
 #include "switch_control.h"
 
 #include <inttypes.h>
@@ -20,14 +21,14 @@
 
 enum { SESSIONS = 256, UNKNOWN = 256, LISTENERS = 8 };
 
-static const uint64_t first_request_in = 5 * BY_SECOND;
+static const uint64_t request_timeout = 5 * BY_SECOND;
 
-/* One connection. It is known once its peer has authenticated or, where no key is needed, has made a valid request. */
+/* A connection. It is known once its peer has authenticated or, if no key is needed, has sent a valid request. */
 struct session {
   struct by_switch_control *control;
   struct by_stream *stream;
   LIST_ENTRY(session) link;
-  struct by_admission_entry admission; /* where no key is needed */
+  struct by_admission_entry admission; /* Only without a key. */
   struct by_timer late;
   bool known;
 };
@@ -35,13 +36,13 @@ struct session {
 struct listener {
   struct by_switch_control *control;
   struct by_acceptor *acceptor;
-  char path[BY_PATH_SOCKET]; /* of a local socket; "": it listens for TCP */
+  char path[BY_PATH_SOCKET]; /* Path of a Unix socket; "": it listens for TCP. */
 };
 
 struct by_switch_control {
   struct by_switch_control_options options;
   struct by_key key;
-  struct by_process_identity *identity; /* NULL: there is no key */
+  struct by_process_identity *identity; /* NULL: there is no key. */
   struct by_reservations *reservations;
   LIST_HEAD(, session) sessions;
   unsigned n_known, n_listeners;
@@ -70,7 +71,7 @@ static void reply_text(const struct session *session, const struct by_text *text
     by_info("switch", "%s: a reply is lost", by_stream_get_name(session->stream));
 }
 
-static void reply(void *owner, const struct by_reservation_reply *what) {
+static void send_reply(void *owner, const struct by_reservation_reply *what) {
   struct by_text text;
   by_text_init(&text);
   by_reservation_print_reply(what, &text);
@@ -106,7 +107,7 @@ static void log_rejected(struct session *session, const char *why) {
                   by_clock_to_seconds(by_loop_now(control->options.loop)));
 }
 
-/* From now on it is not closed to make room for others. False: there is no room for another known session. */
+/* Protects the session from being closed in favour of others. Returns false if there are too many known sessions. */
 static bool become_known(struct session *session) {
   char text[80];
   if (session->known) return true;
@@ -123,13 +124,13 @@ static bool become_known(struct session *session) {
   return false;
 }
 
-static void take_line(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_line(void *context, uint16_t type, const void *line, size_t length) {
   struct session *session = context;
   struct by_reservation_request request;
   if (by_reservation_read_request(line, length, &request) != BANYAN_OK) {
     struct by_reservation_reply what = {.operation = BY_RESERVATION_OPERATIONS};
     by_keep_printable(banyan_error_text(), what.text, sizeof what.text);
-    reply(session, &what);
+    send_reply(session, &what);
     return;
   }
   if (!become_known(session)) return;
@@ -141,11 +142,11 @@ static void take_line(void *context, uint16_t type, const void *line, size_t len
     send_status(session, request.operation);
 }
 
-static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+static void handle_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   (void)become_known(context);
 }
 
-static void ended(void *context, enum banyan_status status, const char *reason) {
+static void handle_ended(void *context, enum banyan_status status, const char *reason) {
   struct session *session = context;
   if (session->known)
     by_info("switch", "control: %s", reason);
@@ -154,13 +155,13 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   end_session(session);
 }
 
-static void is_late(void *context) {
+static void handle_timeout(void *context) {
   struct session *session = context;
   log_rejected(session, "it made no request in time, or was closed to make room for others");
   end_session(session);
 }
 
-static void evicted(void *context) {
+static void handle_evicted(void *context) {
   struct session *session = context;
   by_loop_set_delay(session->control->options.loop, &session->late, 0);
 }
@@ -184,23 +185,23 @@ static enum banyan_status begin_session(struct listener *listener, int fd, struc
                                       .max_frame = BY_RESERVATION_REPLY,
                                       .max_line = BY_RESERVATION_LINE,
                                       .max_queued = 2 * BY_RESERVATION_REPLY,
-                                      .opened = opened,
-                                      .frame = take_line,
-                                      .ended = ended,
+                                      .opened = handle_opened,
+                                      .frame = handle_line,
+                                      .ended = handle_ended,
                                       .context = session};
   if (!is_local && by_socket_set_keepalive(fd, 10, 5, 3) != BANYAN_OK) by_info("switch", "%s", banyan_error_text());
   BY_TRY(by_stream_create(&options, &session->stream));
   session->control = control;
   LIST_INSERT_HEAD(&control->sessions, session, link);
-  session->admission = (struct by_admission_entry){.evicted = evicted, .context = session};
-  by_timer_init(&session->late, is_late, session);
+  session->admission = (struct by_admission_entry){.evicted = handle_evicted, .context = session};
+  by_timer_init(&session->late, handle_timeout, session);
   if (proves) return BANYAN_OK;
-  by_loop_set_delay(control->options.loop, &session->late, first_request_in);
+  by_loop_set_delay(control->options.loop, &session->late, request_timeout);
   by_admission_enter(&control->admission, &session->admission, fd);
   return BANYAN_OK;
 }
 
-static void accepted(void *context, int fd) {
+static void handle_accepted(void *context, int fd) {
   struct listener *listener = context;
   struct session *session = calloc(1, sizeof *session);
   if (!session) {
@@ -212,7 +213,7 @@ static void accepted(void *context, int fd) {
   free(session);
 }
 
-static enum banyan_status check_room(const struct by_switch_control *control) {
+static enum banyan_status check_listeners(const struct by_switch_control *control) {
   if (control->n_listeners < LISTENERS) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "switch: listens at %d places at most", LISTENERS);
 }
@@ -221,7 +222,7 @@ static enum banyan_status add_listener(struct by_switch_control *control, int fd
   struct listener *listener = &control->listeners[control->n_listeners];
   *listener = (struct listener){.control = control};
   snprintf(listener->path, sizeof listener->path, "%s", path);
-  BY_TRY(by_acceptor_create(control->options.loop, fd, accepted, listener, &listener->acceptor));
+  BY_TRY(by_acceptor_create(control->options.loop, fd, handle_accepted, listener, &listener->acceptor));
   control->n_listeners++;
   return BANYAN_OK;
 }
@@ -229,7 +230,7 @@ static enum banyan_status add_listener(struct by_switch_control *control, int fd
 enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path) {
   struct by_path_socket place = {.path = path, .program = "switch", .option = "--control PATH", .mode = 0600};
   int fd;
-  BY_TRY(check_room(control));
+  BY_TRY(check_listeners(control));
   BY_TRY(by_path_socket_listen(&place, &fd));
   return add_listener(control, fd, path);
 }
@@ -238,7 +239,7 @@ enum banyan_status by_switch_control_listen(struct by_switch_control *control, c
   struct by_address bound;
   char text[BY_ADDRESS_TEXT];
   int fd;
-  BY_TRY(check_room(control));
+  BY_TRY(check_listeners(control));
   if (!control->options.key && !by_address_is_loopback(address))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "switch: anybody could take cells at %s: name the secret that jobs have too, with --secret-file or "
@@ -252,7 +253,7 @@ uint32_t by_switch_control_used(const struct by_switch_control *control) {
   return by_reservations_used(control->reservations);
 }
 
-/* ---- all */
+/* ---- beginning and end */
 
 enum banyan_status by_switch_control_create(const struct by_switch_control_options *options,
                                             struct by_switch_control **out) {
@@ -263,7 +264,7 @@ enum banyan_status by_switch_control_create(const struct by_switch_control_optio
                                                  .n_ports = options->n_ports,
                                                  .ports = options->ports,
                                                  .accepts_unauthenticated = options->accepts_unauthenticated,
-                                                 .answer = reply};
+                                                 .answer = send_reply};
   *out = NULL;
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   control->options = *options;

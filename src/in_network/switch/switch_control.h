@@ -1,7 +1,6 @@
-/* Where jobs and people ask a switch: a Unix socket for this machine's root, and
- * TCP for jobs, under a key. One request a line, see reservation.h. Requests are
- * bounded, as are connections; what cannot be read is answered with why. On the
- * loop's thread. */
+/* The control connections of a switch: a Unix socket for this machine's root, and TCP with a key for jobs. One request
+ * a line, see reservation.h. Requests and connections are limited; unreadable requests are answered with the reason. On
+ * the loop's thread. */
 #ifndef BY_IN_NETWORK_SWITCH_SWITCH_CONTROL_H
 #define BY_IN_NETWORK_SWITCH_SWITCH_CONTROL_H
 
@@ -16,22 +15,22 @@ struct by_switch_control;
 
 struct by_switch_control_options {
   struct by_loop *loop;
-  const struct by_plane *plane; /* with its ports; both outlive the control */
+  const struct by_plane *plane; /* With its ports; both must outlive the control. */
   uint32_t cells;
   uint32_t n_ports;
-  const char *const *ports;     /* interfaces */
-  bool accepts_unauthenticated; /* grants without a secret, see reservations.h */
-  const struct by_key *key; /* of connections over TCP; copied. NULL: they need none, and come from this machine only */
+  const char *const *ports;     /* Interfaces. */
+  bool accepts_unauthenticated; /* Accepts grants without a secret, see reservations.h. */
+  const struct by_key *key;     /* Key of TCP connections; copied. NULL: none, and only this machine may connect. */
 };
 
 BANYAN_CHECK enum banyan_status by_switch_control_create(const struct by_switch_control_options *options,
                                                          struct by_switch_control **out);
 /* NULL is allowed. */
 void by_switch_control_destroy(struct by_switch_control *control);
-/* Cells that are granted to jobs. */
+/* Returns the number of cells that are granted to jobs. */
 uint32_t by_switch_control_used(const struct by_switch_control *control);
-/* The folder is made if it is missing, and what a switch that was killed has left there is replaced.
- * BANYAN_ERR_ARGUMENT: a switch listens there. */
+/* Creates the folder if it is missing, and replaces the socket of a switch that was killed. BANYAN_ERR_ARGUMENT: a
+ * switch listens there. */
 BANYAN_CHECK enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path);
 /* BANYAN_ERR_ARGUMENT: others could connect, and there is no key. */
 BANYAN_CHECK enum banyan_status by_switch_control_listen(struct by_switch_control *control,

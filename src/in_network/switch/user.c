@@ -1,18 +1,13 @@
-/* A switch of ordinary sockets. Where XDP is not to be had, or for comparison.
+/* A switch of ordinary sockets, for hosts without XDP, and for comparison. A port is an interface; the next hop is
+ * determined by the host's routes for the packet's address on that interface. If other traffic has other routes: ip
+ * rule add oif IF lookup T. Without a route, IPv4 takes the address to be on the link; IPv6 fails. It handles packets
+ * between the ends of its grants: capture.h makes the kernel deliver them to sockets while the process lives. All other
+ * packets, and all without the process, are forwarded by the kernel as before (net.ipv4.ip_forward=1). Fragments leave
+ * from the UDP port that they came from. Needs root (CAP_NET_ADMIN) and /dev/net/tun.
  *
- * A port is an interface; the next hop is that of the host's routes for the
- * packet's address by that interface. Where they are others for other
- * traffic: ip rule add oif IF lookup T. Where there is none, IPv4 takes the address
- * to be on the link; IPv6 fails. It takes what travels between the ends of
- * its grants: capture.h makes the kernel deliver that to sockets, as long as the
- * process lives. Everything else, and all without the process, the kernel forwards
- * as before (net.ipv4.ip_forward=1). Fragments leave from the UDP port that they
- * came from. Needs root (CAP_NET_ADMIN) and /dev/net/tun.
- *
- * Several queues may share the work, each on a thread. All grants of one server's
- * UDP port are in one queue, so that no cell and no flow of packets is in two, and
- * queues share nothing. What a grant needs is there when it has been given. One
- * thread at a time: the loop's. */
+ * Several queues may share the work, each on a thread. All grants of one server's UDP port are in one queue, so that
+ * each cell and each flow of packets belongs to one queue, and queues share nothing. A grant is ready when its function
+ * has returned. One thread at a time: the loop's. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -25,29 +20,29 @@
 #include "step.h"
 #include "user_queue.h"
 
-/* Which queue has the grant of a job. */
-struct placed {
+/* The queue of a job's grant. */
+struct placement {
   uint16_t job;
   uint32_t queue;
   struct by_udp_end server;
-  LIST_ENTRY(placed) link;
+  LIST_ENTRY(placement) link;
 };
 
 struct user {
-  char ports[BY_FRAGMENT_PORTS][IF_NAMESIZE]; /* "": no such port */
+  char ports[BY_FRAGMENT_PORTS][IF_NAMESIZE]; /* "": no such port. */
   struct by_queue_options of_queues;
-  LIST_HEAD(, placed) placed;
-  uint32_t n; /* queues; 0: does not take packets yet */
+  LIST_HEAD(, placement) placement;
+  uint32_t n; /* Number of queues; 0: it does not take packets yet. */
   uint32_t wanted;
   struct by_queue *queues[BY_PLANE_QUEUES];
 };
 
-static void destroy(void *self) {
+static void destroy_switch(void *self) {
   struct user *user = self;
-  struct placed *placed;
-  while ((placed = LIST_FIRST(&user->placed))) {
-    LIST_REMOVE(placed, link);
-    free(placed);
+  struct placement *placement;
+  while ((placement = LIST_FIRST(&user->placement))) {
+    LIST_REMOVE(placement, link);
+    free(placement);
   }
   for (uint32_t i = 0; i < user->n; i++) by_queue_destroy(user->queues[i]);
   by_capture_close(user->of_queues.capture);
@@ -67,7 +62,7 @@ static enum banyan_status add_port(void *self, uint32_t number, const char *inte
   return BANYAN_OK;
 }
 
-static enum banyan_status start(void *self, uint32_t n) {
+static enum banyan_status start_queues(void *self, uint32_t n) {
   struct user *user = self;
   if (user->of_queues.capture) return by_fail(BANYAN_ERR_ARGUMENT, "switch: takes packets already");
   BY_TRY(by_capture_open(&user->of_queues.capture));
@@ -75,14 +70,14 @@ static enum banyan_status start(void *self, uint32_t n) {
   return BANYAN_OK;
 }
 
-static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
+static enum banyan_status clear_cells(void *self, uint32_t base, uint32_t count_events) {
   struct user *user = self;
   const struct by_cells *cells = &user->of_queues.cells;
-  if (base > cells->count || count > cells->count - base)
+  if (base > cells->count || count_events > cells->count - base)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: there are no cells %u to %llu", base,
-                   (unsigned long long)base + count);
-  memset(cells->cells + base, 0, count * sizeof *cells->cells);
-  for (uint32_t i = 0; i < user->n; i++) BY_TRY(by_queue_clear(user->queues[i], base, count));
+                   (unsigned long long)base + count_events);
+  memset(cells->cells + base, 0, count_events * sizeof *cells->cells);
+  for (uint32_t i = 0; i < user->n; i++) BY_TRY(by_queue_clear(user->queues[i], base, count_events));
   return BANYAN_OK;
 }
 
@@ -106,33 +101,33 @@ static enum banyan_status check_ends(const struct user *user, uint16_t job, cons
   return BANYAN_OK;
 }
 
-static struct placed *find(const struct user *user, uint16_t job) {
-  struct placed *placed;
-  LIST_FOREACH(placed, &user->placed, link)
-  if (placed->job == job) return placed;
+static struct placement *find_placement(const struct user *user, uint16_t job) {
+  struct placement *placement;
+  LIST_FOREACH(placement, &user->placement, link)
+  if (placement->job == job) return placement;
   return NULL;
 }
 
-/* That of the server's other grants, or else the one with the fewest. */
+/* Returns the queue of the server's other grants, or else the one with the fewest grants. */
 static uint32_t choose_queue(const struct user *user, const struct by_udp_end *server) {
   uint32_t grants[BY_PLANE_QUEUES] = {0}, best = 0;
-  const struct placed *placed;
-  LIST_FOREACH(placed, &user->placed, link) {
-    if (by_udp_end_same(&placed->server, server)) return placed->queue;
-    grants[placed->queue]++;
+  const struct placement *placement;
+  LIST_FOREACH(placement, &user->placement, link) {
+    if (by_udp_end_same(&placement->server, server)) return placement->queue;
+    grants[placement->queue]++;
   }
   for (uint32_t i = 1; i < user->n; i++)
     if (grants[i] < grants[best]) best = i;
   return best;
 }
 
-static enum banyan_status take_grant(void *self, uint16_t job) {
+static enum banyan_status revoke_grant(void *self, uint16_t job) {
   struct user *user = self;
-  struct placed *placed = find(user, job);
-  if (!placed) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
-  enum banyan_status status = by_queue_revoke(user->queues[placed->queue], job);
-  LIST_REMOVE(placed, link);
-  free(placed);
+  struct placement *placement = find_placement(user, job);
+  if (!placement) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
+  enum banyan_status status = by_queue_revoke(user->queues[placement->queue], job);
+  LIST_REMOVE(placement, link);
+  free(placement);
   return status;
 }
 
@@ -140,19 +135,19 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant, c
   struct user *user = self;
   BY_TRY(by_grant_check(grant, user->of_queues.cells.count, BY_PLANE_GROUPS));
   BY_TRY(check_ends(user, grant->job, ends));
-  struct placed *placed = malloc(sizeof *placed), *before = find(user, grant->job);
-  if (!placed) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  *placed =
-      (struct placed){.job = grant->job, .queue = choose_queue(user, &ends->server.end), .server = ends->server.end};
-  enum banyan_status status = by_queue_grant(user->queues[placed->queue], grant, ends);
+  struct placement *placement = malloc(sizeof *placement), *before = find_placement(user, grant->job);
+  if (!placement) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  *placement =
+      (struct placement){.job = grant->job, .queue = choose_queue(user, &ends->server.end), .server = ends->server.end};
+  enum banyan_status status = by_queue_grant(user->queues[placement->queue], grant, ends);
   if (status != BANYAN_OK) {
-    free(placed);
+    free(placement);
     return status;
   }
-  if (before && before->queue != placed->queue) status = by_queue_revoke(user->queues[before->queue], grant->job);
+  if (before && before->queue != placement->queue) status = by_queue_revoke(user->queues[before->queue], grant->job);
   if (before) LIST_REMOVE(before, link);
   free(before);
-  LIST_INSERT_HEAD(&user->placed, placed, link);
+  LIST_INSERT_HEAD(&user->placement, placement, link);
   return status;
 }
 
@@ -169,7 +164,7 @@ static enum banyan_status set_group(void *self, uint16_t group, const struct by_
   return BANYAN_OK;
 }
 
-static enum banyan_status count(const void *self, struct by_plane_counts *out) {
+static enum banyan_status count_events(const void *self, struct by_plane_counts *out) {
   const struct user *user = self;
   *out = (struct by_plane_counts){0};
   for (uint32_t i = 0; i < user->n; i++) BY_TRY(by_queue_count(user->queues[i], out));
@@ -178,14 +173,14 @@ static enum banyan_status count(const void *self, struct by_plane_counts *out) {
 
 static const struct by_plane_ops ops = {
     .name = "user",
-    .destroy = destroy,
+    .destroy = destroy_switch,
     .add_port = add_port,
-    .start = start,
-    .clear = clear,
+    .start = start_queues,
+    .clear = clear_cells,
     .grant = give_grant,
-    .revoke = take_grant,
+    .revoke = revoke_grant,
     .set_group = set_group,
-    .count = count,
+    .count = count_events,
 };
 
 enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_options *options, struct by_plane *out) {
@@ -204,7 +199,7 @@ enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_opti
     out->self = user;
     return BANYAN_OK;
   }
-  destroy(user);
+  destroy_switch(user);
   return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for %u cells, or more than %d queues", cells,
                  BY_PLANE_QUEUES);
 }

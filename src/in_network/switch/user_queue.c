@@ -1,3 +1,4 @@
+/* Receives, processes and sends the fragments of some grants of the user-space switch. */
 #include "user_queue.h"
 
 #include <arpa/inet.h>
@@ -16,24 +17,24 @@
 #include "descriptor.h"
 #include "log.h"
 
-/* ---- sockets that take and send packets with others' addresses */
+/* ---- sockets that receive and send packets with others' addresses */
 
-/* How the socket must be. */
-static enum banyan_status set(int fd, int level, int option, int value, const char *what) {
+/* Sets a socket option. */
+static enum banyan_status set_option(int fd, int level, int option, int value, const char *what) {
   if (setsockopt(fd, level, option, &value, sizeof value) == 0) return BANYAN_OK;
   return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno, "switch: no socket with %s",
                        what);
 }
 
-static enum banyan_status set_up(int fd, bool is_ipv4, const char *interface) {
-  BY_TRY(set(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
+static enum banyan_status prepare_socket(int fd, bool is_ipv4, const char *interface) {
+  BY_TRY(set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
   if (is_ipv4) {
-    BY_TRY(set(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
-    BY_TRY(set(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
+    BY_TRY(set_option(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
+    BY_TRY(set_option(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
   } else {
-    BY_TRY(set(fd, SOL_IPV6, IPV6_TRANSPARENT, 1, "IPV6_TRANSPARENT (run as root)"));
-    BY_TRY(set(fd, SOL_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
-    BY_TRY(set(fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT"));
+    BY_TRY(set_option(fd, SOL_IPV6, IPV6_TRANSPARENT, 1, "IPV6_TRANSPARENT (run as root)"));
+    BY_TRY(set_option(fd, SOL_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
+    BY_TRY(set_option(fd, SOL_IPV6, IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT"));
   }
   BY_TRY(by_datagram_prepare(fd));
   if (!interface || setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0)
@@ -41,7 +42,7 @@ static enum banyan_status set_up(int fd, bool is_ipv4, const char *interface) {
   return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: interface %s", interface);
 }
 
-/* Receives what is from one address and port for another, on this interface; where that is NULL, it only sends. */
+/* Opens a socket for packets from one address and port to another on this interface; NULL: for sending only. */
 static enum banyan_status open_socket(const char *interface, const struct by_udp_end *from,
                                       const struct by_udp_end *end, int *out) {
   struct by_address local, peer;
@@ -51,7 +52,7 @@ static enum banyan_status open_socket(const char *interface, const struct by_udp
   int fd = socket(by_address_family(&local), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   *out = -1;
   if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket");
-  enum banyan_status status = set_up(fd, by_address_family(&local) == AF_INET, interface);
+  enum banyan_status status = prepare_socket(fd, by_address_family(&local) == AF_INET, interface);
   if (status == BANYAN_OK && bind(fd, (struct sockaddr *)&local.storage, local.length))
     status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket for %s on %s", by_udp_end_print(end, text),
                            interface ? interface : "this host");
@@ -68,21 +69,22 @@ static enum banyan_status open_socket(const char *interface, const struct by_udp
 /* ---- the queue */
 
 enum {
-  PASSING = BY_FRAGMENT_PORTS, /* in place of a port: sockets of no interface, which the host's routes lead out */
-  PLACES,
+  PASSING = BY_FRAGMENT_PORTS, /* Index, instead of a port, of sockets without an interface, whose packets take the
+                                  host's routes. */
+  INLET_LISTS,
   RANGES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS
 };
 
-/* Takes what comes in by a port from one end for another, and sends by that port what comes from the latter's UDP port.
- */
+/* Receives packets that arrive at a port from one end for another, and sends packets by that port from the latter's UDP
+ * port. */
 struct inlet {
   struct by_queue *queue;
   uint32_t port;
   struct by_udp_end from, end;
   bool captured;
-  uint32_t uses; /* by grants */
+  uint32_t uses; /* Number of grants that use it. */
   bool waits;
-  struct by_watch *watch; /* NULL for those that only send */
+  struct by_watch *watch; /* NULL for those that only send. */
   LIST_ENTRY(inlet) link;
   STAILQ_ENTRY(inlet) next_waiting;
   struct by_mailer mailer;
@@ -92,9 +94,9 @@ LIST_HEAD(inlets, inlet);
 
 struct job {
   struct by_grant grant;
-  struct by_hop_key key; /* if it is keyed, and then: */
+  struct by_hop_key key; /* Valid if the grant is keyed, like `windows`. */
   struct by_replay_window *windows;
-  uint32_t n_inlets; /* that it uses, INLETS for each worker */
+  uint32_t n_inlets; /* Inlets that it uses, INLETS for each worker. */
   struct inlet *inlets[];
 };
 
@@ -105,37 +107,37 @@ struct group {
   struct by_switch_target targets[BY_PLANE_MEMBERS];
 };
 
-/* Fragments that follow each other and go the same way. Their ranges are the last that are taken. */
+/* Consecutive fragments with the same path. Their ranges are the last ones in use. */
 struct run {
   struct by_verdict verdict;
   uint16_t group;
   struct by_datagram_path way;
   unsigned n, n_ranges;
-  uint32_t size, bytes; /* of all but the last; of all */
+  uint32_t size, bytes; /* Size of all fragments but the last; total. */
 };
 
 struct by_queue {
   struct by_loop *loop;
-  bool has_thread; /* and so a loop of its own */
+  bool has_thread; /* It has its own thread and loop. */
   pthread_t thread;
   const struct by_queue_options *options;
   struct by_cells cells;
-  struct by_float_sums floats; /* from the first grant for them on */
+  struct by_float_sums floats; /* From the first grant for them on. */
   struct job *jobs[1 << 16];
   struct group groups[BY_PLANE_GROUPS];
-  struct inlets inlets[PLACES];
-  struct inlet *last[PLACES];   /* that has sent by it, or NULL */
-  STAILQ_HEAD(, inlet) waiting; /* whose mailers have something */
+  struct inlets inlets[INLET_LISTS];
+  struct inlet *last[INLET_LISTS]; /* The last one that has sent, or NULL. */
+  STAILQ_HEAD(, inlet) waiting;    /* Inlets whose mailers have packets. */
   uint64_t events[BY_EVENTS];
-  uint64_t datagrams, sent, unsent, expired; /* sent, unsent: beside what the mailers count */
-  uint32_t now;                              /* ms: when the datagrams came that are being taken */
+  uint64_t datagrams, sent, unsent, expired; /* `sent`, `unsent`: without the mailers' counts. */
+  uint32_t now;                              /* Time in ms of the datagrams that are being processed. */
   struct run run;
-  unsigned taken; /* ranges */
+  unsigned used; /* Ranges in use. */
   struct iovec ranges[RANGES];
   struct by_mailbox mailbox;
 };
 
-static void flush(struct by_queue *queue) {
+static void flush_mailers(struct by_queue *queue) {
   struct inlet *inlet;
   while ((inlet = STAILQ_FIRST(&queue->waiting))) {
     STAILQ_REMOVE_HEAD(&queue->waiting, next_waiting);
@@ -148,8 +150,8 @@ static bool can_send(const struct inlet *inlet, const struct by_datagram_path *w
   return inlet->end.port == way->from_port && by_host_is_ipv4(&inlet->end.address) == by_host_is_ipv4(&way->to);
 }
 
-/* That sends from the packet's UDP port. Another one where the packet is from none of the grants' ends: no end looks at
- * that. */
+/* Returns an inlet that sends from the packet's UDP port. If the packet is from none of the grants' ends, it returns
+ * another one, since no end checks that. */
 static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const struct by_datagram_path *way) {
   struct inlet *inlet = queue->last[port];
   if (inlet && can_send(inlet, way)) return inlet;
@@ -160,12 +162,12 @@ static struct inlet *inlet_for(struct by_queue *queue, uint32_t port, const stru
 
 static void send_run_to(struct by_queue *queue, uint32_t port, const struct by_datagram_path *way) {
   const struct run *run = &queue->run;
-  struct inlet *inlet = port < PLACES ? inlet_for(queue, port, way) : NULL;
+  struct inlet *inlet = port < INLET_LISTS ? inlet_for(queue, port, way) : NULL;
   if (!inlet) {
     queue->unsent += run->n;
     return;
   }
-  by_mailer_add(&inlet->mailer, way, &queue->ranges[queue->taken - run->n_ranges], run->n_ranges, run->size);
+  by_mailer_add(&inlet->mailer, way, &queue->ranges[queue->used - run->n_ranges], run->n_ranges, run->size);
   if (inlet->waits) return;
   inlet->waits = true;
   STAILQ_INSERT_TAIL(&queue->waiting, inlet, next_waiting);
@@ -175,19 +177,19 @@ static void end_run(struct by_queue *queue) {
   struct run *run = &queue->run;
   if (run->n == 0) return;
   const struct group *group = &queue->groups[run->group];
-  bool spreads = run->verdict.kind == BY_VERDICT_MULTICAST;
-  for (uint32_t i = 0; spreads && i < group->n; i++) {
+  bool multicasts = run->verdict.kind == BY_VERDICT_MULTICAST;
+  for (uint32_t i = 0; multicasts && i < group->n; i++) {
     struct by_datagram_path way = run->way;
     way.to = group->targets[i].address;
     way.to_port = group->targets[i].udp_port;
     send_run_to(queue, group->targets[i].port, &way);
   }
-  if (!spreads) send_run_to(queue, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
+  if (!multicasts) send_run_to(queue, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
   run->n = 0;
 }
 
-/* In one datagram all fragments but the last are of one size. */
-static bool continues(const struct run *run, const struct run *next, uint32_t bytes) {
+/* Tells whether a fragment fits in the run's datagram, in which all fragments but the last have one size. */
+static bool fits_run(const struct run *run, const struct run *next, uint32_t bytes) {
   const struct by_datagram_path *a = &run->way, *b = &next->way;
   return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
          run->bytes + bytes <= BY_DATAGRAM_MAX && run->verdict.kind == next->verdict.kind &&
@@ -196,22 +198,22 @@ static bool continues(const struct run *run, const struct run *next, uint32_t by
          a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
 }
 
-/* A fragment is to go on. It stays where it was received until that memory is needed again. */
-static void send_on(struct by_queue *queue, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
-  if (queue->taken == RANGES) {
+/* Queues a fragment for sending. It stays in the memory where it was received. */
+static void queue_fragment(struct by_queue *queue, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
+  if (queue->used == RANGES) {
     end_run(queue);
-    flush(queue);
-    queue->taken = 0;
+    flush_mailers(queue);
+    queue->used = 0;
   }
-  if (!continues(&queue->run, next, bytes)) {
+  if (!fits_run(&queue->run, next, bytes)) {
     end_run(queue);
     queue->run = *next;
     queue->run.size = bytes;
   }
   struct run *run = &queue->run;
   unsigned before = run->n_ranges;
-  run->n_ranges = by_ranges_append(&queue->ranges[queue->taken - before], before, packet, bytes);
-  queue->taken += run->n_ranges - before;
+  run->n_ranges = by_ranges_append(&queue->ranges[queue->used - before], before, packet, bytes);
+  queue->used += run->n_ranges - before;
   run->bytes += bytes;
   run->n++;
 }
@@ -220,9 +222,9 @@ static const struct by_hop_key *job_key(const struct job *job) {
   return job && job->grant.keyed ? &job->key : NULL;
 }
 
-/* `marked`: IP's header says that a queue on the way was filling. */
-static struct by_verdict step(struct by_queue *queue, const struct job *job, uint32_t from, bool marked,
-                              struct by_fragment *packet, uint32_t bytes) {
+/* Processes a fragment. `marked`: the IP header reports congestion. */
+static struct by_verdict process_fragment(struct by_queue *queue, const struct job *job, uint32_t from, bool marked,
+                                          struct by_fragment *packet, uint32_t bytes) {
   const struct by_hop_key *key = job_key(job);
   if (!job) return by_switch_step(NULL, NULL, NULL, &queue->cells, packet, bytes, from, queue->now);
   if (!marked || by_fragment_verify(packet, bytes, key) != BY_FRAGMENT_SOUND)
@@ -231,19 +233,19 @@ static struct by_verdict step(struct by_queue *queue, const struct job *job, uin
   return by_switch_pass(&job->grant, key, job->windows, &queue->cells, packet, from, queue->now);
 }
 
-static void take_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_path *way,
-                          struct by_fragment *packet, uint32_t bytes) {
+static void handle_fragment(struct by_queue *queue, uint32_t from, const struct by_datagram_path *way,
+                            struct by_fragment *packet, uint32_t bytes) {
   const struct job *job = bytes < sizeof *packet ? NULL : queue->jobs[packet->job];
-  struct run next = {.verdict = step(queue, job, from, (way->tos & 3) == 3, packet, bytes), .way = *way};
+  struct run next = {.verdict = process_fragment(queue, job, from, (way->tos & 3) == 3, packet, bytes), .way = *way};
   queue->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
   if (job) next.group = job->grant.group;
-  send_on(queue, &next, packet, bytes);
+  queue_fragment(queue, &next, packet, bytes);
 }
 
-/* Fragments are whole lines, and so aligned one behind the other. Of a datagram that is cut otherwise nothing is one.
- */
-static void take_datagram(struct by_queue *queue, const struct inlet *inlet, struct by_datagram datagram) {
+/* Processes the fragments of a datagram, which are whole lines, and so aligned. If its segments are not, none is a
+ * fragment. */
+static void handle_datagram(struct by_queue *queue, const struct inlet *inlet, struct by_datagram datagram) {
   uint32_t n = datagram.size ? (datagram.n + datagram.size - 1) / datagram.size : 1;
   queue->datagrams++;
   datagram.path.to = inlet->end.address;
@@ -259,7 +261,7 @@ static void take_datagram(struct by_queue *queue, const struct inlet *inlet, str
   datagram.path.ttl--;
   for (uint32_t at = 0; at < datagram.n; at += datagram.size) {
     uint32_t bytes = datagram.n - at < datagram.size ? datagram.n - at : datagram.size;
-    take_fragment(queue, inlet->port, &datagram.path, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
+    handle_fragment(queue, inlet->port, &datagram.path, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
   }
 }
 
@@ -268,13 +270,13 @@ static void inlet_ready(void *context, uint32_t events) {
   struct by_queue *queue = inlet->queue;
   int n = by_mailbox_receive(&queue->mailbox, inlet->mailer.fd);
   queue->now = (uint32_t)(by_clock_coarse() / BY_MILLISECOND);
-  for (int i = 0; i < n; i++) take_datagram(queue, inlet, by_mailbox_get(&queue->mailbox, i));
+  for (int i = 0; i < n; i++) handle_datagram(queue, inlet, by_mailbox_get(&queue->mailbox, i));
   end_run(queue);
-  flush(queue);
-  queue->taken = 0;
+  flush_mailers(queue);
+  queue->used = 0;
 }
 
-/* ---- inlets, each for the jobs that use it */
+/* ---- inlets, which jobs share */
 
 static struct by_capture_flow flow_of(const struct inlet *inlet) {
   struct by_capture_flow flow = {.from = inlet->from, .to = inlet->end};
@@ -297,11 +299,11 @@ static void close_inlet(struct inlet *inlet) {
   free(inlet);
 }
 
-static void disuse(struct inlet *inlet) {
+static void release_inlet(struct inlet *inlet) {
   if (--inlet->uses == 0) close_inlet(inlet);
 }
 
-/* The socket is there before the kernel delivers to it. */
+/* Opens the socket before the kernel delivers to it. */
 static enum banyan_status open_inlet(struct inlet *inlet) {
   struct by_queue *queue = inlet->queue;
   if (inlet->port == PASSING) return open_socket(NULL, &inlet->from, &inlet->end, &inlet->mailer.fd);
@@ -313,7 +315,7 @@ static enum banyan_status open_inlet(struct inlet *inlet) {
   return BANYAN_OK;
 }
 
-/* Of these ends, which may be there already. */
+/* Finds or opens the inlet for these ends. */
 static enum banyan_status add_inlet(struct by_queue *queue, struct job *job, uint32_t port,
                                     const struct by_udp_end *from, const struct by_udp_end *end) {
   struct inlet *inlet;
@@ -340,9 +342,10 @@ static enum banyan_status add_inlet(struct by_queue *queue, struct job *job, uin
   return status;
 }
 
-/* ---- what a grant brings */
+/* ---- grants */
 
-/* What comes from one end for the other. What is forwarded without a grant leaves from where it came from, too. */
+/* Adds the inlets for packets from one end to the other. Packets that are forwarded without a grant leave from their
+ * sender's port, too. */
 static enum banyan_status add_flow(struct by_queue *queue, struct job *job, const struct by_plane_end *from,
                                    const struct by_plane_end *to) {
   struct by_udp_end nobody = {.port = 0}, passing = {in6addr_loopback, from->end.port};
@@ -361,7 +364,7 @@ static enum banyan_status add_flows(struct by_queue *queue, struct job *job, con
 
 static void free_job(struct job *job) {
   if (!job) return;
-  for (uint32_t i = 0; i < job->n_inlets; i++) disuse(job->inlets[i]);
+  for (uint32_t i = 0; i < job->n_inlets; i++) release_inlet(job->inlets[i]);
   explicit_bzero(&job->key, sizeof job->key);
   free(job->windows);
   free(job);
@@ -376,10 +379,10 @@ struct call {
   const struct by_plane_ends *ends;
   const struct by_switch_target *targets;
   struct by_plane_counts *counts;
-  uint32_t number, n; /* job, group or cell; targets or cells */
+  uint32_t number, n; /* Job, group or cell; targets or cells. */
   sem_t done;
   enum banyan_status status;
-  char text[400]; /* the error's */
+  char text[400]; /* Text of the error. */
 };
 
 static void run_call(void *context) {
@@ -389,7 +392,7 @@ static void run_call(void *context) {
   (void)sem_post(&call->done);
 }
 
-static enum banyan_status perform(struct by_queue *queue, struct call *call) {
+static enum banyan_status perform_call(struct by_queue *queue, struct call *call) {
   if (!queue->has_thread) return call->run(queue, call);
   call->queue = queue;
   (void)sem_init(&call->done, 0, 0);
@@ -405,7 +408,7 @@ static enum banyan_status perform(struct by_queue *queue, struct call *call) {
 static enum banyan_status run_grant(struct by_queue *queue, const struct call *call) {
   const struct by_grant *grant = call->grant;
   if (grant->dtype == BY_FRAGMENT_FLOAT32 && !queue->cells.floats) {
-    by_float_sums_fini(&queue->floats); /* of an attempt that failed */
+    by_float_sums_fini(&queue->floats); /* From a failed attempt. */
     BY_TRY(by_float_sums_init(&queue->floats, queue->cells.count));
     queue->cells.floats = &queue->floats;
   }
@@ -416,7 +419,8 @@ static enum banyan_status run_grant(struct by_queue *queue, const struct call *c
   enum banyan_status status = BANYAN_OK;
   if (grant->keyed) {
     job->key = *call->ends->key;
-    job->windows = calloc(BY_REPLAY_SENDERS, sizeof *job->windows); /* touched only where a worker sends probes */
+    job->windows =
+        calloc(BY_REPLAY_SENDERS, sizeof *job->windows); /* Memory is used only when a worker sends probes. */
     if (!job->windows) status = by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   }
   if (status == BANYAN_OK) status = add_flows(queue, job, call->ends);
@@ -427,7 +431,7 @@ static enum banyan_status run_grant(struct by_queue *queue, const struct call *c
 
 enum banyan_status by_queue_grant(struct by_queue *queue, const struct by_grant *grant,
                                   const struct by_plane_ends *ends) {
-  return perform(queue, &(struct call){.run = run_grant, .grant = grant, .ends = ends});
+  return perform_call(queue, &(struct call){.run = run_grant, .grant = grant, .ends = ends});
 }
 
 static enum banyan_status run_revoke(struct by_queue *queue, const struct call *call) {
@@ -437,7 +441,7 @@ static enum banyan_status run_revoke(struct by_queue *queue, const struct call *
 }
 
 enum banyan_status by_queue_revoke(struct by_queue *queue, uint16_t job) {
-  return perform(queue, &(struct call){.run = run_revoke, .number = job});
+  return perform_call(queue, &(struct call){.run = run_revoke, .number = job});
 }
 
 static enum banyan_status run_set_group(struct by_queue *queue, const struct call *call) {
@@ -448,7 +452,7 @@ static enum banyan_status run_set_group(struct by_queue *queue, const struct cal
 
 enum banyan_status by_queue_set_group(struct by_queue *queue, uint16_t group, const struct by_switch_target *targets,
                                       uint32_t n) {
-  return perform(queue, &(struct call){.run = run_set_group, .number = group, .targets = targets, .n = n});
+  return perform_call(queue, &(struct call){.run = run_set_group, .number = group, .targets = targets, .n = n});
 }
 
 static enum banyan_status run_clear(struct by_queue *queue, const struct call *call) {
@@ -457,7 +461,7 @@ static enum banyan_status run_clear(struct by_queue *queue, const struct call *c
 }
 
 enum banyan_status by_queue_clear(struct by_queue *queue, uint32_t base, uint32_t count) {
-  return perform(queue, &(struct call){.run = run_clear, .number = base, .n = count});
+  return perform_call(queue, &(struct call){.run = run_clear, .number = base, .n = count});
 }
 
 static enum banyan_status run_count(struct by_queue *queue, const struct call *call) {
@@ -468,7 +472,7 @@ static enum banyan_status run_count(struct by_queue *queue, const struct call *c
   out->expired += queue->expired;
   out->sent += queue->sent;
   out->unsent += queue->unsent;
-  for (int i = 0; i < PLACES; i++) LIST_FOREACH(inlet, &queue->inlets[i], link) {
+  for (int i = 0; i < INLET_LISTS; i++) LIST_FOREACH(inlet, &queue->inlets[i], link) {
       out->sent += inlet->mailer.sent;
       out->unsent += inlet->mailer.unsent;
     }
@@ -476,12 +480,12 @@ static enum banyan_status run_count(struct by_queue *queue, const struct call *c
 }
 
 enum banyan_status by_queue_count(struct by_queue *queue, struct by_plane_counts *counts) {
-  return perform(queue, &(struct call){.run = run_count, .counts = counts});
+  return perform_call(queue, &(struct call){.run = run_count, .counts = counts});
 }
 
-/* ---- its beginning and end */
+/* ---- beginning and end */
 
-/* What has been posted is run at the end too, since callers wait for it, and nothing is posted any more. */
+/* Runs the loop. Posted calls are run at the end, too, since callers wait for them; none is posted later. */
 static void *queue_main(void *argument) {
   const struct by_queue *queue = argument;
   if (by_loop_run(queue->loop) != BANYAN_OK) by_error("switch", "a queue ended: %s", banyan_error_text());

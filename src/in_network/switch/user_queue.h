@@ -1,9 +1,7 @@
-/* A queue of the user-space switch: the fragments of some grants, and what they
- * pass. It has a socket for each way of each of its workers, from it to the
- * server and back, takes what comes there through by_switch_step and sends on what
- * comes out, many in one system call. It runs on a thread of its own, or on the
- * caller's loop. Calls are for one thread at a time; they wait for the queue's
- * thread, which is never longer than it takes what has come. */
+/* A queue of the user-space switch: handles the fragments of some grants. It has a socket for each path between a
+ * worker and the server in each direction, passes received fragments to by_switch_step and sends the results, many in
+ * one system call. It runs on its own thread, or on the caller's loop. One thread calls it at a time; calls wait for
+ * the queue's thread, at most until it has handled what has arrived. */
 #ifndef BY_IN_NETWORK_SWITCH_USER_QUEUE_H
 #define BY_IN_NETWORK_SWITCH_USER_QUEUE_H
 
@@ -15,12 +13,12 @@
 
 struct by_queue;
 
-/* The queue keeps it, except for `cells`, which are shared with other queues: no two have grants for the same ones. */
+/* The queue borrows this, and shares `cells` with other queues: no two have grants for the same cells. */
 struct by_queue_options {
-  struct by_loop *loop;       /* NULL: a thread of its own */
-  struct by_capture *capture; /* used by one queue at a time, during calls */
+  struct by_loop *loop;       /* NULL: it has its own thread. */
+  struct by_capture *capture; /* Used by one queue at a time, during calls. */
   const char (*ports)[IF_NAMESIZE];
-  struct by_cells cells; /* without floats: each queue has its own */
+  struct by_cells cells; /* Without `floats`: each queue has its own. */
 };
 
 /* The options must outlive it. The caller owns *out. */
@@ -28,13 +26,13 @@ BANYAN_CHECK enum banyan_status by_queue_create(const struct by_queue_options *o
 /* NULL is allowed. */
 void by_queue_destroy(struct by_queue *queue);
 
-/* Takes the place of what its job had here. What is given has been checked. */
+/* Replaces the job's grant. The arguments must have been checked. */
 BANYAN_CHECK enum banyan_status by_queue_grant(struct by_queue *queue, const struct by_grant *grant,
                                                const struct by_plane_ends *ends);
 BANYAN_CHECK enum banyan_status by_queue_revoke(struct by_queue *queue, uint16_t job);
 BANYAN_CHECK enum banyan_status by_queue_set_group(struct by_queue *queue, uint16_t group,
                                                    const struct by_switch_target *targets, uint32_t n);
-/* What it has of these cells beside what is in `cells`. */
+/* Clears the queue's own sums of these cells. */
 BANYAN_CHECK enum banyan_status by_queue_clear(struct by_queue *queue, uint32_t base, uint32_t count);
 /* Adds its counts. */
 BANYAN_CHECK enum banyan_status by_queue_count(struct by_queue *queue, struct by_plane_counts *counts);

@@ -1,10 +1,8 @@
-/* A switch in XDP: loads the programs, fills their maps, attaches them to
- * interfaces. It ends with its process, also when that is killed: what is
- * attached hangs on file descriptors. Needs root (CAP_BPF and CAP_NET_ADMIN).
- * Interfaces carry fragments natively only: below generic XDP the kernel has
- * merged packets, of which the first would be added. The other end of a veth
- * pair needs a native program as well (XDP_PASS does), or what is sent to it is
- * lost without a trace. One thread at a time. */
+/* A switch in XDP: loads the programs, fills their maps, attaches them to interfaces. It ends with its process, even if
+ * that is killed: attachments belong to file descriptors. Needs root (CAP_BPF and CAP_NET_ADMIN). Interfaces must
+ * support native XDP: under generic XDP the kernel has already merged packets, of which only the first would be added.
+ * The other end of a veth pair needs a native program, too (XDP_PASS suffices), or packets to it are lost silently. One
+ * thread at a time. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -28,7 +26,7 @@
 
 /* ---- libbpf */
 
-/* Loaded by the first XDP switch of a process: the command shall run on hosts that have none. */
+/* Loaded by the first XDP switch of a process, since the command must run on hosts without it. */
 #define LIBRARY "libbpf.so.1"
 
 #define LIBBPF(X)                                                                                                      \
@@ -51,8 +49,8 @@
   X(libbpf_set_print)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct { LIBBPF(BY_LIBRARY_MEMBER) } bpf; /* its functions, by their names */
-static char missing[256];                        /* why it cannot be used; "" it can */
+static struct { LIBBPF(BY_LIBRARY_MEMBER) } bpf; /* Its functions, by their names. */
+static char missing[256];                        /* Why it cannot be used; "": it can. */
 
 static void load_library(void) {
   static const char *const names[] = {LIBBPF(BY_LIBRARY_NAME)};
@@ -64,17 +62,17 @@ static void load_library(void) {
 
 struct port {
   char name[IF_NAMESIZE];
-  unsigned interface; /* 0: no such port */
+  unsigned interface; /* 0: no such port. */
   uint8_t hardware[6];
-  int link;       /* -1: not attached */
-  uint32_t named; /* neighbours */
-  struct by_xdp_way way;
+  int link;       /* Descriptor of the attachment; -1: not attached. */
+  uint32_t named; /* Number of addresses with their own next hop. */
+  struct by_xdp_hops hops;
 };
 
 struct by_xdp {
   struct bpf_object *object;
   uint32_t cells;
-  uint32_t granted[BY_XDP_JOBS]; /* where the job's grant is; 0: it has none */
+  uint32_t granted[BY_XDP_JOBS]; /* Index of the job's grant; 0: none. */
   bool taken[BY_XDP_GRANTS];
   uint32_t last_taken;
   struct port ports[BY_FRAGMENT_PORTS];
@@ -82,7 +80,7 @@ struct by_xdp {
   uint32_t n_targets[BY_XDP_GROUPS];
 };
 
-static int notify(enum libbpf_print_level level, const char *format, va_list values) {
+static int log_message(enum libbpf_print_level level, const char *format, va_list values) {
   char text[512];
   vsnprintf(text, sizeof text, format, values);
   text[strcspn(text, "\n")] = 0;
@@ -99,15 +97,15 @@ int by_xdp_program(const struct by_xdp *xdp, const char *name) {
   return program ? bpf.bpf_program__fd(program) : -1;
 }
 
-static enum banyan_status put(const struct by_xdp *xdp, const char *map, const void *key, const void *value) {
+static enum banyan_status put_value(const struct by_xdp *xdp, const char *map, const void *key, const void *value) {
   if (bpf.bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot write to the XDP program's map \"%s\"", map);
 }
 
-static enum banyan_status load(struct by_xdp *xdp, const struct by_plane_options *options, const void *object,
-                               size_t bytes) {
+static enum banyan_status load_programs(struct by_xdp *xdp, const struct by_plane_options *options, const void *object,
+                                        size_t bytes) {
   struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
-  bpf.libbpf_set_print(notify);
+  bpf.libbpf_set_print(log_message);
   if (!(xdp->object = bpf.bpf_object__open_mem(object, bytes, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
   struct bpf_map *cells = bpf.bpf_object__find_map_by_name(xdp->object, "cells");
@@ -122,7 +120,7 @@ static enum banyan_status load(struct by_xdp *xdp, const struct by_plane_options
   return BANYAN_OK;
 }
 
-static void destroy(void *self) {
+static void destroy_switch(void *self) {
   struct by_xdp *xdp = self;
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++)
     if (xdp->ports[i].link >= 0) close(xdp->ports[i].link);
@@ -135,8 +133,8 @@ static enum banyan_status check_port(const struct by_xdp *xdp, uint32_t number) 
   return by_fail(BANYAN_ERR_ARGUMENT, "switch: there is no port %u", number);
 }
 
-/* What leaves by the interface passes this program, whichever map it was found in: the kernel asks only the first frame
- * of a batch for its program. */
+/* Each frame that leaves the interface must pass this program, whichever map selected it: the kernel uses the program
+ * of the first frame of a batch for all. */
 static struct bpf_devmap_val device_of(const struct by_xdp *xdp, unsigned interface) {
   return (struct bpf_devmap_val){.ifindex = interface, .bpf_prog.fd = by_xdp_program(xdp, "by_xdp_leave")};
 }
@@ -158,8 +156,8 @@ static enum banyan_status add_port(void *self, uint32_t number, const char *inte
   memcpy(port->hardware, request.ifr_hwaddr.sa_data, 6);
   struct by_xdp_port value = {.ours = 1, .number = number};
   struct bpf_devmap_val device = device_of(xdp, index);
-  BY_TRY(put(xdp, "ports", &index, &value));
-  BY_TRY(put(xdp, "interfaces", &number, &device));
+  BY_TRY(put_value(xdp, "ports", &index, &value));
+  BY_TRY(put_value(xdp, "interfaces", &number, &device));
   snprintf(port->name, sizeof port->name, "%s", interface);
   port->interface = index;
   return BANYAN_OK;
@@ -208,55 +206,57 @@ static enum banyan_status set_neighbour(void *self, uint32_t number, const struc
   if (hardware) {
     struct by_xdp_neighbour neighbour = neighbour_by(port, hardware), before;
     bool is_new = address && bpf.bpf_map_lookup_elem(map_fd(xdp, "neighbours"), &next, &before) != 0;
-    if (address) BY_TRY(put(xdp, "neighbours", &next, &neighbour));
-    if (!address) port->way.has_other = 1, port->way.other = neighbour;
+    if (address) BY_TRY(put_value(xdp, "neighbours", &next, &neighbour));
+    if (!address) port->hops.has_other = 1, port->hops.other = neighbour;
     port->named += is_new;
   } else if (!address) {
-    port->way.has_other = 0;
+    port->hops.has_other = 0;
   } else if (bpf.bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0) {
     port->named--;
   }
-  struct by_xdp_way way = port->way;
-  way.has_named = port->named > 0;
-  return put(xdp, "ways", &number, &way);
+  struct by_xdp_hops hops = port->hops;
+  hops.has_named = port->named > 0;
+  return put_value(xdp, "ways", &number, &hops);
 }
 
-static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
+static enum banyan_status clear_cells(void *self, uint32_t base, uint32_t count_events) {
   const struct by_xdp *xdp = self;
   const struct bpf_map *map = bpf.bpf_object__find_map_by_name(xdp->object, "cells");
   void *nothing = calloc(1, bpf.bpf_map__value_size(map));
   enum banyan_status status = BANYAN_OK;
   if (!nothing) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  for (uint32_t at = base; at < base + count && status == BANYAN_OK; at++) status = put(xdp, "cells", &at, nothing);
+  for (uint32_t at = base; at < base + count_events && status == BANYAN_OK; at++)
+    status = put_value(xdp, "cells", &at, nothing);
   free(nothing);
   return status;
 }
 
-/* The place that was left longest ago, so that no packet is still looking at it; 0: none is left. */
-static uint32_t take_place(struct by_xdp *xdp) {
+/* Returns the grant index that was freed longest ago, so that no packet still uses it; 0: none is free. */
+static uint32_t take_index(struct by_xdp *xdp) {
   for (uint32_t i = 0; i < BY_XDP_GRANTS; i++) {
-    uint32_t place = xdp->last_taken = (xdp->last_taken + 1) % BY_XDP_GRANTS;
-    if (place && !xdp->taken[place]) return place;
+    uint32_t grant_index = xdp->last_taken = (xdp->last_taken + 1) % BY_XDP_GRANTS;
+    if (grant_index && !xdp->taken[grant_index]) return grant_index;
   }
   return 0;
 }
 
-static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t place) {
-  BY_TRY(put(xdp, "jobs", &job, &place));
+static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t grant_index) {
+  BY_TRY(put_value(xdp, "jobs", &job, &grant_index));
   xdp->taken[xdp->granted[job]] = false;
-  xdp->taken[place] = place != 0;
-  xdp->granted[job] = place;
+  xdp->taken[grant_index] = grant_index != 0;
+  xdp->granted[job] = grant_index;
   return BANYAN_OK;
 }
 
-/* A new key begins with no numbers. */
+/* Removes the windows of sequence numbers, for a new key. */
 static void forget_windows(const struct by_xdp *xdp, uint32_t group) {
   struct by_xdp_sender key, next;
   int windows = map_fd(xdp, "windows");
   bool found = bpf.bpf_map_get_next_key(windows, NULL, &next) == 0;
   while (found) {
     key = next;
-    found = bpf.bpf_map_get_next_key(windows, &key, &next) == 0; /* before this one is gone */
+    found =
+        bpf.bpf_map_get_next_key(windows, &key, &next) == 0; /* The next key must be read before this one is deleted. */
     if (key.group == group) bpf.bpf_map_delete_elem(windows, &key);
   }
 }
@@ -270,26 +270,26 @@ static enum banyan_status give_grant(void *self, const struct by_grant *grant, c
                    "switch: job %u wants float32 added, which XDP cannot; run it with --user, or leave BANYAN_SUMS "
                    "at fixed",
                    grant->job);
-  uint32_t place = take_place(xdp);
-  if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
+  uint32_t grant_index = take_index(xdp);
+  if (!grant_index) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
   uint32_t group = grant->group;
-  if (grant->keyed) BY_TRY(put(xdp, "hop_keys", &group, ends->key));
-  forget_windows(xdp, group); /* now that what still comes with the key before is forged, and opens none again */
-  BY_TRY(put(xdp, "grants", &place, &granted));
-  return move_grant(xdp, grant->job, place);
+  if (grant->keyed) BY_TRY(put_value(xdp, "hop_keys", &group, ends->key));
+  forget_windows(xdp, group); /* Fragments with the previous key are now rejected, and create no windows. */
+  BY_TRY(put_value(xdp, "grants", &grant_index, &granted));
+  return move_grant(xdp, grant->job, grant_index);
 }
 
-static enum banyan_status take_grant(void *self, uint16_t job) {
+static enum banyan_status revoke_grant(void *self, uint16_t job) {
   struct by_xdp *xdp = self;
   if (!xdp->granted[job]) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
   return move_grant(xdp, job, 0);
 }
 
-/* How many of the first `n` targets leave by this port. */
+/* Returns the number of the first `n` targets that leave by this port. */
 static uint32_t count_by_port(const struct by_switch_target *targets, uint32_t n, uint32_t port) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < n; i++) count += targets[i].port == port;
-  return count;
+  uint32_t n_found = 0;
+  for (uint32_t i = 0; i < n; i++) n_found += targets[i].port == port;
+  return n_found;
 }
 
 static struct by_xdp_member member_key(uint32_t group, const struct by_switch_target *targets, uint32_t i) {
@@ -306,7 +306,7 @@ static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_
                                    .members = (uint16_t)members,
                                    .address = host_of(&target->address)};
   struct bpf_devmap_val device = device_of(xdp, xdp->ports[target->port].interface);
-  BY_TRY(put(xdp, "members", &key, &address));
+  BY_TRY(put_value(xdp, "members", &key, &address));
   if (bpf.bpf_map_update_elem(devices, &i, &device, BPF_ANY))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot add a member to group %u", group);
   return BANYAN_OK;
@@ -330,12 +330,12 @@ static enum banyan_status set_group(void *self, uint16_t group, const struct by_
   enum banyan_status status = BANYAN_OK;
   for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = add_member(xdp, group, i, devices);
   uint32_t key = group;
-  if (status == BANYAN_OK) status = put(xdp, "groups", &key, &devices);
+  if (status == BANYAN_OK) status = put_value(xdp, "groups", &key, &devices);
   close(devices);
   return status;
 }
 
-static enum banyan_status count(const void *self, struct by_plane_counts *out) {
+static enum banyan_status count_events(const void *self, struct by_plane_counts *out) {
   const struct by_xdp *xdp = self;
   int cores = bpf.libbpf_num_possible_cpus();
   if (cores < 1) return by_fail_errno(BANYAN_ERR_SYSTEM, -cores, "switch: cannot tell the number of cores");
@@ -351,7 +351,7 @@ static enum banyan_status count(const void *self, struct by_plane_counts *out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status start(void *self, uint32_t n) {
+static enum banyan_status attach_all(void *self, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) BY_TRY(by_xdp_attach(self, i));
   return BANYAN_OK;
 }
@@ -359,15 +359,15 @@ static enum banyan_status start(void *self, uint32_t n) {
 static const struct by_plane_ops ops = {
     .name = "xdp",
     .needs_neighbours = true,
-    .destroy = destroy,
+    .destroy = destroy_switch,
     .add_port = add_port,
-    .start = start,
-    .clear = clear,
+    .start = attach_all,
+    .clear = clear_cells,
     .grant = give_grant,
-    .revoke = take_grant,
+    .revoke = revoke_grant,
     .set_group = set_group,
     .set_neighbour = set_neighbour,
-    .count = count,
+    .count = count_events,
 };
 
 enum banyan_status by_xdp_open(const struct by_plane_options *options, const void *object, size_t bytes,
@@ -379,10 +379,10 @@ enum banyan_status by_xdp_open(const struct by_plane_options *options, const voi
   if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;
   xdp->cells = options->cells;
-  enum banyan_status status = load(xdp, options, object, bytes);
+  enum banyan_status status = load_programs(xdp, options, object, bytes);
   if (status == BANYAN_OK)
     *out = (struct by_plane){&ops, xdp};
   else
-    destroy(xdp);
+    destroy_switch(xdp);
   return status;
 }

@@ -1,10 +1,11 @@
+/* The XDP programs of the switch: one for arriving frames, and one for leaving frames. */
 #include "xdp_switch.h"
 
 SEC("xdp") int by_xdp_switch(struct xdp_md *ctx) {
   return switch_frame(ctx);
 }
 
-/* The IP header's checksum, anew: ten 16-bit words. */
+/* Computes the IP header's checksum over ten 16-bit words. */
 static inline uint16_t ip_checksum(struct iphdr *ip) {
   const uint16_t *word = (const uint16_t *)ip;
   uint32_t sum = 0;
@@ -16,7 +17,8 @@ static inline uint16_t ip_checksum(struct iphdr *ip) {
   return (uint16_t)~sum;
 }
 
-/* Which copy of a result this is, of those that leave by one port: they follow each other on one core. */
+/* Returns the number of this copy of a result among those that leave by one port: they are processed in sequence by one
+ * core. */
 static inline uint32_t number_copy(const struct by_fragment *fragment, uint32_t port) {
   struct by_xdp_copy *last = bpf_map_lookup_elem(&copies, &port);
   if (!last) return 0;
@@ -48,8 +50,8 @@ static __always_inline void write_receiver(void *data, uint32_t ip, const struct
   four->check = ip_checksum(four);
 }
 
-/* A result for all gets its member's address, others have theirs. */
-static __always_inline int leave(struct xdp_md *ctx, uint32_t ip) {
+/* Sets the address of a multicast result to its member's; others have theirs. */
+static __always_inline int process_leaving(struct xdp_md *ctx, uint32_t ip) {
   void *data = frame_start(ctx);
   struct udphdr *udp = data + UDP_AT(ip);
   const struct by_fragment *fragment = data + FRAGMENT_AT(ip);
@@ -63,11 +65,11 @@ static __always_inline int leave(struct xdp_md *ctx, uint32_t ip) {
   return XDP_PASS;
 }
 
-/* A frame is about to leave. */
+/* Processes a frame that is about to leave. */
 SEC("xdp/devmap") int by_xdp_leave(struct xdp_md *ctx) {
   const struct ethhdr *eth = frame_start(ctx);
   if ((const void *)(eth + 1) > frame_end(ctx)) return XDP_DROP;
-  return eth->h_proto == bpf_htons(ETH_P_IPV6) ? leave(ctx, IP6) : leave(ctx, IP4);
+  return eth->h_proto == bpf_htons(ETH_P_IPV6) ? process_leaving(ctx, IP6) : process_leaving(ctx, IP4);
 }
 
 const char by_xdp_license[] SEC("license") = "Apache-2.0";

@@ -1,6 +1,5 @@
-/* The switch in XDP: cell.h between an Ethernet frame and a port to leave by.
- * Included by the programs that are loaded, xdp_switch.bpf.c and that of the
- * bench; xdp_maps.h describes what the loader puts in the maps. */
+/* The switch in XDP: cell.h between an Ethernet frame and an outgoing port. Included by the programs that are loaded,
+ * xdp_switch.bpf.c and that of the bench; xdp_maps.h describes the contents of the maps. */
 #ifndef BY_IN_NETWORK_SWITCH_XDP_SWITCH_H
 #define BY_IN_NETWORK_SWITCH_XDP_SWITCH_H
 
@@ -21,12 +20,12 @@
 #include "replay.h"
 #include "xdp_maps.h"
 
-/* Arrays where a packet has to look, since looking there is no call: a hash costs some 20 ns. */
+/* Arrays for lookups that each packet needs, since these are no calls; a hash costs some 20 ns. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_XDP_JOBS);
   __type(key, uint32_t);
-  __type(value, uint32_t); /* where its grant is; 0: it has none */
+  __type(value, uint32_t); /* Index of its grant; 0: none. */
 } jobs SEC(".maps");
 
 struct {
@@ -39,7 +38,7 @@ struct {
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_XDP_GROUPS);
-  __type(key, uint32_t); /* the grant's group */
+  __type(key, uint32_t); /* The grant's group. */
   __type(value, struct by_hop_key);
 } hop_keys SEC(".maps");
 
@@ -52,7 +51,7 @@ struct window_value {
   struct by_replay_window window;
 };
 
-/* Made by the program when a worker sends its first probe, since few do. */
+/* Entries are created when a worker sends its first probe, since few workers do. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, BY_XDP_WINDOWS);
@@ -62,7 +61,7 @@ struct {
 } windows SEC(".maps");
 
 struct cell_value {
-  uint32_t lock; /* 1: some core is at it */
+  uint32_t lock; /* 1: a core has locked it. */
   uint32_t reserved;
   struct by_cell cell;
   struct by_xdp_sum sum;
@@ -70,7 +69,7 @@ struct cell_value {
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1); /* the loader sets how many */
+  __uint(max_entries, 1); /* The loader sets the number. */
   __type(key, uint32_t);
   __type(value, struct cell_value);
 } cells SEC(".maps");
@@ -78,7 +77,7 @@ struct {
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_XDP_INTERFACES);
-  __type(key, uint32_t); /* number of the interface */
+  __type(key, uint32_t); /* Index of the interface. */
   __type(value, struct by_xdp_port);
 } ports SEC(".maps");
 
@@ -86,7 +85,7 @@ struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_FRAGMENT_PORTS);
   __type(key, uint32_t);
-  __type(value, struct by_xdp_way);
+  __type(value, struct by_xdp_hops);
 } ways SEC(".maps");
 
 struct {
@@ -138,19 +137,18 @@ struct {
   __type(value, uint64_t);
 } counters SEC(".maps");
 
-/* Where things lie in a frame behind an IP header of `ip` bytes: IP4 or IP6, without options or extensions. What
- * follows has it as a constant, and so is there once for each. Fragments are not aligned, and need not be: XDP runs
- * where that costs nothing. */
+/* Offsets in a frame with an IP header of `ip` bytes: IP4 or IP6, without options or extensions. The functions below
+ * get it as a constant, so each is compiled for both. Fragments need no alignment: XDP runs where that is free. */
 enum { IP_AT = ETH_HLEN, IP4 = sizeof(struct iphdr), IP6 = sizeof(struct ipv6hdr) };
 #define UDP_AT(ip) (IP_AT + (ip))
 #define FRAGMENT_AT(ip) (UDP_AT(ip) + sizeof(struct udphdr))
 #define PAYLOAD_AT(ip) (FRAGMENT_AT(ip) + BY_FRAGMENT_LINE)
 
-/* In one word, which all cores read and write: the tick of the kernel's clock, and the time in ms that it began at. */
+/* The tick of the kernel's clock, and the time in ms when it began, in one word that all cores read and write. */
 static volatile uint64_t tick_began;
 
-/* The time in ms, near enough, which wraps. The coarse clock advances with the tick as well; asking for it takes 17 ns,
- * for the tick one load. */
+/* Returns the approximate time in ms, which wraps. Reading the coarse clock takes 17 ns, reading the tick one load, and
+ * both advance together. */
 static __always_inline uint32_t milliseconds(void) {
   uint64_t tick = bpf_jiffies64(), began = tick_began;
   if ((uint32_t)(began >> 32) == (uint32_t)tick) return (uint32_t)began;
@@ -174,7 +172,7 @@ static inline const struct by_xdp_grant *grant_of(uint32_t job) {
   return at && *at ? bpf_map_lookup_elem(&grants, at) : NULL;
 }
 
-/* NULL: its fragments have no MAC, or it has just been revoked. */
+/* Returns NULL if its fragments have no MAC, or the grant was just revoked. */
 static inline const struct by_hop_key *hop_key_of(const struct by_grant *grant) {
   uint32_t group = grant->group;
   return grant->keyed ? bpf_map_lookup_elem(&hop_keys, &group) : NULL;
@@ -195,19 +193,19 @@ static __always_inline bool carries_udp(const void *data, uint32_t ip) {
   return four->protocol == IPPROTO_UDP && four->version == 4 && four->ihl == 5 && !(four->frag_off & bpf_htons(0x3fff));
 }
 
-/* The fragment in a whole packet, or NULL: it is something else. */
+/* Returns the fragment in a whole packet, or NULL. */
 static __always_inline const struct by_fragment *find_fragment(void *data, const void *end, uint32_t ip) {
   const struct by_fragment *fragment = data + FRAGMENT_AT(ip);
   if ((const void *)(fragment + 1) > end || !carries_udp(data, ip)) return NULL;
   return fragment->magic == BY_FRAGMENT_MAGIC && fragment->version == BY_FRAGMENT_VERSION ? fragment : NULL;
 }
 
-static __always_inline bool is_of(const struct by_xdp_grant *granted, const void *data, uint32_t ip) {
+static __always_inline bool belongs_to(const struct by_xdp_grant *granted, const void *data, uint32_t ip) {
   const struct udphdr *udp = data + UDP_AT(ip);
   return udp->dest == granted->udp_port || udp->source == granted->udp_port;
 }
 
-/* Bytes of the fragment by the UDP header, or 0 where the frame has less than that. The frame has one. */
+/* Returns the fragment's bytes by the UDP header, which the frame must have, or 0 if the frame is shorter. */
 static __always_inline uint32_t fragment_bytes(void *data, const void *end, uint32_t ip) {
   const struct udphdr *udp = data + UDP_AT(ip);
   uint32_t bytes = bpf_ntohs(udp->len);
@@ -215,13 +213,13 @@ static __always_inline uint32_t fragment_bytes(void *data, const void *end, uint
   return bytes - (uint32_t)sizeof *udp;
 }
 
-/* ---- the cell's part
- *
- * What is global here, the kernel verifies once, not with each path that calls it. */
+/* ---- cells
+ * The kernel verifies global functions once, and others with each path that calls them. */
 
 enum { LOCK_TRIES = 1 << 12 };
 
-/* Another core has the cell. It needs some 100 ns, or longer if it is interrupted. Asking for the time lets it work. */
+/* Waits for another core to unlock the cell, which takes some 100 ns, or longer if it is interrupted. Reading the time
+ * lets it work. */
 __attribute__((noinline)) uint32_t by_xdp_wait(uint32_t *lock) {
   if (!lock) return 0;
   for (uint32_t i = 0; i < LOCK_TRIES; i++) {
@@ -231,8 +229,8 @@ __attribute__((noinline)) uint32_t by_xdp_wait(uint32_t *lock) {
   return 0;
 }
 
-/* The program cannot be interrupted by itself on one core, so it needs no bpf_spin_lock, which disables interrupts and
- * takes 40 ns. Both exchanges are full barriers. False: it took too long. */
+/* Locks a cell. The program cannot be interrupted by itself on one core, so it needs no bpf_spin_lock, which disables
+ * interrupts and takes 40 ns. Both exchanges are full barriers. Returns false if it took too long. */
 static __always_inline bool lock_cell(struct cell_value *value) {
   return !__sync_lock_test_and_set(&value->lock, 1) || by_xdp_wait(&value->lock);
 }
@@ -241,7 +239,7 @@ static __always_inline void unlock_cell(struct cell_value *value) {
   (void)__sync_lock_test_and_set(&value->lock, 0);
 }
 
-/* The payload begins at `at`. */
+/* Applies an action to the payload, which begins at `at`. */
 __attribute__((noinline)) int by_xdp_apply(struct xdp_md *ctx, struct by_xdp_sum *sum, uint32_t at, uint32_t lines,
                                            uint32_t action) {
   if (!sum) return 0;
@@ -287,14 +285,14 @@ static __always_inline struct by_verdict pass_switch(struct xdp_md *ctx, uint32_
   return verdict;
 }
 
-/* The payload begins at `at`. */
+/* Returns the MAC of a fragment whose payload begins at `at`. */
 __attribute__((noinline)) uint64_t by_xdp_mac(struct xdp_md *ctx, const struct by_hop_key *key,
                                               const struct by_fragment *fragment, uint32_t at) {
   if (!key || !fragment) return 0;
   return by_fragment_mac_of(key, fragment, frame_start(ctx) + (at & 127), frame_end(ctx));
 }
 
-/* Whether this sequence number has come before. Where there is no room for a window, it is for the ends to see. */
+/* Tells whether this sequence number has come before. Without memory for a window, the ends have to detect it. */
 __attribute__((noinline)) int by_xdp_is_replayed(uint32_t group, uint32_t sender, uint32_t sequence) {
   struct by_xdp_sender key = {group, sender};
   struct window_value *value = bpf_map_lookup_elem(&windows, &key);
@@ -310,8 +308,8 @@ __attribute__((noinline)) int by_xdp_is_replayed(uint32_t group, uint32_t sender
   return !taken;
 }
 
-/* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4,
- * and the ends of grants take that over IPv6, too (RFC 6935). */
+/* Writes the header back. The UDP checksum is now wrong; none at all is valid for IPv4, and the ends of grants accept
+ * that for IPv6, too (RFC 6935). */
 static __always_inline bool write_header(struct xdp_md *ctx, uint32_t ip, struct by_fragment *fragment,
                                          const struct by_hop_key *key) {
   void *data = frame_start(ctx);
@@ -339,9 +337,9 @@ static __always_inline struct by_xdp_host receiver_of(const void *data, uint32_t
   return host;
 }
 
-/* Whom the packet goes to next by this port; NULL: nobody knows. */
-static __always_inline const struct by_xdp_neighbour *next_by(uint32_t port, const void *data, uint32_t ip) {
-  const struct by_xdp_way *way = bpf_map_lookup_elem(&ways, &port);
+/* Returns the next hop of the packet by this port; NULL: unknown. */
+static __always_inline const struct by_xdp_neighbour *find_next_hop(uint32_t port, const void *data, uint32_t ip) {
+  const struct by_xdp_hops *way = bpf_map_lookup_elem(&ways, &port);
   if (!way) return NULL;
   struct by_xdp_next next = {.port = port, .address = receiver_of(data, ip)};
   const struct by_xdp_neighbour *neighbour = way->has_named ? bpf_map_lookup_elem(&neighbours, &next) : NULL;
@@ -352,21 +350,20 @@ static __always_inline const struct by_xdp_neighbour *next_by(uint32_t port, con
 static __always_inline int forward(struct xdp_md *ctx, uint32_t ip, uint32_t port) {
   void *data = frame_start(ctx);
   if (data + UDP_AT(ip) > frame_end(ctx)) return XDP_DROP;
-  const struct by_xdp_neighbour *neighbour = next_by(port, data, ip);
+  const struct by_xdp_neighbour *neighbour = find_next_hop(port, data, ip);
   if (!neighbour) return drop_unsent();
   write_ethernet(data, neighbour);
   return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
 }
 
-/* The lowest bits of the ToS byte, which is the second half of the first byte and the first half of the next in IPv6.
- */
+/* Checks the lowest bits of the ToS byte, which in IPv6 is spread over two halves of bytes. */
 static __always_inline bool is_marked(const void *data, uint32_t ip) {
   const uint8_t *byte = data + IP_AT + 1;
   return ((ip == IP6 ? *byte >> 4 : *byte) & 3) == 3;
 }
 
-/* Works on a copy of the header on the stack, so that its hops can be indexed. What is of no grant stays as it is, and
- * nobody here can tell whether its MAC is right. */
+/* Decides with a copy of the header on the stack, so that its hops can be indexed. A fragment without a grant is
+ * unchanged, as nobody here can verify its MAC. */
 static __always_inline struct by_verdict decide(struct xdp_md *ctx, uint32_t ip, uint32_t from,
                                                 const struct by_grant *grant) {
   void *data = frame_start(ctx);
@@ -396,9 +393,9 @@ static __always_inline int switch_packet(struct xdp_md *ctx, uint32_t ip) {
   const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &from);
   if (!port || !port->ours) return XDP_PASS;
   const struct by_xdp_grant *granted = grant_of(fragment->job);
-  if (granted && !is_of(granted, data, ip)) return XDP_PASS;
+  if (granted && !belongs_to(granted, data, ip)) return XDP_PASS;
   struct by_verdict verdict = decide(ctx, ip, port->number, granted ? &granted->grant : NULL);
-  if (!granted && verdict.event == BY_EVENT_MALFORMED) return XDP_PASS; /* other software's, or nobody's */
+  if (!granted && verdict.event == BY_EVENT_MALFORMED) return XDP_PASS; /* The packet is not a fragment. */
   count(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
   if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, ip, verdict.port);
@@ -408,7 +405,7 @@ static __always_inline int switch_packet(struct xdp_md *ctx, uint32_t ip) {
   return members_of ? (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST) : drop_unsent();
 }
 
-/* Functions of their own, so that each has all registers, and the stack, for itself. */
+/* Separate functions, so that each has all registers and the whole stack. */
 static __attribute__((noinline)) int switch_ipv4(struct xdp_md *ctx) {
   return switch_packet(ctx, IP4);
 }
