@@ -1,3 +1,4 @@
+/* Makes and reads certificates, keys and revocation lists with OpenSSL. */
 #include "certificate.h"
 
 #include <arpa/inet.h>
@@ -15,21 +16,21 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-/* "cannot WHAT", and why OpenSSL could not. */
+/* Sets the error "cannot WHAT" with OpenSSL's reason. */
 static enum banyan_status key_failed(const char *what) {
   const char *reason = ERR_reason_error_string(ERR_peek_error());
   ERR_clear_error();
   return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL gives no reason");
 }
 
-/* s since 1970; 0: it is no time. */
+/* Returns seconds since 1970; 0: not a time. */
 static int64_t key_seconds(const ASN1_TIME *at) {
   struct tm tm;
   return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-/* Appends what was written to a BIO, which it frees. False: OpenSSL failed, or memory is out. */
-static bool append(BIO *bio, bool written, struct by_text *out) {
+/* Appends the contents of a BIO, and frees it. Returns false if OpenSSL or an allocation failed. */
+static bool append_bio(BIO *bio, bool written, struct by_text *out) {
   char *data;
   long length = written ? BIO_get_mem_data(bio, &data) : 0;
   if (length > 0) by_text_add(out, "%.*s", (int)length, data);
@@ -39,15 +40,15 @@ static bool append(BIO *bio, bool written, struct by_text *out) {
 
 static bool key_pem_add_certificate(X509 *certificate, struct by_text *out) {
   BIO *bio = BIO_new(BIO_s_mem());
-  return append(bio, bio && PEM_write_bio_X509(bio, certificate) == 1, out);
+  return append_bio(bio, bio && PEM_write_bio_X509(bio, certificate) == 1, out);
 }
 
 static bool key_pem_add_key(EVP_PKEY *key, struct by_text *out) {
   BIO *bio = BIO_new(BIO_s_secmem());
-  return append(bio, bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, out);
+  return append_bio(bio, bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, out);
 }
 
-/* The first of its kind in a text; NULL: there is none. The caller frees it. */
+/* Returns the first certificate in a text; NULL: none. The caller frees it. */
 static X509 *key_pem_certificate(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
@@ -55,7 +56,7 @@ static X509 *key_pem_certificate(const char *text) {
   return certificate;
 }
 
-/* No password is requested from the user. */
+/* Prevents that OpenSSL asks the user for a password. */
 static int no_password(char *buffer, int size, int writing, void *context) {
   (void)buffer, (void)size, (void)writing, (void)context;
   return -1;
@@ -68,7 +69,7 @@ static EVP_PKEY *key_pem_key(const char *text) {
   return key;
 }
 
-/* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
+/* SKEW: seconds by which a certificate begins before it is made, for clocks that are behind. */
 enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BITS = 127 };
 
 static bool is_plain(const char *text, const char *others) {
@@ -91,7 +92,7 @@ static bool is_address(const char *text) {
   return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
 }
 
-/* "DNS:h1,IP:10.0.0.1"; whatever could mean something to OpenSSL's parser is refused. */
+/* Prints "DNS:h1,IP:10.0.0.1". Names that OpenSSL's parser could interpret are refused. */
 static enum banyan_status print_names(const struct by_certificate_request *request, struct by_text *out) {
   by_text_add(out, "DNS:%s", request->name);
   for (int i = 0; i < request->address_count; i++) {
@@ -104,8 +105,8 @@ static enum banyan_status print_names(const struct by_certificate_request *reque
   return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate") : BANYAN_OK;
 }
 
-/* Extends a certificate, or a list. */
-static bool extend(X509 *certificate, X509_CRL *list, X509 *issuer, int nid, const char *value) {
+/* Adds an extension to a certificate or a list. */
+static bool add_extension(X509 *certificate, X509_CRL *list, X509 *issuer, int nid, const char *value) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, issuer, certificate, NULL, list, 0);
   X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
@@ -115,7 +116,7 @@ static bool extend(X509 *certificate, X509_CRL *list, X509 *issuer, int nid, con
   return added;
 }
 
-static bool number(X509 *certificate) {
+static bool set_serial(X509 *certificate) {
   BIGNUM *serial = BN_new();
   bool done = serial && BN_rand(serial, SERIAL_BITS, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) == 1 &&
               BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(certificate));
@@ -123,9 +124,9 @@ static bool number(X509 *certificate) {
   return done;
 }
 
-/* Everything that both kinds have but the subject. */
-static bool begin(X509 *certificate, EVP_PKEY *key, int64_t from, int64_t until) {
-  return X509_set_version(certificate, X509_VERSION_3) == 1 && number(certificate) &&
+/* Sets the fields that both kinds of certificates share, except the subject. */
+static bool set_common_fields(X509 *certificate, EVP_PKEY *key, int64_t from, int64_t until) {
+  return X509_set_version(certificate, X509_VERSION_3) == 1 && set_serial(certificate) &&
          ASN1_TIME_set(X509_getm_notBefore(certificate), (time_t)from) &&
          ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)until) && X509_set_pubkey(certificate, key) == 1;
 }
@@ -135,7 +136,7 @@ static bool name_part(X509 *certificate, const char *part, const char *value) {
                                     (const unsigned char *)value, -1, -1, 0) == 1;
 }
 
-/* A name of its own for each authority, so that one is never taken for another. */
+/* Sets a unique name, so that one authority is never taken for another. */
 static bool name_authority(X509 *certificate, const X509 *old) {
   unsigned char bytes[4];
   char name[64];
@@ -146,11 +147,11 @@ static bool name_authority(X509 *certificate, const X509 *old) {
 }
 
 static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, int64_t now, long days) {
-  return begin(certificate, key, now - SKEW, now + days * DAY) && name_authority(certificate, old) &&
+  return set_common_fields(certificate, key, now - SKEW, now + days * DAY) && name_authority(certificate, old) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) == 1 &&
-         extend(certificate, NULL, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-         extend(certificate, NULL, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-         extend(certificate, NULL, certificate, NID_subject_key_identifier, "hash") &&
+         add_extension(certificate, NULL, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+         add_extension(certificate, NULL, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+         add_extension(certificate, NULL, certificate, NID_subject_key_identifier, "hash") &&
          X509_sign(certificate, key, EVP_sha256()) > 0;
 }
 
@@ -170,16 +171,16 @@ enum banyan_status by_certificate_make_authority(const struct by_key_authority *
   return done ? BANYAN_OK : key_failed("make an authority");
 }
 
-static bool sign(X509 *certificate, const struct by_certificate_request *request, const char *names, X509 *issuer,
-                 EVP_PKEY *by) {
+static bool sign_certificate(X509 *certificate, const struct by_certificate_request *request, const char *names,
+                             X509 *issuer, EVP_PKEY *by) {
   return name_part(certificate, "OU", by_tls_role_name(request->role)) && name_part(certificate, "CN", request->name) &&
          X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
-         extend(certificate, NULL, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
-         extend(certificate, NULL, issuer, NID_key_usage, "critical,digitalSignature") &&
-         extend(certificate, NULL, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
-         extend(certificate, NULL, issuer, NID_subject_alt_name, names) &&
-         extend(certificate, NULL, issuer, NID_subject_key_identifier, "hash") &&
-         extend(certificate, NULL, issuer, NID_authority_key_identifier, "keyid:always") &&
+         add_extension(certificate, NULL, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+         add_extension(certificate, NULL, issuer, NID_key_usage, "critical,digitalSignature") &&
+         add_extension(certificate, NULL, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+         add_extension(certificate, NULL, issuer, NID_subject_alt_name, names) &&
+         add_extension(certificate, NULL, issuer, NID_subject_key_identifier, "hash") &&
+         add_extension(certificate, NULL, issuer, NID_authority_key_identifier, "keyid:always") &&
          X509_sign(certificate, by, EVP_sha256()) > 0;
 }
 
@@ -190,8 +191,9 @@ static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct b
     return by_fail(BANYAN_ERR_ARGUMENT, "the authority has expired; `banyan keys renew` gives it a new certificate");
   X509 *certificate = X509_new();
   EVP_PKEY *key = EVP_EC_gen("P-256");
-  bool done = certificate && key && begin(certificate, key, request->now - SKEW, until < last ? until : last) &&
-              sign(certificate, request, names, issuer, by) && key_pem_add_certificate(certificate, out) &&
+  bool done = certificate && key &&
+              set_common_fields(certificate, key, request->now - SKEW, until < last ? until : last) &&
+              sign_certificate(certificate, request, names, issuer, by) && key_pem_add_certificate(certificate, out) &&
               key_pem_add_key(key, out);
   X509_free(certificate);
   EVP_PKEY_free(key);
@@ -300,8 +302,8 @@ static enum banyan_status parse_old(const char *text, X509_CRL **out) {
   return !text || *out ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "there is no list of revoked certificates in it");
 }
 
-/* The list owns what is added; each serial number once. */
-static bool add(X509_CRL *list, const ASN1_INTEGER *serial, const ASN1_TIME *when) {
+/* Adds a serial number that is not in the list yet; the list owns it. */
+static bool add_revoked(X509_CRL *list, const ASN1_INTEGER *serial, const ASN1_TIME *when) {
   X509_REVOKED *there;
   if (X509_CRL_get0_by_serial(list, &there, serial) > 0) return true;
   X509_REVOKED *entry = X509_REVOKED_new();
@@ -321,13 +323,13 @@ static enum banyan_status add_certificate(X509_CRL *list, const char *text, cons
     ERR_clear_error();
     return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
   }
-  bool added = add(list, X509_get0_serialNumber(certificate), now);
+  bool added = add_revoked(list, X509_get0_serialNumber(certificate), now);
   X509_free(certificate);
   return added ? BANYAN_OK : key_failed("revoke a certificate");
 }
 
-/* The number of each list is one more than that of the list before. */
-static bool serial_number(X509_CRL *list, const X509_CRL *old) {
+/* Sets the number of the list, one more than that of the previous list. */
+static bool set_number(X509_CRL *list, const X509_CRL *old) {
   ASN1_INTEGER *before = old ? X509_CRL_get_ext_d2i(old, NID_crl_number, NULL, NULL) : NULL, *mine = ASN1_INTEGER_new();
   int64_t last = 0;
   if (before && ASN1_INTEGER_get_int64(&last, before) != 1) last = 0;
@@ -342,7 +344,7 @@ static bool sign_list(X509_CRL *list, X509 *issuer, EVP_PKEY *key, const X509_CR
   return X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1 &&
          X509_CRL_set_issuer_name(list, X509_get_subject_name(issuer)) == 1 &&
          X509_CRL_set1_lastUpdate(list, now) == 1 && X509_CRL_set1_nextUpdate(list, X509_get0_notAfter(issuer)) == 1 &&
-         extend(NULL, list, issuer, NID_authority_key_identifier, "keyid:always") && serial_number(list, old) &&
+         add_extension(NULL, list, issuer, NID_authority_key_identifier, "keyid:always") && set_number(list, old) &&
          X509_CRL_sort(list) == 1 && X509_CRL_sign(list, key, EVP_sha256()) > 0;
 }
 
@@ -353,14 +355,14 @@ struct parts {
   ASN1_TIME *now;
 };
 
-static enum banyan_status fill(const struct parts *parts, const char *const *certificates, size_t n,
-                               struct by_text *out) {
+static enum banyan_status fill_facts(const struct parts *parts, const char *const *certificates, size_t n,
+                                     struct by_text *out) {
   if (!parts->list || !parts->now) return key_failed("copy the list");
   while (X509_CRL_get_ext_count(parts->list) > 0) X509_EXTENSION_free(X509_CRL_delete_ext(parts->list, 0));
   for (size_t i = 0; i < n; i++) BY_TRY(add_certificate(parts->list, certificates[i], parts->now));
   bool done = sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now);
   BIO *bio = done ? BIO_new(BIO_s_mem()) : NULL;
-  if (append(bio, bio && PEM_write_bio_X509_CRL(bio, parts->list) == 1, out)) return BANYAN_OK;
+  if (append_bio(bio, bio && PEM_write_bio_X509_CRL(bio, parts->list) == 1, out)) return BANYAN_OK;
   return key_failed("make a list of revoked certificates");
 }
 
@@ -374,7 +376,7 @@ enum banyan_status by_revocation_list_make(const struct by_key_authority *author
   parts.list = parts.old ? X509_CRL_dup(parts.old) : X509_CRL_new();
   parts.now = ASN1_TIME_set(NULL, (time_t)now);
   enum banyan_status status = open_authority(authority, &parts.issuer, &parts.key);
-  if (status == BANYAN_OK) status = fill(&parts, certificates, n, out);
+  if (status == BANYAN_OK) status = fill_facts(&parts, certificates, n, out);
   ERR_clear_error();
   X509_free(parts.issuer);
   EVP_PKEY_free(parts.key);

@@ -1,6 +1,6 @@
-/* Makes a cluster's authority, the certificates it signs, and signed lists of those that it has revoked (CRL): EC P-256
- * keys, texts in PEM; and keeps them in a folder. Times are handed in, in s since 1970. Texts with a private key are
- * wiped by by_certificate_wipe. */
+/* Makes a cluster's authority, the certificates that it signs, and signed lists of those that it has revoked (CRL): EC
+ * P-256 keys, texts in PEM; and stores them in a folder. Callers pass times in seconds since 1970. by_certificate_wipe
+ * wipes texts with a private key. */
 #ifndef BY_CMD_CERTIFICATE_H
 #define BY_CMD_CERTIFICATE_H
 
@@ -12,106 +12,106 @@
 
 /* ---- texts: certificate.c */
 
-/* What an authority is: its certificate, and the key that signs. */
+/* An authority: its certificate, and the private key. */
 struct by_key_authority {
   struct by_text certificate, key;
 };
 
 struct by_certificate_request {
   enum by_tls_role role;
-  const char *name;             /* of the host, or of a person */
-  const char *const *addresses; /* names and addresses that the host is reached by, beside its name */
+  const char *name;             /* Name of the host, or of a person. */
+  const char *const *addresses; /* Other names and addresses of the host. */
   int address_count;
   int64_t now;
-  long days; /* it holds; never longer than its authority */
+  long days; /* Days of validity; never longer than its authority's. */
 };
 
 /* What a certificate contains. */
 struct by_certificate_facts {
-  bool authority;            /* else `who` is filled */
-  struct by_tls_subject who; /* `expires` is always filled */
+  bool authority;            /* Otherwise `who` is set. */
+  struct by_tls_subject who; /* `expires` is always set. */
   int64_t begins;
-  char serial[64];            /* hexadecimal */
-  struct by_text addresses;   /* "10.0.0.1 h1.example", without the name itself */
-  struct by_text certificate; /* in PEM, without a key */
-  char *text;                 /* of the file that it was loaded from; NULL: none */
+  char serial[64];            /* Hexadecimal. */
+  struct by_text addresses;   /* "10.0.0.1 h1.example", without the name itself. */
+  struct by_text certificate; /* PEM without a key. */
+  char *text;                 /* Contents of the file from which it was loaded; NULL: none. */
 };
 
-/* A new authority; of one that is there (`old` not NULL) a new certificate with the same key, so that what it has
- * signed stays valid. The caller wipes *out, also after a failure. */
+/* Makes a new authority or, if `old` is not NULL, a new certificate with the same key, so that certificates which it
+ * has signed stay valid. The caller wipes *out, also after a failure. */
 enum banyan_status by_certificate_make_authority(const struct by_key_authority *old, int64_t now, long days,
                                                  struct by_key_authority *out) BANYAN_CHECK;
-/* A certificate and its new key, in one text, which the caller wipes. BANYAN_ERR_ARGUMENT: a name or address that none
- * can have, or an authority that has expired or whose parts do not match. */
+/* Makes a certificate and its key, in one text, which the caller wipes. BANYAN_ERR_ARGUMENT: an invalid name or
+ * address, or an authority that has expired or whose parts do not match. */
 enum banyan_status by_certificate_make(const struct by_key_authority *authority,
                                        const struct by_certificate_request *request, struct by_text *out) BANYAN_CHECK;
-/* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes *out,
- * also after a failure. */
+/* Reads the first certificate of a text. BANYAN_ERR_PARSE: there is none, or it is not of a cluster. The caller
+ * finishes *out, also after a failure. */
 enum banyan_status by_certificate_read(const char *text, struct by_certificate_facts *out) BANYAN_CHECK;
-/* The same of a file. */
+/* Reads the first certificate of a file. */
 enum banyan_status by_certificate_load(const char *path, struct by_certificate_facts *out) BANYAN_CHECK;
 void by_certificate_facts_fini(struct by_certificate_facts *facts);
-/* Letters, digits, '.', '-' and '_', beginning with a letter or digit: fit for a file's name. */
+/* Accepts letters, digits, '.', '-' and '_', beginning with a letter or digit, which are valid in a file name. */
 enum banyan_status by_certificate_check_name(const char *name) BANYAN_CHECK;
 
 void by_certificate_wipe(struct by_text *text);
 void by_key_authority_fini(struct by_key_authority *authority);
 
-/* A new list in PEM: what the list `old` names (NULL: nothing), and `n` certificates more. It holds as long as the
- * authority's certificate. The caller finishes *out, also after a failure. BANYAN_ERR_PARSE: `old` is no list, or a
- * text no certificate. */
+/* Makes a new list in PEM: the entries of the list `old` (NULL: none), and `n` more certificates. It is valid as long
+ * as the authority's certificate. The caller finishes *out, also after a failure. BANYAN_ERR_PARSE: `old` is no list,
+ * or a text is no certificate. */
 enum banyan_status by_revocation_list_make(const struct by_key_authority *authority, const char *old,
                                            const char *const *certificates, size_t n, int64_t now,
                                            struct by_text *out) BANYAN_CHECK;
-/* How many certificates a list names, and when it was made. BANYAN_ERR_PARSE: it is none. */
+/* Reads the number of certificates in a list, and when it was made. BANYAN_ERR_PARSE: it is no list. */
 enum banyan_status by_revocation_list_read(const char *text, size_t *count, int64_t *made) BANYAN_CHECK;
 
 /* ---- the folder: key_folder.c */
 
-/* The folder that `banyan keys` works in: ca.crt and ca.key, the authority; ca.crl, what it has revoked; ROLE-NAME.pem,
- * certificates with their keys; issued/SERIAL.crt, what it ever signed, without keys. A file is there whole or not at
- * all. Every function fails with a text that names the file. */
+/* The folder of `banyan keys`: ca.crt and ca.key, the authority; ca.crl, its revocation list; ROLE-NAME.pem,
+ * certificates with their keys; issued/SERIAL.crt, all certificates that it has signed, without keys. Files are written
+ * atomically. Errors of all functions name the file. */
 #define BY_KEY_SIGNING "ca.key"
 #define BY_KEY_ISSUED "issued"
 
 enum { BY_KEY_PATH = 512 };
 
-/* Texts, owned by the list. */
+/* Texts that the list owns. */
 struct by_key_list {
   char **items;
   size_t count;
 };
 
-/* FOLDER/FILE; `out` holds BY_KEY_PATH. */
+/* Prints FOLDER/FILE; `out` has BY_KEY_PATH bytes. */
 enum banyan_status by_key_path(const char *folder, const char *file, char *out) BANYAN_CHECK;
-/* With the same name as by_tls_identity_load looks for. */
+/* Prints the path that by_tls_identity_load expects. */
 enum banyan_status by_key_path_of(const char *folder, enum by_tls_role role, const char *name, char *out) BANYAN_CHECK;
-/* BANYAN_ERR_SYSTEM: there is none, or no right to read it. The caller finishes *out, also after a failure. */
+/* BANYAN_ERR_SYSTEM: there is no authority, or no right to read it. The caller finishes *out, also after a failure. */
 enum banyan_status by_key_folder_read(const char *folder, struct by_key_authority *out) BANYAN_CHECK;
 /* Writes both files of an authority. */
 enum banyan_status by_key_folder_write(const char *folder, const struct by_key_authority *authority,
                                        bool replace) BANYAN_CHECK;
-/* Writes a file of that mode. Without `replace` BANYAN_ERR_ARGUMENT if there is one already. */
+/* Writes a file with this mode. Without `replace` BANYAN_ERR_ARGUMENT if it exists. */
 enum banyan_status by_key_file_write(const char *path, const struct by_text *text, unsigned mode,
                                      bool replace) BANYAN_CHECK;
-/* All ROLE-NAME.pem, by name. The caller finishes *out. */
+/* Lists all ROLE-NAME.pem, by name. The caller finishes *out. */
 enum banyan_status by_key_folder_list(const char *folder, struct by_key_list *out) BANYAN_CHECK;
-/* Keeps a certificate, without its key, in the folder's BY_KEY_ISSUED, so that it can be revoked when its file has
+/* Stores a certificate, without its key, in the folder's BY_KEY_ISSUED, so that it can be revoked when its file has
  * been replaced. */
 enum banyan_status by_key_folder_record(const char *folder, const char *serial,
                                         const struct by_text *text) BANYAN_CHECK;
-/* Of a certificate that was not handed out after all. Keeps the text of an error. */
+/* Removes a certificate that was not handed out after all. The text of the last error stays. */
 void by_key_folder_forget(const char *folder, const char *serial);
 void by_key_list_fini(struct by_key_list *list);
 
-/* Adds to the folder's BY_TLS_REVOKED every certificate that was made there for `name` in one of `roles` (bits), or
- * with a '/' in `name` the one in that file, and removes ROLE-NAME.pem. Prints what it did. BANYAN_ERR_ARGUMENT: there
- * is none. `now` is in s since 1970. */
+/* Adds to the folder's BY_TLS_REVOKED every certificate that was made there for `name` in one of `roles` (bits), or, if
+ * `name` has a '/', the one in that file, and removes ROLE-NAME.pem. Prints what it did. BANYAN_ERR_ARGUMENT: there is
+ * none. `now` is in seconds since 1970. */
 enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char *name, int64_t now) BANYAN_CHECK;
-/* Signs the list again, if there is one, as it ends with the authority's certificate. */
+/* Signs the list, if any, again, since it expires with the authority's certificate. */
 enum banyan_status by_keys_revoke_again(const char *folder, const struct by_key_authority *authority,
                                         int64_t now) BANYAN_CHECK;
-/* Forgets certificates that have expired. */
+/* Removes stored certificates that have expired. */
 enum banyan_status by_keys_forget_expired(const char *folder, int64_t now) BANYAN_CHECK;
 
 #endif

@@ -1,3 +1,4 @@
+/* Parses the command lines of all commands, and prints their help and errors. */
 #include "commands.h"
 
 #include <stdarg.h>
@@ -18,14 +19,14 @@ enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
 /* The options of every command. */
 struct common {
   bool quiet, version, help;
-  int verbose; /* how often */
+  int verbose; /* Number of times. */
 };
 
-/* One pass over the arguments. */
+/* A pass over the arguments. */
 struct scan {
   const struct by_command *command;
   char **argv;
-  int argc, at, kept; /* kept: operands so far, at argv[1 ..] */
+  int argc, at, kept; /* `kept`: number of operands so far, at argv[1 ..]. */
   void *values;
   struct common common;
 };
@@ -39,7 +40,7 @@ static const struct by_option common_options[] = {
 
 enum { QUIET, VERBOSE, VERSION, HELP, COMMON };
 
-static bool is_quiet; /* of the command that was read last */
+static bool is_quiet; /* Option of the last parsed command. */
 
 bool by_command_is_quiet(void) {
   return is_quiet;
@@ -53,7 +54,7 @@ void by_command_note(const char *format, ...) {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   by_log_file_print_time(time);
-  fprintf(stderr, "%s%s\n", time, text); /* in one piece, since the lines of several processes may meet */
+  fprintf(stderr, "%s%s\n", time, text); /* Written at once, since lines of several processes may be interleaved. */
 }
 
 int by_options_misuse(const struct by_command *command, const char *format, ...) {
@@ -101,7 +102,7 @@ static void print_help(const struct by_command *command) {
   for (int i = 0; i < COMMON; i++) print_option(&common_options[i]);
 }
 
-/* Place of `text` among the words of "tcp|shm|auto", or -1. */
+/* Returns the index of `text` in "tcp|shm|auto", or -1. */
 static int find_choice(const char *words, const char *text) {
   size_t length = strlen(text);
   for (int i = 0;; i++) {
@@ -112,7 +113,7 @@ static int find_choice(const char *words, const char *text) {
   }
 }
 
-static enum banyan_status store(const struct by_option *option, const char *text, void *values) {
+static enum banyan_status store_value(const struct by_option *option, const char *text, void *values) {
   void *out = (char *)values + option->offset;
   struct by_words *words = out;
   char name[64];
@@ -148,7 +149,7 @@ static const struct by_option *find_option(const struct by_command *command, con
   return NULL;
 }
 
-/* -1: it is none of these. */
+/* Returns -1 if it is none of these. */
 static int check_habits(const struct by_command *command, const char *argument) {
   size_t length = strcspn(argument, "=");
   for (const struct by_habit *h = command->habits; h && h->name; h++)
@@ -170,8 +171,8 @@ static int unknown_option(const struct by_command *command, const char *argument
   return by_options_misuse(command, "unknown option %s", name);
 }
 
-/* False: it is no option of every command. */
-static bool take_common(struct common *common, const struct by_option *option) {
+/* Returns false if it is not an option of every command. */
+static bool set_common(struct common *common, const struct by_option *option) {
   if (option < common_options || option >= common_options + COMMON) return false;
   switch (option - common_options) {
   case QUIET: common->quiet = true; break;
@@ -183,7 +184,7 @@ static bool take_common(struct common *common, const struct by_option *option) {
 }
 
 /* Stores one option's value, which follows in the same or the next argument. */
-static int take_option(struct scan *scan, const struct by_option *option, const char *attached) {
+static int parse_option(struct scan *scan, const struct by_option *option, const char *attached) {
   if (option->kind == BY_OPTION_FLAG) {
     if (attached) return by_options_misuse(scan->command, "--%s takes no value", option->name);
   } else if (!attached) {
@@ -191,37 +192,37 @@ static int take_option(struct scan *scan, const struct by_option *option, const 
       return by_options_misuse(scan->command, "--%s needs a value (%s)", option->name, option->value);
     attached = scan->argv[++scan->at];
   }
-  if (take_common(&scan->common, option) || store(option, attached, scan->values) == BANYAN_OK) return -1;
+  if (set_common(&scan->common, option) || store_value(option, attached, scan->values) == BANYAN_OK) return -1;
   if (option->kind == BY_OPTION_INT) return by_command_misused(scan->command);
   return by_options_misuse(scan->command, "--%s: %s", option->name, banyan_error_text());
 }
 
-/* "-n4", or several flags, the last of which may have a value: "-qn4". */
-static int take_letters(struct scan *scan, const char *argument) {
+/* Handles "-n4", or several flags, the last of which may have a value: "-qn4". */
+static int parse_letters(struct scan *scan, const char *argument) {
   int exit_code = -1;
   for (const char *letter = argument + 1; *letter && exit_code < 0; letter++) {
     const struct by_option *option = find_option(scan->command, letter, 1, *letter);
     if (!option) return unknown_option(scan->command, argument);
     bool flag = option->kind == BY_OPTION_FLAG;
-    exit_code = take_option(scan, option, !flag && letter[1] ? letter + 1 : NULL);
+    exit_code = parse_option(scan, option, !flag && letter[1] ? letter + 1 : NULL);
     if (!flag) break;
   }
   return exit_code;
 }
 
-/* Takes an argument that starts with a dash; -1: go on, else the exit code. */
-static int take_dashed(struct scan *scan) {
+/* Handles an argument that begins with a dash. Returns -1 to continue, or the exit code. */
+static int parse_dashed(struct scan *scan) {
   const char *argument = scan->argv[scan->at], *name = argument + 2;
   int exit_code = check_habits(scan->command, argument);
   if (exit_code >= 0) return exit_code;
   if (argument[1] != '-') {
-    exit_code = take_letters(scan, argument);
+    exit_code = parse_letters(scan, argument);
   } else {
     const char *equals = strchr(name, '=');
     const struct by_option *option =
         find_option(scan->command, name, equals ? (size_t)(equals - name) : strlen(name), 0);
     if (!option) return unknown_option(scan->command, argument);
-    exit_code = take_option(scan, option, equals ? equals + 1 : NULL);
+    exit_code = parse_option(scan, option, equals ? equals + 1 : NULL);
   }
   if (exit_code >= 0 || !(scan->common.help || scan->common.version)) return exit_code;
   if (scan->common.help)
@@ -231,15 +232,15 @@ static int take_dashed(struct scan *scan) {
   return 0;
 }
 
-/* The level of this command, and of what it starts. Levels of modules that BANYAN_LOG names stay. */
-static int use_common(const struct by_command *command, const struct common *common) {
+/* Sets the log level of this command, and of processes that it starts. Levels of modules in BANYAN_LOG stay. */
+static int apply_common(const struct by_command *command, const struct common *common) {
   const char *level = common->quiet ? "error" : common->verbose > 1 ? "debug" : "info", *before = getenv("BANYAN_LOG");
   if (common->quiet && common->verbose)
     return by_options_misuse(command, "--quiet and --verbose exclude each other: give one");
   is_quiet = common->quiet;
   if (before && by_log_check(before) != BANYAN_OK) {
     fprintf(stderr, "%s: %s; it is not used\n", command->name, banyan_error_text());
-    unsetenv("BANYAN_LOG"); /* otherwise every process that this one starts would report it */
+    unsetenv("BANYAN_LOG"); /* Otherwise every process that this one starts would report it. */
     before = NULL;
   }
   if (!common->quiet && !common->verbose) return -1;
@@ -263,13 +264,13 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
     if (!strcmp(argument, "--"))
       keep_rest(&scan, scan.at + 1);
     else if (argument[0] == '-' && argument[1])
-      exit_code = take_dashed(&scan);
+      exit_code = parse_dashed(&scan);
     else if (scan.kept + 1 == command->last_operand)
       keep_rest(&scan, scan.at);
     else
       argv[1 + scan.kept++] = argv[scan.at];
   }
-  argv[1 + scan.kept] = NULL; /* operands may be handed to exec */
+  argv[1 + scan.kept] = NULL; /* Operands may be passed to exec. */
   struct by_operands found = {.items = argv + 1, .count = scan.kept};
   if (operands) *operands = found;
   if (exit_code >= 0) return exit_code;
@@ -278,7 +279,7 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
   if (command->most_operands >= 0 && found.count > command->most_operands)
     return by_options_misuse(command, "\"%s\" is one argument too many; usage: %s %s",
                              found.items[command->most_operands], command->name, command->usage);
-  return use_common(command, &scan.common);
+  return apply_common(command, &scan.common);
 }
 
 /* ---- sizes */
@@ -296,7 +297,7 @@ static enum banyan_status add_size(struct by_sizes *sizes, uint64_t bytes) {
   return BANYAN_OK;
 }
 
-/* "64K" or "8..64M"; `word` is changed. */
+/* Parses "64K" or "8..64M"; `word` is modified. */
 static enum banyan_status parse_sizes(char *word, struct by_sizes *out) {
   uint64_t first, last;
   char *dots = strstr(word, "..");

@@ -1,4 +1,4 @@
-/* `banyan doctor`: prints what the checks find. */
+/* `banyan doctor`: runs the checks of libraries, programs and variables, and prints all results. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
@@ -59,8 +59,8 @@ bool by_read_line(const char *path, char *out, size_t room) {
 
 /* ---- libraries and programs */
 
-/* Ranks prove with HMAC-SHA256 that they hold the job's key; some hardened
- * configurations of OpenSSL refuse algorithms. RFC 4231, test case 2. */
+/* Ranks prove with HMAC-SHA256 that they have the job's key; some hardened configurations of OpenSSL refuse algorithms.
+ * RFC 4231, test case 2. */
 static void check_hmac(struct by_findings *findings) {
   static const unsigned char wanted[] = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e};
   static const char text[] = "what do ya want for nothing?";
@@ -105,7 +105,7 @@ static void check_ssh(struct by_findings *findings) {
                "not found: `banyan run -H` cannot reach other hosts");
 }
 
-/* These variables affect every program that is started from here. The key stays secret. */
+/* Prints variables that affect all programs that are started from here. The key stays secret. */
 static void check_variables(struct by_findings *findings) {
   struct by_text text = {0};
   char fix[96];

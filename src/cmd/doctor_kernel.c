@@ -1,3 +1,4 @@
+/* Checks the kernel, its limits and the processors for `banyan doctor`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -23,11 +24,11 @@
 
 enum { PATH_BYTES = 1024, CLOCK_READS = 20000, SLOW_CLOCK_NS = 200 };
 
-/* Cores' worth of time that a cgroup grants; INFINITY: no limit. */
+/* Returns the number of cores that a cgroup grants; INFINITY: no limit. */
 static double read_quota(const char *folder) {
   char path[PATH_BYTES + 64], line[64];
   double quota, period;
-  snprintf(path, sizeof path, "%s/cpu.max", folder); /* version 2: "max 100000" or "50000 100000" */
+  snprintf(path, sizeof path, "%s/cpu.max", folder); /* Version 2: "max 100000" or "50000 100000". */
   if (by_read_line(path, line, sizeof line))
     return sscanf(line, "%lf %lf", &quota, &period) == 2 ? quota / period : INFINITY;
   snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
@@ -36,8 +37,8 @@ static double read_quota(const char *folder) {
   return by_read_line(path, line, sizeof line) && atof(line) > 0 ? quota / atof(line) : INFINITY;
 }
 
-/* The least quota of a group and all groups above it. */
-static double least_quota(const char *mount, const char *group) {
+/* Returns the minimum quota of a group and all groups above it. */
+static double min_quota(const char *mount, const char *group) {
   char folder[PATH_BYTES];
   double least = INFINITY;
   size_t root = strlen(mount);
@@ -50,7 +51,7 @@ static double least_quota(const char *mount, const char *group) {
   }
 }
 
-/* /proc/self/cgroup has "4:cpu,cpuacct:/group" (version 1) and "0::/group" (version 2) lines. */
+/* Lines of /proc/self/cgroup are "4:cpu,cpuacct:/group" (version 1) and "0::/group" (version 2). */
 static double own_quota(void) {
   FILE *file = fopen("/proc/self/cgroup", "re");
   char line[PATH_BYTES];
@@ -62,10 +63,9 @@ static double own_quota(void) {
     *group++ = 0;
     controllers++;
     if (!*controllers)
-      least = fmin(fmin(least, least_quota("/sys/fs/cgroup", group)), least_quota("/sys/fs/cgroup/unified", group));
+      least = fmin(fmin(least, min_quota("/sys/fs/cgroup", group)), min_quota("/sys/fs/cgroup/unified", group));
     else if (strstr(controllers, "cpu") && !strstr(controllers, "cpuset"))
-      least =
-          fmin(fmin(least, least_quota("/sys/fs/cgroup/cpu", group)), least_quota("/sys/fs/cgroup/cpu,cpuacct", group));
+      least = fmin(fmin(least, min_quota("/sys/fs/cgroup/cpu", group)), min_quota("/sys/fs/cgroup/cpu,cpuacct", group));
   }
   if (file) fclose(file);
   return least;
@@ -127,7 +127,7 @@ static void check_version(struct by_findings *findings) {
   by_finding(findings, BY_FINDING_OK, "kernel", NULL, "%s %s on %s", name.sysname, name.release, name.machine);
 }
 
-/* Shared pages as ranks of one host use them: made by one process, seen by another. */
+/* Tries shared pages as ranks of one host use them: made by one process, read by another. */
 static bool try_shared_pages(void) {
   int fd = memfd_create("banyan-doctor", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, PROBE_BYTES)) return false;
@@ -154,7 +154,7 @@ static void check_shared_pages(struct by_findings *findings) {
                "ranks of one host cannot share memory: %s", strerror(errno));
 }
 
-/* An eventfd must wake an epoll: what every wait ends in. */
+/* An eventfd must wake an epoll, on which all waiting depends. */
 static void check_events(struct by_findings *findings) {
   struct epoll_event event = {.events = EPOLLIN};
   uint64_t one = 1;

@@ -1,3 +1,4 @@
+/* Checks interfaces, names and TCP for `banyan doctor`. */
 #include <errno.h>
 #include <math.h>
 #include <netdb.h>
@@ -17,7 +18,7 @@
 
 enum { ROUND_TRIPS = 200, SLOW_ROUND_US = 500 };
 
-/* A window fills a link only up to a delay; across a building a millisecond is usual. */
+/* A window fills a link up to some delay; in a building a millisecond is usual. */
 static const double lan_delay = 1e-3;
 
 struct pair {
@@ -82,7 +83,7 @@ static void check_loopback(struct by_findings *findings) {
     by_finding(findings, slow ? BY_FINDING_WARN : BY_FINDING_OK, "loopback",
                "look for a busy machine, power saving or a slow hypervisor", "TCP connects; %.0f us a round trip",
                microseconds);
-  /* The client has not the system's default: it connects to loopback. */
+  /* The client connects to loopback, so it does not have the system's default. */
   if (!status) status = report_congestion(findings, pair.server);
   if (status)
     by_finding(findings, BY_FINDING_FAIL, "loopback", "ip link set lo up; allow 127.0.0.1 in the firewall", "%s",
@@ -97,15 +98,15 @@ static void check_window(struct by_findings *findings, const char *name) {
   snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
   struct by_interface *all = NULL;
   size_t n = 0;
-  double bytes, speed = 0; /* of the fastest interface; 10 Gbit/s where the driver does not report it */
+  double bytes, speed = 0; /* Speed of the fastest interface; 10 Gbit/s if the driver does not report it. */
   if (by_interface_list("", false, &all, &n) != BANYAN_OK) n = 0;
   for (size_t i = 0; i < n; i++) speed = fmax(speed, all[i].speed);
   free(all);
   if (speed <= 0) speed = 10e9;
   double need = 2 * speed * lan_delay / 8;
-  /* "least default greatest" */
+  /* The values are "least default greatest". */
   if (!by_read_line(path, line, sizeof line) || sscanf(line, "%*f %*f %lf", &bytes) != 1 || bytes <= 0) return;
-  /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */
+  /* Half of a buffer is used for bookkeeping (tcp_adv_win_scale). */
   snprintf(fix, sizeof fix, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
   bool small = bytes < need;
   by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, fix,
@@ -123,7 +124,7 @@ static void check_idle(struct by_findings *findings) {
                 : "connections keep their speed while the ranks compute");
 }
 
-/* Interfaces apart from the first one's that could be used as well. */
+/* Counts interfaces besides the first one that could be used. */
 static int count_others(const struct by_interface *all, size_t n) {
   int others = 0;
   for (size_t i = 1; i < n; i++) {
@@ -164,8 +165,8 @@ static void check_interfaces(struct by_findings *findings) {
   free(all);
 }
 
-/* Launchers have ranks meet under a host's name: one that means loopback is a common cause of jobs that never start,
- * above all where several hosts have the same name. */
+/* Launchers make ranks meet under a host's name: a name of loopback is a common cause of jobs that never start,
+ * especially if several hosts have the same name. */
 static void check_own_name(struct by_findings *findings) {
   char name[BY_HOST_TEXT] = "", text[BY_ADDRESS_TEXT];
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;

@@ -1,3 +1,4 @@
+/* Reads and writes the files of a folder of keys. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +67,7 @@ enum banyan_status by_key_file_write(const char *path, const struct by_text *tex
     written = false;
     why = errno;
   }
-  /* What is written under another name takes its place only when it is on the disk. */
+  /* A file is only replaced when the new one is on the disk. */
   if (written && replace && rename(draft, path) == 0) return BANYAN_OK;
   bool linked = written && !replace && link(draft, path) == 0;
   if (written) why = errno;
@@ -84,7 +85,7 @@ enum banyan_status by_key_folder_write(const char *folder, const struct by_key_a
     return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", certificate);
   BY_TRY(by_key_file_write(key, &authority->key, 0600, replace));
   enum banyan_status status = by_key_file_write(certificate, &authority->certificate, 0644, replace);
-  if (status != BANYAN_OK && !replace) unlink(key); /* a half would be in the way of the next attempt */
+  if (status != BANYAN_OK && !replace) unlink(key); /* An incomplete authority would obstruct the next attempt. */
   return status;
 }
 
@@ -101,7 +102,7 @@ static int is_record(const struct dirent *entry) {
   return end && !strcmp(end, ".crt");
 }
 
-/* Takes the text. */
+/* Adds a text, and takes ownership of it. */
 static void add_to(struct by_key_list *list, char *text) {
   list->items = by_cli_alloc(list->items, (list->count + 1) * sizeof *list->items);
   list->items[list->count++] = text;
@@ -112,7 +113,8 @@ void by_key_list_fini(struct by_key_list *list) {
   free(list->items);
 }
 
-static enum banyan_status list(const char *folder, int (*wanted)(const struct dirent *entry), struct by_key_list *out) {
+static enum banyan_status list_folder(const char *folder, int (*wanted)(const struct dirent *entry),
+                                      struct by_key_list *out) {
   struct dirent **entries;
   *out = (struct by_key_list){0};
   int n = scandir(folder, &entries, wanted, alphasort);
@@ -128,15 +130,15 @@ static enum banyan_status list(const char *folder, int (*wanted)(const struct di
 }
 
 enum banyan_status by_key_folder_list(const char *folder, struct by_key_list *out) {
-  return list(folder, is_certificate, out);
+  return list_folder(folder, is_certificate, out);
 }
 
-/* All that were kept. */
+/* Lists all certificates that were stored. */
 static enum banyan_status key_folder_list_issued(const char *folder, struct by_key_list *out) {
   char path[BY_KEY_PATH];
   *out = (struct by_key_list){0};
   BY_TRY(by_key_path(folder, BY_KEY_ISSUED, path));
-  return access(path, F_OK) ? BANYAN_OK : list(path, is_record, out);
+  return access(path, F_OK) ? BANYAN_OK : list_folder(path, is_record, out);
 }
 
 static enum banyan_status path_of_record(const char *folder, const char *serial, char *out) {
@@ -159,13 +161,14 @@ void by_key_folder_forget(const char *folder, const char *serial) {
   if (path_of_record(folder, serial, path) == BANYAN_OK) unlink(path);
 }
 
-/* Certificates that are to be revoked, without their keys, and the files that are to be removed then. */
+/* Certificates that are to be revoked, without their keys, and files that are to be removed then. */
 struct found {
   struct by_key_list certificates, removes;
 };
 
-/* Any name if it is NULL. A file that is none of ours is passed over. */
-static enum banyan_status look(struct found *found, const char *path, unsigned roles, const char *name, bool remove) {
+/* Adds a certificate if its role and name fit; name NULL: any. A file that is not ours is ignored. */
+static enum banyan_status add_matching(struct found *found, const char *path, unsigned roles, const char *name,
+                                       bool remove) {
   struct by_certificate_facts facts;
   enum banyan_status status = by_certificate_load(path, &facts);
   bool wanted =
@@ -177,15 +180,15 @@ static enum banyan_status look(struct found *found, const char *path, unsigned r
   return name ? BANYAN_OK : by_fail_within(status, "%s", path);
 }
 
-static enum banyan_status find(const char *folder, unsigned roles, const char *name, struct found *found) {
+static enum banyan_status find_certificates(const char *folder, unsigned roles, const char *name, struct found *found) {
   struct by_key_list issued = {0}, files = {0};
-  if (strchr(name, '/')) return look(found, name, roles, NULL, false);
+  if (strchr(name, '/')) return add_matching(found, name, roles, NULL, false);
   enum banyan_status status = key_folder_list_issued(folder, &issued);
   if (status == BANYAN_OK) status = by_key_folder_list(folder, &files);
   for (size_t i = 0; i < issued.count && status == BANYAN_OK; i++)
-    status = look(found, issued.items[i], roles, name, false);
+    status = add_matching(found, issued.items[i], roles, name, false);
   for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
-    status = look(found, files.items[i], roles, name, true);
+    status = add_matching(found, files.items[i], roles, name, true);
   by_key_list_fini(&issued);
   by_key_list_fini(&files);
   return status;
@@ -193,7 +196,7 @@ static enum banyan_status find(const char *folder, unsigned roles, const char *n
 
 static enum banyan_status write_list(const char *path, const struct by_key_authority *authority,
                                      const struct found *found, int64_t now, size_t *count) {
-  char *old = NULL; /* there is none yet */
+  char *old = NULL; /* NULL: there is no list yet. */
   int64_t made;
   struct by_text list;
   if (!access(path, F_OK) || errno != ENOENT) BY_TRY(by_tls_file_read(path, false, &old));
@@ -213,7 +216,7 @@ enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char
   char path[BY_KEY_PATH];
   size_t count;
   enum banyan_status status = by_key_folder_read(folder, &authority);
-  if (status == BANYAN_OK) status = find(folder, roles, name, &found);
+  if (status == BANYAN_OK) status = find_certificates(folder, roles, name, &found);
   if (status == BANYAN_OK && found.certificates.count == 0)
     status =
         by_fail(BANYAN_ERR_ARGUMENT,

@@ -1,4 +1,4 @@
-/* `banyan keys`: a cluster's own authority, and the certificates it signs. */
+/* `banyan keys`: a cluster's authority, and the certificates that it signs. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -27,21 +27,21 @@ enum {
   DAY = 24 * HOUR
 };
 
-/* What `banyan keys show` prints: the files in a folder of keys, until when they hold, and what is wrong with them. */
+/* ---- `banyan keys show`: the files in a folder of keys, how long they are valid, and problems */
 
-/* "2026-11-22"; `out` holds 16. */
+/* Prints "2026-11-22"; `out` has 16 bytes. */
 static void print_day(int64_t at, char *out) {
   struct tm tm;
   time_t time = (time_t)at;
   if (!gmtime_r(&time, &tm) || !strftime(out, 16, "%Y-%m-%d", &tm)) strcpy(out, "?");
 }
 
-/* What is there, one line each; counts what needs a hand. */
+/* Prints a line for each file, and counts those that need attention. */
 struct list {
   const char *folder;
   int64_t now;
-  struct by_key_authority authority; /* only its certificate */
-  char *revoked;                     /* NULL: no list */
+  struct by_key_authority authority; /* Only its certificate. */
+  char *revoked;                     /* NULL: no list. */
   int bad;
 };
 
@@ -70,7 +70,7 @@ static enum banyan_status check_closed(const char *path) {
   return by_fail(BANYAN_ERR_AUTH, "others may read it (mode %03o)", (unsigned)file.st_mode & 0777);
 }
 
-/* Checks it as a host that loads it would. */
+/* Verifies it as a host that loads it would. */
 static enum banyan_status try_certificate(const struct list *list, const char *path, const char *text,
                                           const struct by_tls_subject *who) {
   struct by_tls_identity *identity = NULL;
@@ -136,7 +136,7 @@ static void show_revoked(struct list *list) {
 struct keys_options {
   const char *folder;
   struct by_words addresses;
-  long days, within, overlap; /* -1: not given */
+  long days, within, overlap; /* -1: not given. */
   bool force;
 };
 
@@ -202,10 +202,10 @@ static long days_of(const struct keys_options *asked, long usual) {
   return asked->days > 0 ? asked->days : usual;
 }
 
-/* With those above it. */
+/* Creates the folder and those above it. */
 static enum banyan_status make_folder(const char *folder) {
   char path[BY_KEY_PATH];
-  BY_TRY(by_key_path(folder, "", path)); /* ends with a slash */
+  BY_TRY(by_key_path(folder, "", path)); /* Ends with a slash. */
   for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
     *slash = '\0';
     if (mkdir(path, 0755) && errno != EEXIST)
@@ -216,8 +216,8 @@ static enum banyan_status make_folder(const char *folder) {
   return BANYAN_OK;
 }
 
-/* Under a list of another authority nothing in the folder would be believed. Removed, it would stay on the hosts, and
- * manager and agents that run refuse to be without one. */
+/* With a list of another authority no certificate in the folder would be accepted. If it was removed, the hosts would
+ * keep it, and running managers and agents refuse to be without one. */
 static enum banyan_status keep_list(const char *folder, const struct by_key_authority *authority) {
   char path[BY_KEY_PATH];
   struct stat there;
@@ -229,7 +229,7 @@ static enum banyan_status keep_list(const char *folder, const struct by_key_auth
   return BANYAN_OK;
 }
 
-static enum banyan_status init(const struct keys_options *asked, char **operands) {
+static enum banyan_status init_keys(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
   const char *folder = operands[0] ? operands[0] : asked->folder;
   BY_TRY(make_folder(folder));
@@ -245,9 +245,10 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   return BANYAN_OK;
 }
 
-/* Makes a certificate, and writes it when there is a record to revoke it by; prints until when it is valid. */
-static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
-                                const struct by_certificate_request *request, const char *path, bool replace) {
+/* Makes a certificate, and writes it after a record with which it can be revoked; prints how long it is valid. */
+static enum banyan_status issue_certificate(const char *folder, const struct by_key_authority *authority,
+                                            const struct by_certificate_request *request, const char *path,
+                                            bool replace) {
   struct by_text text;
   struct by_certificate_facts facts = {0};
   char until[16];
@@ -276,7 +277,7 @@ static enum banyan_status parse_role(const char *text, enum by_tls_role *out) {
                  near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-static enum banyan_status make(const struct keys_options *asked, char **operands) {
+static enum banyan_status make_keys(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
   struct by_certificate_request request = {.name = operands[1],
                                            .addresses = asked->addresses.items,
@@ -288,14 +289,14 @@ static enum banyan_status make(const struct keys_options *asked, char **operands
   BY_TRY(by_certificate_check_name(request.name));
   BY_TRY(by_key_path_of(asked->folder, request.role, request.name, path));
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
-  if (status == BANYAN_OK) status = issue(asked->folder, &authority, &request, path, asked->force);
+  if (status == BANYAN_OK) status = issue_certificate(asked->folder, &authority, &request, path, asked->force);
   by_key_authority_fini(&authority);
   return status;
 }
 
 /* Prints a line for each file on standard output. Fails if the folder or its authority cannot be read, and if something
  * expires within BY_TLS_SOON days, or would be refused. */
-static enum banyan_status show(const struct keys_options *asked, char **operands) {
+static enum banyan_status show_folder(const struct keys_options *asked, char **operands) {
   struct list list = {.folder = asked->folder, .now = time(NULL)};
   struct by_key_list files;
   (void)operands;
@@ -336,7 +337,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   return BANYAN_OK;
 }
 
-/* For the same role, name and addresses. */
+/* Makes a new certificate for the same role, name and addresses. */
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
                                      const char *path, int64_t now, int64_t until, int *renewed) {
   struct by_certificate_facts facts;
@@ -352,14 +353,14 @@ static enum banyan_status renew_file(const struct keys_options *asked, const str
     addresses[request.address_count++] = at;
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK && facts.who.expires <= until) {
-    status = issue(asked->folder, authority, &request, path, true);
+    status = issue_certificate(asked->folder, authority, &request, path, true);
     ++*renewed;
   }
   by_certificate_facts_fini(&facts);
   return status;
 }
 
-static enum banyan_status renew(const struct keys_options *asked, char **operands) {
+static enum banyan_status renew_keys(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
   struct by_key_list files = {0};
   long within = asked->within >= 0 ? asked->within : BY_TLS_SOON;
@@ -405,7 +406,7 @@ static enum banyan_status make_job_key(const struct keys_options *asked, char **
   return status;
 }
 
-/* The file stays its owner's: a rank that could not read it any more would keep the old key. */
+/* The file keeps its owner: a rank that could not read it any more would use the old key. */
 static enum banyan_status check_owner(const char *path) {
   struct stat file;
   if (stat(path, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", path);
@@ -445,7 +446,7 @@ static enum banyan_status rotate_file(const struct keys_options *asked, const ch
   return BANYAN_OK;
 }
 
-/* The signal would end a process that does not wait for it, as `banyan run` does. */
+/* The signal would end a process that does not wait for it as `banyan run` does. */
 static bool waits_for_signal(long pid) {
   char path[32], line[128];
   unsigned long long blocked = 0;
@@ -482,14 +483,15 @@ static enum banyan_status rotate_job_key(const struct keys_options *asked, char 
 static const struct action {
   const char *name;
   enum banyan_status (*run)(const struct keys_options *asked, char **operands);
-  int least, most;   /* operands behind the name */
-  const char *takes; /* options */
+  int least, most;   /* Operands after the name. */
+  const char *takes; /* Letters of its options. */
   const char *missing;
 } actions[] = {
-    {"init", init, 0, 1, "days force", NULL},
-    {"make", make, 2, 2, "address days force", "make wants a role and a name, such as `banyan keys make agent host7`"},
-    {"show", show, 0, 0, "", NULL},
-    {"renew", renew, 0, 0, "days within", NULL},
+    {"init", init_keys, 0, 1, "days force", NULL},
+    {"make", make_keys, 2, 2, "address days force",
+     "make wants a role and a name, such as `banyan keys make agent host7`"},
+    {"show", show_folder, 0, 0, "", NULL},
+    {"renew", renew_keys, 0, 0, "days within", NULL},
     {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
     {"job", make_job_key, 0, 1, "force", NULL},
     {"rotate", rotate_job_key, 1, 1, "overlap",
@@ -506,8 +508,8 @@ static int unknown_action(const char *name) {
                            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
-/* The name of an option that was given and means nothing here. */
-static const char *stray_option(const struct action *action, const struct keys_options *asked) {
+/* Returns the name of an option that has no meaning here. */
+static const char *find_useless_option(const struct action *action, const struct keys_options *asked) {
   if (asked->addresses.count && !strstr(action->takes, "address")) return "address";
   if (asked->days >= 0 && !strstr(action->takes, "days")) return "days";
   if (asked->within >= 0 && !strstr(action->takes, "within")) return "within";
@@ -527,7 +529,7 @@ int by_cli_keys(int argc, char **argv) {
   if (given < action->least) return by_options_misuse(&command, "%s", action->missing);
   if (given > action->most)
     return by_options_misuse(&command, "%s does not take \"%s\"", action->name, operands.items[1 + action->most]);
-  const char *stray = stray_option(action, &asked);
+  const char *stray = find_useless_option(action, &asked);
   if (stray) return by_options_misuse(&command, "--%s means nothing to %s", stray, action->name);
   if (!asked.folder) asked.folder = by_tls_folder();
   char *rest[] = {given > 0 ? operands.items[1] : NULL, given > 1 ? operands.items[2] : NULL};

@@ -1,4 +1,4 @@
-/* banyan: finds the subcommand and hands it its arguments. */
+/* banyan: finds the subcommand and passes the arguments to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -41,13 +41,13 @@ static int print_version(int argc, char **argv) {
   return 0;
 }
 
-static int help(int argc, char **argv);
+static int print_help(int argc, char **argv);
 
 #ifdef BY_HAVE_SERVICES
 #define SERVICE(function, help) function, help
 #else
-/* Builds for Python's wheel lack these. */
-static int absent(int argc, char **argv) {
+/* Reports a command that builds for Python's wheel lack. */
+static int report_absent(int argc, char **argv) {
   fprintf(stderr,
           "banyan %s: this build of the command comes from a Python package and has no services; install Debian's "
           "package banyan, or build Banyan from its sources\n",
@@ -55,13 +55,13 @@ static int absent(int argc, char **argv) {
   return 1;
 }
 
-#define SERVICE(function, help) absent, NULL
+#define SERVICE(function, help) report_absent, NULL
 #endif
 
 static const struct subcommand {
   const char *name;
   int (*run)(int argc, char **argv);
-  const char *help; /* one line; NULL: not listed */
+  const char *help; /* One line; NULL: not listed. */
 } subcommands[] = {
     {"run", by_cli_run, "start the ranks of a job, here or on several hosts"},
     {"mpirun", SERVICE(by_cli_mpirun, "start an MPI program whose collective calls Banyan makes")},
@@ -79,7 +79,7 @@ static const struct subcommand {
     {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
     {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
     {"version", print_version, "print versions"},
-    {"help", help, "print this, or the help of a command"},
+    {"help", print_help, "print this, or the help of a command"},
     {"run-host", by_cli_run_host, NULL},
 };
 
@@ -111,13 +111,13 @@ static int unknown_command(const char *name) {
   return 2;
 }
 
-static int dispatch(int argc, char **argv) {
+static int run_subcommand(int argc, char **argv) {
   for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)
     if (!strcmp(c->name, argv[0])) return c->run(argc, argv);
   return unknown_command(argv[0]);
 }
 
-/* From the table that reads them. */
+/* Prints the variables from the table that reads them. */
 static int print_variables(void) {
   struct by_text text = {0};
   by_settings_print(&text);
@@ -129,22 +129,23 @@ static int print_variables(void) {
   return 0;
 }
 
-static int help(int argc, char **argv) {
+static int print_help(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "variables")) return print_variables();
   if (argc < 2 || argv[1][0] == '-' || !strcmp(argv[1], "help")) return print_commands(stdout);
   char *asked[] = {argv[1], (char[]){"--help"}, NULL};
-  return dispatch(2, asked);
+  return run_subcommand(2, asked);
 }
 
-/* If one of the three were closed, a pipe or socket of ours would take its number, and receive our output. */
+/* Opens the standard descriptors: if one was closed, a pipe or socket of ours would get its number, and receive our
+ * output. */
 static void open_standard_files(void) {
   int fd = open("/dev/null", O_RDWR);
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
   if (fd >= 0) close(fd);
 }
 
-/* What was printed must have arrived: a full disk is a failure. */
-static int end(int exit_code) {
+/* Checks that all output has been written: a full disk is a failure. */
+static int check_output(int exit_code) {
   bool lost = ferror(stdout) != 0;
   if (!fflush(stdout) && !lost) return exit_code;
   fprintf(stderr, "banyan: cannot write to standard output: %s\n",
@@ -152,15 +153,15 @@ static int end(int exit_code) {
   return exit_code ? exit_code : 1;
 }
 
-static int run(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   if (argc < 2) return print_commands(stderr);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return print_commands(stdout);
   char version[] = "version";
   if (!strcmp(argv[1], "--version")) argv[1] = version;
-  return dispatch(argc - 1, argv + 1);
+  return run_subcommand(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv) {
   open_standard_files();
-  return end(run(argc, argv));
+  return check_output(run_command(argc, argv));
 }

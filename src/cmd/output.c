@@ -1,3 +1,4 @@
+/* Prints texts, JSON and tables, and writes files. */
 #include "output.h"
 
 #include <assert.h>
@@ -64,7 +65,7 @@ void by_columns_fini(struct by_columns *table) {
 }
 
 void by_columns_add(struct by_columns *table, const char *format, ...) {
-  char text[256], shown[BY_MOST_CELL + 1];
+  char text[256], shown[BY_MAX_CELL + 1];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
@@ -80,8 +81,8 @@ static unsigned sum_of(const unsigned *widths, unsigned n) {
   return sum ? sum - GAP : 0;
 }
 
-/* Columns that are left out have no width. */
-static void leave_out(const struct by_columns *table, unsigned *widths, unsigned room) {
+/* Columns that are omitted have width 0. */
+static void omit_columns(const struct by_columns *table, unsigned *widths, unsigned room) {
   while (sum_of(widths, table->n) > room) {
     unsigned least = table->n;
     for (unsigned c = 0; c < table->n; c++)
@@ -103,15 +104,15 @@ static void add_cell(const struct by_column *column, const char *text, unsigned 
 }
 
 void by_columns_print(const struct by_columns *table, unsigned indent, unsigned width, struct by_text *out) {
-  unsigned widths[BY_MOST_COLUMNS], last = 0;
+  unsigned widths[BY_MAX_COLUMNS], last = 0;
   const char *cell = by_text_get(&table->cells);
   if (table->cells.failed) return;
-  assert(table->n > 0 && table->n <= BY_MOST_COLUMNS);
+  assert(table->n > 0 && table->n <= BY_MAX_COLUMNS);
   for (unsigned c = 0; c < table->n; c++) widths[c] = (unsigned)by_columns_of(table->columns[c].name);
   for (unsigned i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1)
     widths[i % table->n] = MAX(widths[i % table->n], (unsigned)by_columns_of(cell));
   cell = by_text_get(&table->cells);
-  if (width) leave_out(table, widths, width > indent ? width - indent : 0);
+  if (width) omit_columns(table, widths, width > indent ? width - indent : 0);
   for (unsigned c = 0; c < table->n; c++)
     if (widths[c]) last = c;
   for (unsigned i = 0; i < table->n + table->n_cells; i++) {

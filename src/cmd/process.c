@@ -1,3 +1,4 @@
+/* Memory, cores, signals and limits of the process, and services that run until a signal. */
 #include "process.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ bool by_pin_process(int which) {
   return false;
 }
 
-/* By nohup, or by a shell for what it starts in the background: blocked, it would be received. */
+/* nohup ignores a signal, as a shell does in background processes; if blocked, it would be received. */
 static bool is_ignored(int signal_number) {
   struct sigaction action;
   bool may_be = signal_number == SIGHUP || signal_number == SIGINT || signal_number == SIGQUIT;
@@ -84,7 +85,7 @@ void by_allow_files(struct rlimit *before) {
   *before = (struct rlimit){0};
   if (getrlimit(RLIMIT_NOFILE, before)) return;
   struct rlimit more = {.rlim_cur = before->rlim_max, .rlim_max = before->rlim_max};
-  setrlimit(RLIMIT_NOFILE, &more); /* if it fails, the open() that exceeds the limit reports it */
+  setrlimit(RLIMIT_NOFILE, &more); /* If it fails, the open() that exceeds the limit reports it. */
 }
 
 /* ---- until a signal */
@@ -94,14 +95,14 @@ static volatile sig_atomic_t stop;
 static struct {
   const struct by_service *service;
   void *context;
-  struct by_loop *loop; /* NULL: none runs */
-  int again;            /* an eventfd that counts SIGHUP */
-} running = {.again = -1};
+  struct by_loop *loop; /* NULL: none is running. */
+  int reload_fd;        /* An eventfd that counts SIGHUP. */
+} running = {.reload_fd = -1};
 
-static void notify(int signal_number) {
+static void notify_loop(int signal_number) {
   int before = errno;
   if (signal_number == SIGHUP)
-    (void)!write(running.again, &(uint64_t){1}, sizeof(uint64_t));
+    (void)!write(running.reload_fd, &(uint64_t){1}, sizeof(uint64_t));
   else if (running.loop)
     by_loop_stop(running.loop);
   else
@@ -109,29 +110,29 @@ static void notify(int signal_number) {
   errno = before;
 }
 
-static void handle(int signal_number, void (*handler)(int)) {
+static void handle_signal(int signal_number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler, .sa_flags = signal_number == SIGHUP ? SA_RESTART : 0};
   sigaction(signal_number, &action, NULL);
 }
 
 volatile sig_atomic_t *by_stop_on_signals(void) {
-  handle(SIGTERM, notify);
-  handle(SIGINT, notify);
+  handle_signal(SIGTERM, notify_loop);
+  handle_signal(SIGINT, notify_loop);
   return &stop;
 }
 
-static void ready(void *context, uint32_t events) {
+static void handle_hangup(void *context, uint32_t events) {
   uint64_t times;
   (void)context;
   (void)events;
-  if (read(running.again, &times, sizeof times) == sizeof times) running.service->again(running.context);
+  if (read(running.reload_fd, &times, sizeof times) == sizeof times) running.service->again(running.context);
 }
 
 static enum banyan_status watch_hangup(struct by_watch **out) {
-  running.again = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (running.again < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot wait for SIGHUP");
-  BY_TRY(by_loop_watch(running.loop, running.again, EPOLLIN, ready, NULL, out));
-  handle(SIGHUP, notify);
+  running.reload_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (running.reload_fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot wait for SIGHUP");
+  BY_TRY(by_loop_watch(running.loop, running.reload_fd, EPOLLIN, handle_hangup, NULL, out));
+  handle_signal(SIGHUP, notify_loop);
   return BANYAN_OK;
 }
 
@@ -149,11 +150,11 @@ enum banyan_status by_service_run(const struct by_service *service, void *contex
   if (status == BANYAN_OK) status = service->start(context, running.loop);
   if (status == BANYAN_OK) status = by_loop_run(running.loop);
   service->stop(context);
-  handle(SIGTERM, SIG_DFL);
-  handle(SIGINT, SIG_DFL);
-  handle(SIGHUP, SIG_DFL);
+  handle_signal(SIGTERM, SIG_DFL);
+  handle_signal(SIGINT, SIG_DFL);
+  handle_signal(SIGHUP, SIG_DFL);
   by_loop_unwatch(hangup);
-  if (running.again >= 0) close(running.again);
+  if (running.reload_fd >= 0) close(running.reload_fd);
   by_loop_destroy(running.loop);
   return status;
 }

@@ -9,11 +9,11 @@
 
 #include "address.h"
 #include "cluster_message.h"
-#include "hop_key.h"
 #include "key_ring.h"
 #include "log.h"
 #include "membership.h"
 #include "opening.h"
+#include "sum_key.h"
 #include "switch_client.h"
 
 enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };

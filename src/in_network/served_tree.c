@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "aggregator.h"
-#include "hop_key.h"
 #include "log.h"
 #include "server.h"
+#include "sum_key.h"
 
 struct by_served_tree {
   struct by_udp *udp;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fail.h"
-#include "hop_key.h"
 #include "log.h"
+#include "sum_key.h"
 #include "udp.h"
 #include "worker.h"
 

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 
 #include "check.h"
-#include "hop_key.h"
 #include "job_keys.h"
 #include "server.h"
+#include "sum_key.h"
 #include "switch_client.h"
 #include "udp.h"
 #include "user_hosts.h"

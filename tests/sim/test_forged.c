@@ -10,7 +10,6 @@
 
 #include "aggregator.h"
 #include "clock.h"
-#include "hop_key.h"
 #include "server.h"
 #include "sum_key.h"
 #include "tree_net.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "hop_key.h"
+#include "sum_key.h"
 
 /* --- the endpoints --- */
 

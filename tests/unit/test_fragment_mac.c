@@ -2,8 +2,8 @@
 #include "fragment_mac.h"
 
 #include "check.h"
-#include "hop_key.h"
 #include "rng.h"
+#include "sum_key.h"
 
 #include <string.h>
 

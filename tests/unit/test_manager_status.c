@@ -65,7 +65,7 @@ static void cuts_long_cells(void **state) {
   by_columns_add(&table, "%s", text);
   by_text_init(&out);
   by_columns_print(&table, 0, 0, &out);
-  assert_int_equal(out.length, strlen("name\n") + BY_MOST_CELL + 1);
+  assert_int_equal(out.length, strlen("name\n") + BY_MAX_CELL + 1);
   by_text_fini(&out);
   by_columns_fini(&table);
 }

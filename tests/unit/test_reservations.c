@@ -143,7 +143,7 @@ static const struct by_reservation_reply *grant(struct bench *bench, int owner, 
   return ask(bench, owner, &request);
 }
 
-static const struct by_reservation_reply *revoke(struct bench *bench, int owner, const char *holder, uint16_t job) {
+static const struct by_reservation_reply *revoke_as(struct bench *bench, int owner, const char *holder, uint16_t job) {
   struct by_reservation_request request = request_of(holder, job, 0, 0);
   request.operation = BY_RESERVATION_REVOKE;
   return ask(bench, owner, &request);
@@ -157,7 +157,7 @@ static struct by_grant take(struct bench *bench, uint16_t job, uint32_t wanted) 
 }
 
 static void give(struct bench *bench, uint16_t job) {
-  assert_true(revoke(bench, 0, "a", job)->well);
+  assert_true(revoke_as(bench, 0, "a", job)->well);
 }
 
 static long used_cells(const struct bench *bench) {
@@ -291,11 +291,11 @@ static void test_others(void **state) {
   begin(&bench);
   assert_true(grant(&bench, 0, "a", 7, 5, 60)->well);
   assert_true(grant(&bench, 1, "b", 7, 5, 60)->taken);
-  assert_true(revoke(&bench, 1, "b", 7)->taken);
+  assert_true(revoke_as(&bench, 1, "b", 7)->taken);
   assert_int_equal(bench.noted.grants[7].key, 5);
-  assert_true(revoke(&bench, 0, "a", 7)->well);
+  assert_true(revoke_as(&bench, 0, "a", 7)->well);
   assert_int_equal(bench.noted.grants[7].key, 0);
-  assert_false(revoke(&bench, 0, "a", 7)->well);
+  assert_false(revoke_as(&bench, 0, "a", 7)->well);
   assert_true(grant(&bench, 1, "b", 7, 5, 100)->well);
   assert_int_equal(owners[1].reply.granted.slots, 100);
   end(&bench);

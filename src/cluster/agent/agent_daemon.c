@@ -14,7 +14,7 @@
 #include "acceptor.h"
 #include "address.h"
 #include "helper_process.h"
-#include "link_neighbours.h"
+#include "host_links.h"
 #include "localsocket.h"
 #include "log.h"
 #include "loop.h"

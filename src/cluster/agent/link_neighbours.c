@@ -1,5 +1,5 @@
 /* Sends and receives LLDP frames on the host's interfaces, and reports changes of neighbours. */
-#include "link_neighbours.h"
+#include "host_links.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

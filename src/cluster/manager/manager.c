@@ -15,8 +15,6 @@
 #include "manager_links.h"
 #include "manager_meetings.h"
 #include "manager_plans.h"
-#include "manager_seen.h"
-#include "manager_user_plan.h"
 #include "plan_methods.h"
 
 static const double much = 0.1;           /* Fraction of its rate that a plan must lose before it is planned again. */

@@ -11,7 +11,6 @@
 #include "manager_grants.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
-#include "manager_seen.h"
 
 static const double rounding = 1e-6;     /* A share within this fraction of a slot below a whole slot is a whole one. */
 static const double turnaround = 100e-6; /* Seconds that hosts and switches add to a round trip, as in placement.h. */

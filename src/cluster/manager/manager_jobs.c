@@ -15,9 +15,6 @@
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"
-#include "manager_proposal.h"
-#include "manager_seen.h"
-#include "manager_user_plan.h"
 #include "plan_methods.h"
 
 enum { MAX_JOBS = 4096, MAX_LEFT = 64 /* Jobs that have left and are still shown. */ };

@@ -1,5 +1,5 @@
 /* Offers free hosts to jobs that can use more. */
-#include "manager_offers.h"
+#include "manager_meetings.h"
 
 #include <stdlib.h>
 

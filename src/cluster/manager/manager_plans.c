@@ -11,8 +11,6 @@
 #include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
-#include "manager_proposal.h"
-#include "manager_user_plan.h"
 
 static const double grace = 0.5;      /* Seconds in which a switch's agent may reconnect. */
 static const double restart_wait = 6; /* Seconds in which agents find a restarted manager. */

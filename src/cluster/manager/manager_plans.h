@@ -1,5 +1,4 @@
-/* The plans of a job: judged when they come from the planner, then proposed (manager_proposal.h), and switched to or
- * not.
+/* The plans of a job: judged when they come from the planner, then proposed (below), and switched to or not.
  *
  *     request -> planned: gain -> helpers asked -> all joined, cells free -> plan sent -> switched
  *                       \                  \                                         \-> kept, or no answer
@@ -38,5 +37,59 @@ void by_plans_end_unreported(struct by_manager *m, const struct by_manager_peer 
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
 /* Releases all helpers and deletes the rows of its plans, as the job leaves. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
+
+/* ---- manager_user_plan.c
+ *
+ * The plan that a job's user set, and the load on links of a job without a plan of the manager's. */
+
+/* The job begins or ceases to run a plan of its user's: the manager's plans are dropped, or the job is planned again.
+ * trees: that plan as JSON; NULL: unknown. */
+void by_user_plan_set(struct by_manager *m, struct by_manager_job *job, const char *own_plan, const char *trees);
+/* Computes the load of a job without a plan of the manager's: by its user's plan, or as a ring. It is done once;
+ * without memory the load is 0. */
+void by_user_plan_assume(struct by_manager *m, struct by_manager_job *job);
+/* Sets that load, and takes ownership of the shares. */
+void by_user_plan_take(struct by_manager_job *job, struct by_link_shares shares);
+
+/* ---- manager_proposal.c
+ *
+ * A plan that is proposed to its job: helpers and servers are asked, cells are given, the plan is sent, and the job
+ * switches to it or keeps its own, or the answer is late or lost. The job's current plan is also proposed with fewer
+ * cells, if another job needs some, or with more that nobody uses. */
+
+/* ---- plans of a job */
+
+void by_manager_plan_free(struct by_manager_plan *plan);
+/* Stores its row. moved: the job runs it. */
+void by_manager_plan_keep(const struct by_manager *m, const struct by_manager_job *job,
+                          const struct by_manager_plan *plan, bool moved);
+/* Deletes its row. */
+void by_manager_plan_forget(const struct by_manager *m, const struct by_manager_job *job,
+                            const struct by_manager_plan *plan);
+/* Adds an event to the job's history; `before` precedes the reason. */
+void by_manager_plan_add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_plan *plan,
+                               const char *before, const char *why);
+/* Releases helpers and servers that neither its plan nor its proposal needs. */
+void by_manager_plan_release_helpers(struct by_manager *m, struct by_manager_job *job);
+/* The job no longer runs its plan. It is freed now, or when the planner has finished reading it. */
+void by_manager_plan_retire(struct by_manager_job *job);
+
+/* ---- proposals */
+
+void by_proposal_set_state(struct by_manager_job *job, enum by_proposal_state state);
+/* Begins a proposal, and takes ownership of the plan. */
+void by_proposal_begin(struct by_manager *m, struct by_manager_job *job, struct by_manager_plan *plan);
+/* Sends a plan once its helpers have joined and its cells are given; gives up one that takes too long. */
+void by_proposal_advance(struct by_manager *m, struct by_manager_job *job);
+/* If enough cells are free, proposes the job's plan with more cells; otherwise proposes fewer cells to a job that has
+ * many more than this one. */
+void by_proposal_grow(struct by_manager *m, struct by_manager_job *job);
+/* Ends the proposal. Cells of a plan that was not sent become free; for a sent one rank 0 acquires them, or answers
+ * that it does not. */
+void by_proposal_drop(struct by_manager *m, struct by_manager_job *job);
+/* Ends the proposal without a switch; the job is planned again after `wait` seconds at the earliest. */
+void by_proposal_give_up(struct by_manager *m, struct by_manager_job *job, double wait, const char *why);
+/* The next plans are made without switches. */
+void by_proposal_avoid_switches(const struct by_manager *m, struct by_manager_job *job);
 
 #endif

@@ -1,5 +1,5 @@
 /* Carries out a proposal: waits for helpers and cells, sends the plan, and ends it on refusal or timeout. */
-#include "manager_proposal.h"
+#include "manager_plans.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,5 +1,4 @@
 /* Passes jobs' reports of their connections to link_seen.h, and answers its questions about the load of jobs. */
-#include "manager_seen.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "json_doc.h"
 #include "log.h"
 #include "manager_topology.h"
-#include "plan_threads.h"
+#include "plan_request.h"
 #include "socket.h"
 #include "stream.h"
 

@@ -1,5 +1,5 @@
 /* Records the plan that a job's user set, and the load on links of jobs without a plan of the manager's. */
-#include "manager_user_plan.h"
+#include "manager_plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "arena.h"
 #include "log.h"
 #include "manager_links.h"
-#include "manager_proposal.h"
 
 void by_user_plan_take(struct by_manager_job *job, struct by_link_shares shares) {
   free(job->plans.assumed.items);

@@ -1,5 +1,5 @@
 /* Runs requests to the planner on threads. */
-#include "plan_threads.h"
+#include "plan_request.h"
 
 #include <pthread.h>
 #include <stdlib.h>

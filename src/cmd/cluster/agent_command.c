@@ -20,11 +20,11 @@
 #include "text.h"
 #include "tls_identity.h"
 
-/* ---- The state of this host's agent, for `banyan agent status`. */
+/* ---- `banyan agent status`: the state of this host's agent */
 
 enum { MOST = 1 << 22, DAY = 24 * 60 * 60 };
 
-static bool is(const json_t *object, const char *field) {
+static bool is_true(const json_t *object, const char *field) {
   return json_is_true(json_object_get(object, field));
 }
 
@@ -38,7 +38,7 @@ static void show_head(const json_t *status) {
     printf("no manager: classes are decided from what this host sends\n");
   else
     printf("manager %s: %s for %s%s%s\n", by_status_text(manager, "address"),
-           is(manager, "connected") ? "connected" : "not connected",
+           is_true(manager, "connected") ? "connected" : "not connected",
            by_print_seconds(by_json_number(manager, "for"), up), json_object_get(manager, "why") ? ": " : "",
            json_object_get(manager, "why") ? by_status_text(manager, "why") : "");
   if (!json_object_get(manager, "certificate_expires")) return;
@@ -60,7 +60,7 @@ static void show_interface(const json_t *interface) {
          linked ? by_status_text(interface, "neighbour") : "", by_print_rate(by_json_number(interface, "sent"), sent),
          by_print_rate(by_json_number(interface, "ours_sent"), ours),
          by_print_rate(by_json_number(interface, "received"), received),
-         is(interface, "queues") ? ", queues by class" : "");
+         is_true(interface, "queues") ? ", queues by class" : "");
 }
 
 static void show_job(const json_t *job) {
@@ -80,12 +80,12 @@ static void show_job(const json_t *job) {
 
 static void show_helper(const json_t *helper) {
   printf("  %s as %s: %s\n", by_status_text(helper, "job"), by_status_text(helper, "name"),
-         is(helper, "joined") ? "joined" : "is joining");
+         is_true(helper, "joined") ? "joined" : "is joining");
 }
 
 static void show_server(const json_t *server) {
   printf("  %s as %s: %.0f trees, %s\n", by_status_text(server, "job"), by_status_text(server, "name"),
-         by_json_number(server, "trees"), is(server, "joined") ? "joined" : "joining");
+         by_json_number(server, "trees"), is_true(server, "joined") ? "joined" : "joining");
 }
 
 static void show_list(const json_t *status, const char *field, const char *title, void (*show)(const json_t *)) {
@@ -187,7 +187,7 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-/* ---- what was asked */
+/* ---- options */
 
 static const char *text_or(const char *option, const char *variable, const char *preset) {
   const char *value = option ? option : getenv(variable);
@@ -215,7 +215,7 @@ static enum banyan_status find_group(const char *name, long *out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check(struct agent_options *asked) {
+static enum banyan_status check_options(struct agent_options *asked) {
   struct by_agent_options *agent = &asked->daemon.agent;
   char host[BY_HOST_TEXT];
   int port;
@@ -235,9 +235,9 @@ static enum banyan_status check(struct agent_options *asked) {
   return by_cluster_host_name(asked->name, asked->host);
 }
 
-/* ---- doing it */
+/* ---- running */
 
-static enum banyan_status start(void *context, struct by_loop *loop) {
+static enum banyan_status start_agent(void *context, struct by_loop *loop) {
   struct agent_options *asked = context;
   asked->daemon.loop = loop;
   BY_TRY(by_agent_daemon_create(&asked->daemon, &asked->running));
@@ -251,13 +251,13 @@ static void read_again(void *context) {
   by_agent_daemon_renew(asked->running);
 }
 
-static void stop(void *context) {
+static void stop_agent(void *context) {
   const struct agent_options *asked = context;
   by_agent_daemon_destroy(asked->running);
 }
 
 int by_cli_agent(int argc, char **argv) {
-  static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
+  static const struct by_service service = {.start = start_agent, .again = read_again, .stop = stop_agent};
   struct agent_options asked = {.daemon = {.socket = {.program = "agent", .option = "--socket PATH"},
                                            .agent = {.interval = 5, .rules = by_priority_defaults()},
                                            .links = {.queues = "auto"},
@@ -271,11 +271,11 @@ int by_cli_agent(int argc, char **argv) {
   asked.daemon.agent.manager = text_or(asked.daemon.agent.manager, "BANYAN_MANAGER", NULL);
   asked.daemon.links.filter = text_or(asked.daemon.links.filter, "BANYAN_IFACE", "");
   *socket = text_or(*socket, "BANYAN_AGENT", AGENT_SOCKET);
-  if (!strcmp(*socket, "off")) *socket = AGENT_SOCKET; /* which is for jobs */
+  if (!strcmp(*socket, "off")) *socket = AGENT_SOCKET; /* "off" is meant for jobs. */
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);
   if (operands.count) return by_command_end(&command, show_status(*socket, asked.json));
   if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
-  if (check(&asked) != BANYAN_OK) return by_command_misused(&command);
+  if (check_options(&asked) != BANYAN_OK) return by_command_misused(&command);
   return by_command_end(&command, by_service_run(&service, &asked));
 }

@@ -1,4 +1,4 @@
-/* `banyan manager`: one for a cluster. */
+/* `banyan manager`: the manager of a cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,16 +107,16 @@ static const struct by_command command = {
 
 struct session {
   struct manager_options asked;
-  struct by_topology *topology;         /* NULL: agents report it, */
-  const struct by_topology *discovered; /* as this; NULL: not yet */
+  struct by_topology *topology;         /* NULL: agents report the network. */
+  const struct by_topology *discovered; /* The topology that agents report; NULL: none yet. */
   struct by_loop *loop;
-  char rejected[1024]; /* why the manager ends */
+  char rejected[1024]; /* Why the manager ends. */
   struct by_tls_watch *keys;
   struct by_manager_server *server;
   struct by_web_page *page;
 };
 
-static enum banyan_status check(struct manager_options *asked) {
+static enum banyan_status check_options(struct manager_options *asked) {
   struct by_manager_options *manager = &asked->server.manager;
   manager->rules.iterations = (uint64_t)asked->first;
   BY_TRY(by_priority_parse_order(asked->order, &manager->rules.equal));
@@ -154,7 +154,7 @@ static void keys_looked(void *context) {
 static void read_again(void *context) {
   struct session *s = context;
   by_tls_watch_read(s->keys);
-  if (s->page) by_web_page_renew(s->page); /* its certificate may be another one */
+  if (s->page) by_web_page_renew(s->page); /* Its certificate may have changed. */
 }
 
 static unsigned print_state(void *context, struct by_text *out) {
@@ -174,7 +174,7 @@ static void topology_rejected(void *context, const char *why) {
   by_loop_stop(s->loop);
 }
 
-static enum banyan_status serve(struct session *s, struct by_loop *loop) {
+static enum banyan_status serve_page(struct session *s, struct by_loop *loop) {
   static const struct by_topology nothing = {.name = ""};
   struct by_manager_server_options *of_server = &s->asked.server;
   struct by_web_page_options *of_page = &s->asked.page;
@@ -191,7 +191,7 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
   by_address_any(&of_server->at, AF_INET6, BY_MANAGER_PORT);
   if (s->asked.listen && by_address_resolve(s->asked.listen, &of_server->at, 1, &n) != BANYAN_OK)
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--listen");
-  /* The usual folder may be missing without a package; errors are reported for the file. */
+  /* The default folder may be missing without a package; errors are reported for the file. */
   if (!strcmp(of_server->state, STATE_FILE) || (of_page->at && !strcmp(of_page->token_file, BY_MANAGER_TOKEN_FILE)))
     (void)!mkdir(FOLDER, 0750);
   of_server->loop = of_page->loop = loop;
@@ -207,11 +207,11 @@ static enum banyan_status serve(struct session *s, struct by_loop *loop) {
   return of_page->at ? by_web_page_create(of_page, &s->page) : BANYAN_OK;
 }
 
-static enum banyan_status start(void *context, struct by_loop *loop) {
+static enum banyan_status start_manager(void *context, struct by_loop *loop) {
   struct session *s = context;
   char text[BY_ADDRESS_TEXT], size[64] = "agents report the topology";
   s->loop = loop;
-  BY_TRY(serve(s, loop));
+  BY_TRY(serve_page(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
   if (s->topology) snprintf(size, sizeof size, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
   if (s->page)
@@ -222,7 +222,7 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   return BANYAN_OK;
 }
 
-static void stop(void *context) {
+static void stop_manager(void *context) {
   const struct session *s = context;
   by_web_page_destroy(s->page);
   by_manager_server_destroy(s->server);
@@ -231,7 +231,7 @@ static void stop(void *context) {
 }
 
 int by_cli_manager(int argc, char **argv) {
-  static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
+  static const struct by_service service = {.start = start_manager, .again = read_again, .stop = stop_manager};
   struct by_manager_options usual = by_manager_defaults();
   struct session s = {.asked = {.server = {.state = STATE_FILE, .manager = usual},
                                 .page = {.token_file = BY_MANAGER_TOKEN_FILE},
@@ -243,7 +243,7 @@ int by_cli_manager(int argc, char **argv) {
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &operands);
   if (exit_code >= 0) return exit_code;
   s.asked.topology = operands.count ? operands.items[0] : NULL;
-  if (check(&s.asked) != BANYAN_OK) return by_command_misused(&command);
+  if (check_options(&s.asked) != BANYAN_OK) return by_command_misused(&command);
   enum banyan_status status = by_service_run(&service, &s);
   if (status == BANYAN_OK && *s.rejected) status = by_fail(BANYAN_ERR_TOPOLOGY, "%s", s.rejected);
   return by_command_end(&command, status);

@@ -1,3 +1,4 @@
+/* Prints a manager's state as tables for people. */
 #include "status_print.h"
 
 #include <math.h>
@@ -12,19 +13,19 @@
 #include "tls_identity.h"
 
 enum {
-  MOST_CONTRADICTIONS = 4, /* that are shown, */
-  MOST_SENTENCE = 1024,    /* of so many bytes */
+  MAX_CONTRADICTIONS = 4, /* Maximum of contradictions that are shown. */
+  MAX_SENTENCE = 1024,    /* Maximum bytes of each. */
   MOST_LINKS = 8,
   HOUR = 60 * 60,
   DAY = 24 * HOUR,
-  SPAN = 32,     /* bytes of one that is written out */
-  HEADINGS = 10, /* lines that are no rows: the head, what expires, and for each table its name, its columns and an
-                    empty line */
+  SPAN = 32,     /* Bytes of a printed time. */
+  HEADINGS = 10, /* Lines that are no rows: the head, what expires, and for each table its name, its columns and an
+                  * empty line. */
 };
 
-static const double most_span = 1e9; /* s; a longer prediction counts as endless */
+static const double max_span = 1e9; /* Seconds; a longer prediction counts as endless. */
 
-/* "9.41 Gbit/s" as "9.41G". */
+/* Prints "9.41 Gbit/s" as "9.41G". */
 static const char *short_rate(double rate, char *out) {
   if (rate < 0.5) return "0";
   by_print_rate(rate, out);
@@ -35,9 +36,9 @@ static const char *short_rate(double rate, char *out) {
   return out;
 }
 
-/* About how long: "45 s", "12 min", "3 h 20 min", "2 d 5 h". */
-static const char *span(double seconds, char *out) {
-  double s = floor(fmin(fmax(0, seconds), most_span) + 0.5);
+/* Prints an approximate time: "45 s", "12 min", "3 h 20 min", "2 d 5 h". */
+static const char *print_span(double seconds, char *out) {
+  double s = floor(fmin(fmax(0, seconds), max_span) + 0.5);
   if (s < 60)
     snprintf(out, SPAN, "%.0f s", s);
   else if (s < HOUR)
@@ -49,17 +50,17 @@ static const char *span(double seconds, char *out) {
   return out;
 }
 
-static double part(double used, double all) {
+static double part_of_total(double used, double all) {
   return all > 0 ? fmin(1, fmax(0, used / all)) : 0;
 }
 
 static double link_use(const json_t *link) {
-  return part(by_json_number(link, "ours") + by_json_number(link, "others"), by_json_number(link, "capacity"));
+  return part_of_total(by_json_number(link, "ours") + by_json_number(link, "others"), by_json_number(link, "capacity"));
 }
 
 /* --- the head --- */
 
-/* Those whose field is this text, or true where `text` is NULL. */
+/* Counts the members whose field is this text, or true if `text` is NULL. */
 static size_t count_equal(const json_t *list, const char *field, const char *text) {
   const json_t *one;
   size_t i, n = 0;
@@ -83,7 +84,7 @@ static void add_head(const json_t *state, struct by_text *out) {
               by_json_number(counters, "kept"));
 }
 
-/* Those that end soon, in one line. */
+/* Prints certificates that expire soon, in one line. */
 static void add_certificates(const json_t *state, struct by_text *out) {
   const json_t *one, *first = NULL;
   size_t i, n = 0;
@@ -102,7 +103,7 @@ static void add_certificates(const json_t *state, struct by_text *out) {
               name, when);
 }
 
-/* --- jobs with fewer slots of a switch than they requested --- */
+/* --- jobs with fewer slots of a switch than requested --- */
 
 static void add_cuts(const json_t *jobs, struct by_text *out) {
   const json_t *job, *cells;
@@ -147,7 +148,7 @@ static void add_tree(const char *job, const json_t *plan, const json_t *tree, st
   by_text_add(out, "%sserver %s\n", *separator == ',' ? ", " : " to ", text);
 }
 
-/* Those of each job for the largest buffers. */
+/* Prints the trees of each job for the largest buffers. */
 static void add_trees(const json_t *jobs, struct by_text *out) {
   const json_t *job, *tree;
   size_t i, k;
@@ -177,13 +178,13 @@ static size_t count_helpers(const json_t *plan) {
   return n;
 }
 
-/* By its iterations, else the most that its launcher leaves it. */
+/* Prints the remaining time by its iterations, otherwise by the launcher's limit. */
 static void add_left(const json_t *job, struct by_columns *table) {
   char text[32];
   if (json_is_number(json_object_get(job, "seconds_left")))
-    by_columns_add(table, "%s", span(by_json_number(job, "seconds_left"), text));
+    by_columns_add(table, "%s", print_span(by_json_number(job, "seconds_left"), text));
   else if (json_is_number(json_object_get(job, "ends_in")))
-    by_columns_add(table, "< %s", span(by_json_number(job, "ends_in"), text));
+    by_columns_add(table, "< %s", print_span(by_json_number(job, "ends_in"), text));
   else
     by_columns_add(table, "-");
 }
@@ -228,7 +229,7 @@ static void add_switch(const json_t *at, struct by_columns *table) {
   by_columns_add(table, "%s", by_json_text(at, "name"));
   by_columns_add(table, "%s", memory > 0 ? by_print_bytes((uint64_t)memory, text) : "unknown");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, given), text));
-  by_columns_add(table, "%.0f %%", 100 * part(given, memory));
+  by_columns_add(table, "%.0f %%", 100 * part_of_total(given, memory));
   const json_t *owners = json_object_get(at, "jobs"), *owner;
   struct by_text all = {0};
   size_t i;
@@ -279,14 +280,14 @@ struct kind {
   const struct by_column *columns;
   unsigned n_columns;
   void (*add)(const json_t *row, struct by_columns *table);
-  int (*compare)(const void *, const void *); /* NULL: they stay in their order */
+  int (*compare)(const void *, const void *); /* NULL: in their order. */
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* --- order --- */
 
-/* Those that run or shall, then those that have left; among them the newest first. */
+/* Sorts running and waiting jobs before those that have left, and newer ones first. */
 static int compare_jobs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   int gone = !strcmp(by_json_text(x, "state"), "left") - !strcmp(by_json_text(y, "state"), "left");
@@ -322,20 +323,20 @@ static void add_table(const struct kind *kind, const json_t *array, size_t most,
   free(rows);
 }
 
-/* What agents say that does not fit. */
+/* Prints contradictions between agents. */
 static void add_contradictions(const json_t *state, struct by_text *out) {
   const json_t *all = json_object_get(state, "contradictions");
   bool discovered = json_is_true(json_object_get(state, "discovered"));
-  for (size_t i = 0; i < json_array_size(all) && i < MOST_CONTRADICTIONS; i++) {
+  for (size_t i = 0; i < json_array_size(all) && i < MAX_CONTRADICTIONS; i++) {
     const char *text = json_string_value(json_array_get(all, i));
     by_text_add(out, "%s: %s\n", discovered ? "agents contradict each other" : "an agent contradicts the topology",
-                text && by_is_printable(text, MOST_SENTENCE) ? text : "?");
+                text && by_is_printable(text, MAX_SENTENCE) ? text : "?");
   }
-  if (json_array_size(all) > MOST_CONTRADICTIONS)
-    by_text_add(out, "... and %zu more contradictions\n", json_array_size(all) - MOST_CONTRADICTIONS);
+  if (json_array_size(all) > MAX_CONTRADICTIONS)
+    by_text_add(out, "... and %zu more contradictions\n", json_array_size(all) - MAX_CONTRADICTIONS);
 }
 
-/* On a screen the jobs have the most room. */
+/* On a screen the jobs get most lines. */
 void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
   static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job, compare_jobs};
   static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link, compare_links};
@@ -347,7 +348,7 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   size_t n_links = MOST_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
   if (screen.height) {
     size_t n_contradictions = json_array_size(json_object_get(state, "contradictions"));
-    size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0) + MIN(n_contradictions, MOST_CONTRADICTIONS + 1);
+    size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0) + MIN(n_contradictions, MAX_CONTRADICTIONS + 1);
     size_t room = screen.height > headings + 6 ? screen.height - headings : 6;
     n_links = room / 4;
     n_hosts = n_hosts < room / 4 ? n_hosts : room / 4;

@@ -1,4 +1,4 @@
-/* The page: files of the folder page, held in the program. */
+/* The page: the files of the folder page, embedded in the program. */
 #ifndef BY_CMD_CLUSTER_PAGE_H
 #define BY_CMD_CLUSTER_PAGE_H
 

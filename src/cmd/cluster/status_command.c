@@ -1,4 +1,4 @@
-/* `banyan status`: what a switch does, or a manager. */
+/* `banyan status`: prints the state of a switch or of a manager. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CURL_DISABLE_TYPECHECK /* which would make macros of the functions */
+#define CURL_DISABLE_TYPECHECK /* It would make macros of the functions. */
 #include <curl/curl.h>
 
 #include "clock.h"
@@ -35,7 +35,7 @@ struct status_options {
   bool json, watch;
 };
 
-/* ---- asking a manager over HTTP for what its page shows */
+/* ---- asking a manager over HTTP for the state that its page shows */
 
 enum { MOST_STATE = 64 << 20 };
 
@@ -53,12 +53,12 @@ struct client {
   CURL *handle;
   CURLU *place;
   struct curl_slist *headers;
-  const char *url; /* "http://127.0.0.1:8420"; what comes behind the port is ignored */
+  const char *url; /* "http://127.0.0.1:8420"; a path behind the port is ignored. */
   struct by_text answer;
   char error[CURL_ERROR_SIZE];
 };
 
-static size_t take(const char *data, size_t size, size_t n, void *context) {
+static size_t receive_bytes(const char *data, size_t size, size_t n, void *context) {
   struct client *client = context;
   if (client->answer.length + n > MOST_STATE) return 0;
   by_text_add(&client->answer, "%.*s", (int)n, data);
@@ -77,7 +77,7 @@ static enum banyan_status set_token(struct client *client, const char *file) {
   return client->headers ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
 }
 
-/* Loads libcurl. The client is to be finished, also after a failure. */
+/* Loads libcurl. The client must be finished, also after a failure. */
 static enum banyan_status client_init(struct client *client, const struct status_options *asked) {
   static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
   const struct curl_functions *curl = &client->curl;
@@ -87,7 +87,7 @@ static enum banyan_status client_init(struct client *client, const struct status
   BY_TRY(set_token(client, asked->token_file));
   client->place = curl->curl_url();
   if (!client->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  /* Whatever people copied: the page's address, with or without what is behind the port. */
+  /* Users may copy the page's address with or without a path behind the port. */
   if (curl->curl_url_set(client->place, CURLUPART_URL, client->url, CURLU_DEFAULT_SCHEME | CURLU_GUESS_SCHEME) ||
       curl->curl_url_set(client->place, CURLUPART_PATH, "/state", 0) ||
       curl->curl_url_set(client->place, CURLUPART_QUERY, NULL, 0) ||
@@ -101,7 +101,7 @@ static enum banyan_status client_init(struct client *client, const struct status
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_HTTPHEADER, client->headers);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_TIMEOUT, 5L);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_NOSIGNAL, 1L);
-  if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEFUNCTION, take);
+  if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEFUNCTION, receive_bytes);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEDATA, client);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_ERRORBUFFER, client->error);
   if (!code && asked->ca_file) code = curl->curl_easy_setopt(client->handle, CURLOPT_CAINFO, asked->ca_file);
@@ -115,7 +115,7 @@ static void client_fini(struct client *client) {
   by_text_fini(&client->answer);
 }
 
-static enum banyan_status judge(struct client *client, CURLcode code) {
+static enum banyan_status judge_answer(struct client *client, CURLcode code) {
   const char *why = *client->error ? client->error : client->curl.curl_easy_strerror(code);
   if (code == CURLE_OPERATION_TIMEDOUT)
     return by_fail(BANYAN_ERR_TIMEOUT, "the manager at %s does not answer: %s", client->url, why);
@@ -139,7 +139,7 @@ static enum banyan_status judge(struct client *client, CURLcode code) {
   return by_fail(BANYAN_ERR_CONNECT, "cannot ask the manager at %s: %s", client->url, why);
 }
 
-/* The state; *out is the caller's. Blocks, for 5 s at most. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
+/* Returns the state; *out is the caller's. Blocks for at most 5 s. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
  * _PROTOCOL (no manager). */
 static enum banyan_status ask_manager(struct client *client, json_t **out) {
   static const struct by_doc_limits limits = {.bytes = MOST_STATE, .containers = 2 << 20, .elements = 16 << 20};
@@ -147,7 +147,7 @@ static enum banyan_status ask_manager(struct client *client, json_t **out) {
   by_text_fini(&client->answer);
   *client->error = '\0';
   CURLcode code = client->curl.curl_easy_perform(client->handle);
-  if (code) return judge(client, code);
+  if (code) return judge_answer(client, code);
   client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
   if (status == 401)
     return by_fail(
@@ -160,10 +160,9 @@ static enum banyan_status ask_manager(struct client *client, json_t **out) {
   return by_doc_load("the manager's state", by_text_get(&client->answer), client->answer.length, &limits, out);
 }
 
-/* ---- `banyan status --manager`: asks a manager once, or each second until it is
- * interrupted, also while it is away. */
+/* ---- `banyan status --manager`: asks a manager once, or each second until it is interrupted, even while it is away */
 
-/* To the left upper corner; what is left of the line, and of the screen, is wiped as it is written over. */
+/* Terminal codes: move to the upper left corner; wipe the rest of the line, and of the screen. */
 #define HOME "\033[H"
 #define WIPE_LINE "\033[K"
 #define WIPE_REST "\033[J"
@@ -174,13 +173,13 @@ static struct by_screen find_screen(bool again) {
   return (struct by_screen){.width = size.ws_col, .height = again ? size.ws_row : 0};
 }
 
-/* Line by line, so that nothing flickers. What does not fit is cut: a line that goes on in the next, or one too many,
- * would move the screen. */
+/* Prints line by line, which avoids flicker, and cuts text that does not fit: a wrapped line, or too many lines, would
+ * scroll the screen. */
 static void print_in_place(const char *text, struct by_screen screen) {
   unsigned column = 0, line = 1;
   fputs(HOME, stdout);
   for (; *text && line < screen.height; text++) {
-    bool starts = ((unsigned char)*text & 0xc0) != 0x80; /* a character of UTF-8 */
+    bool starts = ((unsigned char)*text & 0xc0) != 0x80; /* First byte of a character of UTF-8. */
     if (*text == '\n') {
       fputs(WIPE_LINE "\n", stdout);
       column = 0;
@@ -216,15 +215,15 @@ static void print_away(void) {
   if (localtime_r(&now, &at)) strftime(clock, sizeof clock, "%T", &at);
   struct by_text line = {0};
   by_text_add(&line, "%s: %s; trying again", clock, banyan_error_text());
-  if (isatty(STDERR_FILENO)) /* over itself, below the tables that were */
+  if (isatty(STDERR_FILENO)) /* Overwrites itself, below the previous tables. */
     fprintf(stderr, "\r%.*s" WIPE_LINE, (int)find_screen(true).width - 1, by_text_get(&line));
   else
     fprintf(stderr, "%s\n", by_text_get(&line));
   by_text_fini(&line);
 }
 
-/* Prints on standard output; in place where that is a terminal. Fails if the manager cannot be asked, and while
- * watching, if the first answer does not come. */
+/* Prints on standard output; in place on a terminal. Fails if the manager cannot be asked; with --watch only if the
+ * first answer does not come. */
 static enum banyan_status watch_manager(const struct status_options *asked) {
   struct client client;
   enum banyan_status status = client_init(&client, asked);
@@ -238,7 +237,7 @@ static enum banyan_status watch_manager(const struct status_options *asked) {
   return status;
 }
 
-/* ---- where a switch is asked, and its secret */
+/* ---- addresses of switches, and their secrets */
 
 enum { MOST_TEXT = 2000, ANSWER_SECONDS = 5 };
 
@@ -270,13 +269,13 @@ enum banyan_status by_switch_secret(const char *file, char *out, bool *has) {
   return BANYAN_OK;
 }
 
-/* ---- asking */
+/* ---- requests */
 
 struct asking {
   const struct by_status_question *question;
   struct by_loop *loop;
   struct by_stream *stream;
-  struct by_process_identity *identity; /* NULL: it is asked without a key */
+  struct by_process_identity *identity; /* NULL: the request has no key. */
   struct by_timer deadline;
   enum banyan_status status;
   json_t *answer;
@@ -287,18 +286,18 @@ static void end_asking(struct asking *a, enum banyan_status status) {
   by_loop_stop(a->loop);
 }
 
-static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+static void handle_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct asking *a = context;
   enum banyan_status status = by_stream_send(a->stream, 0, a->question->line, strlen(a->question->line));
   if (status != BANYAN_OK) end_asking(a, status);
 }
 
-static void answered(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_answer(void *context, uint16_t type, const void *line, size_t length) {
   struct asking *a = context;
   if (!a->answer) end_asking(a, a->question->read(line, length, &a->answer));
 }
 
-static void ended(void *context, enum banyan_status status, const char *reason) {
+static void handle_ended(void *context, enum banyan_status status, const char *reason) {
   struct asking *a = context;
   if (!a->answer) end_asking(a, by_fail(status, "%s", reason));
 }
@@ -308,7 +307,7 @@ static void too_late(void *context) {
   end_asking(a, by_fail(BANYAN_ERR_TIMEOUT, "the %s does not answer within %d s", a->question->name, ANSWER_SECONDS));
 }
 
-static enum banyan_status begin(struct asking *a) {
+static enum banyan_status begin_request(struct asking *a) {
   const struct by_status_place *place = &a->question->place;
   struct by_handshake_options handshake = {.role = BY_ROLE_CLIENT,
                                            .purpose = BY_RESERVATION_PURPOSE,
@@ -321,9 +320,9 @@ static enum banyan_status begin(struct asking *a) {
                                         .max_frame = BY_RESERVATION_LINE,
                                         .max_line = a->question->most,
                                         .max_queued = 2 * BY_RESERVATION_LINE,
-                                        .opened = opened,
-                                        .frame = answered,
-                                        .ended = ended,
+                                        .opened = handle_opened,
+                                        .frame = handle_answer,
+                                        .ended = handle_ended,
                                         .context = a};
   by_timer_init(&a->deadline, too_late, a);
   if (of_stream.handshake) BY_TRY(by_process_identity_create(&a->identity));
@@ -332,14 +331,14 @@ static enum banyan_status begin(struct asking *a) {
                      : by_socket_connect_start(&place->address, &of_stream.fd));
   BY_TRY(by_stream_create(&of_stream, &a->stream));
   by_loop_set_delay(a->loop, &a->deadline, ANSWER_SECONDS * BY_SECOND);
-  if (place->path) opened(a, 0, NULL, 0);
+  if (place->path) handle_opened(a, 0, NULL, 0);
   return BANYAN_OK;
 }
 
 enum banyan_status by_status_ask(const struct by_status_question *question, json_t **out) {
   struct asking a = {.question = question};
   BY_TRY(by_loop_create(&by_clock_system, &a.loop));
-  enum banyan_status status = begin(&a);
+  enum banyan_status status = begin_request(&a);
   if (status == BANYAN_OK) status = by_loop_run(a.loop);
   if (status == BANYAN_OK) status = a.status;
   by_stream_destroy(a.stream);
@@ -398,7 +397,7 @@ static void print_count(const char *name, const json_t *now, const json_t *befor
   printf("\n");
 }
 
-/* For people. `before` (or NULL) is an earlier state: events are shown with their increase since then. */
+/* Prints for people. `before` (or NULL) is an earlier state: events are shown with their increase since then. */
 static void print_switch(const json_t *status, const json_t *before) {
   json_t *events = json_object_get(status, "events"), *jobs = json_object_get(status, "jobs");
   print_head(status);
@@ -444,9 +443,9 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-/* Every second, or once. */
-static enum banyan_status show(const struct status_options *asked, const struct by_status_place *place,
-                               const struct by_key *key) {
+/* Shows the state every second, or once. */
+static enum banyan_status show_switch(const struct status_options *asked, const struct by_status_place *place,
+                                      const struct by_key *key) {
   const struct by_status_question question = {.name = "switch",
                                               .place = *place,
                                               .key = key,
@@ -494,7 +493,7 @@ int by_cli_status(int argc, char **argv) {
                      "status` on its "
                      "machine",
                      by_address_print(&place.address, text));
-  if (!status) status = show(&asked, &place, has_key ? &key : NULL);
+  if (!status) status = show_switch(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
   exit_code = by_command_end(&command, status);
   if (!status) return exit_code;

@@ -91,15 +91,15 @@ struct session {
   bool has_key;
   struct by_plane plane;
   struct by_switch_control *control;
-  struct by_address address; /* for jobs; of length 0: none is known */
+  struct by_address address; /* Address for jobs; of length 0: unknown. */
   char address_text[BY_ADDRESS_TEXT], host[BY_CLUSTER_NAME + 1];
   struct by_cluster_aggregates aggregates;
   struct by_agent_daemon_options of_agent;
-  struct by_agent_daemon *agent; /* NULL: there is no manager */
-  struct by_text places;         /* where it listens, for people */
+  struct by_agent_daemon *agent; /* NULL: there is no manager. */
+  struct by_text places;         /* Where it listens, for people. */
 };
 
-/* ---- what was asked */
+/* ---- options */
 
 static enum banyan_status split_interfaces(struct session *s) {
   const char *list = s->asked.xdp ? s->asked.xdp : s->asked.user;
@@ -125,8 +125,8 @@ static enum banyan_status choose_secret(struct session *s) {
   return s->has_key ? by_key_derive(s->secret, &s->key) : BANYAN_OK;
 }
 
-/* A secret that is the same when the switch is started again, so that jobs which hold cells can request them again: it
- * is made from the private key. */
+/* Makes a secret from the private key, so that it is the same after a restart and jobs that hold cells can request them
+ * again. */
 static enum banyan_status make_secret(struct session *s) {
   struct by_text text = {0};
   char path[PATH_BYTES], *pem;
@@ -145,7 +145,7 @@ static enum banyan_status make_secret(struct session *s) {
   return status;
 }
 
-/* Of an agent that has nothing to do but to report. */
+/* Checks the options of its agent, which only reports. */
 static enum banyan_status check_manager(struct session *s) {
   struct by_agent_daemon_options *o = &s->of_agent;
   char host[BY_HOST_TEXT];
@@ -164,14 +164,16 @@ static enum banyan_status check_manager(struct session *s) {
   o->links.queues = "none";
   o->agent.host = s->host;
   o->agent.manager = s->asked.manager;
-  o->agent.interval = 1; /* s, until the manager states another: it is looked for twice as often */
+  o->agent.interval =
+      1; /* Seconds until the manager sets another interval; the manager is looked for twice as often. */
   o->agent.rules = by_priority_defaults();
   return BANYAN_OK;
 }
 
-/* ---- under a manager */
+/* ---- with a manager */
 
-/* That of this machine from which packets to the manager leave: where the manager is reached, it can be reached. */
+/* Finds the address of this machine from which packets to the manager are sent, so that the manager's network can reach
+ * it. */
 static enum banyan_status find_address(struct session *s) {
   struct by_address manager;
   struct sockaddr_storage own;
@@ -195,7 +197,7 @@ static uint32_t count_used(void *context) {
   return by_switch_control_used(((const struct session *)context)->control);
 }
 
-/* The last step: what it reports can be used. */
+/* Begins reporting, the last step: what it reports can be used. */
 static enum banyan_status report_to_manager(struct session *s, struct by_loop *loop) {
   if (!s->asked.manager) return BANYAN_OK;
   s->aggregates = (struct by_cluster_aggregates){.cells = (uint32_t)s->asked.cells,
@@ -210,7 +212,7 @@ static enum banyan_status report_to_manager(struct session *s, struct by_loop *l
   return by_agent_daemon_create(&s->of_agent, &s->agent);
 }
 
-/* ---- doing it */
+/* ---- running */
 
 static enum banyan_status listen_at(struct session *s, const struct by_status_place *place) {
   char text[BY_ADDRESS_TEXT];
@@ -253,8 +255,8 @@ static void note_ready(const struct session *s) {
   by_text_fini(&text);
 }
 
-/* Takes packets last: one that cannot be asked would be in the way. */
-static enum banyan_status start(void *context, struct by_loop *loop) {
+/* Takes packets last: a switch that cannot be asked would be in the way. */
+static enum banyan_status start_switch(void *context, struct by_loop *loop) {
   struct session *s = context;
   struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
                                       .cells = (uint32_t)s->asked.cells,
@@ -277,7 +279,7 @@ static enum banyan_status start(void *context, struct by_loop *loop) {
   return BANYAN_OK;
 }
 
-static void stop(void *context) {
+static void stop_switch(void *context) {
   struct session *s = context;
   by_agent_daemon_destroy(s->agent);
   by_switch_control_destroy(s->control);
@@ -291,7 +293,7 @@ static void read_again(void *context) {
 }
 
 int by_cli_switch(int argc, char **argv) {
-  static const struct by_service service = {.start = start, .again = read_again, .stop = stop};
+  static const struct by_service service = {.start = start_switch, .again = read_again, .stop = stop_switch};
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   struct session s = {.asked = {.cells = CELLS, .queues = MIN(MAX(cores, 1), BY_PLANE_QUEUES)}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);

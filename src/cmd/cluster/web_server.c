@@ -1,3 +1,4 @@
+/* Serves texts and the page over HTTP with libmicrohttpd, on a loop. */
 #include "web_server.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@
 
 static const char token_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-";
 
-/* `text` is wiped. */
+/* Parses a token; `text` is wiped. */
 static enum banyan_status parse_token(const char *path, char *text, size_t read, struct by_token *out) {
   size_t length = read;
   while (length && strchr(" \r\n", text[length - 1])) length--;
@@ -86,7 +87,7 @@ bool by_token_is(const struct by_token *token, const char *given) {
 
 /* ---- the server */
 
-/* libmicrohttpd is loaded when a server is made: the command also runs on hosts without it. */
+/* Functions of libmicrohttpd, which is loaded when a server is made: the command also runs on hosts without it. */
 #define BY_MICROHTTPD(each)                                                                                            \
   each(MHD_add_response_header) each(MHD_create_response_from_buffer) each(MHD_destroy_response)                       \
       each(MHD_get_connection_info) each(MHD_get_daemon_info) each(MHD_get_timeout) each(MHD_lookup_connection_value)  \
@@ -100,7 +101,7 @@ struct by_microhttpd {
 /* The last text of a route. */
 struct by_web_kept {
   struct by_text text;
-  unsigned status; /* 0: none yet */
+  unsigned status; /* 0: none yet. */
   uint64_t made;
 };
 
@@ -112,12 +113,12 @@ struct by_web {
   struct MHD_Daemon *daemon;
   struct by_watch *watch;
   struct by_timer timer;
-  struct by_admission admission; /* all connections; one that has made a request counts as greeted */
-  bool has_room;                 /* a connection has gone since libmicrohttpd was called */
+  struct by_admission admission; /* Limits connections; one that has made a request counts as known. */
+  bool has_capacity;             /* A connection has ended since libmicrohttpd was called. */
   struct by_web_kept kept[BY_WEB_MOST_ROUTES];
 };
 
-/* One connection; libmicrohttpd keeps the pointer. */
+/* A connection; libmicrohttpd stores the pointer. */
 struct by_web_client {
   struct by_web *web;
   struct by_admission_entry admission;
@@ -131,16 +132,16 @@ struct by_web_client {
 struct answer {
   unsigned status;
   const char *type;
-  const void *body; /* constant, or copied */
+  const void *body; /* A constant, or copied. */
   size_t length;
   bool copied;
-  const char *name, *value;        /* one header more; NULL: none */
-  char cookie[BY_TOKEN_MOST + 96]; /* "": none */
+  const char *name, *value;        /* An additional header; NULL: none. */
+  char cookie[BY_TOKEN_MOST + 96]; /* "": none. */
 };
 
 struct file {
   const char *path, *type;
-  bool open; /* to everybody: what asks for the token needs it */
+  bool open; /* For everybody: the request for the token itself needs none. */
   const unsigned char *bytes;
   const size_t *length;
 };
@@ -157,7 +158,7 @@ static const struct file files[] = {
     {"/units.js", "text/javascript; charset=utf-8", false, FILE_OF(page_units)},
 };
 
-/* What the page needs of others, which is nothing: no script but its own, no frame around it. */
+/* Headers that forbid the page to load anything from others, and others to embed it. */
 static const struct {
   const char *name, *value;
 } guards[] = {
@@ -218,15 +219,15 @@ static bool is_allowed(struct by_web *web, struct MHD_Connection *connection) {
   return by_token_is(&web->token, value_of(web, connection, MHD_COOKIE_KIND, COOKIE));
 }
 
-/* The token moves from the address, where others may read it, into a cookie. Lax: so that a link in a mail works. */
-static struct answer let_in(const struct by_web *web) {
+/* Moves the token from the address, where others may read it, into a cookie. Lax, so that a link in a mail works. */
+static struct answer set_cookie(const struct by_web *web) {
   struct answer a = short_answer(MHD_HTTP_SEE_OTHER, "see /\n", "Location", "/");
   snprintf(a.cookie, sizeof a.cookie, COOKIE "=%s; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000%s", web->token.text,
            web->options.key ? "; Secure" : "");
   return a;
 }
 
-static struct answer deny(bool to_person) {
+static struct answer deny_access(bool to_person) {
   struct answer a = short_answer(MHD_HTTP_UNAUTHORIZED,
                                  "this needs the token: \"Authorization: Bearer TOKEN\", or /?token=TOKEN once\n",
                                  "WWW-Authenticate", "Bearer realm=\"banyan\"");
@@ -237,7 +238,7 @@ static struct answer deny(bool to_person) {
   return a;
 }
 
-/* --- what there is --- */
+/* --- routes --- */
 
 static struct answer print_route(struct by_web *web, size_t i) {
   const struct by_web_route *route = &web->options.routes[i];
@@ -259,21 +260,21 @@ static struct answer print_route(struct by_web *web, size_t i) {
 static struct answer find_answer(struct by_web *web, struct MHD_Connection *connection, const char *path) {
   bool to_page = !strcmp(path, "/"), allowed = is_allowed(web, connection);
   if (to_page && by_token_is(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
-    return let_in(web);
+    return set_cookie(web);
   for (size_t i = 0; i < web->options.n_routes; i++)
     if (!strcmp(web->options.routes[i].path, path))
-      return allowed || web->options.routes[i].open ? print_route(web, i) : deny(false);
+      return allowed || web->options.routes[i].open ? print_route(web, i) : deny_access(false);
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     if (strcmp(files[i].path, path) != 0) continue;
-    if (!allowed && !files[i].open) return deny(to_page);
+    if (!allowed && !files[i].open) return deny_access(to_page);
     return (struct answer){
         .status = MHD_HTTP_OK, .type = files[i].type, .body = files[i].bytes, .length = *files[i].length};
   }
   return short_answer(MHD_HTTP_NOT_FOUND, "there is nothing here; see /\n", NULL, NULL);
 }
 
-/* Called twice for a request. What is answered in the first call ends its connection unread: right for those with a
- * body, but others shall keep theirs. */
+/* Called twice for a request. An answer in the first call ends its connection without reading the body: right for
+ * requests with one, but others must keep their connections. */
 static enum MHD_Result answer_request(void *context, struct MHD_Connection *connection, const char *url,
                                       const char *method, const char *version, const char *upload, size_t *upload_size,
                                       void **of_request) {
@@ -295,20 +296,20 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
 
 enum {
   MOST_CONNECTIONS = 128,
-  CLOSING = 32,      /* that were closed to make room, and of which libmicrohttpd does not know yet */
-  MOST_HEAD = 16384, /* bytes of memory for a connection: its request's line and headers fit, or it is refused */
+  CLOSING = 32,     /* Connections that were closed in favour of others, which libmicrohttpd does not know yet. */
+  MAX_HEAD = 16384, /* Bytes of memory for a connection: its request line and headers must fit. */
 };
 
 /* --- libmicrohttpd on the loop --- */
 
-/* Handles all that is ready, and is called again when libmicrohttpd asks for it without a ready descriptor. It does not
- * report that a connection has gone, but looks for those that wait for room whenever it is called. */
-static void run(void *context) {
+/* Handles everything that is ready, and is called again if libmicrohttpd asks for it without a ready descriptor.
+ * libmicrohttpd does not report that a connection has ended, but admits waiting ones whenever it is called. */
+static void run_server(void *context) {
   struct by_web *web = context;
   MHD_UNSIGNED_LONG_LONG milliseconds;
-  web->has_room = false;
+  web->has_capacity = false;
   if (web->mhd.MHD_run(web->daemon) != MHD_YES) by_warn("web", "the page's server failed once");
-  if (web->has_room)
+  if (web->has_capacity)
     by_loop_set_delay(web->options.loop, &web->timer, 0);
   else if (web->mhd.MHD_get_timeout(web->daemon, &milliseconds) == MHD_YES)
     by_loop_set_delay(web->options.loop, &web->timer, milliseconds * BY_MILLISECOND);
@@ -316,8 +317,8 @@ static void run(void *context) {
     by_loop_cancel_timer(&web->timer);
 }
 
-static void ready(void *context, uint32_t events) {
-  run(context);
+static void handle_ready(void *context, uint32_t events) {
+  run_server(context);
 }
 
 __attribute__((format(printf, 2, 0))) static void log_text(void *context, const char *format, va_list arguments) {
@@ -329,14 +330,14 @@ __attribute__((format(printf, 2, 0))) static void log_text(void *context, const 
 
 /* --- connections --- */
 
-/* To libmicrohttpd this looks as if the peer had closed. */
+/* Ends a connection as if the peer had closed it. */
 static void end_visit(void *context) {
   const struct by_web_client *client = context;
   shutdown(client->fd, SHUT_RDWR);
 }
 
-/* Not at once: libmicrohttpd is in the middle of accepting another connection. */
-static void evicted(void *context) {
+/* Deferred, since libmicrohttpd is accepting another connection. */
+static void handle_evicted(void *context) {
   struct by_web_client *client = context;
   by_loop_set_delay(client->web->options.loop, &client->end, 0);
 }
@@ -349,14 +350,14 @@ static void begin_visit(struct by_web *web, int fd, void **of_connection) {
     return;
   }
   *client = (struct by_web_client){.web = web, .fd = fd, .came = by_loop_now(web->options.loop)};
-  client->admission = (struct by_admission_entry){.evicted = evicted, .context = client};
+  client->admission = (struct by_admission_entry){.evicted = handle_evicted, .context = client};
   by_timer_init(&client->end, end_visit, client);
   by_loop_set_delay(web->options.loop, &client->end, BY_WEB_MOST_AGE);
   by_admission_enter(&web->admission, &client->admission, fd);
 }
 
-static void visited(void *context, struct MHD_Connection *connection, void **of_connection,
-                    enum MHD_ConnectionNotificationCode code) {
+static void handle_visit(void *context, struct MHD_Connection *connection, void **of_connection,
+                         enum MHD_ConnectionNotificationCode code) {
   struct by_web *web = context;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     begin_visit(web, web->mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
@@ -364,7 +365,7 @@ static void visited(void *context, struct MHD_Connection *connection, void **of_
     return;
   }
   struct by_web_client *client = *of_connection;
-  web->has_room = true;
+  web->has_capacity = true;
   if (client) {
     by_loop_cancel_timer(&client->end);
     by_admission_leave(&client->admission);
@@ -372,9 +373,9 @@ static void visited(void *context, struct MHD_Connection *connection, void **of_
   free(client);
 }
 
-/* --- made and gone --- */
+/* --- create and destroy --- */
 
-static enum banyan_status start(struct by_web *web, int listener) {
+static enum banyan_status start_server(struct by_web *web, int listener) {
   const struct by_web_options *o = &web->options;
   struct MHD_OptionItem with_tls[] = {
       {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->key},
@@ -387,7 +388,7 @@ static enum banyan_status start(struct by_web *web, int listener) {
   web->daemon = web->mhd.MHD_start_daemon(
       flags, 0, NULL, NULL, answer_request, web, MHD_OPTION_EXTERNAL_LOGGER, log_text, web, MHD_OPTION_LISTEN_SOCKET,
       listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(web->admission.max + CLOSING),
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_HEAD, MHD_OPTION_NOTIFY_CONNECTION, visited, web,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_HEAD, MHD_OPTION_NOTIFY_CONNECTION, handle_visit, web,
       MHD_OPTION_ARRAY, o->key ? with_tls : &with_tls[3], MHD_OPTION_END);
   if (web->daemon) return BANYAN_OK;
   close(listener);
@@ -397,12 +398,12 @@ static enum banyan_status start(struct by_web *web, int listener) {
 }
 
 static enum banyan_status serve_at(struct by_web *web, int listener) {
-  BY_TRY(start(web, listener));
+  BY_TRY(start_server(web, listener));
   int epoll = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-  return by_loop_watch(web->options.loop, epoll, EPOLLIN, ready, web, &web->watch);
+  return by_loop_watch(web->options.loop, epoll, EPOLLIN, handle_ready, web, &web->watch);
 }
 
-static void stop(struct by_web *web) {
+static void stop_server(struct by_web *web) {
   by_loop_unwatch(web->watch);
   by_loop_cancel_timer(&web->timer);
   if (web->daemon) web->mhd.MHD_stop_daemon(web->daemon);
@@ -410,7 +411,7 @@ static void stop(struct by_web *web) {
   web->daemon = NULL;
 }
 
-/* Sockets are not blocked by connections that have gone. */
+/* Opens a listener whose port is not blocked by connections that have ended. */
 static enum banyan_status open_listener(struct by_web *web, int *out) {
   const struct by_web_options *o = &web->options;
   if (!o->listener) return by_socket_listen(&o->at, (struct by_port_range){0}, out, &web->bound);
@@ -428,7 +429,7 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   web->options = *options;
   web->token = *options->token;
   by_admission_init(&web->admission, MOST_CONNECTIONS);
-  by_timer_init(&web->timer, run, web);
+  by_timer_init(&web->timer, run_server, web);
   enum banyan_status status = by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names,
                                               sizeof names / sizeof *names, &web->mhd);
   if (status == BANYAN_OK) status = open_listener(web, &listener);
@@ -440,11 +441,11 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   return status;
 }
 
-/* libmicrohttpd closes the socket that it listens at: each attempt has a copy. */
+/* libmicrohttpd closes the socket on which it listens, so each attempt gets a copy. */
 static enum banyan_status serve_with(struct by_web *web, int listener, const char *certificate, const char *key) {
   int copy = fcntl(listener, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start again");
-  stop(web);
+  stop_server(web);
   web->options.certificate = certificate;
   web->options.key = key;
   return serve_at(web, copy);
@@ -470,7 +471,7 @@ enum banyan_status by_web_renew(struct by_web *web, const char *certificate, con
 
 void by_web_destroy(struct by_web *web) {
   if (!web) return;
-  stop(web);
+  stop_server(web);
   for (size_t i = 0; i < web->options.n_routes; i++) by_text_fini(&web->kept[i].text);
   explicit_bzero(&web->token, sizeof web->token);
   free(web);

@@ -1,5 +1,4 @@
-/* One family of samples after the other, as the format wants it: one table of families, and a walk over what each is
- * about. */
+/* Prints metrics for Prometheus, one family of samples after the other, by a table of families; and serves the page. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,18 +33,18 @@ enum banyan_status by_web_layout_print(const struct by_topology *topology, struc
   return status;
 }
 
-/* What the samples of a family are about. */
+/* The subject of a family's samples. */
 enum subject { STATE, COUNTERS, HOSTS, INTERFACES, CERTIFICATES, LINKS, SWITCHES, JOB_STATES, JOBS, PLANS };
 
 /* How a sample's value follows from the field. */
 enum how {
-  INFO,    /* 1, and the field is a label */
-  NUMBER,  /* 0 where it is no number */
-  KNOWN,   /* the same; no sample of jobs that have left, nor where it is null */
-  IS_TRUE, /* 1 or 0 */
-  COUNT,   /* of an array's members */
-  SUM,     /* of the field in all members of "cells"; no sample where there are none */
-  DAYS     /* from now until then */
+  INFO,    /* 1, and the field is a label. */
+  NUMBER,  /* 0 if it is not a number. */
+  KNOWN,   /* A number; no sample for jobs that have left, nor if it is null. */
+  IS_TRUE, /* 1 or 0. */
+  COUNT,   /* Number of an array's members. */
+  SUM,     /* Sum of the field in all members of "cells"; no sample if there are none. */
+  DAYS     /* Days from now until that time. */
 };
 
 static const struct family {
@@ -101,7 +100,7 @@ static const struct family {
     {JOBS, SUM, "guaranteed", "job_switch_slots_guaranteed", "gauge", "Slots that it is guaranteed there."},
 };
 
-/* The list in the state that holds a subject, and two labels with the fields that they show. */
+/* The list in the state that contains a subject, and two labels with their fields. */
 static const struct {
   const char *list, *labels[2], *fields[2];
 } subjects[] = {
@@ -116,7 +115,7 @@ static const struct {
     [PLANS] = {"jobs", {"job", "name"}, {"id", "name"}},
 };
 
-enum { OF_ID = 12 /* digits of a job's ID that are shown: the complete ID allows a peer to act for the job */ };
+enum { OF_ID = 12 /* Printed digits of a job's ID: the complete ID allows a peer to act for the job. */ };
 
 static void add_label(struct by_text *out, char before, const char *name, const char *value) {
   by_text_add(out, "%c%s=\"", before, name);
@@ -129,7 +128,7 @@ static void add_label(struct by_text *out, char before, const char *name, const 
   by_text_add(out, "\"");
 }
 
-/* Two labels, the second may be NULL. */
+/* Adds a sample with two labels, the second of which may be NULL. */
 static void add_sample(struct by_text *out, const char *family, const char *const labels[4], double value) {
   by_text_add(out, "banyan_%s", family);
   if (labels[0]) add_label(out, '{', labels[0], labels[1]);
@@ -141,7 +140,7 @@ static void add_sample(struct by_text *out, const char *family, const char *cons
 
 /* ---- values */
 
-/* False: there is no sample. */
+/* Returns false if there is no sample. */
 static bool find_value(const json_t *state, const json_t *member, const struct family *family, double *out) {
   const json_t *from = family->subject == PLANS ? json_object_get(member, "plan") : member;
   const json_t *field = json_object_get(from, family->field), *cells = json_object_get(member, "cells");
@@ -213,7 +212,7 @@ void by_web_metrics_print(const json_t *state, struct by_text *out) {
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) add_family(state, &families[i], out);
 }
 
-/* ---- what the manager serves */
+/* ---- texts of the manager */
 
 enum { N_ROUTES = 4 };
 
@@ -249,7 +248,7 @@ static unsigned print_metrics(void *context, struct by_text *out) {
   return state ? 200 : 503;
 }
 
-/* A loop that answers is well. */
+/* A loop that answers is healthy. */
 static unsigned print_health(void *context, struct by_text *out) {
   by_text_add(out, "ok\n");
   return 200;
@@ -266,7 +265,7 @@ static void drop_pair(struct pair *pair) {
   free(pair->key);
 }
 
-/* "fd:3", or an address. */
+/* Parses "fd:3", or an address. */
 static enum banyan_status find_place(const char *text, struct by_web_options *out) {
   size_t n;
   long descriptor;
@@ -276,7 +275,7 @@ static enum banyan_status find_place(const char *text, struct by_web_options *ou
   return by_socket_get_local(out->listener, &out->at);
 }
 
-static enum banyan_status serve(struct by_web_page *page, const struct by_web_page_options *o) {
+static enum banyan_status serve_routes(struct by_web_page *page, const struct by_web_page_options *o) {
   const struct by_web_route routes[N_ROUTES] = {
       {"/state", "application/json", false, o->state, o->context},
       {"/layout", "application/json", false, print_layout, page},
@@ -314,7 +313,7 @@ static enum banyan_status serve(struct by_web_page *page, const struct by_web_pa
 enum banyan_status by_web_page_create(const struct by_web_page_options *options, struct by_web_page **out) {
   struct by_web_page *page = calloc(1, sizeof *page);
   if (!page) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page");
-  enum banyan_status status = serve(page, options);
+  enum banyan_status status = serve_routes(page, options);
   if (status == BANYAN_OK)
     *out = page;
   else

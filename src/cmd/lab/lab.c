@@ -1,3 +1,4 @@
+/* Builds a lab: namespaces, interfaces, addresses, routes and queues of a layout. */
 #include "lab.h"
 
 #include <ctype.h>
@@ -33,18 +34,18 @@ struct by_lab {
   const struct by_lab_layout *layout;
   const struct by_lab_options *options;
   int home;
-  struct by_arena arena; /* what the arrays are in */
-  int *spaces;           /* descriptors; -1: not made */
-  uint32_t *port_first;  /* of each space: its ports begin there; a port is 2 * wire + end */
+  struct by_arena arena; /* Memory of the arrays. */
+  int *spaces;           /* Descriptors; -1: not made. */
+  uint32_t *port_first;  /* First port of each space; a port is 2 * wire + end. */
   uint32_t *ports;
-  uint32_t n_relayed; /* wires with delay */
+  uint32_t n_relayed; /* Number of wires with delay. */
   uint32_t *relayed;
-  struct by_relay_link *relay_links; /* of these */
-  uint64_t *relay_lost;              /* shared with the relay: two of each */
-  pid_t relay;                       /* 0: none */
-  int pass;                          /* the program of fronts; -1: there are none */
-  struct by_netlink netlink;         /* of the space that the thread is in, if it is in one */
-  struct by_text hosts;              /* what /etc/hosts contains inside */
+  struct by_relay_link *relay_links; /* Their links. */
+  uint64_t *relay_lost;              /* Two counters for each, shared with the relay. */
+  pid_t relay;                       /* 0: none. */
+  int pass;                          /* The XDP program of fronts; -1: there are no fronts. */
+  struct by_netlink netlink;         /* Of the space in which the thread is, if any. */
+  struct by_text hosts;              /* Contents of /etc/hosts in the lab. */
 };
 
 static enum banyan_status no_memory(void) {
@@ -54,16 +55,16 @@ static enum banyan_status no_memory(void) {
 
 /* ---- spaces */
 
-/* Network namespaces without names: descriptors that only this process holds. */
+/* ---- Network namespaces without names: descriptors that only this process holds */
 
-/* The calling thread's namespace; the caller closes *out. */
+/* Opens the calling thread's namespace; the caller closes *out. */
 static enum banyan_status open_here(int *out) {
   *out = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
   if (*out >= 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open this process's network namespace");
 }
 
-/* Makes a namespace, which the thread is in from then on. The caller closes *out. */
+/* Makes a namespace and moves the thread to it. The caller closes *out. */
 static enum banyan_status make_space(int *out) {
   if (!unshare(CLONE_NEWNET)) return open_here(out);
   if (errno == EPERM)
@@ -71,7 +72,7 @@ static enum banyan_status make_space(int *out) {
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a network namespace");
 }
 
-static enum banyan_status enter(int space) {
+static enum banyan_status enter_space(int space) {
   if (!setns(space, CLONE_NEWNET)) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot enter a network namespace");
 }
@@ -102,9 +103,9 @@ static enum banyan_status mount_on(const char *what, const char *where, const ch
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot mount %s on %s", what, where);
 }
 
-/* The text needs a file to be seen under another name: one in memory, on a mount that is gone again at once. */
+/* Mounts the text over /etc/hosts. That needs a file: one in memory, on a mount that is removed at once. */
 static enum banyan_status show_hosts(const char *hosts) {
-  /* It is mounted over a file, which a chroot made by debootstrap lacks. An empty one changes nothing for others. */
+  /* A chroot made by debootstrap lacks the file. An empty one changes nothing for others. */
   if (access("/etc/hosts", F_OK) && write_file("/etc/hosts", O_CREAT, "") != BANYAN_OK) {
     by_warn("lab", "hosts cannot look up each other's names: %s", banyan_error_text());
     return BANYAN_OK;
@@ -116,8 +117,8 @@ static enum banyan_status show_hosts(const char *hosts) {
   return status;
 }
 
-/* In a chroot, "/" is a directory on a mount that has no path there. Entering the mount namespace that the process is
- * in leads to the root of all its mounts, and the descriptors lead back into the chroot. */
+/* In a chroot, "/" is a directory on a mount that has no path there. Entering the process's mount namespace leads to
+ * the root of all its mounts, and the descriptors lead back into the chroot. */
 static enum banyan_status cut_off_in_chroot(void) {
   int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   int mounts = open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -131,15 +132,15 @@ static enum banyan_status cut_off_in_chroot(void) {
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep a host's mounts to itself in a chroot");
 }
 
-/* What is mounted from now on is seen by this process and its children alone. */
+/* Makes later mounts visible to this process and its children only. */
 static enum banyan_status cut_off(void) {
   if (!mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL)) return BANYAN_OK;
   if (errno == EINVAL) return cut_off_in_chroot();
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot keep a host's mounts to itself");
 }
 
-/* The process is called `host`, finds `hosts` in /etc/hosts and the space's devices in /sys; nobody else sees that.
- * Needs a process with one thread. */
+/* Sets the host name `host`, /etc/hosts to `hosts` and /sys to the space's devices, for this process only. The process
+ * must have one thread. */
 static enum banyan_status furnish_process(const char *host, const char *hosts) {
   if (unshare(CLONE_NEWNS | CLONE_NEWUTS))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a mount namespace");
@@ -151,7 +152,7 @@ static enum banyan_status furnish_process(const char *host, const char *hosts) {
   return mount_on("sysfs", "/sys", "sysfs", 0);
 }
 
-/* ---- what is known beforehand */
+/* ---- preparation */
 
 static enum banyan_status list_ports(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
@@ -181,13 +182,13 @@ static enum banyan_status list_hosts(struct by_lab *lab) {
   return lab->hosts.failed ? no_memory() : BANYAN_OK;
 }
 
-/* Two descriptors at a time beside those of the spaces. */
+/* Raises the limit of open files: two at a time besides those of the spaces. */
 static void raise_limit(uint32_t spaces) {
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= spaces + 1024) return;
   files.rlim_cur = spaces + 1024;
   files.rlim_max = MAX(files.rlim_max, files.rlim_cur);
-  (void)setrlimit(RLIMIT_NOFILE, &files); /* else open() fails later */
+  (void)setrlimit(RLIMIT_NOFILE, &files); /* If it fails, open() fails later. */
 }
 
 /* ---- making */
@@ -201,14 +202,14 @@ static enum banyan_status set_asked(const char *setting) {
   return set_sysctl(name, equals + 1);
 }
 
-/* Before there is an interface, so that each gets it from the start. */
-static enum banyan_status set_up(const struct by_lab *lab) {
+/* Sets sysctls before there is an interface, so that each gets them from the start. */
+static enum banyan_status set_sysctls(const struct by_lab *lab) {
   static const struct {
     const char *name, *value;
-    bool ipv6; /* only in labs of IPv6 */
+    bool ipv6; /* Only for labs of IPv6. */
   } settings[] = {
       {"net.ipv4.ip_forward", "1", false},
-      {"net.ipv4.ip_default_ttl", "255", false}, /* a way may be long */
+      {"net.ipv4.ip_default_ttl", "255", false}, /* Paths may be long. */
       {"net.ipv4.conf.all.rp_filter", "0", false},
       {"net.ipv4.conf.default.rp_filter", "0", false},
       {"net.ipv4.conf.all.send_redirects", "0", false},
@@ -217,14 +218,14 @@ static enum banyan_status set_up(const struct by_lab *lab) {
       {"net.ipv6.conf.default.disable_ipv6", "0", true},
       {"net.ipv6.conf.all.forwarding", "1", true},
       {"net.ipv6.conf.default.hop_limit", "255", true},
-      {"net.ipv6.conf.default.addr_gen_mode", "1", true}, /* no addresses of links */
+      {"net.ipv6.conf.default.addr_gen_mode", "1", true}, /* No link-local addresses. */
   };
   const char *congestion = lab->options->congestion;
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
     if (settings[i].ipv6 && !lab->layout->ipv6) continue;
     BY_TRY(set_sysctl(settings[i].name, settings[i].value));
   }
-  /* Its own chatter would be counted. A kernel may be without it. */
+  /* Its own traffic would be counted. A kernel may lack it. */
   if (!lab->layout->ipv6) (void)set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
   if (*congestion && set_sysctl("net.ipv4.tcp_congestion_control", congestion))
     return by_fail(BANYAN_ERR_SYSTEM,
@@ -235,14 +236,14 @@ static enum banyan_status set_up(const struct by_lab *lab) {
   return BANYAN_OK;
 }
 
-/* The thread goes to a space, where lab->netlink speaks to the kernel until it goes elsewhere. */
+/* Moves the thread to a space, where lab->netlink is used until it moves again. */
 static enum banyan_status go_to(struct by_lab *lab, uint32_t space) {
   by_netlink_close(&lab->netlink);
-  BY_TRY(enter(lab->spaces[space]));
+  BY_TRY(enter_space(lab->spaces[space]));
   return by_netlink_open(&lab->netlink);
 }
 
-/* What has failed before counts. */
+/* Moves the thread back; an earlier error stays. */
 static enum banyan_status go_home(struct by_lab *lab, enum banyan_status status) {
   by_netlink_close(&lab->netlink);
   if (lab->home < 0 || !setns(lab->home, CLONE_NEWNET) || status) return status;
@@ -256,14 +257,14 @@ static enum banyan_status make_spaces(struct by_lab *lab) {
   for (uint32_t s = 0; s < n; s++) lab->spaces[s] = -1;
   for (uint32_t s = 0; s < n; s++) {
     enum banyan_status status = make_space(&lab->spaces[s]);
-    if (!status) status = set_up(lab);
+    if (!status) status = set_sysctls(lab);
     if (status) return by_fail_within(status, "\"%s\"", lab->layout->spaces[s].name);
   }
   return BANYAN_OK;
 }
 
-/* What TCP hands over in one go is not cut before it has passed the queue, so it should not be more than a burst. */
-static uint32_t at_once(const struct by_lab *lab, double rate) {
+/* Returns the bytes that TCP may pass at once: they are cut only after the queue, so they should not exceed a burst. */
+static uint32_t max_segment(const struct by_lab *lab, double rate) {
   double least = 4 * (double)lab->options->mtu, bytes = lab->options->burst * rate / 8;
   return (uint32_t)MIN(MAX(bytes, least), MOST_AT_ONCE);
 }
@@ -281,23 +282,23 @@ static void describe_ends(const struct by_lab *lab, uint32_t i, struct wire_ends
   for (int end = 0; end < 2; end++) {
     out->ends[end] = (struct by_netlink_end){.interface = FIRST_INTERFACE + wire->port[end],
                                              .namespace_fd = lab->spaces[wire->space[end]],
-                                             .at_once = at_once(lab, wire->rate[end]),
+                                             .at_once = max_segment(lab, wire->rate[end]),
                                              .cut = wire->loss > 0};
     snprintf(out->ends[end].name, sizeof out->ends[end].name, "eth%u", wire->port[end]);
   }
 }
 
-/* The kernel has no delays for us; losses it can do where there is no delay. */
+/* Delays need the relay; losses only together with a delay. */
 static bool is_relayed(const struct by_lab_wire *wire) {
   return wire->delay > 0;
 }
 
-/* The number of a front's interface towards its switch. */
+/* Returns the index of a front's interface towards its switch. */
 static unsigned inner_interface(const struct by_lab *lab, uint32_t front, uint32_t port) {
   return FIRST_INTERFACE + lab->layout->spaces[front].n_wires + port;
 }
 
-/* Between a front and its switch, which has the end of the wire's name, number and address. */
+/* Makes the pair between a front and its switch, whose end has the wire's name, index and address. */
 static enum banyan_status make_inner_pair(struct by_lab *lab, uint32_t front, uint32_t port) {
   struct wire_ends ends;
   uint32_t wire = lab->ports[lab->port_first[front] + port] / 2;
@@ -310,7 +311,7 @@ static enum banyan_status make_inner_pair(struct by_lab *lab, uint32_t front, ui
   return by_netlink_add_pair(&lab->netlink, pair, ends.mac, lab->options->mtu);
 }
 
-/* The wires without delay, and those between fronts and their switches. */
+/* Makes the wires without delay, and those between fronts and their switches. */
 static enum banyan_status make_pairs(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
   struct wire_ends ends;
@@ -326,7 +327,7 @@ static enum banyan_status make_pairs(struct by_lab *lab) {
   return BANYAN_OK;
 }
 
-/* One end of a wire with delay, made where it is to be. */
+/* Makes one end of a wire with delay in its space. */
 static enum banyan_status make_tap(struct by_lab *lab, const struct wire_ends *ends, uint32_t space, int end,
                                    bool whole, int *out) {
   const struct by_netlink_end *it = &ends->ends[end];
@@ -345,7 +346,7 @@ static enum banyan_status make_relayed(struct by_lab *lab) {
       BY_TRY(make_tap(lab, &ends, space, end, link->loss <= 0, &link->fds[end]));
     }
   }
-  by_netlink_close(&lab->netlink); /* the relay would keep it */
+  by_netlink_close(&lab->netlink); /* The relay would inherit it. */
   return by_relay_start(lab->relay_links, lab->n_relayed, lab->relay_lost, &lab->relay);
 }
 
@@ -370,7 +371,7 @@ static enum banyan_status make_delays(struct by_lab *lab) {
   if (shared == MAP_FAILED) return no_memory();
   lab->relay_lost = shared;
   enum banyan_status status = make_relayed(lab);
-  /* The descriptors are the relay's alone: interfaces are to end with it. */
+  /* The descriptors belong to the relay only, so that interfaces end with it. */
   for (uint32_t k = 0; k < lab->n_relayed; k++)
     for (int end = 0; end < 2; end++)
       if (lab->relay_links[k].fds[end] >= 0) close(lab->relay_links[k].fds[end]);
@@ -380,7 +381,7 @@ static enum banyan_status make_delays(struct by_lab *lab) {
 static enum banyan_status shape_port(struct by_lab *lab, unsigned interface, double rate, bool there) {
   const struct by_lab_options *options = lab->options;
   double least = 8. * (double)options->mtu / rate;
-  if (!(rate > 0)) return BANYAN_OK; /* no route leads there */
+  if (!(rate > 0)) return BANYAN_OK; /* No route leads there. */
   return by_netlink_shape(&lab->netlink, interface,
                           &(struct by_netlink_shape){.rate = rate,
                                                      .burst = MAX(options->burst, least),
@@ -391,8 +392,8 @@ static enum banyan_status shape_port(struct by_lab *lab, unsigned interface, dou
                                                      .by_tos = options->by_tos});
 }
 
-/* What comes from the other end gets lost here. */
-static enum banyan_status lose(struct by_netlink *netlink, unsigned interface, double share) {
+/* Drops a share of the packets that arrive from the other end. */
+static enum banyan_status drop_share(struct by_netlink *netlink, unsigned interface, double share) {
   int program;
   BY_TRY(by_program_lose(share, &program));
   enum banyan_status status = by_netlink_lose(netlink, interface, program);
@@ -400,9 +401,9 @@ static enum banyan_status lose(struct by_netlink *netlink, unsigned interface, d
   return status;
 }
 
-/* Between a link's end at a front and the switch. What XDP sends into a veth is lost if there is no program at its
- * other end. */
-static enum banyan_status carry(struct by_lab *lab, unsigned inner, unsigned outer) {
+/* Connects a link's end at a front with the switch. Packets that XDP sends into a veth are lost if its other end has no
+ * program. */
+static enum banyan_status connect_front(struct by_lab *lab, unsigned inner, unsigned outer) {
   struct by_netlink *netlink = &lab->netlink;
   BY_TRY(by_netlink_attach(netlink, inner, lab->pass));
   BY_TRY(by_netlink_redirect(netlink, inner, outer));
@@ -410,14 +411,14 @@ static enum banyan_status carry(struct by_lab *lab, unsigned inner, unsigned out
   return by_netlink_up(netlink, inner, false);
 }
 
-/* The space's end of a wire. */
+/* Configures the space's end of a wire. */
 static enum banyan_status furnish_wire(struct by_lab *lab, uint32_t space, uint32_t k) {
   uint32_t port = lab->ports[lab->port_first[space] + k];
   const struct by_lab_wire *wire = &lab->layout->wires[port / 2];
   BY_TRY(shape_port(lab, FIRST_INTERFACE + k, wire->rate[port % 2], false));
-  if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(lose(&lab->netlink, FIRST_INTERFACE + k, wire->loss));
+  if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(drop_share(&lab->netlink, FIRST_INTERFACE + k, wire->loss));
   if (!lab->layout->spaces[space].front) return BANYAN_OK;
-  return carry(lab, inner_interface(lab, space, k), FIRST_INTERFACE + k);
+  return connect_front(lab, inner_interface(lab, space, k), FIRST_INTERFACE + k);
 }
 
 static uint32_t count_interfaces(const struct by_lab *lab, uint32_t space) {
@@ -452,9 +453,9 @@ static enum banyan_status lay_routes(struct by_lab *lab, uint32_t space, uint32_
   return BANYAN_OK;
 }
 
-/* A switch that aggregates sends by the port that a tree names, whichever way its routes prefer. IPv4 takes all
- * addresses to be on the link then; IPv6 needs a route. */
-static enum banyan_status lay_ways_out(struct by_lab *lab, uint32_t space) {
+/* A switch that aggregates sends by the port that a tree names, whatever its routes prefer. For that IPv4 needs all
+ * addresses on the link; IPv6 needs a route. */
+static enum banyan_status add_default_routes(struct by_lab *lab, uint32_t space) {
   const struct by_lab_layout *l = lab->layout;
   const struct by_node *node = &l->topology->nodes[l->spaces[space].node];
   const struct by_netlink_route everywhere = {.ipv6 = true, .last = true};
@@ -468,11 +469,11 @@ static enum banyan_status furnish_space(struct by_lab *lab, uint32_t space, uint
   BY_TRY(go_to(lab, space));
   enum banyan_status status = furnish_ports(lab, space);
   if (!status) status = lay_routes(lab, space, next_route);
-  if (!status) status = lay_ways_out(lab, space);
+  if (!status) status = add_default_routes(lab, space);
   return status ? by_fail_within(status, "\"%s\"", lab->layout->spaces[space].name) : BANYAN_OK;
 }
 
-/* A host whose interfaces are not ready would seem to have no address. */
+/* Waits until the interfaces are ready: before that a host would seem to have no address. */
 static enum banyan_status await_space(struct by_lab *lab, uint32_t space) {
   unsigned running = 0, wanted = count_interfaces(lab, space) * (lab->layout->spaces[space].front ? 2 : 1);
   BY_TRY(go_to(lab, space));
@@ -528,7 +529,7 @@ void by_lab_destroy(struct by_lab *lab) {
 }
 
 enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space) {
-  BY_TRY(enter(lab->spaces[space]));
+  BY_TRY(enter_space(lab->spaces[space]));
   return furnish_process(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
 }
 
@@ -541,7 +542,7 @@ enum banyan_status by_lab_change(struct by_lab *lab, uint32_t wire, double rate)
   return BANYAN_OK;
 }
 
-/* ---- reading */
+/* ---- counters */
 
 static enum banyan_status read_space(struct by_lab *lab, uint32_t space, struct by_netlink_counters *counters,
                                      struct by_lab_traffic *out) {
@@ -555,12 +556,12 @@ static enum banyan_status read_space(struct by_lab *lab, uint32_t space, struct 
     out[port].bytes = c->bytes;
     out[port].packets = c->packets;
     out[port].drops += c->drops;
-    out[port ^ 1].drops += c->lost; /* on its way here */
+    out[port ^ 1].drops += c->lost; /* Lost on arrival here. */
   }
   return BANYAN_OK;
 }
 
-/* What was lost on the way. */
+/* Adds packets that the relay lost. */
 static enum banyan_status add_relayed(const struct by_lab *lab, struct by_lab_traffic *out) {
   if (lab->relay && !by_relay_lives(lab->relay))
     return by_fail(BANYAN_ERR_SYSTEM,

@@ -1,3 +1,4 @@
+/* Starts the manager, the agents and the switches of a lab's cluster. */
 #include "lab_services.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MAX_NAME + 16 };
 
-/* Those that a manager knows by certificates: hosts, by their agents, and switches. */
+/* Tells whether a node has a certificate: hosts, for their agents, and switches. */
 static bool is_known(const struct by_node *node) {
   return node->kind == BY_NODE_HOST || node->aggregates;
 }
@@ -73,7 +74,7 @@ static enum banyan_status choose_host(struct by_lab_cluster *cluster) {
   return by_fail(BANYAN_ERR_ARGUMENT, "--manager: \"%.64s\" is not a host of the topology", name ? name : "");
 }
 
-/* The manager gets the socket: what connects to it is in the network of this process, not in that of the lab. */
+/* Opens the manager's socket in the network of this process, not in that of the lab. */
 static enum banyan_status listen_for_page(struct by_lab_cluster *cluster) {
   struct by_address at, bound;
   char text[BY_ADDRESS_TEXT];
@@ -132,7 +133,7 @@ static enum banyan_status start_agent(struct by_lab_services *services, uint32_t
   return by_lab_services_start(services, &service);
 }
 
-/* Whether all that is between hosts reports its links. */
+/* Tells whether all nodes between hosts report their links. */
 static bool can_be_found(const struct by_lab_layout *layout, enum by_lab_switch_kind switches) {
   for (uint32_t i = 0; i < layout->n_spaces; i++) {
     const struct by_node *node = &layout->topology->nodes[layout->spaces[i].node];
@@ -161,7 +162,7 @@ enum banyan_status by_lab_cluster_start(const struct by_lab_cluster *cluster, co
   snprintf(manager, sizeof manager, "%s:%d", t->nodes[cluster->manager].name, MANAGER_PORT);
   if (tells) BY_TRY(write_topology(cluster, built));
   BY_TRY(start_manager(cluster, services, tells ? topology : NULL, manager));
-  BY_TRY(by_lab_services_await(services)); /* so that agents find it at once */
+  BY_TRY(by_lab_services_await(services)); /* So that agents find it at once. */
   BY_TRY(by_lab_services_start_switches(services, switches, manager, keys));
   for (uint32_t v = 0; v < t->n_nodes; v++)
     if (t->nodes[v].kind == BY_NODE_HOST) BY_TRY(start_agent(services, v, t->nodes[v].name, manager, keys));

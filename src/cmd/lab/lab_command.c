@@ -20,15 +20,15 @@
 
 enum { MOST_PER_HOST = 1024 };
 
-/* The highest rate of links at which the machine itself is not the limit. */
-static const double most_rate = 4e9;
+/* Maximum rate of links at which the machine itself is not the limit. */
+static const double max_rate = 4e9;
 
 struct lab_options {
   struct by_lab_options lab;
   struct by_lab_jobs_options jobs;
   struct by_lab_cluster_options cluster;
   const char *scale;
-  int switches; /* place among "none|user|xdp"; -1: not given */
+  int switches; /* Index in "none|user|xdp"; -1: not given. */
   struct by_words sysctls, events, texts;
   bool clustered, dry_run;
 };
@@ -119,7 +119,7 @@ static const struct by_command command = {
     .last_operand = 2,
 };
 
-/* One `banyan lab` at work. */
+/* A running `banyan lab`. */
 struct session {
   struct lab_options asked;
   struct by_operands operands;
@@ -131,14 +131,14 @@ struct session {
   struct by_lab_jobs *jobs;
   struct by_lab *lab;
   struct by_lab_services *services;
-  pid_t making_events; /* 0: none */
-  int switch_key;      /* has the secret of the switches; -1: none */
+  pid_t making_events; /* 0: none. */
+  int switch_key;      /* Descriptor of the switches' secret; -1: none. */
   int exit_code;
 };
 
 /* ---- options */
 
-/* "1/100" or "0.01". */
+/* Parses "1/100" or "0.01". */
 static enum banyan_status parse_scale(const char *text, double *out) {
   char *end;
   double number = strtod(text, &end), divisor = 1;
@@ -190,13 +190,13 @@ static enum banyan_status check_commands(struct session *s) {
   return BANYAN_OK;
 }
 
-/* Interfaces are those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. */
+/* Removes the topology's names of interfaces, since those of the lab are eth0, eth1, ... */
 static void forget_interfaces(struct session *s) {
   for (uint32_t i = 0; (s->asked.jobs.placed || s->asked.clustered) && i < s->topology->n_links; i++)
     s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
 }
 
-static enum banyan_status check(struct session *s) {
+static enum banyan_status check_options(struct session *s) {
   struct lab_options *asked = &s->asked;
   BY_TRY(check_commands(s));
   if (asked->scale) BY_TRY(parse_scale(asked->scale, &asked->lab.scale));
@@ -245,21 +245,21 @@ static enum banyan_status run_and_report(struct session *s) {
   return by_print_text(&text, status, s->asked.jobs.json ? stdout : stderr);
 }
 
-/* ---- the whole */
+/* ---- running */
 
 static void warn_of_speed(const struct session *s) {
   double most = 0;
   char text[2][32];
   for (uint32_t i = 0; i < s->layout.n_wires; i++)
     for (int end = 0; end < 2; end++) most = fmax(most, s->layout.wires[i].rate[end]);
-  if (most <= most_rate) return;
-  double scale = pow(10, ceil(log10(most / most_rate)));
+  if (most <= max_rate) return;
+  double scale = pow(10, ceil(log10(most / max_rate)));
   by_command_note("%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s",
                   command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
 }
 
-/* A secret that switches and ranks find, too, unless the user has given one. Jobs that are planned by a manager get the
- * switches' own from it. */
+/* Makes a secret for switches and ranks, unless the user has given one. Jobs that a manager plans get the switches'
+ * secrets from it. */
 static enum banyan_status share_switch_key(struct session *s) {
   char key[BY_JOB_KEY_TEXT], path[64];
   if (s->asked.switches < 0 || (s->asked.clustered && !by_lab_jobs_have_plans(s->jobs))) return BANYAN_OK;
@@ -285,7 +285,7 @@ static enum banyan_status start_services(struct session *s) {
   return s->asked.clustered ? by_lab_cluster_print(&s->cluster) : BANYAN_OK;
 }
 
-static enum banyan_status work(struct session *s) {
+static enum banyan_status run_lab(struct session *s) {
   struct by_text text = {0};
   if (s->asked.dry_run) {
     by_lab_print_layout(&s->layout, &s->asked.lab, &text);
@@ -314,16 +314,16 @@ static void end_session(struct session *s) {
 
 int by_cli_lab(int argc, char **argv) {
   struct session s = {.asked = {.lab = by_lab_options_default(),
-                                .jobs = {.usual = by_job_usual(command.name), .per_host = 1},
+                                .jobs = {.usual = by_launch_defaults(command.name), .per_host = 1},
                                 .switches = -1},
                       .folder = {.keeper = -1},
                       .switch_key = -1,
                       .cluster = {.listener = -1}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, &s.operands);
   if (exit_code >= 0) return exit_code;
-  enum banyan_status status = check(&s);
+  enum banyan_status status = check_options(&s);
   bool misuse = status == BANYAN_ERR_ARGUMENT;
-  if (!status) status = work(&s);
+  if (!status) status = run_lab(&s);
   if (status) s.exit_code = misuse ? by_command_misused(&command) : by_command_end(&command, status);
   end_session(&s);
   return s.exit_code;

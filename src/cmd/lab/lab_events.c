@@ -1,3 +1,4 @@
+/* Parses the events of a lab, and makes them happen in a child process. */
 #include "lab_services.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 enum { WORD_BYTES = BY_TOPOLOGY_MAX_NAME + 1, MOST_CHILDREN = 256 };
 
-/* The first of them, if there are several. */
+/* Finds the first link between two nodes. */
 static bool find_link(const struct by_topology *t, uint32_t a, uint32_t b, uint32_t *out) {
   for (*out = 0; *out < t->n_links; ++*out) {
     const struct by_link *link = &t->links[*out];
@@ -39,7 +40,7 @@ static enum banyan_status parse_rate(const char *text, const char *rest, const s
                  b);
 }
 
-/* Finds the service of "switch leaf0" or "server h3", which an agent has started. */
+/* Parses "switch leaf0" or "server h3", which an agent has started. */
 static bool find_role(const char *word, struct by_lab_event *out) {
   for (int role = BY_LAB_SWITCH; role <= BY_LAB_MANAGER; role++) {
     out->role = (enum by_lab_role)role;
@@ -83,7 +84,7 @@ enum banyan_status by_lab_event_parse(const char *text, const struct by_topology
   return (rate ? parse_rate : parse_service)(text, text + end, topology, out);
 }
 
-/* ---- making them */
+/* ---- making events */
 
 static const struct by_lab_event *next_after(const struct by_lab_event *events, uint32_t n,
                                              const struct by_lab_event *last) {
@@ -117,7 +118,7 @@ static int list_children(pid_t pid, pid_t *out) {
   return n;
 }
 
-/* Whether the process is `banyan WORD`. */
+/* Tells whether the process is `banyan WORD`. */
 static bool is_command(pid_t pid, const char *word) {
   char path[64], line[256];
   snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
@@ -159,8 +160,8 @@ static void act_on_service(const struct by_topology *t, const struct by_lab_serv
                                                 : "is killed");
 }
 
-static void run(struct by_lab *lab, const struct by_topology *t, const struct by_lab_services *services,
-                const struct by_lab_event *events, uint32_t n, pid_t parent) {
+static void run_events(struct by_lab *lab, const struct by_topology *t, const struct by_lab_services *services,
+                       const struct by_lab_event *events, uint32_t n, pid_t parent) {
   uint64_t start = by_clock_now(&by_clock_system);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
@@ -181,7 +182,7 @@ enum banyan_status by_lab_events_start(struct by_lab *lab, const struct by_topol
                                        const struct by_lab_services *services, const struct by_lab_event *events,
                                        uint32_t n, pid_t *out) {
   pid_t parent = getpid(), pid = fork();
-  if (pid == 0) run(lab, topology, services, events, n, parent);
+  if (pid == 0) run_events(lab, topology, services, events, n, parent);
   if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot start the process that makes events");
   *out = pid;
   return BANYAN_OK;

@@ -1,3 +1,4 @@
+/* Makes the folder of a lab, and removes it even if the lab is killed. */
 #include "lab_folder.h"
 
 #include <errno.h>
@@ -26,8 +27,8 @@ static void remove_all(const char *path) {
   nftw(path, remove_one, FTW_DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Starts a process that removes the folder when the descriptor is closed, so that this also happens if the lab is
- * killed. The terminal's signals are not for it. */
+/* Starts a process that removes the folder when the descriptor is closed, even if the lab is killed. It ignores the
+ * terminal's signals. */
 static enum banyan_status remove_at_end(const char *path, int *out) {
   int ends[2];
   char byte;

@@ -1,3 +1,4 @@
+/* Parses the jobs of a lab, places them on its hosts, and runs them. */
 #include "lab_services.h"
 
 #include <errno.h>
@@ -25,36 +26,36 @@ enum { EXIT_TIMEOUT = 124, MOST_PER_HOST = 1024 };
 
 struct job {
   struct by_lab_jobs *jobs;
-  const char *name;   /* NULL: there is only this one */
-  double from, until; /* s after the start of the jobs; until 0: as long as it takes */
-  const char *wanted; /* names of its hosts; NULL: all that take part */
-  const char *plan;   /* a name, a file or "default"; NULL: none */
-  bool given;         /* the plan is the user's, of this very job */
+  const char *name;   /* NULL: it is the only job. */
+  double from, until; /* Seconds after the start of the jobs; `until` 0: without limit. */
+  const char *wanted; /* Names of its hosts; NULL: all that take part. */
+  const char *plan;   /* A name, a file or "default"; NULL: none. */
+  bool given;         /* The user set the plan for this job. */
   long per_host;
   char **command;
-  char *shell[4];       /* `command` of a text: a shell's, and NULL */
-  char *text;           /* of a text: what the others point into */
-  struct by_plan *read; /* `plan`, NULL: none */
+  char *shell[4];       /* A command given as a text: a shell's arguments, and NULL. */
+  char *text;           /* Memory of the texts above. */
+  struct by_plan *read; /* The parsed `plan`; NULL: none. */
   struct by_launch_hosts hosts;
-  uint32_t *nodes; /* of each host that has ranks, helps or serves */
-  char **labels;   /* of each rank, helper and server */
+  uint32_t *nodes; /* Node of each host with ranks, helpers or servers. */
+  char **labels;   /* For each rank, helper and server. */
   int ranks, beside;
-  char path[BY_LAB_PATH]; /* of a plan that was made here */
-  /* While it runs: */
-  pid_t pid;   /* 0: not yet started, or ended */
-  bool ending; /* it was told to end, until `last` */
+  char path[BY_LAB_PATH]; /* File of a plan that was made here. */
+  /* ---- The members that follow are for a running job. */
+  pid_t pid;   /* 0: not yet started, or ended. */
+  bool ending; /* It was told to end, at the latest at `last`. */
   bool ended;
   uint64_t last;
 };
 
 struct by_lab_jobs {
   const struct by_lab_jobs_options *options;
-  const struct by_lab_options *built; /* how the topology is built */
+  const struct by_lab_options *built; /* How the topology is built. */
   struct by_topology *topology;
   const struct by_lab_folder *folder;
-  const struct by_lab *lab; /* while they run */
+  const struct by_lab *lab; /* Set while they run. */
   const struct by_lab_services *services;
-  char topology_path[BY_LAB_PATH]; /* that ranks plan from; "": none */
+  char topology_path[BY_LAB_PATH]; /* Topology from which ranks plan; "": none. */
   char self[BY_PROGRAM_PATH];
   struct job *items;
   int n;
@@ -85,8 +86,8 @@ static enum banyan_status parse_word(struct job *job, const char *text, char *wo
   return BANYAN_OK;
 }
 
-/* "a from=2s hosts=h0,h1: banyan bench". */
-static enum banyan_status parse(struct job *job, const char *text) {
+/* Parses "a from=2s hosts=h0,h1: banyan bench". */
+static enum banyan_status parse_job(struct job *job, const char *text) {
   char *copy = job->text = by_cli_print("%s", text), *save, *colon = strstr(copy, ": ");
   if (!colon || !colon[2 + strspn(colon + 2, " \t\n")]) return bad_job(text, "it has no command");
   *colon = '\0';
@@ -105,7 +106,7 @@ static enum banyan_status parse(struct job *job, const char *text) {
 
 /* ---- plans */
 
-/* The plan of a job that has none of its own: the placement of sums in switches, where that is wanted. */
+/* Makes the plan of a job without one: the placement of sums on switches, if requested. */
 static enum banyan_status place_sums(struct job *job) {
   const struct by_lab_jobs *jobs = job->jobs;
   const struct by_in_network_request request = {
@@ -133,7 +134,7 @@ static enum banyan_status find_plan(struct job *job, uint32_t ranks) {
   return options->placed ? place_sums(job) : BANYAN_OK;
 }
 
-/* What ranks plan from where they get no plan. */
+/* Writes the topology from which ranks without a plan make one. */
 static enum banyan_status write_topology(struct by_lab_jobs *jobs) {
   struct by_text text = {0};
   bool needed = false;
@@ -146,22 +147,22 @@ static enum banyan_status write_topology(struct by_lab_jobs *jobs) {
   return status;
 }
 
-/* ---- places */
+/* ---- spaces of ranks */
 
-static enum banyan_status enter(void *context, const struct by_launch_host *host) {
+static enum banyan_status enter_space(void *context, const struct by_launch_host *host) {
   const struct job *job = context;
   const struct by_lab_jobs *jobs = job->jobs;
   uint32_t node = job->nodes[host - job->hosts.items];
-  /* Where no agent runs, the hosts' /run stays this machine's. */
+  /* Without an agent, the hosts' /run is this machine's. */
   return jobs->options->managed ? by_lab_services_enter(jobs->services, node) : by_lab_enter(jobs->lab, node);
 }
 
-/* "a h0" for a rank of job a. */
+/* Returns "a h0" for a rank of job a. */
 static char *make_label(const struct job *job, const char *what) {
   return job->name ? by_cli_print("%s %s", job->name, what) : by_cli_print("%s", what);
 }
 
-/* Whether a rank of the job runs there. */
+/* Tells whether a rank of the job runs there. */
 static bool has_rank(const struct job *job, uint32_t node) {
   for (size_t i = 0; i < job->hosts.count; i++)
     if (job->nodes[i] == node && !job->hosts.items[i].beside) return true;
@@ -180,7 +181,7 @@ static enum banyan_status add_ranks(struct job *job, uint32_t node) {
     snprintf(text, sizeof text, job->per_host == 1 ? "%s" : "%s:%ld", name, i);
     job->labels[job->ranks++] = make_label(job, text);
   }
-  return by_hosts_add_place(&job->hosts, name, (int)job->per_host, enter, job);
+  return by_hosts_add_place(&job->hosts, name, (int)job->per_host, enter_space, job);
 }
 
 static enum banyan_status place_ranks(struct job *job) {
@@ -200,7 +201,7 @@ static enum banyan_status place_ranks(struct job *job) {
   return status ? status : by_hosts_place(&job->hosts, job->ranks);
 }
 
-/* The plan's vertex of a helper, or of a server, is to run on host `name`. A host serves all its trees as one. */
+/* Adds a helper, or a server, of the plan on host `name`. A host serves all its trees with one process. */
 static enum banyan_status add_beside(struct job *job, struct by_launch_hosts *list, enum by_beside beside,
                                      const char *name) {
   const struct by_topology *t = job->jobs->topology;
@@ -218,10 +219,10 @@ static enum banyan_status add_beside(struct job *job, struct by_launch_hosts *li
   job->nodes[job->hosts.count + list->count] = node;
   snprintf(text, sizeof text, has_rank(job, node) ? "%s/%s" : "%s", name, what);
   job->labels[job->ranks + job->beside++] = make_label(job, text);
-  return by_hosts_add_place(list, name, 1, enter, job);
+  return by_hosts_add_place(list, name, 1, enter_space, job);
 }
 
-/* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
+/* Adds one helper for each helper host of the plan, and one server for all trees of a host. */
 static enum banyan_status place_beside(struct job *job, enum by_vertex_kind kind, enum by_beside beside) {
   struct by_launch_hosts list;
   char name[BY_TOPOLOGY_MAX_NAME + 1];
@@ -240,7 +241,7 @@ static enum banyan_status place_beside(struct job *job, enum by_vertex_kind kind
   return status;
 }
 
-static enum banyan_status place(struct job *job) {
+static enum banyan_status place_job(struct job *job) {
   BY_TRY(place_ranks(job));
   if (job->read) BY_TRY(place_beside(job, BY_VERTEX_HELPER, BY_HELPERS));
   return job->read ? place_beside(job, BY_VERTEX_SERVER, BY_SERVERS) : BANYAN_OK;
@@ -253,18 +254,18 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
   const char *given = getenv("BANYAN_TOPOLOGY"), *path = getenv("PATH");
   char text[BY_LAB_PATH];
   BY_TRY(by_job_environment_init(out));
-  if (jobs->options->managed) { /* what this machine has of them is not the lab's */
+  if (jobs->options->managed) { /* This machine's variables do not apply to the lab. */
     by_job_environment_set(out, "BANYAN_AGENT", "");
     by_job_environment_set(out, "BANYAN_MANAGER", "");
   }
-  /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
+  /* Set before the user's variables: the last value counts, and a plan takes precedence over a topology. */
   if (!given || !*given) by_job_environment_set(out, "BANYAN_TOPOLOGY", jobs->topology_path);
-  /* All labs have the same addresses, so what is measured in one is not for others. */
+  /* All labs have the same addresses, so measurements of one are invalid for others. */
   by_job_environment_set(out, "BANYAN_CACHE", by_lab_folder_path(jobs->folder, "cache", text));
-  /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
+  /* Each rank assumes that it has a core, though there are fewer: one that spins would block others. */
   if (!getenv("BANYAN_ENGINE") && (jobs->n > 1 || job->ranks > sysconf(_SC_NPROCESSORS_ONLN)))
     by_job_environment_set(out, "BANYAN_ENGINE", "spin=0");
-  if (job->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
+  if (job->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* All hosts of a lab share this machine's cores. */
     by_job_environment_set(out, "OMP_NUM_THREADS", "1");
   if (job->name) {
     by_job_environment_set(out, "BANYAN_JOB", job->name);
@@ -279,7 +280,7 @@ static enum banyan_status fill_environment(const struct job *job, struct by_job_
   return BANYAN_OK;
 }
 
-static enum banyan_status launch(const struct job *job, int *exit_code) {
+static enum banyan_status launch_job(const struct job *job, int *exit_code) {
   const struct by_lab_jobs_options *options = job->jobs->options;
   struct by_launch launched = options->usual;
   char title[BY_LAB_PATH];
@@ -297,15 +298,15 @@ static enum banyan_status launch(const struct job *job, int *exit_code) {
   if (job->name) {
     snprintf(title, sizeof title, "%s: job %.128s", launched.title, job->name);
     launched.title = title;
-    launched.timeout = 0; /* it is for all jobs together */
+    launched.timeout = 0; /* The limit applies to all jobs together. */
   }
   if (!status) *exit_code = by_launch(&launched);
   by_job_environment_fini(&environment);
   return status;
 }
 
-/* Where there are several jobs, each has a launcher: a process that ends with this one, and the job's ranks with it. */
-static enum banyan_status start(struct job *job) {
+/* Each of several jobs has a launcher: a process that ends with this one, and the job's ranks with it. */
+static enum banyan_status start_job(struct job *job) {
   int exit_code = 1;
   pid_t parent = getpid();
   fflush(NULL);
@@ -317,19 +318,19 @@ static enum banyan_status start(struct job *job) {
   if (job->pid) return BANYAN_OK;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  if (launch(job, &exit_code))
+  if (launch_job(job, &exit_code))
     fprintf(stderr, "%s: job %s: %s\n", job->jobs->options->usual.title, job->name, banyan_error_text());
   _exit(exit_code);
 }
 
 struct round {
   struct by_lab_jobs *jobs;
-  uint64_t start, end; /* of all jobs; end UINT64_MAX: none */
+  uint64_t start, end; /* Times of all jobs; `end` UINT64_MAX: none. */
   int signals, exit_code;
-  bool over; /* no job is started any more */
+  bool over; /* No more jobs are started. */
 };
 
-static uint64_t after(uint64_t time, double seconds) {
+static uint64_t nanoseconds_of(uint64_t time, double seconds) {
   return time + by_clock_from_seconds(seconds);
 }
 
@@ -337,7 +338,7 @@ static void end_job(struct job *job, int signal_number) {
   if (!job->pid) return;
   kill(job->pid, job->ending ? SIGKILL : signal_number);
   job->ending = true;
-  job->last = after(by_clock_now(&by_clock_system), job->jobs->options->usual.grace + 1);
+  job->last = nanoseconds_of(by_clock_now(&by_clock_system), job->jobs->options->usual.grace + 1);
 }
 
 static void end_all(struct round *round, int signal_number, int exit_code) {
@@ -346,7 +347,7 @@ static void end_all(struct round *round, int signal_number, int exit_code) {
   for (int i = 0; i < round->jobs->n; i++) end_job(&round->jobs->items[i], signal_number);
 }
 
-static void reap(struct round *round) {
+static void reap_children(struct round *round) {
   int status;
   for (int i = 0; i < round->jobs->n; i++) {
     struct job *job = &round->jobs->items[i];
@@ -358,12 +359,13 @@ static void reap(struct round *round) {
 }
 
 static void start_or_end(struct round *round, struct job *job) {
-  if (start(job) == BANYAN_OK) return;
+  if (start_job(job) == BANYAN_OK) return;
   fprintf(stderr, "%s: %s\n", round->jobs->options->usual.title, banyan_error_text());
   end_all(round, SIGTERM, 1);
 }
 
-/* Does what is due, and returns when something will be; UINT64_MAX: never, 0: nothing is left to be done. */
+/* Starts and ends jobs that are due, and returns when it is to be called again; UINT64_MAX: never, 0: everything has
+ * ended. */
 static uint64_t pass_time(struct round *round) {
   uint64_t now = by_clock_now(&by_clock_system), next = round->over ? UINT64_MAX : round->end;
   bool left = false;
@@ -374,7 +376,8 @@ static uint64_t pass_time(struct round *round) {
   }
   for (int i = 0; i < round->jobs->n; i++) {
     struct job *job = &round->jobs->items[i];
-    uint64_t from = after(round->start, job->from), until = job->until ? after(round->start, job->until) : UINT64_MAX;
+    uint64_t from = nanoseconds_of(round->start, job->from),
+             until = job->until ? nanoseconds_of(round->start, job->until) : UINT64_MAX;
     if (!job->pid && !job->ended && !round->over && now >= from) start_or_end(round, job);
     if (job->pid && now >= (job->ending ? job->last : until)) end_job(job, SIGTERM);
     if (job->pid)
@@ -387,12 +390,12 @@ static uint64_t pass_time(struct round *round) {
 }
 
 /* The terminal has sent its signals to the launchers, too. */
-static void take_signals(struct round *round) {
+static void forward_signals(struct round *round) {
   struct signalfd_siginfo info;
   while (read(round->signals, &info, sizeof info) == sizeof info) {
     int number = (int)info.ssi_signo;
     if (number == SIGCHLD)
-      reap(round);
+      reap_children(round);
     else if (info.ssi_code == SI_KERNEL)
       round->over = true;
     else
@@ -403,13 +406,13 @@ static void take_signals(struct round *round) {
 static int run_all(struct by_lab_jobs *jobs) {
   struct round round = {.jobs = jobs, .start = by_clock_now(&by_clock_system), .end = UINT64_MAX};
   double timeout = jobs->options->usual.timeout;
-  if (timeout > 0) round.end = after(round.start, timeout);
+  if (timeout > 0) round.end = nanoseconds_of(round.start, timeout);
   round.signals = by_signal_descriptor((const int[]){SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0});
   for (uint64_t next; (next = pass_time(&round));) {
     struct pollfd wait = {.fd = round.signals, .events = POLLIN};
     uint64_t now = by_clock_now(&by_clock_system);
     poll(&wait, 1, next == UINT64_MAX ? -1 : next <= now ? 0 : (int)MIN((next - now) / BY_MILLISECOND + 1, 3600000));
-    take_signals(&round);
+    forward_signals(&round);
   }
   close(round.signals);
   return round.exit_code;
@@ -420,7 +423,7 @@ enum banyan_status by_lab_jobs_run(struct by_lab_jobs *jobs, const struct by_lab
   char path[BY_LAB_PATH];
   jobs->lab = lab;
   jobs->services = services;
-  if (!jobs->items->name) return launch(jobs->items, exit_code);
+  if (!jobs->items->name) return launch_job(jobs->items, exit_code);
   by_lab_folder_path(jobs->folder, "bin", path);
   if (mkdir(path, 0755) || symlink(jobs->self, by_lab_folder_path(jobs->folder, "bin/banyan", path)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make %s", path);
@@ -428,7 +431,7 @@ enum banyan_status by_lab_jobs_run(struct by_lab_jobs *jobs, const struct by_lab
   return BANYAN_OK;
 }
 
-/* ---- made and gone */
+/* ---- create and destroy */
 
 static enum banyan_status check_names(const struct by_lab_jobs *jobs) {
   for (int i = 0; i < jobs->n; i++)
@@ -438,7 +441,7 @@ static enum banyan_status check_names(const struct by_lab_jobs *jobs) {
   return BANYAN_OK;
 }
 
-static enum banyan_status fill(struct by_lab_jobs *jobs) {
+static enum banyan_status fill_jobs(struct by_lab_jobs *jobs) {
   static char sh[] = "sh", dash_c[] = "-c";
   const struct by_lab_jobs_options *options = jobs->options;
   for (int i = 0; i < jobs->n; i++) {
@@ -446,13 +449,13 @@ static enum banyan_status fill(struct by_lab_jobs *jobs) {
     *job = (struct job){.jobs = jobs, .per_host = options->per_host, .shell = {sh, dash_c}};
     by_hosts_init(&job->hosts);
   }
-  for (int i = 0; i < options->jobs->count; i++) BY_TRY(parse(&jobs->items[i], options->jobs->items[i]));
+  for (int i = 0; i < options->jobs->count; i++) BY_TRY(parse_job(&jobs->items[i], options->jobs->items[i]));
   BY_TRY(options->jobs->count ? check_names(jobs) : BANYAN_OK);
   for (int i = 0; i < jobs->n; i++) {
     struct job *job = &jobs->items[i];
     job->command = job->name ? job->shell : options->command;
     if (!job->name && job->command[0] && !strcmp(job->command[0], "banyan")) job->command[0] = jobs->self;
-    enum banyan_status status = place(job);
+    enum banyan_status status = place_job(job);
     if (status) return job->name ? by_fail_within(status, "job %s", job->name) : status;
   }
   return write_topology(jobs);
@@ -466,7 +469,7 @@ enum banyan_status by_lab_jobs_create(const struct by_lab_jobs_options *options,
       .options = options, .built = built, .topology = topology, .folder = folder, .n = MAX(options->jobs->count, 1)};
   jobs->items = by_cli_zeroed((size_t)jobs->n, sizeof *jobs->items);
   if (!by_program_path(jobs->self)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot find this program's file");
-  return fill(jobs);
+  return fill_jobs(jobs);
 }
 
 bool by_lab_jobs_have_plans(const struct by_lab_jobs *jobs) {

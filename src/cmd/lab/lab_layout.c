@@ -1,3 +1,4 @@
+/* Computes the layout of a lab from a topology, and prints layout and counters. */
 #include "lab.h"
 
 #include <jansson.h>
@@ -24,7 +25,7 @@ static double rate_of(const struct by_lab_options *options, struct by_capacity c
   return options->scale * (options->whole ? capacity.all : by_residual(capacity));
 }
 
-/* What the links of a node could carry together, out of it and into it. The last of them is *last. */
+/* Sums the rates of a node's links, outgoing and incoming. *last is the last of them. */
 static uint32_t sum_links(struct by_lab_layout *l, uint32_t node, double sum[2], struct by_lab_wire **last) {
   uint32_t n = 0;
   sum[0] = sum[1] = 0;
@@ -39,7 +40,7 @@ static uint32_t sum_links(struct by_lab_layout *l, uint32_t node, double sum[2],
   return n;
 }
 
-/* The wires that end in one space end in another one instead. */
+/* Moves the wires of one space to another. */
 static void move_wires(struct by_lab_layout *l, uint32_t from, uint32_t to) {
   for (uint32_t i = 0; i < l->n_wires; i++)
     for (int end = 0; end < 2; end++)
@@ -109,7 +110,7 @@ static enum banyan_status check_rates(const struct by_lab_layout *l, const struc
 
 static void number_ports(struct by_lab_layout *l) {
   for (uint32_t k = 0; k < l->n_wires; k++) {
-    /* First those behind all links: a gated host's only wire is the first one of its gate. */
+    /* Begins with those after all links: a gated host's only wire is the first one of its gate. */
     struct by_lab_wire *wire = &l->wires[(l->topology->n_links + k) % l->n_wires];
     for (int end = 0; end < 2; end++) wire->port[end] = l->spaces[wire->space[end]].n_wires++;
   }
@@ -128,18 +129,18 @@ static void add_front(struct by_lab_layout *l, uint32_t v) {
 
 struct router {
   struct by_lab_layout *layout;
-  uint32_t *wire;  /* of space s to the k-th host: wire[k * n_spaces + s]; UINT32_MAX: it has none */
-  uint32_t *hosts; /* nodes with an address: hosts, and switches that add */
-  uint32_t *count; /* of each wire, for one space */
+  uint32_t *wire;  /* Wire of space s to the k-th host: wire[k * n_spaces + s]; UINT32_MAX: none. */
+  uint32_t *hosts; /* Nodes with an address: hosts, and switches that aggregate. */
+  uint32_t *count; /* For each wire, for one space. */
   uint32_t n_hosts;
 };
 
-/* The way to one host, out of every space. */
-static void note_ways(struct router *r, uint32_t k, const struct by_next_hop *hops) {
+/* Records the path to one host from every space. */
+static void record_paths(struct router *r, uint32_t k, const struct by_next_hop *hops) {
   const struct by_lab_layout *l = r->layout;
   uint32_t *wire = r->wire + (size_t)k * l->n_spaces;
   for (uint32_t s = 0; s < l->n_spaces; s++) wire[s] = hops[l->spaces[s].node].link;
-  uint32_t gates_wire = l->topology->n_links; /* the first gate's; the others' follow */
+  uint32_t gates_wire = l->topology->n_links; /* The first gate's wire; those of others follow. */
   for (uint32_t s = l->topology->n_nodes; s < l->n_spaces; s++) {
     uint32_t node = l->spaces[s].node;
     wire[node == r->hosts[k] ? s : node] = gates_wire++;
@@ -154,15 +155,14 @@ static enum banyan_status find_ways(struct router *r) {
   enum banyan_status status = by_paths_init(&paths, t);
   for (uint32_t k = 0; !status && k < r->n_hosts; k++) {
     status = by_paths_to(&paths, r->hosts[k], hops);
-    if (!status) note_ways(r, k, hops);
+    if (!status) record_paths(r, k, hops);
   }
   by_paths_fini(&paths);
   free(hops);
   return status;
 }
 
-/* The wire that most destinations are behind; UINT32_MAX where some host cannot be reached, so that packets to it end
- * here. */
+/* Returns the wire to most destinations; UINT32_MAX if some host is unreachable, so that packets to it are dropped. */
 static uint32_t main_wire(struct router *r, uint32_t space) {
   uint32_t best = UINT32_MAX;
   memset(r->count, 0, r->layout->n_wires * sizeof *r->count);
@@ -243,7 +243,7 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   return BANYAN_OK;
 }
 
-/* What is left of it in the lab, where nobody uses the rest. */
+/* Returns the capacity in the lab, where others use nothing. */
 static struct by_capacity built_capacity(const struct by_lab_options *options, struct by_capacity capacity) {
   double rate = rate_of(options, capacity);
   if (rate > 0) return (struct by_capacity){.all = rate};
@@ -304,7 +304,7 @@ static const struct by_lab_space *end_of(const struct by_lab_layout *l, uint32_t
   return &l->spaces[l->wires[wire].space[end]];
 }
 
-/* A host's own limit is a wire between it and its gate, which the report calls its network. */
+/* Returns a name: a host's own limit is a wire between it and its gate, which the report calls its network. */
 static const char *name_of(const struct by_lab_layout *l, uint32_t wire, int end) {
   const struct by_lab_space *space = end_of(l, wire, end);
   return l->wires[wire].link == UINT32_MAX && space->gate ? "(its links)" : space->name;
@@ -317,7 +317,7 @@ static int widest_name(const struct by_lab_layout *l) {
   return (int)MIN(widest, MOST_COLUMN);
 }
 
-/* ---- what would be built, as text */
+/* ---- the layout as text */
 
 static void print_space(const struct by_lab_layout *l, uint32_t s, int width, struct by_text *text) {
   const struct by_lab_space *space = &l->spaces[s];
@@ -354,13 +354,13 @@ void by_lab_print_layout(const struct by_lab_layout *l, const struct by_lab_opti
   by_text_add(text, "%u network namespaces, %u pairs of interfaces, %u routes\n", l->n_spaces, pairs, l->n_routes);
 }
 
-/* ---- what was carried */
+/* ---- counters */
 
 static double share_used(const struct by_lab_wire *wire, int end, uint64_t bytes, double seconds) {
   return wire->rate[end] > 0 && seconds > 0 ? 8 * (double)bytes / (wire->rate[end] * seconds) : 0;
 }
 
-/* Of 2 * wire + end: those that carried something. */
+/* Directions (2 * wire + end) that carried something. */
 struct ranking {
   const struct by_lab_layout *layout;
   const struct by_lab_traffic *traffic;

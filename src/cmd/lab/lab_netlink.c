@@ -1,3 +1,4 @@
+/* Requests to the kernel for the lab's interfaces, routes, queues and programs. */
 #include "lab_netlink.h"
 
 #include <arpa/inet.h>
@@ -27,8 +28,8 @@
 #include "priority.h"
 
 enum {
-  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
-  LAST_METRIC = 1 << 16 /* of routes, and the number of the interface; smaller ones come first */
+  RELAY_PACKETS = 4096, /* Packets that may wait to be read by a process. */
+  LAST_METRIC = 1 << 16 /* Metric of routes, plus the interface's index; smaller ones take precedence. */
 };
 
 static void put_end(struct by_netlink_request *request, const struct by_netlink_end *end, const uint8_t mac[6],
@@ -87,7 +88,7 @@ enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned i
   struct ifaddrmsg *body = by_netlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
   body->ifa_family = by_netlink_family(address);
   body->ifa_prefixlen = by_netlink_host_bits(address);
-  body->ifa_flags = IFA_F_NODAD; /* it is nobody else's, and ready at once */
+  body->ifa_flags = IFA_F_NODAD; /* No other host has it, so it is ready at once. */
   body->ifa_index = interface;
   by_netlink_put_host(&request, IFA_LOCAL, address);
   by_netlink_put_host(&request, IFA_ADDRESS, address);
@@ -111,12 +112,12 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   return by_netlink_command(netlink, &request, "take a route");
 }
 
-/* ---- what comes in */
+/* ---- incoming packets */
 
-/* Which come first. */
+/* Priorities of filters. */
 enum { LOSES = 1, REDIRECTS = 2 };
 
-/* There may be one already. */
+/* Adds the queue of incoming packets, unless there is one. */
 static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned interface) {
   struct by_netlink_request request;
   by_tc_begin(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
@@ -125,13 +126,13 @@ static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned inter
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
 }
 
-/* Of all packets. */
+/* Begins a filter of all packets. */
 static void begin_filter(struct by_netlink_request *request, unsigned interface, uint32_t priority, const char *kind) {
   struct tcmsg *body = by_tc_begin(request, RTM_NEWTFILTER, interface, TC_H_MAKE(TC_H_INGRESS, 0), 0, kind);
   body->tcm_info = TC_H_MAKE(priority << 16, htons(ETH_P_ALL));
 }
 
-/* The first action of a filter. */
+/* Adds the first action of a filter. */
 static void put_mirred(struct by_netlink_request *request, unsigned to) {
   struct tc_mirred mirred = {.action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to};
   struct nlattr *actions = mnl_attr_nest_start(request->header, TCA_U32_ACT);
@@ -146,7 +147,7 @@ static void put_mirred(struct by_netlink_request *request, unsigned to) {
 
 enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to) {
   struct by_netlink_request request;
-  static const struct tc_u32_key everything; /* no bit has to match */
+  static const struct tc_u32_key everything; /* No bit has to match. */
   BY_TRY(add_ingress(netlink, from));
   begin_filter(&request, from, REDIRECTS, "u32");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
@@ -179,7 +180,7 @@ enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interf
   return by_netlink_command(netlink, &request, "let an interface take an XDP program");
 }
 
-/* ---- what there is */
+/* ---- interfaces */
 
 struct running {
   unsigned first, n;
@@ -228,27 +229,25 @@ enum banyan_status by_netlink_read(struct by_netlink *netlink, struct by_netlink
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read the counters of the links") : BANYAN_OK;
 }
 
-/* An htb queue with a class for the link's rate. The classes below borrow what
- * they send from it; acknowledgements first, then everything else, in a bfifo
- * each:
+/* An htb queue with a class for the link's rate. The classes below borrow their bandwidth from it; acknowledgements
+ * first, then everything else, each in a bfifo:
  *
  *   1: -- 1:1, the rate -+- 1:2, acknowledgements
- *                        +- 1:3, everything that has no mark
- *                        +- 1:4, what is marked with class 0, and so on down to
- *                        +- 1:7, where links sort by ToS
- */
+ *                        +- 1:3, unmarked packets
+ *                        +- 1:4, packets marked with class 0, and so on down to
+ *                        +- 1:7, if links sort by ToS */
 enum {
   ROOT_HANDLE = 0x10000, /* "1:" */
   LINK_CLASS = 0x10001,  /* "1:1" */
   ACK_CLASS = 0x10002,
   DATA_CLASS = 0x10003,
-  MARKED_CLASS = 0x10004, /* of class 0 */
-  QUANTUM = 60000,        /* of bytes, among classes that go equally early */
-  ACKS_FIRST = 1,         /* filters, in this order */
+  MARKED_CLASS = 0x10004, /* Class of packets with priority class 0. */
+  QUANTUM = 60000,        /* Bytes in turn, among classes of the same priority. */
+  ACKS_FIRST = 1,         /* Priorities of filters. */
   BY_MARK
 };
 
-static const double guarantee = 0.05; /* of the link, to each class of marks */
+static const double guarantee = 0.05; /* Share of the link that each class of marks is guaranteed. */
 
 static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t handle,
                                     uint64_t rate, uint32_t early, const struct by_netlink_shape *shape) {
@@ -263,17 +262,17 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
   return by_netlink_status(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
 }
 
-/* TCP packets of less than 128 bytes, of IPv6 behind its header, with no flag but ACK. What has data and is short has
- * PSH as well, and stays behind what was sent before it. */
+/* Gives precedence to TCP packets of less than 128 bytes, for IPv6 after its header, with no flag except ACK. Short
+ * packets with data also have PSH, and stay behind earlier ones. */
 static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface, bool ipv6) {
   const struct tc_u32_key keys[3] = {
-      {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
-      {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* the protocol */
-      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
+      {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* Header length 20, and the length. */
+      {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* The protocol. */
+      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* The flags. */
   };
   const struct tc_u32_key six[2] = {
-      {.mask = htonl(0xff80ff00), .val = htonl(IPPROTO_TCP << 8), .off = 4}, /* the length, the next header */
-      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 52},      /* the flags */
+      {.mask = htonl(0xff80ff00), .val = htonl(IPPROTO_TCP << 8), .off = 4}, /* The length, and the next header. */
+      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 52},      /* The flags. */
   };
   const struct by_tc_filter filters[2] = {{ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IP, keys, 3},
                                           {ROOT_HANDLE, ACK_CLASS, ACKS_FIRST, ETH_P_IPV6, six, 2}};
@@ -328,8 +327,8 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
     .code = BPF_JMP | BPF_EXIT                                                                                         \
   }
 
-static enum banyan_status load(enum bpf_prog_type type, const char *name, const struct bpf_insn *code, size_t n,
-                               int *out) {
+static enum banyan_status load_program(enum bpf_prog_type type, const char *name, const struct bpf_insn *code, size_t n,
+                                       int *out) {
   union bpf_attr attributes = {
       .prog_type = type, .insn_cnt = (uint32_t)n, .insns = (uintptr_t)code, .license = (uintptr_t) "Apache-2.0"};
   snprintf(attributes.prog_name, sizeof attributes.prog_name, "%s", name);
@@ -340,15 +339,15 @@ static enum banyan_status load(enum bpf_prog_type type, const char *name, const 
 
 enum banyan_status by_program_pass(int *out) {
   static const struct bpf_insn code[] = {RETURN(XDP_PASS)};
-  return load(BPF_PROG_TYPE_XDP, "banyan_pass", code, sizeof code / sizeof *code, out);
+  return load_program(BPF_PROG_TYPE_XDP, "banyan_pass", code, sizeof code / sizeof *code, out);
 }
 
 enum banyan_status by_program_lose(double share, int *out) {
   uint32_t limit = (uint32_t)fmin(share * 4294967296., 4294967295.);
   const struct bpf_insn code[] = {
       {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_prandom_u32},
-      {.code = BPF_JMP32 | BPF_JLT | BPF_K, .dst_reg = BPF_REG_0, .imm = (int32_t)limit, .off = 2}, /* to SHOT */
+      {.code = BPF_JMP32 | BPF_JLT | BPF_K, .dst_reg = BPF_REG_0, .imm = (int32_t)limit, .off = 2}, /* Jumps to SHOT. */
       RETURN(TC_ACT_UNSPEC),
       RETURN(TC_ACT_SHOT)};
-  return load(BPF_PROG_TYPE_SCHED_CLS, "banyan_lose", code, sizeof code / sizeof *code, out);
+  return load_program(BPF_PROG_TYPE_SCHED_CLS, "banyan_lose", code, sizeof code / sizeof *code, out);
 }

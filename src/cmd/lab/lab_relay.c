@@ -1,3 +1,4 @@
+/* Runs the relay process, which carries packets between TAP interfaces through delay lines. */
 #include "lab_relay.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ struct direction {
 };
 
 struct relay {
-  struct direction *directions; /* 2 of each link */
+  struct direction *directions; /* Two of each link. */
   size_t n;
   int epoll;
   unsigned char *packet;
@@ -93,8 +94,8 @@ static void take_in(struct relay *relay, struct direction *d) {
   }
 }
 
-/* Lets out what is due; returns when the next packet of all is. */
-static uint64_t let_out(struct relay *relay) {
+/* Sends packets that are due; returns when the next packet is due. */
+static uint64_t send_due(struct relay *relay) {
   uint64_t next = UINT64_MAX;
   for (size_t i = 0; i < relay->n; i++) {
     struct direction *d = &relay->directions[i];
@@ -134,27 +135,27 @@ static bool open_relay(struct relay *relay, const struct by_relay_link *links, u
   return true;
 }
 
-/* The terminal's signals are for the lab, which ends this process; nobody is to wait for its output. */
-static void detach(pid_t parent) {
+/* Detaches the process: the terminal's signals are for the lab, which ends it; nobody must wait for its output. */
+static void detach_process(pid_t parent) {
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int i = 0; i <= STDERR_FILENO; i++) dup2(nothing, i);
   setsid();
   prctl(PR_SET_NAME, "banyan-relay");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);            /* it died before prctl took hold */
-  (void)setpriority(PRIO_PROCESS, 0, PRIORITY); /* a relay that waits for a core is delay, too */
+  if (getppid() != parent) _exit(1);            /* The parent died before prctl took effect. */
+  (void)setpriority(PRIO_PROCESS, 0, PRIORITY); /* Waiting for a core would add delay. */
 }
 
-static _Noreturn void run(const struct by_relay_link *links, uint32_t n, uint64_t *lost, pid_t parent) {
+static _Noreturn void run_relay(const struct by_relay_link *links, uint32_t n, uint64_t *lost, pid_t parent) {
   struct relay relay = {.n = 0};
-  detach(parent);
+  detach_process(parent);
   if (!open_relay(&relay, links, n, lost)) _exit(1);
-  for (;;) wait_until(&relay, let_out(&relay));
+  for (;;) wait_until(&relay, send_due(&relay));
 }
 
 enum banyan_status by_relay_start(const struct by_relay_link *links, uint32_t n, uint64_t *lost, pid_t *out) {
   pid_t parent = getpid(), pid = fork();
-  if (pid == 0) run(links, n, lost, parent);
+  if (pid == 0) run_relay(links, n, lost, parent);
   if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot start the process that delays packets");
   *out = pid;
   return BANYAN_OK;

@@ -1,3 +1,4 @@
+/* Supervises the services of a lab: starts them in their spaces, forwards their output, and starts them again. */
 #include "lab_services.h"
 
 #include <errno.h>
@@ -27,18 +28,18 @@
  * program. The supervisor ends with the process that has started it, and the program with it. */
 
 struct supervisor {
-  /* For the process that has started it: */
+  /* ---- The following two members are for the process that has started it. */
   pid_t pid;
   enum by_lab_role role;
   uint32_t space;
   bool awaited;
-  int ready; /* '+' when the program has printed that it is ready, '-' when it has ended */
-  /* In the supervisor itself: */
-  char label[BY_TOPOLOGY_MAX_NAME + 16]; /* in front of lines */
+  int ready; /* Receives '+' when the program has printed that it is ready, '-' when it has ended. */
+  /* ---- The members that follow are for the supervisor itself. */
+  char label[BY_TOPOLOGY_MAX_NAME + 16]; /* Precedes lines of its output. */
   const char *const *command;
   int listener, signals, output, report;
-  pid_t child; /* 0: none */
-  bool again;  /* to be started when the one before has ended */
+  pid_t child;  /* 0: none. */
+  bool restart; /* To be started when the previous one has ended. */
   struct by_pipe lines;
 };
 
@@ -57,18 +58,18 @@ const char *by_lab_role_name(enum by_lab_role role) {
   return names[role];
 }
 
-static void report(const struct supervisor *k, const char *text) {
+static void report_state(const struct supervisor *k, const char *text) {
   fprintf(stderr, "[%s] %s\n", k->label, text);
 }
 
-/* The reader may have gone. */
-static void notify(const struct supervisor *k, char what) {
+/* Fails if the reader has gone. */
+static void notify_starter(const struct supervisor *k, char what) {
   if (write(k->report, &what, 1) != 1) return;
 }
 
 /* ---- the program */
 
-static _Noreturn void become(const struct supervisor *k, int output, pid_t parent) {
+static _Noreturn void become_program(const struct supervisor *k, int output, pid_t parent) {
   by_restore_signals();
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -81,14 +82,14 @@ static _Noreturn void become(const struct supervisor *k, int output, pid_t paren
 static void start_program(struct supervisor *k) {
   int ends[2];
   pid_t parent = getpid();
-  k->again = false;
+  k->restart = false;
   k->lines.start = k->lines.end;
   k->child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
   if (k->child < 0) {
-    report(k, strerror(errno));
+    report_state(k, strerror(errno));
     return;
   }
-  if (k->child == 0) become(k, ends[1], parent);
+  if (k->child == 0) become_program(k, ends[1], parent);
   close(ends[1]);
   by_cli_close(&k->output);
   k->output = ends[0];
@@ -107,8 +108,8 @@ static void take_output(struct supervisor *k) {
     size_t whole = end ? (size_t)(end - line) : length, used = MIN(whole, LINE_BYTES - 1);
     if (!end && whole < LINE_BYTES - 1) return;
     snprintf(bytes, sizeof bytes, "%.*s", (int)used, line);
-    report(k, bytes);
-    if (strstr(bytes, ": ready")) notify(k, '+');
+    report_state(k, bytes);
+    if (strstr(bytes, ": ready")) notify_starter(k, '+');
     k->lines.start += used + (end && used == whole);
   }
 }
@@ -119,13 +120,13 @@ static void report_end(struct supervisor *k) {
   if (k->child <= 0 || waitpid(k->child, &status, WNOHANG) != k->child) return;
   while (k->output >= 0) take_output(k);
   k->child = 0;
-  notify(k, '-');
+  notify_starter(k, '-');
   snprintf(line, sizeof line, "banyan %s: %s; kill -HUP %d starts it again", by_lab_role_name(k->role),
            by_print_wait_status(status, text, sizeof text), (int)getpid());
-  if (k->again)
+  if (k->restart)
     start_program(k);
   else
-    report(k, line);
+    report_state(k, line);
 }
 
 static void take_signal(struct supervisor *k) {
@@ -136,7 +137,7 @@ static void take_signal(struct supervisor *k) {
   } else if (k->child <= 0) {
     start_program(k);
   } else {
-    k->again = true;
+    k->restart = true;
     kill(k->child, SIGTERM);
   }
 }
@@ -156,28 +157,28 @@ enum banyan_status by_lab_services_enter(const struct by_lab_services *services,
   return BANYAN_OK;
 }
 
-/* The terminal's signals are for the lab. */
-static enum banyan_status settle(const struct by_lab_services *services, const struct by_lab_service *service,
-                                 pid_t parent) {
+/* Prepares the process: the terminal's signals are for the lab. */
+static enum banyan_status prepare_process(const struct by_lab_services *services, const struct by_lab_service *service,
+                                          pid_t parent) {
   setsid();
   prctl(PR_SET_NAME, "banyan-superv");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
+  if (getppid() != parent) _exit(1); /* The parent ended before prctl took effect. */
   for (const char *const *name = (const char *const[]){"AGENT", "MANAGER", "HOST", "KEYS", NULL}; *name; name++) {
     char variable[32];
     snprintf(variable, sizeof variable, "BANYAN_%s", *name);
-    unsetenv(variable); /* what this machine has of them is not the lab's */
+    unsetenv(variable); /* This machine's variables do not apply to the lab. */
   }
   return by_lab_services_enter(services, service->space);
 }
 
-static _Noreturn void supervise(const struct by_lab_services *services, const struct by_lab_service *service,
-                                struct supervisor *k, pid_t parent) {
-  if (settle(services, service, parent)) {
-    report(k, banyan_error_text());
+static _Noreturn void supervise_program(const struct by_lab_services *services, const struct by_lab_service *service,
+                                        struct supervisor *k, pid_t parent) {
+  if (prepare_process(services, service, parent)) {
+    report_state(k, banyan_error_text());
     _exit(1);
   }
-  signal(SIGHUP, SIG_DFL); /* nohup lets it be ignored, but here it is a command */
+  signal(SIGHUP, SIG_DFL); /* nohup ignores it, but here it is a command. */
   k->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});
   start_program(k);
   for (;;) {
@@ -216,7 +217,7 @@ enum banyan_status by_lab_services_start(struct by_lab_services *services, const
   snprintf(k->label, sizeof k->label, service->role == BY_LAB_SWITCH ? "%s" : "%s/%s", name, role);
   pid_t parent = getpid();
   k->pid = fork();
-  if (k->pid == 0) supervise(services, service, k, parent);
+  if (k->pid == 0) supervise_program(services, service, k, parent);
   int reason = errno;
   close(ends[1]);
   if (k->pid > 0) {
@@ -227,14 +228,14 @@ enum banyan_status by_lab_services_start(struct by_lab_services *services, const
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a process in \"%s\"", name);
 }
 
-/* Adds nothing where `value` is NULL. */
+/* Adds nothing if `value` is NULL. */
 static void add_option(const char **command, int *n, const char *option, const char *value) {
   if (!value) return;
   command[(*n)++] = option;
   command[(*n)++] = value;
 }
 
-/* What leaves an XDP switch is queued in front of it, so its own interfaces do not know their rates. */
+/* Adds the rates of an XDP switch's interfaces, which do not know them, since packets are queued in its front. */
 static void add_rates(const struct by_lab_layout *layout, uint32_t space, struct by_text *out) {
   uint32_t outside = layout->spaces[space].outside;
   for (uint32_t i = 0; i < layout->n_wires; i++)
@@ -257,7 +258,7 @@ static enum banyan_status start_switch(struct by_lab_services *services, uint32_
   const char *command[MOST_WORDS] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports)};
   int n = 4;
   add_option(command, &n, "--control", address);
-  add_option(command, &n, "--cells", node->memory ? cells : NULL); /* else as many as it takes by itself */
+  add_option(command, &n, "--cells", node->memory ? cells : NULL); /* Otherwise it chooses. */
   add_option(command, &n, "--manager", manager);
   add_option(command, &n, "--keys", keys);
   add_option(command, &n, "--name", manager ? node->name : NULL);
@@ -278,7 +279,7 @@ enum banyan_status by_lab_services_start_switches(struct by_lab_services *servic
   return BANYAN_OK;
 }
 
-static enum banyan_status await(const struct by_lab_services *services, const struct supervisor *k) {
+static enum banyan_status await_service(const struct by_lab_services *services, const struct supervisor *k) {
   const char *name = services->layout->spaces[k->space].name, *role = by_lab_role_name(k->role);
   struct pollfd wait = {.fd = k->ready, .events = POLLIN};
   char what = 0;
@@ -292,7 +293,7 @@ static enum banyan_status await(const struct by_lab_services *services, const st
 enum banyan_status by_lab_services_await(struct by_lab_services *services) {
   for (size_t i = 0; i < services->n; i++) {
     struct supervisor *k = &services->supervisors[i];
-    if (!k->awaited) BY_TRY(await(services, k));
+    if (!k->awaited) BY_TRY(await_service(services, k));
     k->awaited = true;
   }
   return BANYAN_OK;
@@ -307,7 +308,7 @@ pid_t by_lab_services_find(const struct by_lab_services *services, enum by_lab_r
 
 void by_lab_services_destroy(struct by_lab_services *services) {
   if (!services) return;
-  for (size_t i = services->n; i-- > 0;) { /* agents before their manager, which they would miss */
+  for (size_t i = services->n; i-- > 0;) { /* Agents before their manager, whose loss they would report. */
     kill(services->supervisors[i].pid, SIGKILL);
     waitpid(services->supervisors[i].pid, NULL, 0);
     close(services->supervisors[i].ready);

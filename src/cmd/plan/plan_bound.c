@@ -1,3 +1,4 @@
+/* Compares a plan's schedules with the bound of a collective on a topology. */
 #include "plan_topology.h"
 
 #include <math.h>
@@ -9,11 +10,11 @@
 
 enum { MOST_HOSTS = 1024 };
 
-/* What the ranks send each other by their schedules. */
+/* Traffic between hosts by the ranks' schedules. */
 struct traffic {
   const struct by_bound_request *request;
-  double blocks; /* sum */
-  double *sent;  /* n_hosts x n_hosts: how often the buffer goes from one to another */
+  double blocks; /* Sum. */
+  double *sent;  /* n_hosts x n_hosts: how often the buffer is sent from one to another. */
 };
 
 static double sent_between(const void *context, uint32_t from, uint32_t to) {
@@ -21,7 +22,7 @@ static double sent_between(const void *context, uint32_t from, uint32_t to) {
   return traffic->sent[(size_t)from * traffic->request->n_hosts + to];
 }
 
-/* The part of the buffer that these pieces are. */
+/* Returns the fraction of the buffer that these pieces are. */
 static double part_of(const struct traffic *traffic, const struct by_schedule *schedule, const struct by_step *step) {
   const double *blocks = traffic->request->blocks;
   double part = 0;
@@ -94,7 +95,8 @@ enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struc
   (json ? by_collective_bound_put_json : by_collective_bound_explain)(&bound, topology, text);
   double rate = bound.rate;
   by_collective_bound_fini(&bound);
-  bool weighted = request->blocks && request->collective == BANYAN_ALLTOALL; /* each rank of a host sends its own */
+  bool weighted =
+      request->blocks && request->collective == BANYAN_ALLTOALL; /* Each rank of a host sends its own block. */
   if (isinf(rate) || weighted || request->n_hosts > MOST_HOSTS || plan->n_ranks != request->n_hosts) return BANYAN_OK;
   return add_reached(plan, topology, request, rate, json, text);
 }

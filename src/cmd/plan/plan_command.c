@@ -1,4 +1,4 @@
-/* `banyan plan`: makes plans, and looks at them. Shows what every rank would run, without running anything. */
+/* `banyan plan`: makes plans, and shows what every rank would run, without running anything. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ struct plan_options {
   uint64_t bytes;
   bool list;
   bool control, in_network, save;
-  const char *fit;                  /* a file; NULL: not given */
-  struct by_plan_arguments request; /* its `ranks` also as a number, where no topology is given */
+  const char *fit;                  /* A file; NULL: not given. */
+  struct by_plan_arguments request; /* Its `ranks` is also a number if no topology is given. */
 };
 
 #define VALUES struct plan_options
@@ -107,9 +107,9 @@ static int list_builtins(void) {
 
 /* --- hosts --- */
 
-/* Which host each rank is on; one host for each rank if none are given. */
+/* The host of each rank; one host for each rank if none are given. */
 struct placement {
-  uint32_t *host_of; /* n_ranks; NULL: --hosts was not given */
+  uint32_t *host_of; /* n_ranks elements; NULL: --hosts was not given. */
   uint32_t n_ranks, n_hosts;
 };
 
@@ -121,7 +121,7 @@ static enum banyan_status add_host(struct placement *placement, uint32_t ranks) 
   return BANYAN_OK;
 }
 
-/* "2x4" or "4,2,1". */
+/* Parses "2x4" or "4,2,1". */
 static enum banyan_status parse_hosts(const char *text, struct placement *placement) {
   uint32_t hosts = 0, ranks = 0;
   int end = 0;
@@ -141,7 +141,7 @@ static enum banyan_status parse_hosts(const char *text, struct placement *placem
   return by_fail(BANYAN_ERR_ARGUMENT, "--hosts: \"%.64s\" is neither like 2x4 nor like 4,2", text);
 }
 
-static enum banyan_status place(const struct plan_options *asked, struct placement *placement) {
+static enum banyan_status choose_placement(const struct plan_options *asked, struct placement *placement) {
   if (asked->hosts) BY_TRY(parse_hosts(asked->hosts, placement));
   long ranks = 0;
   if (asked->request.topology) return BANYAN_OK;
@@ -154,8 +154,8 @@ static enum banyan_status place(const struct plan_options *asked, struct placeme
 
 /* --- the plan --- */
 
-/* A plan over the hosts becomes one over the ranks; one over the ranks, or over no given number, stays. */
-static enum banyan_status fit(struct by_plan *plan, const struct placement *placement, struct by_plan **out) {
+/* Turns a plan over the hosts into one over the ranks; one over the ranks, or over no given number, is unchanged. */
+static enum banyan_status fit_to_ranks(struct by_plan *plan, const struct placement *placement, struct by_plan **out) {
   uint32_t n = placement->n_ranks;
   enum banyan_status status;
   *out = plan;
@@ -168,7 +168,7 @@ static enum banyan_status fit(struct by_plan *plan, const struct placement *plac
   return status;
 }
 
-/* The plan is over hosts, of which each owns the blocks of its ranks. */
+/* Plans over hosts, each of which owns the blocks of its ranks. */
 static enum banyan_status plan_topology(struct by_plan_arguments *request, const struct placement *placement,
                                         const char **scope, struct by_plan **out) {
   double *on_host = by_cli_zeroed((size_t)placement->n_hosts + 1, sizeof *on_host);
@@ -181,8 +181,8 @@ static enum banyan_status plan_topology(struct by_plan_arguments *request, const
   return status;
 }
 
-static enum banyan_status make(const struct plan_options *asked, const struct placement *placement, const char **scope,
-                               struct by_plan **out) {
+static enum banyan_status make_plan(const struct plan_options *asked, const struct placement *placement,
+                                    const char **scope, struct by_plan **out) {
   struct by_plan *plan;
   if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "more than one of TOPOLOGY, --builtin and --file is given: name one");
@@ -200,10 +200,10 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
     BY_TRY(by_plan_builtin(asked->builtin, placement->n_hosts, &plan));
   else
     BY_TRY(by_plan_default(placement->n_ranks, placement->host_of, false, &plan));
-  return fit(plan, placement, out);
+  return fit_to_ranks(plan, placement, out);
 }
 
-/* --- what is printed --- */
+/* --- output --- */
 
 static bool goes_through_switches(const struct by_plan *plan) {
   for (uint32_t c = 0; c < plan->n_classes; c++)
@@ -212,7 +212,7 @@ static bool goes_through_switches(const struct by_plan *plan) {
   return false;
 }
 
-/* Of one rank. Ranks send to the server, whatever switches are between. */
+/* Prints the schedule of one rank. Ranks send to the server, whatever switches are in between. */
 static enum banyan_status add_schedule(const struct plan_options *asked, const struct by_plan *plan,
                                        struct by_text *text) {
   struct by_schedule *schedule = NULL;
@@ -235,13 +235,13 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
   return status;
 }
 
-/* Prints the text if nothing failed, and frees it. */
-static enum banyan_status finish(struct by_text *text, enum banyan_status status) {
+/* Prints the text unless something failed, and frees it. */
+static enum banyan_status print_and_free(struct by_text *text, enum banyan_status status) {
   if (text->length && text->data[text->length - 1] != '\n') by_text_add(text, "\n");
   return by_print_text(text, status, stdout);
 }
 
-/* Whether a drawing takes the place of what would be printed. */
+/* Tells whether a drawing replaces the usual output. */
 static bool is_on_output(const struct by_svg_request *svg) {
   return svg->path && strcmp(svg->path, "-") == 0;
 }
@@ -252,11 +252,11 @@ static enum banyan_status draw_plan(const struct by_plan *plan, const char *scop
   return BANYAN_OK;
 }
 
-static enum banyan_status show(const struct plan_options *asked, const struct placement *placement) {
+static enum banyan_status show_plan(const struct plan_options *asked, const struct placement *placement) {
   struct by_plan *plan;
   struct by_text text = {0};
   const char *scope = NULL;
-  BY_TRY(make(asked, placement, &scope, &plan));
+  BY_TRY(make_plan(asked, placement, &scope, &plan));
   struct by_svg_request svg = asked->request.svg;
   enum banyan_status status = BANYAN_OK;
   svg.bytes = asked->bytes;
@@ -269,10 +269,10 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   else if (status == BANYAN_OK && !drawn)
     status = draw_plan(plan, scope, &text);
   by_plan_destroy(plan);
-  return finish(&text, status);
+  return print_and_free(&text, status);
 }
 
-/* --- requests other than the plan --- */
+/* --- other requests --- */
 
 /* Makes the control tree and the ring, and prints them. */
 static enum banyan_status show_control(const struct plan_options *asked) {
@@ -298,7 +298,7 @@ static enum banyan_status show_control(const struct plan_options *asked) {
   by_control_fini(&control);
   free(ranks);
   by_topology_destroy(topology);
-  return finish(&text, status);
+  return print_and_free(&text, status);
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {
@@ -325,7 +325,7 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   return status;
 }
 
-/* The first of the options given that only a plan for a topology heeds; NULL: there is none. */
+/* Returns the first given option that only affects a plan for a topology; NULL: none. */
 static const char *find_topology_option(const struct by_plan_arguments *request) {
 #define ROW(key, name, letter, value, help) name,
   static const char *const planner[] = {BY_PLANNER_KEYS(ROW)};
@@ -339,7 +339,7 @@ static const char *find_topology_option(const struct by_plan_arguments *request)
   return request->placed.queues ? "queues" : NULL;
 }
 
-/* An option without effect is a mistake of its user. */
+/* Reports an option without effect as a mistake. */
 static enum banyan_status check_effects(const struct plan_options *asked) {
   const char *name = asked->request.topology ? NULL : find_topology_option(&asked->request);
   if (name)
@@ -377,8 +377,8 @@ int by_cli_plan(int argc, char **argv) {
   asked.request.root = (uint32_t)asked.root;
   if (asked.collective) status = banyan_collective_parse(asked.collective, &asked.request.collective);
   if (status == BANYAN_OK && !beside) status = check_effects(&asked);
-  if (status == BANYAN_OK) status = beside ? show_beside(&asked) : place(&asked, &placement);
-  if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
+  if (status == BANYAN_OK) status = beside ? show_beside(&asked) : choose_placement(&asked, &placement);
+  if (status == BANYAN_OK && !beside) status = show_plan(&asked, &placement);
   free(placement.host_of);
   return status == BANYAN_ERR_ARGUMENT ? by_command_misused(&command) : by_command_end(&command, status);
 }

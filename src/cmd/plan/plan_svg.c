@@ -1,3 +1,4 @@
+/* Draws plans and control trees as SVG. */
 #include "plan_svg.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 enum { MOST_TREES = 24, TITLE = 200 };
 
-/* The trees of one size class. */
+/* The trees of a size class. */
 struct drawn {
   struct by_svg_trees trees;
   struct by_svg_vertex *vertices;
@@ -23,7 +24,7 @@ struct drawn {
 
 /* ---- vertices */
 
-/* "h0/1" is the second server on host h0. */
+/* Finds the host of a vertex: "h0/1" is the second server on host h0. */
 static uint32_t find_node(const struct by_topology *topology, const struct by_vertex *vertex) {
   char host[BY_TOPOLOGY_MAX_NAME + 1];
   uint32_t node = by_topology_find(topology, vertex->name);
@@ -50,7 +51,7 @@ static void add_vertices(struct drawn *drawn, const struct by_plan *plan, const 
 
 /* ---- trees */
 
-/* "tree 1: 25 %, 67 Mbit/s, rotated over 4 positions, of which the first is shown". */
+/* Prints "tree 1: 25 %, 67 Mbit/s, rotated over 4 positions, of which the first is shown". */
 static const char *make_title(const struct by_group *group, uint32_t number, const char *way) {
   char rate[32], *title = by_cli_zeroed(TITLE, 1);
   int n = snprintf(title, TITLE, "tree %u%s: %.3g %%", number, way, 100 * group->share);
@@ -62,7 +63,7 @@ static const char *make_title(const struct by_group *group, uint32_t number, con
   return title;
 }
 
-/* What hangs on a vertex of every tree comes behind the positions. */
+/* Adds vertices that are leaves of the same vertex in every tree after the positions. */
 static void add_twigs(const struct by_group *group, uint32_t *vertex, uint32_t *parent) {
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     uint32_t at = 0;
@@ -103,8 +104,8 @@ static void add_group(struct drawn *drawn, const struct by_group *group, uint32_
   if (!same) add_tree(drawn, group, number, group->down, ", down");
 }
 
-static void init(struct drawn *drawn, const struct by_plan *plan, const struct by_class *class_,
-                 const struct by_topology *topology) {
+static void init_drawing(struct drawn *drawn, const struct by_plan *plan, const struct by_class *class_,
+                         const struct by_topology *topology) {
   uint32_t n = class_->n_groups < MOST_TREES ? class_->n_groups : MOST_TREES;
   *drawn = (struct drawn){.list = by_cli_zeroed((size_t)2 * n, sizeof *drawn->list)};
   add_vertices(drawn, plan, topology);
@@ -113,7 +114,7 @@ static void init(struct drawn *drawn, const struct by_plan *plan, const struct b
       .vertices = drawn->vertices, .trees = drawn->list, .n = drawn->n, .left_out = class_->n_groups - n};
 }
 
-static void fini(struct drawn *drawn) {
+static void fini_drawing(struct drawn *drawn) {
   for (uint32_t i = 0; i < drawn->n; i++) {
     free((void *)(uintptr_t)drawn->list[i].title);
     free((void *)(uintptr_t)drawn->list[i].vertex);
@@ -154,10 +155,10 @@ static enum banyan_status write_trees(const struct by_svg_request *request, cons
 enum banyan_status by_plan_write_svg(const struct by_svg_request *request, const struct by_plan *plan,
                                      const struct by_topology *topology) {
   struct drawn drawn;
-  init(&drawn, plan, by_plan_class(plan, request->bytes), topology);
+  init_drawing(&drawn, plan, by_plan_class(plan, request->bytes), topology);
   enum banyan_status status =
       topology ? write_with_network(request, plan, topology, &drawn) : write_trees(request, plan, &drawn);
-  fini(&drawn);
+  fini_drawing(&drawn);
   return status;
 }
 

@@ -1,4 +1,4 @@
-/* The trees of a plan, and the control tree, as they are drawn in SVG: what `banyan plan --svg` writes. */
+/* Drawings of the trees of a plan, and of the control tree, in SVG: the output of `banyan plan --svg`. */
 #ifndef BY_CMD_PLAN_PLAN_SVG_H
 #define BY_CMD_PLAN_PLAN_SVG_H
 
@@ -9,9 +9,9 @@
 #include "topology.h"
 
 struct by_svg_request {
-  const char *path; /* "-": standard output */
-  uint64_t bytes;   /* of a buffer, whose trees are drawn */
-  bool dark;        /* see struct by_draw_options */
+  const char *path; /* "-": standard output. */
+  uint64_t bytes;   /* Size of the buffer whose trees are drawn. */
+  bool dark;        /* See struct by_draw_options. */
 };
 
 /* Draws the plan of a topology over its nodes, with the load of each link; `topology` NULL: only the trees. */

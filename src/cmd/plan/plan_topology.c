@@ -1,3 +1,4 @@
+/* Makes plans for a topology by the command's options, and fits costs to measured times. */
 #include "plan_topology.h"
 
 #include <math.h>
@@ -55,7 +56,7 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
 
 /* ---- placing */
 
-/* A job placed; the arrays are what its pointers point to. */
+/* A job with its placement, and the arrays to which its pointers point. */
 struct placed {
   struct by_placement_job job;
   struct by_placement *placement;
@@ -68,7 +69,7 @@ static bool is_worker(const struct by_placement_job *job, uint32_t node) {
   return false;
 }
 
-/* All hosts that help and are no workers. */
+/* Finds all hosts that help and are not workers. */
 static enum banyan_status find_aggregators(const struct by_topology *topology, struct placed *placed) {
   placed->aggregators = calloc((size_t)topology->n_nodes + 1, sizeof *placed->aggregators);
   if (!placed->aggregators) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
@@ -79,8 +80,8 @@ static enum banyan_status find_aggregators(const struct by_topology *topology, s
   return BANYAN_OK;
 }
 
-static enum banyan_status place(const struct by_in_network_request *request, const struct by_topology *topology,
-                                struct placed *placed) {
+static enum banyan_status place_sums(const struct by_in_network_request *request, const struct by_topology *topology,
+                                     struct placed *placed) {
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job *job = &placed->job;
   if (request->most_adding >= 0) options.max_adding = (uint32_t)request->most_adding;
@@ -104,7 +105,7 @@ enum banyan_status by_plan_in_network(const struct by_in_network_request *reques
   struct placed placed = {0};
   struct by_text text = {0};
   if (topology->name[0]) name = topology->name;
-  enum banyan_status status = place(request, topology, &placed);
+  enum banyan_status status = place_sums(request, topology, &placed);
   if (status == BANYAN_OK && to) {
     status = (json ? by_placement_print : by_placement_draw)(placed.placement, topology, &placed.job, &text);
     if (json) by_text_add(&text, "\n");
@@ -118,7 +119,7 @@ enum banyan_status by_plan_in_network(const struct by_in_network_request *reques
   return status;
 }
 
-/* ---- A topology drawn with what a plan asks of its links. */
+/* ---- drawing a topology with the load of a plan */
 
 enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_plan *plan, uint64_t bytes,
                                      const struct by_topology *topology) {
@@ -130,7 +131,7 @@ enum banyan_status by_plan_find_load(struct by_plan_load *load, const struct by_
 
 /* ---- planning */
 
-/* Ranks run on hosts; what helps has to add. Nothing where no names are given. */
+/* Finds the hosts of ranks, or nodes of helpers that aggregate. Without names it finds nothing. */
 static enum banyan_status find_hosts(const struct by_topology *topology, const char *option, const char *names,
                                      bool ranks, uint32_t **out, uint32_t *n) {
   if (!names) return BANYAN_OK;
@@ -144,7 +145,7 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
   return BANYAN_OK;
 }
 
-/* All ranks and helpers, if any switch adds, or aggregators may as there are no helpers. */
+/* Finds all ranks and helpers, if any switch aggregates, or aggregators are allowed since there are no helpers. */
 static enum banyan_status find_servers(const struct by_plan_arguments *request, const struct by_topology *topology,
                                        const struct by_planner_options *options, uint32_t **out, uint32_t *n) {
   const struct by_graph_choice *choice = &options->choice;
@@ -161,7 +162,7 @@ static enum banyan_status find_servers(const struct by_plan_arguments *request, 
   return BANYAN_OK;
 }
 
-/* Over the hosts of the plan. */
+/* Explains the bound over the hosts of the plan. */
 static enum banyan_status explain_bound(const struct by_plan_arguments *request, const struct by_topology *topology,
                                         const struct by_planned *planned, struct by_text *text) {
   uint32_t n = planned->graph->n_terminals;
@@ -173,8 +174,8 @@ static enum banyan_status explain_bound(const struct by_plan_arguments *request,
   return by_plan_explain_bound(planned->plan, topology, &wanted, request->json, text);
 }
 
-static enum banyan_status explain(const struct by_plan_arguments *request, const struct by_topology *topology,
-                                  const struct by_planned *planned, struct by_text *text) {
+static enum banyan_status explain_plan(const struct by_plan_arguments *request, const struct by_topology *topology,
+                                       const struct by_planned *planned, struct by_text *text) {
   if (!request->json) {
     by_planned_explain(planned, topology, text);
     return explain_bound(request, topology, planned, text);
@@ -206,7 +207,7 @@ static enum banyan_status make_trees(const struct by_plan_arguments *request, co
   uint32_t n_hosts = choice->participants ? choice->n_participants : by_plan_count_ranks(topology);
   if (request->n_hosts == n_hosts) options->ranks_on = request->on_host;
   if (status == BANYAN_OK) status = by_planner_run(name, topology, options, &planned);
-  if (status == BANYAN_OK && request->explain) status = explain(request, topology, &planned, &text);
+  if (status == BANYAN_OK && request->explain) status = explain_plan(request, topology, &planned, &text);
   if (status == BANYAN_OK) *scope = by_graph_bound_scope(planned.graph, topology);
   free(ranks);
   free(helpers);
@@ -227,8 +228,8 @@ enum banyan_status by_plan_from_topology(const struct by_plan_arguments *request
   *scope = NULL;
   by_machine_costs_use(&options.rates);
   BY_TRY(by_planner_options_read(&request->planner, "--", &options));
-  /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
-   * this process has no other use for it, and no threads yet. */
+  /* CLP loads a BLAS that would start a thread for each core. Unlike a program that links the library, this process has
+   * no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
   BY_TRY(by_topology_named(request->topology, &topology));
   uint64_t before = by_clock_now(&by_clock_system);
@@ -251,7 +252,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_arguments *request
   return status;
 }
 
-/* ---- `banyan plan TOPOLOGY --fit FILE`: what hosts cost, from measured times */
+/* ---- `banyan plan TOPOLOGY --fit FILE`: costs of hosts from measured times */
 
 static const struct by_doc_limits limits = {BY_TIMES_MOST_FILE, 100000, 1000000};
 
@@ -298,7 +299,7 @@ static enum banyan_status find_sample(struct by_times *times, const struct by_do
   return status;
 }
 
-/* One line; what is no AllReduce is passed over. */
+/* Reads a line; other collectives than AllReduce are ignored. */
 static enum banyan_status read_time(struct by_times *times, const struct by_doc_path *place, json_t *line) {
   const char *name;
   uint32_t at = 0;
@@ -346,7 +347,7 @@ static void print_times(const struct by_times *times, double error) {
   fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
 }
 
-static enum banyan_status save(const char *costs) {
+static enum banyan_status save_costs(const char *costs) {
   const struct by_cost_machine machine = by_machine_get();
   char path[BY_MACHINE_MAX_PATH];
   BY_TRY(by_machine_costs_path(&machine, path));
@@ -355,7 +356,7 @@ static enum banyan_status save(const char *costs) {
   return BANYAN_OK;
 }
 
-static enum banyan_status fit(struct by_times *times, const char *cost, const char *path, bool saves) {
+static enum banyan_status fit_costs(struct by_times *times, const char *cost, const char *path, bool saves) {
   char *text;
   size_t length;
   double error;
@@ -369,19 +370,19 @@ static enum banyan_status fit(struct by_times *times, const char *cost, const ch
   by_text_add(&found, "%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns", cost ? cost : "", cost ? "," : "",
               1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
   printf("%s\n", by_text_get(&found));
-  status = saves ? save(by_text_get(&found)) : BANYAN_OK;
+  status = saves ? save_costs(by_text_get(&found)) : BANYAN_OK;
   by_text_fini(&found);
   return status;
 }
 
 enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves) {
-  static struct by_times times; /* too large for a stack */
+  static struct by_times times; /* Too large for a stack. */
   struct by_cost_rates rates = by_cost_defaults();
   struct by_topology *topology;
   BY_TRY(by_topology_named(name, &topology));
   enum banyan_status status = cost ? by_cost_parse(cost, &rates) : BANYAN_OK;
   by_times_init(&times, topology, &rates);
-  if (status == BANYAN_OK) status = fit(&times, cost, path, saves);
+  if (status == BANYAN_OK) status = fit_costs(&times, cost, path, saves);
   by_times_fini(&times);
   by_topology_destroy(topology);
   return status;

@@ -1,4 +1,4 @@
-/* `banyan simulate`: how long an AllReduce takes on a topology, and which links it keeps busy. Sends nothing. */
+/* `banyan simulate`: predicts how long an AllReduce takes on a topology, and which links it uses. Sends nothing. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct simulate_options {
   bool json, all, no_bound, dark;
 };
 
-#define NO_CHUNK UINT64_MAX /* not given */
+#define NO_CHUNK UINT64_MAX /* Not given. */
 
 #define VALUES struct simulate_options
 
@@ -74,15 +74,15 @@ struct session {
   const struct simulate_options *asked;
   struct by_topology *topology;
   struct by_plan *plan;
-  double bound; /* bit/s of input; 0: not known */
+  double bound; /* bit/s of input; 0: unknown. */
   const char *bound_scope;
   struct by_simulate_subject subject;
   struct by_simulator simulator;
-  const struct by_class *class_; /* that the simulator was made for; NULL: none */
+  const struct by_class *class_; /* Class of the simulation; NULL: none. */
   struct by_text text;
-  /* Of the trace: */
+  /* ---- The members that follow are for the trace. */
   FILE *file;
-  bool *named; /* by resource, then by place in the ways: whether the trace knows its name */
+  bool *named; /* By resource, then by index in its paths: whether the trace knows its name. */
   uint64_t events, left_out;
 };
 
@@ -94,7 +94,7 @@ static uint64_t choose_chunk(const struct session *s) {
   return s->plan->chunk ? s->plan->chunk : (uint64_t)by_cost_defaults().grain;
 }
 
-/* Plans for the topology: for the bound, and for the plan if none is there. */
+/* Plans for the topology: for the bound, and for the plan if none is given. */
 static enum banyan_status run_planner(struct session *s, const struct by_graph_choice *choice) {
   struct by_planner_options wanted = by_planner_defaults();
   struct by_planned planned;
@@ -111,7 +111,7 @@ static enum banyan_status run_planner(struct session *s, const struct by_graph_c
   return BANYAN_OK;
 }
 
-/* What no plan over the same hosts exceeds. */
+/* Finds the bound of all plans over the same hosts. */
 static enum banyan_status find_bound(struct session *s) {
   uint32_t n = s->plan->n_ranks, *nodes = by_cli_zeroed(s->plan->n_vertices, sizeof *nodes);
   enum banyan_status status = by_plan_locate(s->plan, s->topology, nodes);
@@ -186,7 +186,7 @@ static const char *name_end(const struct session *s, uint32_t vertex, char *out)
   return out;
 }
 
-/* For by_simulate_options; the context is the session. */
+/* Callback of by_simulate_options; the context is the session. */
 static void trace_transfer(void *context, const struct by_simulated_chunk *transfer) {
   struct session *s = context;
   char pair[80], from[32], to[32];
@@ -222,7 +222,7 @@ static enum banyan_status run_traced(struct session *s, uint64_t bytes, struct b
   how->transfer = trace_transfer;
   how->context = s;
   enum banyan_status status = by_simulator_run(&s->simulator, bytes, how, out);
-  /* what ends the list, so that no comma is left over */
+  /* Ends the list, so that no comma is left. */
   fputs("{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 0, \"tid\": 0, \"args\": {\"name\": \"banyan "
         "simulate\"}}\n]}\n",
         s->file);
@@ -236,10 +236,10 @@ static enum banyan_status run_traced(struct session *s, uint64_t bytes, struct b
   return closed;
 }
 
-static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
+static enum banyan_status run_simulation(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
   struct by_simulate_options how = {.chunk = choose_chunk(s), .chunk_cost = s->asked->chunk_cost};
   const struct by_class *class_ = by_plan_class(s->plan, bytes);
-  if (class_ != s->class_) { /* size classes have trees of their own */
+  if (class_ != s->class_) { /* Size classes have separate trees. */
     if (s->class_) by_simulator_fini(&s->simulator);
     s->class_ = NULL;
     BY_TRY(by_simulator_init(&s->simulator, s->plan, class_, s->topology, 0));
@@ -250,7 +250,7 @@ static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, st
 
 /* --- output --- */
 
-/* The topology with what its links carried on average. */
+/* Draws the topology with the average use of its links. */
 static enum banyan_status write_svg(const struct session *s, const struct by_simulation *simulation) {
   uint32_t n = s->topology->n_links;
   char name[BY_PLAN_MAX_NAME + 64], size[32];
@@ -267,7 +267,7 @@ static enum banyan_status write_svg(const struct session *s, const struct by_sim
   return status;
 }
 
-static enum banyan_status show(struct session *s, const struct by_simulation *simulation, bool last) {
+static enum banyan_status show_result(struct session *s, const struct by_simulation *simulation, bool last) {
   if (s->asked->json)
     by_simulate_add_json(&s->subject, simulation, &s->text);
   else
@@ -289,8 +289,8 @@ static enum banyan_status run_sizes(struct session *s, const char *topology, con
   for (size_t i = 0; i < sizes->count; i++) {
     struct by_simulation simulation;
     bool last = i + 1 == sizes->count;
-    BY_TRY(run(s, sizes->bytes[i], last && s->asked->trace, &simulation));
-    enum banyan_status status = show(s, &simulation, last);
+    BY_TRY(run_simulation(s, sizes->bytes[i], last && s->asked->trace, &simulation));
+    enum banyan_status status = show_result(s, &simulation, last);
     by_simulation_fini(&simulation);
     if (status != BANYAN_OK) return status;
   }

@@ -1,3 +1,4 @@
+/* Prints the result of a simulation as a table and as JSON. */
 #include "simulate_print.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static double bus_rate(const struct by_simulate_subject *subject, const struct b
 
 /* --- the table --- */
 
-/* ", 2 switches, 1 server". */
+/* Prints ", 2 switches, 1 server". */
 static void add_others(const struct by_plan *plan, struct by_text *text) {
   static const struct {
     enum by_vertex_kind kind;
@@ -82,10 +83,10 @@ void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t
 
 /* --- links --- */
 
-/* A direction of a link, or what a node sends or receives in all. */
+/* A direction of a link, or the traffic that a node sends or receives. */
 struct row {
   uint32_t resource;
-  double carried, use; /* bytes; part of what it could have carried */
+  double carried, use; /* Bytes; fraction of the capacity. */
 };
 
 static int by_use(const void *left, const void *right) {
@@ -98,7 +99,7 @@ static bool is_link(const struct by_topology *t, uint32_t resource) {
   return resource < 2 * t->n_links;
 }
 
-/* What carried anything. The caller frees *out. */
+/* Lists rows with traffic. The caller frees *out. */
 static uint32_t list_rows(const struct by_simulate_subject *subject, const struct by_simulation *s, struct row **out) {
   const struct by_topology *t = subject->topology;
   uint32_t n = 0, most = 2 * (t->n_links + t->n_nodes);
@@ -112,7 +113,7 @@ static uint32_t list_rows(const struct by_simulate_subject *subject, const struc
   return n;
 }
 
-/* The end of a link that a direction of it leads to, or comes from. */
+/* Returns the end of a link to which a direction leads, or from which it comes. */
 static const char *name_end(const struct by_topology *t, uint32_t resource, bool to) {
   const struct by_link *link = &t->links[resource / 2];
   return t->nodes[(resource % 2 == BY_AB) == to ? link->b : link->a].name;

@@ -6,28 +6,28 @@
 #include "text.h"
 #include "topology.h"
 
-/* What was simulated. */
+/* The plan and topology of a simulation. */
 struct by_simulate_subject {
   const struct by_topology *topology;
   const struct by_plan *plan;
-  double bound;            /* bit/s of input that no plan exceeds; 0: not known */
-  const char *bound_scope; /* which plans do not exceed it, see by_graph_bound_scope; NULL: any */
-  bool all;                /* leave nothing out */
+  double bound;            /* bit/s of input that no plan exceeds; 0: unknown. */
+  const char *bound_scope; /* Plans to which the bound applies, see by_graph_bound_scope; NULL: all. */
+  bool all;                /* Omit nothing. */
 };
 
 void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text);
-/* One line of the table that the head begins. */
+/* Appends a line of the table that the head begins. */
 void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                          struct by_text *text);
-/* Sums through switches move by fragments; what no such plan exceeds is not worked out but taken from the plan. */
+/* Tells whether the plan has sums through switches, which use fragments; their bound is taken from the plan. */
 bool by_simulate_has_switches(const struct by_plan *plan);
-/* What the times hold, and what not. */
+/* Appends what the times include and what not. */
 void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
                              struct by_text *text);
-/* The links that were busiest, with their use over time. */
+/* Appends the busiest links, with their use over time. */
 void by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                            struct by_text *text);
-/* The same as one line of JSON, with its newline. */
+/* Appends the result as one line of JSON, with its newline. */
 void by_simulate_add_json(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                           struct by_text *text);
 

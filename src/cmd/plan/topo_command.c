@@ -1,4 +1,4 @@
-/* `banyan topo`: looks at topologies, converts and draws them. */
+/* `banyan topo`: shows, converts and draws topologies. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@
 #include "topology_formats.h"
 #include "topology_synth.h"
 
-/* ---- `banyan topo --measure`: as a rank of a job. */
+/* ---- `banyan topo --measure`: as a rank of a job */
 
-static void notify(const char *text) {
+static void print_progress(const char *text) {
   by_command_note("banyan topo: %s", text);
 }
 
-/* Joins the job that the environment describes, measures the network between its hosts with all others, and leaves.
- * *out is rank 0's, which reports its progress on standard error; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
- * around, or only one rank. */
-static enum banyan_status measure(struct by_topology **out) {
+/* Joins the job that the environment describes, measures the network between its hosts with all other ranks, and
+ * leaves. *out is set on rank 0, which reports its progress on standard error; NULL elsewhere. BANYAN_ERR_ARGUMENT:
+ * there is no job, or only one rank. */
+static enum banyan_status measure_network(struct by_topology **out) {
   struct banyan_comm *comm = NULL;
   struct by_measured measured = {0};
   BY_TRY(banyan_comm_create(&(struct banyan_options){.topology = "off"}, &comm));
@@ -36,7 +36,7 @@ static enum banyan_status measure(struct by_topology **out) {
     status = by_fail(BANYAN_ERR_ARGUMENT,
                      "--measure needs a job around it: banyan run -H alpha,beta -- banyan topo --measure");
   else
-    status = by_measure(comm, &(struct by_measure_options){.notify = notify}, &measured);
+    status = by_measure(comm, &(struct by_measure_options){.notify = print_progress}, &measured);
   banyan_comm_destroy(comm);
   *out = measured.topology;
   measured.topology = NULL;
@@ -82,7 +82,7 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-static int list(void) {
+static int print_list(void) {
   const struct by_topology_kind *kind;
   const struct by_topology_format *format;
   printf("short texts (sizes first; RATES as 1g/1g/200m; each also takes delay=TIME):\n\n");
@@ -96,7 +96,7 @@ static int list(void) {
 
 /* --- the load of a plan --- */
 
-/* What is drawn: a topology and perhaps what a plan asks of it. */
+/* What is drawn: a topology and optionally the load of a plan. */
 struct subject {
   struct by_topology *topology;
   struct by_plan *plan;
@@ -105,7 +105,7 @@ struct subject {
   struct by_draw_options draw;
 };
 
-/* How fast the plan is at best, and what holds it. */
+/* Appends the maximum rate of the plan, and its bottleneck. */
 static void add_verdict(const struct subject *s, struct by_text *text) {
   const struct by_plan_load *load = &s->load;
   const struct by_node *nodes = s->topology->nodes;
@@ -130,7 +130,7 @@ static void add_verdict(const struct subject *s, struct by_text *text) {
 
 /* --- output --- */
 
-static enum banyan_status print(const struct subject *s, const struct topo_options *asked) {
+static enum banyan_status print_output(const struct subject *s, const struct topo_options *asked) {
   struct by_text text = {0};
   if (asked->json) {
     by_topology_print(s->topology, &text);
@@ -142,8 +142,8 @@ static enum banyan_status print(const struct subject *s, const struct topo_optio
   return by_print_text(&text, status, stdout);
 }
 
-/* The requested files are written, and the rest goes to standard output. */
-static enum banyan_status show(struct subject *s, const struct topo_options *asked) {
+/* Writes the requested files, and prints the rest on standard output. */
+static enum banyan_status show_subject(struct subject *s, const struct topo_options *asked) {
   if (asked->plan) {
     BY_TRY(by_plan_named(asked->plan, by_plan_count_ranks(s->topology), &s->plan));
     BY_TRY(by_plan_find_load(&s->load, s->plan, asked->bytes, s->topology));
@@ -160,10 +160,10 @@ static enum banyan_status show(struct subject *s, const struct topo_options *ask
     by_text_fini(&text);
     BY_TRY(status);
   }
-  return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print(s, asked);
+  return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print_output(s, asked);
 }
 
-static enum banyan_status check(const struct topo_options *asked, const struct by_operands *operands) {
+static enum banyan_status check_topology(const struct topo_options *asked, const struct by_operands *operands) {
   bool drawn_to_output = asked->svg && strcmp(asked->svg, "-") == 0;
   if (asked->dark && !asked->svg) return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
   if (drawn_to_output && asked->json)
@@ -182,12 +182,13 @@ int by_cli_topo(int argc, char **argv) {
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
-  if (asked.list) return list();
+  if (asked.list) return print_list();
   subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all, .dark = asked.dark};
-  enum banyan_status status = check(&asked, &operands);
+  enum banyan_status status = check_topology(&asked, &operands);
   if (status == BANYAN_OK)
-    status = asked.measure ? measure(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);
-  if (status == BANYAN_OK && subject.topology) status = show(&subject, &asked);
+    status =
+        asked.measure ? measure_network(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);
+  if (status == BANYAN_OK && subject.topology) status = show_subject(&subject, &asked);
   by_plan_load_fini(&subject.load);
   by_plan_destroy(subject.plan);
   by_topology_destroy(subject.topology);

@@ -10,7 +10,6 @@
 #include <sys/param.h>
 #include <unistd.h>
 
-#include "bench_launch.h"
 #include "bench_values.h"
 #include "clock.h"
 #include "collective.h"
@@ -24,37 +23,37 @@
 /* ---- the protocol of bench/README.md for one case: check, count, time, reduce */
 
 struct bench {
-  long ranks, root, warm_up;   /* warm_up: -1: as many calls as the budget allows */
-  int transport_choice, check; /* -1: not given */
+  long ranks, root, warm_up;   /* `warm_up` -1: as many calls as the budget allows. */
+  int transport_choice, check; /* -1: not given. */
   const char *size_list, *dtype, *op, *iterations;
-  double budget;   /* seconds of timed calls */
-  bool registered; /* buffers from banyan_alloc */
-  bool barrier;    /* before every timed call, outside its time */
+  double budget;   /* Seconds of timed calls. */
+  bool registered; /* Buffers are from banyan_alloc. */
+  bool barrier;    /* A barrier precedes every timed call, outside its time. */
   bool in_place, json, counters, pin, realtime, as_rank;
-  /* What follows from that, and on a rank from its job: */
+  /* ---- The members that follow are derived from these and, on a rank, from its job. */
   struct by_bench_case c;
   struct by_sizes sizes;
-  long calls; /* 0: as many as the budget allows */
+  long calls; /* 0: as many as the budget allows. */
   struct banyan_comm *comm;
-  const char *transport, *plan; /* plan: NULL: none was given */
+  const char *transport, *plan; /* `plan` NULL: none was given. */
   char congestion[BY_CONGESTION_TEXT];
   int hosts;
 };
 
 struct result {
   long calls;
-  double median, least, most; /* seconds; on rank 0 */
-  uint64_t wrong;             /* elements, over all ranks */
-  /* over all ranks, divided by ranks and timed calls: */
+  double median, least, most; /* Seconds; on rank 0. */
+  uint64_t wrong;             /* Wrong elements on all ranks. */
+  /* ---- The following three are sums over all ranks, divided by ranks and timed calls. */
   double frames, sleeps, wakes;
-  uint64_t allocations; /* during timed calls, over all ranks */
+  uint64_t allocations; /* On all ranks during timed calls. */
 };
 
 enum { FIRST_CALLS = 2, LEAST_CALLS = 8, MOST_TIMED = 2000, CALLS_BYTES = 64 << 20, ALIGNMENT = 64 };
 
 struct buffers {
-  void *memory[2];   /* as allocated; [1] NULL when in place */
-  void *send, *recv; /* what the call gets */
+  void *memory[2];   /* As allocated; [1] is NULL for calls in place. */
+  void *send, *recv; /* Arguments of the call. */
 };
 
 static enum banyan_status get_memory(const struct bench *b, size_t bytes, void **out) {
@@ -65,7 +64,7 @@ static enum banyan_status get_memory(const struct bench *b, size_t bytes, void *
   return BANYAN_OK;
 }
 
-/* Whether this rank's own part lies in the buffer it receives into. */
+/* Tells whether this rank's own part is in its receive buffer. */
 static bool shares_buffer(const struct bench *b) {
   return b->c.in_place && (b->c.collective != BANYAN_GATHER || b->c.rank == b->c.root);
 }
@@ -87,8 +86,8 @@ static enum banyan_status make_buffers(const struct bench *b, struct buffers *ou
   return BANYAN_OK;
 }
 
-/* What every rank contributes; everything else is 0xff, which no result holds. */
-static void fill(const struct bench *b, const struct buffers *buffers) {
+/* Fills the send buffer with this rank's values, and all else with 0xff, which no result contains. */
+static void fill_buffers(const struct bench *b, const struct buffers *buffers) {
   struct by_pattern own;
   by_pattern_of_rank(&b->c, b->c.rank, &own);
   if (buffers->recv) memset(buffers->recv, 0xff, b->c.recv_count * own.size);
@@ -97,16 +96,17 @@ static void fill(const struct bench *b, const struct buffers *buffers) {
     by_pattern_fill(&own, buffers->recv, b->c.recv_count);
 }
 
-static enum banyan_status check(const struct bench *b, const struct buffers *buffers, uint64_t *wrong) {
-  fill(b, buffers);
+static enum banyan_status check_case(const struct bench *b, const struct buffers *buffers, uint64_t *wrong) {
+  fill_buffers(b, buffers);
   BY_TRY(by_bench_call(&b->c, b->comm, buffers->send, buffers->recv));
   *wrong = by_bench_wrong(&b->c, shares_buffer(b) || !b->c.send_count ? NULL : buffers->send, buffers->recv);
   size_t bytes = MAX(b->c.send_count, b->c.recv_count) * banyan_dtype_size(b->c.dtype);
-  if (shares_buffer(b) && buffers->recv) memset(buffers->recv, 0, bytes); /* sums of sums would grow without end */
+  if (shares_buffer(b) && buffers->recv) memset(buffers->recv, 0, bytes); /* Sums of sums would grow without limit. */
   return BANYAN_OK;
 }
 
-static enum banyan_status repeat(const struct bench *b, const struct buffers *buffers, long calls, double *seconds) {
+static enum banyan_status repeat_calls(const struct bench *b, const struct buffers *buffers, long calls,
+                                       double *seconds) {
   for (long k = 0; k < calls; k++) {
     if (b->barrier) BY_TRY(banyan_barrier(b->comm));
     uint64_t start = by_clock_now(&by_clock_system);
@@ -116,20 +116,21 @@ static enum banyan_status repeat(const struct bench *b, const struct buffers *bu
   return BANYAN_OK;
 }
 
-static long clamp(double value, long least, long most) {
+static long clamp_calls(double value, long least, long most) {
   return value < (double)least ? least : value > (double)most ? most : (long)value;
 }
 
-/* Rank 0's number, on every rank. */
-static enum banyan_status agree(const struct bench *b, long *number) {
+/* Sends rank 0's number to every rank. */
+static enum banyan_status agree_on_number(const struct bench *b, long *number) {
   int64_t agreed = *number;
   BY_TRY(banyan_broadcast(b->comm, &agreed, 1, BANYAN_INT64, 0));
   *number = agreed;
   return BANYAN_OK;
 }
 
-/* Makes calls, all ranks from the same moment on, and returns the mean time of one on this rank. */
-static enum banyan_status estimate(const struct bench *b, const struct buffers *buffers, long calls, double *seconds) {
+/* Makes calls, which all ranks begin at the same time, and returns the mean time of one on this rank. */
+static enum banyan_status estimate_time(const struct bench *b, const struct buffers *buffers, long calls,
+                                        double *seconds) {
   BY_TRY(banyan_barrier(b->comm));
   uint64_t start = by_clock_now(&by_clock_system);
   for (long k = 0; k < calls; k++) BY_TRY(by_bench_call(&b->c, b->comm, buffers->send, buffers->recv));
@@ -137,27 +138,30 @@ static enum banyan_status estimate(const struct bench *b, const struct buffers *
   return BANYAN_OK;
 }
 
-/* Warms up and finds how many calls to time: the same number on every rank. */
+/* Warms up and determines how many calls to time: the same number on every rank. */
 static enum banyan_status warm_up(const struct bench *b, const struct buffers *buffers, long *calls) {
-  long cap = clamp((double)CALLS_BYTES / (double)MAX(b->c.bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
+  long cap = clamp_calls((double)CALLS_BYTES / (double)MAX(b->c.bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
        warm = b->warm_up;
   double each = 0;
-  if (warm < 0 || (warm == 0 && !b->calls)) BY_TRY(estimate(b, buffers, FIRST_CALLS, &each));
+  if (warm < 0 || (warm == 0 && !b->calls)) BY_TRY(estimate_time(b, buffers, FIRST_CALLS, &each));
   if (warm < 0) {
-    warm = clamp(b->budget / 5 / each, 1, MAX(cap / 10, 1));
-    BY_TRY(agree(b, &warm));
+    warm = clamp_calls(b->budget / 5 / each, 1, MAX(cap / 10, 1));
+    BY_TRY(agree_on_number(b, &warm));
   }
-  if (warm > 0) BY_TRY(estimate(b, buffers, warm, &each));
-  *calls = b->calls ? b->calls : clamp(b->budget / each, LEAST_CALLS, cap);
-  return agree(b, calls);
+  if (warm > 0) BY_TRY(estimate_time(b, buffers, warm, &each));
+  *calls = b->calls ? b->calls : clamp_calls(b->budget / each, LEAST_CALLS, cap);
+  return agree_on_number(b, calls);
 }
 
-/* The slowest rank's time of each call, sorted; `slowest` is rank 0's. */
-static enum banyan_status summarise(const struct bench *b, const double *seconds, double *slowest, struct result *out) {
+/* Computes the slowest rank's time of each call, sorted; `slowest` is only for rank 0. */
+static enum banyan_status summarise_times(const struct bench *b, const double *seconds, double *slowest,
+                                          struct result *out) {
   size_t n = (size_t)out->calls;
   BY_TRY(banyan_reduce(b->comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
   if (b->c.rank) return BANYAN_OK;
-  double ways = b->c.collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
+  double ways = b->c.collective == BANYAN_SEND
+                    ? 2
+                    : 1; /* A ping-pong call sends in both directions, so it takes two transfers. */
   out->median = by_median(slowest, n) / ways;
   out->least = slowest[0] / ways;
   out->most = slowest[n - 1] / ways;
@@ -165,15 +169,15 @@ static enum banyan_status summarise(const struct bench *b, const double *seconds
 }
 
 /* Sums the counters' growth and the wrong elements over all ranks. */
-static enum banyan_status sum_up(const struct bench *b, const struct banyan_counters *before,
-                                 const struct banyan_counters *after, struct result *out) {
+static enum banyan_status sum_results(const struct bench *b, const struct banyan_counters *before,
+                                      const struct banyan_counters *after, struct result *out) {
   int64_t own[] = {(int64_t)out->wrong, (int64_t)(after->frames_sent - before->frames_sent),
                    (int64_t)(after->sleeps - before->sleeps), (int64_t)(after->wakes_sent - before->wakes_sent),
                    (int64_t)(after->allocations - before->allocations)};
   int64_t all[sizeof own / sizeof *own];
   BY_TRY(banyan_allreduce(b->comm, own, all, sizeof own / sizeof *own, BANYAN_INT64, BANYAN_SUM));
   double share = (double)b->c.ranks * (double)out->calls;
-  out->wrong = MAX(out->wrong, (uint64_t)all[0]); /* what this rank saw itself is never lost in a wrong sum */
+  out->wrong = MAX(out->wrong, (uint64_t)all[0]); /* This rank's own count must survive a wrong sum. */
   out->frames = (double)all[1] / share;
   out->sleeps = (double)all[2] / share;
   out->wakes = (double)all[3] / share;
@@ -185,26 +189,26 @@ static enum banyan_status time_calls(const struct bench *b, const struct buffers
   struct banyan_counters before, after;
   size_t bytes = (size_t)out->calls * sizeof(double);
   double *seconds = by_cli_alloc(NULL, 2 * bytes);
-  memset(seconds, 0xff, 2 * bytes); /* touched before, not while timing */
+  memset(seconds, 0xff, 2 * bytes); /* Touches the memory before timing. */
   enum banyan_status status = banyan_barrier(b->comm);
   banyan_comm_counters(b->comm, &before);
-  if (!status) status = repeat(b, buffers, out->calls, seconds);
+  if (!status) status = repeat_calls(b, buffers, out->calls, seconds);
   banyan_comm_counters(b->comm, &after);
-  if (!status) status = summarise(b, seconds, seconds + out->calls, out);
-  if (!status) status = sum_up(b, &before, &after, out);
+  if (!status) status = summarise_times(b, seconds, seconds + out->calls, out);
+  if (!status) status = sum_results(b, &before, &after, out);
   free(seconds);
   return status;
 }
 
 /* All ranks call it together. */
-static enum banyan_status measure(const struct bench *b, struct result *out) {
+static enum banyan_status measure_case(const struct bench *b, struct result *out) {
   struct buffers buffers;
   *out = (struct result){0};
   enum banyan_status status = make_buffers(b, &buffers);
   if (!status && b->check <= 0)
-    status = check(b, &buffers, &out->wrong);
+    status = check_case(b, &buffers, &out->wrong);
   else if (!status)
-    fill(b, &buffers);
+    fill_buffers(b, &buffers);
   if (!status) status = warm_up(b, &buffers, &out->calls);
   if (!status) status = time_calls(b, &buffers, out);
   for (int i = 0; i < 2; i++)
@@ -267,7 +271,7 @@ static void print_json(const struct bench *b, const struct banyan_plan_info *pla
   json_decref(object);
 }
 
-/* `plan`: in use for buffers of the case's size, after it was timed; `before`: that of the result before, or NULL. */
+/* `plan`: used for buffers of the case's size, after it was timed; `before`: that of the previous result, or NULL. */
 static void print_result(const struct bench *b, const struct banyan_plan_info *before,
                          const struct banyan_plan_info *plan, const struct result *r) {
   double algbw = r->median > 0 ? 8 * (double)b->c.bytes / r->median : 0;
@@ -337,18 +341,18 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-static enum banyan_status parse(struct bench *b, const struct by_operands *operands) {
+static enum banyan_status parse_options(struct bench *b, const struct by_operands *operands) {
   b->c = (struct by_bench_case){.root = (int)b->root, .in_place = b->in_place};
   BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", &b->c));
   BY_TRY(banyan_dtype_parse(b->dtype, &b->c.dtype));
   BY_TRY(banyan_op_parse(b->op, &b->c.op));
-  b->c.ranks = BY_MOST_RANKS + 1; /* not known yet */
+  b->c.ranks = BY_MOST_RANKS + 1; /* Not known yet. */
   BY_TRY(by_bench_check(&b->c));
   if (strcmp(b->iterations, "auto") != 0) BY_TRY(by_parse_int("--iterations", b->iterations, 1, MOST_CALLS, &b->calls));
   return by_parse_sizes(b->size_list, &b->sizes);
 }
 
-/* ---- being a rank */
+/* ---- as a rank */
 
 static int count_hosts(struct banyan_comm *comm) {
   int hosts = 0;
@@ -360,7 +364,7 @@ static int count_hosts(struct banyan_comm *comm) {
   return hosts;
 }
 
-/* What links over TCP have: between hosts, without a setting, what a fresh socket gets. */
+/* Reads the congestion control of TCP links: between hosts and without a setting, a new socket's default. */
 static void read_congestion(const struct by_settings *settings, int hosts, char *out) {
   struct by_address any;
   struct by_port_range ports = {0};
@@ -372,7 +376,7 @@ static void read_congestion(const struct by_settings *settings, int hosts, char 
   close(fd);
 }
 
-/* Before the communicator is made, whose threads inherit it. */
+/* Called before the communicator is made, whose threads inherit it. */
 static void arrange_scheduling(const struct bench *b, const struct by_settings *settings) {
   struct sched_param priority = {.sched_priority = PRIORITY};
   int rank = settings->rank > 0 ? (int)settings->rank : 0;
@@ -389,7 +393,7 @@ static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   for (size_t i = 0; i < n; i++) {
     struct result result;
     by_bench_resize(&b->c, b->sizes.bytes[i]);
-    BY_TRY(measure(b, &result));
+    BY_TRY(measure_case(b, &result));
     plan = &plans[i % 2];
     BY_TRY(banyan_comm_plan_of(b->comm, b->c.collective, b->c.bytes, plan));
     if (!b->c.rank) print_result(b, i ? &plans[(i + 1) % 2] : NULL, plan, &result);
@@ -420,9 +424,9 @@ static int be_rank(struct bench *b, const struct by_settings *settings) {
   return status || wrong > 0;
 }
 
-static int run(struct bench *b, const struct by_operands *operands, char **words) {
+static int run_cases(struct bench *b, const struct by_operands *operands, char **words) {
   struct by_settings settings;
-  enum banyan_status status = parse(b, operands);
+  enum banyan_status status = parse_options(b, operands);
   if (!status) status = by_settings_read(&settings);
   if (status) return by_command_misused(&command);
   bool alone = settings.rank < 0 && settings.size < 0;
@@ -444,7 +448,7 @@ int by_cli_bench(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "sparse")) return by_cli_bench_sparse(argc - 1, argv + 1);
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);
-  if (exit_code < 0) exit_code = run(&bench, &operands, words);
+  if (exit_code < 0) exit_code = run_cases(&bench, &operands, words);
   free(words);
   return exit_code;
 }

@@ -1,4 +1,5 @@
-#include "bench_launch.h"
+/* Builds the command lines of a benchmark's own ranks, and starts them. */
+#include "bench_values.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ enum { MOST_OWN_RANKS = 8 };
 
 char **by_bench_words(char *const *first, int argc, char **argv) {
   static char as_rank[] = "--as-rank";
-  size_t n = 0, rest = (size_t)argc * sizeof *argv; /* with the NULL at the end */
+  size_t n = 0, rest = (size_t)argc * sizeof *argv; /* Including the NULL at the end. */
   while (first[n]) n++;
   char **words = by_cli_alloc(NULL, (n + 2) * sizeof *words + rest);
   words[0] = NULL;
@@ -29,7 +30,7 @@ static enum banyan_status start_ranks(const char *name, int ranks, char *const *
   enum banyan_status status = by_job_environment_init(&environment);
   if (!status) status = by_hosts_add_self(&hosts, ranks);
   if (!status) status = by_hosts_place(&hosts, ranks);
-  struct by_launch job = by_job_usual(name);
+  struct by_launch job = by_launch_defaults(name);
   job.hosts = &hosts;
   job.ranks = ranks;
   job.command = words;

@@ -1,3 +1,4 @@
+/* Generates the values of a benchmark's calls, and checks their results. */
 #include "bench_values.h"
 
 #include <stdint.h>
@@ -38,7 +39,7 @@ bool by_bench_reduces(const struct by_bench_case *c) {
 
 enum banyan_status by_bench_check(const struct by_bench_case *c) {
   const struct by_collective *row = by_collective(c->collective);
-  /* Each rank's block lies in the result, or the result takes the place of the terms on all ranks. */
+  /* Each rank's block is in the result, or the result replaces the terms on all ranks. */
   bool in_place = row->send == BY_EXTENT_BLOCK || (row->adds && !row->rooted);
   bool bits = c->op == BANYAN_AND || c->op == BANYAN_OR || c->op == BANYAN_XOR, floating = c->dtype <= BANYAN_BFLOAT16;
   if (by_bench_reduces(c) && bits && floating)
@@ -52,13 +53,13 @@ enum banyan_status by_bench_check(const struct by_bench_case *c) {
   return BANYAN_OK;
 }
 
-/* The rank this one plays ping-pong with; NO_RANK: none, it does not take part. */
+/* Returns the rank with which this one plays ping-pong; NO_RANK: it does not take part. */
 static int bench_peer(const struct by_bench_case *c) {
   int peer = c->rank ^ 1;
   return peer < c->ranks ? peer : NO_RANK;
 }
 
-/* Elements of a buffer. Of a reduction every rank has a result to look at, also where the call gives none. */
+/* Returns the elements of a buffer. Every rank of a reduction has a result to check, even if the call gives none. */
 static size_t count_of(const struct by_bench_case *c, enum by_extent extent, size_t block, size_t total) {
   bool at_root = c->rank == c->root || by_collective(c->collective)->adds;
   if (extent == BY_EXTENT_NOTHING || (extent == BY_EXTENT_ALL_AT_ROOT && !at_root)) return 0;
@@ -74,7 +75,7 @@ void by_bench_resize(struct by_bench_case *c, size_t bytes) {
   if (c->collective == BANYAN_BARRIER) total = 0;
   c->count = row->blocks ? block : total;
   c->send_count = count_of(c, row->send, block, total);
-  c->recv_count = row->pair ? total : count_of(c, row->recv, block, total); /* there and back */
+  c->recv_count = row->pair ? total : count_of(c, row->recv, block, total); /* There and back. */
   c->bytes = total * size;
 }
 
@@ -84,25 +85,26 @@ double by_bench_bus_factor(const struct by_bench_case *c) {
   return by_collective(c->collective)->blocks ? (n - 1) / n : 1;
 }
 
-static enum banyan_status pass(const struct by_bench_case *c, struct banyan_comm *comm,
-                               enum banyan_collective direction, const void *send, void *recv) {
+static enum banyan_status pass_back(const struct by_bench_case *c, struct banyan_comm *comm,
+                                    enum banyan_collective direction, const void *send, void *recv) {
   struct banyan_call call = {
       .collective = direction, .dtype = c->dtype, .root = bench_peer(c), .send = send, .recv = recv, .count = c->count};
   return banyan_run(comm, &call);
 }
 
-/* The even rank serves. */
-static enum banyan_status play(const struct by_bench_case *c, struct banyan_comm *comm, const void *send, void *recv) {
+/* Plays ping-pong; the even rank begins. */
+static enum banyan_status play_ping_pong(const struct by_bench_case *c, struct banyan_comm *comm, const void *send,
+                                         void *recv) {
   if (bench_peer(c) < 0) return BANYAN_OK;
-  if (c->rank % 2) BY_TRY(pass(c, comm, BANYAN_RECV, NULL, recv));
-  BY_TRY(pass(c, comm, BANYAN_SEND, send, NULL));
-  if (c->rank % 2 == 0) BY_TRY(pass(c, comm, BANYAN_RECV, NULL, recv));
+  if (c->rank % 2) BY_TRY(pass_back(c, comm, BANYAN_RECV, NULL, recv));
+  BY_TRY(pass_back(c, comm, BANYAN_SEND, send, NULL));
+  if (c->rank % 2 == 0) BY_TRY(pass_back(c, comm, BANYAN_RECV, NULL, recv));
   return BANYAN_OK;
 }
 
 enum banyan_status by_bench_call(const struct by_bench_case *c, struct banyan_comm *comm, const void *send,
                                  void *recv) {
-  if (c->collective == BANYAN_SEND) return play(c, comm, send, recv);
+  if (c->collective == BANYAN_SEND) return play_ping_pong(c, comm, send, recv);
   struct banyan_call call = {.collective = c->collective,
                              .dtype = c->dtype,
                              .op = c->op,
@@ -113,8 +115,8 @@ enum banyan_status by_bench_call(const struct by_bench_case *c, struct banyan_co
   return banyan_run(comm, &call);
 }
 
-/* Bits that have nothing to do with their arguments (the finisher of splitmix64). */
-static uint64_t mix(uint64_t j, uint64_t rank) {
+/* Returns bits that do not correlate with the arguments (the finisher of splitmix64). */
+static uint64_t mix_bits(uint64_t j, uint64_t rank) {
   uint64_t z = j * 0x9e3779b97f4a7c15u + rank * 0xd1b54a32d192ed03u + 1;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -125,7 +127,7 @@ static bool is_integer(enum banyan_dtype dtype) {
   return dtype >= BANYAN_INT8;
 }
 
-/* The greatest number up to which the type has all whole numbers. */
+/* Returns the largest number up to which the type has all whole numbers. */
 static int64_t limit_of(enum banyan_dtype dtype) {
   switch (dtype) {
   case BANYAN_FLOAT16: return 1 << 11;
@@ -139,40 +141,41 @@ static int64_t limit_of(enum banyan_dtype dtype) {
   }
 }
 
-/* j + rank + 1 where the sum over n ranks stays exact (or may wrap), else something smaller. */
-static int64_t summand(const struct by_bench_case *c, int64_t j, int64_t rank) {
+/* Returns j + rank + 1 if the sum over n ranks stays exact (or may wrap), else something smaller. */
+static int64_t sum_term(const struct by_bench_case *c, int64_t j, int64_t rank) {
   int64_t n = c->ranks, share = limit_of(c->dtype) / n;
   if (is_integer(c->dtype) || BY_PERIOD + n <= share) return j + rank + 1;
-  if (share > 0) return (int64_t)(mix((uint64_t)j, (uint64_t)rank) % (uint64_t)(share + 1));
+  if (share > 0) return (int64_t)(mix_bits((uint64_t)j, (uint64_t)rank) % (uint64_t)(share + 1));
   int64_t every = n / limit_of(c->dtype) + 1;
   return rank % every == j % every;
 }
 
-/* Two neighbours are one above and one below the average, which is whole. */
-static int64_t averaged(const struct by_bench_case *c, int64_t j, int64_t rank) {
+/* Returns numbers around the average, which is whole: of two neighbours one is above and one below. */
+static int64_t average_term(const struct by_bench_case *c, int64_t j, int64_t rank) {
   int64_t n = c->ranks, share = limit_of(c->dtype) / n;
-  if (share < 3) return (int64_t)(mix((uint64_t)j, 0) % (uint64_t)(share + 1)); /* of very many ranks: all the same */
-  int64_t average = 1 + (int64_t)(mix((uint64_t)j, 0) % (uint64_t)MIN(share - 2, 1000));
+  if (share < 3)
+    return (int64_t)(mix_bits((uint64_t)j, 0) % (uint64_t)(share + 1)); /* For very many ranks all numbers are equal. */
+  int64_t average = 1 + (int64_t)(mix_bits((uint64_t)j, 0) % (uint64_t)MIN(share - 2, 1000));
   if (rank % 2) return average - 1;
   return rank + 1 < n ? average + 1 : average;
 }
 
 /* At most 8 ranks contribute a 2; integers get 3s, which never wrap to 0. */
-static int64_t factor(const struct by_bench_case *c, int64_t j, int64_t rank) {
-  uint64_t bits = mix((uint64_t)j, (uint64_t)rank);
+static int64_t product_term(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  uint64_t bits = mix_bits((uint64_t)j, (uint64_t)rank);
   int64_t every = (c->ranks + 7) / 8;
   if (is_integer(c->dtype)) return bits % 2 ? 3 : 1;
   if (rank % every == j % every && bits % 3 == 0) return 2;
   return bits & 4 ? 1 : -1;
 }
 
-static int64_t contribution(const struct by_bench_case *c, int64_t j, int64_t rank) {
-  uint64_t bits = mix((uint64_t)j, (uint64_t)rank), common = mix((uint64_t)j, UINT32_MAX);
+static int64_t value_of_rank(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  uint64_t bits = mix_bits((uint64_t)j, (uint64_t)rank), common = mix_bits((uint64_t)j, UINT32_MAX);
   if (!by_bench_reduces(c)) return (int64_t)(bits % 251);
   switch (c->op) {
-  case BANYAN_SUM: return summand(c, j, rank);
-  case BANYAN_AVERAGE: return averaged(c, j, rank);
-  case BANYAN_PRODUCT: return factor(c, j, rank);
+  case BANYAN_SUM: return sum_term(c, j, rank);
+  case BANYAN_AVERAGE: return average_term(c, j, rank);
+  case BANYAN_PRODUCT: return product_term(c, j, rank);
   case BANYAN_AND: return (int64_t)(bits | common);
   case BANYAN_OR: return (int64_t)(bits & common);
   case BANYAN_XOR: return (int64_t)bits;
@@ -180,7 +183,7 @@ static int64_t contribution(const struct by_bench_case *c, int64_t j, int64_t ra
   }
 }
 
-static int64_t combine(enum banyan_op op, int64_t a, int64_t b) {
+static int64_t combine_values(enum banyan_op op, int64_t a, int64_t b) {
   switch (op) {
   case BANYAN_MIN: return MIN(a, b);
   case BANYAN_MAX: return MAX(a, b);
@@ -192,7 +195,7 @@ static int64_t combine(enum banyan_op op, int64_t a, int64_t b) {
   }
 }
 
-/* IEEE binary16 of a whole number of at most 11 bits. */
+/* Converts a whole number of at most 11 bits to IEEE binary16. */
 static uint16_t half_of(int64_t value) {
   uint64_t magnitude = (uint64_t)(value < 0 ? -value : value);
   if (!magnitude) return 0;
@@ -208,7 +211,7 @@ static uint16_t bfloat_of(int64_t value) {
   return (uint16_t)(bits >> 16);
 }
 
-static void encode(struct by_pattern *pattern, enum banyan_dtype dtype, int j, int64_t value) {
+static void encode_value(struct by_pattern *pattern, enum banyan_dtype dtype, int j, int64_t value) {
   float f32 = (float)value;
   double f64 = (double)value;
   uint16_t f16 = half_of(value), bf16 = bfloat_of(value);
@@ -222,15 +225,15 @@ static void encode(struct by_pattern *pattern, enum banyan_dtype dtype, int j, i
 
 void by_pattern_of_rank(const struct by_bench_case *c, int rank, struct by_pattern *out) {
   out->size = banyan_dtype_size(c->dtype);
-  for (int j = 0; j < BY_PERIOD; j++) encode(out, c->dtype, j, contribution(c, j, rank));
+  for (int j = 0; j < BY_PERIOD; j++) encode_value(out, c->dtype, j, value_of_rank(c, j, rank));
 }
 
 void by_pattern_reduced(const struct by_bench_case *c, struct by_pattern *out) {
   out->size = banyan_dtype_size(c->dtype);
   for (int j = 0; j < BY_PERIOD; j++) {
-    int64_t result = contribution(c, j, 0);
-    for (int rank = 1; rank < c->ranks; rank++) result = combine(c->op, result, contribution(c, j, rank));
-    encode(out, c->dtype, j, c->op == BANYAN_AVERAGE ? result / c->ranks : result);
+    int64_t result = value_of_rank(c, j, 0);
+    for (int rank = 1; rank < c->ranks; rank++) result = combine_values(c->op, result, value_of_rank(c, j, rank));
+    encode_value(out, c->dtype, j, c->op == BANYAN_AVERAGE ? result / c->ranks : result);
   }
 }
 
@@ -266,7 +269,7 @@ static size_t check_part(const struct by_bench_case *c, const char *what, const 
   return wrong;
 }
 
-/* Blocks of all ranks, each rank's from element `start` of what it sent. */
+/* Checks blocks of all ranks, each from element `start` of what the rank sent. */
 static size_t check_blocks(const struct by_bench_case *c, size_t start, const void *recv) {
   struct by_pattern pattern;
   size_t wrong = 0;
@@ -277,7 +280,7 @@ static size_t check_blocks(const struct by_bench_case *c, size_t start, const vo
   return wrong;
 }
 
-/* What one rank sent, from element `start` on, or what all ranks' contributions reduce to. */
+/* Checks one rank's values, from element `start` on, or the reduction of all ranks' contributions. */
 static size_t check_one(const struct by_bench_case *c, int rank, size_t start, const void *recv) {
   struct by_pattern pattern;
   if (rank == NO_RANK) return 0;
@@ -289,7 +292,7 @@ static size_t check_one(const struct by_bench_case *c, int rank, size_t start, c
 }
 
 static size_t check_received(const struct by_bench_case *c, const void *recv) {
-  size_t own = (size_t)c->rank * c->count; /* where this rank's block starts */
+  size_t own = (size_t)c->rank * c->count; /* Start of this rank's block. */
   switch (c->collective) {
   case BANYAN_ALLREDUCE: return check_one(c, ALL_RANKS, 0, recv);
   case BANYAN_REDUCE: return c->rank == c->root ? check_one(c, ALL_RANKS, 0, recv) : 0;

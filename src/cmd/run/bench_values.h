@@ -1,11 +1,9 @@
-/* What every rank puts in and what must come out, worked out here without the
- * library. Elements are small whole numbers that repeat with period 1021 (a
- * prime: a chunk in a wrong place does not look right), such that every sum is
- * exact in the type, whatever the order; integers may wrap.
+/* Values that every rank sends and must receive, computed without the library. Elements are small whole numbers that
+ * repeat with period 1021 (a prime, so that a misplaced chunk is noticed), such that every sum is exact in the type, in
+ * any order; integers may wrap.
  *
- * One thing to be timed: a collective, its type, its size and what that means
- * for this rank's buffers. `bytes` counts the largest buffer of the call, so
- * that algorithm bandwidth means the same for all of them:
+ * A case is a collective, its type, its size and the resulting sizes of this rank's buffers. `bytes` counts the largest
+ * buffer of the call, so that algorithm bandwidth means the same for all of them:
  *
  *   allreduce reduce broadcast sendrecv   every rank's buffer
  *   reduce_scatter allgather alltoall     all blocks together
@@ -15,26 +13,29 @@
 
 #include <banyan/banyan.h>
 
+#include "commands.h"
+#include "launch.h"
+
 struct by_bench_case {
   enum banyan_collective collective; /* BANYAN_SEND: ping-pong between ranks 0 and 1, 2 and 3, ... */
   enum banyan_dtype dtype;
   enum banyan_op op;
   int root, rank, ranks;
   bool in_place;
-  size_t bytes;                  /* as above; whole blocks of whole elements */
-  size_t count;                  /* of struct banyan_call */
-  size_t send_count, recv_count; /* elements of this rank's buffers; 0: unused */
+  size_t bytes;                  /* As above; whole blocks of whole elements. */
+  size_t count;                  /* Of struct banyan_call. */
+  size_t send_count, recv_count; /* Elements of this rank's buffers; 0: unused. */
 };
 
-/* "allreduce", ..., "sendrecv". */
+/* Parses "allreduce", ..., "sendrecv". */
 enum banyan_status by_bench_parse_collective(const char *name, struct by_bench_case *out) BANYAN_CHECK;
 const char *by_bench_collective_name(const struct by_bench_case *c);
-/* Whether dtype, op, root and in_place fit the collective. */
+/* Checks whether dtype, op, root and in_place are valid for the collective. */
 enum banyan_status by_bench_check(const struct by_bench_case *c) BANYAN_CHECK;
 bool by_bench_reduces(const struct by_bench_case *c);
-/* Sets the counts for about so many bytes: as many whole blocks as fit, at least one element in each. */
+/* Sets the counts for at most so many bytes: as many whole blocks as fit, with at least one element each. */
 void by_bench_resize(struct by_bench_case *c, size_t bytes);
-/* Bus bandwidth = this times algorithm bandwidth, as nccl-tests define it. */
+/* Returns the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define it. */
 double by_bench_bus_factor(const struct by_bench_case *c);
 /* Makes the call; ping-pong: there and back. */
 enum banyan_status by_bench_call(const struct by_bench_case *c, struct banyan_comm *comm, const void *send,
@@ -43,22 +44,34 @@ enum banyan_status by_bench_call(const struct by_bench_case *c, struct banyan_co
 enum { BY_PERIOD = 1021, BY_WIDEST = 8 };
 
 struct by_pattern {
-  size_t size; /* of an element */
+  size_t size; /* Bytes of an element. */
   unsigned char bytes[BY_PERIOD * BY_WIDEST];
 };
 
-/* What `rank` contributes, from element 0 of its send buffer on. */
+/* Returns the values that `rank` sends, from element 0 of its send buffer on. */
 void by_pattern_of_rank(const struct by_bench_case *c, int rank, struct by_pattern *out);
-/* What all ranks' contributions reduce to. */
+/* Returns the reduction of all ranks' values. */
 void by_pattern_reduced(const struct by_bench_case *c, struct by_pattern *out);
 
 /* Writes `count` elements of the pattern. */
 void by_pattern_fill(const struct by_pattern *pattern, void *buffer, size_t count);
-/* How many of `count` elements differ from the pattern from its element `start` on; *first is the first of them. */
+/* Returns how many of `count` elements differ from the pattern from its element `start` on; *first is the first of
+ * them. */
 size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const void *buffer, size_t count,
                           size_t *first);
 
-/* Checks what a call left in this rank's buffers: number of wrong elements. `send` NULL: in place, or none. */
+/* Returns the number of wrong elements in this rank's buffers after a call. `send` NULL: in place, or none. */
 size_t by_bench_wrong(const struct by_bench_case *c, const void *send, const void *recv);
+
+/* ---- bench_launch.c
+ *
+ * Starts a benchmark's own ranks. */
+
+/* Returns the command's own arguments, preceded by "banyan", the words `first` (up to NULL) and "--as-rank". words[0],
+ * the path of this program, is NULL until by_bench_launch. The caller frees the array, not the words. Call it before
+ * parsing, which moves arguments. */
+char **by_bench_words(char *const *first, int argc, char **argv);
+/* Runs these words on `ranks` ranks of this host, 0: one for each core, 2 to 8. Returns the exit code. */
+int by_bench_launch(const struct by_command *command, long ranks, const char *plan, char **words);
 
 #endif

@@ -1,3 +1,5 @@
+/* Prints what a job would start. */
+#include "launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 #include "rank_files.h"
 #include "settings.h"
 
-/* A word as a shell takes it: quoted where it has to be. */
+/* Appends a word for a shell, quoted if necessary. */
 static void add_word(struct by_text *out, const char *word) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (*word && !word[strspn(word, plain)])
@@ -42,7 +44,7 @@ static void add_variable(struct by_text *out, const char *variable) {
     add_word(out, variable + length + 1);
 }
 
-/* Whether `items` has a later one of the same name, which is what counts. */
+/* Tells whether `items` has a later value of the same name, which takes precedence. */
 static bool is_replaced(char *const *item) {
   size_t length = name_length(*item);
   for (char *const *later = item + 1; *later; later++)
@@ -137,7 +139,7 @@ static enum banyan_status add_host(const struct by_launch *job, const struct by_
 enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out) {
   const struct by_launch_hosts *hosts = job->hosts;
   size_t n = 0;
-  while (n < hosts->count && !hosts->items[n].beside) n++; /* those of helpers and servers follow */
+  while (n < hosts->count && !hosts->items[n].beside) n++; /* Those of helpers and servers follow. */
   by_text_add(out, "nothing is started: a dry run of %d rank%s on %zu host%s", job->ranks, job->ranks == 1 ? "" : "s",
               n, n == 1 ? "" : "s");
   if (job->beside) by_text_add(out, ", and %d process%s beside them", job->beside, job->beside == 1 ? "" : "es");

@@ -1,3 +1,4 @@
+/* Adapts the processes of an elastic job to its hosts, and passes messages between them and the supervisor. */
 #include "elastic_job.h"
 
 #include <stdarg.h>
@@ -12,12 +13,12 @@
 #include "process.h"
 #include "supervisor.h"
 
-static const uint64_t look = BY_SECOND; /* between two looks at the host file, and at what the manager offers */
-/* Before a lost host is tried again, the first time; then twice as long each time, but at most so long. A host that was
- * there for that time counts as new. */
-static const uint64_t first_pause = 10 * BY_SECOND, most_pause = 600 * BY_SECOND;
+static const uint64_t check_interval = BY_SECOND; /* Of the host file, and of the manager's offers. */
+/* Pauses before a lost host is tried again: the first one, doubled each time up to the maximum. A host that was there
+ * for that time counts as new. */
+static const uint64_t first_pause = 10 * BY_SECOND, max_pause = 600 * BY_SECOND;
 
-/* What shows that a file has changed. */
+/* Properties by which a change of a file is noticed. */
 struct file_state {
   dev_t device;
   ino_t number;
@@ -25,7 +26,7 @@ struct file_state {
   struct timespec changed;
 };
 
-/* Lists of hosts as they were read; the last one counts. Links refer to hosts of earlier ones. */
+/* A list of hosts as it was read; the last one counts. Links refer to hosts of earlier ones. */
 struct generation {
   struct by_launch_hosts hosts;
   struct generation *before;
@@ -34,9 +35,9 @@ struct generation {
 /* A host that was lost, or whose processes were asked to leave: no process is started there before `until`. */
 struct avoided {
   char *name;
-  uint64_t pause, until; /* pause 0: it was not lost; until UINT64_MAX: for good, or until it is offered again */
-  uint64_t lost;         /* last */
-  bool waits;            /* for `until`, to be tried again */
+  uint64_t pause, until; /* `pause` 0: it was not lost; `until` UINT64_MAX: for good, or until it is offered again. */
+  uint64_t lost;         /* When it was last lost. */
+  bool waits;            /* To be tried again at `until`. */
 };
 
 struct by_elastic {
@@ -46,18 +47,18 @@ struct by_elastic {
   struct by_supervisor *supervisor;
   struct by_key key;
   struct generation *hosts;
-  struct by_host_offers *offers;  /* NULL: none are requested */
-  struct by_launch_hosts offered; /* so far, each with options->offered_slots */
+  struct by_host_offers *offers;  /* NULL: none are requested. */
+  struct by_launch_hosts offered; /* Offers so far, each with options->offered_slots. */
   struct avoided *avoided;
   size_t n_avoided;
-  int *local;                      /* of each process: its BANYAN_LOCAL_RANK */
-  bool refills;                    /* more processes may have room, which a tick sees to */
-  bool leaving;                    /* all were asked to */
-  struct file_state seen, applied; /* of the host file */
+  int *local;                      /* BANYAN_LOCAL_RANK of each process. */
+  bool refills;                    /* Slots may be free for more processes, which the next tick starts. */
+  bool leaving;                    /* All processes were asked to leave. */
+  struct file_state seen, applied; /* State of the host file. */
   uint64_t look_at;
 };
 
-static uint64_t now(void) {
+static uint64_t current_time(void) {
   return by_clock_now(&by_clock_system);
 }
 
@@ -73,7 +74,7 @@ static void print(const struct by_elastic *e, const char *format, ...) {
   e->events.print(e->events.context, line);
 }
 
-/* ---- what the supervisor asks for */
+/* ---- requests of the supervisor */
 
 static void start_again(void *context, int process, int starts) {
   struct by_elastic *e = context;
@@ -108,10 +109,10 @@ static struct avoided *find_avoided(const struct by_elastic *e, const char *host
 
 static bool is_avoided(const struct by_elastic *e, const char *host) {
   const struct avoided *found = find_avoided(e, host);
-  return found && now() < found->until;
+  return found && current_time() < found->until;
 }
 
-static struct avoided *avoid(struct by_elastic *e, const char *host) {
+static struct avoided *avoid_host(struct by_elastic *e, const char *host) {
   struct avoided *found = find_avoided(e, host);
   if (found) return found;
   e->avoided = by_cli_alloc(e->avoided, (e->n_avoided + 1) * sizeof *e->avoided);
@@ -126,19 +127,19 @@ static int slots_of(const struct by_launch_hosts *hosts, const char *name) {
   return 0;
 }
 
-/* Each of its processes is lost, but the host once. Only hosts of the host file are tried again after the pause: others
- * if they are offered again after it. */
-static void lose(struct by_elastic *e, const char *host) {
-  struct avoided *found = avoid(e, host);
-  if (now() < found->until) return;
-  bool is_new = !found->pause || now() - found->until >= most_pause;
-  found->lost = now();
-  found->pause = is_new ? first_pause : MIN(2 * found->pause, most_pause);
+/* Records a lost host, once for all of its processes. Only hosts of the host file are tried again after the pause:
+ * others if they are offered again after it. */
+static void lose_host(struct by_elastic *e, const char *host) {
+  struct avoided *found = avoid_host(e, host);
+  if (current_time() < found->until) return;
+  bool is_new = !found->pause || current_time() - found->until >= max_pause;
+  found->lost = current_time();
+  found->pause = is_new ? first_pause : MIN(2 * found->pause, max_pause);
   found->waits = e->options->hostfile && !slots_of(&e->offered, host);
-  found->until = found->waits ? now() + found->pause : UINT64_MAX;
+  found->until = found->waits ? current_time() + found->pause : UINT64_MAX;
 }
 
-/* How many slots of a host are occupied. */
+/* Counts the occupied slots of a host. */
 static int count_held(const struct by_elastic *e, const char *host) {
   int held = 0;
   for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
@@ -146,7 +147,7 @@ static int count_held(const struct by_elastic *e, const char *host) {
   return held;
 }
 
-/* How many processes of a host have left by their own wish, and keep their slots. */
+/* Counts the processes of a host that have left on their own, and keep their slots. */
 static int count_withdrawn(const struct by_elastic *e, const char *host) {
   int withdrawn = 0;
   for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
@@ -158,10 +159,10 @@ static void add_process(struct by_elastic *e, const char *host, int local) {
   int process = by_supervisor_count(e->supervisor);
   e->local = by_cli_alloc(e->local, ((size_t)process + 1) * sizeof *e->local);
   e->local[process] = local;
-  by_supervisor_add(e->supervisor, host, now());
+  by_supervisor_add(e->supervisor, host, current_time());
 }
 
-/* Whether a process of the host that lives, or will be started again, has this local rank. */
+/* Tells whether a process of the host that lives, or will be started again, has this local rank. */
 static bool is_used(const struct by_elastic *e, const char *host, int local) {
   for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
     if (e->local[i] == local && by_supervisor_may_run(e->supervisor, i) &&
@@ -170,7 +171,7 @@ static bool is_used(const struct by_elastic *e, const char *host, int local) {
   return false;
 }
 
-/* Below which the local ranks of the host's processes are. */
+/* Returns the number above all local ranks of the host's processes. */
 static int local_size(const struct by_elastic *e, const char *host) {
   int size = 0;
   for (int i = 0; i < by_supervisor_count(e->supervisor); i++)
@@ -190,7 +191,7 @@ static void start_more(struct by_elastic *e, const struct by_launch_host *on, in
   e->events.open(e->events.context, host, local, local_size(e, host->name));
 }
 
-/* Starts n processes with the least local ranks that are free. */
+/* Starts n processes with the lowest free local ranks. */
 static void fill_host(struct by_elastic *e, const struct by_launch_host *host, int n) {
   for (int local = 0, run; n > 0; local += run) {
     while (is_used(e, host->name, local)) local++;
@@ -200,8 +201,8 @@ static void fill_host(struct by_elastic *e, const struct by_launch_host *host, i
   }
 }
 
-/* Starts processes where there is room for them. */
-static void refill(struct by_elastic *e) {
+/* Starts processes in free slots. */
+static void fill_slots(struct by_elastic *e) {
   e->refills = false;
   for (size_t i = 0; i < e->hosts->hosts.count; i++) {
     const struct by_launch_host *host = &e->hosts->hosts.items[i];
@@ -213,8 +214,8 @@ static void refill(struct by_elastic *e) {
   }
 }
 
-/* The last processes of a host leave if it has fewer slots now. */
-static void shrink(struct by_elastic *e) {
+/* Asks the last processes of a host to leave if it has fewer slots now. */
+static void reduce_hosts(struct by_elastic *e) {
   for (int i = by_supervisor_count(e->supervisor) - 1; i >= 0; i--) {
     const char *host = by_supervisor_host(e->supervisor, i);
     int slots = slots_of(&e->hosts->hosts, host);
@@ -225,7 +226,7 @@ static void shrink(struct by_elastic *e) {
   }
 }
 
-/* Hosts that are avoided and not among these count as new when they come again. */
+/* Forgets avoided hosts that are not in the list: if they are listed again, they count as new. */
 static void forget_avoided(struct by_elastic *e) {
   size_t kept = 0;
   for (size_t i = 0; i < e->n_avoided; i++)
@@ -239,13 +240,13 @@ static void forget_avoided(struct by_elastic *e) {
 static void see_to_avoided(struct by_elastic *e) {
   for (size_t i = 0; i < e->n_avoided; i++) {
     struct avoided *host = &e->avoided[i];
-    if (!host->waits || now() < host->until) continue;
+    if (!host->waits || current_time() < host->until) continue;
     host->waits = false;
     e->refills = true;
   }
 }
 
-/* Those that were offered stay in use until they are lost. */
+/* Lists the hosts. Offered ones stay in use until they are lost. */
 static enum banyan_status list_hosts(struct by_elastic *e, struct by_launch_hosts *out) {
   char text[300];
   BY_TRY(e->options->read(e->options->context, out));
@@ -281,8 +282,8 @@ static bool is_same(const struct file_state *a, const struct file_state *b) {
          a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* A file counts once it has stayed the same between two looks, as it may be in the midst of being written. */
-static void look_at_hosts(struct by_elastic *e) {
+/* Reads a changed host file once it is equal in two checks, as it may be incomplete while it is being written. */
+static void check_host_file(struct by_elastic *e) {
   struct file_state state = state_of(e->options->hostfile);
   bool rests = is_same(&state, &e->seen);
   e->seen = state;
@@ -293,16 +294,16 @@ static void look_at_hosts(struct by_elastic *e) {
     return;
   }
   forget_avoided(e);
-  shrink(e);
+  reduce_hosts(e);
   e->refills = true;
 }
 
 /* ---- hosts that the manager offers */
 
-/* Not where its processes were asked to leave, nor soon after it was lost: its agent may be well though processes
- * cannot be started there. */
+/* Tells whether an offered host is used again: not if its processes were asked to leave, nor soon after it was lost,
+ * since its agent may work though processes cannot be started there. */
 static bool may_come_back(const struct avoided *found) {
-  return found->pause && now() - found->lost >= found->pause;
+  return found->pause && current_time() - found->lost >= found->pause;
 }
 
 static void take_offer(void *context, const char *name) {
@@ -310,9 +311,9 @@ static void take_offer(void *context, const char *name) {
   char text[300];
   int known = slots_of(&e->hosts->hosts, name);
   struct avoided *found = find_avoided(e, name);
-  if (known && !is_avoided(e, name)) return; /* it starts just now, or has no process at present */
+  if (known && !is_avoided(e, name)) return; /* It is just starting, or has no process at present. */
   if (found && !may_come_back(found)) return;
-  if (found) found->until = now();
+  if (found) found->until = current_time();
   snprintf(text, sizeof text, "%s:%d", name, e->options->offered_slots);
   if (!known && (by_hosts_parse(&e->offered, text) != BANYAN_OK || !read_hosts(e))) {
     print(e, "host %s, which the manager offers, is not used: %s", name, banyan_error_text());
@@ -329,10 +330,10 @@ static void print_reason(void *context, const char *line) {
 static void look_at_offers(struct by_elastic *e) {
   int room = e->options->most - by_supervisor_active(e->supervisor), slots = e->options->offered_slots;
   bool grows = room > 0 && !e->refills && !e->leaving && by_supervisor_goes_on(e->supervisor);
-  by_host_offers_tick(e->offers, grows ? (uint32_t)((room + slots - 1) / slots) : 0, now());
+  by_host_offers_tick(e->offers, grows ? (uint32_t)((room + slots - 1) / slots) : 0, current_time());
 }
 
-/* ---- life */
+/* ---- the whole job */
 
 struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_options *options,
                                      const struct by_launch_hosts *hosts, const char *key,
@@ -349,15 +350,15 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
   e->title = title;
   e->options = options;
   e->events = *events;
-  e->supervisor = by_supervisor_create(&supervised, &asked, now());
+  e->supervisor = by_supervisor_create(&supervised, &asked, current_time());
   by_hosts_init(&e->offered);
   if (options->offered_slots)
     e->offers = by_host_offers_create(options->agent, &(struct by_host_offers_events){e, take_offer, print_reason});
-  e->look_at = options->hostfile || e->offers ? now() + look : UINT64_MAX;
+  e->look_at = options->hostfile || e->offers ? current_time() + check_interval : UINT64_MAX;
   if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
   if (by_job_keys_derive(key, NULL, &keys) == BANYAN_OK) e->key = keys.job;
   explicit_bzero(&keys, sizeof keys);
-  if (!read_hosts(e)) { /* it could a moment ago */
+  if (!read_hosts(e)) { /* It could be read a moment ago. */
     e->hosts = by_cli_zeroed(1, sizeof *e->hosts);
     by_hosts_init(&e->hosts->hosts);
   }
@@ -386,17 +387,17 @@ void by_elastic_destroy(struct by_elastic *e) {
 /* ---- events */
 
 void by_elastic_ended(struct by_elastic *e, int process, int status) {
-  e->refills = true; /* where it has left, another host may have room for one more */
-  by_supervisor_ended(e->supervisor, process, status, now());
+  e->refills = true; /* If it has left, another host may have a free slot. */
+  by_supervisor_ended(e->supervisor, process, status, current_time());
 }
 
 void by_elastic_lost(struct by_elastic *e, int process) {
-  lose(e, by_supervisor_host(e->supervisor, process));
+  lose_host(e, by_supervisor_host(e->supervisor, process));
   e->refills = true;
-  by_supervisor_lost(e->supervisor, process, now());
+  by_supervisor_lost(e->supervisor, process, current_time());
 }
 
-/* Only processes with the job's key can make a handle: others would keep a membership from being formed. */
+/* Only processes with the job's key can make a handle: others would prevent a membership. */
 static bool is_handle(struct by_elastic *e, const char *text) {
   struct by_arena arena;
   struct by_handle handle;
@@ -412,7 +413,7 @@ void by_elastic_received(struct by_elastic *e, int process, const void *bytes, s
   if (message.type == BY_DIRECTORY_REGISTER && !is_handle(e, message.text))
     by_supervisor_refuse(e->supervisor, process, banyan_error_text());
   else
-    by_supervisor_received(e->supervisor, process, &message, now());
+    by_supervisor_received(e->supervisor, process, &message, current_time());
 }
 
 bool by_elastic_needs(const struct by_elastic *e, int first, int n) {
@@ -424,8 +425,8 @@ bool by_elastic_needs(const struct by_elastic *e, int first, int n) {
 void by_elastic_leave(struct by_elastic *e, int first, int n, const char *why) {
   int asked = 0;
   const char *host = by_supervisor_host(e->supervisor, first);
-  struct avoided *left = avoid(e, host);
-  left->pause = 0; /* it was not lost, so an offer does not mean that it has come back */
+  struct avoided *left = avoid_host(e, host);
+  left->pause = 0; /* It was not lost, so an offer does not mean that it has come back. */
   left->until = UINT64_MAX;
   for (int i = first; i < first + n; i++) asked += by_supervisor_leave(e->supervisor, i, why);
   if (asked) print(e, "host %s: %s: %d process%s asked to leave", host, why, asked, asked == 1 ? " is" : "es are");
@@ -440,14 +441,14 @@ void by_elastic_leave_all(struct by_elastic *e, const char *why) {
 }
 
 uint64_t by_elastic_tick(struct by_elastic *e) {
-  bool looks = now() >= e->look_at;
-  if (looks) e->look_at = now() + look;
-  if (looks && e->options->hostfile) look_at_hosts(e);
+  bool looks = current_time() >= e->look_at;
+  if (looks) e->look_at = current_time() + check_interval;
+  if (looks && e->options->hostfile) check_host_file(e);
   see_to_avoided(e);
-  if (e->refills) refill(e);
+  if (e->refills) fill_slots(e);
   if (looks && e->offers) look_at_offers(e);
-  if (e->refills) refill(e);
-  by_supervisor_tick(e->supervisor, now());
+  if (e->refills) fill_slots(e);
+  by_supervisor_tick(e->supervisor, current_time());
   return MIN(by_supervisor_next(e->supervisor), e->look_at);
 }
 

@@ -1,3 +1,4 @@
+/* Finds the MPI library of a program in its ELF headers. */
 #include "elf_abi.h"
 
 #include <elf.h>
@@ -16,21 +17,21 @@ struct image {
   Elf64_Ehdr header;
 };
 
-static bool copy(const struct image *image, uint64_t offset, void *out, size_t size) {
+static bool copy_bytes(const struct image *image, uint64_t offset, void *out, size_t size) {
   if (offset > image->length || size > image->length - offset) return false;
   memcpy(out, image->bytes + offset, size);
   return true;
 }
 
-static bool segment(const struct image *image, unsigned index, Elf64_Phdr *out) {
+static bool find_segment(const struct image *image, unsigned index, Elf64_Phdr *out) {
   uint64_t offset = (uint64_t)index * sizeof *out;
-  return image->header.e_phoff <= image->length && copy(image, image->header.e_phoff + offset, out, sizeof *out);
+  return image->header.e_phoff <= image->length && copy_bytes(image, image->header.e_phoff + offset, out, sizeof *out);
 }
 
-/* Where in the file the byte lies that is loaded at an address. */
+/* Returns the offset in the file of the byte that is loaded at an address. */
 static bool offset_of(const struct image *image, uint64_t address, uint64_t *out) {
   Elf64_Phdr part;
-  for (unsigned i = 0; i < image->header.e_phnum && segment(image, i, &part); i++) {
+  for (unsigned i = 0; i < image->header.e_phnum && find_segment(image, i, &part); i++) {
     if (part.p_type != PT_LOAD || address < part.p_vaddr || address - part.p_vaddr >= part.p_filesz) continue;
     *out = part.p_offset + (address - part.p_vaddr);
     return *out >= part.p_offset;
@@ -38,8 +39,8 @@ static bool offset_of(const struct image *image, uint64_t address, uint64_t *out
   return false;
 }
 
-/* "libmpi.so.40" is Open MPI 4 and 5, "libmpich.so.12" MPICH as Debian names it, "libmpi.so.12" as it names itself; the
- * same numbers are those of the Fortran bindings. */
+/* Recognises "libmpi.so.40" as Open MPI 4 and 5, "libmpich.so.12" as Debian's MPICH, "libmpi.so.12" as MPICH; the
+ * Fortran bindings have the same numbers. */
 static enum by_mpi_abi abi_of(const char *library) {
   const char *version = strstr(library, ".so.");
   if (strncmp(library, "libmpi", 6) != 0 || !version) return BY_MPI_NONE;
@@ -47,11 +48,11 @@ static enum by_mpi_abi abi_of(const char *library) {
   return !strcmp(version, ".so.40") ? BY_MPI_OPENMPI : BY_MPI_NONE;
 }
 
-/* A dynamic section that ends where the file does, or where its segment says. */
+/* Reads a dynamic section that ends with the file or its segment. */
 static enum by_mpi_abi abi_of_needed(const struct image *image, const Elf64_Phdr *dynamic, uint64_t names) {
   Elf64_Dyn entry;
   for (uint64_t at = 0; at + sizeof entry <= dynamic->p_filesz; at += sizeof entry) {
-    if (dynamic->p_offset > image->length || !copy(image, dynamic->p_offset + at, &entry, sizeof entry)) break;
+    if (dynamic->p_offset > image->length || !copy_bytes(image, dynamic->p_offset + at, &entry, sizeof entry)) break;
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag != DT_NEEDED || names > image->length || entry.d_un.d_val >= image->length - names) continue;
     const char *name = (const char *)image->bytes + names + entry.d_un.d_val;
@@ -65,7 +66,8 @@ static enum by_mpi_abi abi_of_needed(const struct image *image, const Elf64_Phdr
 static bool find_names(const struct image *image, const Elf64_Phdr *dynamic, uint64_t *out) {
   Elf64_Dyn entry;
   for (uint64_t at = 0; at + sizeof entry <= dynamic->p_filesz; at += sizeof entry) {
-    if (dynamic->p_offset > image->length || !copy(image, dynamic->p_offset + at, &entry, sizeof entry)) return false;
+    if (dynamic->p_offset > image->length || !copy_bytes(image, dynamic->p_offset + at, &entry, sizeof entry))
+      return false;
     if (entry.d_tag == DT_NULL) return false;
     if (entry.d_tag == DT_STRTAB) return offset_of(image, entry.d_un.d_ptr, out);
   }
@@ -76,11 +78,11 @@ enum by_mpi_abi by_elf_abi(const unsigned char *bytes, size_t length) {
   struct image image = {.bytes = bytes, .length = length};
   Elf64_Phdr part;
   uint64_t names;
-  if (!copy(&image, 0, &image.header, sizeof image.header) || memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      image.header.e_ident[EI_CLASS] != ELFCLASS64 || image.header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      image.header.e_phentsize != sizeof part)
+  if (!copy_bytes(&image, 0, &image.header, sizeof image.header) ||
+      memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0 || image.header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      image.header.e_ident[EI_DATA] != ELFDATA2LSB || image.header.e_phentsize != sizeof part)
     return BY_MPI_NONE;
-  for (unsigned i = 0; i < image.header.e_phnum && segment(&image, i, &part); i++)
+  for (unsigned i = 0; i < image.header.e_phnum && find_segment(&image, i, &part); i++)
     if (part.p_type == PT_DYNAMIC && find_names(&image, &part, &names)) return abi_of_needed(&image, &part, names);
   return BY_MPI_NONE;
 }

@@ -10,7 +10,7 @@
 
 #include <banyan/banyan.h>
 
-#include "bench_launch.h"
+#include "bench_values.h"
 #include "clock.h"
 #include "order.h"
 #include "process.h"
@@ -19,27 +19,27 @@
 
 enum { MOST_GROUPS = 64, FIRST_CALLS = 2 };
 
-/* A group that was asked for. On its members it has a communicator. */
+/* A requested group. Its members have a communicator. */
 struct group {
   int *ranks, n;
-  struct banyan_comm *comm; /* NULL: this rank is not in it */
+  struct banyan_comm *comm; /* NULL: this rank is not in it. */
   float *buffer;
   struct banyan_plan_info plan;
-  double alone, together; /* median seconds of the slowest member, on all ranks */
+  double alone, together; /* Median seconds of the slowest member, on all ranks. */
   uint64_t wrong;
 };
 
 struct bench {
   long ranks, rounds;
   int transport_choice;
-  double wait; /* seconds for plans to come */
+  double wait; /* Seconds to wait for plans. */
   const char *group_list, *size_text;
   bool json, pin, as_rank;
   uint64_t bytes;
   struct group groups[MOST_GROUPS];
   int n_groups;
   struct banyan_comm *world;
-  double all; /* median seconds until the last group was done */
+  double all; /* Median seconds until the last group was done. */
 };
 
 /* ---- groups */
@@ -56,7 +56,7 @@ static bool has_rank(const struct group *group, long rank) {
   return false;
 }
 
-/* One list, up to `end`. */
+/* Parses one list, up to `end`. */
 static bool parse_group(const char *at, const char *end, struct group *group) {
   group->ranks = by_cli_alloc(NULL, ((size_t)(end - at) / 2 + 1) * sizeof *group->ranks);
   while (at < end) {
@@ -81,7 +81,7 @@ static enum banyan_status parse_groups(struct bench *b) {
   }
 }
 
-/* Without --groups: the rows and columns of a mesh of two rows. */
+/* Makes the rows and columns of a mesh of two rows, without --groups. */
 static enum banyan_status make_mesh(struct bench *b, int size) {
   if (size < 4 || size % 2)
     return by_fail(BANYAN_ERR_ARGUMENT, "%d ranks are no mesh of two rows: give --groups, as in \"0,1/1,2\"", size);
@@ -111,12 +111,12 @@ static enum banyan_status open_groups(struct bench *b) {
 
 /* ---- calls */
 
-/* A small integer, so that sums are exact in any order. */
+/* Returns a small integer, so that sums are exact in any order. */
 static float value_at(size_t i, int rank) {
   return (float)((i * 7 + (size_t)rank * 3) % 11);
 }
 
-static void fill(const struct bench *b, struct group *group) {
+static void fill_buffer(const struct bench *b, struct group *group) {
   int rank = banyan_comm_rank(group->comm);
   for (size_t i = 0; i < b->bytes / sizeof(float); i++) group->buffer[i] = value_at(i, rank);
 }
@@ -129,7 +129,7 @@ static void count_wrong(const struct bench *b, struct group *group) {
   }
 }
 
-static enum banyan_status start(const struct bench *b, struct group *group, struct banyan_request **out) {
+static enum banyan_status start_calls(const struct bench *b, struct group *group, struct banyan_request **out) {
   struct banyan_call call = {.collective = BANYAN_ALLREDUCE,
                              .send = group->buffer,
                              .recv = group->buffer,
@@ -139,20 +139,20 @@ static enum banyan_status start(const struct bench *b, struct group *group, stru
   return banyan_start(group->comm, &call, out);
 }
 
-/* The groups from `first` on call at the same time, all members from the same moment on. seconds[g]: of the slowest
- * member of each; seconds[n_groups]: of all of them. */
+/* Makes the calls of n groups from `first` on; all members begin at the same time. seconds[g]: of the slowest member of
+ * each; seconds[n_groups]: of all of them. */
 static enum banyan_status call_at_once(struct bench *b, int first, int n, double *seconds) {
   struct banyan_request *requests[MOST_GROUPS] = {NULL};
   for (int g = first; g < first + n; g++)
-    if (b->groups[g].comm) fill(b, &b->groups[g]);
+    if (b->groups[g].comm) fill_buffer(b, &b->groups[g]);
   memset(seconds, 0, ((size_t)b->n_groups + 1) * sizeof *seconds);
   BY_TRY(banyan_barrier(b->world));
   uint64_t begin = by_clock_now(&by_clock_system);
   for (int g = first; g < first + n; g++)
-    if (b->groups[g].comm) BY_TRY(start(b, &b->groups[g], &requests[g]));
+    if (b->groups[g].comm) BY_TRY(start_calls(b, &b->groups[g], &requests[g]));
   for (int g = first; g < first + n; g++) {
     size_t done = 0;
-    if (!b->groups[g].comm) continue; /* as often as there are requests */
+    if (!b->groups[g].comm) continue; /* As often as there are requests. */
     BY_TRY(banyan_wait_any(requests, MOST_GROUPS, &done));
     seconds[done] = seconds[b->n_groups] = (double)(by_clock_now(&by_clock_system) - begin) * 1e-9;
   }
@@ -161,7 +161,7 @@ static enum banyan_status call_at_once(struct bench *b, int first, int n, double
   return banyan_allreduce(b->world, seconds, seconds, (size_t)b->n_groups + 1, BANYAN_FLOAT64, BANYAN_MAX);
 }
 
-/* Medians of the timed rounds, for each group and for all. */
+/* Computes the medians of the timed rounds, for each group and for all. */
 static enum banyan_status time_groups(struct bench *b, int first, int n, double *median) {
   size_t each = (size_t)b->n_groups + 1, rounds = (size_t)b->rounds;
   double *seconds = by_cli_alloc(NULL, each * sizeof *seconds),
@@ -178,7 +178,7 @@ static enum banyan_status time_groups(struct bench *b, int first, int n, double 
   return status;
 }
 
-/* Calls until every group has a plan other than a built-in one, or the time is over. */
+/* Makes calls until every group has a plan other than a built-in one, or the time is over. */
 static enum banyan_status wait_for_plans(struct bench *b) {
   uint64_t until = by_clock_now(&by_clock_system) + by_clock_from_seconds(b->wait);
   for (int32_t missing = 1; missing > 0;) {
@@ -197,8 +197,8 @@ static enum banyan_status wait_for_plans(struct bench *b) {
   return BANYAN_OK;
 }
 
-/* Rank 0 prints, and need not be in a group: its first rank reports the plan. */
-static enum banyan_status collect(struct bench *b) {
+/* Collects the plans on rank 0, which prints and need not be in a group: a group's first rank reports its plan. */
+static enum banyan_status collect_plans(struct bench *b) {
   for (int g = 0; g < b->n_groups; g++) {
     struct group *group = &b->groups[g];
     int64_t wrong = (int64_t)group->wrong;
@@ -210,7 +210,7 @@ static enum banyan_status collect(struct bench *b) {
   return BANYAN_OK;
 }
 
-static enum banyan_status measure(struct bench *b) {
+static enum banyan_status measure_groups(struct bench *b) {
   double median[MOST_GROUPS + 1];
   BY_TRY(wait_for_plans(b));
   for (int g = 0; g < b->n_groups; g++) {
@@ -220,7 +220,7 @@ static enum banyan_status measure(struct bench *b) {
   BY_TRY(time_groups(b, 0, b->n_groups, median));
   for (int g = 0; g < b->n_groups; g++) b->groups[g].together = median[g];
   b->all = median[b->n_groups];
-  return collect(b);
+  return collect_plans(b);
 }
 
 /* ---- results */
@@ -319,7 +319,7 @@ static int be_rank(struct bench *b, const struct by_settings *settings) {
   struct banyan_options wanted = {.transport = by_transport_at(b->transport_choice)};
   enum banyan_status status = banyan_comm_create(&wanted, &b->world);
   if (!status) status = open_groups(b);
-  if (!status) status = measure(b);
+  if (!status) status = measure_groups(b);
   if (!status && banyan_comm_rank(b->world) == 0) print_all(b);
   if (status)
     fprintf(stderr, "banyan bench groups: rank %ld: %s: %s\n", MAX(settings->rank, 0L), banyan_status_name(status),

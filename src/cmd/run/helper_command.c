@@ -11,8 +11,8 @@
 
 struct join_options {
   const char *root, *name;
-  int transport;    /* of a helper */
-  long trees, port; /* of a server */
+  int transport;    /* For a helper. */
+  long trees, port; /* For a server. */
 };
 
 #define VALUES struct join_options

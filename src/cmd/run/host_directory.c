@@ -1,3 +1,4 @@
+/* Accepts the processes of one host at a local socket, and passes messages. */
 #include "host_directory.h"
 
 #include <errno.h>
@@ -16,9 +17,9 @@
 enum { SPARE_CLIENTS = 16, NOBODY = -1 };
 
 struct client {
-  int fd;               /* -1: free */
-  long process;         /* NOBODY: has not registered */
-  struct by_pipe queue; /* messages that wait, each with its length before it */
+  int fd;               /* -1: unused. */
+  long process;         /* NOBODY: not registered. */
+  struct by_pipe queue; /* Waiting messages, each preceded by its length. */
 };
 
 struct by_host_directory {
@@ -29,12 +30,12 @@ struct by_host_directory {
   struct client *clients;
 };
 
-enum banyan_status by_host_directory_create(int most, const struct by_host_directory_events *events,
+enum banyan_status by_host_directory_create(int max, const struct by_host_directory_events *events,
                                             struct by_host_directory **out) {
   struct by_host_directory *d = by_cli_zeroed(1, sizeof *d);
   uint64_t number[2];
   d->events = *events;
-  d->n = 2 * (size_t)most + SPARE_CLIENTS;
+  d->n = 2 * (size_t)max + SPARE_CLIENTS;
   d->clients = by_cli_zeroed(d->n, sizeof *d->clients);
   for (size_t i = 0; i < d->n; i++) d->clients[i] = (struct client){.fd = -1, .process = NOBODY};
   d->listener = -1;
@@ -53,7 +54,7 @@ enum banyan_status by_host_directory_create(int most, const struct by_host_direc
   return status;
 }
 
-static void drop(struct client *client) {
+static void drop_client(struct client *client) {
   by_cli_close(&client->fd);
   by_pipe_fini(&client->queue);
   client->process = NOBODY;
@@ -61,7 +62,7 @@ static void drop(struct client *client) {
 
 void by_host_directory_destroy(struct by_host_directory *d) {
   if (!d) return;
-  for (size_t i = 0; i < d->n; i++) drop(&d->clients[i]);
+  for (size_t i = 0; i < d->n; i++) drop_client(&d->clients[i]);
   if (d->listener >= 0) by_close(d->listener);
   free(d->clients);
   free(d);
@@ -73,22 +74,22 @@ const char *by_host_directory_name(const struct by_host_directory *d) {
 
 /* ---- sending */
 
-/* Each message whole, as far as there is room. */
-static void flush(struct client *client) {
+/* Sends whole messages, until the socket is full. */
+static void send_waiting(struct client *client) {
   struct by_pipe *queue = &client->queue;
   uint32_t length;
   bool sent = true;
   while (sent && by_pipe_waiting(queue)) {
     memcpy(&length, queue->data + queue->start, sizeof length);
     if (by_local_send(client->fd, queue->data + queue->start + sizeof length, length, NULL, 0, &sent)) {
-      drop(client);
+      drop_client(client);
       return;
     }
     if (sent) queue->start += sizeof length + length;
   }
 }
 
-static struct client *find(struct by_host_directory *d, uint32_t process) {
+static struct client *find_client(struct by_host_directory *d, uint32_t process) {
   for (size_t i = 0; i < d->n; i++)
     if (d->clients[i].fd >= 0 && d->clients[i].process == (long)process) return &d->clients[i];
   return NULL;
@@ -98,11 +99,11 @@ static void queue_message(struct client *client, const void *message, size_t len
   uint32_t header = (uint32_t)length;
   by_pipe_add(&client->queue, &header, sizeof header);
   by_pipe_add(&client->queue, message, length);
-  flush(client);
+  send_waiting(client);
 }
 
 void by_host_directory_send(struct by_host_directory *d, uint32_t process, const void *message, size_t length) {
-  struct client *client = find(d, process);
+  struct client *client = find_client(d, process);
   if (client && length) queue_message(client, message, length);
 }
 
@@ -112,29 +113,30 @@ void by_host_directory_send_all(struct by_host_directory *d, const void *message
 }
 
 void by_host_directory_forget(struct by_host_directory *d, uint32_t process) {
-  struct client *client = find(d, process);
-  if (client) drop(client);
+  struct client *client = find_client(d, process);
+  if (client) drop_client(client);
 }
 
 /* ---- receiving */
 
-static void refuse(struct client *client, const char *why) {
+static void refuse_client(struct client *client, const char *why) {
   char bytes[BY_DIRECTORY_MOST];
   struct by_directory_message message = {.type = BY_DIRECTORY_REFUSED};
   snprintf(message.text, sizeof message.text, "%s", why);
   queue_message(client, bytes, by_directory_write(&message, bytes));
-  drop(client);
+  drop_client(client);
 }
 
-/* A member that was destroyed makes room for another one of the same process. */
-static bool take_register(struct by_host_directory *d, struct client *client,
-                          const struct by_directory_message *message) {
+/* Registers a process. A destroyed member is replaced by another one of the same process. */
+static bool register_client(struct by_host_directory *d, struct client *client,
+                            const struct by_directory_message *message) {
   int starts = d->events.starts(d->events.context, message->number);
-  if (starts < 0 || (uint32_t)starts != message->count || find(d, message->number)) {
-    refuse(client,
-           starts < 0
-               ? "banyan run has no process of this number on this host"
-               : "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
+  if (starts < 0 || (uint32_t)starts != message->count || find_client(d, message->number)) {
+    refuse_client(
+        client,
+        starts < 0
+            ? "banyan run has no process of this number on this host"
+            : "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
     return false;
   }
   client->process = message->number;
@@ -146,16 +148,16 @@ static void take_message(struct by_host_directory *d, struct client *client) {
   struct by_directory_message message;
   size_t length, n;
   if (by_local_receive(client->fd, bytes, sizeof bytes, &length, NULL, 0, &n)) {
-    drop(client);
+    drop_client(client);
     return;
   }
   if (!length) return;
   if (by_directory_read(bytes, length, true, &message) ||
       (client->process == NOBODY) != (message.type == BY_DIRECTORY_REGISTER)) {
-    drop(client);
+    drop_client(client);
     return;
   }
-  if (message.type == BY_DIRECTORY_REGISTER && !take_register(d, client, &message)) return;
+  if (message.type == BY_DIRECTORY_REGISTER && !register_client(d, client, &message)) return;
   d->events.received(d->events.context, (uint32_t)client->process, bytes, length);
 }
 
@@ -173,7 +175,7 @@ static void take_client(struct by_host_directory *d) {
   close(fd);
 }
 
-size_t by_host_directory_most(const struct by_host_directory *d) {
+size_t by_host_directory_max(const struct by_host_directory *d) {
   return 1 + d->n;
 }
 
@@ -191,7 +193,7 @@ void by_host_directory_handle(struct by_host_directory *d, const struct pollfd *
   for (size_t i = 0; i < d->n; i++) {
     struct client *client = &d->clients[i];
     if (client->fd < 0 || client->fd != polled[1 + i].fd) continue;
-    if (polled[1 + i].revents & POLLOUT) flush(client);
+    if (polled[1 + i].revents & POLLOUT) send_waiting(client);
     if (client->fd >= 0 && polled[1 + i].revents & ~POLLOUT) take_message(d, client);
   }
   if (polled[0].revents) take_client(d);

@@ -1,11 +1,11 @@
-/* Host files: those of Banyan, Open MPI and MPICH, and lists of Slurm's nodes.
+/* Reads host files: those of Banyan, Open MPI and MPICH, and lists of Slurm's nodes.
  *
  *   node1:4                          Banyan, MPICH
  *   node2 slots=4 max-slots=8        Open MPI
  *   node3:4 user=me binding=rr       MPICH
  *   node[4-6,9]                      Slurm, as in SLURM_JOB_NODELIST
- *   node7                            Slurm: a name as often as it has tasks
- *   node7                            */
+ *   node7                            Slurm: a name for each of its tasks
+ *   node7 */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,12 @@ enum { MOST_FILE = 16 << 20 };
 struct line {
   const char *file;
   int number;
-  long slots, most; /* 0: not said */
-  const char *user; /* NULL: not said */
-  const char *word; /* the attribute that is being read */
+  long slots, most; /* 0: not stated. */
+  const char *user; /* NULL: not stated. */
+  const char *word; /* The attribute that is being read. */
 };
 
-/* What others ask for and `banyan run` has an option for, which counts for all hosts. */
+/* Warns of an attribute for which `banyan run` has an option that applies to all hosts. */
 static enum banyan_status warn_of(const struct line *line, const char *instead) {
   by_warn("launch", "%s:%d: \"%.64s\" is not followed: %s for all hosts", line->file, line->number, line->word,
           instead);
@@ -74,7 +74,7 @@ static enum banyan_status take_attribute(struct line *line, char *word) {
                  word);
 }
 
-/* "slots = 4" is "slots=4". */
+/* Turns "slots = 4" into "slots=4". */
 static void join_around_equals(char *text) {
   char *out = text;
   for (const char *c = text; *c; c++) {
@@ -87,7 +87,7 @@ static void join_around_equals(char *text) {
   *out = 0;
 }
 
-/* Blank lines and comments are nothing. */
+/* Parses a line; blank lines and comments are ignored. */
 static enum banyan_status parse_line(struct by_launch_hosts *hosts, struct line *line, char *text) {
   text[strcspn(text, "#\r")] = 0;
   join_around_equals(text);
@@ -106,7 +106,8 @@ enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path
   BY_TRY(by_read_file("host file", path, MOST_FILE, &text, &length));
   enum banyan_status status = BANYAN_OK;
   char *found, *rest = text;
-  if (strncmp(rest, "\xef\xbb\xbf", 3) == 0) rest += 3; /* the mark of UTF-8, which editors of Windows write */
+  if (strncmp(rest, "\xef\xbb\xbf", 3) == 0)
+    rest += 3; /* The byte order mark of UTF-8, which editors of Windows write. */
   for (int number = 1; status == BANYAN_OK && (found = strsep(&rest, "\n")); number++) {
     struct line line = {.file = path, .number = number};
     status = parse_line(hosts, &line, found);

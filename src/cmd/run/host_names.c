@@ -1,4 +1,4 @@
-/* Lists of hosts as Slurm compresses them. */
+/* Expands lists of hosts that Slurm has compressed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static enum banyan_status bad_list(const char *text) {
 
 static enum banyan_status add_item(const struct receiver *to, const char *name);
 
-/* "07-09" or "12" between `before` and `after`. */
+/* Adds the names of "07-09" or "12" between `before` and `after`. */
 static enum banyan_status add_range(const struct receiver *to, const char *before, const char *range,
                                     const char *after) {
   char name[2 * MOST_NAME];
@@ -39,7 +39,7 @@ static enum banyan_status add_range(const struct receiver *to, const char *befor
   return BANYAN_OK;
 }
 
-/* One name, or several by the first bracket in it; those behind it follow by recursion, and each takes one away. */
+/* Adds one name, or several by its first bracket; recursion expands the brackets after it. */
 static enum banyan_status add_item(const struct receiver *to, const char *name) {
   char copy[MOST_NAME];
   snprintf(copy, sizeof copy, "%s", name);
@@ -51,7 +51,7 @@ static enum banyan_status add_item(const struct receiver *to, const char *name) 
   return BANYAN_OK;
 }
 
-/* Where the first item ends: at a comma outside of brackets. */
+/* Returns the length of the first item, up to a comma outside of brackets. */
 static size_t item_length(const char *list) {
   size_t n = 0;
   for (bool within = false; list[n] && (within || list[n] != ','); n++)

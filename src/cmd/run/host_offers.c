@@ -1,3 +1,4 @@
+/* Requests hosts from the agent of this host, and receives offers. */
 #include "elastic_job.h"
 
 #include <errno.h>
@@ -13,18 +14,18 @@
 #include "localsocket.h"
 #include "process.h"
 
-static const uint64_t request_pause = 2 * BY_SECOND; /* between two requests, or attempts to connect */
+static const uint64_t request_pause = 2 * BY_SECOND; /* Pause between two requests, or attempts to connect. */
 
 enum { MOST_ANSWER = BY_CLUSTER_OFFER * (BY_CLUSTER_NAME + 3) + 4096, MOST_REASON = 512 };
 
 struct by_host_offers {
   const char *agent;
   struct by_host_offers_events events;
-  int fd; /* -1: not connected */
+  int fd; /* -1: not connected. */
   uint64_t ask_at;
-  char *received; /* MOST_ANSWER bytes, of which `length` hold the beginning of a line */
+  char *received; /* MOST_ANSWER bytes; the first `length` are the beginning of a line. */
   size_t length;
-  char reason[MOST_REASON]; /* that was printed last; "": none since hosts could be requested */
+  char reason[MOST_REASON]; /* The last printed reason; "": none since hosts could be requested. */
 };
 
 struct by_host_offers *by_host_offers_create(const char *agent, const struct by_host_offers_events *events) {
@@ -34,7 +35,7 @@ struct by_host_offers *by_host_offers_create(const char *agent, const struct by_
   return offers;
 }
 
-static void disconnect(struct by_host_offers *offers) {
+static void close_connection(struct by_host_offers *offers) {
   if (offers->fd >= 0) by_close(offers->fd);
   offers->fd = -1;
   offers->length = 0;
@@ -42,14 +43,14 @@ static void disconnect(struct by_host_offers *offers) {
 
 void by_host_offers_destroy(struct by_host_offers *offers) {
   if (!offers) return;
-  disconnect(offers);
+  close_connection(offers);
   free(offers->received);
   free(offers);
 }
 
-static void fail(struct by_host_offers *offers, const char *reason) {
+static void note_failure(struct by_host_offers *offers, const char *reason) {
   char line[MOST_REASON + 64];
-  disconnect(offers);
+  close_connection(offers);
   if (!strcmp(offers->reason, reason)) return;
   snprintf(offers->reason, sizeof offers->reason, "%s", reason);
   snprintf(line, sizeof line, "no hosts are offered for now (--manager-hosts): %s", reason);
@@ -65,7 +66,7 @@ static bool is_name(const char *name) {
 static void take_line(struct by_host_offers *offers, const char *line, size_t length) {
   struct by_cluster_message message;
   if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
-    fail(offers, banyan_error_text());
+    note_failure(offers, banyan_error_text());
     return;
   }
   if (message.type == BY_MESSAGE_OFFERED) {
@@ -73,11 +74,11 @@ static void take_line(struct by_host_offers *offers, const char *line, size_t le
     for (uint32_t i = 0; i < message.n_hosts; i++)
       if (is_name(message.hosts[i])) offers->events.offered(offers->events.context, message.hosts[i]);
   } else if (message.type == BY_MESSAGE_REFUSED)
-    fail(offers, message.why);
+    note_failure(offers, message.why);
   by_cluster_message_fini(&message);
 }
 
-static void receive(struct by_host_offers *offers) {
+static void receive_offers(struct by_host_offers *offers) {
   ssize_t n = 1;
   while (offers->fd >= 0 && n > 0) {
     n = recv(offers->fd, offers->received + offers->length, MOST_ANSWER - offers->length, MSG_DONTWAIT);
@@ -90,13 +91,14 @@ static void receive(struct by_host_offers *offers) {
       offers->length -= length + 1;
       memmove(offers->received, end + 1, offers->length);
     }
-    if (n <= 0 || offers->length == MOST_ANSWER) fail(offers, "the agent of this host has closed the connection");
+    if (n <= 0 || offers->length == MOST_ANSWER)
+      note_failure(offers, "the agent of this host has closed the connection");
   }
 }
 
-static void request(struct by_host_offers *offers, uint32_t wanted) {
+static void request_hosts(struct by_host_offers *offers, uint32_t wanted) {
   if (offers->fd < 0 && by_path_socket_connect(offers->agent, "agent", &offers->fd) != BANYAN_OK) {
-    fail(offers, banyan_error_text());
+    note_failure(offers, banyan_error_text());
     return;
   }
   struct by_text line =
@@ -104,13 +106,13 @@ static void request(struct by_host_offers *offers, uint32_t wanted) {
   by_text_add(&line, "\n");
   if (line.failed ||
       send(offers->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)line.length)
-    fail(offers, "the agent of this host takes no requests");
+    note_failure(offers, "the agent of this host takes no requests");
   by_text_fini(&line);
 }
 
 void by_host_offers_tick(struct by_host_offers *offers, uint32_t wanted, uint64_t now) {
-  receive(offers);
+  receive_offers(offers);
   if (!wanted || now < offers->ask_at) return;
   offers->ask_at = now + request_pause;
-  request(offers, MIN(wanted, (uint32_t)BY_CLUSTER_OFFER));
+  request_hosts(offers, MIN(wanted, (uint32_t)BY_CLUSTER_OFFER));
 }

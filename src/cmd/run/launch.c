@@ -1,3 +1,4 @@
+/* Launches a job: starts run-host on every host, forwards output and signals, and ends the job. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,49 +24,50 @@ enum {
   EXIT_TIMEOUT = 124,
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
-  KILL_SECONDS = 2,   /* for hosts to say that all are killed */
-  PATHS_SECONDS = 8,  /* until paths to hosts that do not answer are looked at */
-  BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
+  KILL_SECONDS = 2,   /* Seconds for hosts to report that all processes are killed. */
+  PATHS_SECONDS = 8,  /* Seconds until the paths to hosts that do not answer are checked. */
+  BESIDE_SECONDS = 1, /* Seconds for helpers and servers, which notice within 50 ms that the job is over. */
   REPEAT_MILLISECONDS = 500,
-  REPEAT_INT_MILLISECONDS = 100, /* nobody presses Ctrl-C twice in less */
+  REPEAT_INT_MILLISECONDS =
+      100, /* Repeated signals within this time count as one: nobody presses Ctrl-C twice in less. */
   SHOW_MILLISECONDS = 250,
-  WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
+  WAIT_SECONDS = 3 /* Seconds for all of run-host and ssh to end. */
 };
 
 enum launch_state {
-  STARTING, /* hosts are being reached */
+  STARTING, /* Hosts are being connected. */
   RUNNING,
-  REPORTING, /* a rank has failed; the others may report this and end by themselves */
-  ENDING,    /* SIGTERM or the signal that we got is out, SIGKILL follows */
-  KILLED,    /* what does not end now is given up */
+  REPORTING, /* A rank has failed; the others may report this and end by themselves. */
+  ENDING,    /* SIGTERM or the received signal was sent, SIGKILL follows. */
+  KILLED,    /* Whatever does not end now is given up. */
 };
 
 struct launcher {
   const struct by_launch *job;
   struct by_launch_link *links;
   size_t n_links;
-  struct by_elastic *elastic; /* of a job whose processes may come and go; NULL: they may not */
+  struct by_elastic *elastic; /* For elastic jobs; NULL: others. */
   struct by_launch_key key;
-  uint64_t elastic_next; /* when it has something to do; UINT64_MAX: never */
+  uint64_t elastic_next; /* When it is to be called; UINT64_MAX: never. */
   struct by_output output;
-  uint64_t paths_at; /* when paths to hosts that have not answered are looked at; UINT64_MAX: never again */
-  uint64_t show_at;  /* when lines without an end may be due; UINT64_MAX: there are none */
+  uint64_t paths_at; /* When the paths to hosts that have not answered are checked; UINT64_MAX: never again. */
+  uint64_t show_at;  /* When unfinished lines may be due; UINT64_MAX: there are none. */
   struct pollfd *polled;
-  size_t n_groups;            /* different hosts among the links */
-  struct by_launch_root root; /* where rank 0 is */
+  size_t n_groups;            /* Number of different hosts among the links. */
+  struct by_launch_root root; /* Addresses of rank 0. */
   enum launch_state state;
-  uint64_t deadline; /* of the state; UINT64_MAX: none */
-  uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
-  uint64_t timeout;  /* until then it is waited for what lost hosts leave here, one after the other; 0: none is lost */
+  uint64_t deadline; /* Deadline of the state; UINT64_MAX: none. */
+  uint64_t job_end;  /* The timeout's; UINT64_MAX: none. */
+  uint64_t timeout;  /* End of waiting for the local processes of lost hosts, one after the other; 0: none is lost. */
   int signals;
-  int forwarded;     /* the last signal we passed on that ends programs; 0: none */
-  int requests;      /* to end the job, by signals */
-  uint64_t request;  /* when the last one came */
-  uint64_t patience; /* until then the reader of our output may hold up the end; UINT64_MAX: nobody asked us to end */
-  int exit_code;     /* of the first failure */
+  int forwarded;     /* The last forwarded signal that ends programs; 0: none. */
+  int requests;      /* Number of requests to end the job, by signals. */
+  uint64_t request;  /* Time of the last request. */
+  uint64_t patience; /* Until then the reader of our output may delay the end; UINT64_MAX: no request to end. */
+  int exit_code;     /* Of the first failure. */
   struct by_launch_reports reports;
-  bool given_up; /* no rank is waited for any more: what still lives ends when the links are closed */
-  bool quiet;    /* our output is no longer read */
+  bool given_up; /* No rank is waited for any more: processes that still live end when the links are closed. */
+  bool quiet;    /* Our output is no longer read. */
 };
 
 static uint64_t from_now(double seconds) {
@@ -77,7 +79,7 @@ static void broadcast_signal(struct launcher *l, int signal_number) {
     if (l->links[i].pid) by_pipe_frame(&l->links[i].to, BY_LAUNCH_SIGNAL, (uint32_t)signal_number, NULL, 0);
 }
 
-static void enter(struct launcher *l, enum launch_state state) {
+static void enter_state(struct launcher *l, enum launch_state state) {
   if (state <= l->state) return;
   l->state = state;
   const double seconds[] = {[REPORTING] = l->job->report, [ENDING] = l->job->grace, [KILLED] = KILL_SECONDS};
@@ -86,8 +88,8 @@ static void enter(struct launcher *l, enum launch_state state) {
   if (state == KILLED) broadcast_signal(l, SIGKILL);
 }
 
-/* Whether the job goes on without what has failed. */
-static bool goes_on(const struct launcher *l) {
+/* Tells whether the job continues despite the failure. */
+static bool continues(const struct launcher *l) {
   return l->job->keep_going && l->state == RUNNING;
 }
 
@@ -95,17 +97,17 @@ static void note_failure(struct launcher *l, int exit_code) {
   if (!l->exit_code) l->exit_code = exit_code;
 }
 
-/* The job has failed; the first reason counts. With REPORTING next, the other ranks notice by themselves and get a
- * moment to report what they saw and to write their files. */
+/* Fails the job; the first reason counts. With REPORTING next, the other ranks notice by themselves and have a moment
+ * to report and to write their files. */
 static void fail_job(struct launcher *l, int exit_code, enum launch_state next) {
   note_failure(l, exit_code ? exit_code : 1);
   if (l->state == STARTING)
-    l->given_up = true; /* no rank runs yet */
+    l->given_up = true; /* No rank runs yet. */
   else
-    enter(l, next);
+    enter_state(l, next);
 }
 
-/* Whether what happens to ranks is for the job's supervisor to judge: until the job is to end. */
+/* Tells whether the job's supervisor handles the ends of ranks: until the job is to end. */
 static bool is_supervised(const struct launcher *l) {
   return l->elastic && l->state <= RUNNING && !l->forwarded && !l->given_up;
 }
@@ -114,7 +116,7 @@ static void report_host_failed(struct launcher *l, const struct by_launch_link *
   if (l->state < ENDING) by_output_print(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
 }
 
-/* Gives up a host; what still runs there ends with its run-host, as soon as that sees it. */
+/* Gives up a host; its processes end when its run-host notices. */
 static void lose_host(struct launcher *l, struct by_launch_link *link) {
   for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
   by_launch_link_shut(link);
@@ -122,33 +124,33 @@ static void lose_host(struct launcher *l, struct by_launch_link *link) {
   link->live = 0;
 }
 
-/* A job does without helpers and servers, and one whose processes may come and go without hosts. */
+/* Handles the failure of a host. Jobs continue without helpers and servers, and elastic jobs without some hosts. */
 static void fail_host(struct launcher *l, struct by_launch_link *link, const char *text) {
   report_host_failed(l, link, text);
   if (is_supervised(l))
     lose_host(l, link);
-  else if (!link->host->beside && goes_on(l))
+  else if (!link->host->beside && continues(l))
     note_failure(l, 1);
   else if (!link->host->beside)
     fail_job(l, 1, REPORTING);
 }
 
-/* Whether we have ended the rank, or a signal that we passed on has. */
-static bool is_ours(const struct launcher *l, int status) {
+/* Tells whether we have ended the rank, or a signal that we forwarded. */
+static bool was_ended_by_us(const struct launcher *l, int status) {
   int signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   bool ended_by_us = l->state >= ENDING && (signal_number == SIGTERM || signal_number == SIGKILL);
   return ended_by_us || (signal_number && signal_number == l->forwarded);
 }
 
-/* Outside jobs whose processes come and go. */
+/* Handles the end of a rank of a job that is not elastic. */
 static void judge_end(struct launcher *l, const struct by_launch_host *host, int rank, int status, bool had_joined) {
   bool is_rank = !host->beside;
   if (status == 0 && is_rank && (l->state <= RUNNING || (l->state == REPORTING && had_joined)))
     by_launch_reports_ended_well(&l->reports, rank, had_joined);
-  if (status && !l->quiet && !is_ours(l, status)) by_launch_reports_failed(&l->reports, host, rank, status);
+  if (status && !l->quiet && !was_ended_by_us(l, status)) by_launch_reports_failed(&l->reports, host, rank, status);
   bool failed = status && is_rank;
   if ((failed || l->state == REPORTING) && !l->quiet) by_launch_reports_print_ended_well(&l->reports);
-  if (failed && goes_on(l))
+  if (failed && continues(l))
     note_failure(l, by_wait_exit_code(status));
   else if (failed)
     fail_job(l, by_wait_exit_code(status), REPORTING);
@@ -179,7 +181,7 @@ static void look_at_key(struct launcher *l) {
     by_output_print(&l->output, "%s: the ranks get the new key of %s", l->job->title, l->job->key_file);
 }
 
-/* `banyan keys rotate` asks for it. */
+/* Makes a new key, as `banyan keys rotate` requests. */
 static void rotate_key(struct launcher *l, int seconds) {
   if (by_launch_key_rotate(&l->key, seconds) != BANYAN_OK) {
     by_output_print(&l->output, "%s: the job's key stays as it is: %s", l->job->title, banyan_error_text());
@@ -191,15 +193,15 @@ static void rotate_key(struct launcher *l, int seconds) {
                     seconds);
 }
 
-/* A job does without helpers and servers for which there is no ticket. */
+/* Starts the processes of a host. A job continues without helpers and servers for which there is no ticket. */
 static void send_start(struct launcher *l, struct by_launch_link *link) {
   if (by_launch_send_start(l->job, &l->root, by_launch_key_get(&l->key), link) == BANYAN_OK) return;
   report_host_failed(l, link, banyan_error_text());
   lose_host(l, link);
 }
 
-/* Rank 0's host has found ports, and the addresses at which others may reach it, and has made rank 0's identity: now
- * all hosts can start. */
+/* Rank 0's host has found ports, and the addresses at which others may reach it, and has made rank 0's identity, so all
+ * hosts can start. */
 static void take_port(struct launcher *l, struct by_launch_link *link, const struct by_launch_frame *frame) {
   if (l->root.places.length) return;
   if (by_launch_root_take(l->job, link->host, frame, &l->root)) fail_host(l, link, banyan_error_text());
@@ -215,7 +217,7 @@ static void take_output(struct launcher *l, int rank, int stream, const struct b
   if (l->show_at == UINT64_MAX) l->show_at = from_now(SHOW_MILLISECONDS / 1e3);
 }
 
-/* Lines whose ends do not come; twice, since the first time only notes them. */
+/* Shows unfinished lines that already waited at the last call. */
 static void show_lines(struct launcher *l) {
   if (by_clock_now(&by_clock_system) < l->show_at) return;
   l->show_at = by_output_show(&l->output) ? from_now(SHOW_MILLISECONDS / 1e3) : UINT64_MAX;
@@ -238,19 +240,19 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
   } else if (frame->type == BY_LAUNCH_LEAVING && l->elastic) {
     if (is_supervised(l)) by_elastic_leave(l->elastic, link->host->first, link->host->ranks, frame->payload);
   } else if (frame->type == BY_LAUNCH_ERROR && link->answer_by && is_supervised(l))
-    fail_host(l, link, frame->payload); /* the others began without it */
+    fail_host(l, link, frame->payload); /* The others began without it. */
   else if (frame->type == BY_LAUNCH_ERROR) {
-    report_host_failed(l, link, frame->payload); /* with the text of the host */
+    report_host_failed(l, link, frame->payload); /* The payload is the host's text. */
     if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
   } else
     fail_host(l, link, "sent what no host sends");
 }
 
-/* Its output has ended: with ranks still running there, the host is lost. */
+/* The link's output has ended: if ranks still run there, the host is lost. */
 static void link_ended(struct launcher *l, struct by_launch_link *link) {
   char text[256];
   by_cli_close(&link->from_fd);
-  if (!link->live && !is_supervised(l)) return; /* fini() waits for it */
+  if (!link->live && !is_supervised(l)) return; /* fini() waits for it. */
   if (!l->timeout) l->timeout = from_now(WAIT_SECONDS);
   int status = by_launch_link_wait(link, l->timeout);
   while (by_launch_link_print(link, &l->output)) continue;
@@ -277,7 +279,7 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
   if (!open || found < 0) link_ended(l, link);
 }
 
-/* Whether the host has not said yet all that it says before its start. */
+/* Tells whether the host has not reported everything that it reports before its start. */
 static bool is_awaited(const struct by_launch_link *link) {
   return !link->ready || link->searching;
 }
@@ -288,8 +290,8 @@ static bool all_ready(const struct launcher *l) {
   return l->root.places.length > 0 || (l->elastic && l->links[0].from_fd < 0);
 }
 
-/* Hosts that have not started when the job ends do not start any more. */
-static int live(const struct launcher *l, bool beside) {
+/* Counts live hosts: those that have not started when the job ends are not started any more. */
+static int count_live(const struct launcher *l, bool beside) {
   int sum = 0;
   for (size_t i = 0; i < l->n_links && !l->given_up; i++)
     if ((l->links[i].host->beside != 0) == beside && (l->links[i].started || l->state <= RUNNING))
@@ -304,7 +306,7 @@ static void stop_and_continue(struct launcher *l) {
   broadcast_signal(l, SIGCONT);
 }
 
-/* The ranks get the first signal, and the time that they have after SIGTERM. The second signal kills them, the third
+/* Forwards the first signal to the ranks, which have the time as after SIGTERM. The second one kills them, the third
  * one gives up hosts that do not answer. One request may come as several signals: from timeout(1), which sends one to
  * its child and one to its process group, or from a shell and the kernel when a terminal is closed. */
 static void request_end(struct launcher *l, int signal_number) {
@@ -315,14 +317,15 @@ static void request_end(struct launcher *l, int signal_number) {
   l->requests++;
   l->request = now;
   l->patience = again ? now : from_now(l->job->grace);
-  if (again || l->state == STARTING || (is_supervised(l) && !live(l, false))) note_failure(l, 128 + signal_number);
+  if (again || l->state == STARTING || (is_supervised(l) && !count_live(l, false)))
+    note_failure(l, 128 + signal_number);
   if (!again) l->forwarded = signal_number;
   if (l->state == STARTING || (again && l->state == KILLED))
     l->given_up = true;
   else if (again)
-    enter(l, KILLED);
+    enter_state(l, KILLED);
   else if (l->state < ENDING)
-    enter(l, ENDING);
+    enter_state(l, ENDING);
   else
     broadcast_signal(l, signal_number);
 }
@@ -340,17 +343,17 @@ static void take_signal(struct launcher *l, int signal_number) {
   }
 }
 
-/* What has not ended within the grace period. Where the reader of our output holds it up, we do not know. */
+/* Kills what has not ended within the grace period. If the reader of our output delays it, the state is unknown. */
 static void kill_rest(struct launcher *l) {
-  int left = by_output_full(&l->output) || l->quiet ? 0 : live(l, false);
+  int left = by_output_full(&l->output) || l->quiet ? 0 : count_live(l, false);
   if (l->requests) note_failure(l, 128 + l->forwarded);
   if (left)
     by_output_print(&l->output, "%s: %d rank%s not end within %g s (--grace): killing %s", l->job->title, left,
                     left == 1 ? " did" : "s did", l->job->grace, left == 1 ? "it" : "them");
-  enter(l, KILLED);
+  enter_state(l, KILLED);
 }
 
-/* A job whose processes may come and go does without hosts that do not answer. */
+/* Gives up silent hosts of an elastic job. */
 static void lose_silent(struct launcher *l, uint64_t now) {
   for (size_t i = 0; i < l->n_links; i++) {
     struct by_launch_link *link = &l->links[i];
@@ -359,7 +362,7 @@ static void lose_silent(struct launcher *l, uint64_t now) {
   }
 }
 
-/* ssh does not say why it waits. */
+/* Checks the paths, since ssh does not say why it waits. */
 static void look_at_paths(struct launcher *l) {
   char text[512];
   l->paths_at = UINT64_MAX;
@@ -378,22 +381,22 @@ static void pass_deadline(struct launcher *l) {
     fail_job(l, EXIT_TIMEOUT, ENDING);
   }
   if (now < l->deadline) return;
-  if (is_supervised(l)) { /* all have answered, but the first one found no port; RUNNING has no deadline */
+  if (is_supervised(l)) { /* All have answered, but the first one found no port; RUNNING has no deadline. */
     if (!all_ready(l)) fail_host(l, &l->links[0], "no port (--start-timeout)");
   } else if (l->state ==
-             STARTING) { /* the first host that has not answered; rank 0's if all have, but it found no port */
+             STARTING) { /* The first host that has not answered; rank 0's if all have, but it found no port. */
     size_t i = 0;
     while (i < l->n_links && (!is_awaited(&l->links[i]) || l->links[i].host->beside)) i++;
     fail_host(l, &l->links[i < l->n_links ? i : 0], "no answer (--start-timeout)");
   } else if (l->state == REPORTING)
-    enter(l, ENDING);
+    enter_state(l, ENDING);
   else if (l->state == ENDING)
     kill_rest(l);
   else
-    l->given_up = true; /* a host that cannot be reached any more */
+    l->given_up = true; /* A host that has become unreachable. */
 }
 
-/* A reader that is gone (`| head`) is no news; a full disk is. */
+/* Detects failed output. If the reader has gone (`| head`) it is not reported; a full disk is. */
 static void check_output(struct launcher *l) {
   const struct by_pipe *out = &l->output.to[0];
   if (l->quiet || !out->closed) return;
@@ -406,7 +409,7 @@ static void check_output(struct launcher *l) {
 
 static size_t fill_polled(struct launcher *l) {
   struct pollfd *p = l->polled;
-  bool full = by_output_full(&l->output) && l->state < KILLED; /* killed ranks add little */
+  bool full = by_output_full(&l->output) && l->state < KILLED; /* Killed ranks print little. */
   *p++ = (struct pollfd){.fd = l->signals, .events = POLLIN};
   for (int i = 0; i < 2; i++)
     *p++ = (struct pollfd){.fd = by_pipe_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
@@ -428,7 +431,7 @@ static int milliseconds_left(const struct launcher *l) {
   return until <= now ? 0 : (int)MIN((until - now) / BY_MILLISECOND + 1, 3600000);
 }
 
-static void serve(struct launcher *l) {
+static void serve_links(struct launcher *l) {
   size_t n = fill_polled(l);
   if (poll(l->polled, n, milliseconds_left(l)) < 0) return;
   const struct pollfd *p = l->polled;
@@ -453,26 +456,27 @@ static void serve(struct launcher *l) {
   if (is_supervised(l) && l->state == RUNNING) l->elastic_next = by_elastic_tick(l->elastic);
 }
 
-/* While rank 0's host is there, and before it starts, since it leaves if its command cannot be run. */
+/* Asks hosts for addresses while rank 0's host is there, and before it starts, since it leaves if its command cannot be
+ * run. */
 static void ask_hosts(struct launcher *l) {
   for (size_t i = 1; i < l->n_links && l->links[0].from_fd >= 0; i++)
     if (l->links[i].ready && !l->links[i].started && l->links[i].from_fd >= 0)
       by_launch_send_reach(l->job, &l->root, &l->links[i]);
 }
 
-static void loop(struct launcher *l) {
-  while (is_supervised(l) ? by_elastic_waits(l->elastic) : live(l, false)) {
-    serve(l);
+static void run_loop(struct launcher *l) {
+  while (is_supervised(l) ? by_elastic_waits(l->elastic) : count_live(l, false)) {
+    serve_links(l);
     if (l->state > RUNNING) continue;
     ask_hosts(l);
     if (l->state == STARTING && !all_ready(l)) continue;
-    for (size_t i = 0; i < l->n_links; i++) { /* that of a helper or a server may answer later than all others */
+    for (size_t i = 0; i < l->n_links; i++) { /* A helper's or server's host may answer later than all others. */
       struct by_launch_link *link = &l->links[i];
       if (is_awaited(link) || link->started || link->from_fd < 0) continue;
       link->started = true;
       send_start(l, link);
     }
-    enter(l, RUNNING);
+    enter_state(l, RUNNING);
   }
 }
 
@@ -499,7 +503,7 @@ static void open_links(struct launcher *l) {
   }
 }
 
-/* ---- jobs whose processes may come and go */
+/* ---- elastic jobs */
 
 static void send_about_process(void *context, int process, enum by_launch_frame_type type, const void *payload,
                                size_t length) {
@@ -541,8 +545,8 @@ static void begin_elastic(struct launcher *l) {
   l->elastic = by_elastic_create(l->job->title, l->job->elastic, l->job->hosts, key ? key : "", &events);
 }
 
-/* All have ended: the remaining output is printed, unless it is closed. */
-static void finish(struct launcher *l) {
+/* All have ended: prints the remaining output, unless it is closed. */
+static void print_remaining(struct launcher *l) {
   by_launch_reports_print_rest(&l->reports);
   if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
     by_output_print(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
@@ -552,13 +556,13 @@ static void finish(struct launcher *l) {
   int requests = l->requests;
   for (bool waits = true; waits && by_output_waiting(&l->output) && l->requests == requests;) {
     size_t before = by_output_waiting(&l->output);
-    serve(l);
+    serve_links(l);
     waits = by_clock_now(&by_clock_system) < l->patience || by_output_waiting(&l->output) < before;
   }
   if (by_output_waiting(&l->output) && l->forwarded) note_failure(l, 128 + l->forwarded);
 }
 
-static void fini(struct launcher *l) {
+static void free_launcher(struct launcher *l) {
   uint64_t until = from_now(WAIT_SECONDS);
   for (size_t i = 0; i < l->n_links; i++) by_launch_link_wait(&l->links[i], until);
   free(l->links);
@@ -593,15 +597,15 @@ int by_launch(const struct by_launch *job) {
     l.given_up = true;
   }
   if (l.n_links) by_launch_request_ports(job, &l.links[0]);
-  loop(&l);
-  if (l.state == RUNNING || l.state == REPORTING) { /* helpers and servers end with the job, and may print something */
+  run_loop(&l);
+  if (l.state == RUNNING || l.state == REPORTING) { /* Helpers and servers end with the job, and may print something. */
     l.deadline = from_now(BESIDE_SECONDS);
     l.job_end = UINT64_MAX;
-    while (live(&l, true)) serve(&l);
+    while (count_live(&l, true)) serve_links(&l);
   }
   if (is_supervised(&l)) l.exit_code = by_elastic_exit_code(l.elastic);
-  finish(&l);
-  fini(&l);
+  print_remaining(&l);
+  free_launcher(&l);
   if (job->files && job->files->failed) note_failure(&l, 1);
   return l.exit_code;
 }

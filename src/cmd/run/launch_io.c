@@ -1,3 +1,4 @@
+/* Pipes and frames between `banyan run` and run-host. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,13 +27,13 @@ bool by_cli_pipes(int pipes[][2], int n) {
   return made;
 }
 
-/* Keys and tickets pass through pipes, so what is given back or no longer needed is wiped. */
-static void wipe(void *bytes, size_t length) {
+/* Wipes freed memory, since keys and tickets pass through pipes. */
+static void wipe_bytes(void *bytes, size_t length) {
   if (length) explicit_bzero(bytes, length);
 }
 
-/* Makes room for `more` bytes behind the last one. */
-static void make_room(struct by_pipe *pipe, size_t more) {
+/* Allocates `more` bytes after the last one. */
+static void reserve(struct by_pipe *pipe, size_t more) {
   if (pipe->room - pipe->end >= more) return;
   size_t held = pipe->end - pipe->start, room = pipe->room;
   char *old = pipe->data;
@@ -40,19 +41,19 @@ static void make_room(struct by_pipe *pipe, size_t more) {
   if (pipe->room > room) pipe->data = by_cli_alloc(NULL, pipe->room);
   if (held) memmove(pipe->data, old + pipe->start, held);
   if (pipe->room > room) {
-    wipe(old, pipe->end);
+    wipe_bytes(old, pipe->end);
     free(old);
   } else
-    wipe(pipe->data + held, pipe->start);
+    wipe_bytes(pipe->data + held, pipe->start);
   pipe->start = 0;
   pipe->end = held;
 }
 
-/* `n` bytes have gone from the front. */
-static void used(struct by_pipe *pipe, size_t n) {
+/* Removes `n` bytes from the front. */
+static void drop_front(struct by_pipe *pipe, size_t n) {
   pipe->start += n;
   if (pipe->start < pipe->end) return;
-  wipe(pipe->data, pipe->end);
+  wipe_bytes(pipe->data, pipe->end);
   pipe->start = pipe->end = 0;
 }
 
@@ -61,8 +62,8 @@ void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once) {
 }
 
 void by_pipe_fini(struct by_pipe *pipe) {
-  wipe(pipe->data, pipe->end);
-  wipe(pipe->payload, pipe->payload_room);
+  wipe_bytes(pipe->data, pipe->end);
+  wipe_bytes(pipe->payload, pipe->payload_room);
   free(pipe->data);
   free(pipe->payload);
   by_pipe_init(pipe, -1, 0);
@@ -70,7 +71,7 @@ void by_pipe_fini(struct by_pipe *pipe) {
 
 void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length) {
   if (pipe->closed || !length) return;
-  make_room(pipe, length);
+  reserve(pipe, length);
   memcpy(pipe->data + pipe->end, bytes, length);
   pipe->end += length;
 }
@@ -91,11 +92,11 @@ void by_pipe_flush(struct by_pipe *pipe) {
     if (n < 0 && errno != EAGAIN) {
       pipe->closed = true;
       pipe->reason = errno;
-      used(pipe, by_pipe_waiting(pipe));
+      drop_front(pipe, by_pipe_waiting(pipe));
     }
     if (n < 0) return;
-    used(pipe, (size_t)n);
-    if (pipe->at_once < SIZE_MAX) return; /* a blocking descriptor: only poll() knows whether there is more room */
+    drop_front(pipe, (size_t)n);
+    if (pipe->at_once < SIZE_MAX) return; /* Only poll() knows whether a blocking descriptor accepts more. */
   }
 }
 
@@ -107,7 +108,7 @@ void by_pipe_frame(struct by_pipe *pipe, enum by_launch_frame_type type, uint32_
 }
 
 bool by_pipe_fill(struct by_pipe *pipe, int fd) {
-  make_room(pipe, READ_BYTES);
+  reserve(pipe, READ_BYTES);
   ssize_t n = read(fd, pipe->data + pipe->end, READ_BYTES);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   pipe->end += (size_t)n;
@@ -121,7 +122,7 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   for (int i = 0; i < 3; i++) header[i] = le32toh(header[i]);
   if (header[0] < BY_LAUNCH_PORT || header[0] >= BY_LAUNCH_TYPES || header[2] > MOST_PAYLOAD) return -1;
   if (by_pipe_waiting(pipe) - HEADER_BYTES < header[2]) return 0;
-  wipe(pipe->payload, pipe->payload_room);
+  wipe_bytes(pipe->payload, pipe->payload_room);
   free(pipe->payload);
   pipe->payload_room = (size_t)header[2] + 1;
   pipe->payload = by_cli_alloc(NULL, pipe->payload_room);
@@ -129,11 +130,11 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   pipe->payload[header[2]] = 0;
   *out = (struct by_launch_frame){
       .type = (enum by_launch_frame_type)header[0], .number = header[1], .payload = pipe->payload, .length = header[2]};
-  used(pipe, HEADER_BYTES + header[2]);
+  drop_front(pipe, HEADER_BYTES + header[2]);
   return 1;
 }
 
-/* ---- what a host is to start */
+/* ---- jobs of a host */
 
 static void add_number(struct by_pipe *payload, long number) {
   char text[24];
@@ -192,7 +193,7 @@ static enum banyan_status take_list(struct strings *strings, const char *what, c
   return BANYAN_OK;
 }
 
-static enum banyan_status parse(struct strings *strings, struct by_host_job *job) {
+static enum banyan_status parse_job(struct strings *strings, struct by_host_job *job) {
   char *directory = NULL;
   BY_TRY(take_int(strings, "first rank", 0, BY_MOST_RANKS, &job->first));
   BY_TRY(take_int(strings, "ranks", 1, BY_MOST_RANKS, &job->ranks));
@@ -209,7 +210,7 @@ static enum banyan_status parse(struct strings *strings, struct by_host_job *job
 enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out) {
   struct strings strings = {.at = payload, .end = payload + length};
   *out = (struct by_host_job){0};
-  enum banyan_status status = parse(&strings, out);
+  enum banyan_status status = parse_job(&strings, out);
   if (status) by_host_job_fini(out);
   return status;
 }

@@ -1,4 +1,5 @@
-#include "launch_link.h"
+/* Reads a job's key again when its file changes, and replaces generated keys. */
+#include "launch_start.h"
 
 #include <stdio.h>
 #include <string.h>

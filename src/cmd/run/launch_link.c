@@ -1,3 +1,4 @@
+/* Starts run-host for a host, here or through ssh or srun, and watches its pipes. */
 #include "launch_link.h"
 
 #include <errno.h>
@@ -21,13 +22,14 @@
 enum {
   MOST_SSH_WORDS = BY_MOST_LAUNCH_WORDS - 7,
   MOST_CHATTER = 1 << 16,
-  UNREACHED = 255 /* ssh's exit code */,
+  UNREACHED = 255 /* ssh's exit code. */,
   MOST_SSH_FDS = 16
 };
 
-/* In the child. A session of its own: the terminal's Ctrl-C goes to the
- * launcher only, and ssh fails rather than waits where it would ask. */
-static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2], const struct by_launch_host *host) {
+/* Runs in the child, in a new session: the terminal's Ctrl-C goes to the launcher only, and ssh fails instead of
+ * prompting. */
+static _Noreturn void become_command(const char *file, char *const *argv, int pipes[3][2],
+                                     const struct by_launch_host *host) {
   by_restore_signals();
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -46,7 +48,7 @@ static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2
 static enum banyan_status start_process(const char *file, char *const *argv, struct by_launch_link *link) {
   int pipes[3][2];
   pid_t pid = by_cli_pipes(pipes, 3) ? fork() : -1;
-  if (pid == 0) become(file, argv, pipes, link->host);
+  if (pid == 0) become_command(file, argv, pipes, link->host);
   int reason = errno;
   by_cli_close(&pipes[0][0]);
   by_cli_close(&pipes[1][1]);
@@ -65,7 +67,7 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   return BANYAN_OK;
 }
 
-/* ---- how a host is reached */
+/* ---- commands */
 
 void by_add_quoted(struct by_text *text, const char *word) {
   by_text_add(text, "'");
@@ -73,7 +75,7 @@ void by_add_quoted(struct by_text *text, const char *word) {
   by_text_add(text, "'");
 }
 
-/* The words of the ssh command, the host, and one word for the shell there. */
+/* Returns the words of the ssh command, the host, and one word for the shell there. */
 static enum banyan_status set_ssh(const struct by_launch *job, const struct by_launch_host *host,
                                   struct by_launch_words *out) {
   static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
@@ -89,14 +91,14 @@ static enum banyan_status set_ssh(const struct by_launch *job, const struct by_l
   by_text_add(&shell, " run-host");
   out->last = by_cli_print("%s", by_text_get(&shell));
   by_text_fini(&shell);
-  if (job->elastic && !strcmp(job->ssh, "ssh")) /* so that a host that vanishes is noticed */
+  if (job->elastic && !strcmp(job->ssh, "ssh")) /* So that a vanished host is noticed. */
     for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) out->argv[n++] = alive[i];
   out->argv[n] = host->destination;
   out->argv[n + 1] = out->last;
   return BANYAN_OK;
 }
 
-/* Within the allocation, beside other steps; what goes through it are no lines. */
+/* Returns a command within the allocation, beside other steps; its streams are not line-buffered. */
 static void set_srun(const struct by_launch *job, const struct by_launch_host *host, struct by_launch_words *out) {
   out->last = by_cli_print("--nodelist=%s", host->destination);
   const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
@@ -145,7 +147,7 @@ int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {
   return status;
 }
 
-/* The sockets of a child may be looked at. */
+/* Examines the sockets of a child. */
 bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t room) {
   int process;
   bool loses = false;
@@ -166,9 +168,9 @@ void by_launch_link_shut(struct by_launch_link *link) {
   by_pipe_fini(&link->to);
   by_pipe_fini(&link->from);
   link->to.closed = true;
-  bool unheard = !link->ready || link->live; /* ssh may wait for a network that is not there */
+  bool unheard = !link->ready || link->live; /* ssh may wait for a network that is away. */
   if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
-  if (link->pid) kill(link->pid, SIGCONT); /* a stopped one cannot end its processes */
+  if (link->pid) kill(link->pid, SIGCONT); /* A stopped process cannot end its children. */
 }
 
 void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter, size_t *length) {
@@ -183,7 +185,7 @@ void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter
     link->from.start += *length + sizeof hello - 1;
     return;
   }
-  const char *last = memrchr(from, '\n', have); /* keep an unfinished line: it may become the hello */
+  const char *last = memrchr(from, '\n', have); /* Keeps an unfinished line, which may become the hello. */
   *length = last ? (size_t)(last - from) + 1 : have > MOST_CHATTER ? have : 0;
   link->from.start += *length;
 }

@@ -1,4 +1,5 @@
-#include "launch_link.h"
+/* Reports how ranks ended. */
+#include "launch_start.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a job is made of: hosts with their ranks, and the environment of the ranks. */
+/* Prepares a job: its hosts with their ranks, and the environment of the ranks. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ void by_hosts_fini(struct by_launch_hosts *hosts) {
   by_arena_fini(&hosts->arena);
 }
 
-/* Whether a name means this machine. Asks no name server: names that merely
- * resolve to us are reached through ssh, which works too. */
+/* Tells whether a name is this machine's. It does not use DNS: other names of this machine are reached through ssh,
+ * which works, too. */
 static bool is_local(const char *name) {
   char own[NAME_BYTES] = "";
   struct by_address address;
@@ -42,12 +42,12 @@ static bool is_local(const char *name) {
   if (!strcasecmp(name, "localhost")) return true;
   gethostname(own, sizeof own - 1);
   if (!strcasecmp(name, own)) return true;
-  size_t shorter = strcspn(own, "."); /* "node7" is node7.cluster.example */
+  size_t shorter = strcspn(own, "."); /* "node7" is node7.cluster.example. */
   return shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter);
 }
 
-static enum banyan_status append(struct by_launch_hosts *hosts, const char *destination, const char *name,
-                                 struct by_launch_host host) {
+static enum banyan_status append_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
+                                      struct by_launch_host host) {
   host.name = by_arena_string(&hosts->arena, name);
   host.destination = by_arena_string(&hosts->arena, destination);
   if (!host.name || !host.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
@@ -68,21 +68,21 @@ static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *de
     host->slots += slots;
     return BANYAN_OK;
   }
-  return append(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
+  return append_host(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
 }
 
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context) {
-  return append(hosts, name, name,
-                (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
+  return append_host(hosts, name, name,
+                     (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
 }
 
 enum banyan_status by_hosts_add_node(struct by_launch_hosts *hosts, const char *name, int slots) {
-  return append(hosts, name, name, (struct by_launch_host){.slots = slots, .node = true});
+  return append_host(hosts, name, name, (struct by_launch_host){.slots = slots, .node = true});
 }
 
-/* A name starting with a dash would be an option to ssh. */
+/* Rejects a name with a leading dash, which would be an option of ssh. */
 static enum banyan_status check_name(const char *name) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:%@";
   if (!*name || *name == '-' || name[strspn(name, letters)])
@@ -90,7 +90,7 @@ static enum banyan_status check_name(const char *name) {
   return BANYAN_OK;
 }
 
-/* Takes brackets off "user@[::1]" in place: ssh wants the bare address. */
+/* Removes the brackets of "user@[::1]" in place: ssh needs the bare address. */
 static void strip_brackets(char *destination) {
   char *open = strchr(destination, '['), *close = strrchr(destination, ']');
   if (!open || !close || close < open) return;
@@ -98,15 +98,15 @@ static void strip_brackets(char *destination) {
   memmove(open, open + 1, strlen(open));
 }
 
-/* What holds for all hosts of a list. */
+/* Properties of all hosts of a list. */
 struct given {
   struct by_launch_hosts *hosts;
-  int slots;        /* 0: each says it, or has one */
-  const char *user; /* NULL: each says it, or needs none */
+  int slots;        /* 0: each states it, or has one. */
+  const char *user; /* NULL: each states it, or needs none. */
 };
 
 /* Adds "user@name:slots". */
-static enum banyan_status add_item(void *context, const char *item) {
+static enum banyan_status add_host_item(void *context, const char *item) {
   const struct given *given = context;
   char text[2 * NAME_BYTES];
   long slots = given->slots ? given->slots : 1;
@@ -117,7 +117,7 @@ static enum banyan_status add_item(void *context, const char *item) {
   if (length >= NAME_BYTES) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long for a host", item);
   char *bracket = strchr(text, ']');
   char *colon = strchr(bracket ? bracket : text, ':');
-  if (colon && !bracket && strchr(colon + 1, ':')) /* more than one colon: a bare IPv6 address */
+  if (colon && !bracket && strchr(colon + 1, ':')) /* More than one colon: a bare IPv6 address. */
     return by_fail(BANYAN_ERR_ARGUMENT, "write the address %.64s in brackets: [%.64s]:slots", text, text);
   if (colon) {
     *colon = 0;
@@ -136,7 +136,7 @@ static enum banyan_status add_item(void *context, const char *item) {
 }
 
 enum banyan_status by_hosts_parse_as(struct by_launch_hosts *hosts, const char *list, int slots, const char *user) {
-  return by_host_names_expand(list, add_item, &(struct given){hosts, slots, user});
+  return by_host_names_expand(list, add_host_item, &(struct given){hosts, slots, user});
 }
 
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list) {
@@ -186,7 +186,7 @@ enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const stru
     host.first = first;
     host.ranks = beside == BY_SERVERS ? 1 : host.slots;
     first += host.ranks;
-    BY_TRY(append(hosts, host.destination, host.name, host));
+    BY_TRY(append_host(hosts, host.destination, host.name, host));
   }
   return BANYAN_OK;
 }
@@ -225,7 +225,7 @@ const char *by_variables_get(char *const *variables, const char *name) {
   return value;
 }
 
-/* With or without a value. */
+/* Matches with or without a value. */
 static bool is_variable(const char *text, const char *name) {
   return !strcmp(text, name) || by_variable_value(text, name);
 }
@@ -235,7 +235,7 @@ static void forget_variable(char *text) {
   free(text);
 }
 
-/* In place of the one before: there is one key of a job, and one secret of its switches. */
+/* Replaces the previous one: a job has one key, and one secret of its switches. */
 static void set_secret(struct by_job_environment *environment, const char *name, const char *secret) {
   size_t i = 0;
   while (i < environment->count && !is_variable(environment->items[i], name)) i++;
@@ -246,8 +246,9 @@ static void set_secret(struct by_job_environment *environment, const char *name,
   environment->items[environment->count] = NULL;
 }
 
-/* Hosts get what is in the file, and pass it on to ranks without showing it. `text`: the file's variable, with or
- * without "=VALUE". *file: its name, NULL if there is none, or it is empty. */
+/* Hosts get the contents of the file, and pass it to ranks without showing it. `text`: the file's variable, with or
+ * without
+ * "=VALUE". *file: its name, NULL if there is none, or it is empty. */
 static enum banyan_status add_secret(struct by_job_environment *environment, const char *name, const char *text,
                                      enum banyan_status (*read)(const char *path, char *out), const char **file) {
   char secret[BY_JOB_KEY_MAX];
@@ -345,6 +346,6 @@ bool by_program_path(char *out) {
   return length >= 0;
 }
 
-struct by_launch by_job_usual(const char *title) {
+struct by_launch by_launch_defaults(const char *title) {
   return (struct by_launch){.title = title, .report = 1, .grace = 5, .start = 60, .ssh = "ssh"};
 }

@@ -1,3 +1,4 @@
+/* Determines what each host of a job must start, and sends it. */
 #include "launch_start.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* ---- where rank 0 is */
+/* ---- addresses of rank 0 */
 
 void by_launch_root_fini(struct by_launch_root *root) {
   by_text_fini(&root->places);
@@ -43,7 +44,7 @@ static void add_name(struct by_text *places, const char *name, int port) {
   by_text_add(places, strchr(name, ':') ? "%s[%s]:%d" : "%s%s:%d", places->length ? "," : "", name, port);
 }
 
-/* The addresses that the host found are in `offered`, with this port. */
+/* Adds the addresses that the host found, in `offered`, with this port. */
 static void add_places(const struct by_launch *job, const struct by_launch_host *host, const char *offered, int port,
                        struct by_text *places) {
   char own[BY_HOST_TEXT] = "";
@@ -61,7 +62,7 @@ static void add_places(const struct by_launch *job, const struct by_launch_host 
   if (!job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(places, own, port);
 }
 
-/* The same places with another port. */
+/* Prints the same addresses with another port. */
 static void add_with_port(const char *places, int port, struct by_text *out) {
   for (const char *at = places; *at; at += *at == ',') {
     size_t length = strcspn(at, ","), host = length;
@@ -71,7 +72,7 @@ static void add_with_port(const char *places, int port, struct by_text *out) {
   }
 }
 
-/* The first address in `offered`, or where there is none the loopback's, by which rank 0's host reaches itself. */
+/* Prints the first address in `offered` or, without one, that of loopback, by which rank 0's host reaches itself. */
 static void print_own_address(const char *offered, char out[BY_ADDRESS_TEXT]) {
   char first[BY_ADDRESS_TEXT];
   struct by_address address;
@@ -82,13 +83,13 @@ static void print_own_address(const char *offered, char out[BY_ADDRESS_TEXT]) {
     strcpy(out, "127.0.0.1");
 }
 
-/* Whether it has to be tried which of these places others reach: not if there is only one address. */
+/* Tells whether hosts must try which address they reach: not if there is only one. */
 static bool has_choice(const char *places) {
   struct by_address address;
   return by_address_parse(places, &address) != BANYAN_OK;
 }
 
-/* The text behind the NUL of `text`, which is a part of the payload. */
+/* Returns the text after the NUL of `text`, which is part of the payload. */
 static const char *next_text(const struct by_launch_frame *frame, const char *text) {
   const char *next = text + strlen(text) + 1;
   return next < frame->payload + frame->length ? next : "";
@@ -114,14 +115,14 @@ enum banyan_status by_launch_root_take(const struct by_launch *job, const struct
     }
   }
   snprintf(root->store, sizeof root->store, "%ld", ports[0]);
-  /* Where processes come and go, members know each other by their handles. */
+  /* Members of elastic jobs authenticate each other by their handles. */
   if (identity && !job->elastic) by_text_add(&root->places, "%s", identity);
   return BANYAN_OK;
 }
 
 /* ---- keys and tickets */
 
-/* Under the key of a job. `out` holds BY_TICKET_TEXT. */
+/* Issues a ticket with a job's key. `out` has BY_TICKET_TEXT bytes. */
 static enum banyan_status issue_ticket(const char *job_key, const struct by_launch_host *host, char *out) {
   struct by_ticket_subject subject = {host->beside == BY_HELPERS ? BY_TICKET_HELPER : BY_TICKET_SERVER, host->name};
   char text[BY_TICKET_KEY_TEXT];
@@ -134,7 +135,7 @@ static enum banyan_status issue_ticket(const char *job_key, const struct by_laun
   return status;
 }
 
-/* Each helper and server of a host gets a ticket in place of the job's key. */
+/* Copies a variable. Each helper and server of a host gets a ticket instead of the job's key. */
 static enum banyan_status copy_variable(struct by_job_environment *environment, const char *text, const char *key,
                                         const struct by_launch_host *host) {
   const char *given = by_variable_value(text, "BANYAN_KEY");
@@ -143,7 +144,7 @@ static enum banyan_status copy_variable(struct by_job_environment *environment, 
     by_job_environment_copy(environment, text);
     return BANYAN_OK;
   }
-  if (!key) key = given; /* of a file that may have changed since, or generated */
+  if (!key) key = given; /* From a file that may have changed since, or generated. */
   if (!host->beside) by_job_environment_set(environment, "BANYAN_KEY", key);
   enum banyan_status status = BANYAN_OK;
   for (int i = 0; host->beside && i < host->ranks && status == BANYAN_OK; i++) {
@@ -166,7 +167,7 @@ enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *k
   return status;
 }
 
-/* ---- what to start */
+/* ---- processes */
 
 void by_launch_command_of(const struct by_launch *job, const struct by_launch_host *host,
                           struct by_launch_command *out) {
@@ -183,12 +184,12 @@ int by_launch_size_of(const struct by_launch *job, const struct by_launch_host *
   return MAX(job->ranks, host->first + host->ranks);
 }
 
-/* Hosts that are this machine share its cores, so they count on. */
+/* Returns the first core: hosts that are this machine share its cores. */
 int by_launch_core_of(const struct by_launch *job, const struct by_launch_host *host) {
   return !job->pin ? -1 : host->local ? host->first : 0;
 }
 
-/* What torchrun tells all processes of a host; what each has of its own is in rank_environment.c. */
+/* Sets the variables that torchrun sets for all processes of a host; rank_environment.c has those of each process. */
 static void set_torch(const struct by_launch *job, const struct by_launch_root *root, const struct by_launch_link *link,
                       struct by_job_environment *environment) {
   char group[16];

@@ -1,63 +1,121 @@
-/* What each host of a job is told to start, and where its processes find rank 0. No state. */
+/* What each host of a job must start, and the addresses of rank 0. No state. */
 #ifndef BY_CMD_RUN_LAUNCH_START_H
 #define BY_CMD_RUN_LAUNCH_START_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "address.h"
 #include "fail.h"
+#include "job_key.h"
 #include "launch.h"
 #include "launch_io.h"
 #include "launch_link.h"
+#include "rank_output.h"
 #include "text.h"
 
 /* The command of the processes of one host: that of the ranks, or this program as a helper or server. */
 struct by_launch_command {
-  const char *words[5]; /* of helpers and servers */
+  const char *words[5]; /* For helpers and servers. */
   char trees[16];
-  char *const *argv; /* ends with NULL; points to `words` or into the job */
+  char *const *argv; /* Ends with NULL; points to `words` or into the job. */
 };
 
 void by_launch_command_of(const struct by_launch *job, const struct by_launch_host *host,
                           struct by_launch_command *out);
-/* How many ranks its processes are told that there are. */
+/* Returns the number of ranks that its processes are told. */
 int by_launch_size_of(const struct by_launch *job, const struct by_launch_host *host);
 
-/* The core of its first process, of those that it may use; -1: processes are not bound. */
+/* Returns the core of its first process among the available ones; -1: processes are not bound. */
 int by_launch_core_of(const struct by_launch *job, const struct by_launch_host *host);
 
-/* Where rank 0 is, for all processes of a job. */
+/* Addresses of rank 0, for all processes of a job. */
 struct by_launch_root {
-  struct by_text places;         /* BANYAN_ROOT; empty: it is not known yet */
-  struct by_text answers;        /* where rank 0's host answers by_root_reach; empty: all are on this machine */
-  char address[BY_ADDRESS_TEXT]; /* of rank 0's host, for itself: MASTER_ADDR */
+  struct by_text places;         /* BANYAN_ROOT; empty: not known yet. */
+  struct by_text answers;        /* Where rank 0's host answers by_root_reach; empty: all are on this machine. */
+  char address[BY_ADDRESS_TEXT]; /* Of rank 0's host, for itself: MASTER_ADDR. */
   char store[8];                 /* MASTER_PORT */
 };
 
 void by_launch_root_fini(struct by_launch_root *root);
-/* How many ports rank 0's host keeps (by_root_ports_open) for a job of these ranks, which are on the first hosts. */
+/* Returns how many ports rank 0's host keeps (by_root_ports_open) for a job of these ranks, which are on the first
+ * hosts. */
 int by_launch_root_ports(const struct by_launch_hosts *hosts, const char *interface, int ranks);
-/* Asks rank 0's host to keep these ports. */
+/* Requests that rank 0's host keeps these ports. */
 void by_launch_request_ports(const struct by_launch *job, struct by_launch_link *link);
-/* Takes what rank 0's host says in `frame` (BY_LAUNCH_PORT_IS). In `places`, what the user calls the host is tried
- * first, since the others may not reach every address; but the name of this machine last, which may mean another one
+/* Handles the report of rank 0's host in `frame` (BY_LAUNCH_PORT_IS). `places` begins with the user's name of the host,
+ * since the others may not reach every address; but the name of this machine is last, as it may have another meaning
  * elsewhere. */
 BANYAN_CHECK enum banyan_status by_launch_root_take(const struct by_launch *job, const struct by_launch_host *host,
                                                     const struct by_launch_frame *frame, struct by_launch_root *root);
 /* Asks a host, once, for an address by which it reaches rank 0's host, unless there is only one or none is needed.
  * PyTorch tries one address, for minutes: it gets one that has answered. */
 void by_launch_send_reach(const struct by_launch *job, const struct by_launch_root *root, struct by_launch_link *link);
-/* Tells a host to start its processes. `key` takes the place of the job's key in the environment; NULL: that one is
- * used. Helpers and servers get tickets of their own; after an error, nothing is sent. The variables of PyTorch
- * (MASTER_ADDR, ...) are set unless the job's environment has them. */
+/* Makes a host start its processes. `key` replaces the job's key in the environment; NULL: that one is used. Helpers
+ * and servers get tickets; after an error, nothing is sent. The variables of PyTorch (MASTER_ADDR, ...) are set unless
+ * the job's environment has them. */
 BANYAN_CHECK enum banyan_status by_launch_send_start(const struct by_launch *job, const struct by_launch_root *root,
                                                      const char *key, struct by_launch_link *link);
-/* Sends a key in place of the one that the processes of the host have, or tickets made with it. */
+/* Sends a key that replaces the one of the host's processes, or tickets made with it. */
 BANYAN_CHECK enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *key);
 
-/* `banyan run --dry-run`: what a job would start, and where, as text. */
+/* ---- launch_key.c
+ *
+ * The key of a job that `banyan run` starts: its hosts get another one when `banyan keys rotate` has replaced the key
+ * file, or has requested another generated key. One thread. */
 
-/* Shows every host with how it is reached, its processes with their command and their variables, and the files that
- * their output goes to. Values of variables that are secrets, by their names, are left out. Starts nothing and writes
- * nothing. */
-BANYAN_CHECK enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out);
+struct by_launch_key {
+  struct by_key_ring *ring; /* NULL: the job has no key file. */
+  uint64_t look_at; /* When to check the file or the end of an old key, by by_clock_system; UINT64_MAX: never. */
+  char text[BY_JOB_KEY_MAX]; /* The current key; "": the job has none. */
+};
+
+/* `path`: file of the key; NULL: the key is `generated`, which may be NULL, too. The caller calls fini. */
+enum banyan_status by_launch_key_init(struct by_launch_key *key, const char *path, const char *generated) BANYAN_CHECK;
+/* Wipes it. */
+void by_launch_key_fini(struct by_launch_key *key);
+enum by_launch_key_news {
+  BY_LAUNCH_KEY_SAME,
+  BY_LAUNCH_KEY_REPLACED,
+  BY_LAUNCH_KEY_OLD_ENDED /* The hosts must forget it, too. */
+};
+/* Checks the file if that is due, and whether an old key has expired. */
+enum by_launch_key_news by_launch_key_look(struct by_launch_key *key);
+/* Replaces a generated key; the old one is accepted for so many seconds. BANYAN_ERR_ARGUMENT: it is from a file, or the
+ * previous one is still accepted. */
+enum banyan_status by_launch_key_rotate(struct by_launch_key *key, int seconds) BANYAN_CHECK;
+/* Returns the current key, borrowed until it changes; NULL: none. */
+const char *by_launch_key_get(const struct by_launch_key *key);
+
+/* ---- launch_reports.c
+ *
+ * Reports of ranks that have ended: each that failed, up to a few, and after the first failure those that ended with
+ * exit code 0. One thread. */
+
+enum { BY_MOST_LAUNCH_REPORTS = 8 };
+
+/* Number of ranks, and the first of them. */
+struct by_some_ranks {
+  int n, first[BY_MOST_LAUNCH_REPORTS];
+};
+
+struct by_launch_reports {
+  const struct by_launch *job;
+  struct by_output *output;
+  int failed;
+  struct by_some_ranks early;  /* Ended with exit code 0 before the first failure. */
+  struct by_some_ranks stayed; /* Ended with exit code 0 at any time without having left the job. */
+};
+
+/* A rank, helper or server has failed. The first ones are printed. */
+void by_launch_reports_failed(struct by_launch_reports *reports, const struct by_launch_host *host, int rank,
+                              int status);
+/* A rank has ended with exit code 0. It is printed after a failure only. */
+void by_launch_reports_ended_well(struct by_launch_reports *reports, int rank, bool had_joined);
+/* Prints those that ended with exit code 0, once each, after a failure: others may have waited for them, and those that
+ * have not left the job made others' calls fail. */
+void by_launch_reports_print_ended_well(struct by_launch_reports *reports);
+/* Prints the number of failed ranks that were not printed. */
+void by_launch_reports_print_rest(const struct by_launch_reports *reports);
 
 #endif

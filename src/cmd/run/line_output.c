@@ -1,3 +1,4 @@
+/* Sets variables that make ranks print line by line. */
 #include "line_output.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 #include "log.h"
 #include "process.h"
 
-/* Of coreutils, whose stdbuf preloads it: its constructor sets the buffering of the standard streams. */
+/* Finds the library of coreutils that stdbuf preloads: its constructor sets the buffering of the standard streams. */
 static const char *find_stdbuf(void) {
   static const char *const paths[] = {"/usr/libexec/coreutils/libstdbuf.so", "/usr/lib/coreutils/libstdbuf.so"};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -14,8 +15,8 @@ static const char *find_stdbuf(void) {
   return NULL;
 }
 
-/* Sets a variable to `value`, joined with what it has. */
-static void join(const char *name, const char *first, const char *second) {
+/* Sets a variable to `value`, joined with its previous value. */
+static void join_variable(const char *name, const char *first, const char *second) {
   if (*first && *second)
     setenv(name, by_cli_print("%s:%s", first, second), true);
   else
@@ -36,7 +37,7 @@ void by_line_output_set(void) {
     return;
   }
   setenv("_STDBUF_O", "L", true);
-  join("LD_PRELOAD", value_of("LD_PRELOAD"), library);
-  /* AddressSanitizer insists on being the first library, though this one takes none of its functions. */
-  join("ASAN_OPTIONS", "verify_asan_link_order=0", value_of("ASAN_OPTIONS"));
+  join_variable("LD_PRELOAD", value_of("LD_PRELOAD"), library);
+  /* AddressSanitizer must otherwise be the first library, though this one replaces none of its functions. */
+  join_variable("ASAN_OPTIONS", "verify_asan_link_order=0", value_of("ASAN_OPTIONS"));
 }

@@ -12,7 +12,7 @@
 #include "process.h"
 
 struct mpirun_options {
-  int abi; /* place among the choices; -1: by the program */
+  int abi; /* Index of the choice; -1: determined by the program. */
   const char *mpirun;
 };
 
@@ -46,7 +46,7 @@ static const struct by_command mpirun_command = {
 
 static const struct {
   const char *name;
-  const char *launchers[3]; /* the first that is there is started */
+  const char *launchers[3]; /* The first available one is started. */
 } abis[] = {
     [BY_MPI_OPENMPI] = {"Open MPI", {"mpirun.openmpi", "mpirun"}},
     [BY_MPI_MPICH] = {"MPICH", {"mpirun.mpich", "mpirun"}},
@@ -57,7 +57,7 @@ static bool is_program(const char *path) {
   return !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, X_OK);
 }
 
-/* The file that a command's name stands for; false: there is none. */
+/* Finds the file of a command's name; false: there is none. */
 static bool find_program(const char *name, char *out, size_t room) {
   const char *path = getenv("PATH");
   if (!*name) return false;
@@ -70,7 +70,8 @@ static bool find_program(const char *name, char *out, size_t room) {
   return false;
 }
 
-/* mpirun has many options with values, so any word may be the program's: the first that is one of MPI counts. */
+/* Finds the program: mpirun has many options with values, so any word may be the program's; the first MPI program
+ * counts. */
 static enum by_mpi_abi abi_of_program(char *const *words) {
   char path[BY_PROGRAM_PATH];
   enum by_mpi_abi abi = BY_MPI_NONE;
@@ -93,7 +94,7 @@ static enum by_mpi_abi abi_of_launcher(const char *launcher) {
   return abi;
 }
 
-/* In the folder of the build, or where it is installed. */
+/* Finds the library in the folder of the build, or where it is installed. */
 static bool find_library(enum by_mpi_abi abi, char *out) {
   static const char *const places[] = {"bindings/mpi", "../" BY_LIBRARIES "/banyan"};
   const char *name = abi == BY_MPI_OPENMPI ? "openmpi" : "mpich";
@@ -109,8 +110,9 @@ static bool find_library(enum by_mpi_abi abi, char *out) {
   return false;
 }
 
-/* Which mpirun is started, and for which MPI library. 0: both are known; else the exit code. */
-static int choose(const struct mpirun_options *options, char *const *words, enum by_mpi_abi *abi, char *launcher) {
+/* Determines the mpirun, and its MPI library. Returns 0 if both are known; else the exit code. */
+static int choose_launcher(const struct mpirun_options *options, char *const *words, enum by_mpi_abi *abi,
+                           char *launcher) {
   const char *const usual[] = {"mpirun", NULL}, *const given[] = {options->mpirun, NULL};
   enum by_mpi_abi of_program = abi_of_program(words);
   *abi = options->abi >= 0 ? (enum by_mpi_abi)(options->abi + 1) : of_program;
@@ -138,7 +140,7 @@ static int choose(const struct mpirun_options *options, char *const *words, enum
   return 0;
 }
 
-/* The options of Banyan come first: how many words they are, argv[0] included. */
+/* Returns the number of words with Banyan's options, which come first, including argv[0]. */
 static int own_words(int argc, char **argv) {
   static const char *const flags[] = {"--help", "-h", "--version", "--quiet", "-q", "--verbose", "-v", "-vv"};
   int n = 1;
@@ -153,15 +155,15 @@ static int own_words(int argc, char **argv) {
   return n < argc ? n : argc;
 }
 
-/* The value of LD_PRELOAD. Libraries of the user come first: those that record calls of MPI stand before MPI_Allreduce
- * and call PMPI_Allreduce, which is Banyan's, too. */
+/* Returns the value of LD_PRELOAD. The user's libraries come first: those that record calls of MPI intercept
+ * MPI_Allreduce and call PMPI_Allreduce, which is Banyan's, too. */
 static char *preload_of(const char *library) {
   const char *others = getenv("LD_PRELOAD");
   return others && *others ? by_cli_print("%s:%s", others, library) : by_cli_print("%s", library);
 }
 
-/* The command line to start: mpirun, told to give the ranks LD_PRELOAD, and the words of the user. Open MPI has to be
- * told for each program, which ":" separates. */
+/* Builds the command line: mpirun, with an option that passes LD_PRELOAD to the ranks, and the user's words. Open MPI
+ * needs it for each program, which ":" separates. */
 static char **command_line(enum by_mpi_abi abi, char *launcher, const char *library, int n, char *const *words) {
   char **out = by_cli_zeroed(3 * (size_t)n + 5, sizeof *out), *preload = preload_of(library);
   char *variable = by_cli_print("LD_PRELOAD=%s", preload);
@@ -182,7 +184,7 @@ static char **command_line(enum by_mpi_abi abi, char *launcher, const char *libr
   return out;
 }
 
-/* Whether the user sets LD_PRELOAD by an option of mpirun, in place of Banyan. */
+/* Tells whether the user sets LD_PRELOAD by an option of mpirun, which replaces Banyan's. */
 static bool sets_preload(int n, char *const *words) {
   static const char *const options[] = {"-x", "-env", "-genv"};
   for (int i = 1; i < n; i++)
@@ -192,7 +194,7 @@ static bool sets_preload(int n, char *const *words) {
   return false;
 }
 
-/* The options of Banyan alone; they end with NULL. */
+/* Parses Banyan's options, which end with NULL. */
 static int parse_own(int own, char **argv, struct mpirun_options *options) {
   char **words = by_cli_zeroed((size_t)own + 1, sizeof *words);
   memcpy(words, argv, (size_t)own * sizeof *words);
@@ -212,7 +214,7 @@ int by_cli_mpirun(int argc, char **argv) {
     return by_options_misuse(&mpirun_command,
                              "mpirun's LD_PRELOAD would take the place of Banyan's; set it before, as in "
                              "LD_PRELOAD=libother.so banyan mpirun ...");
-  if ((exit_code = choose(&options, argv + own, &abi, launcher))) return exit_code;
+  if ((exit_code = choose_launcher(&options, argv + own, &abi, launcher))) return exit_code;
   if (!find_library(abi, library))
     return by_command_end(&mpirun_command,
                           by_fail(BANYAN_ERR_UNSUPPORTED,

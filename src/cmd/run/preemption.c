@@ -1,3 +1,4 @@
+/* Runs the preemption command every few seconds. */
 #include "host_directory.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ void by_preemption_fini(struct by_preemption *p) {
   by_cli_close(&p->output);
 }
 
-static _Noreturn void become(const char *command, int output) {
+static _Noreturn void become_shell(const char *command, int output) {
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -39,11 +40,11 @@ static _Noreturn void become(const char *command, int output) {
   _exit(127);
 }
 
-static void start(struct by_preemption *p) {
+static void start_command(struct by_preemption *p) {
   int pipes[1][2];
   if (!by_cli_pipes(pipes, 1)) return;
   p->pid = fork();
-  if (p->pid == 0) become(p->command, pipes[0][1]);
+  if (p->pid == 0) become_shell(p->command, pipes[0][1]);
   by_cli_close(&pipes[0][1]);
   p->output = pipes[0][0];
   by_cli_nonblock(p->output);
@@ -57,10 +58,10 @@ void by_preemption_tick(struct by_preemption *p, uint64_t now) {
   if (p->pid) {
     kill(-p->pid, SIGKILL);
     kill(p->pid, SIGKILL);
-    p->due = UINT64_MAX; /* its end follows */
+    p->due = UINT64_MAX; /* Its end follows. */
     return;
   }
-  start(p);
+  start_command(p);
   p->due = now + (p->pid ? BY_PREEMPTION_LONGEST : BY_PREEMPTION_INTERVAL) * BY_SECOND;
 }
 

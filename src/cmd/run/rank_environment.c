@@ -1,3 +1,4 @@
+/* Sets the variables of each process of a job. */
 #include "rank_environment.h"
 
 #include <stdio.h>
@@ -31,11 +32,11 @@ void by_rank_environment_add(const struct by_rank_place *place, char *const *giv
     snprintf(launcher, sizeof launcher, "%s:%d:%d", place->directory, place->rank, place->starts);
     by_job_environment_set(environment, "BANYAN_LAUNCHER", launcher);
   }
-  /* Else each rank starts as many threads as there are cores. */
+  /* Otherwise each rank starts as many threads as there are cores. */
   if (by_rank_environment_limits(place, has_threads)) by_job_environment_set(environment, "OMP_NUM_THREADS", "1");
 }
 
-/* A name that ends in FILE, DIR or PATH says where a secret is. */
+/* A name that ends in FILE, DIR or PATH is a location of a secret. */
 bool by_variable_is_secret(const char *variable) {
   static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "IDENTITY", "AUTH"};
   static const char *const places[] = {"FILE", "DIR", "PATH", "BANYAN_KEYS"};

@@ -1,3 +1,4 @@
+/* Writes the output of each rank into files. */
 #include "rank_files.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* With the rank in it no name is there twice. */
+/* A pattern with the rank makes all names unique. */
 enum banyan_status by_rank_files_check(const char *pattern, const struct by_launch_hosts *hosts, int ranks,
                                        bool grows) {
   BY_TRY(check_pattern(pattern));
@@ -108,7 +109,7 @@ void by_rank_files_init(struct by_rank_files *files, const char *pattern) {
   *files = (struct by_rank_files){.pattern = pattern};
 }
 
-/* The folders of a file that are not there yet. */
+/* Makes the missing folders of a file. */
 static enum banyan_status make_folders(char *path) {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
@@ -124,7 +125,7 @@ static enum banyan_status make_folders(char *path) {
   return BANYAN_OK;
 }
 
-/* It must not wait for a reader, where it is a pipe. */
+/* Does not wait for a reader if it is a pipe. */
 static enum banyan_status open_file(char *path, int *out) {
   BY_TRY(make_folders(path));
   *out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);

@@ -1,3 +1,4 @@
+/* Combines the output of ranks into lines with prefixes. */
 #include "rank_output.h"
 
 #include <limits.h>
@@ -34,22 +35,22 @@ void by_output_fini(struct by_output *output) {
   by_pipe_fini(&output->to[1]);
 }
 
-/* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
-static int destination(const struct by_output *output, int rank, int stream) {
+/* Returns the stream: with rank 0 only on stdout, the other ranks' stdout goes to stderr. */
+static int choose_stream(const struct by_output *output, int rank, int stream) {
   return output->mode == BY_OUTPUT_ERROR || (output->mode == BY_OUTPUT_RANK0 && rank) ? 1 : stream;
 }
 
-/* Something else comes than the rest of the line whose beginning was shown last. */
+/* Ends a line whose beginning was shown, before printing anything else. */
 static void end_begun(struct by_output *output) {
   if (output->begun < 0) return;
-  by_pipe_add(&output->to[destination(output, output->begun / 2, output->begun % 2)], "\n", 1);
+  by_pipe_add(&output->to[choose_stream(output, output->begun / 2, output->begun % 2)], "\n", 1);
   output->begun = -1;
 }
 
-/* What a line has, or the rest of it; with `end` after it. */
-static void emit(struct by_output *output, int line, size_t length, const char *end) {
+/* Prints a line, or the rest of it, followed by `end`. */
+static void print_line(struct by_output *output, int line, size_t length, const char *end) {
   int rank = line / 2;
-  struct by_pipe *text = &output->lines[line].text, *to = &output->to[destination(output, rank, line % 2)];
+  struct by_pipe *text = &output->lines[line].text, *to = &output->to[choose_stream(output, rank, line % 2)];
   char number[16];
   snprintf(number, sizeof number, "%d", rank);
   const char *label = output->labels ? output->labels[rank] : number;
@@ -76,9 +77,9 @@ bool by_output_show(struct by_output *output) {
   for (int i = 0; i < 2 * output->ranks; i++) {
     struct by_output_line *line = &output->lines[i];
     size_t length = by_pipe_waiting(&line->text);
-    if (!length || !output->is_terminal[destination(output, i / 2, i % 2)]) continue;
+    if (!length || !output->is_terminal[choose_stream(output, i / 2, i % 2)]) continue;
     if (line->waits && (output->begun < 0 || output->begun == i)) {
-      emit(output, i, length, "");
+      print_line(output, i, length, "");
       output->begun = i;
     } else
       others = line->waits = true;
@@ -86,8 +87,8 @@ bool by_output_show(struct by_output *output) {
   return others;
 }
 
-/* Length of the first line with its end; 0 if none of `length` bytes ends one. "\r\n" is one end, so a final "\r" waits
- * for what follows. `seen` bytes are known to hold no end. */
+/* Returns the length of the first line with its end; 0 if none of `length` bytes ends one. "\r\n" is one end, so a
+ * final "\r" waits for the next byte. `seen` bytes are known to contain no end. */
 static size_t first_line(const char *bytes, size_t length, size_t seen) {
   const char *newline = memchr(bytes + seen, '\n', length - seen);
   size_t within = newline ? (size_t)(newline - bytes) : length;
@@ -120,16 +121,16 @@ void by_output_take(struct by_output *output, int rank, int stream, const char *
   if (seen && text->data[text->end - 1] == '\r') seen--;
   by_pipe_add(text, bytes, length);
   while ((n = first_line(text->data + text->start, by_pipe_waiting(text), seen))) {
-    emit(output, line, n, "");
+    print_line(output, line, n, "");
     seen = 0;
   }
-  if (by_pipe_waiting(text) >= MOST_LINE) emit(output, line, by_pipe_waiting(text), line_end(output));
+  if (by_pipe_waiting(text) >= MOST_LINE) print_line(output, line, by_pipe_waiting(text), line_end(output));
 }
 
 void by_output_end(struct by_output *output, int rank) {
   for (int line = 2 * rank; line < 2 * rank + 2; line++) {
     size_t length = by_pipe_waiting(&output->lines[line].text);
-    if (length || output->begun == line) emit(output, line, length, line_end(output));
+    if (length || output->begun == line) print_line(output, line, length, line_end(output));
     by_pipe_fini(&output->lines[line].text);
   }
 }

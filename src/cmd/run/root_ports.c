@@ -1,3 +1,4 @@
+/* Keeps ports on rank 0's host, and finds an address by which other hosts reach it. */
 #include "root_ports.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ enum banyan_status by_root_ports_open(struct by_root_ports *ports, const char *r
     BY_TRY(by_socket_listen_sparing(range, (int[BY_SPARED_PORTS]){ports->root, ports->store}, &ports->fds[2], &bound));
     ports->answers = by_address_port(&bound);
   }
-  /* A socket may share the port of one that does not listen where the range has no other. */
+  /* A socket may share the port of one that does not listen if the range has no other. */
   if ((n > 1 && ports->store == ports->root) ||
       (n > 2 && (ports->answers == ports->root || ports->answers == ports->store)))
     return by_fail(BANYAN_ERR_SYSTEM, "--port-range %s has fewer than %d free ports: choose a larger range", range_text,
@@ -58,10 +59,10 @@ void by_root_ports_answer(const struct by_root_ports *ports) {
 struct search {
   struct by_loop *loop;
   struct by_dialer *dialer;
-  struct by_timer late;    /* for the answer of the connection */
-  struct by_watch *watch;  /* of the connection; NULL: there is none */
-  struct by_address to;    /* whom it reaches */
-  const char *fingerprint; /* what rank 0's host sends */
+  struct by_timer late;    /* Deadline of the connection's answer. */
+  struct by_watch *watch;  /* Of the connection; NULL: none. */
+  struct by_address to;    /* Address of the peer. */
+  const char *fingerprint; /* Expected answer of rank 0's host. */
   char received[BY_FINGERPRINT_TEXT];
   size_t length;
   int fd;
@@ -75,12 +76,12 @@ static void hang_up(struct search *search) {
   search->watch = NULL;
 }
 
-static void reject(struct search *search, const char *reason) {
+static void reject_address(struct search *search, const char *reason) {
   hang_up(search);
   by_dialer_failed(search->dialer, BANYAN_ERR_PROTOCOL, reason, answer_limit);
 }
 
-static void receive(void *context, uint32_t events) {
+static void receive_fingerprint(void *context, uint32_t events) {
   struct search *search = context;
   size_t left = strlen(search->fingerprint) - search->length;
   (void)events;
@@ -92,21 +93,22 @@ static void receive(void *context, uint32_t events) {
   if (search->found)
     hang_up(search);
   else
-    reject(search, "somebody else answers there");
+    reject_address(search, "somebody else answers there");
 }
 
 static void give_up(void *context) {
-  reject(context, "nothing comes from there");
+  reject_address(context, "nothing comes from there");
 }
 
-static void connected(void *context, int fd, const struct by_address *to) {
+static void handle_connected(void *context, int fd, const struct by_address *to) {
   struct search *search = context;
   search->fd = fd;
   search->to = *to;
   search->length = 0;
   memset(search->received, 0, sizeof search->received);
   by_loop_set_delay(search->loop, &search->late, answer_limit);
-  if (by_loop_watch(search->loop, fd, EPOLLIN, receive, search, &search->watch)) reject(search, banyan_error_text());
+  if (by_loop_watch(search->loop, fd, EPOLLIN, receive_fingerprint, search, &search->watch))
+    reject_address(search, banyan_error_text());
 }
 
 static enum banyan_status run_search(struct search *search) {
@@ -133,7 +135,7 @@ enum banyan_status by_root_reach(const char *answers, char out[BY_ADDRESS_TEXT])
   by_timer_init(&search.late, give_up, &search);
   BY_TRY(by_loop_create(&by_clock_system, &search.loop));
   const struct by_dialer_options options = {
-      .loop = search.loop, .targets = answers, .connected = connected, .context = &search};
+      .loop = search.loop, .targets = answers, .connected = handle_connected, .context = &search};
   enum banyan_status status = by_dialer_create(&options, &search.dialer);
   if (status == BANYAN_OK) status = run_search(&search);
   if (status == BANYAN_OK) by_address_print_host(&search.to, out);

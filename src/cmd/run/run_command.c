@@ -23,10 +23,10 @@ struct run_options {
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
   bool slurm, dry;
-  const char *files;          /* a pattern of the names of files; NULL: none */
-  int output, transport;      /* transport -1: not given */
-  long least, most, restarts; /* -1: not given */
-  long offered;               /* 0: not given */
+  const char *files;          /* A pattern of file names; NULL: none. */
+  int output, transport;      /* `transport` -1: not given. */
+  long least, most, restarts; /* -1: not given. */
+  long offered;               /* 0: not given. */
   struct by_elastic_options elastic;
 };
 
@@ -98,7 +98,7 @@ static const struct by_option options[] = {
     {.name = NULL},
 };
 
-/* Of mpirun, srun and torchrun. */
+/* Options of mpirun, srun and torchrun. */
 static const struct by_habit habits[] = {
     {"-np", "-n N"},
     {"--np", "-n N"},
@@ -151,11 +151,12 @@ static const struct by_command command = {
     .last_operand = 1,
 };
 
-/* A process that may come and go has a port for forming groups, one for its service, and one for each of two groups
- * while it changes them. */
+/* A process of an elastic job has a port for forming groups, one for its service, and one for each of two groups while
+ * it changes them. */
 enum { MEMBER_PORTS = 4 };
 
-/* Every process listens on `each` ports of its own, and rank 0's host keeps more. `most` processes may run in all. */
+/* Checks the range of ports: every process listens on `each` ports of its own, and rank 0's host keeps more. At most
+ * `most` processes run. */
 static enum banyan_status check_ports(const struct by_launch *job, const struct by_launch_hosts *hosts, int most,
                                       int each) {
   struct by_port_range range;
@@ -175,7 +176,7 @@ static enum banyan_status check_ports(const struct by_launch *job, const struct 
   return BANYAN_OK;
 }
 
-/* A number, or hosts with slots. *n: how many slots; *processes: how many processes before, and with these. */
+/* Parses a number, or hosts with slots. *n: number of slots; *processes: number of processes, which it increases. */
 static enum banyan_status add_beside(const char *option, const char *text, enum by_beside beside,
                                      struct by_launch_hosts *hosts, int *n, int *processes) {
   struct by_launch_hosts list;
@@ -192,19 +193,19 @@ static enum banyan_status add_beside(const char *option, const char *text, enum 
   return status;
 }
 
-/* What a job is made of. */
-struct crew {
+/* The hosts and processes of a job. */
+struct job_hosts {
   int ranks, helpers, servers;
-  int processes; /* in all; a server process serves several */
+  int processes; /* Total; a server process has several slots. */
 };
 
 static bool is_elastic(const struct run_options *run) {
   return run->least >= 0 || run->most >= 0 || run->restarts >= 0;
 }
 
-/* Of those that may come and go. */
-static int most_processes(const struct run_options *run, const struct crew *crew) {
-  return run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : crew->ranks;
+/* Returns the maximum of an elastic job. */
+static int most_processes(const struct run_options *run, const struct job_hosts *job_hosts) {
+  return run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : job_hosts->ranks;
 }
 
 static enum banyan_status read_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
@@ -213,28 +214,30 @@ static enum banyan_status read_hosts(const struct run_options *run, struct by_la
   return run->hostfile ? by_hosts_read(hosts, run->hostfile) : BANYAN_OK;
 }
 
-static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
+static enum banyan_status place_hosts(const struct run_options *run, struct by_launch_hosts *hosts,
+                                      struct job_hosts *job_hosts) {
   static const char variable[] = "BANYAN_HOST=";
   if (!run->job.ssh[strspn(run->job.ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
   BY_TRY(read_hosts(run, hosts));
   if (!hosts->count && !run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
-  /* With -x BANYAN_HOST=NAME this machine has that name, as with the variable outside. */
+  /* -x BANYAN_HOST=NAME names this machine, as the variable outside does. */
   for (int i = 0; i < run->environment.count && !hosts->count; i++)
     if (!strncmp(run->environment.items[i], variable, sizeof variable - 1))
       setenv("BANYAN_HOST", run->environment.items[i] + sizeof variable - 1, true);
   if (!hosts->count) BY_TRY(by_hosts_add_self(hosts, (int)run->ranks));
-  crew->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
-  if (crew->ranks > BY_MOST_RANKS)
+  job_hosts->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
+  if (job_hosts->ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
-  if (!run->ranks && run->most >= 0 && crew->ranks > run->most) crew->ranks = (int)run->most;
-  if (run->job.ports && is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, most_processes(run, crew), MEMBER_PORTS));
-  BY_TRY(by_hosts_place(hosts, crew->ranks));
-  if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, crew->ranks, 1));
-  BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
-  crew->processes = crew->ranks;
-  BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
-  return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);
+  if (!run->ranks && run->most >= 0 && job_hosts->ranks > run->most) job_hosts->ranks = (int)run->most;
+  if (run->job.ports && is_elastic(run))
+    BY_TRY(check_ports(&run->job, hosts, most_processes(run, job_hosts), MEMBER_PORTS));
+  BY_TRY(by_hosts_place(hosts, job_hosts->ranks));
+  if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, job_hosts->ranks, 1));
+  BY_TRY(by_check_plan(run->plan, job_hosts->ranks, 0, by_hosts_all_local(hosts)));
+  job_hosts->processes = job_hosts->ranks;
+  BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &job_hosts->helpers, &job_hosts->processes));
+  return add_beside("--servers", run->servers, BY_SERVERS, hosts, &job_hosts->servers, &job_hosts->processes);
 }
 
 static enum banyan_status read_again(void *context, struct by_launch_hosts *out) {
@@ -255,8 +258,8 @@ static enum banyan_status set_offers(struct run_options *run) {
   return BANYAN_OK;
 }
 
-/* What the options say of processes that come and go; nothing, if there is none of these. */
-static enum banyan_status set_elastic(struct run_options *run, const struct crew *crew) {
+/* Sets the options of elastic jobs, if there are any. */
+static enum banyan_status set_elastic(struct run_options *run, const struct job_hosts *job_hosts) {
   struct by_elastic_options *e = &run->elastic;
   if (!is_elastic(run)) {
     if (run->offered) return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs --max");
@@ -268,52 +271,52 @@ static enum banyan_status set_elastic(struct run_options *run, const struct crew
         BANYAN_ERR_ARGUMENT,
         "--keep-going and --min, --max or --restarts exclude each other: these go on without ranks that fail, "
         "too");
-  if (crew->processes > crew->ranks)
+  if (job_hosts->processes > job_hosts->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
-  e->least = run->least >= 0 ? (int)run->least : crew->ranks;
-  e->most = most_processes(run, crew);
+  e->least = run->least >= 0 ? (int)run->least : job_hosts->ranks;
+  e->most = most_processes(run, job_hosts);
   e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;
   BY_TRY(set_offers(run));
   e->start = run->job.start;
   e->hostfile = run->hostfile;
   e->read = read_again;
   e->context = run;
-  if (e->least > crew->ranks)
+  if (e->least > job_hosts->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--min %d is more than the %d processes that are started", e->least,
-                   crew->ranks);
-  if (e->most < crew->ranks)
+                   job_hosts->ranks);
+  if (e->most < job_hosts->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--max %d is less than the %d processes that are started", e->most,
-                   crew->ranks);
+                   job_hosts->ranks);
   run->job.elastic = e;
   return BANYAN_OK;
 }
 
 static enum banyan_status check_output(const struct run_options *run, const struct by_launch_hosts *hosts,
-                                       const struct crew *crew) {
-  if (run->files) return by_rank_files_check(run->files, hosts, crew->ranks, run->job.elastic != NULL);
+                                       const struct job_hosts *job_hosts) {
+  if (run->files) return by_rank_files_check(run->files, hosts, job_hosts->ranks, run->job.elastic != NULL);
   if (by_output_choose(run->output, NULL, BY_OUTPUT_PREFIX) != BY_OUTPUT_NONE) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "--output none would lose what ranks print: give --output-files, too");
 }
 
-/* The helpers and servers that are started here are awaited, unless the user's own BANYAN_HELPERS differs. */
-static void set_awaited(const struct crew *crew, struct by_job_environment *environment) {
+/* Makes ranks wait for the helpers and servers that are started here, unless the user's BANYAN_HELPERS differs. */
+static void set_awaited(const struct job_hosts *job_hosts, struct by_job_environment *environment) {
   const char *given = by_variables_get(environment->items, "BANYAN_HELPERS");
   struct by_text text = {0};
-  if (!crew->helpers && !crew->servers) return;
-  if (crew->helpers) by_text_add(&text, "helpers=%d", crew->helpers);
-  if (crew->servers) by_text_add(&text, "%sservers=%d", text.length ? "," : "", crew->servers);
+  if (!job_hosts->helpers && !job_hosts->servers) return;
+  if (job_hosts->helpers) by_text_add(&text, "helpers=%d", job_hosts->helpers);
+  if (job_hosts->servers) by_text_add(&text, "%sservers=%d", text.length ? "," : "", job_hosts->servers);
   bool begins_with_key = given && strcspn(given, "=") < strcspn(given, ",");
   if (given && *given) by_text_add(&text, ",%s%s", begins_with_key ? "" : "helpers=", given);
   by_job_environment_set(environment, "BANYAN_HELPERS", by_text_get(&text));
   by_text_fini(&text);
 }
 
-static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
+static enum banyan_status fill_environment(const struct run_options *run, const struct job_hosts *job_hosts,
                                            struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
-  set_awaited(crew, environment);
+  set_awaited(job_hosts, environment);
   by_job_environment_set(environment, "BANYAN_PLAN", run->plan);
   by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology);
   by_job_environment_set(environment, "BANYAN_TRANSPORT", by_transport_at(run->transport));
@@ -322,21 +325,22 @@ static enum banyan_status fill_environment(const struct run_options *run, const 
   return BANYAN_OK;
 }
 
-/* What stands before the lines of ranks and of those beside them; NULL where there are only ranks: numbers. */
-static char **make_labels(const struct crew *crew) {
-  if (crew->processes == crew->ranks) return NULL;
-  char **labels = by_cli_alloc(NULL, (size_t)crew->processes * sizeof *labels);
-  for (int i = 0; i < crew->processes; i++)
-    if (i < crew->ranks)
+/* Returns the labels of ranks, helpers and servers; NULL if there are only ranks, which have numbers. */
+static char **make_labels(const struct job_hosts *job_hosts) {
+  if (job_hosts->processes == job_hosts->ranks) return NULL;
+  char **labels = by_cli_alloc(NULL, (size_t)job_hosts->processes * sizeof *labels);
+  for (int i = 0; i < job_hosts->processes; i++)
+    if (i < job_hosts->ranks)
       labels[i] = by_cli_print("%d", i);
     else
-      labels[i] = by_cli_print("%s %d", by_beside_name(i < crew->ranks + crew->helpers ? BY_HELPERS : BY_SERVERS),
-                               i - crew->ranks);
+      labels[i] =
+          by_cli_print("%s %d", by_beside_name(i < job_hosts->ranks + job_hosts->helpers ? BY_HELPERS : BY_SERVERS),
+                       i - job_hosts->ranks);
   return labels;
 }
 
-/* Everything is open, or the job does not start: what cannot be written is noticed before hours of work. */
-static int start(struct by_launch *job) {
+/* Starts the job after all files are open, so that a file which cannot be written is noticed before hours of work. */
+static int start_job(struct by_launch *job) {
   for (size_t i = 0; i < job->hosts->count && job->files; i++)
     if (by_rank_files_open(job->files, &job->hosts->items[i], job->ranks))
       return by_command_end(&command, BANYAN_ERR_SYSTEM);
@@ -344,12 +348,12 @@ static int start(struct by_launch *job) {
 }
 
 static int start_or_print(struct by_launch *job, const struct run_options *run) {
-  static struct by_rank_files files; /* the job refers to it */
+  static struct by_rank_files files; /* The job refers to it. */
   struct by_text text = {0};
   by_rank_files_init(&files, run->files);
   if (run->files) job->files = &files;
   if (run->dry) return by_command_end(&command, by_print_text(&text, by_dry_run_print(job, &text), stdout));
-  int exit_code = start(job);
+  int exit_code = start_job(job);
   if (by_rank_files_fini(&files)) {
     int failed = by_command_end(&command, BANYAN_ERR_SYSTEM);
     if (!exit_code) exit_code = failed;
@@ -357,20 +361,20 @@ static int start_or_print(struct by_launch *job, const struct run_options *run) 
   return exit_code;
 }
 
-static int launch(struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
-                  const struct by_operands *operands) {
-  static char self[BY_PROGRAM_PATH]; /* the job refers to it */
+static int launch_job(struct run_options *run, const struct by_launch_hosts *hosts, const struct job_hosts *job_hosts,
+                      const struct by_operands *operands) {
+  static char self[BY_PROGRAM_PATH]; /* The job refers to it. */
   if (!by_program_path(self)) strcpy(self, "banyan");
   struct by_job_environment environment;
-  if (fill_environment(run, crew, &environment)) {
+  if (fill_environment(run, job_hosts, &environment)) {
     by_job_environment_fini(&environment);
     return by_command_misused(&command);
   }
-  char **labels = make_labels(crew);
+  char **labels = make_labels(job_hosts);
   struct by_launch *job = &run->job;
   job->hosts = hosts;
-  job->ranks = crew->ranks;
-  job->beside = crew->processes - crew->ranks;
+  job->ranks = job_hosts->ranks;
+  job->beside = job_hosts->processes - job_hosts->ranks;
   job->labels = (const char *const *)labels;
   job->command = operands->items;
   job->environment = environment.items;
@@ -378,14 +382,14 @@ static int launch(struct run_options *run, const struct by_launch_hosts *hosts, 
   job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
   if (!job->remote) job->remote = self;
   int exit_code = start_or_print(job, run);
-  for (int i = 0; labels && i < crew->processes; i++) free(labels[i]);
+  for (int i = 0; labels && i < job_hosts->processes; i++) free(labels[i]);
   free(labels);
   by_job_environment_fini(&environment);
   return exit_code;
 }
 
 int by_cli_run(int argc, char **argv) {
-  struct run_options run = {.job = by_job_usual(command.name),
+  struct run_options run = {.job = by_launch_defaults(command.name),
                             .transport = -1,
                             .least = -1,
                             .most = -1,
@@ -393,14 +397,14 @@ int by_cli_run(int argc, char **argv) {
                             .elastic = {.min_timeout = 60}};
   struct by_operands operands;
   struct by_launch_hosts hosts;
-  struct crew crew = {0};
+  struct job_hosts job_hosts = {0};
   int exit_code = by_options_parse(&command, argc, argv, &run, &operands);
   if (exit_code >= 0) return exit_code;
   by_hosts_init(&hosts);
-  if (place(&run, &hosts, &crew) || set_elastic(&run, &crew) || check_output(&run, &hosts, &crew))
+  if (place_hosts(&run, &hosts, &job_hosts) || set_elastic(&run, &job_hosts) || check_output(&run, &hosts, &job_hosts))
     exit_code = by_command_misused(&command);
   else
-    exit_code = launch(&run, &hosts, &crew, &operands);
+    exit_code = launch_job(&run, &hosts, &job_hosts, &operands);
   by_hosts_fini(&hosts);
   return exit_code;
 }

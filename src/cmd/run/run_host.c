@@ -34,30 +34,30 @@
 #include "socket.h"
 #include "text.h"
 
-/* ---- The processes of the ranks of one host. Each leads a process group of its own and ends with this process; what
- * they leave behind becomes a child of this process and is killed by sweep. One thread. */
+/* ---- Processes of the ranks of one host. Each leads a process group and ends with this process; their descendants
+ * become children of this process when their parents end, and are killed by kill_descendants. One thread. */
 
 struct rank_process {
-  pid_t pid;    /* 0: has ended, or was never started */
-  int pipes[2]; /* its stdout and stderr to read; -1: closed */
-  int starts;   /* before this one */
+  pid_t pid;    /* 0: ended, or never started. */
+  int pipes[2]; /* Its stdout and stderr to read; -1: closed. */
+  int starts;   /* Number of earlier starts. */
 };
 
-/* Of a job whose processes may come and go: where they register, and how many of this machine precede its own. */
+/* For elastic jobs: where processes register, and how many of this machine precede its own. */
 struct elastic_place {
-  const char *directory; /* NULL: not such a job */
-  int local, local_size; /* local_size 0: not such a job */
+  const char *directory; /* NULL: not an elastic job. */
+  int local, local_size; /* `local_size` 0: not an elastic job. */
 };
 
 static const char key_name[] = "BANYAN_KEY", switch_key_name[] = "BANYAN_SWITCH_KEY";
-static int switch_key = -1;    /* has the switches' secret, if there is one */
-static int root_identity = -1; /* has the secret of rank 0's identity, if rank 0 is of this host */
-static int *key_fds, n_keys;   /* each has a key: that of the job for all ranks, or one for each helper */
-static int presence = -1;      /* has a byte for each rank, see settings.h */
-static struct rlimit files;    /* the limit as it was found, which ranks get back */
+static int switch_key = -1;    /* Descriptor with the switches' secret, if there is one. */
+static int root_identity = -1; /* Descriptor with the secret of rank 0's identity, if rank 0 is on this host. */
+static int *key_fds, n_keys;   /* Descriptors with keys: the job's for all ranks, or one for each helper. */
+static int presence = -1;      /* Descriptor with a byte for each rank, see presence.h. */
+static struct rlimit files;    /* The initial limit, which ranks get back. */
 
-/* In the child. Its environment, which it cannot hide later, only names this process's descriptors of keys: programs
- * that start the rank may close what they inherit. */
+/* Runs in the child. Its environment, which it cannot hide later, only names this process's descriptors of keys:
+ * programs that start the rank may close inherited ones. */
 static void set_environment(const struct by_host_job *job, int index, const struct elastic_place *elastic, int starts) {
   const struct by_rank_place place = {.rank = job->first + index,
                                       .size = job->size,
@@ -78,7 +78,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
   unsetenv("BANYAN_IDENTITY_FILE");
   if (root_identity >= 0 && job->first + index == 0)
     putenv(by_cli_print("BANYAN_IDENTITY_FILE=/proc/%d/fd/%d", (int)getppid(), root_identity));
-  unsetenv("BANYAN_LAUNCHER"); /* of a job that this one is in */
+  unsetenv("BANYAN_LAUNCHER"); /* Of an outer job. */
   unsetenv(BY_PRESENCE_VARIABLE);
   if (presence >= 0) putenv(by_cli_print(BY_PRESENCE_VARIABLE "=/proc/%d/fd/%d", (int)getppid(), presence));
   bool has_threads = getenv("OMP_NUM_THREADS");
@@ -89,7 +89,7 @@ static void set_environment(const struct by_host_job *job, int index, const stru
     by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
 
-/* What else there is to say of a command that cannot be run. */
+/* Returns a hint about a command that cannot be run. */
 static const char *hint_for(const char *command, int reason) {
   struct stat about;
   bool is_there = reason == EACCES && stat(command, &about) == 0;
@@ -105,21 +105,21 @@ static int exit_code_of(int reason) {
   return reason == ENOENT ? 127 : 126;
 }
 
-/* In the child: becomes the rank, or reports why it cannot. */
+/* Runs in the child: becomes the rank, or reports why it cannot. */
 static _Noreturn void become_rank(const struct by_host_job *job, int index, const struct elastic_place *elastic,
                                   int starts, pid_t parent, int failed) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1); /* it ended before prctl took effect */
+  if (getppid() != parent) _exit(1); /* The parent ended before prctl took effect. */
   by_restore_signals();
   if (elastic->directory)
-    signal(SIGUSR1, SIG_IGN); /* Slurm sends it to all processes of a step; we ask them to leave */
+    signal(SIGUSR1, SIG_IGN); /* Slurm sends it to all processes of a step; ranks are asked to leave by a message. */
   if (files.rlim_max) setrlimit(RLIMIT_NOFILE, &files);
   if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
   set_environment(job, index, elastic, starts);
   execvp(job->command[0], job->command);
   int reason = errno;
-  /* Where Banyan is not installed, this is the program that is meant. */
+  /* If Banyan is not installed, this program is meant. */
   if (reason == ENOENT && !strcmp(job->command[0], "banyan")) execv("/proc/self/exe", job->command);
   if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
     fprintf(stderr, "banyan run: cannot run %s: %s%s\n", job->command[0], strerror(reason),
@@ -140,8 +140,8 @@ static enum banyan_status handle_failure(const struct by_host_job *job, int fail
                  hint_for(job->command[0], reason));
 }
 
-/* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
- * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others report it on their stderr. */
+/* Starts rank job->first + index. For the first one it returns after the command was started: BANYAN_ERR_ARGUMENT and a
+ * shell's exit code, 127 or 126, if that failed. The others report it on their stderr. */
 static enum banyan_status start_rank(const struct by_host_job *job, int index, const struct elastic_place *elastic,
                                      struct rank_process *out, int *exit_code) {
   int pipes[3][2] = {[2] = {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -160,17 +160,17 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, c
     if (pid < 0) by_cli_close(&pipes[i][0]);
   }
   if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
-  setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
+  setpgid(pid, pid); /* Here as well: a signal to the group may come before the child runs. */
   for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
   *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}, .starts = out->starts};
   return index == 0 ? handle_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
 }
 
-/* The next child that has ended: its pid and wait status; 0: none. Kills what is left of its group. */
+/* Returns the next child that has ended: its pid and wait status; 0: none. Kills the rest of its group. */
 static pid_t reap_next(int *status) {
   siginfo_t info = {0};
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid) return 0;
-  kill(-info.si_pid, SIGKILL); /* not yet reaped, so no other process can have this number */
+  kill(-info.si_pid, SIGKILL); /* It is not yet reaped, so no other process can have this number. */
   waitpid(info.si_pid, status, 0);
   return info.si_pid;
 }
@@ -190,8 +190,8 @@ static bool kill_children(void) {
   return any;
 }
 
-/* Kills every child and grandchild of this process, whatever group it is in, and waits for their end. */
-static void sweep(void) {
+/* Kills every child and descendant of this process, in any group, and waits for their end. */
+static void kill_descendants(void) {
   while (kill_children() && waitpid(-1, NULL, 0) > 0) continue;
 }
 
@@ -201,22 +201,22 @@ struct host {
   struct by_pipe in;
   struct by_pipe out;
   int signals;
-  struct by_root_ports root; /* of rank 0, if that is of this host */
-  char *payload;             /* the job's strings */
+  struct by_root_ports root; /* Ports of rank 0, if that is on this host. */
+  char *payload;             /* Memory of the job's strings. */
   struct by_host_job job;
   struct rank_process *ranks;
-  struct pollfd *polled; /* OWN_FDS of our own, two of each rank, then those of the directory */
+  struct pollfd *polled; /* OWN_FDS of our own, two for each rank, then those of the directory. */
   int live;
   bool started, ending;
-  bool is_elastic;                     /* processes of this job come and go */
-  struct by_host_directory *directory; /* of such a job that has started; else NULL */
+  bool is_elastic;                     /* The job is elastic. */
+  struct by_host_directory *directory; /* Of an elastic job that has started; else NULL. */
   struct elastic_place elastic;
   struct by_preemption preemption;
-  int exit_code; /* the job's, where a command cannot be run here */
+  int exit_code; /* The job's exit code if a command cannot be run here. */
 };
 
-/* Carries what a pipe holds; false at its end. */
-static bool carry(struct host *host, int index, int stream) {
+/* Forwards the contents of a pipe; returns false at its end. */
+static bool forward_output(struct host *host, int index, int stream) {
   static char bytes[PIPE_READ];
   int *fd = &host->ranks[index].pipes[stream];
   ssize_t n = read(*fd, bytes, sizeof bytes);
@@ -227,17 +227,18 @@ static bool carry(struct host *host, int index, int stream) {
   return n > 0;
 }
 
-/* What a rank wrote before its end. Bounded: a process that left the rank's group may hold the pipe and write on. */
-static void drain(struct host *host, int index, int stream) {
+/* Forwards what a rank wrote before its end. Limited: a process that left the rank's group may hold the pipe and write
+ * on. */
+static void forward_rest(struct host *host, int index, int stream) {
   int *fd = &host->ranks[index].pipes[stream];
   for (int i = 0; i < DRAIN_READS && *fd >= 0; i++) {
     size_t before = by_pipe_waiting(&host->out);
-    if (!carry(host, index, stream) || by_pipe_waiting(&host->out) == before) break;
+    if (!forward_output(host, index, stream) || by_pipe_waiting(&host->out) == before) break;
   }
   by_cli_close(fd);
 }
 
-/* Whether a rank that has ended was still a member of the job. */
+/* Tells whether a rank that has ended was still a member of the job. */
 static bool had_joined(const struct host *host, int index) {
   char byte = 0;
   return presence >= 0 && pread(presence, &byte, 1, host->job.first + index) == 1 && byte;
@@ -245,8 +246,8 @@ static bool had_joined(const struct host *host, int index) {
 
 static void end_rank(struct host *host, int index, int status) {
   char text[48];
-  drain(host, index, 0);
-  drain(host, index, 1);
+  forward_rest(host, index, 0);
+  forward_rest(host, index, 1);
   host->ranks[index].pid = 0;
   host->live--;
   if (host->directory) by_host_directory_forget(host->directory, (uint32_t)(host->job.first + index));
@@ -254,7 +255,7 @@ static void end_rank(struct host *host, int index, int status) {
                 (size_t)snprintf(text, sizeof text, "%d%s", status, had_joined(host, index) ? BY_HAD_JOINED : ""));
 }
 
-/* Rank 0's identity is made here, so that all ranks know its fingerprint from the start. */
+/* Makes rank 0's identity here, so that all ranks know its fingerprint from the start. */
 static enum banyan_status make_identity(struct by_fingerprint *out) {
   struct by_process_identity *identity;
   char secret[BY_JOB_KEY_TEXT];
@@ -278,7 +279,7 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   if (interface >= frame->payload + frame->length) interface = "";
   BY_TRY(by_root_ports_open(ports, range, (int)MIN(frame->number, (uint32_t)BY_ROOT_PORTS)));
   enum banyan_status status = by_interface_offer(interface, ports->root, places, sizeof places);
-  if (status != BANYAN_OK && *interface) return status; /* else there is still the host's name */
+  if (status != BANYAN_OK && *interface) return status; /* Otherwise the host's name remains. */
   BY_TRY(make_identity(&fingerprint));
   by_fingerprint_print(&fingerprint, ports->fingerprint);
   int length =
@@ -294,7 +295,7 @@ static void reach_root(struct host *host, const struct by_launch_frame *frame) {
   by_pipe_frame(&host->out, BY_LAUNCH_REACH, 0, address, strlen(address));
 }
 
-/* ---- jobs whose processes may come and go */
+/* ---- elastic jobs */
 
 static int starts_of(void *context, uint32_t process) {
   const struct host *host = context;
@@ -334,8 +335,8 @@ static enum banyan_status become_elastic(struct host *host, const struct by_laun
   return BANYAN_OK;
 }
 
-/* A rank that cannot be started ends as one that a shell could not start. */
-static enum banyan_status restart(struct host *host, const struct by_launch_frame *frame) {
+/* Starts a rank again. One that cannot be started ends as if a shell could not start it. */
+static enum banyan_status restart_rank(struct host *host, const struct by_launch_frame *frame) {
   uint32_t index = frame->number - (uint32_t)host->job.first;
   long starts = 0;
   if (!host->directory || !host->started || index >= (uint32_t)host->job.ranks || host->ranks[index].pid)
@@ -352,7 +353,7 @@ static enum banyan_status restart(struct host *host, const struct by_launch_fram
   return BANYAN_OK;
 }
 
-/* Takes the keys out of what the ranks' environment will be. */
+/* Removes the keys from the ranks' environment. */
 static enum banyan_status keep_keys(const struct by_host_job *job) {
   enum banyan_status status = BANYAN_OK;
   for (char **e = job->environment; *e; e++) {
@@ -374,7 +375,7 @@ static enum banyan_status keep_keys(const struct by_host_job *job) {
   return status;
 }
 
-/* Ranks find it under the same descriptor. */
+/* Replaces the key; ranks find it with the same descriptor. */
 static enum banyan_status replace_key(const struct by_launch_frame *frame) {
   int fd = -1;
   if (frame->number >= (uint32_t)n_keys) return by_fail(BANYAN_ERR_PROTOCOL, "received a key before the ranks");
@@ -387,7 +388,7 @@ static enum banyan_status replace_key(const struct by_launch_frame *frame) {
   return status;
 }
 
-static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
+static enum banyan_status handle_start(struct host *host, const struct by_launch_frame *frame) {
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
   host->in.payload = NULL;
@@ -397,7 +398,7 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   size_t n = (size_t)host->job.ranks;
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
   if (host->is_elastic) BY_TRY(open_directory(host));
-  size_t more = host->directory ? by_host_directory_most(host->directory) : 0;
+  size_t more = host->directory ? by_host_directory_max(host->directory) : 0;
   host->polled = by_cli_alloc(host->polled, (OWN_FDS + 2 * n + more) * sizeof *host->polled);
   for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
   if (!host->is_elastic) presence = memfd_create(BY_PRESENCE_NAME, MFD_CLOEXEC);
@@ -414,13 +415,13 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
   switch (frame->type) {
   case BY_LAUNCH_PORT: return answer_port(host, frame);
   case BY_LAUNCH_REACH: reach_root(host, frame); return BANYAN_OK;
-  case BY_LAUNCH_START: return start(host, frame);
+  case BY_LAUNCH_START: return handle_start(host, frame);
   case BY_LAUNCH_SIGNAL:
     for (int i = 0; i < host->job.ranks && host->started; i++)
       if (host->ranks[i].pid) kill(-host->ranks[i].pid, (int)frame->number);
     return BANYAN_OK;
   case BY_LAUNCH_ELASTIC: return become_elastic(host, frame);
-  case BY_LAUNCH_RESTART: return restart(host, frame);
+  case BY_LAUNCH_RESTART: return restart_rank(host, frame);
   case BY_LAUNCH_KEY: return replace_key(frame);
   case BY_LAUNCH_MESSAGE:
     if (host->directory && frame->number == UINT32_MAX)
@@ -432,7 +433,7 @@ static enum banyan_status handle_frame(struct host *host, const struct by_launch
   }
 }
 
-static void receive(struct host *host) {
+static void receive_frames(struct host *host) {
   struct by_launch_frame frame;
   int found;
   if (!by_pipe_fill(&host->in, STDIN_FILENO)) host->ending = true;
@@ -477,7 +478,7 @@ static size_t fill_polled(struct host *host) {
   return (size_t)(p - host->polled);
 }
 
-/* Milliseconds until something is due; -1: nothing is. */
+/* Returns the milliseconds until something is due; -1: nothing is. */
 static int wait_time(struct host *host) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (!host->is_elastic || host->preemption.due == UINT64_MAX) return -1;
@@ -485,14 +486,13 @@ static int wait_time(struct host *host) {
   return host->preemption.due <= now ? 0 : (int)MIN((host->preemption.due - now) / BY_MILLISECOND + 1, 60000);
 }
 
-/* Whether there is more to do than to send what is left. A host of a job whose processes come and go stays until
- * banyan run ends it. */
+/* Tells whether there is more to do than to send the rest. A host of an elastic job stays until banyan run ends it. */
 static bool is_needed(const struct host *host) {
   return !host->started || host->live || host->is_elastic || by_pipe_waiting(&host->out);
 }
 
 /* Runs until the last rank has ended and all frames are sent. */
-static void loop(struct host *host) {
+static void run_loop(struct host *host) {
   while (!host->ending && is_needed(host)) {
     size_t n = fill_polled(host), of_directory = 0;
     bool served = host->directory && host->started;
@@ -504,10 +504,10 @@ static void loop(struct host *host) {
     if (host->polled[3].revents) by_root_ports_answer(&host->root);
     for (size_t k = OWN_FDS; k < n; k++) {
       int index = (int)(k - OWN_FDS) / 2, stream = (int)(k - OWN_FDS) % 2, *fd = &host->ranks[index].pipes[stream];
-      if (host->polled[k].revents && *fd >= 0 && !carry(host, index, stream)) by_cli_close(fd);
+      if (host->polled[k].revents && *fd >= 0 && !forward_output(host, index, stream)) by_cli_close(fd);
     }
     if (host->polled[1].revents) take_signals(host);
-    if (host->polled[0].revents) receive(host);
+    if (host->polled[0].revents) receive_frames(host);
   }
 }
 
@@ -537,7 +537,7 @@ static int watch_over(pid_t worker, const sigset_t *signals) {
     int caught = sigwaitinfo(signals, NULL);
     if (caught > 0 && caught != SIGCHLD) kill(worker, caught);
   }
-  sweep();
+  kill_descendants();
   if (WIFSIGNALED(status)) {
     by_restore_signals();
     raise(WTERMSIG(status));
@@ -574,12 +574,12 @@ int by_cli_run_host(int argc, char **argv) {
   struct host host = {.preemption = {.output = -1}};
   struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
   by_root_ports_init(&host.root);
-  prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
+  prctl(PR_SET_CHILD_SUBREAPER, 1); /* This process adopts orphaned descendants. */
   if (stay_behind(&host.exit_code)) return host.exit_code;
   by_allow_files(&files);
   open_host(&host);
-  loop(&host);
-  sweep();
+  run_loop(&host);
+  kill_descendants();
   /* Sends the remaining frames, for at most a second. */
   while (by_pipe_waiting(&host.out) && poll(&writable, 1, 1000) > 0) by_pipe_flush(&host.out);
   close(host.signals);

@@ -1,4 +1,4 @@
-/* The nodes of the Slurm allocation that this process is in, as hosts of a job. */
+/* The nodes of this process's Slurm allocation, as hosts of a job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "launch.h"
 #include "text.h"
 
-/* "2(x3),1": how many tasks each node has, one after the other. */
+/* Parses "2(x3),1": the number of tasks of consecutive nodes. */
 struct counts {
   const char *at;
-  long count, left; /* of this count, so many nodes more */
+  long count, left; /* Remaining nodes with this count. */
 };
 
 static enum banyan_status bad_counts(const char *text) {

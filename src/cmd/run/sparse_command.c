@@ -1,8 +1,8 @@
 /* `banyan bench sparse`: every method of exchanging sparse rows in turns, forced and chosen. With -n it starts its own
  * ranks, which run it again; otherwise it is a rank of the job that its environment describes.
  *
- * The rows of all ranks follow from the seed, so each rank knows what must come out: a value depends on its row and
- * column alone, and is a small integer, so sums are exact in any order. */
+ * The seed determines the rows of all ranks, so each rank knows the result: a value depends on its row and column only,
+ * and is a small integer, so sums are exact in any order. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #include <banyan/banyan.h>
 
-#include "bench_launch.h"
+#include "bench_values.h"
 #include "clock.h"
 #include "order.h"
 #include "output.h"
@@ -26,24 +26,24 @@ struct bench {
   int transport_choice;
   const char *plan, *way_name;
   bool json, pin, as_rank;
-  /* of a rank */
-  enum banyan_sparse_way way; /* without its name all of them take turns */
+  /* Of a rank. */
+  enum banyan_sparse_way way; /* Without its name all of them take turns. */
   struct banyan_comm *comm;
   int rank, size;
-  struct banyan_sparse mine, out;         /* in one table */
-  struct banyan_sparse *mine_of, *out_of; /* in several, NULL: there is one */
-  uint32_t *having;                       /* row -> how many ranks have it */
+  struct banyan_sparse mine, out;         /* In one table. */
+  struct banyan_sparse *mine_of, *out_of; /* In several tables; NULL: there is one. */
+  uint32_t *having;                       /* Number of ranks that have each row. */
   size_t n_union;
 };
 
-/* All methods, and behind them the one that is chosen where the rows are in one table, not in several. */
+/* All methods, and then the one that is chosen if the rows are in one table instead of several. */
 enum { IN_ONE = BANYAN_SPARSE_WAYS, MOST_TIMED };
 
-/* Of one method. */
+/* Results of one method. */
 struct timed {
-  double *seconds; /* of each round, of the slowest rank */
-  double bytes;    /* sent by all ranks in the last round */
-  uint64_t wrong;  /* rows, of all ranks */
+  double *seconds; /* Of the slowest rank, for each round. */
+  double bytes;    /* Sent by all ranks in the last round. */
+  uint64_t wrong;  /* Rows on all ranks. */
   uint32_t taken[BANYAN_SPARSE_WAYS];
 };
 
@@ -53,8 +53,8 @@ static float value_at(size_t row, size_t column) {
   return (float)((row * 7 + column * 3) % 11) - 5;
 }
 
-/* Rows that differ: `n` of all, by a random number each. Marks them in `marks`, which it leaves as they are. */
-static void draw(struct by_rng *rng, size_t height, size_t n, unsigned char *marks) {
+/* Marks `n` more different rows at random in `marks`. */
+static void mark_random(struct by_rng *rng, size_t height, size_t n, unsigned char *marks) {
   while (n) {
     size_t row = (size_t)by_rng_below(rng, height);
     if (marks[row]) continue;
@@ -63,15 +63,15 @@ static void draw(struct by_rng *rng, size_t height, size_t n, unsigned char *mar
   }
 }
 
-/* The rows of a rank: some that all ranks have, and others at random. */
+/* Marks the rows of a rank: some that all ranks have, and others at random. */
 static void mark_rows(const struct bench *b, int rank, unsigned char *marks) {
   struct by_rng all, own;
   size_t shared = (size_t)(b->rows * b->common / 100), height = (size_t)b->height;
   by_rng_init(&all, (uint64_t)b->seed);
   by_rng_init(&own, (uint64_t)b->seed + 1 + (uint64_t)rank);
   memset(marks, 0, height);
-  draw(&all, height, shared, marks);
-  draw(&own, height, (size_t)b->rows - shared, marks);
+  mark_random(&all, height, shared, marks);
+  mark_random(&own, height, (size_t)b->rows - shared, marks);
 }
 
 static void make_rows(struct bench *b) {
@@ -101,8 +101,8 @@ static void make_rows(struct bench *b) {
                                    .unique = true};
 }
 
-/* Table t has the rows from this one of the whole on. */
-static size_t first_of(const struct bench *b, long table) {
+/* Returns the first row of a table. */
+static size_t first_row(const struct bench *b, long table) {
   return (size_t)(b->height * table / b->tables);
 }
 
@@ -113,7 +113,7 @@ static void cut_tables(struct bench *b) {
   b->out_of = by_cli_alloc(NULL, n * sizeof *b->out_of);
   memset(b->out_of, 0, n * sizeof *b->out_of);
   for (size_t t = 0; t < n; t++) {
-    size_t first = first_of(b, (long)t), end = first_of(b, (long)t + 1), begin = place;
+    size_t first = first_row(b, (long)t), end = first_row(b, (long)t + 1), begin = place;
     for (; place < b->mine.count && (size_t)rows[place] < end; place++) moved[place] = rows[place] - (int32_t)first;
     b->mine_of[t] = b->mine;
     b->mine_of[t].height = end - first;
@@ -123,7 +123,7 @@ static void cut_tables(struct bench *b) {
   }
 }
 
-/* Puts the results of all tables into one again. */
+/* Joins the results of all tables. */
 static void join_tables(struct bench *b) {
   size_t count = 0;
   for (long t = 0; t < b->tables; t++) count += b->out_of[t].count;
@@ -134,14 +134,14 @@ static void join_tables(struct bench *b) {
   b->out.values = values;
   for (long t = 0; t < b->tables; t++) {
     const struct banyan_sparse *part = &b->out_of[t];
-    for (size_t i = 0; i < part->count; i++) *rows++ = ((const int32_t *)part->rows)[i] + (int32_t)first_of(b, t);
+    for (size_t i = 0; i < part->count; i++) *rows++ = ((const int32_t *)part->rows)[i] + (int32_t)first_row(b, t);
     if (part->count) memcpy(values, part->values, part->count * (size_t)b->width * sizeof *values);
     values += part->count * (size_t)b->width;
   }
   b->out.count = count;
 }
 
-/* Rows of the result that are not as they must be. */
+/* Counts wrong rows of the result. */
 static uint64_t count_wrong(const struct bench *b) {
   const int32_t *rows = b->out.rows;
   const float *values = b->out.values;
@@ -159,7 +159,7 @@ static uint64_t count_wrong(const struct bench *b) {
 
 /* ---- timing */
 
-static enum banyan_status call(struct bench *b, int way, enum banyan_sparse_way *taken) {
+static enum banyan_status make_call(struct bench *b, int way, enum banyan_sparse_way *taken) {
   struct banyan_sparse_call of = {.collective = BANYAN_ALLREDUCE,
                                   .way = way == IN_ONE ? BANYAN_SPARSE_CHOSEN : (enum banyan_sparse_way)way,
                                   .in = &b->mine,
@@ -179,13 +179,13 @@ static double bytes_sent(const struct bench *b) {
   return (double)counters.bytes_sent;
 }
 
-/* A call that all ranks begin at about the same time. */
+/* Makes a call that all ranks begin at about the same time. */
 static enum banyan_status time_once(struct bench *b, int way, long round, struct timed *timed) {
   enum banyan_sparse_way taken = BANYAN_SPARSE_CHOSEN;
   BY_TRY(banyan_barrier(b->comm));
   double bytes = bytes_sent(b);
   uint64_t start = by_clock_now(&by_clock_system);
-  BY_TRY(call(b, way, &taken));
+  BY_TRY(make_call(b, way, &taken));
   double seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
   if (b->mine_of && way != IN_ONE) join_tables(b);
   double sums[] = {bytes_sent(b) - bytes, (double)count_wrong(b)};
@@ -197,17 +197,17 @@ static enum banyan_status time_once(struct bench *b, int way, long round, struct
   return BANYAN_OK;
 }
 
-/* Methods take turns, in an order that changes from round to round, since each finds the caches as another left them.
- */
+/* Methods take turns, in an order that changes from round to round, since each finds the caches as the previous one
+ * left them. */
 static enum banyan_status time_all(struct bench *b, struct timed *timed) {
   int ways[MOST_TIMED], n = 0;
   struct by_rng rng;
-  by_rng_init(&rng, (uint64_t)b->seed); /* the same on all ranks */
+  by_rng_init(&rng, (uint64_t)b->seed); /* The same on all ranks. */
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
     if (!b->way_name || (int)b->way == way) ways[n++] = way;
   if (b->mine_of) ways[n++] = IN_ONE;
   for (int i = 0; i < n; i++)
-    for (long k = 0; k < b->warm_up; k++) BY_TRY(call(b, ways[i], NULL));
+    for (long k = 0; k < b->warm_up; k++) BY_TRY(make_call(b, ways[i], NULL));
   for (long round = 0; round < b->rounds; round++) {
     for (int i = n - 1; i > 0; i--) {
       int j = (int)by_rng_below(&rng, (uint64_t)i + 1);
@@ -260,7 +260,7 @@ static void print_row(const struct bench *b, int way, const struct timed *timed,
   printf("\n");
 }
 
-/* `best`: the least median of the forced methods. */
+/* `best`: the lowest median of the forced methods. */
 static void print_all(const struct bench *b, struct timed *timed) {
   double best = INFINITY;
   for (int way = 0; way < MOST_TIMED; way++) {
@@ -319,7 +319,7 @@ static const struct by_command command = {
     .options = options,
 };
 
-static enum banyan_status parse(struct bench *b) {
+static enum banyan_status parse_options(struct bench *b) {
   if (b->way_name) BY_TRY(banyan_sparse_way_parse(b->way_name, &b->way));
   if (b->rows > b->height)
     return by_fail(BANYAN_ERR_ARGUMENT, "--rows is %ld, but the table has %ld (--height)", b->rows, b->height);
@@ -328,7 +328,7 @@ static enum banyan_status parse(struct bench *b) {
   return BANYAN_OK;
 }
 
-static enum banyan_status measure(struct bench *b, uint64_t *wrong) {
+static enum banyan_status measure_methods(struct bench *b, uint64_t *wrong) {
   struct timed timed[MOST_TIMED] = {{0}};
   b->rank = banyan_comm_rank(b->comm);
   b->size = banyan_comm_size(b->comm);
@@ -361,7 +361,7 @@ static int be_rank(struct bench *b, const struct by_settings *settings) {
     fprintf(stderr, "banyan bench sparse: cannot bind to a core\n");
   struct banyan_options wanted = {.transport = by_transport_at(b->transport_choice), .plan = b->plan};
   enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
-  if (!status) status = measure(b, &wrong);
+  if (!status) status = measure_methods(b, &wrong);
   if (status)
     fprintf(stderr, "banyan bench sparse: rank %d: %s: %s\n", b->rank, banyan_status_name(status), banyan_error_text());
   banyan_comm_destroy(b->comm);
@@ -382,7 +382,7 @@ int by_cli_bench_sparse(int argc, char **argv) {
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, (char[]){"sparse"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, NULL);
   if (exit_code < 0) {
-    enum banyan_status status = parse(&bench);
+    enum banyan_status status = parse_options(&bench);
     if (!status) status = by_settings_read(&settings);
     bool alone = !status && settings.rank < 0 && settings.size < 0;
     exit_code = status                                     ? by_command_misused(&command)

@@ -1,3 +1,4 @@
+/* Decides which processes of an elastic job start again, forms the first membership, and detects the job's end. */
 #include "supervisor.h"
 
 #include <stdarg.h>
@@ -13,40 +14,40 @@
 #include "text.h"
 
 enum {
-  INTRODUCED = 16, /* members that a newcomer may ask */
+  INTRODUCED = 16, /* Members that a newcomer may ask. */
   MOST_LINE = 512,
-  QUICK_SECONDS = 3, /* who ends sooner has a fault of its own, perhaps: it is started later each time, */
+  QUICK_SECONDS = 3, /* A process that ends earlier may be faulty: it is started later each time. */
   MOST_DELAY_SECONDS = 30,
-  LAST_SECONDS = 5 /* for processes without which the others have finished */
+  LAST_SECONDS = 5 /* Seconds for processes without which the others have finished. */
 };
 
 static const uint64_t first_delay = 500 * BY_MILLISECOND;
 
 enum state {
-  RUNNING,    /* has not registered */
-  REGISTERED, /* waits for a list */
-  DEPARTING,  /* was asked to leave before it was given a list */
-  FORMING,    /* was given the list of the first membership */
-  JOINING,    /* asks members */
+  RUNNING,    /* It has not registered. */
+  REGISTERED, /* It waits for a list. */
+  DEPARTING,  /* It was asked to leave before it got a list. */
+  FORMING,    /* It got the list of the first membership. */
+  JOINING,    /* It asks members. */
   MEMBER,
-  WAITING, /* has died, and will be started again */
+  WAITING, /* It has died, and will be started again. */
   FINISHED,
   LEFT,
-  LOST, /* with its host */
-  GONE, /* has died, and stays dead */
+  LOST, /* It was lost with its host. */
+  GONE, /* It has died, and stays dead. */
 };
 
 struct process {
   enum state state;
-  bool leaving;   /* for this reason: */
-  bool by_itself; /* was not asked to */
+  bool leaving;   /* It leaves; `why` is the reason. */
+  bool by_itself; /* It was not asked to. */
   char *why;
-  int starts;     /* before this one */
-  int seen;       /* the last membership that it reported, see `newest`; 0: none */
-  int quick;      /* ends in a row that came soon after the start */
-  uint64_t since; /* started; or, in WAITING, to be started then */
+  int starts;     /* Number of earlier starts. */
+  int seen;       /* The last membership that it reported, see `newest`; 0: none. */
+  int quick;      /* Consecutive ends soon after the start. */
+  uint64_t since; /* Time of its start; in WAITING, of its next start. */
   char *host;
-  char *handle; /* NULL: has not registered */
+  char *handle; /* NULL: it has not registered. */
 };
 
 struct by_supervisor {
@@ -54,24 +55,24 @@ struct by_supervisor {
   struct by_supervisor_events events;
   struct process *processes;
   int n, room;
-  int restarts; /* used */
-  bool formed;  /* some process has reported a membership, and one lives that did */
+  int restarts; /* Used restarts. */
+  bool formed;  /* Some process has reported a membership, and such a process lives. */
   uint32_t attempt;
-  uint64_t form_by;     /* the first membership does without those that have not registered then */
-  uint64_t below_until; /* UINT64_MAX: enough live */
-  bool finishing;       /* one has finished, so the others are about to */
-  bool ended;           /* `end` was called */
-  int failure;          /* exit code of the last process that died and stays dead; 0: none did, since one finished */
-  int newest;           /* memberships that were reported so far */
-  uint64_t over_at;     /* whoever is not in the newest one is of no use from then on; UINT64_MAX: not yet */
-  char membership[BY_DIRECTORY_TEXT]; /* last reported */
+  uint64_t form_by;     /* Until then the first membership waits for processes that have not registered. */
+  uint64_t below_until; /* UINT64_MAX: enough processes live. */
+  bool finishing;       /* A process has finished, so the others are about to. */
+  bool ended;           /* `end` was called. */
+  int failure;          /* Exit code of the last process that died and stays dead; 0: none did, since one finished. */
+  int newest;           /* Number of memberships reported so far. */
+  uint64_t over_at; /* Processes that are not in the newest membership are useless from then on; UINT64_MAX: not yet. */
+  char membership[BY_DIRECTORY_TEXT]; /* The last reported one. */
 };
 
-/* ---- what is said */
+/* ---- messages to people */
 
-static void print(const struct by_supervisor *s, const char *format, ...) BY_PRINTF(2, 3);
+static void print_line(const struct by_supervisor *s, const char *format, ...) BY_PRINTF(2, 3);
 
-static void print(const struct by_supervisor *s, const char *format, ...) {
+static void print_line(const struct by_supervisor *s, const char *format, ...) {
   char text[MOST_LINE], line[MOST_LINE + 64];
   va_list args;
   va_start(args, format);
@@ -81,14 +82,14 @@ static void print(const struct by_supervisor *s, const char *format, ...) {
   s->events.print(s->events.context, line);
 }
 
-static void post(const struct by_supervisor *s, int process, enum by_directory_type type, uint32_t number,
-                 uint32_t count, const char *text) {
+static void post_message(const struct by_supervisor *s, int process, enum by_directory_type type, uint32_t number,
+                         uint32_t count, const char *text) {
   struct by_directory_message message = {.type = type, .number = number, .count = count};
   snprintf(message.text, sizeof message.text, "%s", text);
   s->events.send(s->events.context, process, &message);
 }
 
-/* ---- life */
+/* ---- life of processes */
 
 struct by_supervisor *by_supervisor_create(const struct by_supervisor_options *options,
                                            const struct by_supervisor_events *events, uint64_t now) {
@@ -123,7 +124,7 @@ static bool is_alive(const struct process *p) {
   return p->state < WAITING;
 }
 
-static int count(const struct by_supervisor *s, enum state least, enum state most) {
+static int count_state(const struct by_supervisor *s, enum state least, enum state most) {
   int n = 0;
   for (int i = 0; i < s->n; i++) n += s->processes[i].state >= least && s->processes[i].state <= most;
   return n;
@@ -138,7 +139,7 @@ const char *by_supervisor_host(const struct by_supervisor *s, int process) {
 }
 
 int by_supervisor_active(const struct by_supervisor *s) {
-  return count(s, RUNNING, WAITING);
+  return count_state(s, RUNNING, WAITING);
 }
 
 bool by_supervisor_may_run(const struct by_supervisor *s, int process) {
@@ -162,14 +163,15 @@ bool by_supervisor_waits(const struct by_supervisor *s) {
   return !s->ended && (by_supervisor_active(s) || s->below_until != UINT64_MAX);
 }
 
-/* Processes that were lost with their hosts are no failure where the others went on, and left when they were asked. */
+/* Returns the exit code. Processes that were lost with their hosts are no failure if the others continued, and left
+ * when asked. */
 int by_supervisor_exit_code(const struct by_supervisor *s) {
   if (s->failure) return s->failure;
   if (s->finishing) return 0;
-  return count(s, LOST, LOST) && !count(s, LEFT, LEFT) ? 1 : BY_EXIT_LEFT;
+  return count_state(s, LOST, LOST) && !count_state(s, LEFT, LEFT) ? 1 : BY_EXIT_LEFT;
 }
 
-/* ---- enough processes? */
+/* ---- minimum of processes */
 
 static void end_job(struct by_supervisor *s) {
   if (s->ended) return;
@@ -179,7 +181,7 @@ static void end_job(struct by_supervisor *s) {
   s->events.end(s->events.context, s->failure);
 }
 
-/* Whether those that are to go on are fewer than they have to be. A job of which all leave is to end. */
+/* Tells whether too few processes continue. A job whose processes all leave must end. */
 static bool is_below(const struct by_supervisor *s) {
   int leave = 0, stay = 0;
   for (int i = 0; i < s->n; i++) {
@@ -189,31 +191,32 @@ static bool is_below(const struct by_supervisor *s) {
   return by_supervisor_active(s) < s->options.least && !s->finishing && !(leave && !stay);
 }
 
-/* Where no host can be added it is in vain to wait. */
+/* If no host can be added, waiting is useless. */
 static void check_enough(struct by_supervisor *s, uint64_t now) {
   char span[32];
   if (s->ended) return;
   if (!is_below(s)) {
     s->below_until = UINT64_MAX;
   } else if (!s->options.may_grow) {
-    print(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s), s->options.least);
+    print_line(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s),
+               s->options.least);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
     s->below_until = now + s->options.min_timeout;
-    print(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
-          by_supervisor_active(s), s->options.least,
-          by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
+    print_line(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
+               by_supervisor_active(s), s->options.least,
+               by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
   }
 }
 
 /* ---- lists */
 
-/* To one process, or to all: who has no use for it gets another list later, or none. */
+/* Sends a list to one process, or to all: a process that cannot use it gets another one later, or none. */
 static void send_peers(const struct by_supervisor *s, int to, const int *list, int n) {
-  for (int i = 0; i < n; i++) post(s, to, BY_DIRECTORY_PEER, (uint32_t)i, 0, s->processes[list[i]].handle);
+  for (int i = 0; i < n; i++) post_message(s, to, BY_DIRECTORY_PEER, (uint32_t)i, 0, s->processes[list[i]].handle);
 }
 
-/* Members that a newcomer may ask: those that do not leave, as far as there are any. */
+/* Lists members that a newcomer may ask: those that do not leave, if there are any. */
 static int list_members(const struct by_supervisor *s, int out[INTRODUCED]) {
   int n = 0;
   for (int leaving = 0; leaving < 2; leaving++)
@@ -222,33 +225,35 @@ static int list_members(const struct by_supervisor *s, int out[INTRODUCED]) {
   return n;
 }
 
-static void introduce(struct by_supervisor *s, int process) {
+static void introduce_process(struct by_supervisor *s, int process) {
   int list[INTRODUCED], n = list_members(s, list);
   s->processes[process].state = JOINING;
   send_peers(s, process, list, n);
-  post(s, process, BY_DIRECTORY_JOIN, 0, (uint32_t)n, "");
+  post_message(s, process, BY_DIRECTORY_JOIN, 0, (uint32_t)n, "");
 }
 
-/* All that are there form the first membership; those that are not are waited for, until form_by. */
+/* Forms the first membership of all registered processes; others are waited for until form_by. */
 static void form_first(struct by_supervisor *s, uint64_t now) {
-  int n = count(s, REGISTERED, REGISTERED), missing = count(s, RUNNING, RUNNING) + count(s, WAITING, WAITING);
-  if (n < (s->finishing ? 1 : s->options.least) || count(s, FORMING, FORMING) || (missing && now < s->form_by)) return;
-  if (missing) print(s, "the first membership is formed without %d that did not come", missing);
+  int n = count_state(s, REGISTERED, REGISTERED),
+      missing = count_state(s, RUNNING, RUNNING) + count_state(s, WAITING, WAITING);
+  if (n < (s->finishing ? 1 : s->options.least) || count_state(s, FORMING, FORMING) || (missing && now < s->form_by))
+    return;
+  if (missing) print_line(s, "the first membership is formed without %d that did not come", missing);
   int *list = by_cli_alloc(NULL, (size_t)n * sizeof *list);
   for (int i = 0, k = 0; i < s->n; i++)
     if (s->processes[i].state == REGISTERED) list[k++] = i;
   s->attempt++;
   for (int k = 0; k < n; k++) s->processes[list[k]].state = FORMING;
   send_peers(s, -1, list, n);
-  for (int k = 0; k < n; k++) post(s, list[k], BY_DIRECTORY_FIRST, s->attempt, (uint32_t)n, "");
+  for (int k = 0; k < n; k++) post_message(s, list[k], BY_DIRECTORY_FIRST, s->attempt, (uint32_t)n, "");
   free(list);
 }
 
-/* Registered processes go where they can. Where nobody is left that was in a membership, there is none to join: those
- * that come form a first one again. */
-static void place(struct by_supervisor *s, uint64_t now) {
+/* Gives lists to registered processes. If no former member is left, there is no membership to join, and new processes
+ * form a first one again. */
+static void assign_lists(struct by_supervisor *s, uint64_t now) {
   if (s->ended || (s->finishing && s->newest)) return;
-  if (s->formed && !count(s, MEMBER, MEMBER) && !count(s, FORMING, JOINING)) {
+  if (s->formed && !count_state(s, MEMBER, MEMBER) && !count_state(s, FORMING, JOINING)) {
     s->formed = false;
     s->form_by = now + s->options.formation;
   }
@@ -256,9 +261,9 @@ static void place(struct by_supervisor *s, uint64_t now) {
     form_first(s, now);
     return;
   }
-  if (!count(s, MEMBER, MEMBER)) return;
+  if (!count_state(s, MEMBER, MEMBER)) return;
   for (int i = 0; i < s->n; i++)
-    if (s->processes[i].state == REGISTERED) introduce(s, i);
+    if (s->processes[i].state == REGISTERED) introduce_process(s, i);
 }
 
 /* ---- ends */
@@ -267,39 +272,40 @@ static void notify_of_death(const struct by_supervisor *s, int process) {
   if (!s->processes[process].handle) return;
   for (int i = 0; i < s->n; i++)
     if (i != process && is_alive(&s->processes[i]) && s->processes[i].handle)
-      post(s, i, BY_DIRECTORY_DEAD, 0, 0, s->processes[process].handle);
+      post_message(s, i, BY_DIRECTORY_DEAD, 0, 0, s->processes[process].handle);
 }
 
 static uint64_t delay_of(struct process *p, uint64_t now) {
   if (now - p->since >= QUICK_SECONDS * BY_SECOND) p->quick = 0;
-  /* The first time it may have been anything. */
+  /* The first time it may have any cause. */
   if (p->quick++ == 0) return 0;
   return MIN(first_delay << MIN(p->quick - 2, 16), MOST_DELAY_SECONDS * BY_SECOND);
 }
 
-/* It has died, and was not asked to leave. */
-static void restart(struct by_supervisor *s, int process, const char *how, int exit_code, uint64_t now) {
+/* Starts a process again that has died and was not asked to leave. */
+static void restart_process(struct by_supervisor *s, int process, const char *how, int exit_code, uint64_t now) {
   struct process *p = &s->processes[process];
   char span[32];
   if (s->finishing || s->restarts >= s->options.restarts) {
     p->state = GONE;
     s->failure = exit_code;
     if (s->finishing || !s->options.restarts)
-      print(s, "rank %d on host %s: %s", process, p->host, how);
+      print_line(s, "rank %d on host %s: %s", process, p->host, how);
     else
-      print(s, "rank %d on host %s: %s: not started again, all of %d restarts are used", process, p->host, how,
-            s->options.restarts);
+      print_line(s, "rank %d on host %s: %s: not started again, all of %d restarts are used", process, p->host, how,
+                 s->options.restarts);
     return;
   }
   uint64_t delay = delay_of(p, now);
   s->restarts++;
   p->state = WAITING;
   p->since = now + delay;
-  print(s, "rank %d on host %s: %s: started again%s%s, %d of %d restarts", process, p->host, how, delay ? " in " : "",
-        delay ? by_print_seconds((double)delay / BY_SECOND, span) : "", s->restarts, s->options.restarts);
+  print_line(s, "rank %d on host %s: %s: started again%s%s, %d of %d restarts", process, p->host, how,
+             delay ? " in " : "", delay ? by_print_seconds((double)delay / BY_SECOND, span) : "", s->restarts,
+             s->options.restarts);
 }
 
-/* The first process has finished. Newcomers come too late. */
+/* The first process has finished. Newcomers are too late. */
 static void begin_finish(struct by_supervisor *s) {
   s->finishing = true;
   s->failure = 0;
@@ -322,13 +328,13 @@ void by_supervisor_ended(struct by_supervisor *s, int process, int status, uint6
   by_print_wait_status(status, how, sizeof how);
   if (p->leaving) {
     p->state = LEFT;
-    print(s, "rank %d on host %s has left%s%s", process, p->host, WIFSIGNALED(status) ? ": " : "",
-          WIFSIGNALED(status) ? how : "");
+    print_line(s, "rank %d on host %s has left%s%s", process, p->host, WIFSIGNALED(status) ? ": " : "",
+               WIFSIGNALED(status) ? how : "");
   } else if (status == 0) {
     p->state = FINISHED;
     if (!s->finishing) begin_finish(s);
   } else
-    restart(s, process, how, by_wait_exit_code(status), now);
+    restart_process(s, process, how, by_wait_exit_code(status), now);
   after_end(s, process, now);
 }
 
@@ -345,7 +351,7 @@ void by_supervisor_lost(struct by_supervisor *s, int process, uint64_t now) {
 static void take_register(struct by_supervisor *s, int process, const struct by_directory_message *message,
                           uint64_t now) {
   struct process *p = &s->processes[process];
-  if ((int)message->count != p->starts) return; /* of the one before, which has ended since */
+  if ((int)message->count != p->starts) return; /* From its previous start, which has ended since. */
   if (p->state != RUNNING) {
     by_supervisor_refuse(
         s, process,
@@ -354,8 +360,8 @@ static void take_register(struct by_supervisor *s, int process, const struct by_
   }
   p->handle = by_cli_print("%s", message->text);
   p->state = p->leaving ? DEPARTING : REGISTERED;
-  if (p->leaving) post(s, process, BY_DIRECTORY_LEAVE, 0, 0, p->why);
-  place(s, now);
+  if (p->leaving) post_message(s, process, BY_DIRECTORY_LEAVE, 0, 0, p->why);
+  assign_lists(s, now);
 }
 
 static void take_member(struct by_supervisor *s, int process, const struct by_directory_message *message,
@@ -367,10 +373,11 @@ static void take_member(struct by_supervisor *s, int process, const struct by_di
   if (strcmp(s->membership, message->text) != 0) {
     snprintf(s->membership, sizeof s->membership, "%s", message->text);
     s->newest++;
-    print(s, "membership \"%.200s\": %u process%s", message->text, message->count, message->count == 1 ? "" : "es");
+    print_line(s, "membership \"%.200s\": %u process%s", message->text, message->count,
+               message->count == 1 ? "" : "es");
   }
   p->seen = s->newest;
-  place(s, now);
+  assign_lists(s, now);
 }
 
 static void take_failure(struct by_supervisor *s, int process, const struct by_directory_message *message,
@@ -378,19 +385,19 @@ static void take_failure(struct by_supervisor *s, int process, const struct by_d
   struct process *p = &s->processes[process];
   if (p->state != JOINING && (p->state != FORMING || message->number != s->attempt)) return;
   if (p->state == FORMING)
-    print(s, "rank %d on host %s could not form the first membership: %.300s", process, p->host, message->text);
+    print_line(s, "rank %d on host %s could not form the first membership: %.300s", process, p->host, message->text);
   p->state = REGISTERED;
-  place(s, now);
+  assign_lists(s, now);
 }
 
-/* Also where it was asked to. */
-static void take_leaving(struct by_supervisor *s, int process) {
+/* Also after a request. */
+static void handle_leaving(struct by_supervisor *s, int process) {
   struct process *p = &s->processes[process];
   if (p->leaving || p->state == RUNNING) return;
   p->leaving = p->by_itself = true;
   p->why = by_cli_print("its own wish");
   if (p->state == REGISTERED) p->state = DEPARTING;
-  print(s, "rank %d on host %s wants to leave", process, p->host);
+  print_line(s, "rank %d on host %s wants to leave", process, p->host);
 }
 
 void by_supervisor_received(struct by_supervisor *s, int process, const struct by_directory_message *message,
@@ -400,13 +407,13 @@ void by_supervisor_received(struct by_supervisor *s, int process, const struct b
   case BY_DIRECTORY_REGISTER: take_register(s, process, message, now); break;
   case BY_DIRECTORY_MEMBER: take_member(s, process, message, now); break;
   case BY_DIRECTORY_FAILED: take_failure(s, process, message, now); break;
-  case BY_DIRECTORY_LEAVING: take_leaving(s, process); break;
+  case BY_DIRECTORY_LEAVING: handle_leaving(s, process); break;
   default: break;
   }
 }
 
 void by_supervisor_refuse(struct by_supervisor *s, int process, const char *why) {
-  post(s, process, BY_DIRECTORY_REFUSED, 0, 0, why);
+  post_message(s, process, BY_DIRECTORY_REFUSED, 0, 0, why);
 }
 
 bool by_supervisor_leave(struct by_supervisor *s, int process, const char *why) {
@@ -416,11 +423,11 @@ bool by_supervisor_leave(struct by_supervisor *s, int process, const char *why) 
   p->why = by_cli_print("%s", why);
   if (p->state == WAITING) p->state = LEFT;
   if (p->state == REGISTERED) p->state = DEPARTING;
-  if (p->handle) post(s, process, BY_DIRECTORY_LEAVE, 0, 0, why);
+  if (p->handle) post_message(s, process, BY_DIRECTORY_LEAVE, 0, 0, why);
   return true;
 }
 
-/* ---- time */
+/* ---- timer */
 
 static void start_again(struct by_supervisor *s, int process, uint64_t now) {
   struct process *p = &s->processes[process];
@@ -431,7 +438,8 @@ static void start_again(struct by_supervisor *s, int process, uint64_t now) {
   s->events.start(s->events.context, process, p->starts);
 }
 
-/* Whether only such processes live as the others have done without: on a host that does not answer, or newcomers. */
+/* Tells whether the only remaining processes are on a silent host, or newcomers, without which the others have
+ * finished. */
 static bool is_over(const struct by_supervisor *s) {
   bool any = false, stays = false;
   for (int i = 0; i < s->n; i++) {
@@ -452,7 +460,7 @@ static void check_over(struct by_supervisor *s, uint64_t now) {
   } else if (now >= s->over_at) {
     for (int i = 0; i < s->n; i++) {
       if (!is_alive(&s->processes[i])) continue;
-      print(s, "rank %d on host %s is ended: the others have done without it", i, s->processes[i].host);
+      print_line(s, "rank %d on host %s is ended: the others have done without it", i, s->processes[i].host);
       s->processes[i].state = LOST;
     }
     s->over_at = UINT64_MAX;
@@ -464,11 +472,11 @@ void by_supervisor_tick(struct by_supervisor *s, uint64_t now) {
     if (s->processes[i].state == WAITING && s->processes[i].since <= now) start_again(s, i, now);
   for (int i = 0; i < s->n && !by_supervisor_goes_on(s); i++)
     if (s->processes[i].state == WAITING) s->processes[i].state = GONE;
-  place(s, now);
+  assign_lists(s, now);
   check_over(s, now);
   check_enough(s, now);
   if (now < s->below_until) return;
-  print(s, "still fewer than %d processes (--min): ending the job", s->options.least);
+  print_line(s, "still fewer than %d processes (--min): ending the job", s->options.least);
   end_job(s);
 }
 
@@ -476,8 +484,8 @@ uint64_t by_supervisor_next(const struct by_supervisor *s) {
   uint64_t next = MIN(s->below_until, s->over_at);
   for (int i = 0; i < s->n; i++)
     if (s->processes[i].state == WAITING) next = MIN(next, s->processes[i].since);
-  if (!s->formed && by_supervisor_goes_on(s) && count(s, REGISTERED, REGISTERED) >= s->options.least &&
-      !count(s, FORMING, FORMING))
+  if (!s->formed && by_supervisor_goes_on(s) && count_state(s, REGISTERED, REGISTERED) >= s->options.least &&
+      !count_state(s, FORMING, FORMING))
     next = MIN(next, s->form_by);
   return s->ended ? UINT64_MAX : next;
 }

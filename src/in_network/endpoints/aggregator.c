@@ -6,8 +6,8 @@
 
 #include "clock.h"
 #include "fail.h"
-#include "hop_key.h"
 #include "step.h"
+#include "sum_key.h"
 
 /* It is the only aggregator between a worker and the server. */
 enum { PLACE = 0, ANY_PORT = 0 };

@@ -1,5 +1,5 @@
 /* Derives keys with libcrypto's HKDF. */
-#include "hop_key.h"
+#include "sum_key.h"
 
 #include <openssl/core_names.h>
 #include <openssl/kdf.h>

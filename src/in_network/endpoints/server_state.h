@@ -2,7 +2,6 @@
 #ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 #define BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 
-#include "hop_key.h"
 #include "replay.h"
 #include "server.h"
 #include "server_parts.h"

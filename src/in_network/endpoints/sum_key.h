@@ -13,6 +13,7 @@
 #include <banyan/status.h>
 
 #include "fragment.h"
+#include "fragment_mac.h"
 
 enum { BY_SUM_NUMBERS = BY_FRAGMENT_LINES * BY_FRAGMENT_LINE / 4 };
 
@@ -68,5 +69,20 @@ uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fr
  * excluded. */
 uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t sequence);
 bool by_sum_header_is_valid(const struct by_sum_key *key, const struct by_fragment *fragment);
+
+/* ---- hop_key.c
+ *
+ * Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches get it with their
+ * grants. It reveals nothing about the tree's secret, with which the ends verify each other. All derivations are
+ * HKDF-Expand with SHA-256, with the labels of decision 166. */
+
+/* Derives the hop secret for the grant with this job number and key epoch. BANYAN_ERR_SYSTEM. */
+BANYAN_CHECK enum banyan_status by_hop_secret_derive(const void *secret, size_t bytes, uint16_t job, uint16_t key,
+                                                     unsigned char out[BY_HOP_SECRET]);
+/* Derives the key from a hop secret. */
+BANYAN_CHECK enum banyan_status by_hop_key_derive(const unsigned char secret[BY_HOP_SECRET], struct by_hop_key *out);
+/* Derives the key from the tree's secret, at an end. */
+BANYAN_CHECK enum banyan_status by_hop_key_of_tree(const void *secret, size_t bytes, uint16_t job, uint16_t key,
+                                                   struct by_hop_key *out);
 
 #endif

@@ -34,7 +34,7 @@ struct by_worker_config {
   struct by_hop stack[BY_FRAGMENT_HOPS];
   struct by_worker_set below[BY_FRAGMENT_HOPS]; /* The workers that each of them that adds waits for. */
   unsigned char secret[BY_WORKER_SECRET];
-  bool keyed; /* Fragments have MACs with a hop key that is derived from the secret, see hop_key.h; otherwise seals. */
+  bool keyed; /* Fragments have MACs with a hop key that is derived from the secret, see sum_key.h; otherwise seals. */
   uint64_t timeout; /* Nanoseconds without a packet of the server before it counts as dead. */
   /* Sends a packet to the server. It is the worker's, and unchanged until the next call into it; one of type UP stays
    * where it is, but may be replaced when its result has arrived. Must not call the worker. */

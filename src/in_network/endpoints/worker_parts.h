@@ -4,7 +4,6 @@
 
 #include <sys/queue.h>
 
-#include "hop_key.h"
 #include "replay.h"
 #include "sum_key.h"
 #include "worker.h"

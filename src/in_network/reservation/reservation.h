@@ -53,7 +53,7 @@ struct by_reservation {
   uint16_t job, key;
   uint8_t place; /* Index in stacks: the number of switches between this one and the server. */
   bool float32;  /* Cells add float32; otherwise pairs. */
-  bool keyed;    /* Fragments have MACs with the key that is derived from the secret, see hop_key.h; otherwise seals. */
+  bool keyed;    /* Fragments have MACs with the key that is derived from the secret, see sum_key.h; otherwise seals. */
   unsigned char secret[BY_RESERVATION_SECRET];
   uint32_t slots; /* Slots that are wanted; 0 where the switch only forwards. */
   char up[IF_NAMESIZE];

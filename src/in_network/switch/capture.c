@@ -1,5 +1,5 @@
 /* Captures flows of packets with a TUN device, a routing table and routing rules. */
-#include "capture.h"
+#include "user_queue.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

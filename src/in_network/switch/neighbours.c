@@ -1,5 +1,5 @@
 /* Finds next hops by requests to the kernel, and sets them in the data plane. */
-#include "neighbours.h"
+#include "reservations.h"
 
 #include <assert.h>
 #include <errno.h>

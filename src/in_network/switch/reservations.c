@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hop_key.h"
 #include "json_doc.h"
 #include "log.h"
-#include "neighbours.h"
+#include "sum_key.h"
 
 _Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_RESERVATION_SLOT_BYTES,
                "a slot has one cell");

@@ -1,7 +1,7 @@
 /* A switch of ordinary sockets, for hosts without XDP, and for comparison. A port is an interface; the next hop is
  * determined by the host's routes for the packet's address on that interface. If other traffic has other routes: ip
  * rule add oif IF lookup T. Without a route, IPv4 takes the address to be on the link; IPv6 fails. It handles packets
- * between the ends of its grants: capture.h makes the kernel deliver them to sockets while the process lives. All other
+ * between the ends of its grants: capture.c makes the kernel deliver them to sockets while the process lives. All other
  * packets, and all without the process, are forwarded by the kernel as before (net.ipv4.ip_forward=1). Fragments leave
  * from the UDP port that they came from. Needs root (CAP_NET_ADMIN) and /dev/net/tun.
  *
@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "capture.h"
 #include "data_plane.h"
 #include "step.h"
 #include "user_queue.h"

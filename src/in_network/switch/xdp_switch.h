@@ -157,13 +157,13 @@ static __always_inline uint32_t milliseconds(void) {
   return now;
 }
 
-static inline void count(uint32_t event) {
+static inline void count_event(uint32_t event) {
   uint64_t *counter = bpf_map_lookup_elem(&counters, &event);
   if (counter) *counter += 1;
 }
 
 static inline int drop_unsent(void) {
-  count(BY_XDP_UNSENT);
+  count_event(BY_XDP_UNSENT);
   return XDP_DROP;
 }
 
@@ -347,7 +347,7 @@ static __always_inline const struct by_xdp_neighbour *find_next_hop(uint32_t por
   return way->has_other ? &way->other : NULL;
 }
 
-static __always_inline int forward(struct xdp_md *ctx, uint32_t ip, uint32_t port) {
+static __always_inline int forward_packet(struct xdp_md *ctx, uint32_t ip, uint32_t port) {
   void *data = frame_start(ctx);
   if (data + UDP_AT(ip) > frame_end(ctx)) return XDP_DROP;
   const struct by_xdp_neighbour *neighbour = find_next_hop(port, data, ip);
@@ -364,8 +364,8 @@ static __always_inline bool is_marked(const void *data, uint32_t ip) {
 
 /* Decides with a copy of the header on the stack, so that its hops can be indexed. A fragment without a grant is
  * unchanged, as nobody here can verify its MAC. */
-static __always_inline struct by_verdict decide(struct xdp_md *ctx, uint32_t ip, uint32_t from,
-                                                const struct by_grant *grant) {
+static __always_inline struct by_verdict decide_fragment(struct xdp_md *ctx, uint32_t ip, uint32_t from,
+                                                         const struct by_grant *grant) {
   void *data = frame_start(ctx);
   if (data + PAYLOAD_AT(ip) > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
   uint32_t bytes = fragment_bytes(data, frame_end(ctx), ip);
@@ -394,11 +394,11 @@ static __always_inline int switch_packet(struct xdp_md *ctx, uint32_t ip) {
   if (!port || !port->ours) return XDP_PASS;
   const struct by_xdp_grant *granted = grant_of(fragment->job);
   if (granted && !belongs_to(granted, data, ip)) return XDP_PASS;
-  struct by_verdict verdict = decide(ctx, ip, port->number, granted ? &granted->grant : NULL);
+  struct by_verdict verdict = decide_fragment(ctx, ip, port->number, granted ? &granted->grant : NULL);
   if (!granted && verdict.event == BY_EVENT_MALFORMED) return XDP_PASS; /* The packet is not a fragment. */
-  count(verdict.event);
+  count_event(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
-  if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, ip, verdict.port);
+  if (verdict.kind == BY_VERDICT_FORWARD) return forward_packet(ctx, ip, verdict.port);
   if (verdict.kind != BY_VERDICT_MULTICAST || !granted) return XDP_DROP;
   uint32_t group = granted->grant.group;
   void *members_of = bpf_map_lookup_elem(&groups, &group);

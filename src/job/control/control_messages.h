@@ -110,7 +110,7 @@ struct by_tree_message {
   uint32_t slots, lines;
   unsigned char secret[BY_TREE_SECRET];
   bool exact; /* numbers travel as they are */
-  bool keyed; /* fragments have MACs, see hop_key.h; else seals */
+  bool keyed; /* fragments have MACs, see sum_key.h; else seals */
   struct by_worker_groups groups;
   uint32_t worker; /* which worker it is for, BY_TREE_FOR_SERVER: the server, BY_TREE_FOR_AGGREGATOR: an aggregator */
   /* For the server: where results for all go, to be copied there. For a worker: where terms and probes go that have a
