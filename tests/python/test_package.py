@@ -557,7 +557,7 @@ class Package(unittest.TestCase):
     def test_remedy(self):
         """What is missing is named, whatever else could not be loaded."""
         for reason, named in (("libssl.so.3: cannot open shared object file", "libssl3"),
-                              ("libc.so.6: version `GLIBC_2.38' not found", "newer glibc"), ("no such file", "make wheel"),
+                              ("libc.so.6: version `GLIBC_2.38' not found", "newer glibc"), ("no such file", "make install"),
                               ("no such file", "BANYAN_LIBRARY")):
             self.assertIn(named, library._remedy(["another", reason]))
 
