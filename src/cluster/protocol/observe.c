@@ -33,9 +33,9 @@ static void start_survey(struct by_iteration_detector *p, uint64_t window) {
   memset(p->slots, 0, sizeof p->slots);
 }
 
-void by_iteration_detector_init(struct by_iteration_detector *period) {
-  *period = (struct by_iteration_detector){0};
-  start_survey(period, FIRST_WINDOW);
+void by_iteration_detector_init(struct by_iteration_detector *detector) {
+  *detector = (struct by_iteration_detector){0};
+  start_survey(detector, FIRST_WINDOW);
 }
 
 /* A call that came only once may be the rarest one of a sequence that is longer than the survey. */
