@@ -46,36 +46,34 @@ static void handle_timeline(void *context, const struct by_received *message) {
   by_timeline_handle(control->timeline, (uint32_t)message->peer->rank, message->payload, message->length);
 }
 
-/* By type: the handler, the part that it belongs to, the direction of the message, and when it is handled. */
-static const struct rule {
-  void (*handle)(void *part, const struct by_received *message);
+/* The job's own rules, by type, each with the part of the control object that its handler gets as context. */
+static const struct own_rule {
+  struct by_control_rule rule;
   size_t part; /* The part's offset in struct by_control. */
-  enum by_control_direction direction;
-  enum by_control_phase phase;
 } rules[] = {
 #define PART(member) offsetof(struct by_control, member)
-    [WELCOME] = {by_meeting_handle_welcome, PART(meeting), BY_CONTROL_FROM_ROOT, BY_CONTROL_WHILE_STARTING},
-    [REFUSED] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
-    [FAILED] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
-    [SUSPECT] = {handle_text, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
-    [LEAVING] = {handle_leaving, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
-    [ASK] = {by_deadlock_check_handle, PART(check), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
-    [DESCRIBE] = {by_deadlock_check_handle, PART(check), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [DESCRIPTION] = {by_deadlock_check_handle, PART(check), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
-    [LEFT] = {by_notices_handle_left, PART(notices), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [PLAN] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [LOST] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [TREE] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [TREE_ASK] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [PLAN_SWITCH] = {by_plan_wants_handle, PART(plan_switches), BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS},
-    [LISTEN] = {by_notices_handle_listen, PART(notices), BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
-    [CLASS] = {by_notices_handle_class, PART(notices), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [JOINED] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
-    [KNOWN] = {by_helpers_handle_known, PART(helpers), BY_CONTROL_TO_ROOT, BY_CONTROL_ALWAYS},
-    [TIMELINE] = {handle_timeline, 0, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
-    [STATEMENT] = {by_control_trust_handle, PART(trust), BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED},
-    [REFUSALS] = {by_control_refusals_handle, PART(refusals), BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED},
-    [FOLLOW] = {by_helpers_handle, PART(helpers), BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED},
+    [WELCOME] = {{WELCOME, BY_CONTROL_FROM_ROOT, BY_CONTROL_WHILE_STARTING, by_meeting_handle_welcome}, PART(meeting)},
+    [REFUSED] = {{REFUSED, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS, handle_text}, 0},
+    [FAILED] = {{FAILED, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS, handle_text}, 0},
+    [SUSPECT] = {{SUSPECT, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS, handle_text}, 0},
+    [LEAVING] = {{LEAVING, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS, handle_leaving}, 0},
+    [ASK] = {{ASK, BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED, by_deadlock_check_handle}, PART(check)},
+    [DESCRIBE] = {{DESCRIBE, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_deadlock_check_handle}, PART(check)},
+    [DESCRIPTION] = {{DESCRIPTION, BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED, by_deadlock_check_handle}, PART(check)},
+    [LEFT] = {{LEFT, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_notices_handle_left}, PART(notices)},
+    [PLAN] = {{PLAN, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
+    [LOST] = {{LOST, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
+    [TREE] = {{TREE, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
+    [TREE_ASK] = {{TREE_ASK, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
+    [PLAN_SWITCH] = {{PLAN_SWITCH, BY_CONTROL_FROM_ALL, BY_CONTROL_ALWAYS, by_plan_wants_handle}, PART(plan_switches)},
+    [LISTEN] = {{LISTEN, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED, by_notices_handle_listen}, PART(notices)},
+    [CLASS] = {{CLASS, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_notices_handle_class}, PART(notices)},
+    [JOINED] = {{JOINED, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
+    [KNOWN] = {{KNOWN, BY_CONTROL_TO_ROOT, BY_CONTROL_ALWAYS, by_helpers_handle_known}, PART(helpers)},
+    [TIMELINE] = {{TIMELINE, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED, handle_timeline}, 0},
+    [STATEMENT] = {{STATEMENT, BY_CONTROL_FROM_ALL, BY_CONTROL_ONCE_STARTED, by_control_trust_handle}, PART(trust)},
+    [REFUSALS] = {{REFUSALS, BY_CONTROL_TO_ROOT, BY_CONTROL_ONCE_STARTED, by_control_refusals_handle}, PART(refusals)},
+    [FOLLOW] = {{FOLLOW, BY_CONTROL_FROM_ROOT, BY_CONTROL_ONCE_STARTED, by_helpers_handle}, PART(helpers)},
 };
 
 static void frame_came(void *context, const struct by_received *message) {
@@ -85,21 +83,15 @@ static void frame_came(void *context, const struct by_received *message) {
   if (root && message->peer->rank < 0) return; /* The peer was refused. */
   if (!root && !done && type != WELCOME && type != REFUSED)
     return; /* The message is about a job of which this rank is no part. */
-  const struct rule *own = type < sizeof rules / sizeof *rules && rules[type].handle ? &rules[type] : NULL;
-  const struct by_control_rule *other = NULL;
-  if (!own && control->events.find_rule) other = control->events.find_rule(control->events.context, type);
-  enum by_control_direction direction = own ? own->direction : other ? other->direction : BY_CONTROL_FROM_ALL;
-  enum by_control_phase phase = own ? own->phase : other ? other->phase : BY_CONTROL_ALWAYS;
-  if ((!own && !other) || (direction != BY_CONTROL_FROM_ALL && (direction == BY_CONTROL_TO_ROOT) != root) ||
-      (phase == BY_CONTROL_WHILE_STARTING && done))
+  const struct own_rule *own = type < sizeof rules / sizeof *rules && rules[type].rule.handle ? &rules[type] : NULL;
+  const struct by_control_rule *rule = own ? &own->rule : NULL;
+  if (!rule && control->events.find_rule) rule = control->events.find_rule(control->events.context, type);
+  if (!rule || (rule->direction != BY_CONTROL_FROM_ALL && (rule->direction == BY_CONTROL_TO_ROOT) != root) ||
+      (rule->phase == BY_CONTROL_WHILE_STARTING && done))
     by_warn("control", "%s: message of unknown or unexpected type %u; ignored",
             by_stream_get_name(message->peer->stream), type);
-  else if (phase == BY_CONTROL_ONCE_STARTED && !done)
-    return;
-  else if (own)
-    own->handle((char *)control + own->part, message);
-  else
-    other->handle(control->events.context, message);
+  else if (rule->phase != BY_CONTROL_ONCE_STARTED || done)
+    rule->handle(own ? (char *)control + own->part : control->events.context, message);
 }
 
 static void opened(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length) {

@@ -27,12 +27,12 @@ struct by_tree_wanted;
 enum by_control_direction { BY_CONTROL_FROM_ALL, BY_CONTROL_FROM_ROOT, BY_CONTROL_TO_ROOT };
 enum by_control_phase { BY_CONTROL_ALWAYS, BY_CONTROL_WHILE_STARTING, BY_CONTROL_ONCE_STARTED };
 
-/* How a type of control message is handled that is not the job's own. */
+/* How control messages of a type are handled. */
 struct by_control_rule {
   uint16_t type; /* 0: the end of a list of rules. */
   enum by_control_direction direction;
   enum by_control_phase phase;
-  /* Called on the loop's thread. `context`: that of the events. */
+  /* Called on the loop's thread. `context`: that of the events, unless the rule is the job's own. */
   void (*handle)(void *context, const struct by_received *message);
 };
 
@@ -48,8 +48,8 @@ struct by_control_events {
   void (*process_lost)(void *context, uint32_t process);
   /* The job has failed. */
   void (*failed)(void *context);
-  /* Rank 0: sets up the in-network trees of a plan before it is proposed to the ranks; by_control_have_trees is called
-   * later, unless they are withdrawn before, as the plan is not used. */
+  /* Rank 0: sets up the in-network trees of a plan before it is proposed to the ranks; by_plan_switching_have_trees is
+   * called later, unless they are withdrawn before, as the plan is not used. */
   enum banyan_status (*prepare_trees)(void *context, const struct by_tree_wanted *wanted);
   void (*withdraw_trees)(void *context, uint32_t version);
   /* This process has left the job on purpose. Under lock. */
