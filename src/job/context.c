@@ -390,6 +390,7 @@ static enum banyan_status begin(struct by_context *context, const struct banyan_
   struct by_progress_events progress = events->progress;
   progress.context = context;
   BY_TRY(by_progress_init(&context->progress, &context->job, &progress));
+  BY_TRY(by_features_attach(context));
   BY_TRY(by_loop_create(&by_clock_system, &context->job.loop));
   BY_TRY(read_options(context, options));
   if (is_rank) by_log_file_set_rank((int)context->job.rank);
@@ -424,8 +425,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   context->job.class_ = -1;
   context->given.end = &context->given.first;
   if (role) context->job.role = *role;
-  enum banyan_status status = by_features_attach(context);
-  if (status == BANYAN_OK) status = begin(context, options, events);
+  enum banyan_status status = begin(context, options, events);
   if (status != BANYAN_OK) {
     char text[1024]; /* Destroying may overwrite the error text. */
     snprintf(text, sizeof text, "%s", banyan_error_text());
