@@ -35,4 +35,4 @@ const struct by_feature by_adaptation_feature = {.key = &by_adaptation_key,
                                                  .stop = by_group_plans_end,
                                                  .detach = detach,
                                                  .plan_wanted = take_want,
-                                                 .topology_told = by_planning_keep_topology};
+                                                 .topology_received = by_planning_keep_topology};

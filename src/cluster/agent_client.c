@@ -184,7 +184,7 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
 
 /* Keeps the topology, from which groups of the job are planned, whatever becomes of the plan that it comes with. */
 static void take_topology(const struct by_agent_client *link, const char *topology) {
-  if (topology && by_features_topology_told(link->context, topology) != BANYAN_OK)
+  if (topology && by_features_topology_received(link->context, topology) != BANYAN_OK)
     by_warn("cluster", "groups of the job keep their plans: %s", banyan_error_text());
 }
 

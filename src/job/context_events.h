@@ -1,4 +1,4 @@
-/* What higher modules do for a context. */
+/* What the job does about control messages and for progress. */
 #ifndef BY_JOB_CONTEXT_EVENTS_H
 #define BY_JOB_CONTEXT_EVENTS_H
 
@@ -11,7 +11,6 @@ struct by_context_events {
   struct by_progress_events progress;
 };
 
-/* What the job itself does for a context. */
 extern const struct by_context_events by_context_events;
 
 #endif

@@ -1,9 +1,8 @@
-/* The job's own handlers of progress, control messages and the agent. */
+/* What the job does about control messages and for progress. */
 #include "calls.h"
 #include "context_events.h"
 #include "feature.h"
 #include "plan_switch.h"
-#include "plans.h"
 #include "request.h"
 
 /* ---- progress */

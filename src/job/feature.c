@@ -157,7 +157,7 @@ void by_features_listen(struct by_context *context) {
 
 void by_features_stop(struct by_context *context) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->stop) by_features[i]->stop(context);
+    if (by_features[i]->stop && context->features.states[i]) by_features[i]->stop(context);
 }
 
 void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want) {
@@ -165,9 +165,9 @@ void by_features_plan_wanted(struct by_context *context, const struct by_plan_wa
     if (by_features[i]->plan_wanted) by_features[i]->plan_wanted(context, want);
 }
 
-enum banyan_status by_features_topology_told(struct by_context *context, const char *topology) {
+enum banyan_status by_features_topology_received(struct by_context *context, const char *topology) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->topology_told) BY_TRY(by_features[i]->topology_told(context, topology));
+    if (by_features[i]->topology_received) BY_TRY(by_features[i]->topology_received(context, topology));
   return BANYAN_OK;
 }
 

@@ -63,7 +63,8 @@ struct by_feature {
   void (*start)(struct by_context *context);
   /* This process is in a later membership: what others learn from this one is that it has left. */
   void (*retire)(struct by_context *context);
-  /* The loop's thread has ended: ends the capability's own threads, while threads of the job may still run. */
+  /* The loop's thread has ended: ends the capability's own threads, while threads of the job may still run. This hook
+   * and the next two are called only if the state could be allocated. */
   void (*stop)(struct by_context *context);
   /* Frees what its state of the context owns. All communicators are gone, no other thread of the job runs, and the
    * engine still exists. */
@@ -93,7 +94,7 @@ struct by_feature {
   void (*plan_wanted)(struct by_context *context, const struct by_plan_want *want);
   /* Rank 0 of a managed job, on the loop's thread: the manager's topology of the job's hosts, as JSON. On failure what
    * was known before stays. */
-  enum banyan_status (*topology_told)(void *context, const char *topology);
+  enum banyan_status (*topology_received)(void *context, const char *topology);
 
   /* Rank 0 of a managed job, on the loop's thread: what its trees request at switches, or have, in place of what was
    * said before. */
@@ -172,7 +173,7 @@ void by_features_cells_released(struct by_context *context, uint64_t number);
 bool by_features_cells_may_come(const struct by_context *context);
 void by_features_stop(struct by_context *context);
 void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want);
-BANYAN_CHECK enum banyan_status by_features_topology_told(struct by_context *context, const char *topology);
+BANYAN_CHECK enum banyan_status by_features_topology_received(struct by_context *context, const char *topology);
 /* NULL: no capability handles messages of this type. Any thread. */
 const struct by_control_rule *by_features_find_rule(uint16_t type);
 

@@ -426,8 +426,10 @@ static bool advance_all(struct by_context *context) {
     bool ended = now != named->ended_seen;
     named->ended_seen = now;
     again = false;
-    for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
-      if (by_named_submitter(comm)) again |= advance(by_named_submitter(comm), ended);
+    for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+      struct by_submitter *owner = by_named_submitter(comm);
+      if (owner) again |= advance(owner, ended);
+    }
     again &= by_engine_status(context->job.engine) == BANYAN_OK;
     moved |= again;
   }
