@@ -1,5 +1,5 @@
 /* Collects what tells one network from another, as seen from this host: addresses, rates, and gateways. */
-#include "host_facts.h"
+#include "network_cache.h"
 
 #include <arpa/inet.h>
 #include <linux/rtnetlink.h>

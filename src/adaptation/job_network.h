@@ -9,6 +9,7 @@
 
 #include <banyan/types.h>
 
+#include "bytes.h"
 #include "context.h"
 #include "topology.h"
 
@@ -41,5 +42,23 @@ void by_job_network_drop(struct by_context *context);
 struct by_job_network *by_job_network_hold(struct by_context *context);
 /* NULL is allowed. */
 void by_job_network_release(struct by_job_network *network);
+
+/* ---- the message */
+
+struct by_network_message {
+  enum banyan_plan_source source; /* of plans that are made from it */
+  const uint8_t *nodes;           /* borrowed; u32 each in the order of the wire: the node of each host of the job */
+  uint32_t n_hosts;               /* 0: nothing is known any more */
+  const char *text;               /* the topology as JSON; borrowed; `length` bytes without an end */
+  size_t length;
+};
+
+void by_network_message_write(struct by_writer *writer, const struct by_network_message *message);
+/* `nodes` and `text` are borrowed from the bytes. */
+BANYAN_CHECK enum banyan_status by_network_message_read(const void *bytes, size_t length,
+                                                        struct by_network_message *out);
+uint32_t by_network_message_node(const struct by_network_message *message, uint32_t host);
+
+enum { BY_NETWORK_FIXED_BYTES = 1 + 4 + 4 };
 
 #endif

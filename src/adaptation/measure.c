@@ -1,14 +1,83 @@
-/* Measures the network between the hosts of a communicator, or probes it: which ranks take part, and in which order. */
+/* Measures the network between the hosts of a communicator, or probes it: which ranks take part, and what rank 0 has
+ * them do in which order. */
 #include "measure.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
+#include "log.h"
 #include "measure_parts.h"
+#include "text.h"
+
+enum { SEED = 1 };
 
 static const double whole_deadline = 3600; /* Seconds. */
+static const double probes_take = 0.06;    /* Seconds of the two rounds of probes that end a measurement. */
+
+static void log_pairs(const struct by_measurement *m) {
+  for (uint32_t i = 0; i < m->n; i++)
+    for (uint32_t j = 0; j < m->n; j++) {
+      char rate[32], delay[32];
+      size_t pair = (size_t)i * m->n + j;
+      if (m->best[pair] > 0)
+        by_info("measure", "%s to %s: %s at best, %s one way", m->names[i], m->names[j],
+                by_print_rate(m->best[pair], rate), by_print_seconds(m->pairs.delay[pair], delay));
+    }
+}
+
+/* ---- a survey */
+
+/* Where the time is limited: fans, two tournaments and something for groups, if there are few hosts. */
+static uint32_t most_experiments(const struct by_measurement *m) {
+  uint32_t enough = 3 * m->n + 4;
+  return by_measure_is_quick(m) ? MIN(enough, m->n <= 8 ? 24 : m->n <= 16 ? 40 : 64) : 0;
+}
+
+static enum banyan_status conduct(struct by_measurement *m, struct by_survey *survey) {
+  const struct by_survey_flow *flows;
+  char phase[64] = "";
+  for (uint32_t n; (n = by_survey_next(survey, &flows)) != 0;) {
+    if (strcmp(by_survey_phase(survey), phase) != 0) {
+      snprintf(phase, sizeof phase, "%s", by_survey_phase(survey));
+      by_measure_report(m, phase);
+    }
+    for (uint32_t k = 0; k < n; k++) m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
+    if (by_measure_is_quick(m)) by_survey_limit(survey, by_measure_count_possible(m, n));
+    BY_TRY(by_measure_try(m, n, by_survey_left(survey)));
+    BY_TRY(by_survey_record(survey, m->rates));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measure_survey(struct by_measurement *m, bool is_site, struct by_topology **out) {
+  struct by_survey *survey;
+  BY_TRY(by_survey_create(m->n, m->pairs.delay, SEED, most_experiments(m), &survey));
+  enum banyan_status status = conduct(m, survey);
+  if (status == BANYAN_OK)
+    status = (is_site ? by_survey_infer_site : by_survey_infer)(survey, "measured", m->names, out);
+  by_survey_destroy(survey);
+  return status;
+}
+
+static enum banyan_status measure_switched(struct by_measurement *m, struct by_measured *out) {
+  BY_TRY(by_measure_survey(m, false, &out->topology));
+  BY_TRY(by_measure_choose_probes(m, out));
+  return by_measure_lead_probes(m, out->probes, out->n_probes, false);
+}
+
+/* Rank 0: measures as the options say. */
+static enum banyan_status lead_all(struct by_measurement *m, struct by_measured *out) {
+  char text[100];
+  by_measure_report(m, "delays");
+  BY_TRY(by_measure_is_wired(m) ? by_measure_links(m, out) : measure_switched(m, out));
+  snprintf(text, sizeof text, "%u hosts measured, %u experiments", m->n, m->experiments);
+  by_measure_report(m, text);
+  log_pairs(m);
+  return BANYAN_OK;
+}
 
 /* ---- which ranks measure */
 
@@ -25,9 +94,9 @@ static enum banyan_status check(const struct banyan_comm *comm) {
   if (n == 1)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "all %u rank%s are on host %s: there is no network to measure between them",
                    comm->size, comm->size == 1 ? "" : "s", banyan_comm_host(comm, 0));
-  if (n > BY_SURVEY_MOST_HOSTS)
+  if (n > BY_SURVEY_MAX_HOSTS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u hosts are too many to be measured; at most %d are", n,
-                   BY_SURVEY_MOST_HOSTS);
+                   BY_SURVEY_MAX_HOSTS);
   return BANYAN_OK;
 }
 
@@ -41,7 +110,7 @@ static enum banyan_status measure_near(struct by_measurement *m, struct by_measu
     return by_measure_end(m,
                           by_fail(BANYAN_ERR_TIMEOUT, "%u hosts whose messages take so long cannot be measured in %g s",
                                   m->n, m->options.seconds));
-  return by_measure_end(m, by_measure_lead(m, out));
+  return by_measure_end(m, lead_all(m, out));
 }
 
 static enum banyan_status measure(struct by_measurement *m, struct by_measured *out) {
@@ -102,8 +171,8 @@ static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_me
 
 enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
                               struct by_measured *out) {
-  struct by_measurement m = {
-      .options = *options, .start = by_clock_now(&by_clock_system), .until = options->seconds - BY_MEASURE_PROBES_TAKE};
+  struct by_measurement m = {.options = *options, .start = by_clock_now(&by_clock_system), .until = INFINITY};
+  if (options->seconds > 0) m.until = options->seconds - probes_take;
   *out = (struct by_measured){0};
   enum banyan_status status = lead_and_follow(comm, &m, out, NULL);
   if (status != BANYAN_OK) by_measured_fini(out);

@@ -14,14 +14,14 @@
 
 struct banyan_comm;
 
-enum { BY_PROBE_MOST_BLOCK = 1 << 20 };
+enum { BY_PROBE_MAX_BLOCK = 1 << 20 };
 
 /* A flow of a few that tell whether a network is still as it was measured. */
 struct by_probe_flow {
   uint32_t round, from, to; /* flows of one round go together; hosts */
   double rate;              /* bit/s */
   double delay;             /* seconds one way */
-  uint32_t block;           /* bytes of its messages, at most BY_PROBE_MOST_BLOCK; 0: chosen when it is measured */
+  uint32_t block;           /* bytes of its messages, at most BY_PROBE_MAX_BLOCK; 0: chosen when it is measured */
 };
 
 struct by_measure_options {

@@ -5,7 +5,7 @@
 
 #include "log.h"
 #include "measure_parts.h"
-#include "tournament.h"
+#include "survey_parts.h"
 
 /* ---- delays: a question is eight bytes with the number of bytes that follow; eight bytes answer it */
 

@@ -3,6 +3,7 @@
  * expected. Else megabytes would wait in sockets and queues, be lost there and have to drain. The receiver reckons the
  * rate from the messages that arrive while it counts, by its own clock; the sender goes on a little longer. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -13,7 +14,13 @@
 #include "request.h"
 
 /* As many as are allowed may go while as many wait for their answers. */
-enum { SLOTS = 2 * BY_MEASURE_DEPTH, LEAST = 2, MOST_MORE = 2 };
+enum {
+  SLOTS = 2 * BY_MEASURE_DEPTH,
+  LEAST = 2,
+  MOST_MORE = 2,
+  FOUND = 3,  /* Values that are found of a flow. */
+  ANSWERS = 1 /* Number of the subset that answers. */
+};
 
 enum { METERED = 16, LEAST_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
 
@@ -97,7 +104,7 @@ static enum banyan_status begin(struct session *s, uint32_t slot) {
                              .count = answer ? 1 : order->block,
                              .root = (int)(stream->sends ? order->to : order->from)};
   if (sends)
-    call.send = answer ? &at->answer : s->blocks + (size_t)at->more * s->experiment->most_block;
+    call.send = answer ? &at->answer : s->blocks + (size_t)at->more * s->experiment->max_block;
   else
     call.recv = answer ? &at->answer : memory_of(s, slot);
   BY_TRY(banyan_start(answer ? s->answers : s->comm, &call, &s->requests[slot]));
@@ -114,7 +121,7 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
     *at = (struct slot){.holds = MESSAGE, .begun = by_seconds_since(s->start)};
     /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed.
      * These begin when its answer comes, and arrive as much later again. */
-    double end = e->warm_up + e->lasts + e->margin - (e->one_way ? 2 * stream->took : 0);
+    double end = e->warm_up + e->duration + e->margin - (e->one_way ? 2 * stream->took : 0);
     if (stream->sends && at->begun <= end && stream->due < stream->allowed)
       at->more = (uint8_t)MIN(stream->allowed - stream->due, MOST_MORE);
     stream->due += at->more;
@@ -151,7 +158,7 @@ static void count(struct session *s, uint32_t slot) {
   struct stream *stream = &s->streams[slot / SLOTS];
   const struct by_experiment *e = s->experiment;
   double now = by_seconds_since(s->start);
-  if (stream->sends || s->slots[slot].holds == ANSWER || stream->until > e->warm_up + e->lasts) return;
+  if (stream->sends || s->slots[slot].holds == ANSWER || stream->until > e->warm_up + e->duration) return;
   if (now < e->warm_up) {
     stream->from = stream->until = now;
     return;
@@ -219,9 +226,9 @@ static void reckon(const struct session *s, double *out) {
       out[2 * e->n + stream->flow] = by_median(stream->metered, MIN(stream->n_metered, METERED));
       continue;
     }
-    out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, e->lasts / 2);
-    double gap = e->one_way ? fmax(stream->gap, e->warm_up + e->lasts - stream->until) : stream->gap;
-    out[e->n + stream->flow] = gap > still * e->lasts;
+    out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, e->duration / 2);
+    double gap = e->one_way ? fmax(stream->gap, e->warm_up + e->duration - stream->until) : stream->gap;
+    out[e->n + stream->flow] = gap > still * e->duration;
   }
 }
 
@@ -239,7 +246,7 @@ static enum banyan_status make_streams(struct session *s) {
 }
 
 static enum banyan_status session_init(struct session *s) {
-  size_t most = s->experiment->n, block = s->experiment->most_block;
+  size_t most = s->experiment->n, block = s->experiment->max_block;
   s->streams = calloc(most, sizeof *s->streams);
   s->requests = calloc(most * SLOTS, sizeof(struct banyan_request *));
   s->slots = calloc(most * SLOTS, sizeof *s->slots);
@@ -261,19 +268,157 @@ static void session_fini(struct session *s) {
   free(s->blocks);
 }
 
-enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm *answers,
+/* Collective over `comm`; `answers` has the same ranks. Rank 0 gets the rate of each of n flows in bit/s; after these n
+ * values that are above 0 for flows that stood still for a good part of the time; and after these n rates that the
+ * senders' kernels found, 0 where they are not known. Those are rougher, but do not depend on when ranks run. */
+static enum banyan_status run_flows(struct banyan_comm *comm, struct banyan_comm *answers,
                                     const struct by_experiment *experiment, const struct by_flow_order *orders,
                                     double *rates) {
   struct session s = {.comm = comm, .answers = answers, .experiment = experiment, .orders = orders};
-  double *own = calloc(BY_MEASURE_FOUND * (size_t)experiment->n, sizeof *own);
+  double *own = calloc(FOUND * (size_t)experiment->n, sizeof *own);
   enum banyan_status status = own ? session_init(&s) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
   if (status == BANYAN_OK) status = flow(&s);
   if (status == BANYAN_OK) {
     reckon(&s, own);
-    status = banyan_reduce(comm, own, rates, BY_MEASURE_FOUND * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
+    status = banyan_reduce(comm, own, rates, FOUND * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
   }
   if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
   session_fini(&s);
   free(own);
   return status;
+}
+
+/* ---- experiments */
+
+/* Seconds of a call: what the program allows for its own ones, within these, as ranks also wait for rank 0 to compute.
+ */
+static const double least_deadline = 10, most_deadline = 120;
+static const double longest = 60; /* seconds of an experiment; one of the longest round trips takes 20 */
+
+static bool takes(double seconds) {
+  return seconds >= 0 && seconds <= longest;
+}
+
+enum banyan_status by_experiment_check(const struct by_experiment *e, const struct by_flow_order *orders,
+                                       uint32_t n_ranks, uint32_t n_most) {
+  if (e->n > n_most || e->max_block > BY_PROBE_MAX_BLOCK || e->depth > BY_MEASURE_DEPTH ||
+      e->first > BY_MEASURE_DEPTH || !takes(e->warm_up) || !takes(e->duration) || !takes(e->margin) || !takes(e->late))
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "rank 0 asked for an experiment of %u flows with %u messages of %u bytes, for %g, %g and %g s; at "
+                   "most %u flows with %d messages of %d bytes can be",
+                   e->n, MAX(e->depth, e->first), e->max_block, e->warm_up, e->duration, e->margin, n_most,
+                   BY_MEASURE_DEPTH, BY_PROBE_MAX_BLOCK);
+  for (uint32_t k = 0; orders && k < e->n; k++)
+    if (orders[k].from >= n_ranks || orders[k].to >= n_ranks || orders[k].from == orders[k].to || !orders[k].block ||
+        orders[k].block > e->max_block)
+      return by_fail(BANYAN_ERR_PROTOCOL,
+                     "rank 0 asked for a flow from host %u to host %u of %u with messages of %u bytes; they may have 1 "
+                     "to %u",
+                     orders[k].from, orders[k].to, n_ranks, orders[k].block, e->max_block);
+  return BANYAN_OK;
+}
+
+static enum banyan_status agree(struct by_measurement *m, struct by_experiment *experiment) {
+  BY_TRY(banyan_broadcast(m->leaders, experiment, sizeof *experiment, BANYAN_UINT8, 0));
+  BY_TRY(by_experiment_check(experiment, NULL, m->n, m->n_most));
+  if (!experiment->n) return BANYAN_OK;
+  BY_TRY(banyan_broadcast(m->leaders, m->orders, experiment->n * sizeof *m->orders, BANYAN_UINT8, 0));
+  return by_experiment_check(experiment, m->orders, m->n, m->n_most);
+}
+
+enum banyan_status by_measure_run(struct by_measurement *m, const struct by_experiment *experiment) {
+  struct by_experiment sent = *experiment;
+  uint64_t start = by_clock_now(&by_clock_system);
+  BY_TRY(agree(m, &sent));
+  BY_TRY(run_flows(m->leaders, m->answers, experiment, m->orders, m->tried));
+  double more = by_seconds_since(start) - experiment->warm_up - experiment->duration - experiment->margin;
+  m->experiments++;
+  m->overhead += (more - m->overhead) / m->experiments;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measure_follow(struct by_measurement *m) {
+  for (;;) {
+    struct by_experiment experiment = {0};
+    BY_TRY(agree(m, &experiment));
+    if (!experiment.n) return BANYAN_OK;
+    BY_TRY(run_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
+  }
+}
+
+enum banyan_status by_measure_end(struct by_measurement *m, enum banyan_status status) {
+  struct by_experiment none = {0};
+  char text[400];
+  snprintf(text, sizeof text, "%s", status == BANYAN_OK ? "" : banyan_error_text());
+  enum banyan_status ended = agree(m, &none);
+  if (status == BANYAN_OK) return ended;
+  return by_fail(status, "%s", text);
+}
+
+/* ---- life */
+
+/* Several hosts of one name get numbers, since ranks over TCP count as hosts of their own. */
+static void name_hosts(struct by_measurement *m) {
+  for (uint32_t h = 0; h < m->n; h++) {
+    const char *name = banyan_comm_host(m->leaders, (int)h);
+    uint32_t before = 0, after = 0;
+    for (uint32_t k = 0; k < m->n; k++)
+      if (k != h && strcmp(banyan_comm_host(m->leaders, (int)k), name) == 0) *(k < h ? &before : &after) += 1;
+    if (before + after)
+      snprintf(m->texts[h], sizeof m->texts[h], "%.200s:%u", name, before);
+    else
+      snprintf(m->texts[h], sizeof m->texts[h], "%s", name);
+    m->names[h] = m->texts[h];
+  }
+}
+
+static enum banyan_status make_room(struct by_measurement *m) {
+  size_t n = m->n;
+  bool leads = !m->leaders->rank;
+  m->n_most = MAX(2 * BY_MEASURE_LINKS_PER_HOST * m->n, by_sites_max_flows(MIN(m->n, BY_SITES_MAX)));
+  m->orders = calloc(m->n_most, sizeof *m->orders);
+  m->tried = calloc(FOUND * (size_t)m->n_most, sizeof *m->tried);
+  if (leads) {
+    m->rates = calloc(m->n_most, sizeof *m->rates);
+    m->direct = calloc(n * n, 1);
+    m->pairs.delay = calloc(3 * n * n + 2 * n, sizeof *m->pairs.delay);
+    m->texts = calloc(n, sizeof *m->texts);
+    m->names = calloc(n, sizeof *m->names);
+  }
+  m->pairs.rate = m->pairs.delay ? m->pairs.delay + n * n : NULL;
+  m->best = m->pairs.delay ? m->pairs.rate + n * n : NULL;
+  m->sent = m->pairs.delay ? m->best + n * n : NULL;
+  m->received = m->pairs.delay ? m->sent + n : NULL;
+  bool led = m->rates && m->direct && m->pairs.delay && m->texts && m->names;
+  if (!m->orders || !m->tried || (leads && !led))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
+  if (leads) name_hosts(m);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measurement_begin(struct by_measurement *m) {
+  int *all = malloc(m->leaders->size * sizeof *all);
+  m->n = m->leaders->size;
+  for (uint32_t r = 0; all && r < m->n; r++) all[r] = (int)r;
+  enum banyan_status status =
+      all ? make_room(m) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
+  if (status == BANYAN_OK) status = banyan_comm_subset(m->leaders, all, (int)m->n, ANSWERS, &m->answers);
+  free(all);
+  BY_TRY(status);
+  double deadline = by_clock_to_seconds(m->leaders->deadline);
+  deadline = fmin(fmax(deadline, least_deadline), most_deadline);
+  BY_TRY(banyan_comm_set_deadline(m->leaders, deadline));
+  return banyan_comm_set_deadline(m->answers, deadline);
+}
+
+void by_measurement_fini(struct by_measurement *m) {
+  free(m->orders);
+  free(m->tried);
+  free(m->rates);
+  free(m->direct);
+  free(m->pairs.delay);
+  free(m->texts);
+  free(m->names);
+  banyan_comm_destroy(m->answers);
+  banyan_comm_destroy(m->leaders);
 }

@@ -1,14 +1,142 @@
-/* Hosts that are wired to each other: all links at once one way, then the other. A busy machine lets flows wait and has
- * them taken late, so single tries are off, most of them down. Each link is tried, both ways, until two tries agree
- * with which no other one got much more. Those that are still open become fewer, and so what waits for the machine. */
+/* Each rank sends a datagram with TTL 1 to each other one, whose number and nonce it carries. It comes only if nothing
+ * on the way forwards packets. Those from which nothing has come yet get it again, as one may be lost. */
 #include <math.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/random.h>
+#include <unistd.h>
 
-#include "link_tries.h"
 #include "log.h"
 #include "measure_parts.h"
+#include "survey.h"
+
+/* ---- which hosts reach each other without a hop */
+
+enum { TIMES = 3 };
+
+static const double apart = 8e-3; /* seconds from one time to the next */
+
+/* What a rank takes datagrams with. */
+struct slot {
+  uint64_t nonce;
+  uint32_t port, family; /* port 0: it takes none */
+};
+
+struct hello {
+  uint64_t nonce; /* of the receiver */
+  uint32_t from;
+};
+
+struct around {
+  struct banyan_comm *comm;
+  struct slot *slots; /* of all ranks */
+  uint8_t *heard;     /* from each */
+  int fd;
+  uint32_t missing;
+};
+
+static const struct by_member *member_of(const struct banyan_comm *comm, uint32_t rank) {
+  const struct by_member *members = comm->context->job.members;
+  return &members[comm->processes[rank]];
+}
+
+/* A socket that sends no further than one hop; -1: there is none. */
+static int open_socket(int family) {
+  int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+  struct by_address any;
+  by_address_any(&any, family, 0);
+  bool limited = fd >= 0 && (family == AF_INET6 ? setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &one, sizeof one) == 0
+                                                : setsockopt(fd, IPPROTO_IP, IP_TTL, &one, sizeof one) == 0);
+  if (limited && bind(fd, (struct sockaddr *)&any.storage, any.length) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static int port_of(int fd) {
+  struct sockaddr_storage name;
+  socklen_t length = sizeof name;
+  struct by_address address;
+  if (fd < 0 || getsockname(fd, (struct sockaddr *)&name, &length)) return 0;
+  by_address_set(&address, (struct sockaddr *)&name, length);
+  return by_address_port(&address);
+}
+
+static void send_to(const struct around *a, uint32_t rank) {
+  struct hello hello = {.nonce = a->slots[rank].nonce, .from = a->comm->rank};
+  const struct by_address *at = by_member_address(member_of(a->comm, rank), (int)a->slots[rank].family);
+  if (!at || !a->slots[rank].port || a->slots[rank].family != a->slots[a->comm->rank].family) return;
+  struct by_address to = *at;
+  by_address_set_port(&to, (int)a->slots[rank].port);
+  (void)!sendto(a->fd, &hello, sizeof hello, 0, (struct sockaddr *)&to.storage, to.length);
+}
+
+static void receive(struct around *a) {
+  struct hello hello;
+  for (;;) {
+    ssize_t n = recv(a->fd, &hello, sizeof hello, MSG_TRUNC);
+    if (n < 0) return;
+    bool is_ours = n == sizeof hello && hello.nonce == a->slots[a->comm->rank].nonce && hello.from < a->comm->size;
+    if (!is_ours || a->heard[hello.from]) continue;
+    a->heard[hello.from] = 1;
+    a->missing--;
+  }
+}
+
+static void listen_until(struct around *a, uint64_t until) {
+  for (uint64_t now; a->missing && (now = by_clock_now(&by_clock_system)) < until;) {
+    struct pollfd poller = {.fd = a->fd, .events = POLLIN};
+    (void)poll(&poller, 1, (int)((until - now) / 1000000) + 1);
+    receive(a);
+  }
+}
+
+static void look_around(struct around *a) {
+  uint64_t until = by_clock_now(&by_clock_system);
+  if (a->fd < 0) return;
+  for (int i = 0; i < TIMES && a->missing; i++) {
+    for (uint32_t r = 0; r < a->comm->size; r++)
+      if (!a->heard[r]) send_to(a, r);
+    until += by_clock_from_seconds(apart);
+    listen_until(a, until);
+  }
+}
+
+/* All know where the others take datagrams, and that they do. */
+static enum banyan_status meet(struct around *a, int family) {
+  struct slot own = {.port = (uint32_t)port_of(a->fd), .family = (uint32_t)family};
+  if (getrandom(&own.nonce, sizeof own.nonce, 0) != sizeof own.nonce) own.port = 0;
+  struct banyan_call call = {
+      .collective = BANYAN_ALLGATHER, .dtype = BANYAN_UINT8, .send = &own, .recv = a->slots, .count = sizeof own};
+  return banyan_run(a->comm, &call);
+}
+
+enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct) {
+  uint32_t n = comm->size;
+  const struct by_address *first = by_member_address(member_of(comm, comm->rank), AF_INET);
+  int family = first ? AF_INET : AF_INET6;
+  struct around a = {.comm = comm, .slots = calloc(n, sizeof *a.slots), .heard = calloc(n, 1), .missing = n - 1};
+  struct banyan_call call = {
+      .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = a.heard, .recv = direct, .count = n};
+  a.fd = open_socket(family);
+  enum banyan_status status =
+      a.slots && a.heard ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for looking around");
+  if (status == BANYAN_OK) {
+    a.heard[comm->rank] = 1;
+    status = meet(&a, family);
+  }
+  if (status == BANYAN_OK) {
+    look_around(&a);
+    by_debug("measure", "%u of %u other hosts are reached without a hop", n - 1 - a.missing, n - 1);
+    status = banyan_run(comm, &call);
+  }
+  if (a.fd >= 0) close(a.fd);
+  free(a.slots);
+  free(a.heard);
+  return status;
+}
 
 enum { FEW_ROUNDS = 4, FEW = 8 };
 
@@ -121,8 +249,8 @@ static bool goes_on(const struct by_measurement *m, const struct wires *w, int r
   uint32_t open = count_open(w);
   if (!open || round == BY_LINK_TRIES) return false;
   by_debug("measure", "%u of %u links are open", open, w->n);
-  if (!by_measure_is_quick(m) || round == 0 || (round < BY_LINK_LEAST && !m->far)) return true;
-  if (round < BY_LINK_LEAST_UNEQUAL && lacks_any(w)) return true;
+  if (!by_measure_is_quick(m) || round == 0 || (round < BY_LINK_MIN && !m->far)) return true;
+  if (round < BY_LINK_MIN_UNEQUAL && lacks_any(w)) return true;
   return by_seconds_since(m->start) + takes <= m->options.seconds && (round < FEW_ROUNDS || open > w->n / FEW);
 }
 
@@ -139,8 +267,7 @@ static enum banyan_status run_rounds(struct by_measurement *m, struct wires *w) 
 
 /* ---- what becomes of it */
 
-static enum banyan_status infer(const struct by_measurement *m, const struct wires *w, const char *const *names,
-                                struct by_topology **out) {
+static enum banyan_status infer(const struct by_measurement *m, const struct wires *w, struct by_topology **out) {
   struct by_survey_link *found = calloc(w->n + 1, sizeof *found);
   if (!found) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measured links");
   for (uint32_t i = 0; i < w->n; i++) {
@@ -152,7 +279,7 @@ static enum banyan_status infer(const struct by_measurement *m, const struct wir
                                        .back = by_link_tries_rate(&wire->tries, 1, &agreed),
                                        .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
   }
-  enum banyan_status status = by_survey_infer_links(m->n, found, w->n, "measured", names, out);
+  enum banyan_status status = by_survey_infer_links(m->n, found, w->n, "measured", m->names, out);
   free(found);
   for (uint32_t i = 0; status == BANYAN_OK && i < w->n; i++)
     (*out)->links[i].rough = by_link_tries_open(&w->all[i].tries);
@@ -174,12 +301,12 @@ static enum banyan_status choose_probes(const struct by_measurement *m, const st
   return BANYAN_OK;
 }
 
-enum banyan_status by_measure_links(struct by_measurement *m, const char *const *names, struct by_measured *out) {
+enum banyan_status by_measure_links(struct by_measurement *m, struct by_measured *out) {
   struct wires w;
   enum banyan_status status = wires_init(&w, m);
   by_measure_report(m, "hosts that are wired to each other, all links at once");
   if (status == BANYAN_OK) status = run_rounds(m, &w);
-  if (status == BANYAN_OK) status = infer(m, &w, names, &out->topology);
+  if (status == BANYAN_OK) status = infer(m, &w, &out->topology);
   if (status == BANYAN_OK) status = choose_probes(m, &w, out);
   if (status == BANYAN_OK && count_open(&w))
     by_info("measure", "%u of %u links are measured roughly: no two tries agree", count_open(&w), w.n);

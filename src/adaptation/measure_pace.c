@@ -9,20 +9,45 @@
 #include "measure_parts.h"
 #include "text.h"
 
-enum { LEAST_BLOCK = 1 << 10, MOST_BLOCK = BY_PROBE_MOST_BLOCK, MOST_TRIES = 3 };
+enum {
+  MIN_BLOCK = 1 << 10,
+  MAX_BLOCK = BY_PROBE_MAX_BLOCK,
+  MAX_FAR_BLOCK = 64 << 10,
+  MAX_TRIES = 3, /* Maximum of tries of an experiment in which flows stood still, without a limit of time. */
+  FIRST = 2,     /* Messages with which a flow begins. */
+  /* A link gets enough at once for its kernel to find a rate: so many bytes, in so many messages at least. */
+  LINK_FIRST_BYTES = 32 << 10,
+  LINK_FIRST = 4,
+  LINK_MIN_BLOCK = 4 << 10,
+  LINK_LIKELY_BLOCK = 8 << 10 /* The same of a link of which nothing is known. */
+};
 
-/* Seconds. What starts at once is let through by shapers and is held in buffers, and TCP takes some round trips to
- * reach its speed: that does not count. */
-static const double warm_up = 0.04, lasts = 0.08, margin = 0.002, most_time = 5;
-static const double warm_up_trips = 8, lasts_trips = 4; /* and so many round trips more */
+/* How the messages of a flow follow each other. Answers wait behind messages in their direction, so that with many in
+ * flight a flow whose answers wait longer than those of others would starve. */
+struct pace {
+  double time;     /* Seconds that a message is to take, unless half a round trip is longer. */
+  double max_off;  /* Factor by which a pair may be faster than was found so far. */
+  uint32_t depth;  /* Maximum of messages of a flow in flight. */
+  double patience; /* Factor of `time` within which an answer is to come. */
+  bool apart;      /* The flows of a host do not share its capacity. */
+};
+
+static const struct pace usual_pace = {2.5e-3, 3, BY_MEASURE_DEPTH, BY_MEASURE_DEPTH, false};
+static const struct pace quick_pace = {2.5e-3, 2, 6, 32, false};
+static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
+/* The messages of a link wait for each other, and what is in flight at the end has to drain. */
+static const struct pace link_pace = {2e-3, 1.5, 5, 48, true};
+
 static const double likely_rate = 5e8; /* Bit/s of a path with a long round trip, which short messages do not show. */
-
-/* Where the time is limited: what an experiment takes at least and at most, and which part of it does not count; how
- * many messages a flow has in that time. */
-static const double least_slot = 8e-3, most_slot = 0.12, warm_up_part = 0.35, messages = 16, trips_of_slot = 10;
-
-static const double far_warm_up = 4,
-                    far_lasts = 4; /* round trips, in which the number of messages doubles often enough */
+/* Seconds of an experiment at least and at most where the time is limited; the part of it that does not count, since
+ * shapers and buffers take what starts at once; and the number of messages of a flow in it. */
+static const double min_slot = 8e-3, max_slot = 0.12, warm_up_part = 0.35, messages = 16, trips_of_slot = 10;
+static const double margin = 0.002; /* Seconds for which flows go on. */
+/* Seconds of a probe that do not count, and that count; TCP takes some round trips more to reach its speed. */
+static const double warm_up = 0.006, duration = 0.014, warm_up_trips = 8, duration_trips = 4;
+/* The same in round trips across sites, in which the number of messages doubles often enough; the round trips of it
+ * all, with what all ranks agree on; and the factor by which the time may be exceeded for it. */
+static const double far_trips = 4, far_takes = 11.5, far_exceeds = 1.25;
 
 void by_measure_report(const struct by_measurement *m, const char *what) {
   char text[200], time[32];
@@ -31,18 +56,18 @@ void by_measure_report(const struct by_measurement *m, const char *what) {
   m->options.notify(text);
 }
 
-double by_measure_round_trip(const struct by_measurement *m, const struct by_flow_order *order) {
+static double round_trip(const struct by_measurement *m, const struct by_flow_order *order) {
   return 2 * m->pairs.delay[(size_t)order->from * m->n + order->to];
 }
 
-double by_measure_longest_trip(const struct by_measurement *m, uint32_t n) {
+static double longest_trip(const struct by_measurement *m, uint32_t n) {
   double trip = 0;
-  for (uint32_t k = 0; k < n; k++) trip = fmax(trip, by_measure_round_trip(m, &m->orders[k]));
+  for (uint32_t k = 0; k < n; k++) trip = fmax(trip, round_trip(m, &m->orders[k]));
   return trip;
 }
 
 /* How many flows of the experiment a host sends or receives. */
-uint32_t by_measure_count_alike(const struct by_flow_order *orders, uint32_t n, const struct by_flow_order *order) {
+static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, const struct by_flow_order *order) {
   uint32_t out = 0, in = 0;
   for (uint32_t k = 0; k < n; k++) {
     out += orders[k].from == order->from;
@@ -52,7 +77,7 @@ uint32_t by_measure_count_alike(const struct by_flow_order *orders, uint32_t n, 
 }
 
 /* What is known of what a host can send, or receive: single messages may have been late, but not all. */
-static double most_known(const struct by_measurement *m, uint32_t host, bool receives) {
+static double find_max_rate(const struct by_measurement *m, uint32_t host, bool receives) {
   double most = receives ? m->received[host] : m->sent[host];
   for (uint32_t other = 0; other < m->n; other++)
     most = fmax(most, m->pairs.rate[receives ? (size_t)other * m->n + host : (size_t)host * m->n + other]);
@@ -62,47 +87,37 @@ static double most_known(const struct by_measurement *m, uint32_t host, bool rec
 /* What fills any link for some time when all are under way, in which a busy machine may have no time for one end. The
  * way between may carry less: then fewer will be. */
 static uint32_t choose_block(const struct by_measurement *m, uint32_t alike, const struct by_flow_order *order,
-                             const struct by_measure_pace *pace) {
-  double half_trip = by_measure_round_trip(m, order) / 2;
+                             const struct pace *pace) {
+  double half_trip = round_trip(m, order) / 2;
   size_t pair = (size_t)order->from * m->n + order->to;
-  double known = fmax(m->pairs.rate[pair], m->best[pair]), rate = known > 0 ? pace->most_off * known : INFINITY;
-  rate = fmin(rate, fmin(most_known(m, order->from, false), most_known(m, order->to, true)));
+  double known = fmax(m->pairs.rate[pair], m->best[pair]), rate = known > 0 ? pace->max_off * known : INFINITY;
+  rate = fmin(rate, fmin(find_max_rate(m, order->from, false), find_max_rate(m, order->to, true)));
   if (half_trip > pace->time) rate = fmax(rate, likely_rate);
   double bytes = rate / alike / 8 * fmax(pace->time, half_trip);
-  uint32_t block = LEAST_BLOCK;
-  while (block < MOST_BLOCK && 2 * block <= bytes) block *= 2;
+  uint32_t block = MIN_BLOCK;
+  while (block < MAX_BLOCK && 2 * block <= bytes) block *= 2;
   return block;
 }
 
 /* Chooses the blocks of all orders. */
-void by_measure_choose_blocks(struct by_measurement *m, struct by_experiment *experiment,
-                              const struct by_measure_pace *pace) {
+static void choose_blocks(struct by_measurement *m, struct by_experiment *experiment, const struct pace *pace) {
   for (uint32_t k = 0; k < experiment->n; k++) {
-    uint32_t alike = pace->apart ? 1 : by_measure_count_alike(m->orders, experiment->n, &m->orders[k]);
+    uint32_t alike = pace->apart ? 1 : count_alike(m->orders, experiment->n, &m->orders[k]);
     m->orders[k].block = choose_block(m, alike, &m->orders[k], pace);
-    experiment->most_block = MAX(experiment->most_block, m->orders[k].block);
+    experiment->max_block = MAX(experiment->max_block, m->orders[k].block);
   }
   experiment->depth = pace->depth;
-  experiment->first = BY_MEASURE_FIRST;
-  experiment->late = pace->patience * pace->time + by_measure_longest_trip(m, experiment->n);
+  experiment->first = FIRST;
+  experiment->late = pace->patience * pace->time + longest_trip(m, experiment->n);
 }
 
-/* Chooses times that are long enough to be precise. */
-enum banyan_status by_measure_take_time(struct by_measurement *m, struct by_experiment *experiment,
-                                        const struct by_measure_pace *pace) {
-  double trip = by_measure_longest_trip(m, experiment->n);
-  experiment->warm_up = fmin(warm_up + warm_up_trips * trip, most_time);
-  experiment->lasts = fmin(lasts + lasts_trips * trip, most_time);
-  experiment->margin = margin + trip;
-  by_measure_choose_blocks(m, experiment, pace);
-  return BANYAN_OK;
-}
-
-/* Chooses an equal part of the time that remains for `left` experiments and the probes. */
-enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left, struct by_experiment *experiment,
-                                         struct by_measure_pace pace) {
-  double trip = by_measure_longest_trip(m, experiment->n), until = m->until;
-  double least = fmax(least_slot, trips_of_slot * trip), remaining = until - by_seconds_since(m->start);
+/* Chooses an equal part of the time that remains for `left` experiments and the probes; where the time is not limited,
+ * as much as is precise. */
+static enum banyan_status share_time(struct by_measurement *m, uint32_t left, struct by_experiment *experiment) {
+  bool quick = by_measure_is_quick(m);
+  struct pace pace = quick ? quick_pace : usual_pace;
+  double trip = longest_trip(m, experiment->n), until = m->until;
+  double least = fmax(min_slot, trips_of_slot * trip), remaining = until - by_seconds_since(m->start);
   if (remaining < least + m->overhead) {
     char limit[32], longest[32];
     return by_fail(BANYAN_ERR_TIMEOUT,
@@ -111,14 +126,15 @@ enum banyan_status by_measure_share_time(struct by_measurement *m, uint32_t left
                    m->n, by_print_seconds(trip, longest), by_print_seconds(m->options.seconds, limit),
                    100 * fmax(remaining, 0) / m->options.seconds, left);
   }
-  double slot = fmax(fmin(remaining / left - m->overhead - margin, most_slot), least);
-  by_debug("measure", "%u experiments left: %.1f ms for each, and %.1f ms before and after", left, 1e3 * slot,
+  double slot =
+      quick ? fmax(fmin(remaining / left - m->overhead - margin, max_slot), least) : max_slot + trips_of_slot * trip;
+  by_debug("measure", "%.1f ms for each of %u experiments, and %.1f ms before and after", 1e3 * slot, left,
            1e3 * m->overhead);
   experiment->warm_up = warm_up_part * slot;
-  experiment->lasts = slot - experiment->warm_up;
+  experiment->duration = slot - experiment->warm_up;
   experiment->margin = margin + trip;
-  pace.time = fmin(pace.time, experiment->lasts / messages);
-  by_measure_choose_blocks(m, experiment, &pace);
+  pace.time = fmin(pace.time, experiment->duration / messages);
+  choose_blocks(m, experiment, &pace);
   return BANYAN_OK;
 }
 
@@ -131,22 +147,7 @@ static bool stood_still(const struct by_measurement *m, uint32_t n, uint32_t flo
   return true;
 }
 
-/* Flows stand still where many packets of one are lost at once, or a machine is busy: then it is better repeated, if
- * there is time. Of several tries the one counts in which the fewest did. */
-enum banyan_status by_measure_try(struct by_measurement *m, const struct by_experiment *experiment) {
-  uint32_t n = experiment->n, least = UINT32_MAX;
-  for (int tries = by_measure_is_quick(m) ? 1 : MOST_TRIES; tries && least; tries--) {
-    uint32_t still = 0;
-    BY_TRY(by_measure_run(m, experiment));
-    for (uint32_t k = 0; k < n; k++) still += stood_still(m, n, k);
-    if (still >= least) continue;
-    least = still;
-    memcpy(m->rates, m->tried, n * sizeof *m->rates);
-  }
-  return BANYAN_OK;
-}
-
-void by_measure_take_rates(struct by_measurement *m, uint32_t n) {
+static void take_rates(struct by_measurement *m, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     const struct by_flow_order *order = &m->orders[k];
     double *best = &m->best[(size_t)order->from * m->n + order->to];
@@ -165,19 +166,169 @@ void by_measure_take_rates(struct by_measurement *m, uint32_t n) {
   }
 }
 
+/* Flows stand still where many packets of one are lost at once, or a machine is busy. Then the experiment is repeated
+ * if there is time, and the try counts in which the fewest flows stood still. */
+static enum banyan_status try_some(struct by_measurement *m, const struct by_experiment *experiment) {
+  uint32_t n = experiment->n, min_still = UINT32_MAX;
+  for (int tries = by_measure_is_quick(m) ? 1 : MAX_TRIES; tries && min_still; tries--) {
+    uint32_t still = 0;
+    BY_TRY(by_measure_run(m, experiment));
+    for (uint32_t k = 0; k < n; k++) still += stood_still(m, n, k);
+    if (still >= min_still) continue;
+    min_still = still;
+    memcpy(m->rates, m->tried, n * sizeof *m->rates);
+  }
+  take_rates(m, n);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measure_try(struct by_measurement *m, uint32_t n, uint32_t left) {
+  struct by_experiment experiment = {.n = n};
+  BY_TRY(share_time(m, left, &experiment));
+  return try_some(m, &experiment);
+}
+
 /* Flows across sites: they begin with few messages, and what a narrow line cannot take is not to wait there for long.
  */
-void by_measure_go_far(const struct by_measurement *m, struct by_experiment *experiment) {
-  double trip = by_measure_longest_trip(m, experiment->n);
-  experiment->warm_up = far_warm_up * trip;
-  experiment->lasts = far_lasts * trip;
+static void go_far(const struct by_measurement *m, struct by_experiment *experiment) {
+  double trip = longest_trip(m, experiment->n);
+  experiment->warm_up = far_trips * trip;
+  experiment->duration = far_trips * trip;
   experiment->margin = margin + trip;
   experiment->late = 2 * trip;
   experiment->depth = BY_MEASURE_DEPTH;
-  experiment->first = BY_MEASURE_FIRST;
+  experiment->first = FIRST;
 }
 
 uint32_t by_measure_count_possible(const struct by_measurement *m, uint32_t n) {
-  double takes = fmax(least_slot, trips_of_slot * by_measure_longest_trip(m, n)) + margin + fmax(m->overhead, 0);
+  double takes = fmax(min_slot, trips_of_slot * longest_trip(m, n)) + margin + fmax(m->overhead, 0);
   return (uint32_t)fmax((m->until - by_seconds_since(m->start)) / takes, 0);
+}
+
+/* ---- probes */
+
+/* Hosts group by group; `groups` has room for n. */
+static void order_hosts(const struct by_topology *topology, uint32_t n, const char **groups, uint32_t *order) {
+  uint32_t h = 0, placed = 0;
+  for (uint32_t v = 0; v < topology->n_nodes && h < n; v++)
+    if (topology->nodes[v].takes_part) groups[h++] = topology->nodes[v].group ? topology->nodes[v].group : "";
+  for (h = 0; h < n; h++) {
+    const char *group = groups[h];
+    for (uint32_t other = h; group && other < n; other++) {
+      if (!groups[other] || strcmp(groups[other], group) != 0) continue;
+      order[placed++] = other;
+      groups[other] = NULL;
+    }
+  }
+}
+
+void by_measure_add_probe(const struct by_measurement *m, struct by_measured *out, uint32_t round, uint32_t from,
+                          uint32_t to) {
+  out->probes[out->n_probes++] =
+      (struct by_probe_flow){.round = round, .from = from, .to = to, .delay = m->pairs.delay[(size_t)from * m->n + to]};
+}
+
+/* One way, then the other, so that answers find their ways free: hosts of one half send to those of the other half, and
+ * so across groups. */
+enum banyan_status by_measure_choose_probes(const struct by_measurement *m, struct by_measured *out) {
+  uint32_t n = m->n, half = (n + 1) / 2, *order = calloc(n, sizeof *order);
+  const char **groups = calloc(n, sizeof *groups);
+  out->probes = calloc(2 * (size_t)n, sizeof *out->probes);
+  bool failed = !out->probes || !order || !groups;
+  if (!failed) order_hosts(out->topology, n, groups, order);
+  for (uint32_t round = 0; round < 2 && !failed; round++)
+    for (uint32_t k = 0; k < half; k++) {
+      uint32_t a = order[k], b = order[(k + half) % n];
+      by_measure_add_probe(m, out, round, round ? b : a, round ? a : b);
+    }
+  free(order);
+  free(groups);
+  return failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network") : BANYAN_OK;
+}
+
+enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct by_survey_flow *flows, uint32_t n,
+                                          double rate, struct by_measured *out) {
+  struct by_experiment experiment = {.n = n, .max_block = MIN_BLOCK};
+  out->probes = calloc(n, sizeof *out->probes);
+  if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network");
+  for (uint32_t k = 0; k < n; k++) {
+    m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
+    by_measure_add_probe(m, out, 0, flows[k].from, flows[k].to);
+  }
+  go_far(m, &experiment);
+  double trip = longest_trip(m, n), takes = far_takes * trip,
+         remaining = far_exceeds * m->until - by_seconds_since(m->start);
+  if (takes > remaining) {
+    out->n_probes = 0;
+    return by_fail(BANYAN_ERR_TIMEOUT, "round trips of %g ms are too long", 1e3 * trip);
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    double bytes =
+        rate / count_alike(m->orders, n, &m->orders[k]) / 8 * round_trip(m, &m->orders[k]) / BY_MEASURE_DEPTH;
+    uint32_t block = MIN_BLOCK;
+    while (block < MAX_FAR_BLOCK && block < bytes) block *= 2;
+    m->orders[k].block = out->probes[k].block = block;
+    experiment.max_block = MAX(experiment.max_block, block);
+  }
+  BY_TRY(try_some(m, &experiment));
+  for (uint32_t k = 0; k < n; k++) out->probes[k].rate = m->tried[k];
+  return BANYAN_OK;
+}
+
+/* Where a rank was late, so that a flow stood still, the kernel knows better what its link carries. That says little of
+ * how much may be under way. */
+static void take(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
+  memcpy(m->rates, m->tried, n * sizeof *m->rates);
+  take_rates(m, n);
+  for (uint32_t k = 0; k < n; k++) {
+    double metered = m->tried[2 * n + k];
+    bool late = links && m->tried[n + k] > 0 && metered > 0;
+    probes[k].rate = late ? metered : m->tried[k];
+    if (late) by_debug("measure", "host %u to %u: %g bit/s by the kernel", m->orders[k].from, m->orders[k].to, metered);
+  }
+}
+
+static bool is_known(const struct by_measurement *m, const struct by_probe_flow *probe) {
+  size_t pair = (size_t)probe->from * m->n + probe->to;
+  return m->best[pair] > 0 || m->pairs.rate[pair] > 0;
+}
+
+static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
+  struct by_experiment experiment = {.n = n};
+  uint32_t least_block = LINK_FIRST_BYTES;
+  if (n > m->n_most) return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->n_most);
+  for (uint32_t k = 0; k < n; k++) {
+    size_t pair = (size_t)probes[k].from * m->n + probes[k].to;
+    m->orders[k] = (struct by_flow_order){.from = probes[k].from, .to = probes[k].to};
+    m->pairs.delay[pair] = probes[k].delay;
+  }
+  double trip = longest_trip(m, n);
+  experiment.warm_up = warm_up + warm_up_trips * trip;
+  experiment.duration = duration + duration_trips * trip;
+  experiment.margin = margin + trip;
+  experiment.one_way = trip <= by_survey_far_trip;
+  choose_blocks(m, &experiment, links ? &link_pace : &probe_pace);
+  if (!experiment.one_way) go_far(m, &experiment);
+  for (uint32_t k = 0; k < n; k++) {
+    if (links)
+      m->orders[k].block = MAX(m->orders[k].block, is_known(m, &probes[k]) ? LINK_MIN_BLOCK : LINK_LIKELY_BLOCK);
+    if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
+    probes[k].block = m->orders[k].block;
+    experiment.max_block = MAX(experiment.max_block, probes[k].block);
+    least_block = MIN(least_block, probes[k].block);
+  }
+  if (links && experiment.one_way)
+    experiment.first = MIN(MAX(LINK_FIRST_BYTES / least_block, LINK_FIRST), BY_MEASURE_DEPTH);
+  BY_TRY(by_measure_run(m, &experiment));
+  take(m, probes, n, links);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_measure_lead_probes(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n,
+                                          bool links) {
+  for (uint32_t first = 0, end; first < n; first = end) {
+    for (end = first; end < n && probes[end].round == probes[first].round;) end++;
+    BY_TRY(probe_round(m, probes + first, end - first, links));
+  }
+  return BANYAN_OK;
 }

@@ -9,7 +9,7 @@
 #include "measure_parts.h"
 #include "text.h"
 
-enum { MOST_TEXT = 16 << 20 };
+enum { MOST_TEXT = 16 << 20, SITE = 2 /* Number of the subset of a site. */ };
 
 static const double site_time = 0.25, least_site_time = 0.12; /* seconds for a site, its delays included */
 static const double all_sites_take = 13;                      /* of the longest round trips, for what follows it */
@@ -90,7 +90,7 @@ static enum banyan_status survey(struct by_measurement *site, struct outcome *ou
   if (site->leaders->rank) return by_measure_follow(site);
   enum banyan_status status = site->pairs.late
                                   ? by_fail(BANYAN_ERR_TIMEOUT, "%u hosts of a site take too long", site->n)
-                                  : by_measure_lead_site(site, &topology);
+                                  : by_measure_survey(site, true, &topology);
   status = by_measure_end(site, status);
   if (banyan_comm_state(site->leaders) == BANYAN_OK) {
     take_outcome(status, topology, out);
@@ -117,7 +117,7 @@ static enum banyan_status measure_site(struct by_measurement *m, const struct by
   uint32_t n = list_hosts(m, sites, sites->site_of[m->leaders->rank], ranks);
   *leads = n > 1 && ranks[0] == (int)m->leaders->rank;
   enum banyan_status status = BANYAN_OK;
-  if (n > 1) status = banyan_comm_subset(m->leaders, ranks, (int)n, BY_MEASURE_SITE, &site.leaders);
+  if (n > 1) status = banyan_comm_subset(m->leaders, ranks, (int)n, SITE, &site.leaders);
   if (n > 1 && status == BANYAN_OK) status = survey(&site, out);
   by_measurement_fini(&site);
   free(ranks);
@@ -207,7 +207,7 @@ static double fastest(const struct by_measure_sites *sites, struct by_topology *
 
 static enum banyan_status lead(struct by_measurement *m, const struct by_measure_sites *sites,
                                struct by_topology *const *topologies, struct by_survey_flow *flows,
-                               const char *const *names, struct by_measured *out) {
+                               struct by_measured *out) {
   uint32_t n = by_sites_flows(m->n, sites->site_of, sites->n, flows);
   char text[300];
   snprintf(text, sizeof text, "%u hosts at %u sites", m->n, sites->n);
@@ -219,33 +219,26 @@ static enum banyan_status lead(struct by_measurement *m, const struct by_measure
   by_measure_report(m, text);
   if (!late) BY_TRY(status);
   out->rough = true;
-  return by_sites_join(m->n, sites->site_of, sites->n, topologies, m->pairs.delay, late ? NULL : m->rates, names,
+  return by_sites_join(m->n, sites->site_of, sites->n, topologies, m->pairs.delay, late ? NULL : m->rates, m->names,
                        &out->topology);
 }
 
 static enum banyan_status join(struct by_measurement *m, const struct by_measure_sites *sites, struct outcome *own,
                                struct by_measured *out) {
   struct by_topology **topologies = calloc(sites->n, sizeof *topologies);
-  struct by_survey_flow *flows = calloc(by_sites_most_flows(sites->n), sizeof *flows);
-  char(*names)[BY_MEASURE_MOST_NAME] = calloc(m->n, sizeof *names);
-  const char **list = calloc(m->n, sizeof *list);
-  enum banyan_status status = topologies && flows && names && list
+  struct by_survey_flow *flows = calloc(by_sites_max_flows(sites->n), sizeof *flows);
+  enum banyan_status status = topologies && flows
                                   ? gather(m, sites, own, topologies)
                                   : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the topologies of sites");
-  if (status == BANYAN_OK && sites->n > BY_SITES_MOST)
+  if (status == BANYAN_OK && sites->n > BY_SITES_MAX)
     status = by_fail(BANYAN_ERR_TIMEOUT,
                      "%u sites with long round trips between them are too many to be measured in "
                      "%g s; at most %d are",
-                     sites->n, m->options.seconds, BY_SITES_MOST);
-  if (status == BANYAN_OK) {
-    by_measure_name_hosts(m, names, list);
-    status = lead(m, sites, topologies, flows, list, out);
-  }
+                     sites->n, m->options.seconds, BY_SITES_MAX);
+  if (status == BANYAN_OK) status = lead(m, sites, topologies, flows, out);
   for (uint32_t s = 0; topologies && s < sites->n; s++) by_topology_destroy(topologies[s]);
   free(topologies);
   free(flows);
-  free(names);
-  free(list);
   return status;
 }
 

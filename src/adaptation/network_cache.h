@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "address.h"
 #include "fail.h"
 #include "measure.h"
 
@@ -15,7 +16,7 @@ enum { BY_NETWORK_CACHE_DAYS = 30, BY_NETWORK_TRIAL_DAYS = 1 };
 
 struct by_network_key {
   uint32_t n;
-  const char *const *hosts; /* what each host of the job knows of the network (host_facts.h) */
+  const char *const *hosts; /* what each host of the job knows of the network (by_host_facts) */
   const char *planner;      /* what else a plan depends on, by_planning_describe; not part of what identifies it */
 };
 
@@ -49,5 +50,32 @@ void by_network_entry_fini(struct by_network_entry *entry);
 /* Decided `now`, and measured as long before as its age says. */
 void by_network_entry_print(const struct by_network_key *key, const struct by_network_entry *entry, double now,
                             struct by_text *text);
+
+/* ---- the entry of a running job */
+
+struct by_network_file;
+
+/* Takes over the entry, on failure too; the rest is copied. */
+BANYAN_CHECK enum banyan_status by_network_file_create(const char *folder, const struct by_network_key *key,
+                                                       struct by_network_entry *entry, struct by_network_file **out);
+/* NULL is allowed. Waits until what is being written is written. */
+void by_network_file_destroy(struct by_network_file *file);
+/* Whether it is being written. */
+bool by_network_file_is_busy(const struct by_network_file *file);
+/* Has the entry written with this topology, of the same hosts, in a thread of its own; a failure is logged. A plan that
+ * it holds is to be made again. Takes over the topology, on failure too. Not while it is busy. */
+BANYAN_CHECK enum banyan_status by_network_file_refine(struct by_network_file *file, struct by_topology *topology);
+
+/* ---- what identifies a network */
+
+enum { BY_HOST_FACTS = 256 };
+
+/* "10.0.0.7 25000 52:54:00:12:35:02": the address that this host offers first, the rates of its interfaces in Mbit/s
+ * ("-": not known), and the MAC addresses of its gateways, of the address's family ("-": none, or not known yet).
+ * `address` NULL: none. Asks the kernel, does not wait for others. `out` holds BY_HOST_FACTS and is returned. */
+const char *by_host_facts(const struct by_address *address, const char *interfaces, char *out);
+/* Of the texts of /proc/net/route or /proc/net/ipv6_route, and of neighbours in the format of /proc/net/arp: the MAC
+ * addresses of gateways, without those that are not there; commas between. "-": there are none. */
+void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t room);
 
 #endif

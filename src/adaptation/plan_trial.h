@@ -3,7 +3,7 @@
 #define BY_ADAPTATION_PLAN_TRIAL_H
 
 #include "comm.h"
-#include "forecast.h"
+#include "planning.h"
 
 /* Of the calls with one plan, the two least times in seconds; INFINITY: there were fewer. */
 struct by_plan_times {

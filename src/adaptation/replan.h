@@ -5,7 +5,7 @@
 
 #include "comm.h"
 #include "control.h"
-#include "network_file.h"
+#include "network_cache.h"
 
 struct by_replanner;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "carried_message.h"
+#include "carry.h"
 
 #undef NDEBUG
 #include <assert.h>

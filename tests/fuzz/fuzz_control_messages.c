@@ -11,8 +11,8 @@
 #include "aggregator.h"
 #include "clock.h"
 #include "control_messages.h"
-#include "network_message.h"
-#include "path_message.h"
+#include "control_paths.h"
+#include "job_network.h"
 #include "plan.h"
 #include "plan_switch_message.h"
 #include "server.h"
@@ -26,18 +26,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
 enum {
-  HELLO,
-  TEXT,
-  PLAN,
-  MADE_PLAN,
-  TREE,
-  PLAN_SWITCHES,
-  TIMELINE,
-  TREE_ASK,
-  TREE_REPORT,
-  PATHS,
-  NETWORK,
-  REFUSALS,
+  READ_HELLO,
+  READ_TEXT,
+  READ_PLAN,
+  READ_MADE_PLAN,
+  READ_TREE,
+  READ_PLAN_SWITCHES,
+  READ_TIMELINE,
+  READ_TREE_ASK,
+  READ_TREE_REPORT,
+  READ_PATHS,
+  READ_NETWORK,
+  READ_REFUSALS,
   KINDS
 };
 

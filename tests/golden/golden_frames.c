@@ -346,12 +346,12 @@ static void test_layouts(void **state) {
                                         .region = 0x41424344,
                                         .region_fd = 0x51525354};
   static const struct by_experiment experiment = {.n = 0x01020304,
-                                                  .most_block = 0x11121314,
+                                                  .max_block = 0x11121314,
                                                   .depth = 0x21222324,
                                                   .first = 0x31323334,
                                                   .one_way = 1,
                                                   .warm_up = 0.5,
-                                                  .lasts = 1,
+                                                  .duration = 1,
                                                   .margin = 0.25,
                                                   .late = 0.125};
   static const struct by_flow_order orders[2] = {{.from = 1, .to = 2, .block = 65536}, {3, 4, 1 << 20}};

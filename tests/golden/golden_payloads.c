@@ -4,11 +4,11 @@
  * around them. */
 #include <string.h>
 
-#include "carried_message.h"
+#include "carry.h"
 #include "control_messages.h"
+#include "control_paths.h"
 #include "golden.h"
-#include "network_message.h"
-#include "path_message.h"
+#include "job_network.h"
 #include "plan.h"
 #include "plan_switch_message.h"
 #include "timeline_records.h"

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "rng.h"
-#include "sites.h"
+#include "survey.h"
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_fluid.h"
@@ -250,11 +250,11 @@ static void test_limited_racks(void **state) {
  * sites are as fast as the hosts are taken to be. */
 static struct by_topology *survey_sites(struct world *w, bool between, uint32_t *n_sites) {
   uint32_t n = w->truth.n_hosts, site_of[MOST];
-  double delay[MOST * MOST], rates[BY_SITES_MOST * MOST];
+  double delay[MOST * MOST], rates[BY_SITES_MAX * MOST];
   char text[MOST][16];
   const char *names[MOST];
-  struct by_topology *sites[BY_SITES_MOST] = {NULL}, *found;
-  struct by_survey_flow flows[BY_SITES_MOST * MOST];
+  struct by_topology *sites[BY_SITES_MAX] = {NULL}, *found;
+  struct by_survey_flow flows[BY_SITES_MAX * MOST];
   for (uint32_t i = 0; i < n; i++) {
     snprintf(text[i], sizeof text[i], "host%u", i);
     names[i] = text[i];
@@ -270,7 +270,7 @@ static struct by_topology *survey_sites(struct world *w, bool between, uint32_t 
     if (site.truth.n_hosts > 1) sites[s] = survey_as(&site, true);
   }
   uint32_t k = by_sites_flows(n, site_of, *n_sites, flows);
-  assert_true(k > 0 && k <= by_sites_most_flows(*n_sites));
+  assert_true(k > 0 && k <= by_sites_max_flows(*n_sites));
   play(w, flows, k, rates);
   assert_ok(by_sites_join(n, site_of, *n_sites, sites, delay, between ? rates : NULL, names, &found));
   for (uint32_t s = 0; s < *n_sites; s++) by_topology_destroy(sites[s]);

@@ -6,16 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "automatic.h"
 #include "cache_folder.h"
 #include "check.h"
-#include "forecast.h"
-#include "host_facts.h"
+#include "first_plan.h"
 #include "network_cache.h"
-#include "network_file.h"
 #include "plan.h"
 #include "plan_trial.h"
 #include "planner.h"
+#include "planning.h"
 #include "text.h"
 #include "topology_synth.h"
 
@@ -302,17 +300,17 @@ static void test_compare(void **state) {
                                    {.round = 1, .from = 0, .to = 1, .rate = 9e8}};
   struct by_probe_flow now[3];
   memcpy(now, before, sizeof now);
-  assert_true(by_automatic_compare(topology, before, now, 3) == 1);
+  assert_true(by_first_plan_compare(topology, before, now, 3) == 1);
   now[0].rate = 1.5e8;
   now[1].rate = 0.5e8;
-  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 1) < 1e-9);
+  assert_true(fabs(by_first_plan_compare(topology, before, now, 3) - 1) < 1e-9);
   now[0].rate = 0.5e8;
-  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 2) < 1e-9);
+  assert_true(fabs(by_first_plan_compare(topology, before, now, 3) - 2) < 1e-9);
   now[0].rate = now[1].rate = 1e8;
   now[2].rate = 27e8;
-  assert_true(fabs(by_automatic_compare(topology, before, now, 3) - 3) < 1e-9);
+  assert_true(fabs(by_first_plan_compare(topology, before, now, 3) - 3) < 1e-9);
   now[2].rate = 0;
-  assert_true(isinf(by_automatic_compare(topology, before, now, 3)));
+  assert_true(isinf(by_first_plan_compare(topology, before, now, 3)));
   by_network_entry_fini(&entry);
 }
 

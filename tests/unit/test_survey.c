@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "check.h"
-#include "link_tries.h"
 #include "measure_parts.h"
 #include "rng.h"
-#include "tournament.h"
+#include "survey_parts.h"
 
 static const double no_delay[9] = {0};
 static const char *const names[] = {"a", "b", "switch0"};
@@ -21,7 +20,7 @@ static void test_misuse(void **state) {
   const struct by_survey_flow *flows;
   double rates[8] = {1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9};
   assert_status(by_survey_create(1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
-  assert_status(by_survey_create(BY_SURVEY_MOST_HOSTS + 1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
+  assert_status(by_survey_create(BY_SURVEY_MAX_HOSTS + 1, no_delay, 1, 0, &survey), BANYAN_ERR_ARGUMENT);
   by_survey_destroy(NULL);
   assert_ok(by_survey_create(3, no_delay, 1, 0, &survey));
   assert_int_equal(by_survey_next(survey, &flows), 4);
@@ -206,7 +205,7 @@ static void test_open_pairs(void **state) {
 static void test_experiments(void **state) {
   (void)state;
   const struct by_experiment good = {
-      .n = 2, .most_block = 1 << 20, .depth = 16, .warm_up = 0.1, .lasts = 5, .margin = 0.01, .late = 0.2};
+      .n = 2, .max_block = 1 << 20, .depth = 16, .warm_up = 0.1, .duration = 5, .margin = 0.01, .late = 0.2};
   const struct by_flow_order orders[] = {{0, 2, 1 << 20}, {2, 0, 1}};
   assert_ok(by_experiment_check(&good, orders, 3, 2));
   assert_ok(by_experiment_check(&(struct by_experiment){0}, NULL, 3, 2));
@@ -214,10 +213,10 @@ static void test_experiments(void **state) {
   for (size_t i = 0; i < 9; i++) bad[i] = good;
   bad[0].n = 3;
   bad[1].n = UINT32_MAX;
-  bad[2].most_block = (1 << 20) + 1;
+  bad[2].max_block = (1 << 20) + 1;
   bad[3].depth = 17;
   bad[4].warm_up = 1e9;
-  bad[5].lasts = NAN;
+  bad[5].duration = NAN;
   bad[6].margin = -1;
   bad[7].late = INFINITY;
   bad[8].first = 17;

@@ -1,5 +1,5 @@
 /* Finds sites of near hosts, the flows between them, and joins the sites' topologies. */
-#include "sites.h"
+#include "survey.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 enum { FLOWS = 4 /* Maximum of flows between two sites in each direction. */ };
 
-static const double long_trip = 3e-3;   /* Seconds: hosts with shorter round trips belong to one site. */
 static const double unknown_rate = 5e8; /* Bit/s between sites of which nothing is known. */
 
 /* ---- which hosts are of a site */
@@ -32,7 +31,7 @@ uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of) {
   for (uint32_t h = 0; h < n; h++) site_of[h] = h;
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < a; b++) {
-      if (site_of[a] == site_of[b] || trip_of(delay, n, a, b) > long_trip) continue;
+      if (site_of[a] == site_of[b] || trip_of(delay, n, a, b) > by_survey_far_trip) continue;
       uint32_t least = MIN(site_of[a], site_of[b]), most = MAX(site_of[a], site_of[b]);
       for (uint32_t h = 0; h < n; h++)
         if (site_of[h] == most) site_of[h] = least;
@@ -60,7 +59,7 @@ static uint32_t flows_between(uint32_t n, const uint32_t *site_of, uint32_t a, u
   return MIN(MAX(size_of(n, site_of, a), size_of(n, site_of, b)), FLOWS);
 }
 
-uint32_t by_sites_most_flows(uint32_t n_sites) {
+uint32_t by_sites_max_flows(uint32_t n_sites) {
   return n_sites * (n_sites - 1) * FLOWS;
 }
 

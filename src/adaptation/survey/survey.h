@@ -5,7 +5,7 @@
  *
  * 1. Fans: one host at a time sends to all others and receives from all, which
  *    shows what it can send and receive in all.
- * 2. Pairs: rounds of disjoint pairs, both ways at once (tournament.h). A flow
+ * 2. Pairs: rounds of disjoint pairs, both ways at once (by_tournament). A flow
  *    that gets less than both its ends can do with others shares something with
  *    other flows of its round. Hosts are put into groups so that such flows go
  *    from one group to another (correlation clustering by local search), and
@@ -30,6 +30,9 @@
 #ifndef BY_ADAPTATION_SURVEY_SURVEY_H
 #define BY_ADAPTATION_SURVEY_SURVEY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "topology.h"
 
 struct by_survey;
@@ -38,11 +41,11 @@ struct by_survey_flow {
   uint32_t from, to; /* hosts */
 };
 
-enum { BY_SURVEY_MOST_HOSTS = 1024, BY_SURVEY_LEAST_EXPERIMENTS = 8 };
+enum { BY_SURVEY_MAX_HOSTS = 1024, BY_SURVEY_MIN_EXPERIMENTS = 8 };
 
-/* A survey of 2 to BY_SURVEY_MOST_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
+/* A survey of 2 to BY_SURVEY_MAX_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
  * several answers. The seed determines in which orders hosts meet. `most`: limit of experiments, at least
- * BY_SURVEY_LEAST_EXPERIMENTS; 0: none. The caller owns *out. */
+ * BY_SURVEY_MIN_EXPERIMENTS; 0: none. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
                                                  struct by_survey **out);
 /* NULL is allowed. */
@@ -75,5 +78,57 @@ BANYAN_CHECK enum banyan_status by_survey_infer(const struct by_survey *survey, 
 /* The same of a site, which other hosts reach through a switch: the last node. */
 BANYAN_CHECK enum banyan_status by_survey_infer_site(const struct by_survey *survey, const char *name,
                                                      const char *const *hosts, struct by_topology **out);
+
+/* ---- sites */
+
+/* Seconds of a round trip above which hosts are far from each other. */
+static const double by_survey_far_trip = 3e-3;
+
+enum { BY_SITES_MAX = 16 };
+
+/* Fills site_of[n], with sites numbered in the order of their first hosts. `delay` as in by_survey_create, of which the
+ * longer of both ways counts. Returns how many there are; 1: no round trip is long. Cost: n^2. */
+uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of);
+/* The longest round trip of all. */
+double by_sites_longest_trip(uint32_t n, const double *delay);
+
+/* The flows of the experiment: for each pair of sites a few between their hosts, both ways, flow 2 k + 1 back where
+ * flow 2 k goes there, in the order of pairs. `flows`: room for by_sites_max_flows. Returns how many there are. */
+uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_survey_flow *flows);
+uint32_t by_sites_max_flows(uint32_t n_sites);
+
+/* Joins the sites: hosts of these names, all taking part, in their order; of each site what sites[s] has, whose hosts
+ * are in the same order, and whose last node is where others reach it (by_survey_infer_site); NULL for a site of one
+ * host. A link between any two sites with what the flows got together; with rates NULL, or where nothing arrived, with
+ * what the slower one of two hosts of these sites can do. All these links are rough. `delay` as above, of hosts. The
+ * caller owns *out. */
+BANYAN_CHECK enum banyan_status by_sites_join(uint32_t n, const uint32_t *site_of, uint32_t n_sites,
+                                              struct by_topology *const *sites, const double *delay,
+                                              const double *rates, const char *const *hosts, struct by_topology **out);
+
+/* ---- links of hosts that are wired to each other */
+
+enum {
+  BY_LINK_TRIES = 12,      /* Maximum of tries. */
+  BY_LINK_MIN = 3,         /* Minimum of tries. */
+  BY_LINK_MIN_UNEQUAL = 4, /* Minimum of tries if one direction seems faster than the other. */
+};
+
+/* Zero-initialise it. */
+struct by_link_tries {
+  uint32_t n;
+  double found[2][BY_LINK_TRIES]; /* Bit/s there, and back. */
+};
+
+/* Adds a try, of at most BY_LINK_TRIES; 0: nothing arrived. */
+void by_link_tries_add(struct by_link_tries *tries, double there, double back);
+/* bit/s one way (0: there, 1: back), which is that of both unless one way is 1.3 times as fast as the other. *agreed:
+ * two tries found nearly the same, and none much more, but for one of eight. Else the second of all, as the largest one
+ * may be wrong. */
+double by_link_tries_rate(const struct by_link_tries *tries, int way, bool *agreed);
+/* Whether more tries are needed: no two agree, one way or the other. */
+bool by_link_tries_open(const struct by_link_tries *tries);
+/* Returns whether nothing has arrived in one direction. */
+bool by_link_tries_lack(const struct by_link_tries *tries);
 
 #endif

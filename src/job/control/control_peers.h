@@ -39,7 +39,7 @@ enum message {
   TREE_ASK = 18,    /* Rank 0's to an end of in-network trees: what it is to do. */
   TREE_REPORT = 19, /* An end's, to rank 0: how far it is. */
   TIMELINE = 20,    /* See timeline_records.h. */
-  PATHS = 21,       /* What connections show of the network: see path_message.h. */
+  PATHS = 21,       /* What connections show of the network: see control_paths.h. */
   NETWORK = 22,     /* Rank 0's to its successors: what it knows of the network. */
   FOLLOW = 23,      /* Rank 0's to helpers: where the next membership meets. */
   STATEMENT = 24,   /* What its host's agent states about the sender, once more: see statement.h. */
