@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import unittest
 from datetime import timedelta
@@ -190,7 +191,18 @@ def signals(rank, folder):
         assert values.to_dense().tolist() == [[2] * 3] * 5
 
     importlib.import_module("banyan.torch")
-    dist.init_process_group("banyan", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    place = {"backend": "banyan", "store": dist.FileStore(f"{folder}/store", -1), "rank": rank, "world_size": 2}
+    if rank == 1:
+        place["store"].wait(["interrupted"], timedelta(seconds=60))
+    else:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            dist.init_process_group(**place)
+            raise AssertionError("SIGINT has not raised KeyboardInterrupt")
+        except KeyboardInterrupt:
+            place["store"].set("interrupted", "")
+    dist.init_process_group(**place)
     for call in (run, start, given, sparse):
         os.makedirs(f"{folder}/{call.__name__}", exist_ok=True)
         ranks.check_signals(rank, f"{folder}/{call.__name__}", call)

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -42,11 +43,83 @@ def signals(folder):
         result = comm.sparse_allreduce(numpy.arange(5), numpy.ones((5, 3)), 5)
         assert result.values.tolist() == [[2] * 3] * 5
 
+    def join():
+        with banyan.Communicator() as joined:
+            assert joined.size == 2
+
+    def split():
+        with comm.split(0) as part:
+            assert part.size == 2
+
+    def duplicate():
+        with comm.duplicate() as other:
+            assert other.size == 2
+
+    def sync():
+        assert kept.sync(comm).version == 0
+
+    rank = int(os.environ["BANYAN_RANK"])
+
+    def check(call):
+        place = os.path.join(folder, call.__name__)
+        os.makedirs(place, exist_ok=True)
+        ranks.check_signals(rank, place, call)
+
+    kept = banyan.State(step=0)
     with banyan.Communicator() as comm:
-        for call in (run, start, sparse):
-            os.makedirs(os.path.join(folder, call.__name__), exist_ok=True)
-            ranks.check_signals(comm.rank, os.path.join(folder, call.__name__), call)
-        comm.barrier()
+        for call in (run, start, sparse, split, duplicate, sync):
+            check(call)
+            comm.barrier()
+    check(join)
+    if rank == 1:
+        Path(folder, "joined").touch()
+    while not Path(folder, "joined").exists():  # The call that the exception has left needs this process.
+        time.sleep(0.005)
+
+
+def member_signals(folder):
+    rank, names = int(os.environ["BANYAN_RANK"]), iter("abcd")
+
+    def form():
+        comm = member.reconfigure(next(names), handles, 60)
+        assert comm.size == 2
+
+    def allreduce():
+        values = numpy.ones(1000)
+        assert member.allreduce(comm, values, op="sum") == 2 and values.tolist() == [2] * 1000
+
+    with banyan.Member() as member:
+        Path(folder, f"{rank}.new").write_text(member.handle)
+        Path(folder, f"{rank}.new").rename(Path(folder, str(rank)))
+        while not Path(folder, str(1 - rank)).exists():
+            time.sleep(0.005)
+        handles = [Path(folder, str(r)).read_text() for r in range(2)]
+        os.makedirs(os.path.join(folder, "form"), exist_ok=True)
+        ranks.check_signals(rank, os.path.join(folder, "form"), form)
+        comm = member.reconfigure("last", handles, 60)
+        os.makedirs(os.path.join(folder, "allreduce"), exist_ok=True)
+        ranks.check_signals(rank, os.path.join(folder, "allreduce"), allreduce)
+        if rank == 1:
+            Path(folder, "summed").touch()
+        while not Path(folder, "summed").exists():  # The call that the exception has left needs this process.
+            time.sleep(0.005)
+
+
+def interrupted_alone(folder):
+    """The other rank never comes. Closing does not wait for the call either."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if int(os.environ["BANYAN_RANK"]) == 1:
+        while not os.path.exists(os.path.join(folder, "interrupted")):
+            time.sleep(0.01)
+        return
+    with banyan.Member() as member:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            member.start(200)
+            raise AssertionError("SIGINT has not raised KeyboardInterrupt")
+        except KeyboardInterrupt:
+            pass
+    Path(folder, "interrupted").touch()
 
 
 def elastic(folder):
@@ -513,6 +586,14 @@ class Package(unittest.TestCase):
     def test_signals(self):
         with tempfile.TemporaryDirectory() as folder:
             ranks.run(2, signals, folder)
+
+    def test_member_signals(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(2, member_signals, folder)
+
+    def test_interrupted_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(2, interrupted_alone, folder)
 
     def test_elastic(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -7,14 +7,16 @@ import importlib
 import os
 import weakref
 from ctypes import byref, c_char_p, c_int, c_void_p
+from functools import partial
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, Finish, op_number
 from .errors import RequestError
 from .library import SLICE, Call, Counters, Options, PlanInfo, Submission, check, lib
-from .request import Request
+from .request import Request, drop_ended
 from .sparse import Exchange, SparseResult, Tables
+from .waiting import Waits, interruptible
 
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
@@ -178,13 +180,16 @@ class Communicator(Calls[Any]):
             self._join(options)
 
     def _join(self, options: Options) -> None:
-        handle = c_void_p()
-        check(lib.banyan_comm_create(byref(options), byref(handle)))
-        self._take(handle)
+        def create() -> c_void_p:
+            handle = c_void_p()
+            check(lib.banyan_comm_create(byref(options), byref(handle)))
+            return handle
+
+        self._take(interruptible(create, lib.banyan_comm_destroy))
 
     def _take(self, handle: c_void_p, owned: bool = True) -> None:
         self._handle: Optional[c_void_p] = handle
-        self._owned, self._pid = owned, os.getpid()
+        self._owned, self._pid, self._waits = owned, os.getpid(), Waits()
         self.rank, self.size = lib.banyan_comm_rank(handle), lib.banyan_comm_size(handle)
         if owned:
             _open.add(self)
@@ -285,15 +290,23 @@ class Communicator(Calls[Any]):
 
     def split(self, colour: int, key: int = 0) -> Optional["Communicator"]:
         """The ranks that give the same colour, ordered by key, then by rank; None for a negative one. All ranks call it."""
-        handle = c_void_p()
-        check(lib.banyan_comm_split(self.handle, colour, key, byref(handle)))
+        handle = self._derive(lib.banyan_comm_split, colour, key)
         return self._of(handle) if handle.value else None
+
+    def _derive(self, function: Any, *arguments: int) -> c_void_p:
+        """Another communicator, from a function of the library that all ranks call."""
+        def derive() -> c_void_p:
+            derived = c_void_p()
+            check(function(handle, *arguments, byref(derived)))
+            return derived
+
+        handle = self.handle
+        made: c_void_p = self._waits.make(derive, lib.banyan_comm_destroy)
+        return made
 
     def duplicate(self) -> "Communicator":
         """The same ranks, with calls of their own. All ranks call it."""
-        handle = c_void_p()
-        check(lib.banyan_comm_duplicate(self.handle, byref(handle)))
-        return self._of(handle)
+        return self._of(self._derive(lib.banyan_comm_duplicate))
 
     def subset(self, ranks: Sequence[int], number: int) -> "Communicator":
         """These ranks, which alone call it, with the same number; no two subsets have the same number and first rank."""
@@ -404,7 +417,8 @@ class Communicator(Calls[Any]):
         handle, self._handle = self._handle, None
         _open.discard(self)
         if handle is not None and self._owned and self._pid == os.getpid():
-            lib.banyan_comm_destroy(handle)
+            self._waits.end(partial(lib.banyan_comm_destroy, handle))
+            drop_ended()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_void_p
+from functools import partial
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from .buffers import SIZES, memory
@@ -20,6 +21,7 @@ from .calls import ALLREDUCE, op_number
 from .comm import Communicator, _text
 from .errors import RequestError
 from .library import Call, Completion, Interrupted as CInterrupted, Options, check, lib
+from .waiting import Waits
 
 _COLLECTIVES = ("allreduce", "reduce", "broadcast", "reduce_scatter", "allgather", "gather", "scatter", "alltoall",
                 "barrier", "send", "recv")
@@ -66,7 +68,17 @@ class Member:
 
     def _take(self, member: c_void_p, owned: bool) -> None:
         self._member: Optional[c_void_p] = member
-        self._owned, self._pid = owned, os.getpid()
+        self._owned, self._pid, self._waits = owned, os.getpid(), Waits()
+
+    def _form(self, function: Any, *arguments: Any) -> Communicator:
+        """The communicator of the next group, from a function of the library that blocks."""
+        def form() -> c_void_p:
+            comm = c_void_p()
+            check(function(member, *arguments, byref(comm)))
+            return comm
+
+        member = self._open()
+        return Communicator._of(self._waits.make(form, lib.banyan_comm_destroy))
 
     @classmethod
     def _of(cls, handle: c_void_p) -> "Member":
@@ -97,17 +109,13 @@ class Member:
         """
         n = len(handles)
         texts = (c_char_p * max(n, 1))(*[handle.encode() for handle in handles])
-        comm = c_void_p()
-        check(lib.banyan_member_reconfigure(self._open(), name.encode(), texts, n, timeout, byref(comm)))
-        return Communicator._of(comm)
+        return self._form(lib.banyan_member_reconfigure, name.encode(), texts, n, timeout)
 
     def start(self, timeout: float) -> Communicator:
         """The first group of this process, as the environment says: under `banyan run` with --min, --max or --restarts
         formed by all, or joined by those that were started later; that of BANYAN_MEMBERS; else formed with the ranks that
         a Communicator would meet."""
-        comm = c_void_p()
-        check(lib.banyan_member_start(self._open(), timeout, byref(comm)))
-        return Communicator._of(comm)
+        return self._form(lib.banyan_member_start, timeout)
 
     def recover(self, timeout: float) -> Communicator:
         """Agrees with the other members of the group on the next one, without those that died or want to leave and with
@@ -117,18 +125,14 @@ class Member:
         Raises Aborted if this process is in no group any more, because it left, was excluded, or no quorum was found;
         Timeout if nothing was agreed on, after which it may be called again.
         """
-        comm = c_void_p()
-        check(lib.banyan_member_recover(self._open(), timeout, byref(comm)))
-        return Communicator._of(comm)
+        return self._form(lib.banyan_member_recover, timeout)
 
     def join(self, handles: Sequence[str], timeout: float) -> Communicator:
         """Joins the group of the processes with these handles, of which one that answers is enough, when its members call
         recover() next."""
         n = len(handles)
         texts = (c_char_p * max(n, 1))(*[handle.encode() for handle in handles])
-        comm = c_void_p()
-        check(lib.banyan_member_join(self._open(), texts, n, timeout, byref(comm)))
-        return Communicator._of(comm)
+        return self._form(lib.banyan_member_join, texts, n, timeout)
 
     def leave(self) -> None:
         """This process wants to leave, and does so when all members call recover() next. Any thread."""
@@ -162,8 +166,12 @@ class Member:
         for i in range(n):
             if _interrupted(calls[i]) == call:
                 buffer = memory(result, write=True, what="result")
-                check(lib.banyan_member_copy_result(self._open(), byref(calls[i]), buffer.address,
-                                                     buffer.n * SIZES[buffer.dtype], timeout))
+                size, member = buffer.n * SIZES[buffer.dtype], self._open()
+
+                def copy() -> None:
+                    check(lib.banyan_member_copy_result(member, byref(calls[i]), buffer.address, size, timeout))
+
+                self._waits.make(copy)
                 return
         raise RequestError(f"call {call.call} is not one that was interrupted by the last change of members")
 
@@ -178,16 +186,21 @@ class Member:
         call = Call(ALLREDUCE, elements.dtype, op_number(op), 0, elements.address, elements.address, elements.n)
         completion = Completion(ctypes.sizeof(Completion), None, None, timeout)
         handle = c_void_p(comm.handle.value)
-        status = lib.banyan_member_allreduce(self._open(), byref(handle), byref(call), byref(completion))
-        if completion.interruptions:
-            comm._take(handle, True)
-        check(status)
+        member = self._open()
+
+        def allreduce(_: Any = elements) -> None:  # The buffer stays valid until the call has ended.
+            status = lib.banyan_member_allreduce(member, byref(handle), byref(call), byref(completion))
+            if completion.interruptions:
+                comm._take(handle, True)
+            check(status)
+
+        self._waits.make(allreduce)
         return int(completion.contributors)
 
     def close(self) -> None:
         """Leaves the group. May be called twice."""
         if self._member is not None and self._owned and self._pid == os.getpid():
-            lib.banyan_member_destroy(self._member)
+            self._waits.end(partial(lib.banyan_member_destroy, self._member))
         self._member = None
 
     def __enter__(self) -> "Member":

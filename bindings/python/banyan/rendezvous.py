@@ -21,6 +21,7 @@ from .comm import Communicator
 from .errors import Aborted, RequestError, Timeout
 from .library import key_create, root_choose, root_fingerprint
 from .member import Member
+from .waiting import interruptible
 
 
 class Folder:
@@ -169,7 +170,7 @@ def key_of(store: Any, timeout: timedelta) -> Optional[str]:
         return None
     if store.add("banyan/key/drawn", 1) == 1:
         store.set("banyan/key", _draw_key(store, False))
-    store.wait(["banyan/key"], timeout)
+    interruptible(lambda: store.wait(["banyan/key"], timeout))
     return _key_from(str(store.get("banyan/key").decode()))
 
 
@@ -209,7 +210,7 @@ class _Meeting:
         """The value of a key that this rank sets."""
         left = self._until - time.monotonic()
         try:
-            self._store.wait([key], timedelta(seconds=max(0.001, left)))
+            interruptible(lambda: self._store.wait([key], timedelta(seconds=max(0.001, left))))
             return str(self._store.get(key).decode())
         except RuntimeError:
             if time.monotonic() < self._until - 0.1 * left:  # it is no timeout: the store is lost
@@ -301,7 +302,7 @@ class OfStore:
         place, seconds = f"banyan/arrived/{attempt}", self._timeout.total_seconds()
         self._store.set(f"{place}/{arrived}", member.handle)
         keys = [f"{place}/{i + 1}" for i in range(self._size)]
-        self._store.wait(keys, self._timeout)
+        interruptible(lambda: self._store.wait(keys, self._timeout))
         comm = member.reconfigure(f"start {attempt}", [self._store.get(key).decode() for key in keys], seconds)
         comm.barrier()  # Whoever passes it knows that all have a communicator.
         return comm
@@ -313,11 +314,11 @@ class OfStore:
     def _outcome(self, attempt: int) -> str:
         """Waits for it as long as an attempt may take: until all have come, and until they have met."""
         key = f"banyan/outcome/{attempt}"
-        self._store.wait([key], 2 * self._timeout + timedelta(seconds=5))
+        interruptible(lambda: self._store.wait([key], 2 * self._timeout + timedelta(seconds=5)))
         return str(self._store.get(key).decode())
 
     def _join(self, member: Member) -> Communicator:
-        self._store.wait(["banyan/members"], self._timeout)
+        interruptible(lambda: self._store.wait(["banyan/members"], self._timeout))
         return member.join(self._store.get("banyan/members").decode().split(), self._timeout.total_seconds())
 
     def members(self, known: List[str]) -> List[str]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, byref, c_size_t, c_void_p
+from functools import partial
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from .comm import Communicator
 from .errors import RequestError
 from .library import StateBuffer, StateSyncOptions, StateReport, check, lib
 from .state_items import Buffer, Plain, item
+from .waiting import Waits
 
 _PREPARE = CFUNCTYPE(None, c_void_p, POINTER(StateBuffer), c_size_t)
 
@@ -38,11 +40,13 @@ class State:
     parts in the same order. One thread at a time may use a state.
     """
     _items: Dict[str, Plain]
+    _waits: Waits
 
     def __init__(self, **parts: Any) -> None:
         handle = c_void_p()
         check(lib.banyan_state_create(None, 0, byref(handle)))
-        self.__dict__.update(_handle=handle, _items={}, _known=None, _buffers=[], _committed=set())
+        self.__dict__.update(_handle=handle, _items={}, _known=None, _buffers=[], _committed=set(),
+                             _waits=Waits())
         for name, value in parts.items():
             self.add(name, value)
 
@@ -146,8 +150,13 @@ class State:
         self._pull()
         callback, report = _PREPARE(prepare), StateReport()
         options = StateSyncOptions(ctypes.sizeof(StateSyncOptions), adopt, ctypes.cast(callback, c_void_p), None)
+        handle, source = self._open(), comm.handle
+
+        def sync(_: Any = callback) -> None:
+            check(lib.banyan_state_sync(handle, source, byref(options), byref(report)))
+
         try:
-            check(lib.banyan_state_sync(self._open(), comm.handle, byref(options), byref(report)))
+            self._waits.make(sync, also=comm._waits)
         except Exception as error:
             raise error from (raised[0] if raised else None)
         self.__dict__["_committed"] = {buffer.name for buffer in self._buffers}
@@ -163,7 +172,7 @@ class State:
     def close(self) -> None:
         """Frees the copies. May be called twice."""
         if self._handle is not None:
-            lib.banyan_state_destroy(self._handle)
+            self._waits.end(partial(lib.banyan_state_destroy, self._handle))
         self.__dict__["_handle"] = None
 
     def __del__(self) -> None:

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from ..comm import Communicator
 from ..library import root_choose
 from ..rendezvous import key_of, meet
+from ..waiting import interruptible
 from . import futures, rendezvous
 from .extension import load
 from .membership import (abort, adopt, backend_of, error_state, member, reconfigure, reconfigure_handle, seconds,
@@ -84,7 +85,8 @@ def _join(store: Any, rank: int, size: int, timeout: float, given: Dict[str, str
             rendezvous.number_groups_from(place.round << 20)
         if not of_launcher:
             given = {**given, "root": place.root, **({"key": place.key} if place.key else {})}
-        return _extension.join(rank, size, timeout, max(1, until - time.monotonic()), given)
+        left = max(1, until - time.monotonic())
+        return interruptible(lambda: _extension.join(rank, size, timeout, left, given))
 
 
 def _join_first(store: Any, rank: int, size: int, timeout: float, given: Dict[str, str]) -> Any:

@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from ..comm import Communicator
 from ..member import Member
+from ..waiting import interruptible
 from .extension import load
 
 _extension = load()
@@ -59,7 +60,8 @@ def reconfigure(name: Union[str, int], handles: Sequence[str], timeout: Union[fl
 
     On an error the group is as it was. Errors are those of banyan.Member.reconfigure.
     """
-    _extension.reconfigure(backend_of(group), str(name), list(handles), seconds(timeout))
+    backend, limit = backend_of(group), seconds(timeout)
+    interruptible(lambda: _extension.reconfigure(backend, str(name), list(handles), limit))
     _resize(group)
 
 

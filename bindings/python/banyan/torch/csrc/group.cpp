@@ -105,6 +105,10 @@ void Group::leave() {
     last.swap(comm_);
   }
   last.reset(); // in a child of fork(), which has no part in the job, this does nothing; nor does the next
+  // A reconfiguration goes on in another thread where a signal's handler has raised an exception. The process ends
+  // then, and the member with it.
+  std::unique_lock<std::mutex> not_reconfiguring(reconfiguring_, std::try_to_lock);
+  if (!not_reconfiguring) return;
   banyan_member_destroy(member_);
   member_ = nullptr;
 }
