@@ -52,8 +52,8 @@ static void start_timed(void *context, void *const *cookies, uint32_t n) {
 
 static enum banyan_status begin_timing(struct banyan_comm *world) {
   struct by_submitter *owner;
-  struct by_progress_events *events = &world->context->progress.events;
-  by_context_lock(world->context);
+  struct by_progress_events *events = &world->job->progress.events;
+  by_job_lock(world->job);
   enum banyan_status status = by_submitter_need(world, &owner);
   if (status == BANYAN_OK) {
     spent.advance = events->advance;
@@ -61,7 +61,7 @@ static enum banyan_status begin_timing(struct banyan_comm *world) {
     events->advance = advance_timed;
     owner->controller->config.start = start_timed;
   }
-  by_context_unlock(world->context);
+  by_job_unlock(world->job);
   return status;
 }
 
@@ -70,9 +70,9 @@ static struct tally look(const struct banyan_comm *world) {
   struct banyan_counters counters;
   banyan_comm_negotiation(world, &negotiation);
   banyan_comm_counters(world, &counters);
-  by_context_lock(world->context);
+  by_job_lock(world->job);
   double negotiating = spent.negotiating;
-  by_context_unlock(world->context);
+  by_job_unlock(world->job);
   return (struct tally){.messages = (int64_t)negotiation.messages,
                         .frames = (int64_t)(counters.frames_sent + counters.wakes_sent),
                         .process = seconds_of(CLOCK_PROCESS_CPUTIME_ID),

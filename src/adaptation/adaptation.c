@@ -7,16 +7,16 @@
 #include "planning.h"
 #include "replan.h"
 
-static void take_want(struct by_context *context, const struct by_plan_want *want) {
-  if (!by_replan_want(context, want)) by_group_plans_want(context, want);
+static void take_want(struct by_job *job, const struct by_plan_want *want) {
+  if (!by_replan_want(job, want)) by_group_plans_want(job, want);
 }
 
 static enum banyan_status make_first_plan(struct banyan_comm *comm) {
   return by_first_plan_make(comm, NULL);
 }
 
-static void detach(struct by_context *context) {
-  struct by_adaptation *adaptation = by_adaptation_of(context);
+static void detach(struct by_job *job) {
+  struct by_adaptation *adaptation = by_adaptation_of(job);
   by_replan_destroy(adaptation->replanner);
   by_control_paths_fini(&adaptation->paths);
   by_job_network_release(adaptation->network);

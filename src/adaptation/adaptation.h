@@ -19,8 +19,8 @@ struct by_adaptation {
   struct by_control_paths paths;  /* control_paths.c */
 };
 
-static inline struct by_adaptation *by_adaptation_of(const struct by_context *context) {
-  return by_feature_state(context, &by_adaptation_key);
+static inline struct by_adaptation *by_adaptation_of(const struct by_job *job) {
+  return by_feature_state(job, &by_adaptation_key);
 }
 
 #endif

@@ -107,7 +107,7 @@ static const struct by_carried_host *find_host(const struct by_carried_message *
 /* The state of collecting what `before` knows; strings and texts are its own, the arena's or the text's. */
 struct leaving {
   struct by_carried *carried;
-  struct by_context *before;
+  struct by_job *before;
   struct by_carried_message old, message;
   struct by_topology *old_topology; /* NULL: not known, or not needed */
   struct by_arena arena;
@@ -123,7 +123,7 @@ static bool is_same_node(const struct leaving *l, const struct by_topology *topo
 
 /* Hosts of this membership, and those of earlier ones in the same topology; `network` NULL: without one. */
 static enum banyan_status list_hosts(struct leaving *l, const struct by_job_network *network) {
-  const struct by_job *job = &l->before->job;
+  const struct by_job *job = l->before;
   struct by_carried_message *m = &l->message;
   m->hosts = BY_ARENA_ARRAY(&l->arena, struct by_carried_host, (size_t)job->n_hosts + l->old.n_hosts);
   if (!m->hosts) return no_memory();
@@ -166,20 +166,20 @@ static enum banyan_status take_builtin(struct leaving *l) {
 }
 
 static enum banyan_status take_plan(struct leaving *l) {
-  struct by_context *before = l->before;
+  struct by_job *before = l->before;
   struct by_carried_message *m = &l->message;
-  by_context_lock(before);
+  by_job_lock(before);
   const struct by_plan *plan = before->plans.chosen;
   if (plan && plan->origin.source == BANYAN_PLAN_BUILTIN)
     by_text_add(&l->plan, "%s", plan->name);
   else if (plan)
     by_plan_print(plan, &l->plan);
   m->plan_ranks = plan && plan->origin.source != BANYAN_PLAN_BUILTIN ? plan->n_ranks : 0;
-  by_context_unlock(before);
+  by_job_unlock(before);
   if (l->plan.failed) return no_memory();
   m->plan = by_text_get(&l->plan);
   m->plan_length = l->plan.length;
-  return digest(&before->job, &m->plan_of);
+  return digest(before, &m->plan_of);
 }
 
 /* Takes the program's plan. A plan that did not fit is kept until it does, or the program sets another one. */
@@ -212,7 +212,7 @@ static enum banyan_status take(struct leaving *l) {
   return status;
 }
 
-void by_carried_take(struct by_carried *carried, struct by_context *before) {
+void by_carried_take(struct by_carried *carried, struct by_job *before) {
   struct leaving leaving = {.carried = carried, .before = before};
   uint8_t *bytes = NULL;
   size_t length = 0;
@@ -271,7 +271,7 @@ static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm
   }
   BY_TRY(pass(comm, BANYAN_RECV, rank, &length, sizeof length));
   uint8_t *bytes = malloc(length ? length : 1);
-  if (!bytes) return by_context_fail(comm->context, no_memory(), "cannot take part");
+  if (!bytes) return by_job_fail_here(comm->job, no_memory(), "cannot take part");
   enum banyan_status status = pass(comm, BANYAN_RECV, rank, bytes, length);
   if (status != BANYAN_OK) {
     free(bytes);
@@ -351,7 +351,7 @@ static enum banyan_status fit_plan(const struct by_job *job, struct by_carried_f
 
 static enum banyan_status judge(const struct by_carried *carried, const struct banyan_comm *comm,
                                 struct by_carried_found *found) {
-  const struct by_job *job = &comm->context->job;
+  const struct by_job *job = comm->job;
   BY_TRY(by_carried_message_read(carried->bytes, carried->length, &found->arena, &found->message));
   found->source = found->message.source;
   BY_TRY(find_nodes(job, found));
@@ -392,8 +392,7 @@ static bool is_builtin(const char *text) {
   return false;
 }
 
-void by_carried_leave_out_given(struct by_context *context) {
-  struct by_job *job = &context->job;
+void by_carried_leave_out_given(struct by_job *job) {
   const char *text = job->settings.plan;
   struct by_plan *plan = NULL;
   if (!job->membership || !text || !*text) return;
@@ -416,10 +415,10 @@ enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by
   struct by_plan *plan = NULL;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
   char *text = length < SIZE_MAX ? calloc(1, length + 1) : NULL;
-  if (!text) return by_context_fail(comm->context, no_memory(), "cannot set the plan");
+  if (!text) return by_job_fail_here(comm->job, no_memory(), "cannot set the plan");
   if (comm->rank == 0) memcpy(text, found->message.plan, length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
-  if (status == BANYAN_OK) status = by_plans_named(comm->context, comm->size, comm->processes, text, &plan);
+  if (status == BANYAN_OK) status = by_plans_named(comm->job, comm->size, comm->processes, text, &plan);
   free(text);
   if (status != BANYAN_OK) return status;
   return by_plan_switches_set_plan(comm, plan);
@@ -441,7 +440,7 @@ enum banyan_status by_carried_plan(struct banyan_comm *comm, const struct by_car
 void by_carried_settle(struct by_carried *carried, const struct banyan_comm *comm, const struct by_carried_found *found,
                        enum by_carried_decision decision) {
   carried->version = found->version + 1;
-  carried->settled = comm->context;
+  carried->settled = comm->job;
   carried->decision = decision;
   carried->plan_used = found->plan;
 }

@@ -55,7 +55,7 @@ struct by_carried {
   enum { BY_CARRIED_NO_TOPOLOGY, BY_CARRIED_OLDER, BY_CARRIED_CURRENT } topology;
   uint8_t *bytes; /* An encoded by_carried_message; NULL: none. */
   size_t length;
-  const struct by_context *settled; /* The context of the fields below; compared only. */
+  const struct by_job *settled; /* The context of the fields below; compared only. */
   enum by_carried_decision decision;
   bool plan_used; /* The program's plan is in use. */
 };
@@ -74,7 +74,7 @@ struct by_carried_found {
 void by_carried_fini(struct by_carried *carried);
 /* Takes what is known at the end of this context; if by_carried_settle was not called for its plan, earlier knowledge
  * stays. Takes the lock. */
-void by_carried_take(struct by_carried *carried, struct by_context *before);
+void by_carried_take(struct by_carried *carried, struct by_job *before);
 /* Collective over the job's own communicator, before its first call: finds what any member carries. The caller calls
  * by_carried_found_fini, whatever the status. */
 BANYAN_CHECK enum banyan_status by_carried_find(struct by_carried *carried, struct banyan_comm *comm,
@@ -82,7 +82,7 @@ BANYAN_CHECK enum banyan_status by_carried_find(struct by_carried *carried, stru
 void by_carried_found_fini(struct by_carried_found *found);
 /* All members alike, once they have met: a plan in BANYAN_PLAN that is for another number of ranks or hosts is not used
  * in a membership. */
-void by_carried_leave_out_given(struct by_context *context);
+void by_carried_leave_out_given(struct by_job *job);
 /* Collective: sets the plan of the communicator, if found->plan. */
 BANYAN_CHECK enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by_carried_found *found);
 /* Collective, with decision PLANNED: plans from the topology. */

@@ -159,19 +159,19 @@ static void begin(struct by_control_paths *paths, uint32_t interval) {
 
 /* Sends padding bytes; 0: ends them. */
 static void send_probe(const struct by_control_paths *paths, uint32_t process, uint64_t bytes) {
-  struct by_context *context = paths->context;
-  if (!context->job.engine || process == context->job.rank) return;
-  by_context_lock(context);
-  by_engine_probe(context->job.engine, process, bytes);
-  by_progress_kick(&context->progress);
-  by_context_unlock(context);
+  struct by_job *job = paths->job;
+  if (!job->engine || process == job->rank) return;
+  by_job_lock(job);
+  by_engine_probe(job->engine, process, bytes);
+  by_progress_kick(job);
+  by_job_unlock(job);
 }
 
 /* Receives arriving data for `milliseconds`, though no call is in progress. */
-static void receive_for(struct by_context *context, uint64_t milliseconds) {
-  by_context_lock(context);
-  by_progress_receive(&context->progress, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
-  by_context_unlock(context);
+static void receive_for(struct by_job *job, uint64_t milliseconds) {
+  by_job_lock(job);
+  by_progress_receive(job, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
+  by_job_unlock(job);
 }
 
 struct taken {
@@ -225,7 +225,7 @@ static void begin_probe(struct by_control_paths *paths, const struct by_path_mes
   if (!job->engine) return;
   if (!message->test.first && !message->test.bytes) {
     send_probe(paths, message->process, 0);
-    receive_for(paths->context, (uint64_t)message->test.within + message->test.lasts);
+    receive_for(paths->job, (uint64_t)message->test.within + message->test.lasts);
     return;
   }
   if (by_timer_is_set(&paths->probe_due)) send_probe(paths, paths->probe.process, 0);
@@ -245,11 +245,11 @@ static void ask(struct by_control_paths *paths, uint32_t process, const struct b
 }
 
 /* Returns the state, made at the first message. */
-static struct by_control_paths *need_paths(struct by_context *context, struct by_control_peers *peers) {
-  struct by_control_paths *paths = &by_adaptation_of(context)->paths;
+static struct by_control_paths *need_paths(struct by_job *job, struct by_control_peers *peers) {
+  struct by_control_paths *paths = &by_adaptation_of(job)->paths;
   if (paths->peers) return paths;
-  *paths = (struct by_control_paths){.peers = peers, .context = context};
-  by_path_watch_init(&paths->watch, &context->job);
+  *paths = (struct by_control_paths){.peers = peers, .job = job};
+  by_path_watch_init(&paths->watch, job);
   by_timer_init(&paths->due, look, paths);
   by_timer_init(&paths->probe_due, continue_probe, paths);
   return paths;
@@ -257,8 +257,8 @@ static struct by_control_paths *need_paths(struct by_context *context, struct by
 
 /* Starts a probe between two processes. The other end is asked too: to connect, if it is the higher process of the
  * pair, and to receive. */
-void by_control_paths_probe(struct by_context *context, uint32_t from, const struct by_path_message *message) {
-  struct by_control_paths *paths = need_paths(context, by_control_get_peers(context->control));
+void by_control_paths_probe(struct by_job *job, uint32_t from, const struct by_path_message *message) {
+  struct by_control_paths *paths = need_paths(job, by_control_get_peers(job->control));
   struct by_path_message receives = {.kind = BY_PATH_PROBE, .process = from};
   receives.test.within = message->test.within;
   receives.test.lasts = message->test.lasts + LATE_MS;
@@ -268,8 +268,8 @@ void by_control_paths_probe(struct by_context *context, uint32_t from, const str
 
 /* ---- messages */
 
-void by_control_paths_watch(struct by_context *context, uint32_t interval, const struct by_path_sink *sink) {
-  struct by_control_paths *paths = need_paths(context, by_control_get_peers(context->control));
+void by_control_paths_watch(struct by_job *job, uint32_t interval, const struct by_path_sink *sink) {
+  struct by_control_paths *paths = need_paths(job, by_control_get_peers(job->control));
   paths->sink = *sink;
   for (const struct by_control_peer *peer = paths->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer))

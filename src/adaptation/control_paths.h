@@ -5,8 +5,8 @@
 #define BY_ADAPTATION_CONTROL_PATHS_H
 
 #include "bytes.h"
-#include "context.h"
 #include "control_peers.h"
+#include "job_life.h"
 #include "path_watch.h"
 
 enum by_path_message_kind {
@@ -58,7 +58,7 @@ struct by_path_sink {
 
 struct by_control_paths {
   struct by_control_peers *peers; /* NULL: nothing is watched yet. */
-  struct by_context *context;
+  struct by_job *job;
   struct by_path_watch watch;
   struct by_path_sink sink; /* rank 0 */
   uint64_t interval;        /* Milliseconds between reports; 0: nothing is watched. */
@@ -75,10 +75,10 @@ struct by_control_paths {
 void by_control_paths_fini(struct by_control_paths *paths);
 /* Rank 0: has all ranks and helpers that are here now watch their connections to other hosts, and report what these
  * show, about once in so many milliseconds while they send; 0: no longer. */
-void by_control_paths_watch(struct by_context *context, uint32_t interval, const struct by_path_sink *sink);
+void by_control_paths_watch(struct by_job *job, uint32_t interval, const struct by_path_sink *sink);
 /* Rank 0: has process `from` send what message->test says to message->process, and report what became of it. */
-void by_control_paths_probe(struct by_context *context, uint32_t from, const struct by_path_message *message);
-/* Handles PATHS. `context`: a struct by_context. */
+void by_control_paths_probe(struct by_job *job, uint32_t from, const struct by_path_message *message);
+/* Handles PATHS. `context`: a struct by_job. */
 void by_control_paths_handle(void *context, const struct by_received *received);
 
 #endif

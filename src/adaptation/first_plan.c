@@ -74,7 +74,7 @@ static bool goes_on(const struct automatic *a) {
 
 static bool read_site(struct automatic *a, const char *path) {
   if (access(path, F_OK) != 0) return false;
-  bool known = by_topology_read(path, &a->site) == BANYAN_OK && by_planning_knows_hosts(a->comm->context, a->site);
+  bool known = by_topology_read(path, &a->site) == BANYAN_OK && by_planning_knows_hosts(a->comm->job, a->site);
   if (known) {
     by_info("plan", "the network is that of %s", path);
     return true;
@@ -102,7 +102,7 @@ static bool find_site(struct automatic *a) {
 
 /* Gathers what all hosts know of the network, at rank 0. */
 static enum banyan_status gather_facts(struct automatic *a) {
-  const struct by_job *job = &a->comm->context->job;
+  const struct by_job *job = a->comm->job;
   const struct by_member *members = job->members, *own = &members[job->rank];
   const struct by_address *address = by_member_address(own, AF_INET);
   bool leads = a->comm->rank == 0;
@@ -112,9 +112,8 @@ static enum banyan_status gather_facts(struct automatic *a) {
     a->facts = calloc(job->size, BY_HOST_FACTS);
     a->hosts = calloc(job->n_hosts, sizeof *a->hosts);
     if (!a->facts || !a->hosts)
-      return by_context_fail(a->comm->context,
-                             by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", job->n_hosts),
-                             "cannot look for a plan");
+      return by_job_fail_here(a->comm->job, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", job->n_hosts),
+                              "cannot look for a plan");
   }
   struct banyan_call call = {
       .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = facts, .recv = a->facts, .count = BY_HOST_FACTS};
@@ -124,14 +123,14 @@ static enum banyan_status gather_facts(struct automatic *a) {
     text[BY_HOST_FACTS - 1] = '\0';
     if (!a->hosts[job->host_of[r]]) a->hosts[job->host_of[r]] = text;
   }
-  if (leads) by_planning_describe(a->comm->context, &a->planner);
+  if (leads) by_planning_describe(a->comm->job, &a->planner);
   a->key = (struct by_network_key){.n = job->n_hosts, .hosts = a->hosts, .planner = by_text_get(&a->planner)};
   return BANYAN_OK;
 }
 
 /* Rank 0: looks for the network in the cache. */
 static enum step look_into_cache(struct automatic *a) {
-  if (!by_cache_folder(a->comm->context->job.settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
+  if (!by_cache_folder(a->comm->job->settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
   if (!a->folder[0]) return MEASURE;
   enum banyan_status status = by_network_cache_load(a->folder, &a->key, &a->entry);
   if (status == BANYAN_OK) return PROBE;
@@ -285,7 +284,7 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
   enum banyan_status status = probing_init(&p, a->entry.measured.n_probes);
   if (status != BANYAN_OK) {
     probing_fini(&p);
-    return by_context_fail(a->comm->context, status, "cannot look for a plan");
+    return by_job_fail_here(a->comm->job, status, "cannot look for a plan");
   }
   if (leads) place_probes(a, p.all);
   for (int i = 0; i < TRIES && !(off <= most_off) && status == BANYAN_OK; i++) status = try_probes(a, &p, &off);
@@ -317,7 +316,7 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
 
 /* Rank 0: stores the decision. A plan that may name helpers is not stored, as helpers may be others next time. */
 static void store_decision(struct automatic *a, bool planned) {
-  const struct by_job *job = &a->comm->context->job;
+  const struct by_job *job = a->comm->job;
   if (!planned || job->founders != job->size) {
     free(a->entry.plan);
     a->entry.plan = NULL;
@@ -382,7 +381,7 @@ static enum banyan_status measure_in_time(struct automatic *a, enum step *step) 
 
 /* Rank 0: chooses the first step. */
 static enum step look_around(struct automatic *a) {
-  const struct by_job *job = &a->comm->context->job;
+  const struct by_job *job = a->comm->job;
   if (find_site(a)) return PLAN_FROM_SITE;
   if (job->settings.deterministic) return KEEP_BUILTIN;
   if (job->n_hosts <= MOST_HOSTS) return MEASURE;
@@ -454,18 +453,18 @@ static bool is_apart(const struct by_job *job) {
   return false;
 }
 
-static enum source choose(const struct by_context *context) {
-  const char *topology = context->job.settings.topology;
+static enum source choose(const struct by_job *job) {
+  const char *topology = job->settings.topology;
   if (!topology || strcmp(topology, "auto") == 0)
-    return is_apart(&context->job) && !context->managed ? FROM_AUTOMATION : FROM_NOTHING;
+    return is_apart(job) && !job->managed ? FROM_AUTOMATION : FROM_NOTHING;
   if (strcmp(topology, "off") == 0) return FROM_NOTHING;
   return strcmp(topology, "measure") == 0 ? FROM_CARE : FROM_TOPOLOGY;
 }
 
 /* On one network all ranks have the settings of one user, and small jobs there start without a call. */
 static enum banyan_status agree_source(struct banyan_comm *comm, enum source *source) {
-  int32_t chosen = (int32_t)choose(comm->context);
-  if (is_apart(&comm->context->job)) BY_TRY(banyan_broadcast(comm, &chosen, 1, BANYAN_INT32, 0));
+  int32_t chosen = (int32_t)choose(comm->job);
+  if (is_apart(comm->job)) BY_TRY(banyan_broadcast(comm, &chosen, 1, BANYAN_INT32, 0));
   *source = (enum source)chosen;
   return BANYAN_OK;
 }
@@ -474,16 +473,16 @@ static enum banyan_status agree_source(struct banyan_comm *comm, enum source *so
 static enum banyan_status check_settings(struct banyan_comm *comm) {
   struct by_planner_options options = by_planner_defaults();
   if (comm->rank != 0) return BANYAN_OK;
-  enum banyan_status status = by_planner_options_parse(comm->context->job.settings.planner, &options);
+  enum banyan_status status = by_planner_options_parse(comm->job->settings.planner, &options);
   if (status == BANYAN_OK) return status;
-  return by_context_fail(comm->context, status, "cannot use BANYAN_PLANNER");
+  return by_job_fail_here(comm->job, status, "cannot use BANYAN_PLANNER");
 }
 
 /* Begins replanning, so that the plan follows changes of the network. */
 static void begin_replanning(struct banyan_comm *comm, bool planned, struct by_network_file *file) {
   if (!planned || comm->rank != 0)
     by_network_file_destroy(file);
-  else if (by_replan_begin(comm->context, file) != BANYAN_OK)
+  else if (by_replan_begin(comm->job, file) != BANYAN_OK)
     by_warn("plan", "the plan stays as it is, whatever becomes of the network: %s", banyan_error_text());
 }
 
@@ -504,10 +503,10 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
   struct by_topology *topology = NULL;
   bool planned;
   if (comm->rank == 0) {
-    enum banyan_status status = by_topology_named(comm->context->job.settings.topology, &topology);
+    enum banyan_status status = by_topology_named(comm->job->settings.topology, &topology);
     if (status != BANYAN_OK) return by_planning_fail(comm, status);
   }
-  if (comm->context->job.n_hosts == 1) {
+  if (comm->job->n_hosts == 1) {
     by_topology_destroy(topology);
     return BANYAN_OK;
   }
@@ -520,7 +519,7 @@ static const uint64_t most_fitting = 50 * BY_MILLISECOND;
 
 /* The other ranks wait for rank 0's plan anyway. */
 static void fit_machine(const struct banyan_comm *comm) {
-  const struct by_job *job = &comm->context->job;
+  const struct by_job *job = comm->job;
   if (comm->rank == 0 && job->n_hosts > 1 && !job->settings.deterministic) by_machine_fit(most_fitting);
 }
 
@@ -530,7 +529,7 @@ static enum banyan_status plan_anew(struct banyan_comm *comm, enum source source
   struct by_network_file *file = NULL;
   *decision = BY_CARRIED_PLANNED;
   if (source == FROM_TOPOLOGY) return read_topology(comm);
-  if (source == FROM_CARE && comm->context->job.n_hosts > 1) return measure_carefully(comm);
+  if (source == FROM_CARE && comm->job->n_hosts > 1) return measure_carefully(comm);
   if (source == FROM_AUTOMATION) BY_TRY(plan_automatically(comm, &planned, &file));
   if (!planned) *decision = source == FROM_AUTOMATION ? BY_CARRIED_BUILTIN : BY_CARRIED_NOTHING;
   begin_replanning(comm, planned, file);
@@ -553,7 +552,7 @@ static enum banyan_status plan_from_carried(struct banyan_comm *comm, const stru
 /* Makes the first plan. A given plan takes precedence. Jobs on one host keep their built-in plans. */
 static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct by_carried_found *found,
                                         enum by_carried_decision *decision) {
-  const struct by_settings *settings = &comm->context->job.settings;
+  const struct by_settings *settings = &comm->job->settings;
   enum source source;
   *decision = BY_CARRIED_NOTHING;
   BY_TRY(check_settings(comm));
@@ -561,7 +560,7 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct b
   if (settings->plan && *settings->plan) return BANYAN_OK;
   BY_TRY(agree_source(comm, &source));
   if (source != FROM_NOTHING) fit_machine(comm);
-  bool known = source != FROM_NOTHING && comm->context->job.n_hosts > 1 && found->decision != BY_CARRIED_NOTHING;
+  bool known = source != FROM_NOTHING && comm->job->n_hosts > 1 && found->decision != BY_CARRIED_NOTHING;
   return known ? plan_from_carried(comm, found, decision) : plan_anew(comm, source, decision);
 }
 
@@ -569,7 +568,7 @@ static enum banyan_status plan_membership(struct banyan_comm *comm, struct by_ca
   enum by_carried_decision decision;
   struct by_carried_found found;
   enum banyan_status status = by_carried_find(carried, comm, &found);
-  if (status == BANYAN_OK) status = by_context_go_on(comm->context, found.version + 1);
+  if (status == BANYAN_OK) status = by_job_go_on(comm->job, found.version + 1);
   if (status == BANYAN_OK) status = plan_at_start(comm, &found, &decision);
   if (status == BANYAN_OK) by_carried_settle(carried, comm, &found, decision);
   by_carried_found_fini(&found);

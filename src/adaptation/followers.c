@@ -23,7 +23,7 @@ struct follower {
 };
 
 struct by_followers {
-  struct by_context *context;
+  struct by_job *job;
   LIST_HEAD(, follower) all;
   struct by_plan *plan; /* The job's plan; NULL: the one that it was given. */
   uint32_t number;      /* Number of plans so far. */
@@ -41,7 +41,7 @@ static void propose(void *context);
 /* Handles a rejected plan: the communicator may have been busy with another one, or a rank was late. */
 static void keeps_its_plan(struct follower *follower) {
   if (follower->failures == MOST_FAILURES) return;
-  by_loop_set_delay(follower->followers->context->job.loop, &follower->again,
+  by_loop_set_delay(follower->followers->job->loop, &follower->again,
                     FIRST_PAUSE_MS * BY_MILLISECOND << follower->failures++);
 }
 
@@ -61,7 +61,7 @@ static void decided(void *context, uint64_t at, const char *why) {
 static void propose(void *context) {
   struct follower *follower = context;
   struct by_followers *followers = follower->followers;
-  struct by_context *job = followers->context;
+  struct by_job *job = followers->job;
   struct by_plan_switches_view view = by_plan_switches_view(job, follower->comm);
   struct by_plan *plan = NULL;
   if (follower->asked || !followers->plan || view.supplied) return;
@@ -71,7 +71,7 @@ static void propose(void *context) {
   if (view.version == followers->plan->version && !view.taken) return;
   enum banyan_status status = by_plan_copy(followers->plan, &plan);
   if (status == BANYAN_OK)
-    status = by_plan_switches_propose(job, follower->comm, job->job.size, followers->ranks, plan, NULL,
+    status = by_plan_switches_propose(job, follower->comm, job->size, followers->ranks, plan, NULL,
                                       &(struct by_plan_switch_observer){decided, follower});
   follower->asked = status == BANYAN_OK;
   if (follower->asked) return;
@@ -118,17 +118,17 @@ void by_followers_lead(struct by_followers *followers, const struct by_plan *pla
   if (!follower->gone) propose(follower);
 }
 
-enum banyan_status by_followers_create(struct by_context *context, struct by_followers **out) {
+enum banyan_status by_followers_create(struct by_job *job, struct by_followers **out) {
   struct by_followers *followers = calloc(1, sizeof *followers);
   *out = NULL;
-  if (followers) followers->ranks = calloc(context->job.size, sizeof *followers->ranks);
+  if (followers) followers->ranks = calloc(job->size, sizeof *followers->ranks);
   if (!followers || !followers->ranks) {
     free(followers);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the job's %u ranks", context->job.size);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the job's %u ranks", job->size);
   }
-  followers->context = context;
+  followers->job = job;
   LIST_INIT(&followers->all);
-  for (uint32_t i = 0; i < context->job.size; i++) followers->ranks[i] = i;
+  for (uint32_t i = 0; i < job->size; i++) followers->ranks[i] = i;
   *out = followers;
   return BANYAN_OK;
 }

@@ -4,11 +4,11 @@
 #ifndef BY_ADAPTATION_FOLLOWERS_H
 #define BY_ADAPTATION_FOLLOWERS_H
 
-#include "context.h"
+#include "job_life.h"
 
 struct by_followers;
 
-BANYAN_CHECK enum banyan_status by_followers_create(struct by_context *context, struct by_followers **out);
+BANYAN_CHECK enum banyan_status by_followers_create(struct by_job *job, struct by_followers **out);
 /* The loop runs no more. NULL is allowed. */
 void by_followers_destroy(struct by_followers *followers);
 /* A communicator of the job's n ranks has made its first call. */

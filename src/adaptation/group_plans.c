@@ -59,7 +59,7 @@ struct asked {
 };
 
 struct by_group_plans {
-  struct by_context *context;
+  struct by_job *job;
   pthread_mutex_t lock; /* Guards the groups and the fields up to the thread's; taken alone. */
   pthread_cond_t changed;
   LIST_HEAD(, group) groups;
@@ -133,7 +133,7 @@ static struct set *find_set(struct by_group_plans *plans, const uint32_t *nodes,
 /* Returns the set of a group's hosts, and the index of each rank's host in it. `nodes` is scratch. NULL: out of
  * memory. */
 static struct set *place_group(struct by_group_plans *plans, struct group *group, uint32_t *nodes) {
-  const uint32_t *host_of = plans->context->job.host_of, *node_of = plans->network->nodes;
+  const uint32_t *host_of = plans->job->host_of, *node_of = plans->network->nodes;
   uint32_t n = 0;
   for (uint32_t r = 0; r < group->n; r++) nodes[r] = node_of[host_of[group->processes[r]]];
   qsort(nodes, group->n, sizeof *nodes, compare_nodes);
@@ -155,7 +155,7 @@ static void free_set(struct set *set) {
 
 /* Counts groups and sets; drops sets that have been kept for long. */
 static void find_sets(struct by_group_plans *plans) {
-  uint32_t *nodes = calloc(plans->context->job.size, sizeof *nodes), kept = 0;
+  uint32_t *nodes = calloc(plans->job->size, sizeof *nodes), kept = 0;
   struct group *group;
   struct set *set, *next;
   LIST_FOREACH(set, &plans->sets, entry) set->groups = 0;
@@ -172,12 +172,12 @@ static void find_sets(struct by_group_plans *plans) {
 
 /* ---- planning, by the thread, without the lock */
 
-static enum banyan_status make_options(const struct by_context *context, struct by_planner_options *options) {
+static enum banyan_status make_options(const struct by_job *job, struct by_planner_options *options) {
   *options = by_planner_defaults();
-  options->cancelled = &context->ends;
-  by_planning_costs(context, &options->rates);
-  if (context->job.crowded) options->rates.cores = context->job.members[0].cores;
-  return by_planner_options_parse(context->job.settings.planner, options);
+  options->cancelled = &job->ends;
+  by_planning_costs(job, &options->rates);
+  if (job->crowded) options->rates.cores = job->members[0].cores;
+  return by_planner_options_parse(job->settings.planner, options);
 }
 
 static const char *name_of(const struct by_topology *topology) {
@@ -189,7 +189,7 @@ static void plan_alone(struct by_group_plans *plans, struct set *set) {
   const struct by_topology *topology = plans->network->topology;
   struct by_planner_options options;
   struct by_planned planned;
-  enum banyan_status status = make_options(plans->context, &options);
+  enum banyan_status status = make_options(plans->job, &options);
   options.choice = (struct by_graph_choice){.participants = set->nodes, .n_participants = set->n};
   if (status == BANYAN_OK) status = by_planner_run(name_of(topology), topology, &options, &planned);
   if (status != BANYAN_OK) {
@@ -241,7 +241,7 @@ static void plan_together(struct by_group_plans *plans) {
   if (in_use > BY_SHARE_MAX)
     by_info("plan", "communicators over more than %d sets of hosts are in use: each set has a plan of its own",
             BY_SHARE_MAX);
-  bool together = n && in_use <= BY_SHARE_MAX && make_options(plans->context, &options) == BANYAN_OK &&
+  bool together = n && in_use <= BY_SHARE_MAX && make_options(plans->job, &options) == BANYAN_OK &&
                   by_planner_share(name_of(plans->network->topology), plans->network->topology, &options, choices, n,
                                    &shared) == BANYAN_OK;
   if (together) log_shared(&shared, n);
@@ -323,7 +323,7 @@ static bool next_proposal(struct by_group_plans *plans, struct proposal *out) {
 
 static void propose(struct by_group_plans *plans, const struct proposal *next) {
   const struct by_plan_switch_observer notify = {decided, next->asked};
-  if (next->plan && by_plan_switches_propose(plans->context, next->comm, next->n, next->processes, next->plan, NULL,
+  if (next->plan && by_plan_switches_propose(plans->job, next->comm, next->n, next->processes, next->plan, NULL,
                                              &notify) == BANYAN_OK)
     return;
   by_warn("plan", "communicator %08x keeps its plan: %s", next->comm, banyan_error_text());
@@ -386,7 +386,7 @@ static void use_network(struct by_group_plans *plans, struct by_job_network *net
 }
 
 static void plan_all(struct by_group_plans *plans) {
-  struct by_job_network *network = by_job_network_hold(plans->context);
+  struct by_job_network *network = by_job_network_hold(plans->job);
   struct set *set;
   if (!network) return;
   pthread_mutex_lock(&plans->lock);
@@ -452,11 +452,11 @@ static void make_due(struct by_group_plans *plans) {
 
 /* ---- for others */
 
-static struct by_group_plans *make(struct by_context *context) {
+static struct by_group_plans *make(struct by_job *job) {
   struct by_group_plans *plans = calloc(1, sizeof *plans);
   pthread_condattr_t attributes;
   if (!plans) return NULL;
-  plans->context = context;
+  plans->job = job;
   pthread_mutex_init(&plans->lock, NULL);
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -470,20 +470,19 @@ static struct by_group_plans *make(struct by_context *context) {
 
 /* Takes the context's lock. NULL: out of memory, or this process leaves: the loop still runs what is posted when all of
  * this has ended. */
-static struct by_group_plans *plans_of(struct by_context *context) {
-  by_context_lock(context);
-  if (!by_adaptation_of(context)->groups && context->state != BY_CONTEXT_LEAVES)
-    by_adaptation_of(context)->groups = make(context);
-  struct by_group_plans *plans = by_adaptation_of(context)->groups;
-  by_context_unlock(context);
+static struct by_group_plans *plans_of(struct by_job *job) {
+  by_job_lock(job);
+  if (!by_adaptation_of(job)->groups && job->state != BY_JOB_LEAVING) by_adaptation_of(job)->groups = make(job);
+  struct by_group_plans *plans = by_adaptation_of(job)->groups;
+  by_job_unlock(job);
   return plans;
 }
 
-void by_group_plans_want(struct by_context *context, const struct by_plan_want *want) {
-  if (context->job.settings.deterministic) return; /* when a plan comes into use is a matter of time */
-  struct by_group_plans *plans = plans_of(context);
+void by_group_plans_want(struct by_job *job, const struct by_plan_want *want) {
+  if (job->settings.deterministic) return; /* when a plan comes into use is a matter of time */
+  struct by_group_plans *plans = plans_of(job);
   if (!plans) return;
-  struct by_job_network *network = by_job_network_hold(context);
+  struct by_job_network *network = by_job_network_hold(job);
   pthread_mutex_lock(&plans->lock);
   struct group *before = find_group(plans, want->comm);
   if (before && (want->n || before->processes[0] == want->process)) free_group(plans, before);
@@ -493,18 +492,18 @@ void by_group_plans_want(struct by_context *context, const struct by_plan_want *
   by_job_network_release(network);
 }
 
-void by_group_plans_network_kept(struct by_context *context) {
-  by_context_lock(context);
-  struct by_group_plans *plans = by_adaptation_of(context)->groups;
-  by_context_unlock(context);
+void by_group_plans_network_kept(struct by_job *job) {
+  by_job_lock(job);
+  struct by_group_plans *plans = by_adaptation_of(job)->groups;
+  by_job_unlock(job);
   if (!plans) return;
   pthread_mutex_lock(&plans->lock);
   if (plans->n_groups) make_due(plans);
   pthread_mutex_unlock(&plans->lock);
 }
 
-void by_group_plans_end(struct by_context *context) {
-  struct by_group_plans *plans = by_adaptation_of(context)->groups;
+void by_group_plans_end(struct by_job *job) {
+  struct by_group_plans *plans = by_adaptation_of(job)->groups;
   if (!plans) return;
   pthread_mutex_lock(&plans->lock);
   plans->ends = true;
@@ -527,5 +526,5 @@ void by_group_plans_end(struct by_context *context) {
   pthread_mutex_destroy(&plans->lock);
   pthread_cond_destroy(&plans->changed);
   free(plans);
-  by_adaptation_of(context)->groups = NULL;
+  by_adaptation_of(job)->groups = NULL;
 }

@@ -7,15 +7,15 @@
 #ifndef BY_ADAPTATION_GROUP_PLANS_H
 #define BY_ADAPTATION_GROUP_PLANS_H
 
-#include "context.h"
 #include "control.h"
+#include "job_life.h"
 
 /* Handles a communicator that asks for a plan, or needs none any more. On the loop's thread; does not block on
  * planning. */
-void by_group_plans_want(struct by_context *context, const struct by_plan_want *want);
+void by_group_plans_want(struct by_job *job, const struct by_plan_want *want);
 /* Rank 0, any thread: notes that the context keeps another topology. */
-void by_group_plans_network_kept(struct by_context *context);
+void by_group_plans_network_kept(struct by_job *job);
 /* Before the context goes: waits for the plan that is being made, if there is one, which is cancelled. */
-void by_group_plans_end(struct by_context *context);
+void by_group_plans_end(struct by_job *job);
 
 #endif

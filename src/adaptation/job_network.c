@@ -48,34 +48,34 @@ uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESS
   return n;
 }
 
-static void send_message(const struct by_context *context, const struct by_network_message *message) {
-  uint32_t ranks[BY_JOB_SUCCESSORS], n = by_job_successors(&context->job, ranks);
+static void send_message(const struct by_job *job, const struct by_network_message *message) {
+  uint32_t ranks[BY_JOB_SUCCESSORS], n = by_job_successors(job, ranks);
   size_t room = BY_NETWORK_FIXED_BYTES + 4 * (size_t)message->n_hosts + message->length;
   struct by_writer writer;
   uint8_t *bytes = malloc(room);
   by_writer_init(&writer, bytes, bytes ? room : 0);
   by_network_message_write(&writer, message);
   for (uint32_t i = 0; i < n && !writer.failed; i++)
-    by_control_send(context->control, ranks[i], NETWORK, bytes, writer.length, "the topology of the job");
+    by_control_send(job->control, ranks[i], NETWORK, bytes, writer.length, "the topology of the job");
   free(bytes);
 }
 
-static void send_network(const struct by_context *context, const struct by_job_network *network) {
+static void send_network(const struct by_job *job, const struct by_job_network *network) {
   uint32_t ranks[BY_JOB_SUCCESSORS];
   struct by_text text;
   struct by_writer writer;
-  if (!by_job_successors(&context->job, ranks)) return;
+  if (!by_job_successors(job, ranks)) return;
   uint8_t *nodes = malloc(4 * (size_t)network->n_hosts);
   by_text_init(&text);
   by_topology_print(network->topology, &text);
   by_writer_init(&writer, nodes, nodes ? 4 * (size_t)network->n_hosts : 0);
   for (uint32_t h = 0; h < network->n_hosts; h++) by_write_u32(&writer, network->nodes[h]);
   if (!text.failed && !writer.failed)
-    send_message(context, &(struct by_network_message){.source = network->source,
-                                                       .nodes = nodes,
-                                                       .n_hosts = network->n_hosts,
-                                                       .text = by_text_get(&text),
-                                                       .length = text.length});
+    send_message(job, &(struct by_network_message){.source = network->source,
+                                                   .nodes = nodes,
+                                                   .n_hosts = network->n_hosts,
+                                                   .text = by_text_get(&text),
+                                                   .length = text.length});
   by_text_fini(&text);
   free(nodes);
 }
@@ -83,7 +83,7 @@ static void send_network(const struct by_context *context, const struct by_job_n
 /* ---- keeping */
 
 /* Takes over the topology and the nodes, on failure too. Returns a reference; NULL: out of memory. */
-static struct by_job_network *keep(struct by_context *context, struct by_topology *topology, uint32_t *nodes,
+static struct by_job_network *keep(struct by_job *job, struct by_topology *topology, uint32_t *nodes,
                                    enum banyan_plan_source source) {
   struct by_job_network *network = nodes ? calloc(1, sizeof *network) : NULL;
   if (!network) {
@@ -92,11 +92,11 @@ static struct by_job_network *keep(struct by_context *context, struct by_topolog
     return NULL;
   }
   *network = (struct by_job_network){
-      .topology = topology, .nodes = nodes, .n_hosts = context->job.n_hosts, .source = source, .references = 2};
-  by_context_lock(context);
-  struct by_job_network *before = by_adaptation_of(context)->network;
-  by_adaptation_of(context)->network = network;
-  by_context_unlock(context);
+      .topology = topology, .nodes = nodes, .n_hosts = job->n_hosts, .source = source, .references = 2};
+  by_job_lock(job);
+  struct by_job_network *before = by_adaptation_of(job)->network;
+  by_adaptation_of(job)->network = network;
+  by_job_unlock(job);
   by_job_network_release(before);
   return network;
 }
@@ -105,32 +105,32 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the topology of a job");
 }
 
-enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology, const uint32_t *nodes,
+enum banyan_status by_job_network_keep(struct by_job *job, struct by_topology *topology, const uint32_t *nodes,
                                        enum banyan_plan_source source) {
-  uint32_t *copy = calloc(context->job.n_hosts, sizeof *copy);
-  if (copy) memcpy(copy, nodes, context->job.n_hosts * sizeof *copy);
-  struct by_job_network *network = keep(context, topology, copy, source);
+  uint32_t *copy = calloc(job->n_hosts, sizeof *copy);
+  if (copy) memcpy(copy, nodes, job->n_hosts * sizeof *copy);
+  struct by_job_network *network = keep(job, topology, copy, source);
   if (!network) return no_memory();
-  send_network(context, network);
+  send_network(job, network);
   by_job_network_release(network);
-  by_group_plans_network_kept(context);
+  by_group_plans_network_kept(job);
   return BANYAN_OK;
 }
 
-static void drop(struct by_context *context) {
-  by_context_lock(context);
-  struct by_job_network *before = by_adaptation_of(context)->network;
-  by_adaptation_of(context)->network = NULL;
-  by_context_unlock(context);
+static void drop(struct by_job *job) {
+  by_job_lock(job);
+  struct by_job_network *before = by_adaptation_of(job)->network;
+  by_adaptation_of(job)->network = NULL;
+  by_job_unlock(job);
   by_job_network_release(before);
 }
 
-void by_job_network_drop(struct by_context *context) {
-  drop(context);
-  if (context->job.rank == 0) send_message(context, &(struct by_network_message){.text = ""});
+void by_job_network_drop(struct by_job *job) {
+  drop(job);
+  if (job->rank == 0) send_message(job, &(struct by_network_message){.text = ""});
 }
 
-static enum banyan_status take(struct by_context *context, const struct by_network_message *message) {
+static enum banyan_status take(struct by_job *job, const struct by_network_message *message) {
   struct by_topology *topology;
   uint32_t *nodes = calloc((size_t)message->n_hosts, sizeof *nodes), outside = 0;
   enum banyan_status status = by_topology_parse("rank 0's topology", message->text, message->length, &topology);
@@ -142,13 +142,13 @@ static enum banyan_status take(struct by_context *context, const struct by_netwo
     nodes[h] = by_network_message_node(message, h);
     outside += nodes[h] >= topology->n_nodes;
   }
-  if (message->n_hosts != context->job.n_hosts || outside) {
+  if (message->n_hosts != job->n_hosts || outside) {
     by_topology_destroy(topology);
     free(nodes);
     return by_fail(BANYAN_ERR_PROTOCOL, "it is about %u hosts, %u of them unknown; the job has %u", message->n_hosts,
-                   outside, context->job.n_hosts);
+                   outside, job->n_hosts);
   }
-  struct by_job_network *network = keep(context, topology, nodes, message->source);
+  struct by_job_network *network = keep(job, topology, nodes, message->source);
   by_job_network_release(network);
   return network ? BANYAN_OK : no_memory();
 }
@@ -163,11 +163,11 @@ void by_job_network_handle(void *context, const struct by_received *received) {
     by_warn("plan", "rank 0's topology is not kept here: %s", banyan_error_text());
 }
 
-struct by_job_network *by_job_network_hold(struct by_context *context) {
-  by_context_lock(context);
-  struct by_job_network *network = by_adaptation_of(context)->network;
+struct by_job_network *by_job_network_hold(struct by_job *job) {
+  by_job_lock(job);
+  struct by_job_network *network = by_adaptation_of(job)->network;
   if (network) network->references++;
-  by_context_unlock(context);
+  by_job_unlock(job);
   return network;
 }
 

@@ -10,7 +10,7 @@
 #include <banyan/types.h>
 
 #include "bytes.h"
-#include "context.h"
+#include "job_life.h"
 #include "topology.h"
 
 struct by_received;
@@ -30,16 +30,16 @@ enum { BY_JOB_SUCCESSORS = 2 };
 uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESSORS]);
 /* Rank 0: keeps a topology, with the node of each of the job's hosts, in the place of what was kept before, and sends
  * it to its successors. Takes ownership of `topology`, on failure too; `nodes` is copied. Takes the lock. */
-BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_context *context, struct by_topology *topology,
+BANYAN_CHECK enum banyan_status by_job_network_keep(struct by_job *job, struct by_topology *topology,
                                                     const uint32_t *nodes, enum banyan_plan_source source);
 /* A successor: handles NETWORK, which says what rank 0 keeps; what makes no sense is logged and ignored. `context`: a
- * struct by_context. Takes the lock. */
+ * struct by_job. Takes the lock. */
 void by_job_network_handle(void *context, const struct by_received *received);
 /* Nothing is known any more, at rank 0's successors either. Takes the lock. */
-void by_job_network_drop(struct by_context *context);
+void by_job_network_drop(struct by_job *job);
 /* Rank 0 and its successors: a reference to what is kept, which by_job_network_release gives back, on any thread. NULL:
  * no topology is known here. Takes the lock. */
-struct by_job_network *by_job_network_hold(struct by_context *context);
+struct by_job_network *by_job_network_hold(struct by_job *job);
 /* NULL is allowed. */
 void by_job_network_release(struct by_job_network *network);
 

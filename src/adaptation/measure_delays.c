@@ -230,9 +230,9 @@ static void correct(void *context, uint32_t process, const struct by_meter *mete
 
 static void correct_all(struct banyan_comm *comm, double *delay) {
   struct row row = {.comm = comm, .delay = delay};
-  by_context_lock(comm->context);
-  by_engine_meter(comm->context->job.engine, correct, &row);
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  by_engine_meter(comm->job->engine, correct, &row);
+  by_job_unlock(comm->job);
 }
 
 enum banyan_status by_measure_trips(struct by_measurement *m, double *delay) {

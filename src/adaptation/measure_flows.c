@@ -80,9 +80,9 @@ static void look_at(void *context, uint32_t process, const struct by_meter *mete
 static void read_meters(struct session *s) {
   if (!s->experiment->one_way) return;
   for (uint32_t i = 0; i < s->n; i++) s->streams[i].taken = 0, s->streams[i].seen = 0;
-  by_context_lock(s->comm->context);
-  by_engine_meter(s->comm->context->job.engine, look_at, s);
-  by_context_unlock(s->comm->context);
+  by_job_lock(s->comm->job);
+  by_engine_meter(s->comm->job->engine, look_at, s);
+  by_job_unlock(s->comm->job);
   for (uint32_t i = 0; i < s->n; i++) {
     struct stream *stream = &s->streams[i];
     if (!stream->before) stream->before = stream->taken;
@@ -171,12 +171,12 @@ static void count(struct session *s, uint32_t slot) {
 /* The next request behind `slot` that has ended, round and round; UINT32_MAX: none. */
 static uint32_t find_ended(const struct session *s, uint32_t slot) {
   uint32_t n = s->n * SLOTS, found = UINT32_MAX;
-  by_context_lock(s->comm->context);
+  by_job_lock(s->comm->job);
   for (uint32_t k = 0; k < n && found == UINT32_MAX; k++) {
     uint32_t i = (slot + 1 + k) % n;
     if (s->requests[i] && by_call_ended(s->requests[i]->call)) found = i;
   }
-  by_context_unlock(s->comm->context);
+  by_job_unlock(s->comm->job);
   return found;
 }
 

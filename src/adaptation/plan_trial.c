@@ -95,10 +95,10 @@ bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
 /* Times both plans; all ranks get the same times. */
 static enum banyan_status time_both(struct banyan_comm *comm, const struct trial *trial, float *data,
                                     struct by_plan_rounds *found) {
-  const struct by_context *context = comm->context;
+  const struct by_job *job = comm->job;
   BY_TRY(time_round(comm, trial, data, found));
   while (!by_plan_trial_is_over(found, trial->sure)) {
-    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given)));
+    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(job->plans.given)));
     BY_TRY(time_round(comm, trial, data, found));
   }
   return BANYAN_OK;
@@ -107,15 +107,14 @@ static enum banyan_status time_both(struct banyan_comm *comm, const struct trial
 static enum banyan_status run(struct banyan_comm *comm, const struct trial *trial, struct by_plan_rounds *found) {
   float *data = calloc(1, trial->bytes);
   if (!data)
-    return by_context_fail(comm->context, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a trial"),
-                           "cannot try a plan");
+    return by_job_fail_here(comm->job, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a trial"), "cannot try a plan");
   enum banyan_status status = time_both(comm, trial, data, found);
   free(data);
   return status;
 }
 
 enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forecast *forecast, bool *won) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct trial trial = {0};
   struct by_plan_rounds found = {.ours = {INFINITY, INFINITY}, .builtin = {INFINITY, INFINITY}};
   char text[3][32];
@@ -133,10 +132,10 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
     by_info("plan", "%s: a trial with %s took %s with the plan for this network, %s with the built-in one",
             *won ? "the plan is used" : "the job keeps its built-in plans", by_print_bytes(trial.bytes, text[0]),
             by_print_seconds(found.ours.least, text[1]), by_print_seconds(found.builtin.least, text[2]));
-  if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(context->plans.given));
-  by_context_lock(context);
-  by_plans_give(context, NULL);
-  by_context_unlock(context);
-  by_job_network_drop(context);
+  if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(job->plans.given));
+  by_job_lock(job);
+  by_plans_give(job, NULL);
+  by_job_unlock(job);
+  by_job_network_drop(job);
   return BANYAN_OK;
 }

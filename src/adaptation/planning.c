@@ -22,10 +22,10 @@
 
 /* --- which node each host is --- */
 
-static const char *name_of_host(const struct by_context *context, uint32_t host) {
-  const struct by_member *members = context->job.members;
-  for (uint32_t r = 0; r < context->job.size; r++)
-    if (context->job.host_of[r] == host) return members[r].host;
+static const char *name_of_host(const struct by_job *job, uint32_t host) {
+  const struct by_member *members = job->members;
+  for (uint32_t r = 0; r < job->size; r++)
+    if (job->host_of[r] == host) return members[r].host;
   return "";
 }
 
@@ -35,51 +35,51 @@ uint32_t by_planning_node_of(const struct by_topology *topology, const char *hos
 }
 
 /* `order`: the h-th host is the order[h]-th node that takes part; NULL: the h-th. */
-static enum banyan_status take_in_order(const struct by_context *context, const struct by_topology *topology,
+static enum banyan_status take_in_order(const struct by_job *job, const struct by_topology *topology,
                                         const uint32_t *order, uint32_t *nodes) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++) {
     if (!topology->nodes[v].takes_part) continue;
-    for (uint32_t h = 0; h < context->job.n_hosts; h++)
+    for (uint32_t h = 0; h < job->n_hosts; h++)
       if (n == (order ? order[h] : h)) nodes[h] = v;
     n++;
   }
-  if (n == context->job.n_hosts) return BANYAN_OK;
+  if (n == job->n_hosts) return BANYAN_OK;
   return by_fail(
       BANYAN_ERR_TOPOLOGY,
       "the topology has no node \"%s\", nor one for any other host of the job; and %u hosts take part in it, "
       "but the job has %u",
-      name_of_host(context, 0), n, context->job.n_hosts);
+      name_of_host(job, 0), n, job->n_hosts);
 }
 
 /* Hosts whose names have nothing to do with those of the nodes may be any: people learn which ones are taken. */
-static void warn_of_order(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes) {
-  const uint32_t most = 8, n = context->job.n_hosts;
+static void warn_of_order(const struct by_job *job, const struct by_topology *topology, const uint32_t *nodes) {
+  const uint32_t most = 8, n = job->n_hosts;
   struct by_text text;
   by_text_init(&text);
   for (uint32_t h = 0; h < n && h < most; h++)
-    by_text_add(&text, "%s%s is %s", h ? ", " : "", name_of_host(context, h), topology->nodes[nodes[h]].name);
+    by_text_add(&text, "%s%s is %s", h ? ", " : "", name_of_host(job, h), topology->nodes[nodes[h]].name);
   if (n > most) by_text_add(&text, ", and so on");
   by_warn("plan", "no host has the name of a node of the topology, so they are taken in order: %s", by_text_get(&text));
   by_text_fini(&text);
 }
 
 /* Two hosts with one first label, such as a.x and a.y, are not both node a. */
-static enum banyan_status check_one_each(const struct by_context *context, const struct by_topology *topology,
+static enum banyan_status check_one_each(const struct by_job *job, const struct by_topology *topology,
                                          const uint32_t *nodes) {
   uint32_t *first = calloc(topology->n_nodes, sizeof *first), h = 0;
   if (!first) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  for (; h < context->job.n_hosts; h++) {
+  for (; h < job->n_hosts; h++) {
     uint32_t *other = &first[nodes[h]];
-    if (*other && !by_host_names_agree(name_of_host(context, *other - 1), name_of_host(context, h))) break;
+    if (*other && !by_host_names_agree(name_of_host(job, *other - 1), name_of_host(job, h))) break;
     if (!*other) *other = h + 1;
   }
-  uint32_t other = h < context->job.n_hosts ? first[nodes[h]] - 1 : 0;
+  uint32_t other = h < job->n_hosts ? first[nodes[h]] - 1 : 0;
   free(first);
-  if (h == context->job.n_hosts) return BANYAN_OK;
+  if (h == job->n_hosts) return BANYAN_OK;
   return by_fail(BANYAN_ERR_TOPOLOGY,
                  "\"%s\" and \"%s\" would both be node \"%s\" of the topology; use full names there",
-                 name_of_host(context, other), name_of_host(context, h), topology->nodes[nodes[h]].name);
+                 name_of_host(job, other), name_of_host(job, h), topology->nodes[nodes[h]].name);
 }
 
 static enum banyan_status fail_host(const struct by_topology *topology, const char *host) {
@@ -88,22 +88,21 @@ static enum banyan_status fail_host(const struct by_topology *topology, const ch
   return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job", host);
 }
 
-static enum banyan_status find_nodes(const struct by_context *context, const struct by_topology *topology,
-                                     uint32_t *nodes) {
+static enum banyan_status find_nodes(const struct by_job *job, const struct by_topology *topology, uint32_t *nodes) {
   uint32_t found = 0, missing = 0;
   bool several = false;
-  for (uint32_t h = 0; h < context->job.n_hosts; h++) {
-    nodes[h] = by_topology_find_host(topology, name_of_host(context, h));
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    nodes[h] = by_topology_find_host(topology, name_of_host(job, h));
     several = several || nodes[h] == BY_TOPOLOGY_SEVERAL;
     if (nodes[h] < topology->n_nodes)
       found++;
     else
       missing = h;
   }
-  if (found == context->job.n_hosts) return check_one_each(context, topology, nodes);
-  if (found || several) return fail_host(topology, name_of_host(context, missing));
-  BY_TRY(take_in_order(context, topology, NULL, nodes));
-  warn_of_order(context, topology, nodes);
+  if (found == job->n_hosts) return check_one_each(job, topology, nodes);
+  if (found || several) return fail_host(topology, name_of_host(job, missing));
+  BY_TRY(take_in_order(job, topology, NULL, nodes));
+  warn_of_order(job, topology, nodes);
   return BANYAN_OK;
 }
 
@@ -132,12 +131,12 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
 
 /* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
  * Behind the `n_hosts` in `nodes`; returns how many do. */
-static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes,
+static uint32_t find_helpers(const struct by_job *job, const struct by_topology *topology, uint32_t *nodes,
                              uint32_t n_hosts) {
-  const struct by_member *members = context->job.members;
-  const char **names = context->job.names;
+  const struct by_member *members = job->members;
+  const char **names = job->names;
   uint32_t n = n_hosts;
-  for (uint32_t p = context->job.size; p < context->job.founders; p++) {
+  for (uint32_t p = job->size; p < job->founders; p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = by_planning_node_of(topology, members[p].host);
     if (node == UINT32_MAX || index_of(nodes, n, node) < n) node = next_that_helps(topology, nodes, n);
@@ -151,11 +150,11 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
 
 /* Hosts of servers that came with the job, which finish the sums of in-network trees; returns how many of them there
  * are. Without a switch that aggregates they are of no use. */
-static uint32_t find_servers(const struct by_context *context, const struct by_topology *topology, uint32_t *servers) {
-  const struct by_member *members = context->job.members;
+static uint32_t find_servers(const struct by_job *job, const struct by_topology *topology, uint32_t *servers) {
+  const struct by_member *members = job->members;
   uint32_t n = 0, v = 0;
   while (v < topology->n_nodes && !topology->nodes[v].aggregates) v++;
-  for (uint32_t p = context->job.size; p < context->job.founders && v < topology->n_nodes; p++) {
+  for (uint32_t p = job->size; p < job->founders && v < topology->n_nodes; p++) {
     uint32_t node = members[p].kind == BY_MEMBER_SERVER ? by_planning_node_of(topology, members[p].host) : UINT32_MAX;
     if (node != UINT32_MAX && index_of(servers, n, node) == n) servers[n++] = node;
   }
@@ -169,8 +168,8 @@ static bool has_trees(const struct by_plan *plan) {
 }
 
 /* Whether each of the plan's in-network trees has a server of its host. */
-static bool has_servers(const struct by_context *context, const struct by_plan *plan) {
-  const struct by_member *members = context->job.members;
+static bool has_servers(const struct by_job *job, const struct by_plan *plan) {
+  const struct by_member *members = job->members;
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     if (plan->vertices[v].kind != BY_VERTEX_SERVER) continue;
     size_t length = by_server_host_bytes(plan->vertices[v].name);
@@ -178,7 +177,7 @@ static bool has_servers(const struct by_context *context, const struct by_plan *
     for (uint32_t u = plan->n_ranks; u < plan->n_vertices; u++)
       wanted += plan->vertices[u].kind == BY_VERTEX_SERVER && by_server_host_bytes(plan->vertices[u].name) == length &&
                 !memcmp(plan->vertices[u].name, plan->vertices[v].name, length);
-    for (uint32_t p = context->job.size; p < context->job.founders; p++)
+    for (uint32_t p = job->size; p < job->founders; p++)
       there += members[p].kind == BY_MEMBER_SERVER && strlen(members[p].host) == length &&
                !memcmp(members[p].host, plan->vertices[v].name, length);
     if (there < wanted) return false;
@@ -213,26 +212,26 @@ static void log_control(const struct by_controller_trees *control) {
 }
 
 /* How many ranks run on each of n nodes. The caller frees them. */
-static double *count_ranks(const struct by_context *context, uint32_t n, const uint32_t *place) {
+static double *count_ranks(const struct by_job *job, uint32_t n, const uint32_t *place) {
   double *ranks_on = calloc(n, sizeof *ranks_on);
-  for (uint32_t r = 0; ranks_on && r < context->job.size; r++) ranks_on[place[context->job.host_of[r]]]++;
+  for (uint32_t r = 0; ranks_on && r < job->size; r++) ranks_on[place[job->host_of[r]]]++;
   return ranks_on;
 }
 
 /* Prints the plan, if it may be faster. */
-static enum banyan_status take_if_hopeful(const struct by_context *context, const struct by_topology *topology,
+static enum banyan_status take_if_hopeful(const struct by_job *job, const struct by_topology *topology,
                                           const struct by_planned *planned, const uint32_t *place,
                                           struct by_forecast *forecast, struct by_text *text) {
-  if (!forecast) return print_plan(planned, place, context->job.n_hosts, text);
-  BY_TRY(by_forecast_make(topology, planned->plan, &planned->rates, context->job.crowded, forecast));
-  if (forecast->hopeful) return print_plan(planned, place, context->job.n_hosts, text);
+  if (!forecast) return print_plan(planned, place, job->n_hosts, text);
+  BY_TRY(by_forecast_make(topology, planned->plan, &planned->rates, job->crowded, forecast));
+  if (forecast->hopeful) return print_plan(planned, place, job->n_hosts, text);
   by_info("plan", "the job keeps its built-in plans: on this network another one is %.2f times as fast, as predicted",
           forecast->gain);
   return BANYAN_OK;
 }
 
-void by_planning_costs(const struct by_context *context, struct by_cost_rates *rates) {
-  if (!context->job.settings.deterministic) by_machine_costs_use(rates);
+void by_planning_costs(const struct by_job *job, struct by_cost_rates *rates) {
+  if (!job->settings.deterministic) by_machine_costs_use(rates);
 }
 
 /* `n` different nodes, of which the h-th host is the place[h]-th; behind them is room for helpers. */
@@ -241,20 +240,19 @@ struct places {
 };
 
 /* With in-network trees to servers that came with the job. BANYAN_ERR_UNSUPPORTED: there are no such. */
-static enum banyan_status plan_switches(const struct by_context *context, const struct by_topology *topology,
-                                        const char *name, struct by_planner_options options,
-                                        struct by_planned *planned) {
-  uint32_t *servers = calloc(context->job.founders, sizeof *servers);
+static enum banyan_status plan_switches(const struct by_job *job, const struct by_topology *topology, const char *name,
+                                        struct by_planner_options options, struct by_planned *planned) {
+  uint32_t *servers = calloc(job->founders, sizeof *servers);
   if (!servers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the servers of a plan");
   options.servers = servers;
   options.n_servers = options.method == BY_PLANNER_FEW || options.method == BY_PLANNER_CLUSTER
-                          ? find_servers(context, topology, servers)
+                          ? find_servers(job, topology, servers)
                           : 0;
   options.method = BY_PLANNER_CLUSTER;
   enum banyan_status status = by_fail(BANYAN_ERR_UNSUPPORTED, "no server came");
   if (options.n_servers) status = by_planner_run(name, topology, &options, planned);
   free(servers);
-  if (status == BANYAN_OK && !has_servers(context, planned->plan)) {
+  if (status == BANYAN_OK && !has_servers(job, planned->plan)) {
     by_planned_fini(planned);
     status = by_fail(BANYAN_ERR_UNSUPPORTED, "the best plan takes more servers than came");
   }
@@ -263,36 +261,36 @@ static enum banyan_status plan_switches(const struct by_context *context, const 
   return status;
 }
 
-static enum banyan_status run_planner(const struct by_context *context, const struct by_topology *topology,
+static enum banyan_status run_planner(const struct by_job *job, const struct by_topology *topology,
                                       const struct places *places, struct by_planned *planned) {
   const char *name = topology->name[0] ? topology->name : "topology";
   struct by_planner_options options = by_planner_defaults();
   uint32_t *nodes = places->nodes, n = places->n;
-  by_planning_costs(context, &options.rates);
-  BY_TRY(by_planner_options_parse(context->job.settings.planner, &options));
-  options.cancelled = &context->ends;
+  by_planning_costs(job, &options.rates);
+  BY_TRY(by_planner_options_parse(job->settings.planner, &options));
+  options.cancelled = &job->ends;
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
-  options.choice.n_helpers = find_helpers(context, topology, nodes, n);
-  if (context->job.crowded) options.rates.cores = context->job.members[0].cores;
-  double *ranks_on = count_ranks(context, n, places->place);
+  options.choice.n_helpers = find_helpers(job, topology, nodes, n);
+  if (job->crowded) options.rates.cores = job->members[0].cores;
+  double *ranks_on = count_ranks(job, n, places->place);
   if (!ranks_on) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.ranks_on = ranks_on;
-  enum banyan_status status = plan_switches(context, topology, name, options, planned);
+  enum banyan_status status = plan_switches(job, topology, name, options, planned);
   if (status != BANYAN_OK) status = by_planner_run(name, topology, &options, planned);
   free(ranks_on);
   return status;
 }
 
-static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
+static enum banyan_status plan_over(const struct by_job *job, const struct by_topology *topology,
                                     const struct places *places, struct by_forecast *forecast, struct by_text *text) {
   struct by_planned planned;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
-  BY_TRY(run_planner(context, topology, places, &planned));
+  BY_TRY(run_planner(job, topology, places, &planned));
   const char *scope = by_graph_bound_scope(planned.graph, topology);
-  enum banyan_status status = take_if_hopeful(context, topology, &planned, places->place, forecast, text);
+  enum banyan_status status = take_if_hopeful(job, topology, &planned, places->place, forecast, text);
   if (status == BANYAN_OK && text->length)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s%s%s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
@@ -309,18 +307,17 @@ static enum banyan_plan_source source_of(const struct by_planning_options *optio
 }
 
 /* Has the context keep the topology. */
-static enum banyan_status keep_network(struct by_context *context, struct by_topology *topology,
+static enum banyan_status keep_network(struct by_job *job, struct by_topology *topology,
                                        const struct by_planning_options *options) {
-  uint32_t *nodes = calloc(context->job.n_hosts, sizeof *nodes);
+  uint32_t *nodes = calloc(job->n_hosts, sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   if (!nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   if (status == BANYAN_OK && options->nodes)
-    memcpy(nodes, options->nodes, context->job.n_hosts * sizeof *nodes);
+    memcpy(nodes, options->nodes, job->n_hosts * sizeof *nodes);
   else if (status == BANYAN_OK)
-    status = options->in_order ? take_in_order(context, topology, options->order, nodes)
-                               : find_nodes(context, topology, nodes);
+    status = options->in_order ? take_in_order(job, topology, options->order, nodes) : find_nodes(job, topology, nodes);
   if (status == BANYAN_OK)
-    status = by_job_network_keep(context, topology, nodes, source_of(options));
+    status = by_job_network_keep(job, topology, nodes, source_of(options));
   else
     by_topology_destroy(topology);
   free(nodes);
@@ -338,10 +335,10 @@ enum banyan_status by_planning_keep_topology(void *context, const char *text) {
 }
 
 /* Finds the nodes. The caller frees `place`, which the nodes follow in memory. */
-static enum banyan_status find_places(const struct by_context *context, const struct by_job_network *network,
+static enum banyan_status find_places(const struct by_job *job, const struct by_job_network *network,
                                       struct places *out) {
   uint32_t n_hosts = network->n_hosts;
-  out->place = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *out->place);
+  out->place = calloc(2 * (size_t)n_hosts + job->founders, sizeof *out->place);
   if (!out->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   out->nodes = out->place + n_hosts;
   memcpy(out->nodes, network->nodes, n_hosts * sizeof *out->nodes);
@@ -350,20 +347,19 @@ static enum banyan_status find_places(const struct by_context *context, const st
 }
 
 /* Plans, unless all hosts are one node. */
-static enum banyan_status plan(const struct by_context *context, const struct by_job_network *network,
+static enum banyan_status plan(const struct by_job *job, const struct by_job_network *network,
                                struct by_forecast *forecast, struct by_text *text) {
   struct places places;
-  BY_TRY(find_places(context, network, &places));
-  enum banyan_status status = places.n > 1 ? plan_over(context, network->topology, &places, forecast, text) : BANYAN_OK;
+  BY_TRY(find_places(job, network, &places));
+  enum banyan_status status = places.n > 1 ? plan_over(job, network->topology, &places, forecast, text) : BANYAN_OK;
   free(places.place);
   return status;
 }
 
-void by_planning_describe(const struct by_context *context, struct by_text *text) {
+void by_planning_describe(const struct by_job *job, struct by_text *text) {
   struct by_cost_rates rates = by_cost_defaults();
-  const struct by_job *job = &context->job;
   const char *settings = job->settings.planner;
-  by_planning_costs(context, &rates);
+  by_planning_costs(job, &rates);
   by_text_add(text, "banyan %s; %s; costs %g %g %g %g %g %g %g %g; helpers %u;", banyan_version(),
               settings ? settings : "", rates.wire, rates.call, rates.hop, rates.link, rates.message, rates.byte,
               rates.grain, rates.burst, job->founders - job->size);
@@ -378,9 +374,9 @@ void by_planning_describe(const struct by_context *context, struct by_text *text
   }
 }
 
-enum banyan_status by_planning_print(const struct by_context *context, const struct by_job_network *network,
+enum banyan_status by_planning_print(const struct by_job *job, const struct by_job_network *network,
                                      struct by_text *text) {
-  return plan(context, network, NULL, text);
+  return plan(job, network, NULL, text);
 }
 
 /* Plans over nodes become plans over the job's hosts. */
@@ -395,13 +391,13 @@ static enum banyan_status expand_rivals(struct by_alternatives *rivals, const ui
   return BANYAN_OK;
 }
 
-enum banyan_status by_planning_rivals(const struct by_context *context, const struct by_job_network *network,
-                                      double within, struct by_alternatives *out) {
+enum banyan_status by_planning_rivals(const struct by_job *job, const struct by_job_network *network, double within,
+                                      struct by_alternatives *out) {
   struct places places;
   struct by_planned planned;
   *out = (struct by_alternatives){0};
-  BY_TRY(find_places(context, network, &places));
-  enum banyan_status status = places.n > 1 ? run_planner(context, network->topology, &places, &planned) : BANYAN_OK;
+  BY_TRY(find_places(job, network, &places));
+  enum banyan_status status = places.n > 1 ? run_planner(job, network->topology, &places, &planned) : BANYAN_OK;
   if (status == BANYAN_OK && places.n > 1 && has_trees(planned.plan)) {
     by_planned_fini(&planned); /* In trials each plan would take memory of switches. */
   } else if (status == BANYAN_OK && places.n > 1) {
@@ -416,16 +412,16 @@ enum banyan_status by_planning_rivals(const struct by_context *context, const st
   return status;
 }
 
-enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan, enum banyan_plan_source source,
+enum banyan_status by_planning_propose(struct by_job *job, struct by_plan *plan, enum banyan_plan_source source,
                                        const struct by_plan_switch_observer *notify) {
-  uint32_t n = context->job.size, *all = calloc(n, sizeof *all);
+  uint32_t n = job->size, *all = calloc(n, sizeof *all);
   if (!all) {
     by_plan_destroy(plan);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   }
   for (uint32_t i = 0; i < n; i++) all[i] = i;
   plan->origin = (struct by_plan_origin){source, false};
-  enum banyan_status status = by_plan_switches_propose(context, 0, n, all, plan, NULL, notify);
+  enum banyan_status status = by_plan_switches_propose(job, 0, n, all, plan, NULL, notify);
   free(all);
   return status;
 }
@@ -444,31 +440,31 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   if (comm->rank == 0) memcpy(text, by_text_get(made), length);
   struct by_plan *plan = NULL;
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
-  if (status == BANYAN_OK) status = by_plans_named(comm->context, comm->size, comm->processes, text, &plan);
+  if (status == BANYAN_OK) status = by_plans_named(comm->job, comm->size, comm->processes, text, &plan);
   free(text);
   if (status != BANYAN_OK) return status;
   plan->origin = (struct by_plan_origin){source, false};
-  by_context_lock(comm->context);
-  by_plans_give(comm->context, plan);
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  by_plans_give(comm->job, plan);
+  by_job_unlock(comm->job);
   return by_plan_switches_set_plan(comm, plan);
 }
 
 /* Fails the job: the others are notified why no plan comes. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status) {
-  return by_context_fail(comm->context, status, "could not plan from the topology");
+  return by_job_fail_here(comm->job, status, "could not plan from the topology");
 }
 
 enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topology *topology,
                                        const struct by_planning_options *options, bool *planned) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_text text = {0};
   struct by_job_network *network = NULL;
-  enum banyan_status status = comm->rank == 0 ? keep_network(context, topology, options) : BANYAN_OK;
+  enum banyan_status status = comm->rank == 0 ? keep_network(job, topology, options) : BANYAN_OK;
   if (status == BANYAN_OK && options->plan) by_text_add(&text, "%s", options->plan);
   if (text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan");
-  if (status == BANYAN_OK && comm->rank == 0 && !text.length) network = by_job_network_hold(context);
-  if (network) status = plan(context, network, options->forecast, &text);
+  if (status == BANYAN_OK && comm->rank == 0 && !text.length) network = by_job_network_hold(job);
+  if (network) status = plan(job, network, options->forecast, &text);
   by_job_network_release(network);
   if (status != BANYAN_OK && options->may_fail) {
     by_warn("plan", "the job keeps its built-in plans: %s", banyan_error_text());
@@ -479,14 +475,14 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
   status = status == BANYAN_OK ? hand_out(comm, source_of(options), &text, planned) : by_planning_fail(comm, status);
   if (status == BANYAN_OK && *planned && options->made) *options->made = strdup(by_text_get(&text));
   by_text_fini(&text);
-  if (status == BANYAN_OK && options->may_fail && !*planned) by_job_network_drop(context);
+  if (status == BANYAN_OK && options->may_fail && !*planned) by_job_network_drop(job);
   return status;
 }
 
-bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology) {
-  for (uint32_t h = 0; h < context->job.n_hosts; h++)
-    if (by_planning_node_of(topology, name_of_host(context, h)) == UINT32_MAX) {
-      (void)fail_host(topology, name_of_host(context, h));
+bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology *topology) {
+  for (uint32_t h = 0; h < job->n_hosts; h++)
+    if (by_planning_node_of(topology, name_of_host(job, h)) == UINT32_MAX) {
+      (void)fail_host(topology, name_of_host(job, h));
       return false;
     }
   return true;

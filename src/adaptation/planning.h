@@ -49,25 +49,24 @@ BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, st
                                                     const struct by_planning_options *options, bool *planned);
 /* Changes the rates to those kept for this machine, but in a deterministic job, as they may have been measured. Log as
  * by_machine_costs_use. */
-void by_planning_costs(const struct by_context *context, struct by_cost_rates *rates);
+void by_planning_costs(const struct by_job *job, struct by_cost_rates *rates);
 /* What a plan for this job depends on besides its network, in a line: the planner and its settings, costs, how many
  * ranks hosts have. Log as by_planning_costs. */
-void by_planning_describe(const struct by_context *context, struct by_text *text);
+void by_planning_describe(const struct by_job *job, struct by_text *text);
 /* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
  * and no lock: for any thread, while the context lives. */
-BANYAN_CHECK enum banyan_status by_planning_print(const struct by_context *context,
-                                                  const struct by_job_network *network, struct by_text *text);
+BANYAN_CHECK enum banyan_status by_planning_print(const struct by_job *job, const struct by_job_network *network,
+                                                  struct by_text *text);
 /* Rank 0 of a managed job, on the loop's thread: keeps the manager's topology of its hosts, which are the nodes of
- * their names, for plans of groups. `context`: a struct by_context. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
+ * their names, for plans of groups. `context`: a struct by_job. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
  * stays. */
 BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const char *text);
 /* The same with the plans that are predicted to take at most `within` times as long; none where all are one node. */
-BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_context *context,
-                                                   const struct by_job_network *network, double within,
-                                                   struct by_alternatives *out);
+BANYAN_CHECK enum banyan_status by_planning_rivals(const struct by_job *job, const struct by_job_network *network,
+                                                   double within, struct by_alternatives *out);
 /* Rank 0, any thread, without the lock: by_plan_switches_propose of a plan for the job's own communicator, over its
  * hosts or ranks, which rank 0 made and the user did not choose. Takes the plan over. */
-BANYAN_CHECK enum banyan_status by_planning_propose(struct by_context *context, struct by_plan *plan,
+BANYAN_CHECK enum banyan_status by_planning_propose(struct by_job *job, struct by_plan *plan,
                                                     enum banyan_plan_source source,
                                                     const struct by_plan_switch_observer *notify);
 /* The node of a host as by_topology_find_host finds it; UINT32_MAX: none or several. */
@@ -75,6 +74,6 @@ uint32_t by_planning_node_of(const struct by_topology *topology, const char *hos
 /* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
 /* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */
-bool by_planning_knows_hosts(const struct by_context *context, const struct by_topology *topology);
+bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology *topology);
 
 #endif

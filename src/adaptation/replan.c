@@ -63,7 +63,7 @@ struct planning {
 enum state { WATCHES, PLANS, PROPOSES, STATES };
 
 struct by_replanner {
-  struct by_context *context;
+  struct by_job *job;
   struct by_job_network *base; /* The topology that was measured or given. */
   struct by_job_network *kept; /* The current estimate, which the context keeps; NULL: the given topology. */
   struct by_network_estimate *belief;
@@ -92,7 +92,7 @@ struct by_replanner {
 };
 
 static double now(const struct by_replanner *r) {
-  return by_clock_to_seconds(by_loop_now(r->context->job.loop));
+  return by_clock_to_seconds(by_loop_now(r->job->loop));
 }
 
 static void set_state(struct by_replanner *r, enum state state) {
@@ -105,18 +105,18 @@ static void set_state(struct by_replanner *r, enum state state) {
 
 /* A helper is at the node of its name. */
 static uint32_t node_of(const struct by_replanner *r, uint32_t process) {
-  const struct by_job *job = &r->context->job;
+  const struct by_job *job = r->job;
   if (process < job->size) return r->base->nodes[job->host_of[process]];
   return process < job->processes ? by_planning_node_of(r->base->topology, job->members[process].host) : UINT32_MAX;
 }
 
 /* No call is under way here; *ended: how many have been. */
 static bool is_idle(const struct by_replanner *r, uint64_t *ended) {
-  const struct by_engine *engine = r->context->job.engine;
-  by_context_lock(r->context);
+  const struct by_engine *engine = r->job->engine;
+  by_job_lock(r->job);
   *ended = by_engine_ended(engine);
   bool idle = !by_engine_pending(engine) && !by_engine_has_to_send(engine);
-  by_context_unlock(r->context);
+  by_job_unlock(r->job);
   return idle;
 }
 
@@ -145,7 +145,7 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
   }
   if (from != UINT32_MAX) by_network_estimate_report(r->belief, process, from, n, to, rates, now(r));
   r->reported = now(r);
-  if (!by_timer_is_set(&r->tick)) by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
+  if (!by_timer_is_set(&r->tick)) by_loop_set_delay(r->job->loop, &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 /* ---- planning */
@@ -184,10 +184,10 @@ static enum banyan_status rate_text(const struct by_job *job, const struct by_jo
   return status;
 }
 
-static enum banyan_status plan(const struct by_context *context, struct planning *p) {
-  BY_TRY(find_rate(&context->job, p->network, p->current, &p->rate_before));
-  BY_TRY(by_planning_print(context, p->network, &p->text));
-  return rate_text(&context->job, p->network, &p->text, &p->rate);
+static enum banyan_status plan(const struct by_job *job, struct planning *p) {
+  BY_TRY(find_rate(job, p->network, p->current, &p->rate_before));
+  BY_TRY(by_planning_print(job, p->network, &p->text));
+  return rate_text(job, p->network, &p->text, &p->rate);
 }
 
 static void look_whether_planned(void *context);
@@ -196,10 +196,10 @@ static void look_whether_planned(void *context);
 static void *plan_main(void *argument) {
   struct by_replanner *r = argument;
   struct planning *p = &r->planning;
-  p->status = plan(r->context, p);
+  p->status = plan(r->job, p);
   if (p->status != BANYAN_OK) snprintf(p->error, sizeof p->error, "%s", banyan_error_text());
   atomic_store(&p->over, true);
-  (void)!by_loop_post(r->context->job.loop, look_whether_planned, r);
+  (void)!by_loop_post(r->job->loop, look_whether_planned, r);
   return NULL;
 }
 
@@ -214,9 +214,9 @@ static void free_planning(struct planning *p) {
 static enum banyan_status keep_belief(struct by_replanner *r) {
   struct by_topology *topology;
   BY_TRY(by_network_estimate_copy(r->belief, &topology));
-  BY_TRY(by_job_network_keep(r->context, topology, r->base->nodes, r->base->source));
+  BY_TRY(by_job_network_keep(r->job, topology, r->base->nodes, r->base->source));
   by_job_network_release(r->kept);
-  r->kept = by_job_network_hold(r->context);
+  r->kept = by_job_network_hold(r->job);
   return BANYAN_OK;
 }
 
@@ -224,8 +224,8 @@ static enum banyan_status begin_planning(struct by_replanner *r) {
   struct planning *p = &r->planning;
   BY_TRY(keep_belief(r));
   by_text_init(&p->text);
-  BY_TRY(by_plan_switches_copy(r->context, WORLD, &p->current));
-  p->network = by_job_network_hold(r->context);
+  BY_TRY(by_plan_switches_copy(r->job, WORLD, &p->current));
+  p->network = by_job_network_hold(r->job);
   int error = by_thread_start(&p->thread, plan_main, r);
   return error ? by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread that plans") : BANYAN_OK;
 }
@@ -247,7 +247,7 @@ static void free_pair(struct by_trial_pair *pair) {
 /* Other communicators of all ranks get the plan that the job has now, or has agreed on. */
 static void lead_followers(const struct by_replanner *r) {
   struct by_plan *plan;
-  if (by_plan_switches_copy(r->context, WORLD, &plan) != BANYAN_OK) {
+  if (by_plan_switches_copy(r->job, WORLD, &plan) != BANYAN_OK) {
     by_warn("plan", "communicators of all ranks keep their plan: %s", banyan_error_text());
     return;
   }
@@ -287,24 +287,24 @@ static void trial_over(void *context, enum by_trial_verdict verdict, bool change
 static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   struct by_plan *plan = NULL;
   r->pair = (struct by_trial_pair){
-      .before = p->current, .used = by_plan_switches_view(r->context, WORLD).used, .source = p->network->source};
+      .before = p->current, .used = by_plan_switches_view(r->job, WORLD).used, .source = p->network->source};
   p->current = NULL;
   r->doubts = p->rate < certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
               by_trial_calls_can_compare(r->trials);
-  enum banyan_status status = by_plan_named(by_text_get(&p->text), r->context->job.size, &plan);
+  enum banyan_status status = by_plan_named(by_text_get(&p->text), r->job->size, &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.next);
   if (status == BANYAN_OK)
-    status = by_planning_propose(r->context, plan, p->network->source, &(struct by_plan_switch_observer){decided, r});
+    status = by_planning_propose(r->job, plan, p->network->source, &(struct by_plan_switch_observer){decided, r});
   else
     by_plan_destroy(plan);
   if (status != BANYAN_OK) free_pair(&r->pair);
   return status;
 }
 
-static bool is_leaving(struct by_context *context) {
-  by_context_lock(context);
-  bool leaves = context->state == BY_CONTEXT_LEAVES;
-  by_context_unlock(context);
+static bool is_leaving(struct by_job *job) {
+  by_job_lock(job);
+  bool leaves = job->state == BY_JOB_LEAVING;
+  by_job_unlock(job);
   return leaves;
 }
 
@@ -319,7 +319,7 @@ static void planned(struct by_replanner *r) {
   struct planning *p = &r->planning;
   char rates[2][32];
   pthread_join(p->thread, NULL);
-  bool leaves = is_leaving(r->context);
+  bool leaves = is_leaving(r->job);
   bool better = !leaves && p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
   by_print_rate(p->rate, rates[0]);
   by_print_rate(p->rate_before, rates[1]);
@@ -344,7 +344,7 @@ static void look_whether_planned(void *context) {
 static enum banyan_status watch_from(struct by_replanner *r, struct by_job_network *base) {
   struct by_network_estimate *belief;
   bool measured = base->source == BANYAN_PLAN_MEASURED;
-  BY_TRY(by_network_estimate_create(base->topology, measured, r->context->job.processes, INTERVAL_MS * 1e-3, &belief));
+  BY_TRY(by_network_estimate_create(base->topology, measured, r->job->processes, INTERVAL_MS * 1e-3, &belief));
   by_network_estimate_destroy(r->belief);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
@@ -356,7 +356,7 @@ static enum banyan_status watch_from(struct by_replanner *r, struct by_job_netwo
 
 /* Another topology may have been measured since. */
 static void look_for_another(struct by_replanner *r) {
-  struct by_job_network *network = by_job_network_hold(r->context);
+  struct by_job_network *network = by_job_network_hold(r->job);
   if (network && network != r->base && network != r->kept && watch_from(r, network) == BANYAN_OK) {
     by_network_file_destroy(r->file); /* The file belongs to the topology before. */
     r->file = NULL;
@@ -366,7 +366,7 @@ static void look_for_another(struct by_replanner *r) {
 }
 
 static void ask_for_probe(const struct by_replanner *r, const struct by_path_probe *probe) {
-  const struct by_job *job = &r->context->job;
+  const struct by_job *job = r->job;
   uint32_t from = UINT32_MAX, to = UINT32_MAX;
   for (uint32_t rank = job->size; rank-- > 0;) {
     uint32_t node = r->base->nodes[job->host_of[rank]];
@@ -381,7 +381,7 @@ static void ask_for_probe(const struct by_replanner *r, const struct by_path_pro
                                              .within = (uint32_t)lround(probe->within * 1e3),
                                              .bytes = probe->bytes,
                                              .lasts = (uint32_t)lround(probe->lasts * 1e3)}};
-  by_control_paths_probe(r->context, from, &message);
+  by_control_paths_probe(r->job, from, &message);
 }
 
 /* Probes would distort a trial, unless it takes long since there are few calls. */
@@ -438,29 +438,29 @@ static void try_others(struct by_replanner *r, const struct by_plan_switches_vie
   if (r->tried || r->due || r->state != WATCHES || r->kept || view->started < FIRST_CALLS) return;
   r->tried = true;
   r->tries = *view->plan && !view->supplied && !view->taken;
-  struct by_job_network *network = r->tries ? by_job_network_hold(r->context) : NULL;
+  struct by_job_network *network = r->tries ? by_job_network_hold(r->job) : NULL;
   if (network) by_trial_calls_begin(r->trials, network);
   r->tries = by_trial_calls_busy(r->trials);
 }
 
 /* Asks all to watch their connections; again, once helpers have come. */
 static void watch_paths(struct by_replanner *r) {
-  uint32_t processes = r->context->job.processes;
+  uint32_t processes = r->job->processes;
   if (by_network_estimate_grow(r->belief, processes) != BANYAN_OK)
     by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
   r->watched = processes;
-  by_control_paths_watch(r->context, INTERVAL_MS, &(struct by_path_sink){take_report, r});
+  by_control_paths_watch(r->job, INTERVAL_MS, &(struct by_path_sink){take_report, r});
 }
 
 static void tick(void *context) {
   struct by_replanner *r = context;
   look_whether_planned(r);
-  if (r->watched < r->context->job.processes) watch_paths(r);
+  if (r->watched < r->job->processes) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
   bool settled, due = by_network_estimate_tick(r->belief, now(r), &settled) || r->failed;
   if (due && !r->due) r->since = now(r);
   r->due = due;
-  struct by_plan_switches_view view = by_plan_switches_view(r->context, WORLD);
+  struct by_plan_switches_view view = by_plan_switches_view(r->job, WORLD);
   if (r->state == WATCHES) send_probes(r, &view);
   keep_refined(r);
   try_others(r, &view);
@@ -475,7 +475,7 @@ static void tick(void *context) {
     }
   }
   if (r->due || r->state != WATCHES || now(r) < r->reported + asleep_after)
-    by_loop_set_delay(r->context->job.loop, &r->tick, TICK_MS * BY_MILLISECOND);
+    by_loop_set_delay(r->job->loop, &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 static void begin(void *context) {
@@ -508,7 +508,7 @@ void by_replan_destroy(struct by_replanner *r) {
 static enum banyan_status post_begin(struct by_replanner *r) {
   enum { TRIES = 100, PAUSE_US = 10000 };
   for (int i = 1;; i++) {
-    enum banyan_status status = by_loop_post(r->context->job.loop, begin, r);
+    enum banyan_status status = by_loop_post(r->job->loop, begin, r);
     if (status == BANYAN_OK || i == TRIES) return status;
     usleep(PAUSE_US);
   }
@@ -516,10 +516,10 @@ static enum banyan_status post_begin(struct by_replanner *r) {
 
 /* Known before it begins, for communicators that another rank makes now. It ends with the context, whatever comes. */
 static enum banyan_status publish_and_begin(struct by_replanner *r) {
-  by_context_lock(r->context);
-  by_adaptation_of(r->context)->replanner = r;
-  r->context->replans = true;
-  by_context_unlock(r->context);
+  by_job_lock(r->job);
+  by_adaptation_of(r->job)->replanner = r;
+  r->job->replans = true;
+  by_job_unlock(r->job);
   return post_begin(r);
 }
 
@@ -529,33 +529,33 @@ static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_wan
   return r == job->size;
 }
 
-bool by_replan_want(struct by_context *context, const struct by_plan_want *want) {
-  by_context_lock(context);
-  struct by_replanner *r = by_adaptation_of(context)->replanner;
-  by_context_unlock(context);
+bool by_replan_want(struct by_job *job, const struct by_plan_want *want) {
+  by_job_lock(job);
+  struct by_replanner *r = by_adaptation_of(job)->replanner;
+  by_job_unlock(job);
   if (!r) return false;
   if (!want->n) return by_followers_remove(r->followers, want->comm);
-  if (!is_all_of_the_job(&context->job, want)) return false;
+  if (!is_all_of_the_job(job, want)) return false;
   by_followers_add(r->followers, want->comm);
   return true;
 }
 
-enum banyan_status by_replan_begin(struct by_context *context, struct by_network_file *file) {
-  struct by_job_network *network = by_job_network_hold(context);
+enum banyan_status by_replan_begin(struct by_job *job, struct by_network_file *file) {
+  struct by_job_network *network = by_job_network_hold(job);
   struct by_replanner *r = NULL;
-  bool wanted = network && context->job.rank == 0 && !context->managed && !context->job.settings.deterministic &&
-                !by_adaptation_of(context)->replanner;
+  bool wanted =
+      network && job->rank == 0 && !job->managed && !job->settings.deterministic && !by_adaptation_of(job)->replanner;
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {
-    *r = (struct by_replanner){.context = context, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
+    *r = (struct by_replanner){.job = job, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
     file = NULL;
     by_timer_init(&r->tick, tick, r);
     status = watch_from(r, network);
     if (status == BANYAN_OK) network = NULL;
     if (status == BANYAN_OK)
-      status = by_trial_calls_create(context, &(struct by_trial_observer){trial_over, r}, &r->trials);
-    if (status == BANYAN_OK) status = by_followers_create(context, &r->followers);
+      status = by_trial_calls_create(job, &(struct by_trial_observer){trial_over, r}, &r->trials);
+    if (status == BANYAN_OK) status = by_followers_create(job, &r->followers);
     if (status == BANYAN_OK)
       status = publish_and_begin(r);
     else

@@ -36,7 +36,7 @@ static const double within = 1.1; /* Factor of the best predicted time up to whi
 enum state { IDLE, FINDS, TRIES, SWITCHES };
 
 struct by_trial_calls {
-  struct by_context *context;
+  struct by_job *job;
   struct by_trial_observer observer;
   enum state state;
   struct by_timer timer;
@@ -79,7 +79,7 @@ static void set_state(struct by_trial_calls *calls, enum state state) {
 }
 
 static void look_soon(struct by_trial_calls *calls) {
-  by_loop_set_delay(calls->context->job.loop, &calls->timer, calls->look_ms * BY_MILLISECOND);
+  by_loop_set_delay(calls->job->loop, &calls->timer, calls->look_ms * BY_MILLISECOND);
 }
 
 /* ---- times */
@@ -100,7 +100,7 @@ static double median_of_recent(const struct recent *recent) {
 
 /* The communicator in which what is submitted to the job's own one runs; that itself: nothing is. Under lock. */
 static uint32_t find_inner(const struct by_trial_calls *calls) {
-  const struct banyan_comm *comm = by_comm_find(calls->context, WORLD);
+  const struct banyan_comm *comm = by_comm_find(calls->job, WORLD);
   const struct by_submit_log *log = comm ? comm->plans.log : NULL;
   return log && log->inner ? by_team_id(log->inner->team) : WORLD;
 }
@@ -109,11 +109,11 @@ static uint32_t find_inner(const struct by_trial_calls *calls) {
  * some. */
 static bool take_times(struct by_trial_calls *calls) {
   struct by_call_time last[BY_CALL_TIMES] = {{0}};
-  by_context_lock(calls->context);
+  by_job_lock(calls->job);
   uint64_t n = calls->times.n, first = n > calls->read + BY_CALL_TIMES ? n - BY_CALL_TIMES : calls->read;
   for (uint64_t i = first; i < n; i++) last[i - first] = calls->times.last[i % BY_CALL_TIMES];
   uint32_t inner = find_inner(calls);
-  by_context_unlock(calls->context);
+  by_job_unlock(calls->job);
   calls->read = n;
   for (uint64_t i = 0; i < n - first; i++) {
     double seconds = by_clock_to_seconds(last[i].lasted);
@@ -177,12 +177,12 @@ static enum banyan_status make_wanted(const struct by_trial_calls *calls, struct
 static enum banyan_status propose(struct by_trial_calls *calls) {
   struct by_plan *plan;
   BY_TRY(make_wanted(calls, &plan));
-  return by_planning_propose(calls->context, plan, calls->source, &(struct by_plan_switch_observer){decided, calls});
+  return by_planning_propose(calls->job, plan, calls->source, &(struct by_plan_switch_observer){decided, calls});
 }
 
 /* Changes the plan; if that is not possible, it is tried again a few times. */
 static void change_plan(struct by_trial_calls *calls) {
-  calls->used = by_plan_switches_view(calls->context, WORLD).used;
+  calls->used = by_plan_switches_view(calls->job, WORLD).used;
   calls->decided = calls->refused = false;
   if (calls->state != SWITCHES) set_state(calls, SWITCHES);
   if (propose(calls) == BANYAN_OK) return;
@@ -254,7 +254,7 @@ static void begin_trial(struct by_trial_calls *calls);
 
 static void look(void *argument) {
   struct by_trial_calls *calls = argument;
-  struct by_plan_switches_view view = by_plan_switches_view(calls->context, WORLD);
+  struct by_plan_switches_view view = by_plan_switches_view(calls->job, WORLD);
   if (calls->state == SWITCHES && calls->decided) {
     if (calls->refused)
       has_not_changed(calls, &view);
@@ -283,7 +283,7 @@ static void prepare(struct by_trial_calls *calls) {
 
 static void *find_main(void *argument) {
   struct by_trial_calls *calls = argument;
-  calls->status = by_planning_rivals(calls->context, calls->network, within, &calls->rivals);
+  calls->status = by_planning_rivals(calls->job, calls->network, within, &calls->rivals);
   if (calls->status != BANYAN_OK) snprintf(calls->error, sizeof calls->error, "%s", banyan_error_text());
   atomic_store(&calls->found, true);
   return NULL;
@@ -296,11 +296,11 @@ static void end_thread(struct by_trial_calls *calls) {
 }
 
 /* The version that a plan has over the job's ranks. */
-static uint32_t version_over_ranks(const struct by_context *context, const struct by_plan *plan) {
-  uint32_t n = context->job.size, *all = calloc(n, sizeof *all), version = 0;
+static uint32_t version_over_ranks(const struct by_job *job, const struct by_plan *plan) {
+  uint32_t n = job->size, *all = calloc(n, sizeof *all), version = 0;
   struct by_plan *copy, *fitted;
   for (uint32_t i = 0; all && i < n; i++) all[i] = i;
-  if (all && by_plan_copy(plan, &copy) == BANYAN_OK && by_plans_fit(context, n, all, copy, &fitted) == BANYAN_OK) {
+  if (all && by_plan_copy(plan, &copy) == BANYAN_OK && by_plans_fit(job, n, all, copy, &fitted) == BANYAN_OK) {
     version = fitted->version;
     by_plan_destroy(fitted);
   }
@@ -309,10 +309,10 @@ static uint32_t version_over_ranks(const struct by_context *context, const struc
 }
 
 static void begin_trial(struct by_trial_calls *calls) {
-  struct by_plan_switches_view view = by_plan_switches_view(calls->context, WORLD);
+  struct by_plan_switches_view view = by_plan_switches_view(calls->job, WORLD);
   end_thread(calls);
   bool found = calls->status == BANYAN_OK && calls->rivals.n_plans > 1;
-  bool same = found && !calls->stops && version_over_ranks(calls->context, calls->rivals.plans[0]) == view.version;
+  bool same = found && !calls->stops && version_over_ranks(calls->job, calls->rivals.plans[0]) == view.version;
   if (calls->status != BANYAN_OK)
     by_info("plan", "no other plan is tried: %s", calls->error);
   else if (!found)
@@ -385,18 +385,18 @@ void by_trial_calls_stop(struct by_trial_calls *calls) {
 
 /* ---- its life */
 
-enum banyan_status by_trial_calls_create(struct by_context *context, const struct by_trial_observer *observer,
+enum banyan_status by_trial_calls_create(struct by_job *job, const struct by_trial_observer *observer,
                                          struct by_trial_calls **out) {
   struct by_trial_calls *calls = calloc(1, sizeof *calls);
   *out = calls;
   if (!calls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trial calls");
-  calls->context = context;
+  calls->job = job;
   calls->observer = *observer;
   calls->times.clock = &by_clock_system;
   by_timer_init(&calls->timer, look, calls);
-  by_context_lock(context);
-  by_engine_time_calls(context->job.engine, &calls->times);
-  by_context_unlock(context);
+  by_job_lock(job);
+  by_engine_time_calls(job->engine, &calls->times);
+  by_job_unlock(job);
   return BANYAN_OK;
 }
 
@@ -404,9 +404,9 @@ void by_trial_calls_destroy(struct by_trial_calls *calls) {
   if (!calls) return;
   by_loop_cancel_timer(&calls->timer);
   if (calls->state == FINDS) end_thread(calls);
-  by_context_lock(calls->context);
-  by_engine_time_calls(calls->context->job.engine, NULL);
-  by_context_unlock(calls->context);
+  by_job_lock(calls->job);
+  by_engine_time_calls(calls->job->engine, NULL);
+  by_job_unlock(calls->job);
   by_alternatives_fini(&calls->rivals);
   free(calls);
 }

@@ -20,8 +20,7 @@ struct by_trial_observer {
 };
 
 /* Any thread, before the loop's calls anything here. From now on calls are timed. */
-BANYAN_CHECK enum banyan_status by_trial_calls_create(struct by_context *context,
-                                                      const struct by_trial_observer *observer,
+BANYAN_CHECK enum banyan_status by_trial_calls_create(struct by_job *job, const struct by_trial_observer *observer,
                                                       struct by_trial_calls **out);
 /* Called when the loop runs no more; waits for a plan that is being made. NULL is allowed. */
 void by_trial_calls_destroy(struct by_trial_calls *calls);

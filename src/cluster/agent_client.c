@@ -91,7 +91,7 @@ struct by_cluster_proposal {
 };
 
 static struct by_plan_switches_view view_plan(const struct by_agent_client *link) {
-  return by_plan_switches_view(link->context, WORLD);
+  return by_plan_switches_view(link->job, WORLD);
 }
 
 static void send_kept(struct by_agent_client *link, uint64_t number, const char *why) {
@@ -127,7 +127,7 @@ bool by_agent_client_runs_plan(const struct by_agent_client *link) {
 
 uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
   struct by_plan_switches_view view = view_plan(link);
-  if (!*view.plan) view.supplied = by_plans_find_given(link->context, view.plan, sizeof view.plan);
+  if (!*view.plan) view.supplied = by_plans_find_given(link->job, view.plan, sizeof view.plan);
   by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
   return view.supplied ? view.version : 0;
 }
@@ -154,7 +154,7 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < job->size; r++) all[r] = r;
   enum banyan_status status =
-      by_plan_switches_propose(proposal->link->context, WORLD, job->size, all, *plan, grants, &notify);
+      by_plan_switches_propose(proposal->link->job, WORLD, job->size, all, *plan, grants, &notify);
   *plan = NULL;
   free(all);
   return status;
@@ -184,7 +184,7 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
 
 /* Keeps the topology, from which groups of the job are planned, whatever becomes of the plan that it comes with. */
 static void take_topology(const struct by_agent_client *link, const char *topology) {
-  if (topology && by_features_topology_received(link->context, topology) != BANYAN_OK)
+  if (topology && by_features_topology_received(link->job, topology) != BANYAN_OK)
     by_warn("cluster", "groups of the job keep their plans: %s", banyan_error_text());
 }
 
@@ -235,7 +235,7 @@ static void handle_classes(struct by_agent_client *link, const struct by_cluster
     if (!is_ours(link, message->jobs[i].job)) continue;
     uint32_t class_ = message->jobs[i].class_;
     by_job_set_class(link->job, class_);
-    if (link->job->rank == 0) by_control_send_class(link->context->control, class_, link->manager != NULL);
+    if (link->job->rank == 0) by_control_send_class(link->job->control, class_, link->manager != NULL);
   }
 }
 
@@ -248,7 +248,7 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
     break;
   case BY_MESSAGE_CELLS:
     if (is_ours(link, message->job) && link->job->rank == 0)
-      by_features_trees(link->context)->cells_granted(link->context, message->cells, message->n_cells);
+      by_features_trees(link->job)->cells_granted(link->job, message->cells, message->n_cells);
     break;
   case BY_MESSAGE_REFUSED: lose_for_long(link, message->why); break;
   default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_type_name(message->type)); break;
@@ -390,11 +390,10 @@ static enum banyan_status begin(struct by_agent_client *link) {
   return by_loop_post(job->loop, due, link);
 }
 
-static enum banyan_status create(struct by_context *context, struct by_agent_client **out) {
+static enum banyan_status create(struct by_job *job, struct by_agent_client **out) {
   struct by_agent_client *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
-  *link = (struct by_agent_client){
-      .context = context, .job = &context->job, .observed = &context->observed, .delay = FIRST_MS * BY_MILLISECOND};
+  *link = (struct by_agent_client){.job = job, .observed = &job->observed, .delay = FIRST_MS * BY_MILLISECOND};
   by_path_watch_init(&link->paths, link->job);
   by_timer_init(&link->retry, due, link);
   by_timer_init(&link->report, by_agent_client_report, link);
@@ -408,9 +407,9 @@ static enum banyan_status create(struct by_context *context, struct by_agent_cli
   return status;
 }
 
-void by_agent_client_create(struct by_context *context, struct by_agent_client **out) {
+void by_agent_client_create(struct by_job *job, struct by_agent_client **out) {
   *out = NULL;
-  if (create(context, out) != BANYAN_OK)
+  if (create(job, out) != BANYAN_OK)
     by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
 }
 

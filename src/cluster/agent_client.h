@@ -7,13 +7,13 @@
 #define BY_CLUSTER_AGENT_CLIENT_H
 
 #include "cluster_message.h"
-#include "context.h"
+#include "job_life.h"
 
 struct by_agent_client;
 
 /* Connects a rank of a job of several ranks; the context must outlive *out; the loop may run already. NULL in *out:
  * there is neither agent nor manager, or no way to reach them (a warning gives the reason). */
-void by_agent_client_create(struct by_context *context, struct by_agent_client **out);
+void by_agent_client_create(struct by_job *job, struct by_agent_client **out);
 /* Any thread: reports that this rank has left, and sends nothing more, though its context may live on for long. NULL is
  * allowed. */
 void by_agent_client_leave(struct by_agent_client *link);

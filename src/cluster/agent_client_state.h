@@ -16,8 +16,7 @@
 #include "tls_identity.h"
 
 struct by_agent_client {
-  struct by_context *context;
-  struct by_job *job;              /* The context's. */
+  struct by_job *job;
   struct by_observation *observed; /* The context's; under the job's lock. */
   const char *agent;               /* Path of the agent's socket; NULL: the connection is to a manager. */
   const char *manager;             /* The manager's host:port; NULL: the connection is to an agent. */

@@ -55,7 +55,7 @@ static struct by_text print_own_plan(struct by_agent_client *link) {
   struct by_text text;
   by_text_init(&text);
   link->own_version = by_agent_client_find_own_plan(link, link->own_plan);
-  if (link->own_version) by_plan_switches_print(link->context, 0, &text);
+  if (link->own_version) by_plan_switches_print(link->job, 0, &text);
   if (!text.failed && text.length <= MOST_PLAN) return text;
   by_text_fini(&text);
   by_text_init(&text);

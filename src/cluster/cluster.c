@@ -10,36 +10,36 @@ struct cluster {
 
 static const struct by_feature_key key = {.bytes = sizeof(struct cluster)};
 
-static struct by_agent_client *client_of(const struct by_context *context) {
-  const struct cluster *cluster = by_feature_state(context, &key);
+static struct by_agent_client *client_of(const struct by_job *job) {
+  const struct cluster *cluster = by_feature_state(job, &key);
   return cluster->client;
 }
 
-static void start(struct by_context *context) {
-  struct cluster *cluster = by_feature_state(context, &key);
-  by_agent_client_create(context, &cluster->client);
-  context->managed = cluster->client != NULL;
+static void start(struct by_job *job) {
+  struct cluster *cluster = by_feature_state(job, &key);
+  by_agent_client_create(job, &cluster->client);
+  job->managed = cluster->client != NULL;
 }
 
-static void retire(struct by_context *context) {
-  by_agent_client_leave(client_of(context));
+static void retire(struct by_job *job) {
+  by_agent_client_leave(client_of(job));
 }
 
-static void detach(struct by_context *context) {
-  by_agent_client_destroy(client_of(context));
-  context->managed = false;
+static void detach(struct by_job *job) {
+  by_agent_client_destroy(client_of(job));
+  job->managed = false;
 }
 
-static void send_cells(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
-  by_agent_client_reserve(client_of(context), cells, n);
+static void send_cells(struct by_job *job, const struct by_cluster_cells *cells, uint32_t n) {
+  by_agent_client_reserve(client_of(job), cells, n);
 }
 
-static void send_released(struct by_context *context, uint64_t number) {
-  if (client_of(context)) by_agent_client_released(client_of(context), number);
+static void send_released(struct by_job *job, uint64_t number) {
+  if (client_of(job)) by_agent_client_released(client_of(job), number);
 }
 
-static bool may_answer(const struct by_context *context) {
-  return client_of(context) && by_agent_client_may_answer(client_of(context));
+static bool may_answer(const struct by_job *job) {
+  return client_of(job) && by_agent_client_may_answer(client_of(job));
 }
 
 const struct by_feature by_cluster_feature = {.key = &key,

@@ -26,7 +26,7 @@ enum { RECOVER_SECONDS = 60 };
 static enum banyan_status check(const struct banyan_member *member, const struct banyan_comm *comm,
                                 const struct banyan_call *call, const struct banyan_completion *completion) {
   BY_TRY(by_comm_check(comm));
-  if (comm->context != member->current)
+  if (comm->job != member->current)
     return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is not of the member's current membership");
   if (by_team_id(comm->team))
     return by_fail(BANYAN_ERR_ARGUMENT, "calls that survivors complete go over the communicator of all members");
@@ -85,7 +85,7 @@ static enum banyan_status complete(struct banyan_member *member, struct banyan_c
   for (;;) {
     struct banyan_comm *next = NULL;
     uint32_t number = banyan_comm_calls(*comm);
-    uint64_t membership = (*comm)->context->job.membership;
+    uint64_t membership = (*comm)->job->membership;
     int size = banyan_comm_size(*comm);
     enum banyan_status status = run(*comm, call);
     completion->contributors = size;

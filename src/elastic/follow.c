@@ -42,7 +42,7 @@ struct by_follower {
   char root[ROOT_MOST + 1];    /* "" after an attempt: nobody listened */
   char ticket[BY_TICKET_TEXT]; /* the last one that was announced; "": what this process was given */
   struct by_job_role role;
-  struct by_context *next; /* NULL: the attempt failed. */
+  struct by_job *next; /* NULL: the attempt failed. */
   /* The fields below are for a membership that is over. */
   uint64_t until; /* End of the search for the next membership; 0: the current one is not over. */
   uint64_t pause; /* Until then no address is tried again. */
@@ -110,8 +110,7 @@ static void *join_main(void *argument) {
   struct banyan_options options = *follower->options;
   options.root = follower->root;
   if (follower->asks) keep_answering(follower);
-  if (follower->root[0] &&
-      by_context_create(&options, &follower->role, &by_context_events, &follower->next) != BANYAN_OK) {
+  if (follower->root[0] && by_job_create(&options, &follower->role, &by_job_events, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }
@@ -176,7 +175,7 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
   struct by_settings settings;
   struct by_arena arena;
   struct by_text places;
-  BY_TRY(by_context_settings(options, &settings));
+  BY_TRY(by_job_read_settings(options, &settings));
   if (!list || !*list || settings.root) return BANYAN_OK;
   BY_TRY(by_settings_find_key(&settings));
   by_arena_init(&arena);
@@ -196,8 +195,7 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
 
 /* Those of the others in the order in which they become rank 0, and then rank 0's, which may have left for another
  * membership without this helper. */
-static void print_places(struct by_context *context, struct by_arena *arena, struct by_text *out) {
-  const struct by_job *job = &context->job;
+static void print_places(struct by_job *job, struct by_arena *arena, struct by_text *out) {
   const struct by_member *members = job->members, *self = &members[job->rank];
   for (uint32_t i = 1; i <= job->size; i++) {
     const struct by_member *member = &members[i % job->size];
@@ -209,12 +207,12 @@ static void print_places(struct by_context *context, struct by_arena *arena, str
   }
 }
 
-static void look_around(struct by_follower *follower, struct by_context *context) {
+static void look_around(struct by_follower *follower, struct by_job *job) {
   struct by_arena arena;
   struct by_text places;
   by_arena_init(&arena);
   by_text_init(&places);
-  print_places(context, &arena, &places);
+  print_places(job, &arena, &places);
   snprintf(follower->root, sizeof follower->root, "%s", places.failed ? "" : by_text_get(&places));
   by_text_fini(&places);
   by_arena_fini(&arena);
@@ -226,13 +224,13 @@ static void look_around(struct by_follower *follower, struct by_context *context
 
 /* ---- as the helper sees it */
 
-void by_follower_look(struct by_follower *follower, struct by_context *context, bool over) {
+void by_follower_look(struct by_follower *follower, struct by_job *job, bool over) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (over) usleep(PAUSE_MS * 1000);
   if (over && !follower->until) {
     follower->until = now + BY_FOLLOW_S * BY_SECOND;
-    follower->hopeless = !context->job.membership;
-    if (by_control_is_over(context->control)) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
+    follower->hopeless = !job->membership;
+    if (by_control_is_over(job->control)) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
   }
   bool nobody = false;
   if (follower->joins && atomic_load(&follower->ended) && !follower->next) {
@@ -246,8 +244,8 @@ void by_follower_look(struct by_follower *follower, struct by_context *context, 
     join(follower, true);
   else if (over && (nobody || now >= follower->until))
     follower->hopeless = true;
-  else if (over && now >= follower->pause && by_control_is_cut(context->control)) /* Rank 0 cannot announce it. */
-    look_around(follower, context);
+  else if (over && now >= follower->pause && by_control_is_cut(job->control)) /* Rank 0 cannot announce it. */
+    look_around(follower, job);
 }
 
 bool by_follower_has_news(struct by_follower *follower) {
@@ -262,9 +260,9 @@ bool by_follower_joins(const struct by_follower *follower) {
   return follower->joins;
 }
 
-struct by_context *by_follower_take(struct by_follower *follower) {
+struct by_job *by_follower_take(struct by_follower *follower) {
   if (!follower->joins || !atomic_load(&follower->ended) || !follower->next) return NULL;
-  struct by_context *next = follower->next;
+  struct by_job *next = follower->next;
   pthread_join(follower->thread, NULL);
   follower->joins = false;
   follower->next = NULL;
@@ -280,7 +278,7 @@ void by_follower_destroy(struct by_follower *follower) {
   if (!follower) return;
   atomic_store(&follower->stops, true);
   if (follower->joins) pthread_join(follower->thread, NULL);
-  by_context_release(follower->next);
+  by_job_release(follower->next);
   by_process_identity_destroy(follower->identity);
   pthread_mutex_destroy(&follower->lock);
   explicit_bzero(follower->ticket, sizeof follower->ticket);

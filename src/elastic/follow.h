@@ -4,7 +4,7 @@
 #ifndef BY_ELASTIC_FOLLOW_H
 #define BY_ELASTIC_FOLLOW_H
 
-#include "context.h"
+#include "job_life.h"
 
 struct by_follower;
 
@@ -32,11 +32,11 @@ void by_follower_announce(struct by_follower *follower, const char *root, const 
 bool by_follower_has_news(struct by_follower *follower);
 /* Looks whether something is to be done; often, without locks. `context`: the membership that this helper is in, which
  * is over or not. */
-void by_follower_look(struct by_follower *follower, struct by_context *context, bool over);
+void by_follower_look(struct by_follower *follower, struct by_job *job, bool over);
 /* Whether an attempt to join is under way, or has succeeded and was not taken. */
 bool by_follower_joins(const struct by_follower *follower);
 /* The next membership, once it is joined, which is the caller's; NULL: not yet. */
-struct by_context *by_follower_take(struct by_follower *follower);
+struct by_job *by_follower_take(struct by_follower *follower);
 /* Whether a membership that is over may be followed by another one. */
 bool by_follower_hopes(const struct by_follower *follower);
 

@@ -18,7 +18,7 @@ void by_interrupted_fini(struct by_interrupted *interrupted) {
 
 /* All calls of the engine have ended; what consists of them ends now. Sparse rows may still be merged by other threads.
  */
-static void end_all(struct by_context *before) {
+static void end_all(struct by_job *before) {
   enum { MOST_MS = 1000 };
   for (int i = 0; i < MOST_MS; i++) {
     bool idle = true;
@@ -26,21 +26,21 @@ static void end_all(struct by_context *before) {
     for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
       idle &= by_features_comm_is_idle(comm);
     if (idle) return;
-    by_context_unlock(before);
+    by_job_unlock(before);
     usleep(1000);
-    by_context_lock(before);
+    by_job_lock(before);
   }
 }
 
-enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_context *before,
+enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_job *before,
                                        const struct by_fingerprint *self) {
   struct by_ledger *ledger = before->ledger;
-  by_context_lock(before);
+  by_job_lock(before);
   end_all(before);
   for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
     if (!comm->hidden) by_comm_add_to_ledger(comm, ledger);
-  enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->job.membership, self);
-  by_context_unlock(before);
+  enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->membership, self);
+  by_job_unlock(before);
   banyan_comm_destroy(interrupted->inner);
   interrupted->inner = NULL;
   return status;
@@ -95,13 +95,12 @@ static enum banyan_status exchange(struct by_interrupted *interrupted, double ti
 }
 
 static enum banyan_status make_inner(struct by_interrupted *interrupted, const struct banyan_comm *comm) {
-  struct by_context *context = comm->context;
-  by_context_lock(context);
-  enum banyan_status status =
-      by_comm_make(context, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS), comm->rank,
-                   comm->size, comm->processes, &interrupted->inner);
+  struct by_job *job = comm->job;
+  by_job_lock(job);
+  enum banyan_status status = by_comm_make(job, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS),
+                                           comm->rank, comm->size, comm->processes, &interrupted->inner);
   if (status == BANYAN_OK) interrupted->inner->hidden = true;
-  by_context_unlock(context);
+  by_job_unlock(job);
   return status;
 }
 
@@ -120,8 +119,7 @@ enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, s
     struct banyan_call barrier = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8, .deadline = timeout};
     status = banyan_run(interrupted->inner, &barrier);
     if (status == BANYAN_OK)
-      status = by_ledger_pool_compare(&interrupted->pool, comm->context->job.formed, &interrupted->arena,
-                                      &interrupted->found);
+      status = by_ledger_pool_compare(&interrupted->pool, comm->job->formed, &interrupted->arena, &interrupted->found);
     interrupted->withdrawn |= by_interrupted_calls_lack(&interrupted->found, 0, comm->rank);
     if (status == BANYAN_OK) by_ledger_pool_drop(&interrupted->pool);
   }

@@ -20,7 +20,7 @@ struct by_interrupted {
 void by_interrupted_fini(struct by_interrupted *interrupted);
 /* A membership has ended on this process, since its context is retired: keeps its ledger. `self`: this process.
  * BANYAN_ERR_NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_context *before,
+BANYAN_CHECK enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_job *before,
                                                     const struct by_fingerprint *self);
 /* Exchanges ledgers with all members of the new membership, and compares them. Blocks for at most about `timeout`
  * seconds. On failure the new membership has failed. */

@@ -7,10 +7,10 @@
 
 #include "agent_meeting.h"
 #include "carry.h"
-#include "context.h"
 #include "directory_client.h"
 #include "formation.h"
 #include "interrupted.h"
+#include "job_life.h"
 #include "key_ring.h"
 #include "member_service.h"
 
@@ -31,7 +31,7 @@ struct banyan_member {
   struct by_meeting_client *meeting;  /* to this host's agent, through which newcomers find it; NULL: it is not used */
   struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
   char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
-  struct by_context *current;         /* held; NULL: no membership yet */
+  struct by_job *current;             /* held; NULL: no membership yet */
   bool given;                         /* a communicator: a membership may be formed and its first calls fail */
   const char **handles;               /* of its members, by rank; the context's */
   struct by_carried carried;          /* from one to the next */

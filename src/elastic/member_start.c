@@ -83,7 +83,7 @@ static enum banyan_status start_by_launcher(struct banyan_member *member, const 
 
 static enum banyan_status connect_to_agent(struct banyan_member *member) {
   struct by_settings settings;
-  BY_TRY(by_context_settings(&member->options, &settings));
+  BY_TRY(by_job_read_settings(&member->options, &settings));
   const char *agent = settings.agent ? settings.agent : BY_CLUSTER_AGENT;
   if (!strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_MEMBERS=agent needs an agent, and BANYAN_AGENT is off");

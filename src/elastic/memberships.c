@@ -81,7 +81,7 @@ static enum banyan_status take_statement(struct banyan_member *member, const str
 static enum banyan_status begin(struct banyan_member *member, const struct banyan_options *options) {
   struct by_settings settings;
   BY_TRY(copy_options(member, options));
-  BY_TRY(by_context_settings(&member->options, &settings));
+  BY_TRY(by_job_read_settings(&member->options, &settings));
   BY_TRY(by_settings_find_key(&settings));
   if (!settings.key || !*settings.key)
     return by_fail(BANYAN_ERR_ARGUMENT,
@@ -119,10 +119,10 @@ enum banyan_status banyan_member_create(const struct banyan_options *options, st
   return BANYAN_OK;
 }
 
-static void release(struct by_context *context) {
-  if (!context) return;
-  by_context_lock(context);
-  by_context_unlock_and_release(context);
+static void release(struct by_job *job) {
+  if (!job) return;
+  by_job_lock(job);
+  by_job_unlock_and_release(job);
 }
 
 static bool is_of_parent(const struct banyan_member *member) {
@@ -154,7 +154,7 @@ const char *banyan_member_handle(const struct banyan_member *member) {
 
 int banyan_member_handles(const struct banyan_member *member, const char *const **out) {
   if (out) *out = member ? member->handles : NULL;
-  return member && out && member->current ? (int)member->current->job.size : 0;
+  return member && out && member->current ? (int)member->current->size : 0;
 }
 
 /* ---- memberships */
@@ -171,51 +171,51 @@ static enum banyan_status parse_handles(const struct banyan_member *member, cons
   return BANYAN_OK;
 }
 
-static enum banyan_status list_handles(struct by_context *context, const char ***out) {
-  const char **handles = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.size);
-  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", context->job.size);
-  for (uint32_t i = 0; i < context->job.size; i++) handles[i] = context->job.members[i].handle;
+static enum banyan_status list_handles(struct by_job *job, const char ***out) {
+  const char **handles = BY_ARENA_ARRAY(&job->arena, const char *, job->size);
+  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", job->size);
+  for (uint32_t i = 0; i < job->size; i++) handles[i] = job->members[i].handle;
   *out = handles;
   return BANYAN_OK;
 }
 
 static bool interrupt(void *context, const char *text, bool at_once) {
-  return by_context_interrupt(context, text, at_once);
+  return by_job_interrupt(context, text, at_once);
 }
 
 /* Of a membership that was agreed on, the service knows already. */
-static enum banyan_status notify_service(struct banyan_member *member, struct by_context *context, bool agreed) {
+static enum banyan_status notify_service(struct banyan_member *member, struct by_job *job, bool agreed) {
   struct by_member_service *service = member->service;
-  const struct by_membership *formed = context->job.formed;
+  const struct by_membership *formed = job->formed;
   if (agreed) {
     BY_TRY(by_member_service_formed(service, formed->number, member->handles, formed->n));
   } else {
     BY_TRY(by_member_service_found(service, formed, member->handles));
   }
-  by_member_service_watch(service, formed->number, interrupt, context);
+  by_member_service_watch(service, formed->number, interrupt, job);
   return BANYAN_OK;
 }
 
 /* The communicator of the new membership takes the place of the one before. */
 static enum banyan_status succeed(struct banyan_member *member, struct banyan_comm *comm, bool agreed) {
-  struct by_context *before = member->current, *context = comm->context;
+  struct by_job *before = member->current, *job = comm->job;
   char text[2 * BY_MEMBERSHIP_NAME + 200];
-  by_context_lock(context);
-  enum banyan_status status = list_handles(context, &member->handles);
-  by_context_hold(context);
-  by_context_unlock(context);
-  member->current = context;
+  by_job_lock(job);
+  enum banyan_status status = list_handles(job, &member->handles);
+  by_job_hold(job);
+  by_job_unlock(job);
+  member->current = job;
   by_member_service_watch(member->service, 0, NULL, NULL); /* the one before goes, whatever comes of this */
-  if (status == BANYAN_OK) status = notify_service(member, context, agreed);
+  if (status == BANYAN_OK) status = notify_service(member, job, agreed);
   if (before) {
     snprintf(
         text, sizeof text,
         "this process left the membership \"%s\" for \"%s\": use the communicator of that, and make groups of it anew",
-        before->job.formed->name, context->job.formed->name);
-    by_context_retire(before, text);
-    by_timeline_inherit(context->timeline, before->timeline);
+        before->formed->name, job->formed->name);
+    by_job_retire(before, text);
+    by_timeline_inherit(job->timeline, before->timeline);
     by_carried_take(&member->carried, before);
-    by_context_keep_lanes(context, before);
+    by_job_keep_lanes(job, before);
     enum banyan_status kept = by_interrupted_keep(&member->interrupted, before, &member->self.fingerprint);
     if (status == BANYAN_OK) status = kept;
   }

@@ -54,16 +54,16 @@ static enum banyan_status form(struct banyan_member *member, struct by_membershi
 /* Which process has failed the calls of the group. One whose links have ended may live, and have left the group a
  * moment before this process: it is asked. One for which a call has waited until its deadline would answer, too. */
 static void suspect_lost(const struct banyan_member *member) {
-  struct by_context *context = member->current;
-  if (!context) return;
-  by_context_lock(context);
-  uint32_t lost = by_engine_failed_process(context->job.engine);
-  enum banyan_status status = by_engine_status(context->job.engine);
-  by_context_unlock(context);
+  struct by_job *job = member->current;
+  if (!job) return;
+  by_job_lock(job);
+  uint32_t lost = by_engine_failed_process(job->engine);
+  enum banyan_status status = by_engine_status(job->engine);
+  by_job_unlock(job);
   bool ended = status == BANYAN_ERR_PEER_DEAD;
   bool silent = ended || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT;
-  if (!silent || lost >= context->job.size || lost == context->job.rank) return;
-  const struct by_fingerprint *fingerprint = &context->job.formed->members[lost].fingerprint;
+  if (!silent || lost >= job->size || lost == job->rank) return;
+  const struct by_fingerprint *fingerprint = &job->formed->members[lost].fingerprint;
   if (ended)
     by_member_service_probe(member->service, fingerprint);
   else
@@ -121,7 +121,7 @@ static enum banyan_status take_part(struct banyan_member *member, uint64_t until
 
 static enum banyan_status recover(struct banyan_member *member, uint64_t until, struct banyan_comm **out) {
   struct by_member_service *service = member->service;
-  uint64_t number = member->current ? member->current->job.membership : 0;
+  uint64_t number = member->current ? member->current->membership : 0;
   suspect_lost(member);
   if (by_member_service_newest(service) == number) {
     if (!number)

@@ -39,7 +39,7 @@ struct sync {
 
 static const char *name_of(void *argument, uint32_t rank) {
   const struct sync *s = argument;
-  return by_context_name(s->comm->context, s->comm->processes[rank]);
+  return by_job_name(s->comm->job, s->comm->processes[rank]);
 }
 
 static enum banyan_status out_of_memory(const struct sync *s) {
@@ -48,7 +48,7 @@ static enum banyan_status out_of_memory(const struct sync *s) {
 
 /* Where the others wait for this member in a call that it cannot make, the job ends. */
 static enum banyan_status end_job(const struct sync *s) {
-  (void)!by_context_fail(s->comm->context, out_of_memory(s), "could not synchronise its state");
+  (void)!by_job_fail_here(s->comm->job, out_of_memory(s), "could not synchronise its state");
   return BANYAN_ERR_NO_MEMORY;
 }
 
@@ -291,27 +291,27 @@ static enum banyan_status prepare_receiver(struct sync *s, const struct manifest
   BY_TRY(by_state_copy_prepare(spare, s->state->layout));
   BY_TRY(by_state_copy_set_values(spare, manifest->values, first->values));
   take_what_is_here(s, manifest, have);
-  const uint32_t *host_of_process = s->comm->context->job.host_of;
+  const uint32_t *host_of_process = s->comm->job->host_of;
   uint32_t *host_of = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n);
   if (!host_of) return out_of_memory(s);
   for (uint32_t r = 0; r < s->n; r++) host_of[r] = host_of_process[s->comm->processes[r]];
   return by_state_sources_init(sources, &s->arena, s->rank, s->n, s->holds, s->receives, host_of,
-                               s->comm->context->job.n_hosts);
+                               s->comm->job->n_hosts);
 }
 
 /* A communicator of all members, for which nobody makes a plan. */
 static enum banyan_status open_comm(struct sync *s, struct banyan_comm **out) {
   struct banyan_comm *comm = s->comm;
   uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   uint32_t number = by_comm_number(by_team_id(comm->team), splits, 0);
-  enum banyan_status status = by_comm_make(comm->context, number, s->rank, s->n, comm->processes, out);
+  enum banyan_status status = by_comm_make(comm->job, number, s->rank, s->n, comm->processes, out);
   if (status == BANYAN_OK) {
     (*out)->deadline = s->deadline;
     (*out)->hidden = true;
   }
-  by_context_unlock(comm->context);
-  return status == BANYAN_OK ? status : by_context_fail(comm->context, status, "could not synchronise its state");
+  by_job_unlock(comm->job);
+  return status == BANYAN_OK ? status : by_job_fail_here(comm->job, status, "could not synchronise its state");
 }
 
 static void complete(struct sync *s, const struct manifest *manifest) {

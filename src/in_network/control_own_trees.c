@@ -29,7 +29,7 @@ static void send_report(const struct by_control_report *report) {
     (void)by_control_peer_send(root, TREE_REPORT, report->bytes, report->length);
   else if (by_control_peers_is_root(own->peers) &&
            by_tree_report_read(report->bytes, report->length, &read) == BANYAN_OK)
-    by_trees_take_report(&by_in_network_of(own->context)->trees, 0, &read);
+    by_trees_take_report(&by_in_network_of(own->job)->trees, 0, &read);
 }
 
 /* Reports to rank 0. At rank 0, too, the report is handled later, when rank 0 has sent to all what this report answers.
@@ -128,7 +128,7 @@ void by_own_trees_drop(struct by_own_trees *own, uint32_t version) {
 
 static enum banyan_status attach(struct by_own_trees *own, const struct by_tree_message *message) {
   struct by_job *job = own->peers->job;
-  BY_TRY(by_worker_attach_tree(own->context, message));
+  BY_TRY(by_worker_attach_tree(own->job, message));
   by_job_lock(job);
   struct by_own_version *at = get(own, message->version);
   if (at) at->attached = true;
@@ -169,7 +169,7 @@ static void handle_tree(struct by_own_trees *own, const struct by_received *rece
 
 static void open_port(struct by_own_trees *own) {
   struct by_tree_report report = {.kind = BY_TREE_AT};
-  if (by_worker_open_udp(own->context, &report.port) == BANYAN_OK)
+  if (by_worker_open_udp(own->job, &report.port) == BANYAN_OK)
     by_own_trees_report(own, &report);
   else
     refuse(own, 0, 0);
@@ -208,8 +208,8 @@ void by_own_trees_handle(struct by_own_trees *own, const struct by_received *mes
     handle_ask(own, message);
 }
 
-void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_context *context) {
-  *own = (struct by_own_trees){.peers = peers, .context = context};
+void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_job *job) {
+  *own = (struct by_own_trees){.peers = peers, .job = job};
   LIST_INIT(&own->versions);
   by_timer_init(&own->due, look, own);
 }

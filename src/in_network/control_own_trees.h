@@ -6,18 +6,18 @@
 
 #include <sys/queue.h>
 
-#include "context.h"
 #include "control.h"
 #include "control_peers.h"
+#include "job_life.h"
 
 struct by_own_trees {
   struct by_control_peers *peers;
-  struct by_context *context;
+  struct by_job *job;
   LIST_HEAD(, by_own_version) versions; /* Versions of this worker's trees. Under the job's lock. */
   struct by_timer due;                  /* Runs while calls are in progress over a version that no plan has any more. */
 };
 
-void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_context *context);
+void by_own_trees_init(struct by_own_trees *own, struct by_control_peers *peers, struct by_job *job);
 void by_own_trees_fini(struct by_own_trees *own);
 /* Handles TREE and TREE_ASK; the engine exists. */
 void by_own_trees_handle(struct by_own_trees *own, const struct by_received *message);

@@ -11,7 +11,7 @@
 enum { LAST_MS = 2000 /* Time for calls in progress when rank 0 has left. */ };
 
 struct help {
-  struct by_context *context, *next; /* next: NULL if the next membership is not joined. */
+  struct by_job *job, *next; /* next: NULL if the next membership is not joined. */
   struct by_follower *follower;
   volatile sig_atomic_t *stop;
   uint64_t until; /* End of the wait after rank 0 has left; 0: it is there. */
@@ -22,12 +22,12 @@ struct help {
  * still sends then. */
 static bool is_over(void *argument) {
   struct help *help = argument;
-  struct by_context *context = help->context;
-  if (*help->stop || by_engine_status(context->job.engine) != BANYAN_OK) return true;
-  if (!by_control_is_over(context->control)) return false;
+  struct by_job *job = help->job;
+  if (*help->stop || by_engine_status(job->engine) != BANYAN_OK) return true;
+  if (!by_control_is_over(job->control)) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
-  return !by_engine_pending(context->job.engine) || now >= help->until;
+  return !by_engine_pending(job->engine) || now >= help->until;
 }
 
 /* Runs the follower at each look, which is often enough, as no wait is longer than 100 ms. */
@@ -39,13 +39,13 @@ static bool has_news(void *argument) {
 
 /* Helps in one membership, or in the job. Under lock. */
 static void help_one(struct help *help) {
-  struct by_context *context = help->context;
+  struct by_job *job = help->job;
   while (!*help->stop) {
-    by_progress_wait(&context->progress, has_news, help);
-    by_context_unlock(context);
-    by_follower_look(help->follower, context, help->over);
+    by_progress_wait(job, has_news, help);
+    by_job_unlock(job);
+    by_follower_look(help->follower, job, help->over);
     help->next = by_follower_take(help->follower);
-    by_context_lock(context);
+    by_job_lock(job);
     if (help->next || (help->over && !by_follower_hopes(help->follower))) return;
   }
 }
@@ -53,16 +53,16 @@ static void help_one(struct help *help) {
 static enum banyan_status help_all(struct help *help, void (*joined)(const char *name, uint32_t ranks)) {
   enum banyan_status status = BANYAN_OK;
   char text[1024] = "";
-  for (struct by_context *context; (context = help->context);) {
-    by_context_lock(context);
-    by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
-    if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
+  for (struct by_job *job; (job = help->job);) {
+    by_job_lock(job);
+    by_info("communicator", "%s helps %u ranks", by_job_name(job, job->rank), job->size);
+    if (joined) joined(job->members[job->rank].host, job->size);
     help_one(help);
-    status = help->next ? BANYAN_OK : by_engine_status(context->job.engine);
-    snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
-    by_context_unlock(context);
-    by_context_release(context);
-    help->context = help->next;
+    status = help->next ? BANYAN_OK : by_engine_status(job->engine);
+    snprintf(text, sizeof text, "%s", by_engine_error(job->engine));
+    by_job_unlock(job);
+    by_job_release(job);
+    help->job = help->next;
     help->next = NULL;
     help->until = 0;
     help->over = false;
@@ -80,7 +80,7 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
   if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
   const struct by_job_role role = by_follower_role(help.follower);
   enum banyan_status status = by_follower_find_members(help.follower, &own);
-  if (status == BANYAN_OK) status = by_context_create(&own, &role, &by_context_events, &help.context);
+  if (status == BANYAN_OK) status = by_job_create(&own, &role, &by_job_events, &help.job);
   if (status == BANYAN_OK) status = help_all(&help, joined);
   char text[1024];
   snprintf(text, sizeof text, "%s", banyan_error_text());

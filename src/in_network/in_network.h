@@ -18,16 +18,15 @@ struct by_in_network {
   struct by_trees trees;   /* Rank 0's trees. */
 };
 
-static inline struct by_in_network *by_in_network_of(const struct by_context *context) {
-  return by_feature_state(context, &by_in_network_key);
+static inline struct by_in_network *by_in_network_of(const struct by_job *job) {
+  return by_feature_state(job, &by_in_network_key);
 }
 
 /* worker_trees.c. Opens this rank's UDP port, if it has none; takes the lock. */
-BANYAN_CHECK enum banyan_status by_worker_open_udp(struct by_context *context, uint32_t *port);
+BANYAN_CHECK enum banyan_status by_worker_open_udp(struct by_job *job, uint32_t *port);
 /* Attaches this rank to a tree; takes the lock. */
-BANYAN_CHECK enum banyan_status by_worker_attach_tree(struct by_context *context,
-                                                      const struct by_tree_message *message);
+BANYAN_CHECK enum banyan_status by_worker_attach_tree(struct by_job *job, const struct by_tree_message *message);
 /* Counts the fragments that this rank has dropped so far. Takes the lock. */
-void by_worker_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed);
+void by_worker_count_dropped(struct by_job *job, uint64_t *forged, uint64_t *replayed);
 
 #endif

@@ -39,7 +39,7 @@ struct role {
   _Atomic bool joined; /* It has joined, or cannot join any more. */
   _Atomic int posted;  /* Posted tasks that refer to it. */
   bool over;
-  struct by_context *context; /* NULL: it could not join. */
+  struct by_job *job; /* NULL: it could not join. */
   LIST_HEAD(, tree) trees;
 };
 
@@ -105,7 +105,7 @@ static void end_tree(struct tree *tree) {
 static void report(const struct role *role, enum by_tree_report_kind kind, uint32_t version, uint32_t server) {
   struct by_tree_report what = {.kind = kind, .version = version, .server = server};
   if (kind == BY_TREE_REFUSED) snprintf(what.text, sizeof what.text, "%s", banyan_error_text());
-  by_own_trees_report(&by_in_network_of(role->context)->own, &what);
+  by_own_trees_report(&by_in_network_of(role->job)->own, &what);
 }
 
 static enum banyan_status post(struct role *role, void (*task)(void *context), void *context) {
@@ -127,15 +127,15 @@ static void begin(void *context) {
   struct tree *tree = context;
   struct role *role = tree->role;
   if (is_early(role, begin, tree)) return;
-  if (!atomic_load(&role->joined) || !role->context) {
+  if (!atomic_load(&role->joined) || !role->job) {
     end_tree(tree);
     return;
   }
-  by_context_lock(role->context);
-  const struct by_member self = role->context->job.members[role->context->job.rank]; /* Borrows its texts. */
-  by_context_unlock(role->context);
+  by_job_lock(role->job);
+  const struct by_member self = role->job->members[role->job->rank]; /* Borrows its texts. */
+  by_job_unlock(role->job);
   enum banyan_status status = by_served_tree_create(role->slot->udp, &self, &tree->message, &tree->served);
-  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->context->job.rank);
+  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->job->rank);
   if (status == BANYAN_OK) {
     LIST_INSERT_HEAD(&role->trees, tree, entry);
     return;
@@ -176,8 +176,7 @@ static void end_version(void *context) {
     next = LIST_NEXT(tree, entry);
     if (tree->message.version == ending->version) forget_tree(tree);
   }
-  if (atomic_load(&role->joined) && role->context)
-    report(role, BY_TREE_UNUSED, ending->version, role->context->job.rank);
+  if (atomic_load(&role->joined) && role->job) report(role, BY_TREE_UNUSED, ending->version, role->job->rank);
   free(ending);
 }
 
@@ -238,8 +237,8 @@ static bool begin_role(void *context, struct by_job_role *out) {
 static void end_role(struct role *role) {
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!LIST_EMPTY(&role->trees)) forget_tree(LIST_FIRST(&role->trees));
-  by_context_release(role->context);
-  role->context = NULL;
+  by_job_release(role->job);
+  role->job = NULL;
   role->over = true;
 }
 
@@ -253,11 +252,11 @@ static void free_roles(struct slot *slot, bool all) {
   }
 }
 
-static void enter(struct slot *slot, struct by_context *context) {
+static void enter(struct slot *slot, struct by_job *job) {
   if (slot->role) end_role(slot->role);
   slot->role = slot->next;
   slot->next = NULL;
-  slot->role->context = context;
+  slot->role->job = job;
   atomic_store(&slot->role->joined, true);
   slot->service->reported = false;
 }
@@ -272,7 +271,7 @@ static void *join_main(void *argument) {
   struct joining *joining = argument;
   struct slot *slot = joining->slot;
   struct role *role = slot->role;
-  slot->status = by_context_create(&slot->options, &joining->role, &by_context_events, &role->context);
+  slot->status = by_job_create(&slot->options, &joining->role, &by_job_events, &role->job);
   snprintf(slot->text, sizeof slot->text, "%s", banyan_error_text());
   free(joining);
   atomic_store(&role->joined, true);
@@ -302,17 +301,17 @@ static void look_for_lost(struct role *role) {
   uint32_t process;
   LIST_FOREACH(tree, &role->trees, entry)
   for (uint32_t i = 0; (process = by_served_tree_aggregator(tree->served, i)) != UINT32_MAX; i++)
-    if (by_engine_has_lost(role->context->job.engine, process)) by_served_tree_lose(tree->served, process);
+    if (by_engine_has_lost(role->job->engine, process)) by_served_tree_lose(tree->served, process);
 }
 
 static bool is_membership_over(struct slot *slot) {
-  struct by_context *context = slot->role->context;
-  by_context_lock(context);
+  struct by_job *job = slot->role->job;
+  by_job_lock(job);
   look_for_lost(slot->role);
-  slot->status = by_engine_status(context->job.engine);
-  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(context->job.engine));
-  bool over = slot->status != BANYAN_OK || by_control_is_over(context->control);
-  by_context_unlock(context);
+  slot->status = by_engine_status(job->engine);
+  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(job->engine));
+  bool over = slot->status != BANYAN_OK || by_control_is_over(job->control);
+  by_job_unlock(job);
   return over;
 }
 
@@ -324,13 +323,13 @@ static void drop_next(struct slot *slot) {
 }
 
 static void look_at(struct slot *slot) {
-  if (!slot->role->context) {
+  if (!slot->role->job) {
     slot->over = true;
     return;
   }
   bool over = is_membership_over(slot);
-  by_follower_look(slot->follower, slot->role->context, over);
-  struct by_context *next = by_follower_take(slot->follower);
+  by_follower_look(slot->follower, slot->role->job, over);
+  struct by_job *next = by_follower_take(slot->follower);
   if (!next && slot->next && !by_follower_joins(slot->follower)) drop_next(slot);
   if (next)
     enter(slot, next);
@@ -353,20 +352,20 @@ static bool have_all_joined(const struct service *service) {
   const struct role *first = service->slots[0].role;
   for (unsigned i = 0; i < service->n; i++) {
     const struct role *role = service->slots[i].role;
-    if (!atomic_load(&role->joined) || !role->context) return false;
-    if (role->context->job.membership != first->context->job.membership) return false;
+    if (!atomic_load(&role->joined) || !role->job) return false;
+    if (role->job->membership != first->job->membership) return false;
   }
   return true;
 }
 
 /* Reports that all have joined; the host's name is the same in all roles. */
 static void report_joined(struct service *service) {
-  struct by_context *context = service->slots[0].role->context;
+  struct by_job *job = service->slots[0].role->job;
   service->reported = true;
   if (!service->options->joined) return;
-  by_context_lock(context);
-  service->options->joined(context->job.members[context->job.rank].host, service->n);
-  by_context_unlock(context);
+  by_job_lock(job);
+  service->options->joined(job->members[job->rank].host, service->n);
+  by_job_unlock(job);
 }
 
 /* ---- the service */

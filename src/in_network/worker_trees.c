@@ -14,41 +14,41 @@ enum { TIMEOUT_MS = 5000 /* Maximum time with silent servers. */ };
 
 /* Opens the UDP port. Switches are sent it with each grant; if all jobs begin at the same port, switches need few
  * rules. */
-static enum banyan_status open_udp(struct by_context *context) {
-  struct by_in_network *state = by_in_network_of(context);
+static enum banyan_status open_udp(struct by_job *job) {
+  struct by_in_network *state = by_in_network_of(job);
   struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
-  if (context->job.settings.ports) BY_TRY(by_port_range_parse(context->job.settings.ports, &ports));
+  if (job->settings.ports) BY_TRY(by_port_range_parse(job->settings.ports, &ports));
   BY_TRY(by_udp_create(ports, &state->udp));
-  if (by_progress_watch(&context->progress, by_udp_fd(state->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
+  if (by_progress_watch(job, by_udp_fd(state->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
   enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
   by_udp_destroy(state->udp);
   state->udp = NULL;
   return status;
 }
 
-enum banyan_status by_worker_open_udp(struct by_context *context, uint32_t *port) {
-  struct by_in_network *state = by_in_network_of(context);
-  by_context_lock(context);
+enum banyan_status by_worker_open_udp(struct by_job *job, uint32_t *port) {
+  struct by_in_network *state = by_in_network_of(job);
+  by_job_lock(job);
   enum banyan_status status = BANYAN_OK;
-  if (!state->udp) status = open_udp(context);
+  if (!state->udp) status = open_udp(job);
   if (status == BANYAN_OK) *port = (uint32_t)by_udp_port(state->udp);
-  by_context_unlock(context);
+  by_job_unlock(job);
   return status;
 }
 
-void by_worker_count_dropped(struct by_context *context, uint64_t *forged, uint64_t *replayed) {
-  const struct by_in_network *state = by_in_network_of(context);
+void by_worker_count_dropped(struct by_job *job, uint64_t *forged, uint64_t *replayed) {
+  const struct by_in_network *state = by_in_network_of(job);
   struct by_udp_counters counters = {0};
-  by_context_lock(context);
+  by_job_lock(job);
   if (state->udp) by_udp_count(state->udp, &counters);
-  by_context_unlock(context);
+  by_job_unlock(job);
   *forged = counters.forged;
   *replayed = counters.replayed;
 }
 
-static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_message *message,
+static enum banyan_status make_fabric(const struct by_job *job, const struct by_tree_message *message,
                                       struct by_fabric **out) {
-  struct by_udp *udp = by_in_network_of(context)->udp;
+  struct by_udp *udp = by_in_network_of(job)->udp;
   struct by_worker_config config = {.job = message->job,
                                     .key = message->key,
                                     .rank = message->worker,
@@ -64,8 +64,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   memcpy(config.below, message->below, sizeof config.below);
   struct by_udp_path way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
-  if (config.hops && !way.has_aggregator)
-    way.source = by_member_source(&context->job.members[context->job.rank], &way.server);
+  if (config.hops && !way.has_aggregator) way.source = by_member_source(&job->members[job->rank], &way.server);
   if (way.has_aggregator) way.process = message->vias[0].aggregator;
   if (way.has_aggregator) way.aggregator = message->vias[0].address;
   enum banyan_status status = by_udp_fabric_create(udp, &way, &config, &by_clock_system, out);
@@ -73,18 +72,18 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   return status;
 }
 
-enum banyan_status by_worker_attach_tree(struct by_context *context, const struct by_tree_message *message) {
+enum banyan_status by_worker_attach_tree(struct by_job *job, const struct by_tree_message *message) {
   struct by_fabric *fabric = NULL;
-  by_context_lock(context);
-  enum banyan_status status = make_fabric(context, message, &fabric);
+  by_job_lock(job);
+  enum banyan_status status = make_fabric(job, message, &fabric);
   if (status == BANYAN_OK) {
     by_info("communicator", "sums over %u %s with %s, as tree %u, %u fragments of %u bytes at once",
-            message->ways[0].hops, message->n_vias ? "aggregator" : "switches",
-            by_context_name(context, message->server), message->job, message->slots, message->lines * BY_FRAGMENT_LINE);
-    status = by_engine_attach_fabric(context->job.engine, message->server, message->version, fabric);
-    by_progress_kick(&context->progress);
+            message->ways[0].hops, message->n_vias ? "aggregator" : "switches", by_job_name(job, message->server),
+            message->job, message->slots, message->lines * BY_FRAGMENT_LINE);
+    status = by_engine_attach_fabric(job->engine, message->server, message->version, fabric);
+    by_progress_kick(job);
   }
-  by_context_unlock(context);
-  by_job_wake(&context->job);
+  by_job_unlock(job);
+  by_job_wake(job);
   return status;
 }

@@ -27,17 +27,17 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   if (counts && comm->plans.plan_switch.state != BY_PLAN_SWITCH_NONE) BY_TRY(by_plan_switches_pass(comm, deadline));
   BY_TRY(by_engine_start(comm->team, call, deadline, out));
   if (counts) by_plan_switches_count(comm);
-  if (counts && comm->context->observed.on)
-    by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);
-  else if (comm->context->observed.on_next_call)
-    by_observe_wake(&comm->context->observed); /* The bytes sent count even if the call fails. */
+  if (counts && comm->job->observed.on)
+    by_observe(&comm->job->observed, call->collective, call->dtype, call->count, now);
+  else if (comm->job->observed.on_next_call)
+    by_observe_wake(&comm->job->observed); /* The bytes sent count even if the call fails. */
   return BANYAN_OK;
 }
 
-static enum banyan_status end_call(struct by_context *context, struct by_call *call) {
+static enum banyan_status end_call(struct by_job *job, struct by_call *call) {
   enum banyan_status status = by_call_result(call);
   by_call_release(call);
-  if (context->memory.doomed) by_memory_sweep(context);
+  if (job->memory.doomed) by_memory_sweep(job);
   return status;
 }
 
@@ -45,18 +45,18 @@ static enum banyan_status end_call(struct by_context *context, struct by_call *c
 static inline enum banyan_status run(struct banyan_comm *comm, const struct banyan_call *call,
                                      void (*poll)(void *argument), void *argument) {
   BY_TRY(check(comm, call));
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_call *running = NULL;
-  by_context_lock(context);
+  by_job_lock(job);
   enum banyan_status status = begin(comm, call, &running);
   if (status == BANYAN_OK) {
     if (poll)
-      by_progress_wait_call_polling(&context->progress, running, poll, argument);
+      by_progress_wait_call_polling(job, running, poll, argument);
     else
-      by_progress_wait_call(&context->progress, running);
-    status = end_call(context, running);
+      by_progress_wait_call(job, running);
+    status = end_call(job, running);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
   return status;
 }
 
@@ -71,12 +71,12 @@ enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct ban
 }
 
 /* Makes a request of a call in progress. NULL: out of memory. */
-static struct banyan_request *request_of(struct by_context *context, struct by_call *call) {
+static struct banyan_request *request_of(struct by_job *job, struct by_call *call) {
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return NULL;
-  *request = (struct banyan_request){.context = context, .call = call};
-  by_context_hold(context);
-  by_progress_kick(&context->progress);
+  *request = (struct banyan_request){.job = job, .call = call};
+  by_job_hold(job);
+  by_progress_kick(job);
   return request;
 }
 
@@ -85,21 +85,21 @@ enum banyan_status banyan_run_for(struct banyan_comm *comm, const struct banyan_
   BY_TRY(check(comm, call));
   if (!rest || !(seconds >= 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL, or the time to wait below 0");
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_call *running = NULL;
   *rest = NULL;
-  by_context_lock(context);
+  by_job_lock(job);
   enum banyan_status status = begin(comm, call, &running);
   if (status == BANYAN_OK) {
     uint64_t until = by_clock_coarse() + by_clock_from_seconds(seconds);
-    by_progress_wait_call_until(&context->progress, running, until);
-    if (!by_call_ended(running)) *rest = request_of(context, running);
+    by_progress_wait_call_until(job, running, until);
+    if (!by_call_ended(running)) *rest = request_of(job, running);
     if (!*rest) {
-      by_progress_wait_call(&context->progress, running);
-      status = end_call(context, running);
+      by_progress_wait_call(job, running);
+      status = end_call(job, running);
     }
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
   return status;
 }
 
@@ -108,12 +108,12 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  *request = (struct banyan_request){.context = comm->context};
-  by_context_lock(comm->context);
+  *request = (struct banyan_request){.job = comm->job};
+  by_job_lock(comm->job);
   enum banyan_status status = begin(comm, call, &request->call);
-  if (status == BANYAN_OK) by_context_hold(comm->context);
-  if (status == BANYAN_OK) by_progress_kick(&comm->context->progress);
-  by_context_unlock(comm->context);
+  if (status == BANYAN_OK) by_job_hold(comm->job);
+  if (status == BANYAN_OK) by_progress_kick(comm->job);
+  by_job_unlock(comm->job);
   if (status == BANYAN_OK)
     *out = request;
   else
@@ -134,15 +134,15 @@ struct by_any {
 };
 
 /* Tries to give the receive a call. True: it has a call or a failed status, and waits no longer. */
-static bool settle(struct by_context *context, struct by_any *any) {
+static bool settle(struct by_job *job, struct by_any *any) {
   uint32_t rank;
-  if (by_engine_status(context->job.engine) == BANYAN_OK && by_clock_coarse() > any->deadline) {
+  if (by_engine_status(job->engine) == BANYAN_OK && by_clock_coarse() > any->deadline) {
     char text[200];
     snprintf(text, sizeof text, "recv from any rank on %s: no rank sent a message with tag %u by the deadline",
-             by_context_name(context, context->job.rank), any->call.tag);
-    by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, context->job.rank, text);
+             by_job_name(job, job->rank), any->call.tag);
+    by_engine_fail(job->engine, BANYAN_ERR_TIMEOUT, job->rank, text);
   }
-  any->status = by_engine_status(context->job.engine);
+  any->status = by_engine_status(job->engine);
   if (any->status != BANYAN_OK) return true;
   if (!by_team_probe(any->team, any->call.tag, &rank)) return false;
   any->call.root = (int)rank;
@@ -153,12 +153,12 @@ static bool settle(struct by_context *context, struct by_any *any) {
   return true;
 }
 
-bool by_any_advance(struct by_context *context) {
+bool by_any_advance(struct by_job *job) {
   bool moved = false;
-  for (struct by_any **place = &context->anys; *place;) {
+  for (struct by_any **place = &job->anys; *place;) {
     struct by_any *any = *place, *next = any->next;
     const struct by_team *team = any->team;
-    if (settle(context, any)) {
+    if (settle(job, any)) {
       by_team_expect(team, -1);
       *place = next;
       moved = true;
@@ -170,7 +170,7 @@ bool by_any_advance(struct by_context *context) {
 }
 
 void by_any_forget(struct banyan_comm *comm) {
-  for (struct by_any **place = &comm->context->anys; *place;) {
+  for (struct by_any **place = &comm->job->anys; *place;) {
     struct by_any *any = *place;
     if (any->team == comm->team) {
       by_team_expect(any->team, -1);
@@ -189,7 +189,7 @@ static bool has_ended(const struct banyan_request *request) {
 static enum banyan_status finish(struct banyan_request *request) {
   struct by_any *any = request->of;
   enum banyan_status status = any->status;
-  const struct by_engine *engine = request->context->job.engine;
+  const struct by_engine *engine = request->job->engine;
   free(any);
   free(request);
   if (by_engine_status(engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_error(engine));
@@ -216,7 +216,7 @@ static enum banyan_status check_any(const struct banyan_comm *comm, const struct
 enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan_call *call, int *source,
                                    struct banyan_request **out) {
   BY_TRY(check_any(comm, call, source, out));
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct banyan_request *request = malloc(sizeof *request);
   struct by_any *any = malloc(sizeof *any);
   if (!request || !any) {
@@ -224,18 +224,18 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
     free(any);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
   }
-  *request = (struct banyan_request){.context = context, .ops = &ops, .of = any};
-  by_context_lock(context);
+  *request = (struct banyan_request){.job = job, .ops = &ops, .of = any};
+  by_job_lock(job);
   *any = (struct by_any){.request = request, .team = comm->team, .call = *call, .source = source};
   any->call.name = NULL; /* The name is only valid during this function. */
   any->deadline = by_clock_now(&by_clock_system) + by_comm_lasts(comm, call->deadline);
-  struct by_any **place = &context->anys;
+  struct by_any **place = &job->anys;
   while (*place) place = &(*place)->next;
   *place = any;
-  by_context_hold(context);
+  by_job_hold(job);
   by_team_expect(comm->team, 1);
-  by_progress_kick(&context->progress);
-  by_context_unlock(context);
+  by_progress_kick(job);
+  by_job_unlock(job);
   *out = request;
   return BANYAN_OK;
 }

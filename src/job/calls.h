@@ -5,7 +5,7 @@
 #include "comm.h"
 
 /* Gives arrived messages to receives from any rank. Returns true if one got its message. */
-bool by_any_advance(struct by_context *context);
+bool by_any_advance(struct by_job *job);
 /* Forgets the communicator's receives from any rank; called before its team is destroyed. */
 void by_any_forget(struct banyan_comm *comm);
 

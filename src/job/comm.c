@@ -11,17 +11,17 @@
 
 enum banyan_status by_comm_check(const struct banyan_comm *comm) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
-  return by_context_check_process(comm->context);
+  return by_job_check_process(comm->job);
 }
 
-struct banyan_comm *by_comm_find(const struct by_context *context, uint32_t id) {
-  struct banyan_comm *comm = context->comms;
+struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id) {
+  struct banyan_comm *comm = job->comms;
   while (comm && by_team_id(comm->team) != id) comm = comm->next;
   return comm;
 }
 
 static void count_local(struct banyan_comm *comm) {
-  const uint32_t *first_here = comm->context->job.first_here;
+  const uint32_t *first_here = comm->job->first_here;
   uint32_t host = first_here[comm->processes[comm->rank]];
   for (uint32_t r = 0; r < comm->size; r++) {
     if (first_here[comm->processes[r]] != host) continue;
@@ -30,7 +30,7 @@ static void count_local(struct banyan_comm *comm) {
   }
 }
 
-enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+enum banyan_status by_comm_make(struct by_job *job, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
   struct banyan_comm *comm = calloc(1, sizeof *comm);
   uint32_t *copy = calloc((size_t)n + 1, sizeof *copy);
@@ -41,43 +41,42 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, ui
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %u ranks", n);
   }
   memcpy(copy, processes, n * sizeof *copy);
-  *comm = (struct banyan_comm){.context = context, .processes = copy, .rank = rank, .size = n};
-  comm->deadline = by_clock_from_seconds(context->job.settings.deadline);
+  *comm = (struct banyan_comm){.job = job, .processes = copy, .rank = rank, .size = n};
+  comm->deadline = by_clock_from_seconds(job->settings.deadline);
   if (team_id && rank == 0 && n > 1) comm->plans.wanted = BY_PLAN_WANTED_AT_FIRST_CALL;
   count_local(comm);
-  enum banyan_status status = by_plans_first(context, n, processes, &plan);
-  if (status == BANYAN_OK) status = by_team_create(context->job.engine, team_id, rank, n, processes, &comm->team);
+  enum banyan_status status = by_plans_first(job, n, processes, &plan);
+  if (status == BANYAN_OK) status = by_team_create(job->engine, team_id, rank, n, processes, &comm->team);
   if (status != BANYAN_OK) by_plan_destroy(plan);
-  if (status == BANYAN_OK) status = by_plans_set(context, comm->team, n, processes, plan, NULL, 0);
+  if (status == BANYAN_OK) status = by_plans_set(job, comm->team, n, processes, plan, NULL, 0);
   if (status != BANYAN_OK) {
     by_team_destroy(comm->team);
     free(copy);
     free(comm);
     return status;
   }
-  if (team_id == 0) by_plans_log(context, by_team_plan(comm->team), "");
-  comm->next = context->comms;
-  context->comms = comm;
-  context->references++;
+  if (team_id == 0) by_plans_log(job, by_team_plan(comm->team), "");
+  comm->next = job->comms;
+  job->comms = comm;
+  job->references++;
   *out = comm;
   return BANYAN_OK;
 }
 
 void by_comm_pay_debts(struct banyan_comm *comm) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
-  while (by_engine_status(context->job.engine) == BANYAN_OK &&
-         (by_team_owes(comm->team) || by_features_comm_owes(comm))) {
-    by_engine_progress(context->job.engine);
+  while (by_engine_status(job->engine) == BANYAN_OK && (by_team_owes(comm->team) || by_features_comm_owes(comm))) {
+    by_engine_progress(job->engine);
     if (by_clock_now(&by_clock_system) > until) break;
-    by_context_unlock(context);
+    by_job_unlock(job);
     usleep(50);
-    by_context_lock(context);
+    by_job_lock(job);
   }
 }
 
 bool by_comm_needs_ledger(const struct banyan_comm *comm) {
-  return comm->context->ledger && !comm->hidden && by_engine_status(comm->context->job.engine) != BANYAN_OK;
+  return comm->job->ledger && !comm->hidden && by_engine_status(comm->job->engine) != BANYAN_OK;
 }
 
 void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
@@ -95,14 +94,14 @@ void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *led
 }
 
 void by_comm_end(struct banyan_comm *comm) {
-  if (by_comm_needs_ledger(comm)) by_comm_add_to_ledger(comm, comm->context->ledger);
-  struct banyan_comm **place = &comm->context->comms;
+  if (by_comm_needs_ledger(comm)) by_comm_add_to_ledger(comm, comm->job->ledger);
+  struct banyan_comm **place = &comm->job->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;
-  by_plans_forget_trees(comm->context, comm->team);
+  by_plans_forget_trees(comm->job, comm->team);
   by_team_destroy(comm->team);
   by_features_comm_destroyed(comm);
-  comm->context->references--;
+  comm->job->references--;
   free(comm->processes);
   free(comm);
 }
@@ -119,8 +118,8 @@ uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first) {
 /* ---- shared memory: a region is freed once no call under way uses it, and the peers that may have mapped it are
  * notified; it goes with the job at the latest */
 
-void by_memory_add(struct by_context *context, struct by_region *region) {
-  by_regions_add(&context->memory.regions, region);
+void by_memory_add(struct by_job *job, struct by_region *region) {
+  by_regions_add(&job->memory.regions, region);
 }
 
 enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out) {
@@ -129,39 +128,39 @@ enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **o
   struct by_region *region = NULL;
   BY_TRY(by_region_create(bytes, &region));
   *out = region->base;
-  by_context_lock(comm->context);
-  by_memory_add(comm->context, region);
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  by_memory_add(comm->job, region);
+  by_job_unlock(comm->job);
   return BANYAN_OK;
 }
 
-void by_memory_sweep(struct by_context *context) {
-  for (struct by_region **place = &context->memory.regions.first; *place && context->memory.doomed;) {
+void by_memory_sweep(struct by_job *job) {
+  for (struct by_region **place = &job->memory.regions.first; *place && job->memory.doomed;) {
     struct by_region *region = *place;
-    if (!region->retired || by_engine_uses(context->job.engine, region->base, region->bytes)) {
+    if (!region->retired || by_engine_uses(job->engine, region->base, region->bytes)) {
       place = &region->next;
       continue;
     }
     *place = region->next;
-    context->memory.doomed--;
-    by_engine_forget_region(context->job.engine, region->id);
+    job->memory.doomed--;
+    by_engine_forget_region(job->engine, region->id);
     by_region_destroy(region);
   }
 }
 
-void by_memory_doom(struct by_context *context, struct by_region *region) {
+void by_memory_doom(struct by_job *job, struct by_region *region) {
   region->retired = true;
-  context->memory.doomed++;
+  job->memory.doomed++;
 }
 
 void banyan_free(struct banyan_comm *comm, void *memory) {
-  if (!comm || !memory || by_context_is_of_parent(comm->context)) return;
-  struct by_context *context = comm->context;
-  by_context_lock(context);
-  struct by_region *region = by_regions_find(&context->memory.regions, memory);
+  if (!comm || !memory || by_job_is_of_parent(comm->job)) return;
+  struct by_job *job = comm->job;
+  by_job_lock(job);
+  struct by_region *region = by_regions_find(&job->memory.regions, memory);
   if (region) {
-    by_memory_doom(context, region);
-    by_memory_sweep(context);
+    by_memory_doom(job, region);
+    by_memory_sweep(job);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
 }

@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "context.h"
+#include "job_life.h"
 #include "plan_switch_message.h"
 
 /* A plan that a plan switch brings. */
@@ -47,7 +47,7 @@ struct by_plan_changes {
 struct by_ledger;
 
 struct banyan_comm {
-  struct by_context *context;
+  struct by_job *job;
   struct banyan_comm *next; /* Next in the context's list. */
   struct by_team *team;
   uint32_t *processes; /* Rank in the job of each rank. */
@@ -68,7 +68,7 @@ enum { BY_OF_NO_SPLIT = 0, BY_OF_SPARSE = 1, BY_OF_SUBMITTED = 2, BY_OF_SUBSETS 
 /* Checks a communicator: BANYAN_ERR_ARGUMENT if it is NULL, or of a parent process. Without the lock. */
 BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
 /* A communicator over these processes; its team gets the default plan. The capabilities are not notified. */
-BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+BANYAN_CHECK enum banyan_status by_comm_make(struct by_job *job, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Sends the confirmations of received data for which peers may wait: blocks for up to a second. */
 void by_comm_pay_debts(struct banyan_comm *comm);
@@ -80,7 +80,7 @@ bool by_comm_needs_ledger(const struct banyan_comm *comm);
 /* Frees a communicator of by_comm_make, with its team. */
 void by_comm_end(struct banyan_comm *comm);
 /* Makes a communicator of the program, of which the capabilities are notified. */
-BANYAN_CHECK enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+BANYAN_CHECK enum banyan_status by_comm_open(struct by_job *job, uint32_t team_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Frees one of by_comm_open, which is not the last of the job, unless the caller holds the context. */
 void by_comm_close(struct banyan_comm *comm);
@@ -91,6 +91,6 @@ static inline uint64_t by_comm_lasts(const struct banyan_comm *comm, double dead
   return deadline > 0 ? by_clock_from_seconds(deadline) : comm->deadline;
 }
 /* The context's communicator of this number; NULL: there is none. */
-struct banyan_comm *by_comm_find(const struct by_context *context, uint32_t id);
+struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id);
 
 #endif

@@ -14,9 +14,9 @@
 #include "process_identity.h"
 #include "request.h"
 
-enum banyan_status by_comm_open(struct by_context *context, uint32_t team_id, uint32_t rank, uint32_t n,
+enum banyan_status by_comm_open(struct by_job *job, uint32_t team_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
-  BY_TRY(by_comm_make(context, team_id, rank, n, processes, out));
+  BY_TRY(by_comm_make(job, team_id, rank, n, processes, out));
   by_features_comm_made(*out);
   return BANYAN_OK;
 }
@@ -30,15 +30,15 @@ void by_comm_close(struct banyan_comm *comm) {
 }
 
 void banyan_comm_destroy(struct banyan_comm *comm) {
-  if (!comm || by_context_is_of_parent(comm->context)) return;
-  struct by_context *context = comm->context;
-  by_context_lock(context);
-  by_context_hold(context); /* Held until all are notified. */
+  if (!comm || by_job_is_of_parent(comm->job)) return;
+  struct by_job *job = comm->job;
+  by_job_lock(job);
+  by_job_hold(job); /* Held until all are notified. */
   by_comm_close(comm);
-  by_requests_notify_all(context);
-  if (context->memory.doomed) by_memory_sweep(context);
-  if (context->references > 1) by_progress_kick(&context->progress); /* The communicator may have left data to send. */
-  by_context_unlock_and_release(context);
+  by_requests_notify_all(job);
+  if (job->memory.doomed) by_memory_sweep(job);
+  if (job->references > 1) by_progress_kick(job); /* The communicator may have left data to send. */
+  by_job_unlock_and_release(job);
 }
 
 enum banyan_status banyan_root_fingerprint(char *out) {
@@ -93,11 +93,11 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
     if (all[i].rank == comm->rank) rank = i;
     if (all[i].rank < first) first = all[i].rank;
   }
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   uint32_t number = by_comm_number(by_team_id(comm->team), splits, first);
-  enum banyan_status status = by_comm_open(comm->context, number, rank, n, processes, out);
+  enum banyan_status status = by_comm_open(comm->job, number, rank, n, processes, out);
   if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   free(processes);
   return status;
 }
@@ -114,7 +114,7 @@ enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int k
   if (status == BANYAN_OK && colour >= 0) {
     status = make_part(comm, all, mine.colour, splits, out);
     if (status != BANYAN_OK) /* The others may have their part already, and wait in its first call. */
-      status = by_context_fail(comm->context, status, "could not make its part of a split");
+      status = by_job_fail_here(comm->job, status, "could not make its part of a split");
   }
   free(all);
   return status;
@@ -149,16 +149,16 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
   uint32_t *processes = calloc((size_t)n, sizeof *processes);
   if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %d ranks", n);
   for (int i = 0; i < n; i++) processes[i] = comm->processes[ranks[i]];
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   uint32_t subsets = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBSETS);
   uint32_t id = by_comm_number(subsets, number, (uint32_t)ranks[0]);
   enum banyan_status status = BANYAN_OK;
-  if (by_engine_team(comm->context->job.engine, id))
+  if (by_engine_team(comm->job->engine, id))
     status = by_fail(BANYAN_ERR_ARGUMENT, "a subset with number %u that begins with rank %d is there already", number,
                      ranks[0]);
-  if (status == BANYAN_OK) status = by_comm_open(comm->context, id, place, (uint32_t)n, processes, out);
+  if (status == BANYAN_OK) status = by_comm_open(comm->job, id, place, (uint32_t)n, processes, out);
   if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   free(processes);
   return status;
 }
@@ -171,20 +171,20 @@ uint32_t banyan_comm_number(const struct banyan_comm *comm) {
 
 uint32_t banyan_comm_calls(const struct banyan_comm *comm) {
   if (by_comm_check(comm) != BANYAN_OK) return 0;
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   uint32_t calls = by_team_next_call(comm->team);
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   return calls;
 }
 
 void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
-  if (!comm || by_context_is_of_parent(comm->context)) return;
-  struct by_context *context = comm->context;
+  if (!comm || by_job_is_of_parent(comm->job)) return;
+  struct by_job *job = comm->job;
   char text[400];
-  snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->job.rank),
+  snprintf(text, sizeof text, "%s aborted: %s", by_job_name(job, job->rank),
            reason && *reason ? reason : "no reason was given");
-  by_job_fail(&context->job, BANYAN_ERR_ABORTED, context->job.rank, text);
-  by_context_settle(context);
+  by_job_fail(job, BANYAN_ERR_ABORTED, job->rank, text);
+  by_job_await_failure(job);
 }
 
 int banyan_comm_rank(const struct banyan_comm *comm) {
@@ -196,10 +196,10 @@ int banyan_comm_size(const struct banyan_comm *comm) {
 }
 
 const char *banyan_comm_host(const struct banyan_comm *comm, int rank) {
-  if (!comm || rank < 0 || (uint32_t)rank >= comm->size || by_context_is_of_parent(comm->context)) return NULL;
-  by_context_lock(comm->context);
-  const char *host = comm->context->job.members[comm->processes[rank]].host;
-  by_context_unlock(comm->context);
+  if (!comm || rank < 0 || (uint32_t)rank >= comm->size || by_job_is_of_parent(comm->job)) return NULL;
+  by_job_lock(comm->job);
+  const char *host = comm->job->members[comm->processes[rank]].host;
+  by_job_unlock(comm->job);
   return host;
 }
 
@@ -213,18 +213,18 @@ int banyan_comm_local_rank(const struct banyan_comm *comm) {
 
 enum banyan_status banyan_comm_state(const struct banyan_comm *comm) {
   BY_TRY(by_comm_check(comm));
-  by_context_lock(comm->context);
-  enum banyan_status status = by_context_status(comm->context);
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  enum banyan_status status = by_job_status(comm->job);
+  by_job_unlock(comm->job);
   return status;
 }
 
 enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double seconds) {
   BY_TRY(by_comm_check(comm));
   if (!(seconds > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", seconds);
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   comm->deadline = by_clock_from_seconds(seconds);
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   return BANYAN_OK;
 }
 
@@ -239,7 +239,7 @@ enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm, enum bany
   if ((unsigned)collective >= BANYAN_COLLECTIVES)
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective %d", (int)collective);
   BY_TRY(by_comm_check(comm));
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   const struct by_plan *plan = by_team_plan(comm->team);
   const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
   const struct by_plan_rates rates = by_plan_rates_of(plan, collective);
@@ -252,17 +252,17 @@ enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm, enum bany
   out->bound = rates.bound;
   snprintf(out->name, sizeof out->name, "%s", plan->name);
   snprintf(out->part, sizeof out->part, "%s", class_->part ? class_->part : "");
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   return BANYAN_OK;
 }
 
 enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
   BY_TRY(by_comm_check(comm));
   if (tos < 0 || tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "the ToS is %d, must be from 0 to 255", tos);
-  by_context_lock(comm->context);
-  comm->context->job.settings.tos = tos;
-  by_engine_set_mark(comm->context->job.engine, &(struct by_mark){tos, -1});
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  comm->job->settings.tos = tos;
+  by_engine_set_mark(comm->job->engine, &(struct by_mark){tos, -1});
+  by_job_unlock(comm->job);
   return BANYAN_OK;
 }
 
@@ -271,18 +271,18 @@ enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterati
   if (iterations > INT64_MAX)
     return by_fail(BANYAN_ERR_ARGUMENT, "%llu iterations are expected, must be at most 2^63 - 1",
                    (unsigned long long)iterations);
-  by_context_lock(comm->context);
-  comm->context->job.settings.iterations = iterations;
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  comm->job->settings.iterations = iterations;
+  by_job_unlock(comm->job);
   return BANYAN_OK;
 }
 
 void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out) {
   if (!out) return;
   memset(out, 0, sizeof *out);
-  if (!comm || by_context_is_of_parent(comm->context)) return;
-  by_context_lock(comm->context);
-  by_engine_counters(comm->context->job.engine, out);
-  out->plan_switches = comm->context->plan_switches;
-  by_context_unlock(comm->context);
+  if (!comm || by_job_is_of_parent(comm->job)) return;
+  by_job_lock(comm->job);
+  by_engine_counters(comm->job->engine, out);
+  out->plan_switches = comm->job->plan_switches;
+  by_job_unlock(comm->job);
 }

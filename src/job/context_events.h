@@ -5,12 +5,12 @@
 #include "control.h"
 #include "progress.h"
 
-/* Each with a struct by_context as its context, which by_context_create fills in. */
-struct by_context_events {
+/* Each with a struct by_job as its context, which by_job_create fills in. */
+struct by_job_events {
   struct by_control_events control;
   struct by_progress_events progress;
 };
 
-extern const struct by_context_events by_context_events;
+extern const struct by_job_events by_job_events;
 
 #endif

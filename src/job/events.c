@@ -7,25 +7,24 @@
 
 /* ---- progress */
 
-static __attribute__((noinline)) bool advance_all(struct by_context *context, bool notifies) {
-  bool moved = context->anys && by_any_advance(context);
-  if (by_engine_has_control_messages(context->job.engine) && by_features_take_messages(context)) moved = true;
-  if (by_features_advance(context)) moved = true;
-  if (notifies && context->given.first) by_requests_notify(context);
+static __attribute__((noinline)) bool advance_all(struct by_job *job, bool notifies) {
+  bool moved = job->anys && by_any_advance(job);
+  if (by_engine_has_control_messages(job->engine) && by_features_take_messages(job)) moved = true;
+  if (by_features_advance(job)) moved = true;
+  if (notifies && job->given.first) by_requests_notify(job);
   return moved;
 }
 
 /* Advances what goes on beside the calls of the engine, mostly nothing; a call of 8 bytes takes a few rounds. */
 static bool advance(void *argument, bool notifies) {
-  struct by_context *context = argument;
-  bool none = !context->anys && !context->features.active && !context->given.first &&
-              !by_engine_has_control_messages(context->job.engine);
-  return !none && advance_all(context, notifies);
+  struct by_job *job = argument;
+  bool none = !job->anys && !job->features.active && !job->given.first && !by_engine_has_control_messages(job->engine);
+  return !none && advance_all(job, notifies);
 }
 
 static bool has_work(const void *argument) {
-  const struct by_context *context = argument;
-  return context->anys || by_features_have_work(context) || by_requests_have_ended(context);
+  const struct by_job *job = argument;
+  return job->anys || by_features_have_work(job) || by_requests_have_ended(job);
 }
 
 static uint64_t find_deadline(const void *context) {
@@ -41,10 +40,10 @@ static void check_deadlines(void *context) {
 /* Handles a process that has left. A link from it, as a higher rank, would exist by now if ever. To a lower rank, the
  * connector may still be making a link that brings what the rank sent before it left, or finds nothing. */
 static void left(void *argument, uint32_t process) {
-  struct by_context *context = argument;
-  context->job.left[process] = true;
-  by_engine_left(context->job.engine, process, process > context->job.rank);
-  by_features_process_left(context);
+  struct by_job *job = argument;
+  job->left[process] = true;
+  by_engine_left(job->engine, process, process > job->rank);
+  by_features_process_left(job);
 }
 
 static void begin_listening(void *context) {
@@ -90,8 +89,8 @@ static void withdraw_trees(void *context, uint32_t version) {
 }
 
 static bool has_manager(void *argument) {
-  const struct by_context *context = argument;
-  return context->managed;
+  const struct by_job *job = argument;
+  return job->managed;
 }
 
 static void reservation(void *context, const struct by_cluster_cells *cells, uint32_t n) {
@@ -106,7 +105,7 @@ static void released(void *context, uint64_t number) {
   by_features_cells_released(context, number);
 }
 
-const struct by_context_events by_context_events = {
+const struct by_job_events by_job_events = {
     .control = {.find_rule = find_rule,
                 .want_plan = want_plan,
                 .made = made,
@@ -119,7 +118,7 @@ const struct by_context_events by_context_events = {
                 .listen = begin_listening,
                 .handle_plan_switch = by_plan_switches_handle,
                 .view_plan_switches = by_plan_switches_view,
-                .vanished = by_context_vanished,
+                .vanished = by_job_vanished,
                 .has_manager = has_manager,
                 .reservation = reservation,
                 .may_answer = may_answer,

@@ -13,11 +13,11 @@ static uint32_t number_of(const struct by_feature_key *key) {
   return i;
 }
 
-enum banyan_status by_features_attach(struct by_context *context) {
+enum banyan_status by_features_attach(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++) {
     if (!by_features[i]->key->bytes) continue;
-    context->features.states[i] = calloc(1, by_features[i]->key->bytes);
-    if (!context->features.states[i]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
+    job->features.states[i] = calloc(1, by_features[i]->key->bytes);
+    if (!job->features.states[i]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   }
   return BANYAN_OK;
 }
@@ -28,28 +28,28 @@ static uint32_t count_features(void) {
   return n;
 }
 
-void by_features_detach(struct by_context *context) {
-  if (context->features.detached) return;
+void by_features_detach(struct by_job *job) {
+  if (job->features.detached) return;
   for (uint32_t i = count_features(); i-- > 0;)
-    if (by_features[i]->detach && context->features.states[i]) by_features[i]->detach(context);
-  context->features.detached = true;
+    if (by_features[i]->detach && job->features.states[i]) by_features[i]->detach(job);
+  job->features.detached = true;
 }
 
-void by_features_fini(struct by_context *context) {
+void by_features_fini(struct by_job *job) {
   for (uint32_t i = count_features(); i-- > 0;) {
-    if (by_features[i]->fini && context->features.states[i]) by_features[i]->fini(context);
-    free(context->features.states[i]);
-    context->features.states[i] = NULL;
+    if (by_features[i]->fini && job->features.states[i]) by_features[i]->fini(job);
+    free(job->features.states[i]);
+    job->features.states[i] = NULL;
   }
 }
 
-void *by_feature_state(const struct by_context *context, const struct by_feature_key *key) {
-  return context->features.states[number_of(key)];
+void *by_feature_state(const struct by_job *job, const struct by_feature_key *key) {
+  return job->features.states[number_of(key)];
 }
 
-void by_feature_activate(struct by_context *context, const struct by_feature_key *key, bool active) {
+void by_feature_activate(struct by_job *job, const struct by_feature_key *key, bool active) {
   uint32_t bit = UINT32_C(1) << number_of(key);
-  context->features.active = active ? context->features.active | bit : context->features.active & ~bit;
+  job->features.active = active ? job->features.active | bit : job->features.active & ~bit;
 }
 
 void *by_feature_of_comm(const struct banyan_comm *comm, const struct by_feature_key *key) {
@@ -67,50 +67,50 @@ static const struct by_feature *next_of(uint32_t *set) {
   return by_features[i];
 }
 
-bool by_features_advance(struct by_context *context) {
+bool by_features_advance(struct by_job *job) {
   bool moved = false;
-  for (uint32_t set = context->features.active; set;) {
+  for (uint32_t set = job->features.active; set;) {
     const struct by_feature *feature = next_of(&set);
-    if (feature->advance && feature->advance(context)) moved = true;
+    if (feature->advance && feature->advance(job)) moved = true;
   }
   return moved;
 }
 
-bool by_features_take_messages(struct by_context *context) {
+bool by_features_take_messages(struct by_job *job) {
   bool any = false;
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->take_messages && by_features[i]->take_messages(context)) any = true;
+    if (by_features[i]->take_messages && by_features[i]->take_messages(job)) any = true;
   return any;
 }
 
-bool by_features_have_work(const struct by_context *context) {
-  for (uint32_t set = context->features.active; set;) {
+bool by_features_have_work(const struct by_job *job) {
+  for (uint32_t set = job->features.active; set;) {
     const struct by_feature *feature = next_of(&set);
-    if (feature->has_work && feature->has_work(context)) return true;
+    if (feature->has_work && feature->has_work(job)) return true;
   }
   return false;
 }
 
-uint64_t by_features_deadline(const struct by_context *context) {
+uint64_t by_features_deadline(const struct by_job *job) {
   uint64_t earliest = UINT64_MAX;
-  for (uint32_t set = context->features.active; set;) {
+  for (uint32_t set = job->features.active; set;) {
     const struct by_feature *feature = next_of(&set);
-    uint64_t deadline = feature->deadline ? feature->deadline(context) : UINT64_MAX;
+    uint64_t deadline = feature->deadline ? feature->deadline(job) : UINT64_MAX;
     if (deadline < earliest) earliest = deadline;
   }
   return earliest;
 }
 
-void by_features_check_deadlines(struct by_context *context) {
-  for (uint32_t set = context->features.active; set;) {
+void by_features_check_deadlines(struct by_job *job) {
+  for (uint32_t set = job->features.active; set;) {
     const struct by_feature *feature = next_of(&set);
-    if (feature->check_deadlines) feature->check_deadlines(context);
+    if (feature->check_deadlines) feature->check_deadlines(job);
   }
 }
 
-void by_features_process_left(struct by_context *context) {
+void by_features_process_left(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->process_left) by_features[i]->process_left(context);
+    if (by_features[i]->process_left) by_features[i]->process_left(job);
 }
 
 void by_features_comm_made(struct banyan_comm *comm) {
@@ -150,24 +150,24 @@ void by_features_add_series(const struct banyan_comm *comm, struct by_ledger *le
     if (by_features[i]->add_series) by_features[i]->add_series(comm, ledger);
 }
 
-void by_features_listen(struct by_context *context) {
+void by_features_listen(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->listen) by_features[i]->listen(context);
+    if (by_features[i]->listen) by_features[i]->listen(job);
 }
 
-void by_features_stop(struct by_context *context) {
+void by_features_stop(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->stop && context->features.states[i]) by_features[i]->stop(context);
+    if (by_features[i]->stop && job->features.states[i]) by_features[i]->stop(job);
 }
 
-void by_features_plan_wanted(struct by_context *context, const struct by_plan_want *want) {
+void by_features_plan_wanted(struct by_job *job, const struct by_plan_want *want) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->plan_wanted) by_features[i]->plan_wanted(context, want);
+    if (by_features[i]->plan_wanted) by_features[i]->plan_wanted(job, want);
 }
 
-enum banyan_status by_features_topology_received(struct by_context *context, const char *topology) {
+enum banyan_status by_features_topology_received(struct by_job *job, const char *topology) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->topology_received) BY_TRY(by_features[i]->topology_received(context, topology));
+    if (by_features[i]->topology_received) BY_TRY(by_features[i]->topology_received(job, topology));
   return BANYAN_OK;
 }
 
@@ -178,59 +178,58 @@ const struct by_control_rule *by_features_find_rule(uint16_t type) {
   return NULL;
 }
 
-void by_features_start(struct by_context *context) {
+void by_features_start(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->start) by_features[i]->start(context);
+    if (by_features[i]->start) by_features[i]->start(job);
 }
 
-void by_features_retire(struct by_context *context) {
+void by_features_retire(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->retire) by_features[i]->retire(context);
+    if (by_features[i]->retire) by_features[i]->retire(job);
 }
 
-void by_features_cells_wanted(struct by_context *context, const struct by_cluster_cells *cells, uint32_t n) {
+void by_features_cells_wanted(struct by_job *job, const struct by_cluster_cells *cells, uint32_t n) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_wanted && !context->features.detached) by_features[i]->cells_wanted(context, cells, n);
+    if (by_features[i]->cells_wanted && !job->features.detached) by_features[i]->cells_wanted(job, cells, n);
 }
 
-void by_features_cells_released(struct by_context *context, uint64_t number) {
+void by_features_cells_released(struct by_job *job, uint64_t number) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_released && !context->features.detached) by_features[i]->cells_released(context, number);
+    if (by_features[i]->cells_released && !job->features.detached) by_features[i]->cells_released(job, number);
 }
 
-bool by_features_cells_may_come(const struct by_context *context) {
+bool by_features_cells_may_come(const struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->cells_may_come && !context->features.detached && by_features[i]->cells_may_come(context))
-      return true;
+    if (by_features[i]->cells_may_come && !job->features.detached && by_features[i]->cells_may_come(job)) return true;
   return false;
 }
 
-enum banyan_status by_features_describe_self(struct by_context *context, struct by_member *self) {
+enum banyan_status by_features_describe_self(struct by_job *job, struct by_member *self) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->describe_self) BY_TRY(by_features[i]->describe_self(context, self));
+    if (by_features[i]->describe_self) BY_TRY(by_features[i]->describe_self(job, self));
   return BANYAN_OK;
 }
 
-void by_features_control_made(struct by_context *context, struct by_control *control) {
+void by_features_control_made(struct by_job *job, struct by_control *control) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->control_made) by_features[i]->control_made(context, control);
+    if (by_features[i]->control_made) by_features[i]->control_made(job, control);
 }
 
-void by_features_add_metrics(struct by_context *context, struct by_text *text) {
+void by_features_add_metrics(struct by_job *job, struct by_text *text) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->add_metrics) by_features[i]->add_metrics(context, text);
+    if (by_features[i]->add_metrics) by_features[i]->add_metrics(job, text);
 }
 
-const struct by_tree_service *by_features_trees(const struct by_context *context) {
-  if (context->features.detached) return NULL;
+const struct by_tree_service *by_features_trees(const struct by_job *job) {
+  if (job->features.detached) return NULL;
   for (uint32_t i = 0; by_features[i]; i++)
     if (by_features[i]->trees) return by_features[i]->trees;
   return NULL;
 }
 
-void by_features_joined(struct by_context *context) {
+void by_features_joined(struct by_job *job) {
   for (uint32_t i = 0; by_features[i]; i++)
-    if (by_features[i]->joined) by_features[i]->joined(context);
+    if (by_features[i]->joined) by_features[i]->joined(job);
 }
 
 enum banyan_status by_features_make_first_plan(struct banyan_comm *comm) {

@@ -10,17 +10,17 @@
 
 enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
                            struct banyan_comm **out) {
-  struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, role, &by_context_events, &context));
-  by_features_joined(context);
-  uint32_t *all = calloc(context->job.size, sizeof *all);
+  struct by_job *job = NULL;
+  BY_TRY(by_job_create(options, role, &by_job_events, &job));
+  by_features_joined(job);
+  uint32_t *all = calloc(job->size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  by_context_lock(context);
-  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
-  if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
-  by_context_unlock(context);
+  by_job_lock(job);
+  for (uint32_t i = 0; all && i < job->size; i++) all[i] = i;
+  if (all) status = by_comm_open(job, 0, job->rank, job->size, all, out);
+  by_job_unlock(job);
   free(all);
-  if (status != BANYAN_OK) by_context_release(context);
+  if (status != BANYAN_OK) by_job_release(job);
   return status;
 }
 

@@ -32,7 +32,7 @@ static struct by_kept_plan *find_kept(struct banyan_comm *comm, uint32_t number)
 
 /* In-network trees that a kept plan was to use are over. */
 static void drop_trees(struct banyan_comm *comm, struct by_kept_plan *kept) {
-  if (kept->trees) by_features_trees(comm->context)->drop(comm->context, kept->trees);
+  if (kept->trees) by_features_trees(comm->job)->drop(comm->job, kept->trees);
   kept->trees = 0;
 }
 
@@ -154,8 +154,8 @@ static void mark(struct banyan_comm *comm) {
 }
 
 /* Of the rank, so of all its communicators. */
-void by_plan_switches_mark(struct by_context *context) {
-  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+void by_plan_switches_mark(struct by_job *job) {
+  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next)
     if (!comm->hidden) mark(comm);
 }
 
@@ -181,8 +181,8 @@ static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_pla
   comm->plans.since = comm->plans.started;
   comm->plans.operations = 0;
   comm->plans.asked = false;
-  if (by_team_id(comm->team) == 0) by_plans_choose(comm->context, kept->plan);
-  BY_TRY(by_plans_set(comm->context, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees));
+  if (by_team_id(comm->team) == 0) by_plans_choose(comm->job, kept->plan);
+  BY_TRY(by_plans_set(comm->job, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees));
   if (comm->plans.log) comm->plans.log->plan_changed(comm->plans.log->submitter);
   return BANYAN_OK;
 }
@@ -237,19 +237,18 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
     return status;
   }
   BY_TRY(use(comm, &next));
-  comm->context->plan_switches++;
+  comm->job->plan_switches++;
   if (by_plans_is_users(by_team_plan(comm->team))) by_plan_wanted_end(comm);
   char when[48];
   snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
-  by_plans_log(comm->context, by_team_plan(comm->team), when);
+  by_plans_log(comm->job, by_team_plan(comm->team), when);
   return BANYAN_OK;
 }
 
 /* The others have it, so that going on with the old plan cannot end well. */
 static enum banyan_status change(struct banyan_comm *comm) {
   enum banyan_status status = use_next(comm);
-  if (status != BANYAN_OK)
-    by_engine_fail(comm->context->job.engine, status, comm->context->job.rank, banyan_error_text());
+  if (status != BANYAN_OK) by_engine_fail(comm->job->engine, status, comm->job->rank, banyan_error_text());
   return status;
 }
 
@@ -264,16 +263,16 @@ static enum by_plan_switch_next next(const struct banyan_comm *comm) {
 
 static bool is_over(void *argument) {
   const struct wait *wait = argument;
-  return next(wait->comm) != BY_PLAN_SWITCH_WAITS || by_engine_status(wait->comm->context->job.engine) != BANYAN_OK ||
+  return next(wait->comm) != BY_PLAN_SWITCH_WAITS || by_engine_status(wait->comm->job->engine) != BANYAN_OK ||
          by_clock_now(&by_clock_system) > wait->deadline;
 }
 
 enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t deadline) {
   struct wait wait = {comm, deadline};
-  if (next(comm) == BY_PLAN_SWITCH_WAITS) by_progress_wait(&comm->context->progress, is_over, &wait);
+  if (next(comm) == BY_PLAN_SWITCH_WAITS) by_progress_wait(comm->job, is_over, &wait);
   if (next(comm) == BY_PLAN_SWITCH_CHANGES) return change(comm);
   if (next(comm) == BY_PLAN_SWITCH_GOES_ON) return BANYAN_OK;
-  BY_TRY(by_context_status(comm->context));
+  BY_TRY(by_job_status(comm->job));
   return by_fail(
       BANYAN_ERR_TIMEOUT,
       "call %llu waited in vain for rank 0's message whether it is made under another plan: is rank 0 stopped?",
@@ -286,59 +285,59 @@ void by_plan_switches_started_one(struct banyan_comm *comm) {
 
 /* ---- messages */
 
-static enum banyan_status read_helpers(struct by_context *context, const struct by_plan_switch_message *message,
+static enum banyan_status read_helpers(struct by_job *job, const struct by_plan_switch_message *message,
                                        struct by_kept_plan *kept) {
   kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, message->n_processes + 1);
   if (!kept->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (size_t i = 0; i < message->n_processes; i++) kept->helpers[i] = by_plan_switch_message_process(message, i);
-  by_context_lock(context);
-  enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, message->n_processes);
-  by_context_unlock(context);
+  by_job_lock(job);
+  enum banyan_status status = by_plans_check_helpers(job, kept->plan, kept->helpers, message->n_processes);
+  by_job_unlock(job);
   return status;
 }
 
-static enum banyan_status read_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+static enum banyan_status read_plan(struct by_job *job, uint32_t n, const uint32_t *processes,
                                     const struct by_plan_switch_message *message, struct by_plan **out) {
   char *text = strndup(message->text ? message->text : "", message->length);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  enum banyan_status status = by_plans_named(context, n, processes, text, out);
+  enum banyan_status status = by_plans_named(job, n, processes, text, out);
   free(text);
   if (status == BANYAN_OK) (*out)->origin = message->origin;
   return status;
 }
 
-static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+static enum banyan_status make_plan(struct by_job *job, uint32_t n, const uint32_t *processes,
                                     const struct by_plan_switch_message *message, struct by_kept_plan *out) {
   if (message->plan)
     BY_TRY(by_plan_copy(message->plan, &out->plan));
   else
-    BY_TRY(read_plan(context, n, processes, message, &out->plan));
+    BY_TRY(read_plan(job, n, processes, message, &out->plan));
   BY_TRY(by_plans_check(out->plan));
-  return read_helpers(context, message, out);
+  return read_helpers(job, message, out);
 }
 
 /* The members, copied. */
-static enum banyan_status get_members(struct by_context *context, uint32_t id, uint32_t *n, uint32_t **processes) {
+static enum banyan_status get_members(struct by_job *job, uint32_t id, uint32_t *n, uint32_t **processes) {
   *n = 0;
   *processes = NULL;
-  if (!context->job.engine) return BANYAN_OK;
-  by_context_lock(context);
-  const struct banyan_comm *comm = by_comm_find(context, id);
+  if (!job->engine) return BANYAN_OK;
+  by_job_lock(job);
+  const struct banyan_comm *comm = by_comm_find(job, id);
   *processes = comm ? calloc(comm->size, sizeof **processes) : NULL;
   if (*processes) memcpy(*processes, comm->processes, comm->size * sizeof **processes);
   if (comm) *n = comm->size;
-  by_context_unlock(context);
+  by_job_unlock(job);
   return !*n || *processes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
 }
 
 /* One plan for the communicator, and one for what is submitted to it; none if it is not here. Without the lock: reading
  * a large plan takes a while, and the communicator may go meanwhile. */
-static enum banyan_status make_plans(struct by_context *context, const struct by_plan_switch_message *message,
+static enum banyan_status make_plans(struct by_job *job, const struct by_plan_switch_message *message,
                                      struct by_kept_plan *own, struct by_kept_plan *submitted) {
   uint32_t n, *processes;
-  BY_TRY(get_members(context, message->comm, &n, &processes));
+  BY_TRY(get_members(job, message->comm, &n, &processes));
   if (!n) return BANYAN_OK;
-  enum banyan_status status = make_plan(context, n, processes, message, own);
+  enum banyan_status status = make_plan(job, n, processes, message, own);
   own->number = message->number;
   *submitted = *own; /* with the same helpers */
   submitted->plan = status == BANYAN_OK ? by_plan_hold(own->plan) : NULL;
@@ -370,25 +369,25 @@ static void send_started(const struct banyan_comm *comm, struct by_plan_switch_m
   *iteration = by_marks_iteration(&comm->plans.marks, comm->plans.started);
   if (comm->plans.marks.n) return;
   uint64_t calls = comm->plans.started - comm->plans.set_by_hand;
-  if (by_observe_iteration(&comm->context->observed, calls, &iteration->began, &iteration->period))
+  if (by_observe_iteration(&comm->job->observed, calls, &iteration->began, &iteration->period))
     iteration->began += comm->plans.set_by_hand;
 }
 
 /* A failure's text becomes the answer's. */
-static enum banyan_status prepare(struct by_context *context, const struct by_plan_switch_message *message,
+static enum banyan_status prepare(struct by_job *job, const struct by_plan_switch_message *message,
                                   struct by_plan_switch_message *answer) {
   struct by_kept_plan own = {0}, submitted = {0};
-  enum banyan_status status = make_plans(context, message, &own, &submitted);
+  enum banyan_status status = make_plans(job, message, &own, &submitted);
   answer->kind = BY_PLAN_SWITCH_NOT_YET;
-  by_context_lock(context);
-  struct banyan_comm *comm = status == BANYAN_OK && own.plan ? by_comm_find(context, message->comm) : NULL;
+  by_job_lock(job);
+  struct banyan_comm *comm = status == BANYAN_OK && own.plan ? by_comm_find(job, message->comm) : NULL;
   if (comm) {
     answer->text = keep(comm, &own, &submitted);
     answer->length = answer->text ? strlen(answer->text) : 0;
     answer->kind = answer->text ? BY_PLAN_SWITCH_NOT_YET : BY_PLAN_SWITCH_PREPARED;
     send_started(comm, answer);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
   by_plan_destroy(own.plan);
   by_plan_destroy(submitted.plan);
   return status;
@@ -396,11 +395,11 @@ static enum banyan_status prepare(struct by_context *context, const struct by_pl
 
 /* FIX, TAKE and DROP; each may let a waiting call go on. A communicator of the same number may have been made anew
  * since it was asked, and has no such plan switch: it counts as absent too. */
-static bool follow(struct by_context *context, const struct by_plan_switch_message *message,
+static bool follow(struct by_job *job, const struct by_plan_switch_message *message,
                    struct by_plan_switch_message *answer) {
-  if (!context->job.engine) return false;
-  by_context_lock(context);
-  struct banyan_comm *comm = by_comm_find(context, message->comm);
+  if (!job->engine) return false;
+  by_job_lock(job);
+  struct banyan_comm *comm = by_comm_find(job, message->comm);
   struct by_plan_switch *plan_switch = comm ? &comm->plans.plan_switch : NULL;
   bool fixed = false;
   if (comm && message->kind == BY_PLAN_SWITCH_FIX) {
@@ -415,20 +414,20 @@ static bool follow(struct by_context *context, const struct by_plan_switch_messa
     forget(&comm->plans.next);
     by_plan_switches_let_go(comm, message->number);
   }
-  pthread_cond_broadcast(&context->job.changed);
-  by_context_unlock(context);
-  by_job_wake(&context->job);
+  pthread_cond_broadcast(&job->changed);
+  by_job_unlock(job);
+  by_job_wake(job);
   answer->kind = fixed ? BY_PLAN_SWITCH_FIXED : BY_PLAN_SWITCH_NOT_YET;
   return message->kind == BY_PLAN_SWITCH_FIX;
 }
 
 bool by_plan_switches_handle(void *argument, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room) {
-  struct by_context *context = argument;
+  struct by_job *job = argument;
   *answer = (struct by_plan_switch_message){.comm = message->comm, .number = message->number};
-  if (message->kind != BY_PLAN_SWITCH_PROPOSE) return follow(context, message, answer);
-  if (prepare(context, message, answer) != BANYAN_OK) {
-    snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
+  if (message->kind != BY_PLAN_SWITCH_PROPOSE) return follow(job, message, answer);
+  if (prepare(job, message, answer) != BANYAN_OK) {
+    snprintf(text, room, "%s: %s", job->names[job->rank], banyan_error_text());
     answer->kind = BY_PLAN_SWITCH_REFUSED;
     answer->text = text;
     answer->length = strlen(text);
@@ -439,44 +438,43 @@ bool by_plan_switches_handle(void *argument, const struct by_plan_switch_message
 /* ---- the caller */
 
 /* Fitted to the communicator, so that all read the same. */
-static enum banyan_status make_proposal(struct by_context *context, struct by_plan *plan, struct by_proposal *out) {
-  BY_TRY(by_plans_fit(context, out->n, out->processes, plan, &out->plan));
+static enum banyan_status make_proposal(struct by_job *job, struct by_plan *plan, struct by_proposal *out) {
+  BY_TRY(by_plans_fit(job, out->n, out->processes, plan, &out->plan));
   BY_TRY(by_plans_check(out->plan));
   out->helpers = BY_ARENA_ARRAY(&out->plan->arena, uint32_t, out->plan->n_vertices);
   if (!out->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  by_context_lock(context);
-  enum banyan_status status = by_plans_find_helpers(context, out->plan, out->helpers);
-  by_context_unlock(context);
+  by_job_lock(job);
+  enum banyan_status status = by_plans_find_helpers(job, out->plan, out->helpers);
+  by_job_unlock(job);
   return status;
 }
 
 enum banyan_status by_plan_switches_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
                                             struct by_plan *plan, const struct by_tree_grants *grants,
                                             const struct by_plan_switch_observer *notify) {
-  struct by_context *context = argument;
+  struct by_job *job = argument;
   struct by_proposal proposal = {.comm = id, .n = n, .processes = processes, .grants = grants};
   if (notify) proposal.notify = *notify;
-  enum banyan_status status = make_proposal(context, plan, &proposal);
-  if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
+  enum banyan_status status = make_proposal(job, plan, &proposal);
+  if (status == BANYAN_OK) status = by_control_propose(job->control, &proposal);
   if (status != BANYAN_OK) by_plan_destroy(proposal.plan);
   return status;
 }
 
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *text) {
   BY_TRY(by_comm_check(comm));
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_plan *plan = NULL;
-  if (context->job.rank != 0)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u",
-                   context->job.rank);
-  BY_TRY(by_plans_named(context, comm->size, comm->processes, text, &plan));
-  if (context->job.size == 1) { /* what one rank submits needs no communication */
-    by_context_lock(context);
+  if (job->rank != 0)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", job->rank);
+  BY_TRY(by_plans_named(job, comm->size, comm->processes, text, &plan));
+  if (job->size == 1) { /* what one rank submits needs no communication */
+    by_job_lock(job);
     enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
-    by_context_unlock(context);
+    by_job_unlock(job);
     return status;
   }
-  return by_plan_switches_propose(context, by_team_id(comm->team), comm->size, comm->processes, plan, NULL, NULL);
+  return by_plan_switches_propose(job, by_team_id(comm->team), comm->size, comm->processes, plan, NULL, NULL);
 }
 
 /* ---- set by the program, on all ranks */
@@ -500,7 +498,7 @@ static enum banyan_status set_inner(const struct banyan_comm *comm, const struct
 /* This has a place among the calls, so that all ranks agree whether it or a plan switch comes first. Takes ownership of
  * the plan. Under lock. */
 static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_plan_changes *p = &comm->plans;
   enum banyan_status status = by_plan_switches_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
   if (status == BANYAN_OK) status = set_inner(comm, plan);
@@ -520,33 +518,33 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   }
   p->set_by_hand++;
   by_plan_switches_count(comm);
-  by_plans_log(context, by_team_plan(comm->team), " from the next call on");
-  if (context->observed.on_next_call) by_observe_wake(&context->observed); /* a manager is notified of it */
+  by_plans_log(job, by_team_plan(comm->team), " from the next call on");
+  if (job->observed.on_next_call) by_observe_wake(&job->observed); /* a manager is notified of it */
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_switches_set_plan(struct banyan_comm *comm, struct by_plan *plan) {
-  if (!plan) BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, NULL, &plan));
-  by_context_lock(comm->context);
+  if (!plan) BY_TRY(by_plans_named(comm->job, comm->size, comm->processes, NULL, &plan));
+  by_job_lock(comm->job);
   enum banyan_status status = set_plan(comm, plan);
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   return status;
 }
 
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
   struct by_plan *plan = NULL;
   BY_TRY(by_comm_check(comm));
-  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
+  BY_TRY(by_plans_named(comm->job, comm->size, comm->processes, text, &plan));
   return by_plan_switches_set_plan(comm, plan);
 }
 
 /* ---- how far it has come */
 
 struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) {
-  struct by_context *context = argument;
+  struct by_job *job = argument;
   struct by_plan_switches_view view = {0};
-  by_context_lock(context);
-  struct banyan_comm *comm = by_comm_find(context, id);
+  by_job_lock(job);
+  struct banyan_comm *comm = by_comm_find(job, id);
   if (comm) {
     const struct by_plan *plan = by_team_plan(comm->team);
     view = (struct by_plan_switches_view){.started = comm->plans.started,
@@ -558,29 +556,29 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
                                           .version = plan->version};
     snprintf(view.plan, sizeof view.plan, "%s", plan->name);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
   return view;
 }
 
 void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
-  struct by_context *context = argument;
-  by_context_lock(context);
-  const struct banyan_comm *comm = by_comm_find(context, id);
+  struct by_job *job = argument;
+  by_job_lock(job);
+  const struct banyan_comm *comm = by_comm_find(job, id);
   struct by_plan usual = {0};
   if (comm) {
     usual = *by_team_plan(comm->team);
     usual.n_own = 0;
     by_plan_print(&usual, text);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
 }
 
-enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out) {
-  by_context_lock(context);
-  const struct banyan_comm *comm = by_comm_find(context, id);
+enum banyan_status by_plan_switches_copy(struct by_job *job, uint32_t id, struct by_plan **out) {
+  by_job_lock(job);
+  const struct banyan_comm *comm = by_comm_find(job, id);
   bool taken = comm && comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN && comm->plans.next.plan;
   enum banyan_status status = comm ? by_plan_copy(taken ? comm->plans.next.plan : by_team_plan(comm->team), out)
                                    : by_fail(BANYAN_ERR_ARGUMENT, "communicator %08x is no longer there", id);
-  by_context_unlock(context);
+  by_job_unlock(job);
   return status;
 }

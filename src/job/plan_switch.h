@@ -24,7 +24,7 @@ struct by_submit_log {
 };
 
 /* Handles a message of the leader on a member; takes the lock. `answer` is filled, its text in `text` (`room` bytes).
- * False: there is nothing to answer. `context`: a struct by_context. */
+ * False: there is nothing to answer. `context`: a struct by_job. */
 bool by_plan_switches_handle(void *context, const struct by_plan_switch_message *message,
                              struct by_plan_switch_message *answer, char *text, size_t room);
 /* To be called before a collective call, or before a plan is set by hand, on a communicator that has a plan switch. If
@@ -50,7 +50,7 @@ BANYAN_CHECK enum banyan_status by_plan_switches_propose(void *context, uint32_t
                                                          const struct by_tree_grants *grants,
                                                          const struct by_plan_switch_observer *notify);
 /* An iteration begins on this rank. */
-void by_plan_switches_mark(struct by_context *context);
+void by_plan_switches_mark(struct by_job *job);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
 struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id);
 /* Adds the plan of a communicator as JSON, without its classes for some collectives: a manager counts what an AllReduce
@@ -59,7 +59,7 @@ void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text);
 /* A copy of the plan of a communicator, over its ranks, or of the one that is agreed on for a later call: its JSON may
  * be longer than what is read. The caller owns *out. BANYAN_ERR_ARGUMENT: there is no such communicator. Takes the
  * lock. */
-BANYAN_CHECK enum banyan_status by_plan_switches_copy(struct by_context *context, uint32_t id, struct by_plan **out);
+BANYAN_CHECK enum banyan_status by_plan_switches_copy(struct by_job *job, uint32_t id, struct by_plan **out);
 /* Before the communicator goes, or when the user sets its plan: no plan need be made for it. */
 void by_plan_wanted_end(struct banyan_comm *comm);
 /* Before the communicator goes. */

@@ -12,21 +12,21 @@ static bool has_builtin(const struct banyan_comm *comm) {
 
 /* Of all ranks in the job's order, where rank 0, which is its first rank, may come to other plans. */
 static bool follows_job(const struct banyan_comm *comm) {
-  const struct by_context *context = comm->context;
+  const struct by_job *job = comm->job;
   uint32_t r = 0;
   while (r < comm->size && comm->processes[r] == r) r++;
-  return r == context->job.size && context->replans && !by_team_plan(comm->team)->origin.supplied;
+  return r == job->size && job->replans && !by_team_plan(comm->team)->origin.supplied;
 }
 
 static bool has_several_hosts(const struct banyan_comm *comm) {
-  const uint32_t *host_of = comm->context->job.host_of;
+  const uint32_t *host_of = comm->job->host_of;
   uint32_t r = 1;
   while (r < comm->size && host_of[comm->processes[r]] == host_of[comm->processes[0]]) r++;
   return r < comm->size;
 }
 
 void by_plan_wanted_ask(struct banyan_comm *comm) {
-  struct by_control *control = comm->context->control;
+  struct by_control *control = comm->job->control;
   comm->plans.wanted = BY_PLAN_NOT_WANTED;
   if (!control || comm->hidden || !has_several_hosts(comm)) return;
   if (!has_builtin(comm) && !follows_job(comm)) return;
@@ -36,6 +36,6 @@ void by_plan_wanted_ask(struct banyan_comm *comm) {
 
 void by_plan_wanted_end(struct banyan_comm *comm) {
   if (comm->plans.wanted == BY_PLAN_ASKED_FOR)
-    by_control_want_plan(comm->context->control, by_team_id(comm->team), 0, NULL);
+    by_control_want_plan(comm->job->control, by_team_id(comm->team), 0, NULL);
   comm->plans.wanted = BY_PLAN_NOT_WANTED;
 }

@@ -39,33 +39,33 @@ static void by_pause(void) {
 #endif
 }
 
-bool by_progress_advance(struct by_progress *progress) {
-  bool moved = by_engine_progress(progress->job->engine);
-  return progress->events.advance(progress->events.context, false) || moved;
+bool by_progress_advance(struct by_job *job) {
+  bool moved = by_engine_progress(job->engine);
+  return job->progress.events.advance(job->progress.events.context, false) || moved;
 }
 
-void by_progress_check_deadlines(struct by_progress *progress) {
-  by_engine_check_deadlines(progress->job->engine);
-  progress->events.check_deadlines(progress->events.context);
+void by_progress_check_deadlines(struct by_job *job) {
+  by_engine_check_deadlines(job->engine);
+  job->progress.events.check_deadlines(job->progress.events.context);
 }
 
 /* While something always moves, no thread sleeps: deadlines of calls that do not move are checked here. */
-static bool advance(struct by_progress *progress) {
-  if (++progress->rounds % LOOKS_AT_DEADLINES == 0) by_progress_check_deadlines(progress);
-  bool moved = by_engine_progress(progress->job->engine);
-  return progress->events.advance(progress->events.context, true) || moved;
+static bool advance(struct by_job *job) {
+  if (++job->progress.rounds % LOOKS_AT_DEADLINES == 0) by_progress_check_deadlines(job);
+  bool moved = by_engine_progress(job->engine);
+  return job->progress.events.advance(job->progress.events.context, true) || moved;
 }
 
-static void let_others(struct by_progress *progress) {
-  pthread_mutex_unlock(&progress->job->lock);
+static void let_others(struct by_job *job) {
+  pthread_mutex_unlock(&job->lock);
   sched_yield();
-  pthread_mutex_lock(&progress->job->lock);
+  pthread_mutex_lock(&job->lock);
 }
 
-static void pause_a_little(struct by_progress *progress) {
-  if (atomic_load_explicit(&progress->job->contenders, memory_order_relaxed)) {
-    let_others(progress);
-  } else if (progress->job->yields) {
+static void pause_a_little(struct by_job *job) {
+  if (atomic_load_explicit(&job->contenders, memory_order_relaxed)) {
+    let_others(job);
+  } else if (job->yields) {
     sched_yield();
   } else {
     by_pause();
@@ -73,9 +73,9 @@ static void pause_a_little(struct by_progress *progress) {
 }
 
 /* Milliseconds, `most` (-1: no end): fabrics may have to send something though nothing comes, and controllers ask. */
-static int how_long(const struct by_progress *progress, int most) {
-  uint64_t deadline = by_engine_deadline(progress->job->engine);
-  uint64_t asks = progress->events.deadline(progress->events.context);
+static int how_long(const struct by_job *job, int most) {
+  uint64_t deadline = by_engine_deadline(job->engine);
+  uint64_t asks = job->progress.events.deadline(job->progress.events.context);
   if (asks < deadline) deadline = asks;
   if (deadline == UINT64_MAX) return most;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -86,23 +86,22 @@ static int how_long(const struct by_progress *progress, int most) {
 }
 
 /* Sleeps until a connection has something, a peer rings, or some time has passed. */
-static void sleep_until_event(struct by_progress *progress, int most) {
-  by_progress_check_deadlines(progress);
-  by_engine_sleeping(progress->job->engine, true);
-  if (by_progress_advance(progress)) {
-    by_engine_sleeping(progress->job->engine, false);
+static void sleep_until_event(struct by_job *job, int most) {
+  by_progress_check_deadlines(job);
+  by_engine_sleeping(job->engine, true);
+  if (by_progress_advance(job)) {
+    by_engine_sleeping(job->engine, false);
     return;
   }
   struct epoll_event events[64];
   uint64_t rings;
-  int milliseconds = how_long(progress, most);
-  pthread_mutex_unlock(&progress->job->lock);
-  int n = epoll_wait(progress->poll, events, 64, milliseconds);
+  int milliseconds = how_long(job, most);
+  pthread_mutex_unlock(&job->lock);
+  int n = epoll_wait(job->progress.poll, events, 64, milliseconds);
   for (int i = 0; i < n; i++)
-    while (events[i].data.fd == progress->job->wake && read(progress->job->wake, &rings, sizeof rings) < 0 &&
-           errno == EINTR) {
+    while (events[i].data.fd == job->wake && read(job->wake, &rings, sizeof rings) < 0 && errno == EINTR) {
     }
-  pthread_mutex_lock(&progress->job->lock);
+  pthread_mutex_lock(&job->lock);
 }
 
 struct spinner {
@@ -111,40 +110,40 @@ struct spinner {
 };
 
 /* One round of progress. True when it is time to sleep. */
-static inline bool spin(struct by_progress *progress, struct spinner *spinner) {
-  bool moved = advance(progress);
+static inline bool spin(struct by_job *job, struct spinner *spinner) {
+  bool moved = advance(job);
   spinner->looks++;
   if (moved) {
     spinner->since = 0;
-    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&progress->job->contenders, memory_order_relaxed))
-      pause_a_little(progress);
+    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&job->contenders, memory_order_relaxed))
+      pause_a_little(job);
     return false;
   }
-  if (spinner->most && (progress->job->yields || spinner->looks > KEEN)) pause_a_little(progress);
-  if (spinner->most && !progress->job->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
+  if (spinner->most && (job->yields || spinner->looks > KEEN)) pause_a_little(job);
+  if (spinner->most && !job->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!spinner->since) spinner->since = now;
   return now - spinner->since >= spinner->most;
 }
 
 /* A call may end with the last of what it sent still in a lane that was full. */
-static bool has_work(const struct by_progress *progress) {
-  return by_engine_pending(progress->job->engine) || by_engine_has_to_send(progress->job->engine) ||
-         progress->events.has_work(progress->events.context) || progress->receives;
+static bool has_work(const struct by_job *job) {
+  return by_engine_pending(job->engine) || by_engine_has_to_send(job->engine) ||
+         job->progress.events.has_work(job->progress.events.context) || job->progress.receives;
 }
 
-static uint64_t ended_so_far(const struct by_progress *progress) {
-  return by_engine_ended(progress->job->engine) + progress->ended;
+static uint64_t ended_so_far(const struct by_job *job) {
+  return by_engine_ended(job->engine) + job->progress.ended;
 }
 
-void by_progress_idle(struct by_progress *progress) {
-  progress->idlers++;
-  pthread_cond_wait(&progress->job->changed, &progress->job->lock);
-  progress->idlers--;
+void by_progress_idle(struct by_job *job) {
+  job->progress.idlers++;
+  pthread_cond_wait(&job->changed, &job->lock);
+  job->progress.idlers--;
 }
 
-void by_progress_changed(struct by_progress *progress) {
-  if (progress->idlers) pthread_cond_broadcast(&progress->job->changed);
+void by_progress_changed(struct by_job *job) {
+  if (job->progress.idlers) pthread_cond_broadcast(&job->changed);
 }
 
 /* What a thread does while it waits, beside progress. */
@@ -153,10 +152,10 @@ struct poller {
   void *argument;
 };
 
-static void poll_once(struct by_progress *progress, const struct poller *poller) {
-  pthread_mutex_unlock(&progress->job->lock);
+static void poll_once(struct by_job *job, const struct poller *poller) {
+  pthread_mutex_unlock(&job->lock);
   poller->poll(poller->argument);
-  pthread_mutex_lock(&progress->job->lock);
+  pthread_mutex_lock(&job->lock);
 }
 
 static bool is_past(uint64_t until) {
@@ -174,278 +173,274 @@ static int sleep_before(uint64_t until, int most) {
 
 /* Inlined, with the check whether it is over, since small calls are a few rounds. `poller` may be NULL; UINT64_MAX: no
  * time limit. */
-__attribute__((always_inline)) static inline void drive(struct by_progress *progress, bool (*over)(void *argument),
+__attribute__((always_inline)) static inline void drive(struct by_job *job, bool (*over)(void *argument),
                                                         void *argument, const struct poller *poller, uint64_t until) {
-  struct spinner spinner = {.most = progress->spin};
-  uint64_t ended = ended_so_far(progress);
-  if (progress->state == BY_PROGRESS_LISTENS)
-    by_job_wake(progress->job); /* what comes from now on is for this thread */
-  if (progress->driver == BY_DRIVER_HELPER) by_engine_sleeping(progress->job->engine, false);
-  progress->driver = BY_DRIVER_USER;
+  struct spinner spinner = {.most = job->progress.spin};
+  uint64_t ended = ended_so_far(job);
+  if (job->progress.state == BY_PROGRESS_LISTENS) by_job_wake(job); /* what comes from now on is for this thread */
+  if (job->progress.driver == BY_DRIVER_HELPER) by_engine_sleeping(job->engine, false);
+  job->progress.driver = BY_DRIVER_USER;
   while (!over(argument)) {
-    bool tired = spin(progress, &spinner);
-    if (ended_so_far(progress) != ended) by_progress_changed(progress);
-    ended = ended_so_far(progress);
-    if (poller && (tired || spinner.looks % POLLS == 0) && !over(argument)) poll_once(progress, poller);
+    bool tired = spin(job, &spinner);
+    if (ended_so_far(job) != ended) by_progress_changed(job);
+    ended = ended_so_far(job);
+    if (poller && (tired || spinner.looks % POLLS == 0) && !over(argument)) poll_once(job, poller);
     if ((tired || spinner.looks % LOOKS_AT_DEADLINES == 0) && is_past(until)) break;
     if (!tired || over(argument)) continue;
-    progress->user_sleeps = true;
-    sleep_until_event(progress, poller ? POLL_MS : sleep_before(until, SLEEP_MS));
-    progress->user_sleeps = false;
-    by_engine_sleeping(progress->job->engine, false);
+    job->progress.user_sleeps = true;
+    sleep_until_event(job, poller ? POLL_MS : sleep_before(until, SLEEP_MS));
+    job->progress.user_sleeps = false;
+    by_engine_sleeping(job->engine, false);
     spinner.since = 0;
   }
-  progress->driver = BY_DRIVER_NONE;
-  by_progress_changed(progress);
-  if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) by_progress_kick(progress);
+  job->progress.driver = BY_DRIVER_NONE;
+  by_progress_changed(job);
+  if (has_work(job) || (job->progress.listens && job->progress.state == BY_PROGRESS_ABSENT)) by_progress_kick(job);
 }
 
 /* While another thread drives. */
-static void poll_and_sleep(struct by_progress *progress, const struct poller *poller) {
+static void poll_and_sleep(struct by_job *job, const struct poller *poller) {
   static const struct timespec pause = {.tv_nsec = POLL_MS * (long)BY_MILLISECOND / 4};
-  pthread_mutex_unlock(&progress->job->lock);
+  pthread_mutex_unlock(&job->lock);
   poller->poll(poller->argument);
   nanosleep(&pause, NULL);
-  pthread_mutex_lock(&progress->job->lock);
+  pthread_mutex_lock(&job->lock);
 }
 
 /* The same, until by_progress_changed or the given time. */
-static void idle_until(struct by_progress *progress, uint64_t until) {
+static void idle_until(struct by_job *job, uint64_t until) {
   int milliseconds = sleep_before(until, SLEEP_MS);
   struct timespec then;
   clock_gettime(CLOCK_REALTIME, &then); /* which `changed` goes by; a step of it lengthens one sleep at most */
   uint64_t nanoseconds = (uint64_t)then.tv_nsec + (uint64_t)milliseconds * BY_MILLISECOND;
   then.tv_sec += (time_t)(nanoseconds / BY_SECOND);
   then.tv_nsec = (long)(nanoseconds % BY_SECOND);
-  progress->idlers++;
-  pthread_cond_timedwait(&progress->job->changed, &progress->job->lock, &then);
-  progress->idlers--;
+  job->progress.idlers++;
+  pthread_cond_timedwait(&job->changed, &job->lock, &then);
+  job->progress.idlers--;
 }
 
-__attribute__((always_inline)) static inline void wait_until(struct by_progress *progress, bool (*over)(void *argument),
+__attribute__((always_inline)) static inline void wait_until(struct by_job *job, bool (*over)(void *argument),
                                                              void *argument, const struct poller *poller,
                                                              uint64_t until) {
-  if (progress->user_sleeps) by_job_wake(progress->job); /* it has to send what this thread's call brought */
+  if (job->progress.user_sleeps) by_job_wake(job); /* it has to send what this thread's call brought */
   while (!over(argument)) {
-    if (progress->driver != BY_DRIVER_USER)
-      drive(progress, over, argument, poller, until);
+    if (job->progress.driver != BY_DRIVER_USER)
+      drive(job, over, argument, poller, until);
     else if (poller)
-      poll_and_sleep(progress, poller);
+      poll_and_sleep(job, poller);
     else if (until == UINT64_MAX)
-      by_progress_idle(progress);
+      by_progress_idle(job);
     else
-      idle_until(progress, until);
+      idle_until(job, until);
     if (is_past(until)) return;
   }
 }
 
-void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument) {
-  wait_until(progress, over, argument, NULL, UINT64_MAX);
+void by_progress_wait(struct by_job *job, bool (*over)(void *argument), void *argument) {
+  wait_until(job, over, argument, NULL, UINT64_MAX);
 }
 
-void by_progress_wait_until(struct by_progress *progress, bool (*over)(void *argument), void *argument,
-                            uint64_t until) {
-  wait_until(progress, over, argument, NULL, until);
+void by_progress_wait_until(struct by_job *job, bool (*over)(void *argument), void *argument, uint64_t until) {
+  wait_until(job, over, argument, NULL, until);
 }
 
 static bool call_ended(void *call) {
   return by_call_ended(call);
 }
 
-void by_progress_wait_call(struct by_progress *progress, struct by_call *call) {
-  wait_until(progress, call_ended, call, NULL, UINT64_MAX);
+void by_progress_wait_call(struct by_job *job, struct by_call *call) {
+  wait_until(job, call_ended, call, NULL, UINT64_MAX);
 }
 
-void by_progress_wait_call_until(struct by_progress *progress, struct by_call *call, uint64_t until) {
-  wait_until(progress, call_ended, call, NULL, until);
+void by_progress_wait_call_until(struct by_job *job, struct by_call *call, uint64_t until) {
+  wait_until(job, call_ended, call, NULL, until);
 }
 
-void by_progress_wait_call_polling(struct by_progress *progress, struct by_call *call, void (*poll)(void *argument),
+void by_progress_wait_call_polling(struct by_job *job, struct by_call *call, void (*poll)(void *argument),
                                    void *argument) {
   struct poller poller = {.poll = poll, .argument = argument};
-  wait_until(progress, call_ended, call, &poller, UINT64_MAX);
+  wait_until(job, call_ended, call, &poller, UINT64_MAX);
 }
 
 /* ---- the progress thread */
 
-static void set_state(struct by_progress *progress, enum by_progress_state to) {
+static void set_state(struct by_job *job, enum by_progress_state to) {
   static const char *const names[] = {"absent", "works", "idle", "listens", "ends"};
-  enum by_progress_state from = progress->state;
+  enum by_progress_state from = job->progress.state;
   assert(to == BY_PROGRESS_WORKS  ? from != BY_PROGRESS_WORKS && from != BY_PROGRESS_ENDS
          : to == BY_PROGRESS_ENDS ? from != BY_PROGRESS_ABSENT
                                   : from == (to == BY_PROGRESS_ABSENT ? BY_PROGRESS_ENDS : BY_PROGRESS_WORKS));
   by_debug("communicator", "progress thread: %s -> %s", names[from], names[to]);
-  progress->state = to;
+  job->progress.state = to;
 }
 
-static bool wanted(const struct by_progress *progress) {
-  return has_work(progress) && progress->driver != BY_DRIVER_USER;
+static bool wanted(const struct by_job *job) {
+  return has_work(job) && job->progress.driver != BY_DRIVER_USER;
 }
 
-static void helper_sleeps(struct by_progress *progress, int most) {
-  progress->helper = BY_HELPER_SLEEPS;
-  sleep_until_event(progress, most);
-  progress->helper = BY_HELPER_BUSY;
+static void helper_sleeps(struct by_job *job, int most) {
+  job->progress.helper = BY_HELPER_SLEEPS;
+  sleep_until_event(job, most);
+  job->progress.helper = BY_HELPER_BUSY;
 }
 
 /* Drives while something moves. Then, where calls are under way, it looks a few times more before it sleeps, as what
  * they wait for mostly comes soon; threads that compute meanwhile go first. */
-static void help(struct by_progress *progress) {
-  uint32_t looks = 0, most = progress->spin ? LAST_LOOKS : 0;
-  progress->driver = BY_DRIVER_HELPER;
-  if (progress->receives && by_clock_now(&by_clock_system) >= progress->receives) progress->receives = 0;
-  while (progress->driver == BY_DRIVER_HELPER) {
-    progress->helper = BY_HELPER_BUSY;
-    bool moved = advance(progress);
-    progress->helper = BY_HELPER_COMES;
+static void help(struct by_job *job) {
+  uint32_t looks = 0, most = job->progress.spin ? LAST_LOOKS : 0;
+  job->progress.driver = BY_DRIVER_HELPER;
+  if (job->progress.receives && by_clock_now(&by_clock_system) >= job->progress.receives) job->progress.receives = 0;
+  while (job->progress.driver == BY_DRIVER_HELPER) {
+    job->progress.helper = BY_HELPER_BUSY;
+    bool moved = advance(job);
+    job->progress.helper = BY_HELPER_COMES;
     if (moved) {
       looks = 0;
-      if (atomic_load_explicit(&progress->job->contenders, memory_order_relaxed)) pause_a_little(progress);
-    } else if (looks++ < most && by_engine_pending(progress->job->engine)) {
-      let_others(progress);
+      if (atomic_load_explicit(&job->contenders, memory_order_relaxed)) pause_a_little(job);
+    } else if (looks++ < most && by_engine_pending(job->engine)) {
+      let_others(job);
     } else {
       break;
     }
   }
-  if (progress->driver == BY_DRIVER_HELPER && has_work(progress)) helper_sleeps(progress, SLEEP_MS);
+  if (job->progress.driver == BY_DRIVER_HELPER && has_work(job)) helper_sleeps(job, SLEEP_MS);
 }
 
 /* Sleeps until control messages come, if need be for ever. */
-static void listen_to_peers(struct by_progress *progress) {
-  progress->driver = BY_DRIVER_HELPER;
-  set_state(progress, BY_PROGRESS_LISTENS);
-  helper_sleeps(progress, -1);
-  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
+static void listen_to_peers(struct by_job *job) {
+  job->progress.driver = BY_DRIVER_HELPER;
+  set_state(job, BY_PROGRESS_LISTENS);
+  helper_sleeps(job, -1);
+  if (job->progress.state != BY_PROGRESS_ENDS) set_state(job, BY_PROGRESS_WORKS);
 }
 
-static void hand_over(struct by_progress *progress) {
-  if (progress->user_sleeps) by_job_wake(progress->job); /* what woke us may have been meant for it */
-  if (progress->driver != BY_DRIVER_HELPER) return;
-  by_engine_sleeping(progress->job->engine, false);
-  progress->driver = BY_DRIVER_NONE;
+static void hand_over(struct by_job *job) {
+  if (job->progress.user_sleeps) by_job_wake(job); /* what woke us may have been meant for it */
+  if (job->progress.driver != BY_DRIVER_HELPER) return;
+  by_engine_sleeping(job->engine, false);
+  job->progress.driver = BY_DRIVER_NONE;
 }
 
 /* Until there is work, or no thread has driven for a while though control messages may come. True: that is so. */
-static bool idle(struct by_progress *progress) {
-  uint32_t rounds = progress->rounds;
+static bool idle(struct by_job *job) {
+  uint32_t rounds = job->progress.rounds;
   struct timespec until;
-  set_state(progress, BY_PROGRESS_IDLE);
-  progress->helper = BY_HELPER_SLEEPS;
-  if (!progress->listens) {
-    pthread_cond_wait(&progress->work, &progress->job->lock);
+  set_state(job, BY_PROGRESS_IDLE);
+  job->progress.helper = BY_HELPER_SLEEPS;
+  if (!job->progress.listens) {
+    pthread_cond_wait(&job->progress.work, &job->lock);
   } else {
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += QUIET_MS * (long)BY_MILLISECOND;
     until.tv_sec += until.tv_nsec / (long)BY_SECOND;
     until.tv_nsec %= (long)BY_SECOND;
-    pthread_cond_timedwait(&progress->work, &progress->job->lock, &until);
+    pthread_cond_timedwait(&job->progress.work, &job->lock, &until);
   }
-  progress->helper = BY_HELPER_BUSY;
-  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
-  return progress->listens && progress->driver == BY_DRIVER_NONE && progress->rounds == rounds;
+  job->progress.helper = BY_HELPER_BUSY;
+  if (job->progress.state != BY_PROGRESS_ENDS) set_state(job, BY_PROGRESS_WORKS);
+  return job->progress.listens && job->progress.driver == BY_DRIVER_NONE && job->progress.rounds == rounds;
 }
 
 static void *progress_main(void *argument) {
-  struct by_progress *progress = argument;
-  pthread_mutex_lock(&progress->job->lock);
-  while (progress->state != BY_PROGRESS_ENDS) {
-    if (wanted(progress))
-      help(progress);
-    else if (idle(progress) && !wanted(progress) && progress->state != BY_PROGRESS_ENDS)
-      listen_to_peers(progress);
+  struct by_job *job = argument;
+  pthread_mutex_lock(&job->lock);
+  while (job->progress.state != BY_PROGRESS_ENDS) {
+    if (wanted(job))
+      help(job);
+    else if (idle(job) && !wanted(job) && job->progress.state != BY_PROGRESS_ENDS)
+      listen_to_peers(job);
     else
       continue;
-    hand_over(progress);
+    hand_over(job);
   }
-  pthread_mutex_unlock(&progress->job->lock);
+  pthread_mutex_unlock(&job->lock);
   return NULL;
 }
 
 /* Starts or wakes the library's thread, so that it makes a round. Waking it twice would cost a system call, and a round
  * for nothing. */
-static void call_thread(struct by_progress *progress) {
-  if (progress->helper == BY_HELPER_COMES) return;
-  if (progress->state == BY_PROGRESS_ABSENT) {
-    int error = by_thread_start(&progress->thread, progress_main, progress);
+static void call_thread(struct by_job *job) {
+  if (job->progress.helper == BY_HELPER_COMES) return;
+  if (job->progress.state == BY_PROGRESS_ABSENT) {
+    int error = by_thread_start(&job->progress.thread, progress_main, job);
     if (error) {
       by_warn("communicator",
               "no progress thread could be started (error %d): calls progress only while a thread waits", error);
       return;
     }
-    set_state(progress, BY_PROGRESS_WORKS);
-    progress->helper = BY_HELPER_COMES;
+    set_state(job, BY_PROGRESS_WORKS);
+    job->progress.helper = BY_HELPER_COMES;
     return;
   }
-  if (progress->helper == BY_HELPER_SLEEPS) progress->helper = BY_HELPER_COMES;
-  if (progress->state == BY_PROGRESS_IDLE)
-    pthread_cond_signal(&progress->work);
+  if (job->progress.helper == BY_HELPER_SLEEPS) job->progress.helper = BY_HELPER_COMES;
+  if (job->progress.state == BY_PROGRESS_IDLE)
+    pthread_cond_signal(&job->progress.work);
   else
-    by_job_wake(progress->job); /* it may sleep, perhaps since before a user drove, though there is more to do now */
+    by_job_wake(job); /* it may sleep, perhaps since before a user drove, though there is more to do now */
 }
 
-void by_progress_kick(struct by_progress *progress) {
-  if (progress->user_sleeps) by_job_wake(progress->job);
-  if (progress->driver == BY_DRIVER_USER) return;
-  by_progress_advance(progress);
-  if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) call_thread(progress);
+void by_progress_kick(struct by_job *job) {
+  if (job->progress.user_sleeps) by_job_wake(job);
+  if (job->progress.driver == BY_DRIVER_USER) return;
+  by_progress_advance(job);
+  if (has_work(job) || (job->progress.listens && job->progress.state == BY_PROGRESS_ABSENT)) call_thread(job);
 }
 
-void by_progress_receive(struct by_progress *progress, uint64_t nanoseconds) {
+void by_progress_receive(struct by_job *job, uint64_t nanoseconds) {
   uint64_t until = by_clock_now(&by_clock_system) + nanoseconds;
-  if (progress->state == BY_PROGRESS_ENDS) return;
-  if (until > progress->receives) progress->receives = until;
-  by_progress_kick(progress);
+  if (job->progress.state == BY_PROGRESS_ENDS) return;
+  if (until > job->progress.receives) job->progress.receives = until;
+  by_progress_kick(job);
 }
 
-void by_progress_kick_burst(struct by_progress *progress) {
-  if (progress->helper != BY_HELPER_COMES || progress->driver == BY_DRIVER_USER) by_progress_kick(progress);
+void by_progress_kick_burst(struct by_job *job) {
+  if (job->progress.helper != BY_HELPER_COMES || job->progress.driver == BY_DRIVER_USER) by_progress_kick(job);
 }
 
 /* ---- its life */
 
-bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events) {
+bool by_progress_watch(struct by_job *job, int fd, uint32_t events) {
   struct epoll_event event = {.events = events | EPOLLET, .data.fd = fd};
-  return epoll_ctl(progress->poll, EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(job->progress.poll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void by_progress_unwatch(struct by_progress *progress, int fd) {
-  (void)epoll_ctl(progress->poll, EPOLL_CTL_DEL, fd, NULL);
+void by_progress_unwatch(struct by_job *job, int fd) {
+  (void)epoll_ctl(job->progress.poll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-enum banyan_status by_progress_init(struct by_progress *progress, struct by_job *job,
-                                    const struct by_progress_events *events) {
+enum banyan_status by_progress_init(struct by_job *job, const struct by_progress_events *events) {
   pthread_condattr_t attributes;
-  *progress = (struct by_progress){.job = job, .events = *events};
+  job->progress = (struct by_progress){.events = *events};
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&progress->work, &attributes);
+  pthread_cond_init(&job->progress.work, &attributes);
   pthread_condattr_destroy(&attributes);
   job->wake = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  progress->poll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
-  if (job->wake < 0 || progress->poll < 0)
+  job->progress.poll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
+  if (job->wake < 0 || job->progress.poll < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd and an epoll descriptor");
-  return by_progress_watch(progress, job->wake, EPOLLIN)
-             ? BANYAN_OK
-             : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching an eventfd");
+  return by_progress_watch(job, job->wake, EPOLLIN) ? BANYAN_OK
+                                                    : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching an eventfd");
 }
 
-void by_progress_stop(struct by_progress *progress) {
-  pthread_mutex_lock(&progress->job->lock); /* the control thread may still run and read the state */
-  if (progress->state != BY_PROGRESS_ABSENT) {
-    set_state(progress, BY_PROGRESS_ENDS);
-    pthread_cond_broadcast(&progress->work);
-    pthread_mutex_unlock(&progress->job->lock);
-    by_job_wake(progress->job);
-    pthread_join(progress->thread, NULL);
-    pthread_mutex_lock(&progress->job->lock);
-    set_state(progress, BY_PROGRESS_ABSENT);
-    progress->helper = BY_HELPER_BUSY;
+void by_progress_stop(struct by_job *job) {
+  pthread_mutex_lock(&job->lock); /* the control thread may still run and read the state */
+  if (job->progress.state != BY_PROGRESS_ABSENT) {
+    set_state(job, BY_PROGRESS_ENDS);
+    pthread_cond_broadcast(&job->progress.work);
+    pthread_mutex_unlock(&job->lock);
+    by_job_wake(job);
+    pthread_join(job->progress.thread, NULL);
+    pthread_mutex_lock(&job->lock);
+    set_state(job, BY_PROGRESS_ABSENT);
+    job->progress.helper = BY_HELPER_BUSY;
   }
-  pthread_mutex_unlock(&progress->job->lock);
+  pthread_mutex_unlock(&job->lock);
 }
 
-void by_progress_fini(struct by_progress *progress) {
-  if (progress->job->wake >= 0) by_close(progress->job->wake);
-  if (progress->poll >= 0) by_close(progress->poll);
-  pthread_cond_destroy(&progress->work);
+void by_progress_fini(struct by_job *job) {
+  if (job->wake >= 0) by_close(job->wake);
+  if (job->progress.poll >= 0) by_close(job->progress.poll);
+  pthread_cond_destroy(&job->progress.work);
 }

@@ -8,7 +8,7 @@ static bool has_ended(const struct banyan_request *request) {
 }
 
 static enum banyan_status finish(struct banyan_request *request) {
-  struct by_context *context = request->context;
+  struct by_job *job = request->job;
   enum banyan_status status;
   if (request->call) {
     status = by_call_result(request->call);
@@ -17,14 +17,14 @@ static enum banyan_status finish(struct banyan_request *request) {
   } else {
     status = request->ops->finish(request);
   }
-  if (context->memory.doomed) by_memory_sweep(context);
+  if (job->memory.doomed) by_memory_sweep(job);
   return status;
 }
 
 static enum banyan_status finish_and_unlock(struct banyan_request *request) {
-  struct by_context *context = request->context;
+  struct by_job *job = request->job;
   enum banyan_status status = finish(request);
-  by_context_unlock_and_release(context);
+  by_job_unlock_and_release(job);
   return status;
 }
 
@@ -43,19 +43,19 @@ static bool any_ended(void *argument) {
 }
 
 static void wait_until(struct banyan_request *request, uint64_t until) {
-  struct by_progress *progress = &request->context->progress;
+  struct by_job *job = request->job;
   if (request->call)
-    by_progress_wait_call_until(progress, request->call, until);
+    by_progress_wait_call_until(job, request->call, until);
   else if (request->ops->wait)
     request->ops->wait(request, until);
   else
-    by_progress_wait_until(progress, any_ended, &(struct any_of){.requests = &request, .n = 1}, until);
+    by_progress_wait_until(job, any_ended, &(struct any_of){.requests = &request, .n = 1}, until);
 }
 
 enum banyan_status banyan_wait(struct banyan_request *request) {
   if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
-  BY_TRY(by_context_check_process(request->context));
-  by_context_lock(request->context);
+  BY_TRY(by_job_check_process(request->job));
+  by_job_lock(request->job);
   wait_until(request, UINT64_MAX);
   return finish_and_unlock(request);
 }
@@ -63,41 +63,41 @@ enum banyan_status banyan_wait(struct banyan_request *request) {
 enum banyan_status banyan_wait_for(struct banyan_request *request, double seconds, bool *done) {
   if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
   if (!(seconds >= 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the time to wait is %g seconds, must be >= 0", seconds);
-  struct by_context *context = request->context;
-  BY_TRY(by_context_check_process(context));
-  by_context_lock(context);
+  struct by_job *job = request->job;
+  BY_TRY(by_job_check_process(job));
+  by_job_lock(job);
   wait_until(request, by_clock_now(&by_clock_system) + by_clock_from_seconds(seconds));
   *done = has_ended(request);
   if (*done) return finish_and_unlock(request);
-  by_context_unlock(context);
+  by_job_unlock(job);
   return BANYAN_OK;
 }
 
 enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
   if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
-  struct by_context *context = request->context;
-  BY_TRY(by_context_check_process(context));
-  by_context_lock(context);
-  if (!has_ended(request) && context->progress.driver == BY_DRIVER_NONE) by_progress_advance(&context->progress);
-  if (!has_ended(request)) by_progress_check_deadlines(&context->progress);
+  struct by_job *job = request->job;
+  BY_TRY(by_job_check_process(job));
+  by_job_lock(job);
+  if (!has_ended(request) && job->progress.driver == BY_DRIVER_NONE) by_progress_advance(job);
+  if (!has_ended(request)) by_progress_check_deadlines(job);
   *done = has_ended(request);
   if (*done) return finish_and_unlock(request);
-  by_context_unlock(context);
+  by_job_unlock(job);
   return BANYAN_OK;
 }
 
 enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index) {
   if ((!requests && n) || !index)
     return by_fail(BANYAN_ERR_ARGUMENT, "the requests or the place for the index are NULL");
-  struct by_context *context = NULL;
-  for (size_t i = 0; i < n && !context; i++)
-    if (requests[i]) context = requests[i]->context;
+  struct by_job *job = NULL;
+  for (size_t i = 0; i < n && !job; i++)
+    if (requests[i]) job = requests[i]->job;
   *index = n;
-  if (!context) return BANYAN_OK;
-  BY_TRY(by_context_check_process(context));
+  if (!job) return BANYAN_OK;
+  BY_TRY(by_job_check_process(job));
   struct any_of any = {.requests = requests, .n = n};
-  by_context_lock(context);
-  by_progress_wait(&context->progress, any_ended, &any);
+  by_job_lock(job);
+  by_progress_wait(job, any_ended, &any);
   *index = any.ended;
   enum banyan_status status = finish_and_unlock(requests[any.ended]);
   requests[any.ended] = NULL;
@@ -120,66 +120,66 @@ enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n) {
  * banyan_comm_destroy waits for all that is being called back, so the last reference never goes while another thread
  * calls back. */
 
-static struct banyan_request *take_ended(struct by_context *context) {
-  struct banyan_request **place = &context->given.first;
+static struct banyan_request *take_ended(struct by_job *job) {
+  struct banyan_request **place = &job->given.first;
   while (*place && !has_ended(*place)) place = &(*place)->next;
   struct banyan_request *request = *place;
   if (!request) return NULL;
   *place = request->next;
-  if (!*place) context->given.end = place;
+  if (!*place) job->given.end = place;
   return request;
 }
 
-bool by_requests_have_ended(const struct by_context *context) {
-  for (const struct banyan_request *request = context->given.first; request; request = request->next)
+bool by_requests_have_ended(const struct by_job *job) {
+  for (const struct banyan_request *request = job->given.first; request; request = request->next)
     if (has_ended(request)) return true;
   return false;
 }
 
-static void notify(struct by_context *context, struct banyan_request *request) {
+static void notify(struct by_job *job, struct banyan_request *request) {
   void (*then)(void *, enum banyan_status, const char *) = request->then;
   void *argument = request->argument;
   enum banyan_status status = finish(request);
-  context->given.notifying++;
-  by_context_unlock(context);
+  job->given.notifying++;
+  by_job_unlock(job);
   then(argument, status, status == BANYAN_OK ? "" : banyan_error_text());
-  by_context_lock(context);
-  context->given.notifying--;
-  context->references--;
-  by_progress_changed(&context->progress);
+  by_job_lock(job);
+  job->given.notifying--;
+  job->references--;
+  by_progress_changed(job);
 }
 
-void by_requests_notify(struct by_context *context) {
-  while (context->given.first) {
-    struct banyan_request *request = take_ended(context);
+void by_requests_notify(struct by_job *job) {
+  while (job->given.first) {
+    struct banyan_request *request = take_ended(job);
     if (!request) return;
-    notify(context, request);
+    notify(job, request);
   }
 }
 
-void by_requests_notify_all(struct by_context *context) {
-  by_requests_notify(context);
-  while (context->given.notifying) by_progress_idle(&context->progress);
+void by_requests_notify_all(struct by_job *job) {
+  by_requests_notify(job);
+  while (job->given.notifying) by_progress_idle(job);
 }
 
 enum banyan_status banyan_then(struct banyan_request *request,
                                void (*then)(void *argument, enum banyan_status status, const char *text),
                                void *argument) {
   if (!request || !then) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the function to call is NULL");
-  struct by_context *context = request->context;
-  BY_TRY(by_context_check_process(context));
-  by_context_lock(context);
+  struct by_job *job = request->job;
+  BY_TRY(by_job_check_process(job));
+  by_job_lock(job);
   request->then = then;
   request->argument = argument;
   request->next = NULL;
-  context->references++; /* until this call is over */
+  job->references++; /* until this call is over */
   if (has_ended(request)) {
-    notify(context, request);
+    notify(job, request);
   } else {
-    *context->given.end = request;
-    context->given.end = &request->next;
-    by_progress_kick(&context->progress);
+    *job->given.end = request;
+    job->given.end = &request->next;
+    by_progress_kick(job);
   }
-  by_context_unlock_and_release(context);
+  by_job_unlock_and_release(job);
   return BANYAN_OK;
 }

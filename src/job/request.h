@@ -3,7 +3,7 @@
 #ifndef BY_JOB_REQUEST_H
 #define BY_JOB_REQUEST_H
 
-#include "context.h"
+#include "job_life.h"
 
 /* Of a request that is no call of the engine, or not yet. */
 struct by_request_ops {
@@ -19,17 +19,17 @@ struct banyan_request {
   struct by_call *call; /* the engine's; NULL: see `ops` */
   const struct by_request_ops *ops;
   void *of; /* an object of `ops` */
-  struct by_context *context;
+  struct by_job *job;
   void (*then)(void *argument, enum banyan_status status, const char *text); /* of one that was given away */
   void *argument;
   struct banyan_request *next;
 };
 
 /* Calls back for given requests that have ended, without the lock meanwhile. */
-void by_requests_notify(struct by_context *context);
+void by_requests_notify(struct by_job *job);
 /* Like it, until all that other threads do so for have been notified. */
-void by_requests_notify_all(struct by_context *context);
+void by_requests_notify_all(struct by_job *job);
 /* Whether a given one has ended. */
-bool by_requests_have_ended(const struct by_context *context);
+bool by_requests_have_ended(const struct by_job *job);
 
 #endif

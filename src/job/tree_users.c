@@ -24,7 +24,7 @@ bool by_plan_switches_serves_operations(struct banyan_comm *comm) {
 }
 
 static enum banyan_status propose_again(struct banyan_comm *comm, const struct by_plan *plan) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_proposal proposal = {.comm = by_team_id(comm->team),
                                  .n = comm->size,
                                  .processes = comm->processes,
@@ -33,8 +33,8 @@ static enum banyan_status propose_again(struct banyan_comm *comm, const struct b
   BY_TRY(by_plan_copy(plan, &proposal.plan));
   proposal.helpers = BY_ARENA_ARRAY(&proposal.plan->arena, uint32_t, plan->n_vertices);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  if (proposal.helpers) status = by_plans_find_helpers(context, proposal.plan, proposal.helpers);
-  if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
+  if (proposal.helpers) status = by_plans_find_helpers(job, proposal.plan, proposal.helpers);
+  if (status == BANYAN_OK) status = by_control_propose(job->control, &proposal);
   if (status != BANYAN_OK) by_plan_destroy(proposal.plan);
   return status;
 }
@@ -47,10 +47,10 @@ static bool is_through(const struct by_plan *plan, const struct banyan_call *cal
 }
 
 void by_plan_switches_call_of_operations(struct banyan_comm *comm, const struct banyan_call *call) {
-  struct by_context *context = comm->context;
-  if (context->job.rank != 0) return;
+  struct by_job *job = comm->job;
+  if (job->rank != 0) return;
   comm->plans.operations++;
-  const struct by_plan *plan = comm->team == by_engine_team(context->job.engine, 0) ? by_plans_through(context) : NULL;
+  const struct by_plan *plan = comm->team == by_engine_team(job->engine, 0) ? by_plans_through(job) : NULL;
   if (!plan || comm->plans.asked || !by_plan_switches_serves_operations(comm) || !is_through(plan, call)) return;
   comm->plans.asked = true;
   by_info("innetwork", "submitted operations make most calls: the switches of plan '%s' are asked for cells for them",

@@ -16,8 +16,8 @@ struct by_named_state {
   struct by_control_message *messages, *newest; /* For communicators that are not made yet, oldest first. */
 };
 
-static inline struct by_named_state *by_named_of(const struct by_context *context) {
-  return by_feature_state(context, &by_named_key);
+static inline struct by_named_state *by_named_of(const struct by_job *job) {
+  return by_feature_state(job, &by_named_key);
 }
 
 struct by_submitter;

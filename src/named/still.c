@@ -5,7 +5,7 @@
 enum { STILL_S = 2 /* without a start, until neighbours in the control tree are asked first; then twice as long */ };
 
 void by_submitter_note_start(struct by_submitter *owner, uint64_t now) {
-  if (!owner->context->job.service) return;
+  if (!owner->job->service) return;
   owner->still = (struct by_still){.since = now, .after = STILL_S * BY_SECOND, .at = now + STILL_S * BY_SECOND};
 }
 
@@ -23,7 +23,7 @@ void by_submitter_ask_if_still(struct by_submitter *owner, uint64_t now) {
   still->at = UINT64_MAX;
   if (!waits(owner)) return;
   for (uint32_t i = 0; i < owner->n_neighbours; i++)
-    by_context_waits_for(owner->context, still->since, &owner->neighbours[i].process, 1);
+    by_job_note_wait(owner->job, still->since, &owner->neighbours[i].process, 1);
   still->after *= 2;
   still->at = now + still->after;
 }

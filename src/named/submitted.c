@@ -67,7 +67,7 @@ static struct by_submitted *take(struct by_submitter *owner) {
     if (!s) return NULL;
     owner->counts.allocations++;
   }
-  s->request = (struct banyan_request){.ops = &ops, .of = s, .context = owner->context};
+  s->request = (struct banyan_request){.ops = &ops, .of = s, .job = owner->job};
   s->owner = owner;
   s->n_calls = s->n_sparse = s->left = 0;
   s->group = UINT64_MAX;
@@ -92,10 +92,10 @@ void by_submitter_free(struct by_submitter *owner) {
 }
 
 void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what) {
-  struct by_context *context = owner->context;
+  struct by_job *job = owner->job;
   char text[BY_REPORT_TEXT];
-  snprintf(text, sizeof text, "%s: %s: %s", by_context_name(context, context->job.rank), what, banyan_error_text());
-  by_engine_fail(context->job.engine, status, context->job.rank, text);
+  snprintf(text, sizeof text, "%s: %s: %s", by_job_name(job, job->rank), what, banyan_error_text());
+  by_engine_fail(job->engine, status, job->rank, text);
 }
 
 enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room, size_t wanted,
@@ -220,7 +220,7 @@ static enum banyan_status take_exchanges(struct by_submitted *s, const struct ba
 
 /* Checks and copies the calls. Exchanges are not prepared yet. */
 static enum banyan_status fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
-  const struct by_settings *settings = &s->owner->context->job.settings;
+  const struct by_settings *settings = &s->owner->job->settings;
   uint32_t ranks = s->owner->comm->size;
   BY_TRY(check_calls(s->owner, what));
   BY_TRY(copy_calls(s, what));
@@ -248,7 +248,7 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
 static void note(const struct by_submitted *s, enum banyan_status status) {
   bool waited = s->state != BY_SUBMITTED_RUNS;
   struct by_history_call call = {.number = waited ? 0 : s->number, .outcome = BY_HISTORY_COMPLETED};
-  if (waited && by_engine_status(s->owner->context->job.engine) == BANYAN_OK) return;
+  if (waited && by_engine_status(s->owner->job->engine) == BANYAN_OK) return;
   if (status != BANYAN_OK) call.outcome = waited ? BY_HISTORY_WAITED : BY_HISTORY_FAILED;
   if (s->n_calls) {
     call.collective = (uint8_t)s->calls[0].collective;
@@ -267,10 +267,10 @@ void by_submitted_end(struct by_submitted *s, enum banyan_status status, const c
   LIST_REMOVE(s, entry);
   by_submitted_set_state(s, BY_SUBMITTED_ENDED);
   s->status = status;
-  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->context->job.tracer, s->trace, status);
+  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->job->tracer, s->trace, status);
   if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
-  by_named_of(owner->context)->open--;
-  by_progress_count_ended(&owner->context->progress);
+  by_named_of(owner->job)->open--;
+  by_progress_count_ended(owner->job);
   if (s->group == UINT64_MAX || !owner->comm) return;
   by_controller_ended(owner->controller, s->group);
   owner->dirty |= owner->log.root;
@@ -290,7 +290,7 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
   const struct banyan_comm *comm = owner->comm;
   struct banyan_comm *inner;
   if (owner->log.inner) return BANYAN_OK;
-  BY_TRY(by_comm_make(owner->context, owner->id, comm->rank, comm->size, comm->processes, &inner));
+  BY_TRY(by_comm_make(owner->job, owner->id, comm->rank, comm->size, comm->processes, &inner));
   inner->hidden = true;
   enum banyan_status status = by_plan_switches_set_first_inner(owner->comm, inner);
   if (status == BANYAN_OK)
@@ -356,21 +356,21 @@ static void open_operation(struct by_submitted *s) {
   struct by_submitter *owner = s->owner;
   by_submitted_set_state(s, BY_SUBMITTED_WAITS);
   LIST_INSERT_HEAD(&owner->operations.open, s, entry);
-  by_named_of(owner->context)->open++;
-  by_context_hold(owner->context);
+  by_named_of(owner->job)->open++;
+  by_job_hold(owner->job);
   owner->deadline = MIN(owner->deadline, s->limit);
   owner->dirty = true;
 }
 
 static enum banyan_status offer(struct by_submitted *s, const char *name) {
-  struct by_context *context = s->request.context;
-  BY_TRY(by_context_status(context));
+  struct by_job *job = s->request.job;
+  BY_TRY(by_job_status(job));
   uint64_t now = by_clock_now(&by_clock_system), bytes = by_operation_bytes(&s->operation);
   BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, s->priority, s, now));
-  if (context->observed.on) by_observe_odd(&context->observed, SUBMITTED + s->operation.collective, bytes, bytes, now);
+  if (job->observed.on) by_observe_odd(&job->observed, SUBMITTED + s->operation.collective, bytes, bytes, now);
   struct by_traced traced = {
       .name = s->name, .bytes = bytes, .team = s->owner->id, .collective = s->operation.collective};
-  s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
+  s->trace = by_trace_begin(&job->tracer, &traced, BY_TRACE_SUBMITTED);
   if (s->owner->still.at == UINT64_MAX) by_submitter_note_start(s->owner, now);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
@@ -387,12 +387,12 @@ enum banyan_status banyan_submit_all(struct banyan_comm *comm, const char *const
   if (n && (!names || !submissions || !requests))
     return by_fail(BANYAN_ERR_ARGUMENT, "the names, the operations or the places for the requests are NULL");
   for (size_t i = 0; i < n; i++) requests[i] = NULL;
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   for (size_t i = 0; i < n && status == BANYAN_OK; i++) status = begin(comm, &batch, i, &sparse, &requests[i]);
   if (status == BANYAN_OK && sparse) {
-    by_context_unlock(comm->context);
+    by_job_unlock(comm->job);
     prepare_sparse(&batch, requests);
-    by_context_lock(comm->context);
+    by_job_lock(comm->job);
   }
   size_t offered = 0;
   while (status == BANYAN_OK && offered < n) {
@@ -400,8 +400,8 @@ enum banyan_status banyan_submit_all(struct banyan_comm *comm, const char *const
     offered += status == BANYAN_OK;
   }
   for (size_t i = offered; i < n && requests[i]; requests[i++] = NULL) release(requests[i]->of);
-  if (offered) by_progress_kick_burst(&comm->context->progress);
-  by_context_unlock(comm->context);
+  if (offered) by_progress_kick_burst(comm->job);
+  by_job_unlock(comm->job);
   return status;
 }
 
@@ -413,24 +413,24 @@ enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, con
 enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   struct by_submitter *owner;
   BY_TRY(by_comm_check(comm));
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   enum banyan_status status = by_submitter_need(comm, &owner);
   if (status == BANYAN_OK) {
     by_controller_step(owner->controller, i);
-    by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
-    by_plan_switches_mark(comm->context);
+    by_observe_step(&comm->job->observed, i, by_clock_now(&by_clock_system));
+    by_plan_switches_mark(comm->job);
     owner->dirty = true;
-    by_progress_kick(&comm->context->progress);
+    by_progress_kick(comm->job);
   }
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   return status;
 }
 
 void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out) {
   if (!out) return;
   *out = (struct banyan_negotiation){0};
-  if (!comm || by_context_is_of_parent(comm->context)) return;
-  by_context_lock(comm->context);
+  if (!comm || by_job_is_of_parent(comm->job)) return;
+  by_job_lock(comm->job);
   const struct by_submitter *owner = by_named_submitter(comm);
   if (owner) {
     const struct by_controller_counters *c = by_controller_counters(owner->controller);
@@ -443,5 +443,5 @@ void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negot
     out->bytes = c->bytes;
     out->malformed = c->malformed;
   }
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
 }

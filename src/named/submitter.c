@@ -28,7 +28,7 @@ static uint32_t number_of(const struct banyan_comm *comm) {
 /* ---- texts about stalls */
 
 static const char *name_of(const struct banyan_comm *comm, uint32_t rank) {
-  return by_context_name(comm->context, comm->processes[rank]);
+  return by_job_name(comm->job, comm->processes[rank]);
 }
 
 /* "2, 5-7 and 3 more". */
@@ -47,7 +47,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
   if (stall->more) return NULL;
   for (uint32_t i = 0; i < stall->n_ranges; i++)
     for (uint32_t r = stall->ranges[i].first; r <= stall->ranges[i].last && r < comm->size; r++) {
-      const char *own = comm->context->job.members[comm->processes[r]].host;
+      const char *own = comm->job->members[comm->processes[r]].host;
       if (host && strcmp(host, own) != 0) return NULL;
       host = own;
     }
@@ -57,7 +57,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
 /* Whether a rank has left, so that it will never submit anything. */
 static void add_left(struct by_text *text, const struct banyan_comm *comm) {
   for (uint32_t r = 0; r < comm->size; r++)
-    if (comm->context->job.left[comm->processes[r]]) {
+    if (comm->job->left[comm->processes[r]]) {
       by_text_add(text, "; %s has left the job", name_of(comm, r));
       return;
     }
@@ -85,7 +85,7 @@ static void add_stall(struct by_text *text, const struct banyan_comm *comm, cons
 static void on_send(void *argument, uint32_t to, const void *message, size_t bytes) {
   struct by_submitter *owner = argument;
   uint32_t process = owner->comm->processes[to];
-  enum banyan_status status = by_engine_write(owner->context->job.engine, process, owner->id, message, bytes);
+  enum banyan_status status = by_engine_write(owner->job->engine, process, owner->id, message, bytes);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
@@ -105,7 +105,7 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
   by_text_init(&text);
   add_stall(&text, owner->comm, stall);
   if (stall->late)
-    by_engine_fail(owner->context->job.engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, by_text_get(&text));
+    by_engine_fail(owner->job->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, by_text_get(&text));
   else
     by_warn("negotiate", "%s", by_text_get(&text));
   by_text_fini(&text);
@@ -138,7 +138,7 @@ static enum banyan_status note_neighbours(struct by_submitter *owner) {
   if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down_parent;
   for (uint32_t i = 0; i < owner->n_neighbours; i++) {
     owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
-    by_engine_expect_control_messages(owner->context->job.engine, owner->neighbours[i].process);
+    by_engine_expect_control_messages(owner->job->engine, owner->neighbours[i].process);
   }
   return BANYAN_OK;
 }
@@ -162,7 +162,7 @@ static void on_plan(void *submitter) {
   struct by_submitter *owner = submitter;
   enum banyan_status status = offer_tree(owner);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
-  if (owner->dirty) by_progress_kick(&owner->context->progress);
+  if (owner->dirty) by_progress_kick(owner->job);
 }
 
 /* All go over to another tree here: this rank may be the root from now on, or no longer. */
@@ -184,7 +184,7 @@ static void note_plan_switch(void *submitter, uint32_t number) {
   struct by_submitter *owner = submitter;
   by_controller_announce(owner->controller, number);
   owner->dirty = true;
-  by_progress_kick(&owner->context->progress);
+  by_progress_kick(owner->job);
 }
 
 static uint64_t count_submitted(const void *submitter) {
@@ -202,7 +202,7 @@ static const char *find_open(const void *submitter) {
 /* ---- making one */
 
 static enum banyan_status make_controller(struct by_submitter *owner) {
-  const struct by_settings *settings = &owner->context->job.settings;
+  const struct by_settings *settings = &owner->job->settings;
   struct by_controller_config config = {.rank = owner->comm->rank,
                                         .fuse = settings->fusion,
                                         .fuse_each = BY_FUSE_EACH,
@@ -229,7 +229,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   struct by_submitter *owner = calloc(1, sizeof *owner);
   if (!owner) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for submitting operations");
   *owner = (struct by_submitter){.comm = comm,
-                                 .context = comm->context,
+                                 .job = comm->job,
                                  .id = number_of(comm),
                                  .deadline = UINT64_MAX,
                                  .still.at = UINT64_MAX,
@@ -244,9 +244,9 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
     return status;
   }
   by_feature_set_of_comm(comm, &by_named_key, owner);
-  if (!by_named_of(comm->context)->submitters++) by_feature_activate(comm->context, &by_named_key, true);
+  if (!by_named_of(comm->job)->submitters++) by_feature_activate(comm->job, &by_named_key, true);
   *out = owner;
-  if (comm->size > 1) by_progress_listen(&comm->context->progress);
+  if (comm->size > 1) by_progress_listen(comm->job);
   by_plan_switches_attach_log(comm, &owner->log);
   return offer_tree(owner);
 }
@@ -278,10 +278,10 @@ static void forget_comm(struct banyan_comm *comm) {
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
   by_flights_fini(owner);
-  if (by_comm_needs_ledger(comm)) add_series(comm, comm->context->ledger);
+  if (by_comm_needs_ledger(comm)) add_series(comm, comm->job->ledger);
   by_plan_switches_attach_log(comm, NULL);
   by_feature_set_of_comm(comm, &by_named_key, NULL);
-  if (!--by_named_of(owner->context)->submitters) by_feature_activate(owner->context, &by_named_key, false);
+  if (!--by_named_of(owner->job)->submitters) by_feature_activate(owner->job, &by_named_key, false);
   owner->comm = owner->log.inner = NULL;
   if (!owner->operations.taken) by_submitter_free(owner);
 }
@@ -304,24 +304,24 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
       by_controller_take(owner->controller, from, message->data, message->bytes, by_clock_now(&by_clock_system));
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)
-    by_warn("negotiate", "a control message from %s was refused: %s", by_context_name(owner->context, message->process),
+    by_warn("negotiate", "a control message from %s was refused: %s", by_job_name(owner->job, message->process),
             banyan_error_text());
   else if (status != BANYAN_OK)
     by_submitter_fail(owner, status, "negotiating");
 }
 
-static bool is_over(const struct by_context *context, uint32_t number) {
+static bool is_over(const struct by_job *job, uint32_t number) {
   uint32_t n;
-  const uint32_t *ids = by_engine_get_destroyed(context->job.engine, &n);
+  const uint32_t *ids = by_engine_get_destroyed(job->engine, &n);
   while (n && submitted_number(ids[n - 1]) != number) n--;
   return n;
 }
 
 /* A control message for a communicator that is not made here yet waits for it. The engine ends a sender of too many. */
-static void keep(struct by_context *context, struct by_control_message *message) {
-  struct by_named_state *named = by_named_of(context);
-  if (is_over(context, message->team)) {
-    by_control_message_free(context->job.engine, message);
+static void keep(struct by_job *job, struct by_control_message *message) {
+  struct by_named_state *named = by_named_of(job);
+  if (is_over(job, message->team)) {
+    by_control_message_free(job->engine, message);
     return;
   }
   message->next = NULL;
@@ -336,43 +336,43 @@ static void keep(struct by_context *context, struct by_control_message *message)
 static struct by_submitter *need_or_fail(struct banyan_comm *comm) {
   struct by_submitter *owner = NULL;
   enum banyan_status status = by_submitter_need(comm, &owner);
-  const struct by_job *job = &comm->context->job;
+  const struct by_job *job = comm->job;
   if (status == BANYAN_OK) return owner;
   by_engine_fail(job->engine, status, job->rank, banyan_error_text());
   return NULL;
 }
 
-static void deliver(struct by_context *context, struct by_control_message *message) {
-  struct banyan_comm *comm = context->comms;
+static void deliver(struct by_job *job, struct by_control_message *message) {
+  struct banyan_comm *comm = job->comms;
   while (comm && (comm->hidden || number_of(comm) != message->team)) comm = comm->next;
   if (!comm) {
-    keep(context, message);
+    keep(job, message);
     return;
   }
   struct by_submitter *owner = need_or_fail(comm);
   if (owner) take_message(owner, message);
-  by_control_message_free(context->job.engine, message);
+  by_control_message_free(job->engine, message);
 }
 
 /* Without a submitter there may be no link over which the question could come what this rank lacks. */
-static void listen_to_all(struct by_context *context) {
-  by_context_lock(context);
-  by_named_of(context)->listens = true;
-  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+static void listen_to_all(struct by_job *job) {
+  by_job_lock(job);
+  by_named_of(job)->listens = true;
+  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next)
     if (!comm->hidden) (void)need_or_fail(comm);
-  by_progress_kick(&context->progress);
-  by_context_unlock(context);
+  by_progress_kick(job);
+  by_job_unlock(job);
 }
 
 /* Handles control messages that came before the communicator was made. */
 static void take_kept_messages(struct banyan_comm *comm) {
-  struct by_context *context = comm->context;
-  struct by_named_state *named = by_named_of(context);
+  struct by_job *job = comm->job;
+  struct by_named_state *named = by_named_of(job);
   struct by_control_message *messages = named->messages;
   named->messages = NULL;
   while (messages) {
     struct by_control_message *next = messages->next;
-    deliver(context, messages);
+    deliver(job, messages);
     messages = next;
   }
   if (named->listens) (void)need_or_fail(comm);
@@ -381,7 +381,7 @@ static void take_kept_messages(struct banyan_comm *comm) {
 /* ---- going on */
 
 static bool advance(struct by_submitter *owner, bool ended) {
-  const struct by_engine *engine = owner->context->job.engine;
+  const struct by_engine *engine = owner->job->engine;
   bool any = ended && by_submit_collect(owner);
   if (by_engine_status(engine) != BANYAN_OK) {
     any |= !LIST_EMPTY(&owner->operations.open);
@@ -398,46 +398,45 @@ static bool advance(struct by_submitter *owner, bool ended) {
 }
 
 /* True: messages had arrived. */
-static bool take_messages(struct by_context *context) {
+static bool take_messages(struct by_job *job) {
   bool any = false;
-  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); any = true)
-    deliver(context, message);
+  for (struct by_control_message *message; (message = by_engine_read(job->engine)); any = true) deliver(job, message);
   return any;
 }
 
 /* What a burst brings lies in the lanes as several messages, of which the engine takes some at a time. All that are
  * there are taken before any of them is answered or passed on, so that this takes one message. Nothing is waited for.
  */
-static bool take_all_messages(struct by_context *context) {
-  if (!take_messages(context)) return false;
+static bool take_all_messages(struct by_job *job) {
+  if (!take_messages(job)) return false;
   for (uint32_t i = 0; i < MOST_ROUNDS; i++) {
-    by_engine_progress(context->job.engine);
-    if (!take_messages(context)) break;
+    by_engine_progress(job->engine);
+    if (!take_messages(job)) break;
   }
   return true;
 }
 
 /* Continues operations; some may end others. */
-static bool advance_all(struct by_context *context) {
-  struct by_named_state *named = by_named_of(context);
+static bool advance_all(struct by_job *job) {
+  struct by_named_state *named = by_named_of(job);
   bool moved = false;
   for (bool again = true; again;) {
-    uint64_t now = by_engine_ended(context->job.engine) + by_sparse_count_moves(context);
+    uint64_t now = by_engine_ended(job->engine) + by_sparse_count_moves(job);
     bool ended = now != named->ended_seen;
     named->ended_seen = now;
     again = false;
-    for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
       struct by_submitter *owner = by_named_submitter(comm);
       if (owner) again |= advance(owner, ended);
     }
-    again &= by_engine_status(context->job.engine) == BANYAN_OK;
+    again &= by_engine_status(job->engine) == BANYAN_OK;
     moved |= again;
   }
   return moved;
 }
 
-static bool has_work(const struct by_context *context) {
-  return by_named_of(context)->open;
+static bool has_work(const struct by_job *job) {
+  return by_named_of(job)->open;
 }
 
 /* ---- time */
@@ -445,11 +444,11 @@ static bool has_work(const struct by_context *context) {
 static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitted *s) {
   char passed[200];
   snprintf(passed, sizeof passed, "the deadline of operation \"%.120s\" passed", s->name);
-  return owner->context->control && by_control_ask(owner->context->control, passed, "other ranks to submit it");
+  return owner->job->control && by_control_ask(owner->job->control, passed, "other ranks to submit it");
 }
 
 static void end_alone(struct by_submitter *owner, const struct by_submitted *s) {
-  struct by_context *context = owner->context;
+  struct by_job *job = owner->job;
   struct by_text text;
   bool mute = s->state == BY_SUBMITTED_RANK_0_ASKED;
   by_text_init(&text);
@@ -457,12 +456,12 @@ static void end_alone(struct by_submitter *owner, const struct by_submitted *s) 
     by_text_add(
         &text,
         "the deadline of operation \"%s\" passed, and %s does not answer: is it stopped, or its machine overloaded?",
-        s->name, by_context_name(context, 0));
+        s->name, by_job_name(job, 0));
   else
-    by_text_add(&text, "%s has waited too long for other ranks to submit operation \"%s\"",
-                by_context_name(context, context->job.rank), s->name);
+    by_text_add(&text, "%s has waited too long for other ranks to submit operation \"%s\"", by_job_name(job, job->rank),
+                s->name);
   add_left(&text, owner->comm);
-  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, by_text_get(&text));
+  by_engine_fail(job->engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, by_text_get(&text));
   by_text_fini(&text);
 }
 
@@ -472,7 +471,7 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
   s->limit = now + MESSAGE_SECONDS * BY_SECOND;
   if (s->state == BY_SUBMITTED_WAITS) {
     by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
-    if (owner->context->control) by_control_have_listen(owner->context->control);
+    if (owner->job->control) by_control_have_listen(owner->job->control);
     by_controller_late(owner->controller, s->name, &s->operation, now);
     owner->dirty = true;
   } else if (s->state == BY_SUBMITTED_ROOT_ASKED && ask_rank_0(owner, s)) {
@@ -483,9 +482,9 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
 }
 
 /* What waits for a process that has left will not start. What has started somewhere is still announced to all. */
-static void hasten_waiting(struct by_context *context) {
+static void hasten_waiting(struct by_job *job) {
   uint64_t soon = by_clock_now(&by_clock_system) + MESSAGE_SECONDS * BY_SECOND;
-  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+  for (const struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
     struct by_submitter *owner = by_named_submitter(comm);
     struct by_submitted *s;
     if (!owner || LIST_EMPTY(&owner->operations.open)) continue;
@@ -504,9 +503,9 @@ static void end_late(struct by_submitter *owner, uint64_t now) {
   }
 }
 
-static uint64_t find_deadline(const struct by_context *context) {
+static uint64_t find_deadline(const struct by_job *job) {
   uint64_t least = UINT64_MAX;
-  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
     const struct by_submitter *owner = by_named_submitter(comm);
     if (!owner) continue;
     least = MIN(least, by_controller_deadline(owner->controller));
@@ -516,14 +515,14 @@ static uint64_t find_deadline(const struct by_context *context) {
   return least;
 }
 
-static void check_deadlines(struct by_context *context) {
+static void check_deadlines(struct by_job *job) {
   uint64_t now = by_clock_now(&by_clock_system);
-  if (find_deadline(context) > now) return;
-  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+  if (find_deadline(job) > now) return;
+  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
     struct by_submitter *owner = by_named_submitter(comm);
     if (!owner) continue;
     if (by_controller_deadline(owner->controller) <= now) {
-      if (context->control) by_control_have_listen(context->control);
+      if (job->control) by_control_have_listen(job->control);
       by_controller_check(owner->controller, now);
       owner->dirty = true;
     }
@@ -532,10 +531,10 @@ static void check_deadlines(struct by_context *context) {
   }
 }
 
-static void detach(struct by_context *context) {
-  for (struct by_control_message *message = by_named_of(context)->messages, *next; message; message = next) {
+static void detach(struct by_job *job) {
+  for (struct by_control_message *message = by_named_of(job)->messages, *next; message; message = next) {
     next = message->next;
-    by_control_message_free(context->job.engine, message);
+    by_control_message_free(job->engine, message);
   }
 }
 

@@ -81,7 +81,7 @@ struct by_fuse_buffer {
 struct by_submitter {
   struct banyan_comm *comm; /* NULL: it is gone, and this waits for its last operation to be given back */
   struct by_submit_log log; /* the communicator in which operations run, and whether this rank is the root */
-  struct by_context *context;
+  struct by_job *job;
   struct by_controller *controller;
   struct by_neighbour {
     uint32_t process, rank;

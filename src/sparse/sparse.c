@@ -25,30 +25,29 @@ struct sparse {
 
 static const struct by_feature_key key = {.bytes = sizeof(struct sparse)};
 
-static struct sparse *state_of(const struct by_context *context) {
-  return by_feature_state(context, &key);
+static struct sparse *state_of(const struct by_job *job) {
+  return by_feature_state(job, &key);
 }
 
 static struct by_sparse_queue *queue_of(const struct banyan_comm *comm) {
   return by_feature_of_comm(comm, &key);
 }
 
-uint64_t by_sparse_count_moves(const struct by_context *context) {
-  return state_of(context)->moves;
+uint64_t by_sparse_count_moves(const struct by_job *job) {
+  return state_of(job)->moves;
 }
 
 /* Advances sparse calls whose parts have ended. */
-static bool advance(struct by_context *context) {
-  struct sparse *sparse = state_of(context);
+static bool advance(struct by_job *job) {
+  struct sparse *sparse = state_of(job);
   bool moved = false;
-  uint64_t ended = by_engine_ended(context->job.engine);
+  uint64_t ended = by_engine_ended(job->engine);
   uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
   if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
-  if (tasks != sparse->tasks_seen)
-    by_progress_count_ended(&context->progress); /* Wakes threads that wait for a call. */
+  if (tasks != sparse->tasks_seen) by_progress_count_ended(job); /* Wakes threads that wait for a call. */
   sparse->ended_seen = ended;
   sparse->tasks_seen = tasks;
-  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+  for (const struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
     struct by_sparse_queue *queue = queue_of(comm);
     moved |= queue && by_sparse_progress(queue);
   }
@@ -57,12 +56,12 @@ static bool advance(struct by_context *context) {
 }
 
 /* Returns whether rows are being merged without the lock, so that a call will progress. */
-static bool has_work(const struct by_context *context) {
-  return atomic_load_explicit(&state_of(context)->offload.open, memory_order_relaxed);
+static bool has_work(const struct by_job *job) {
+  return atomic_load_explicit(&state_of(job)->offload.open, memory_order_relaxed);
 }
 
-static void detach(struct by_context *context) {
-  if (state_of(context)->comms) by_offload_fini(&state_of(context)->offload);
+static void detach(struct by_job *job) {
+  if (state_of(job)->comms) by_offload_fini(&state_of(job)->offload);
 }
 
 static bool comm_owes(const struct banyan_comm *comm) {
@@ -92,37 +91,36 @@ const struct by_feature by_sparse_feature = {.key = &key,
                                              .add_history = add_history};
 
 /* Returns half of the machine's memory, divided by the ranks on it. */
-static size_t usual_memory(const struct by_context *context) {
+static size_t usual_memory(const struct by_job *job) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  uint32_t ranks = context->job.neighbours ? context->job.neighbours : 1;
+  uint32_t ranks = job->neighbours ? job->neighbours : 1;
   return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
 }
 
 /* Called by the offload's thread. */
 static void task_done(void *context) {
-  by_job_wake(&((struct by_context *)context)->job);
+  by_job_wake(context);
 }
 
 static enum banyan_status need_queue(struct banyan_comm *comm) {
-  struct by_context *context = comm->context;
-  struct sparse *sparse = state_of(context);
+  struct by_job *job = comm->job;
+  struct sparse *sparse = state_of(job);
   struct by_sparse_queue *queue = NULL;
   if (queue_of(comm)) return BANYAN_OK;
-  if (!sparse->comms++) by_offload_init(&sparse->offload, task_done, context);
-  by_feature_activate(context, &key, true);
-  struct by_sparse_options options = {
-      .engine = context->job.engine,
-      .team = comm->team,
-      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
-      .n = comm->size,
-      .processes = comm->processes,
-      .memory = usual_memory(context),
-      .clock = by_clock_system,
-      .fixed = context->job.settings.deterministic,
-      .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
-      .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores,
-      .offload = &sparse->offload,
-      .offloads = OFFLOADS};
+  if (!sparse->comms++) by_offload_init(&sparse->offload, task_done, job);
+  by_feature_activate(job, &key, true);
+  struct by_sparse_options options = {.engine = job->engine,
+                                      .team = comm->team,
+                                      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
+                                      .n = comm->size,
+                                      .processes = comm->processes,
+                                      .memory = usual_memory(job),
+                                      .clock = by_clock_system,
+                                      .fixed = job->settings.deterministic,
+                                      .far = job->n_hosts > 1 || !strcmp(job->settings.transport, "tcp"),
+                                      .crowd = (double)job->neighbours / job->members[job->rank].cores,
+                                      .offload = &sparse->offload,
+                                      .offloads = OFFLOADS};
   BY_TRY(by_sparse_queue_create(&options, &queue));
   by_feature_set_of_comm(comm, &key, queue);
   return BANYAN_OK;
@@ -158,8 +156,8 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
     row += call->in[t].width;
     elements += (uint64_t)call->in[t].count * call->in[t].width;
   }
-  if (comm->context->observed.on) /* Only widths identify an iteration, as rows differ between iterations. */
-    by_observe_odd(&comm->context->observed, SPARSE + call->collective, row * size, elements * size, now);
+  if (comm->job->observed.on) /* Only widths identify an iteration, as rows differ between iterations. */
+    by_observe_odd(&comm->job->observed, SPARSE + call->collective, row * size, elements * size, now);
   return BANYAN_OK;
 }
 
@@ -181,16 +179,16 @@ static bool has_ended_or_offers(void *exchange) {
 /* Waits for an exchange, and merges its rows without the lock when they have come. Work that was offered to this thread
  * is done even if it takes longer than `until`. */
 static void wait_for(struct banyan_request *request, uint64_t until) {
-  struct by_context *context = request->context;
-  struct by_offload *offload = &state_of(context)->offload;
+  struct by_job *job = request->job;
+  struct by_offload *offload = &state_of(job)->offload;
   by_sparse_attend(request->of);
   while (!by_sparse_ended(request->of)) {
-    by_progress_wait_until(&context->progress, has_ended_or_offers, request->of, until);
+    by_progress_wait_until(job, has_ended_or_offers, request->of, until);
     struct by_task *task = by_sparse_offered(request->of);
     if (task && by_offload_claim(offload, task)) {
-      by_context_unlock(context);
+      by_job_unlock(job);
       by_offload_do(offload, task);
-      by_context_lock(context);
+      by_job_lock(job);
     } else if (until != UINT64_MAX && by_clock_now(&by_clock_system) >= until) {
       if (by_sparse_leave(request->of)) return;
       until = by_clock_now(&by_clock_system) + BY_MILLISECOND;
@@ -204,25 +202,25 @@ static const struct by_request_ops ops = {has_ended, finish, wait_for};
  * lock. */
 static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
                                struct banyan_request **out) {
-  struct by_context *context = comm->context;
+  struct by_job *job = comm->job;
   struct by_sparse_exchange *exchange;
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  by_context_lock(context);
+  by_job_lock(job);
   enum banyan_status status = by_comm_take_exchange(comm, &exchange);
   if (status == BANYAN_OK) {
-    by_context_unlock(context);
+    by_job_unlock(job);
     by_sparse_prepare(exchange, call);
-    by_context_lock(context);
+    by_job_lock(job);
     status = start(comm, call, exchange);
   }
   if (status == BANYAN_OK) {
-    *request = (struct banyan_request){.context = context, .ops = &ops, .of = exchange};
+    *request = (struct banyan_request){.job = job, .ops = &ops, .of = exchange};
     *out = request;
-    by_context_hold(context);
-    if (alone) by_progress_kick(&context->progress);
+    by_job_hold(job);
+    if (alone) by_progress_kick(job);
   }
-  by_context_unlock(context);
+  by_job_unlock(job);
   if (status != BANYAN_OK) free(request);
   return status;
 }

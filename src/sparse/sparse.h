@@ -16,6 +16,6 @@ BANYAN_CHECK enum banyan_status by_sparse_call_check(const struct banyan_comm *c
 /* Takes an exchange for by_sparse_prepare. */
 BANYAN_CHECK enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out);
 /* Returns how often exchanges of the context's communicators have progressed so far. */
-uint64_t by_sparse_count_moves(const struct by_context *context);
+uint64_t by_sparse_count_moves(const struct by_job *job);
 
 #endif

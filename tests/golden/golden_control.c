@@ -12,12 +12,12 @@
 
 #include "comm.h"
 #include "connection.h"
-#include "context.h"
 #include "context_events.h"
 #include "control_object.h"
 #include "feature.h"
 #include "golden.h"
 #include "job_keys.h"
+#include "job_life.h"
 #include "key_ring.h"
 #include "loop.h"
 #include "socket.h"
@@ -26,7 +26,7 @@ enum { RANKS = 2, HELPER = 2, PROCESSES = 3, ROOM = 8, MOST = 4096, HEAD = 6 };
 
 /* One process's control. */
 struct job {
-  struct by_context context;
+  struct by_job job;
   struct by_control control;
   struct by_connector connector;
   struct by_clock clock;
@@ -74,7 +74,7 @@ static void connect_end(struct job *job, uint32_t process) {
   *peer = (struct by_control_peer){
       .next = job->control.peers.all, .peers = &job->control.peers, .rank = process, .state = BY_PEER_WAITING};
   job->control.peers.all = peer;
-  struct by_stream_options options = {.loop = job->context.job.loop,
+  struct by_stream_options options = {.loop = job->job.loop,
                                       .fd = fds[0],
                                       .max_frame = MOST_FRAME,
                                       .max_queued = MOST_QUEUED,
@@ -82,7 +82,7 @@ static void connect_end(struct job *job, uint32_t process) {
                                       .ended = ended};
   assert_ok(by_stream_create(&options, &peer->stream));
   by_control_peer_set_state(peer, BY_PEER_JOINED);
-  if (job->context.job.rank == 0) job->control.peers.of_process[process] = peer;
+  if (job->job.rank == 0) job->control.peers.of_process[process] = peer;
 }
 
 static void make_members(struct job *job) {
@@ -108,42 +108,41 @@ static void make_members(struct job *job) {
 static void make_engine(struct job *job) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_engine_options options = {
-      .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->context.job.rank};
+      .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->job.rank};
   struct by_plan *plan;
-  assert_ok(by_engine_create(&options, &job->context.job.engine));
-  assert_ok(by_team_create(job->context.job.engine, 5, job->context.job.rank, RANKS, all, &job->team));
+  assert_ok(by_engine_create(&options, &job->job.engine));
+  assert_ok(by_team_create(job->job.engine, 5, job->job.rank, RANKS, all, &job->team));
   assert_ok(by_plan_builtin("star", RANKS, &plan));
   by_team_set_plan(job->team, plan);
 }
 
 static void begin(struct job *job, uint32_t rank) {
   *job = (struct job){.clock = {now_of, NULL}, .peers = {-1, -1, -1}};
-  struct by_context *c = &job->context;
+  struct by_job *c = &job->job;
   struct by_control *control = &job->control;
-  *c = (struct by_context){
-      .job = {.rank = rank, .size = RANKS, .processes = PROCESSES, .room = ROOM, .places = PROCESSES}};
-  c->job.settings.class_ = c->job.settings.tos = -1;
-  c->job.wake = -1;
-  c->job.class_ = -1;
-  c->job.left = job->left;
-  c->job.lost = job->lost;
+  *c = (struct by_job){.rank = rank, .size = RANKS, .processes = PROCESSES, .room = ROOM, .places = PROCESSES};
+  c->settings.class_ = c->settings.tos = -1;
+  c->wake = -1;
+  c->class_ = -1;
+  c->left = job->left;
+  c->lost = job->lost;
   make_members(job);
-  c->job.members = job->members;
-  c->job.names = job->names;
+  c->members = job->members;
+  c->names = job->names;
   c->control = control;
   c->connector = &job->connector;
-  job->connector.job = &c->job;
+  job->connector.job = c;
   pthread_mutex_init(&job->connector.lock, NULL);
-  by_arena_init(&c->job.arena);
-  pthread_mutex_init(&c->job.lock, NULL);
-  pthread_cond_init(&c->job.changed, NULL);
-  assert_ok(by_loop_create(&job->clock, &c->job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
+  by_arena_init(&c->arena);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&job->clock, &c->loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
   make_engine(job);
   assert_ok(by_features_attach(c));
-  struct by_control_events events = by_context_events.control;
+  struct by_control_events events = by_job_events.control;
   events.context = c;
-  struct by_control_join_options options = {.job = &c->job, .connector = c->connector, .events = events};
+  struct by_control_join_options options = {.job = c, .connector = c->connector, .events = events};
   assert_ok(by_control_object_init(control, &options));
   control->meeting.done = true;
   control->meeting.joined = RANKS;
@@ -156,7 +155,7 @@ static void begin(struct job *job, uint32_t rank) {
 
 static void finish(struct job *job) {
   struct by_control *control = &job->control;
-  struct by_context *c = &job->context;
+  struct by_job *c = &job->job;
   by_features_detach(c);
   by_control_object_fini(control);
   by_features_fini(c);
@@ -168,12 +167,12 @@ static void finish(struct job *job) {
   }
   free(job->connector.targets);
   pthread_mutex_destroy(&job->connector.lock);
-  by_engine_destroy(c->job.engine);
-  by_loop_destroy(c->job.loop);
-  by_key_ring_destroy(c->job.keys);
-  by_arena_fini(&c->job.arena);
-  pthread_mutex_destroy(&c->job.lock);
-  pthread_cond_destroy(&c->job.changed);
+  by_engine_destroy(c->engine);
+  by_loop_destroy(c->loop);
+  by_key_ring_destroy(c->keys);
+  by_arena_fini(&c->arena);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
 }
 
 /* Takes what has been sent to a process, which is one message of this type. */
@@ -194,20 +193,20 @@ static struct sent keep(struct job *job, uint32_t process, enum message type, co
 }
 
 static void run(struct job *job) {
-  assert_ok(by_loop_run_once(job->context.job.loop, 0));
+  assert_ok(by_loop_run_once(job->job.loop, 0));
 }
 
 /* ---- joining ---- */
 
-static void check_members(const struct by_context *context, const struct sent *message) {
+static void check_members(const struct by_job *job, const struct sent *message) {
   uint8_t bytes[MOST];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_write_u32(&writer, context->job.size);
-  by_write_u32(&writer, context->job.rank);
-  by_write_u32(&writer, context->job.processes);
-  for (uint32_t i = 0; i < context->job.processes; i++) by_member_write(&writer, &context->job.members[i]);
-  by_write_u64(&writer, context->job.membership);
+  by_write_u32(&writer, job->size);
+  by_write_u32(&writer, job->rank);
+  by_write_u32(&writer, job->processes);
+  for (uint32_t i = 0; i < job->processes; i++) by_member_write(&writer, &job->members[i]);
+  by_write_u64(&writer, job->membership);
   assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
   assert_int_equal(writer.length + sizeof(struct by_key) + 4, message->n - HEAD);
   /* no links to helpers begin at ranks */
@@ -227,7 +226,7 @@ static void test_welcome(void **state) {
   by_meeting_handle_welcome(&rank.control.meeting,
                             &(struct by_received){rank.ends[0], WELCOME, message.bytes + HEAD, message.n - HEAD});
   assert_ok(rank.control.deaths.status);
-  check_members(&rank.context, &message);
+  check_members(&rank.job, &message);
   assert_memory_equal(&rank.connector.links, &root.control.meeting.links, sizeof rank.connector.links);
   (void)keep(&root, HELPER, WELCOME, "WELCOME to the helper");
   finish(&root);
@@ -256,8 +255,8 @@ static void test_newcomer(void **state) {
   struct sent message = keep(&root, 1, JOINED, "JOINED");
   by_helpers_handle(&rank.control.helpers,
                     &(struct by_received){rank.ends[0], JOINED, message.bytes + HEAD, message.n - HEAD});
-  assert_int_equal(rank.context.job.processes, PROCESSES + 1);
-  assert_string_equal(rank.context.job.members[PROCESSES].host, "late");
+  assert_int_equal(rank.job.processes, PROCESSES + 1);
+  assert_string_equal(rank.job.members[PROCESSES].host, "late");
   (void)keep(&rank, 0, KNOWN, "KNOWN");
   finish(&root);
   finish(&rank);
@@ -289,7 +288,7 @@ static void test_follow(void **state) {
   struct sent message = take(&root, HELPER, FOLLOW), shown = message;
   memset(shown.bytes + shown.n - BY_TICKET_HEAD - 32, 0, BY_TICKET_HEAD + 32); /* another one each time */
   golden_bytes("FOLLOW", shown.bytes, shown.n);
-  helper.context.job.role.follow = follow;
+  helper.job.role.follow = follow;
   by_helpers_handle(&helper.control.helpers,
                     &(struct by_received){helper.ends[0], FOLLOW, message.bytes + HEAD, message.n - HEAD});
   assert_string_equal(followed, place);
@@ -301,7 +300,7 @@ static void test_follow(void **state) {
   assert_int_equal(by_ticket_check(ticket.head, &(struct by_ticket_subject){BY_TICKET_HELPER, "spare"}, now + 3700),
                    BANYAN_ERR_AUTH);
   struct by_job_keys keys;
-  by_key_ring_get(root.context.job.keys, &keys);
+  by_key_ring_get(root.job.keys, &keys);
   assert_ok(by_ticket_prove(&keys.tickets, ticket.head, &secret));
   assert_memory_equal(&secret, &ticket.secret, sizeof secret);
   assert_null(memmem(message.bytes, message.n, &secret, sizeof secret)); /* others may read the message */
@@ -350,7 +349,7 @@ static void test_lost(void **state) {
 static void *run_loop(void *argument) {
   struct job *job = argument;
   while (!atomic_load(&job->control.peers.leaving))
-    if (by_loop_run_once(job->context.job.loop, BY_MILLISECOND) != BANYAN_OK) break;
+    if (by_loop_run_once(job->job.loop, BY_MILLISECOND) != BANYAN_OK) break;
   return NULL;
 }
 
@@ -376,7 +375,7 @@ static void test_left_is_read(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  rank.context.job.size = PROCESSES; /* This is a job of three ranks. */
+  rank.job.size = PROCESSES; /* This is a job of three ranks. */
   by_notices_handle_leaving(&root.control.notices, HELPER);
   by_notices_send_left(&root.control.notices);
   struct sent message = take(&root, 1, LEFT);
@@ -405,11 +404,11 @@ static void call_alone(struct job *job) {
   struct by_team *alone;
   struct by_plan *plan;
   struct by_call *ended_call;
-  assert_ok(by_team_create(job->context.job.engine, 6, 0, 1, &job->context.job.rank, &alone));
+  assert_ok(by_team_create(job->job.engine, 6, 0, 1, &job->job.rank, &alone));
   assert_ok(by_plan_builtin("star", 1, &plan));
   by_team_set_plan(alone, plan);
   assert_ok(by_engine_start(alone, &call, 0, &ended_call));
-  by_engine_progress(job->context.job.engine);
+  by_engine_progress(job->job.engine);
   assert_true(by_call_ended(ended_call));
   by_call_release(ended_call);
 }
@@ -463,7 +462,7 @@ static void test_deadlock_check(void **state) {
   assert_true(by_deadlock_round_answer(root.control.check.round, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
   assert_status(by_deadlock_round_judge(root.control.check.round, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
   assert_int_equal(culprit, 0); /* This process has made no such call. */
-  judge_unreached(&root.context.job, answer.bytes + HEAD + 4, answer.n - HEAD - 4);
+  judge_unreached(&root.job, answer.bytes + HEAD + 4, answer.n - HEAD - 4);
   for (int i = 0; i < 2; i++) by_call_release(calls[i]);
   finish(&root);
   finish(&rank);
@@ -480,7 +479,7 @@ static void test_class(void **state) {
   struct sent message = keep(&root, 1, CLASS, "CLASS");
   by_notices_handle_class(&rank.control.notices,
                           &(struct by_received){rank.ends[0], CLASS, message.bytes + HEAD, message.n - HEAD});
-  assert_int_equal(rank.context.job.class_, 2);
+  assert_int_equal(rank.job.class_, 2);
   finish(&root);
   finish(&rank);
 }
@@ -491,8 +490,8 @@ static void test_listen(void **state) {
   (void)state;
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     begin(&job, rank);
-    by_engine_destroy(job.context.job.engine);
-    job.context.job.engine = NULL;
+    by_engine_destroy(job.job.engine);
+    job.job.engine = NULL;
     by_control_have_listen(&job.control);
     run(&job);
     (void)keep(&job, 1 - rank, LISTEN, rank ? "LISTEN from a rank" : "LISTEN from rank 0");

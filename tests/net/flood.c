@@ -61,7 +61,7 @@ static size_t fill(uint8_t *bytes, size_t most) {
 /* ---- over the control connection, on the loop's thread */
 
 struct control_flood {
-  struct by_context *context;
+  struct by_job *job;
   struct by_timer timer;
 };
 
@@ -87,8 +87,8 @@ static size_t write_want(const struct by_job *job, uint8_t *bytes) {
 static void send_control(void *argument) {
   static uint8_t bytes[ROOM];
   struct control_flood *flood = argument;
-  const struct by_job *job = &flood->context->job;
-  const struct by_control_peer *root = by_control_peers_root(&flood->context->control->peers);
+  const struct by_job *job = flood->job;
+  const struct by_control_peer *root = by_control_peers_root(&flood->job->control->peers);
   for (int i = 0; root && i < BURST; i++) {
     uint32_t type = (uint32_t)by_rng_below(&rng, FOLLOW + 4);
     size_t n = type == PLAN_SWITCH && by_rng_below(&rng, 2) ? write_want(job, bytes) : fill(bytes, 300);
@@ -120,48 +120,48 @@ static size_t write_negotiation(uint8_t *bytes) {
   return writer.length;
 }
 
-static bool send_message(struct by_context *context, const char *kind) {
+static bool send_message(struct by_job *job, const char *kind) {
   static uint8_t bytes[ROOM];
-  uint32_t team = (uint32_t)by_rng_next(&rng), to = (uint32_t)by_rng_below(&rng, context->job.size);
+  uint32_t team = (uint32_t)by_rng_next(&rng), to = (uint32_t)by_rng_below(&rng, job->size);
   bool names = !strcmp(kind, "names"), garbage = !strcmp(kind, "garbage");
-  if (to == context->job.rank) return true;
+  if (to == job->rank) return true;
   if (names || garbage) team = by_comm_number(0, BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
   size_t n = names ? write_negotiation(bytes) : garbage ? fill(bytes, 64) : fill(bytes, ROOM);
-  if (by_engine_write(context->job.engine, to, team, bytes, n) != BANYAN_OK) return false;
+  if (by_engine_write(job->engine, to, team, bytes, n) != BANYAN_OK) return false;
   count(n);
   return true;
 }
 
 /* Returns whether the job goes on; otherwise `why` is the reason. */
-static bool job_goes_on(struct by_context *context, char *why, size_t room) {
-  by_context_lock(context);
-  bool failed = by_engine_status(context->job.engine) != BANYAN_OK;
-  if (failed) snprintf(why, room, "%s", by_engine_error(context->job.engine));
-  by_context_unlock(context);
+static bool job_goes_on(struct by_job *job, char *why, size_t room) {
+  by_job_lock(job);
+  bool failed = by_engine_status(job->engine) != BANYAN_OK;
+  if (failed) snprintf(why, room, "%s", by_engine_error(job->engine));
+  by_job_unlock(job);
   return !failed;
 }
 
-static void flood_job(struct by_context *context, const char *kind) {
+static void flood_job(struct by_job *job, const char *kind) {
   char why[1024];
   static struct control_flood flood;
   if (!strcmp(kind, "control")) {
-    flood.context = context;
+    flood.job = job;
     by_timer_init(&flood.timer, send_control, &flood);
-    if (by_loop_post(context->job.loop, send_control, &flood) != BANYAN_OK) exit(2);
+    if (by_loop_post(job->loop, send_control, &flood) != BANYAN_OK) exit(2);
   }
-  while (!is_over() && job_goes_on(context, why, sizeof why)) {
-    by_context_lock(context);
+  while (!is_over() && job_goes_on(job, why, sizeof why)) {
+    by_job_lock(job);
     bool takes = strcmp(kind, "control") != 0;
-    for (int i = 0; takes && i < BURST; i++) takes = send_message(context, kind);
-    by_progress_kick(&context->progress);
-    by_context_unlock(context);
+    for (int i = 0; takes && i < BURST; i++) takes = send_message(job, kind);
+    by_progress_kick(job);
+    by_job_unlock(job);
     usleep(takes ? 50 : 1000);
   }
 }
 
 static void *flood_as_rank(void *argument) {
   struct banyan_comm **comm = argument;
-  flood_job((*comm)->context, getenv("FLOOD_KIND"));
+  flood_job((*comm)->job, getenv("FLOOD_KIND"));
   return NULL;
 }
 
@@ -201,17 +201,17 @@ static int run_rank(void) {
 static int run_helper(void) {
   struct banyan_options options = {.host = "flood"};
   struct by_process_identity *identity;
-  struct by_context *context;
+  struct by_job *job;
   if (by_process_identity_create(&identity) != BANYAN_OK) return 2;
   struct by_follower *follower = by_follower_create(&options, identity, NULL, NULL);
   by_process_identity_destroy(identity);
   if (!follower) return 2;
   const struct by_job_role role = by_follower_role(follower);
-  if (by_context_create(&options, &role, &by_context_events, &context) != BANYAN_OK) return report(banyan_error_text());
+  if (by_job_create(&options, &role, &by_job_events, &job) != BANYAN_OK) return report(banyan_error_text());
   begin();
-  flood_job(context, getenv("FLOOD_KIND"));
+  flood_job(job, getenv("FLOOD_KIND"));
   char why[1024];
-  int code = report(job_goes_on(context, why, sizeof why) ? NULL : why);
+  int code = report(job_goes_on(job, why, sizeof why) ? NULL : why);
   (void)fflush(stdout);
   _exit(code); /* like a process that is killed */
 }

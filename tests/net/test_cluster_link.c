@@ -80,7 +80,7 @@ static int listen_to_test(struct job *job, struct banyan_comm *world) {
 
 /* What the job's network looks like from here: the topology and the nodes of hosts. */
 static struct by_text print_network(struct banyan_comm *world) {
-  struct by_job_network *network = by_job_network_hold(world->context);
+  struct by_job_network *network = by_job_network_hold(world->job);
   struct by_text text;
   by_text_init(&text);
   if (network) by_topology_print(network->topology, &text);
@@ -93,7 +93,7 @@ static struct by_text print_network(struct banyan_comm *world) {
 static void check_network(struct banyan_comm *world) {
   struct by_text own = print_network(world);
   uint32_t ranks[BY_JOB_SUCCESSORS], length = (uint32_t)own.length;
-  must_hold(by_job_successors(&world->context->job, ranks) == 2 && ranks[0] == 1 && ranks[1] == 2);
+  must_hold(by_job_successors(world->job, ranks) == 2 && ranks[0] == 1 && ranks[1] == 2);
   must(banyan_broadcast(world, &length, sizeof length, BANYAN_UINT8, 0));
   char *wanted = calloc(1, length + 1);
   must_hold(wanted && length > 0);

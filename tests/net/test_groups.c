@@ -261,7 +261,7 @@ static void rank_leaves_early(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *row;
   must_hold(sum_over(world, 1) == job->n);
   must(banyan_comm_split(world, rank / 2, 0, &row));
-  if (rank == 0) must(by_loop_post(world->context->job.loop, hold_up, NULL));
+  if (rank == 0) must(by_loop_post(world->job->loop, hold_up, NULL));
   must_hold(sum_over(row, 1) == 2);
   banyan_comm_destroy(row);
   banyan_comm_destroy(world);

@@ -87,9 +87,9 @@ static void rank_helps(struct job *job, int rank) {
 static bool uses(struct banyan_comm *comm, const char *plan) {
   struct by_plan *wanted = NULL;
   must(by_plan_named(plan, RANKS, &wanted));
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   bool same = by_team_plan(comm->team)->version == wanted->version;
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   by_plan_destroy(wanted);
   return same;
 }
@@ -126,7 +126,7 @@ static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_c
 }
 
 struct namer {
-  struct by_context *context;
+  struct by_job *job;
   _Atomic bool stop;
 };
 
@@ -134,7 +134,7 @@ struct namer {
 static void *ask_names(void *argument) {
   struct namer *namer = argument;
   for (uint32_t i = 0; !atomic_load(&namer->stop); i++) {
-    must_hold(by_context_name(namer->context, i % 8)[0] != '\0');
+    must_hold(by_job_name(namer->job, i % 8)[0] != '\0');
     usleep(500);
   }
   return NULL;
@@ -153,7 +153,7 @@ static void rank_runs(struct job *job, int rank) {
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   struct banyan_comm *world = job_join(), *other = NULL;
   must(banyan_comm_split(world, 0, -rank, &other));
-  struct namer namer = {.context = world->context};
+  struct namer namer = {.job = world->job};
   pthread_t thread;
   must_hold(!pthread_create(&thread, NULL, ask_names, &namer));
   while (ask_test(job, world, other)) {

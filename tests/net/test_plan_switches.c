@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "context.h"
+#include "job_life.h"
 #include "net_operations.h"
 #include "plan_switch.h"
 #include "serve.h"
@@ -264,9 +264,9 @@ enum { HASTE = 5 };
 static bool uses(struct banyan_comm *comm, const char *name) {
   struct by_plan *plan = NULL;
   must(by_plan_named(name, (uint32_t)banyan_comm_size(comm), &plan));
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   bool same = by_team_plan(comm->team)->version == plan->version;
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
   by_plan_destroy(plan);
   return same;
 }
@@ -341,7 +341,7 @@ static void test_stray_question(void **state) {
   assert_int_equal(banyan_comm_create(&(struct banyan_options){.size = 1, .rank_plus_1 = 1}, &comm), BANYAN_OK);
   for (uint32_t id = 0; id < 2; id++) { /* communicator 0 has no such plan switch, and communicator 1 does not exist */
     message.comm = id;
-    assert_true(by_plan_switches_handle(comm->context, &message, &answer, text, sizeof text));
+    assert_true(by_plan_switches_handle(comm->job, &message, &answer, text, sizeof text));
     assert_int_equal(answer.kind, BY_PLAN_SWITCH_NOT_YET);
     assert_int_equal(answer.number, 3);
   }

@@ -386,7 +386,7 @@ static void alone(struct job *job, int id) {
   setenv("BANYAN_QUORUM", proof ? "survivors" : "majority", 1);
   struct self self = begin(job, id);
   found(&self, 2);
-  struct by_fingerprint first = self.member->current->job.formed->members[0].fingerprint;
+  struct by_fingerprint first = self.member->current->formed->members[0].fingerprint;
   job_set_stage(job, id, READY);
   while (!atomic_load(&board->go)) usleep(500);
   must_hold(work(&self) != BANYAN_OK);

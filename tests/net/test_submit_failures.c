@@ -12,8 +12,8 @@
 #include "check.h"
 #include "job.h"
 
-#include "context.h"
 #include "controller_parts.h"
+#include "job_life.h"
 #include "submitter.h"
 
 enum { MOST = 1000, NEVER = 1 << 20 };
@@ -367,10 +367,10 @@ static void test_abort(void **state) {
 /* ---- control messages */
 
 static void write_message(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
-  by_context_lock(comm->context);
-  must(by_engine_write(comm->context->job.engine, to, by_named_submitter(comm)->id, bytes, n));
-  by_progress_kick(&comm->context->progress);
-  by_context_unlock(comm->context);
+  by_job_lock(comm->job);
+  must(by_engine_write(comm->job->engine, to, by_named_submitter(comm)->id, bytes, n));
+  by_progress_kick(comm->job);
+  by_job_unlock(comm->job);
 }
 
 /* Rank 1 sends malformed messages to rank 0, which counts them, and everything goes on. */
@@ -521,14 +521,14 @@ static void start_or_die(void *context, void *const *cookies, uint32_t n) {
 }
 
 static void lay_plot(const struct banyan_comm *comm, const struct death *death) {
-  by_context_lock(comm->context);
+  by_job_lock(comm->job);
   struct by_controller_config *config = &by_named_submitter(comm)->controller->config;
   plot.death = death;
   plot.send = config->send;
   plot.start = config->start;
   config->send = send_or_die;
   config->start = start_or_die;
-  by_context_unlock(comm->context);
+  by_job_unlock(comm->job);
 }
 
 /* ---- all ranks */

@@ -3,14 +3,14 @@
 #ifndef BY_TESTS_SIM_CONTEXTS_H
 #define BY_TESTS_SIM_CONTEXTS_H
 
-#include "context.h"
+#include "job_life.h"
 #include "world.h"
 
 /* Makes a rank's context. Ranks are distributed over the hosts in turn. */
-void context_make(struct by_context *context, const struct world *world, uint32_t rank, uint32_t hosts);
+void context_make(struct by_job *job, const struct world *world, uint32_t rank, uint32_t hosts);
 /* Destroys the context's communicators. Call this before the world is destroyed. */
-void context_end_comms(struct by_context *context);
+void context_end_comms(struct by_job *job);
 /* Destroys the context. Call this after the world is destroyed. */
-void context_fini(struct by_context *context);
+void context_fini(struct by_job *job);
 
 #endif

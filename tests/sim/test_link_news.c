@@ -12,7 +12,7 @@ enum { INTERVAL_MS = 1000, STEP_MS = 10 };
 
 struct job {
   struct world world;
-  struct by_context context;
+  struct by_job job;
   struct by_agent_client link;
   struct by_clock clock;
   uint64_t now;
@@ -61,41 +61,40 @@ static void init(struct job *job) {
   flying = 100;
   world_options(1, &net, &engine);
   world_init(&job->world, 2, "ring", &net, &engine, 1);
-  context_make(&job->context, &job->world, 0, 2);
+  context_make(&job->job, &job->world, 0, 2);
   call(&job->world);
   n_lanes = 0;
-  by_engine_lanes(job->context.job.engine, count, NULL);
+  by_engine_lanes(job->job.engine, count, NULL);
   job->clock = (struct by_clock){now_of, job};
-  assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
-  by_observe_begin(&job->context.observed);
-  job->link = (struct by_agent_client){.context = &job->context,
-                                       .job = &job->context.job,
-                                       .observed = &job->context.observed,
+  assert_ok(by_loop_create(&job->clock, &job->job.loop));
+  by_observe_begin(&job->job.observed);
+  job->link = (struct by_agent_client){.job = &job->job,
+                                       .observed = &job->job.observed,
                                        .id = "a job",
                                        .welcome = true,
                                        .interval = INTERVAL_MS * BY_MILLISECOND};
-  by_path_watch_init(&job->link.paths, &job->context.job);
+  by_path_watch_init(&job->link.paths, &job->job);
   by_timer_init(&job->link.report, by_agent_client_report, &job->link);
   by_agent_client_report(&job->link);
 }
 
 static void fini(struct job *job) {
   by_path_watch_fini(&job->link.paths);
-  by_loop_destroy(job->context.job.loop);
+  by_loop_destroy(job->job.loop);
   world_fini(&job->world);
-  context_fini(&job->context);
+  context_fini(&job->job);
 }
 
 /* The network carries `carried` bit/s, and the rank sends `given` bit/s. */
 static void run(struct job *job, double seconds, double carried, double given) {
   const double step = STEP_MS * 1e-3;
-  if (given > 0 && job->context.observed.on_next_call) by_observe_wake(&job->context.observed);
+  if (given > 0 && job->job.observed.on_next_call) by_observe_wake(&job->job.observed);
   for (uint64_t end = job->now + by_clock_from_seconds(seconds); job->now < end; job->now += STEP_MS * BY_MILLISECOND) {
     meter.bytes += (uint64_t)(carried / 8 * step);
     meter.busy += carried > 0 ? (uint64_t)(part * STEP_MS * 1000) : 0;
     meter.flying = carried > 0 ? flying : 0;
     for (unsigned i = 0; i < n_lanes; i++) lanes[i]->sent += (uint64_t)(given / 8 * step);
-    assert_ok(by_loop_run_once(job->context.job.loop, 0));
+    assert_ok(by_loop_run_once(job->job.loop, 0));
   }
 }
 

@@ -30,7 +30,7 @@ struct queue {
 };
 
 struct rank {
-  struct by_context context;
+  struct by_job job;
   struct banyan_comm *comm;
   uint32_t step, open; /* open: requests */
   struct banyan_request *requests[STEPS];
@@ -76,10 +76,10 @@ static struct job *make_job(uint64_t seed) {
   for (uint32_t r = 0; r < job->world.n; r++) all[r] = r;
   for (uint32_t r = 0; r < job->world.n; r++) {
     struct rank *rank = &job->ranks[r];
-    context_make(&rank->context, &job->world, r, 1 + (uint32_t)seed % job->world.n);
-    by_context_lock(&rank->context);
-    assert_ok(by_comm_open(&rank->context, ID, r, job->world.n, all, &rank->comm));
-    by_context_unlock(&rank->context);
+    context_make(&rank->job, &job->world, r, 1 + (uint32_t)seed % job->world.n);
+    by_job_lock(&rank->job);
+    assert_ok(by_comm_open(&rank->job, ID, r, job->world.n, all, &rank->comm));
+    by_job_unlock(&rank->job);
   }
   choose_steps(job);
   return job;
@@ -87,9 +87,9 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   uint32_t n = job->world.n;
-  for (uint32_t r = 0; r < n; r++) context_end_comms(&job->ranks[r].context);
+  for (uint32_t r = 0; r < n; r++) context_end_comms(&job->ranks[r].job);
   world_fini(&job->world);
-  for (uint32_t r = 0; r < n; r++) context_fini(&job->ranks[r].context);
+  for (uint32_t r = 0; r < n; r++) context_fini(&job->ranks[r].job);
   free(job);
 }
 
@@ -153,14 +153,14 @@ static bool receive(struct rank *rank) {
   char text[400];
   if (rank->messages.taken == rank->messages.n) return false;
   const struct by_plan_switch_message *message = &rank->messages.messages[rank->messages.taken++];
-  if (by_plan_switches_handle(&rank->context, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
+  if (by_plan_switches_handle(&rank->job, message, &answer, text, sizeof text)) push(&rank->answers, &answer);
   return true;
 }
 
 /* ---- actions of a rank */
 
 static void call(struct rank *rank, uint32_t i) {
-  rank->values[i] = (int32_t)rank->context.job.rank + 1;
+  rank->values[i] = (int32_t)rank->job.rank + 1;
   struct banyan_call what = {.collective = BANYAN_ALLREDUCE,
                              .dtype = BANYAN_INT32,
                              .op = BANYAN_SUM,
@@ -174,7 +174,7 @@ static void call(struct rank *rank, uint32_t i) {
 static void submit(struct rank *rank, uint32_t i) {
   char name[16];
   snprintf(name, sizeof name, "%u", i);
-  rank->values[i] = (int32_t)rank->context.job.rank + 1;
+  rank->values[i] = (int32_t)rank->job.rank + 1;
   assert_ok(banyan_submit_allreduce(rank->comm, name, &rank->values[i], &rank->values[i], 1, BANYAN_INT32, BANYAN_SUM,
                                     &rank->requests[i]));
   rank->open++;
@@ -219,9 +219,9 @@ static bool collect(const struct job *job, struct rank *rank) {
 }
 
 static bool progress(struct rank *rank) {
-  by_context_lock(&rank->context);
-  bool progressed = by_progress_advance(&rank->context.progress);
-  by_context_unlock(&rank->context);
+  by_job_lock(&rank->job);
+  bool progressed = by_progress_advance(&rank->job);
+  by_job_unlock(&rank->job);
   return progressed;
 }
 
@@ -243,7 +243,7 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
   if ((before.supplied && now.source == BANYAN_PLAN_MANAGER) ||
       (before.supplied && inner_before.supplied && inner.source == BANYAN_PLAN_MANAGER))
     fail_msg("seed %llu: a manager's plan has replaced the user's on rank %u at step %u",
-             (unsigned long long)job->world.seed, rank->context.job.rank, rank->step);
+             (unsigned long long)job->world.seed, rank->job.rank, rank->step);
 }
 
 static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
@@ -375,7 +375,7 @@ struct outcome {
 
 struct clocked_job {
   struct world world;
-  struct by_context context;
+  struct by_job job;
   struct banyan_comm *comm;
   struct by_control control;
   struct by_control_peer peer; /* the peer through which rank 1 answers; no peer receives what is sent to it */
@@ -396,28 +396,28 @@ static void init(struct clocked_job *clocked_job) {
   memset(clocked_job, 0, sizeof *clocked_job);
   world_options(1, &net, &engine);
   world_init(&clocked_job->world, 2, "ring", &net, &engine, 1);
-  context_make(&clocked_job->context, &clocked_job->world, 0, 2);
+  context_make(&clocked_job->job, &clocked_job->world, 0, 2);
   clocked_job->clock = (struct by_clock){now_of, clocked_job};
-  assert_ok(by_loop_create(&clocked_job->clock, &clocked_job->context.job.loop));
-  clocked_job->context.control = &clocked_job->control;
-  struct by_control_events events = by_context_events.control;
-  events.context = &clocked_job->context;
-  struct by_control_join_options options = {.job = &clocked_job->context.job, .events = events};
+  assert_ok(by_loop_create(&clocked_job->clock, &clocked_job->job.loop));
+  clocked_job->job.control = &clocked_job->control;
+  struct by_control_events events = by_job_events.control;
+  events.context = &clocked_job->job;
+  struct by_control_join_options options = {.job = &clocked_job->job, .events = events};
   assert_ok(by_control_object_init(&clocked_job->control, &options));
   assert_ok(by_control_peers_make_room(&clocked_job->control.peers, 0, 2));
   clocked_job->peer = (struct by_control_peer){.peers = &clocked_job->control.peers, .rank = 1};
-  by_context_lock(&clocked_job->context);
-  assert_ok(by_comm_open(&clocked_job->context, CLOCKED_ID, 0, 2, all, &clocked_job->comm));
-  by_context_unlock(&clocked_job->context);
+  by_job_lock(&clocked_job->job);
+  assert_ok(by_comm_open(&clocked_job->job, CLOCKED_ID, 0, 2, all, &clocked_job->comm));
+  by_job_unlock(&clocked_job->job);
 }
 
 static void fini(struct clocked_job *clocked_job) {
   by_control_object_fini(&clocked_job->control);
-  context_end_comms(&clocked_job->context);
-  by_features_detach(&clocked_job->context);
-  by_loop_destroy(clocked_job->context.job.loop);
+  context_end_comms(&clocked_job->job);
+  by_features_detach(&clocked_job->job);
+  by_loop_destroy(clocked_job->job.loop);
   world_fini(&clocked_job->world);
-  context_fini(&clocked_job->context);
+  context_fini(&clocked_job->job);
 }
 
 static void notified(void *context, uint64_t at, const char *why) {
@@ -434,7 +434,7 @@ static const struct outcome *propose_by_rank_0(struct clocked_job *clocked_job, 
   struct by_plan *plan = NULL;
   assert_ok(by_plan_builtin(name, 2, &plan));
   plan->origin.supplied = true; /* as of banyan_comm_propose_plan */
-  assert_ok(by_plan_switches_propose(&clocked_job->context, CLOCKED_ID, 2, clocked_job->comm->processes, plan, NULL,
+  assert_ok(by_plan_switches_propose(&clocked_job->job, CLOCKED_ID, 2, clocked_job->comm->processes, plan, NULL,
                                      &(struct by_plan_switch_observer){notified, outcome}));
   return outcome;
 }
@@ -442,7 +442,7 @@ static const struct outcome *propose_by_rank_0(struct clocked_job *clocked_job, 
 static void run_clock(struct clocked_job *clocked_job, double seconds) {
   uint64_t end = clocked_job->now + by_clock_from_seconds(seconds);
   for (; clocked_job->now < end; clocked_job->now += 10 * BY_MILLISECOND)
-    assert_ok(by_loop_run_once(clocked_job->context.job.loop, 0));
+    assert_ok(by_loop_run_once(clocked_job->job.loop, 0));
 }
 
 static void answer(struct clocked_job *clocked_job, enum by_plan_switch_kind kind, uint64_t started, const char *text) {

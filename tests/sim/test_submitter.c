@@ -62,7 +62,7 @@ struct job {
   uint32_t n_teams;
   struct team teams[COMMS];
   struct rank {
-    struct by_context context;
+    struct by_job job;
     uint32_t asleep; /* remaining turns of sleep */
     struct member members[COMMS];
     int32_t *memory;
@@ -111,11 +111,11 @@ static void choose_team(struct job *job, struct team *team, bool all) {
 }
 
 static void make_context(struct job *job, uint32_t rank, const char *control, uint64_t fusion) {
-  struct by_context *context = &job->ranks[rank].context;
-  context_make(context, &job->world, rank, 1 + (uint32_t)job->seed % job->world.n);
-  assert_ok(by_control_choice_parse(control, &context->job.settings.control));
-  context->job.settings.fusion = fusion;
-  context->job.tracer = tracer;
+  struct by_job *own = &job->ranks[rank].job;
+  context_make(own, &job->world, rank, 1 + (uint32_t)job->seed % job->world.n);
+  assert_ok(by_control_choice_parse(control, &own->settings.control));
+  own->settings.fusion = fusion;
+  own->tracer = tracer;
 }
 
 /* Returns how many elements the operation needs at most. */
@@ -169,13 +169,13 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   for (uint32_t r = 0; r < job->world.n; r++) {
-    assert_null(by_named_of(&job->ranks[r].context)->messages);
-    context_end_comms(&job->ranks[r].context);
+    assert_null(by_named_of(&job->ranks[r].job)->messages);
+    context_end_comms(&job->ranks[r].job);
   }
   uint32_t n = job->world.n;
   world_fini(&job->world);
   for (uint32_t r = 0; r < n; r++) {
-    context_fini(&job->ranks[r].context);
+    context_fini(&job->ranks[r].job);
     free(job->ranks[r].memory);
   }
   free(job);
@@ -194,9 +194,9 @@ static void make_comm(struct job *job, uint32_t r, uint32_t t) {
   struct team *team = &job->teams[t];
   struct member *member = &job->ranks[r].members[t];
   while (team->processes[member->rank] != r) member->rank++;
-  by_context_lock(&job->ranks[r].context);
-  assert_ok(by_comm_open(&job->ranks[r].context, FIRST_ID + t, member->rank, team->n, team->processes, &member->comm));
-  by_context_unlock(&job->ranks[r].context);
+  by_job_lock(&job->ranks[r].job);
+  assert_ok(by_comm_open(&job->ranks[r].job, FIRST_ID + t, member->rank, team->n, team->processes, &member->comm));
+  by_job_unlock(&job->ranks[r].job);
   begin_iteration(job, member, team);
 }
 
@@ -371,7 +371,7 @@ static struct by_plan *planned(const struct team *team, uint32_t number) {
 static bool handle_plan_switch_notice(const struct team *team, struct member *member) {
   uint32_t number = team->plan_switch;
   if (!number || member->notified) return false;
-  by_context_lock(member->comm->context);
+  by_job_lock(member->comm->job);
   struct by_plan_changes *plans = &member->comm->plans;
   assert_true(by_plan_switch_prepare(&plans->plan_switch, number));
   plans->next = (struct by_kept_plan){.number = number, .plan = planned(team, number)};
@@ -380,7 +380,7 @@ static bool handle_plan_switch_notice(const struct team *team, struct member *me
   by_plan_switches_decided(member->comm, number);
   by_plan_switches_started_one(member->comm);
   assert_int_equal(plans->used, number);
-  by_context_unlock(member->comm->context);
+  by_job_unlock(member->comm->job);
   return member->notified = true;
 }
 
@@ -390,7 +390,7 @@ static void check_trees(const struct job *job, uint32_t t, bool *moved) {
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     const struct by_controller_config *place = by_controller_place(by_named_submitter(comm)->controller);
-    const struct by_control_choice *control = &comm->context->job.settings.control;
+    const struct by_control_choice *control = &comm->job->settings.control;
     if (control->fan_out) assert_in_range(place->n_up_children, 0, control->fan_out);
     if (control->kind != BY_CONTROL_AUTO || !team->plan_switch || team->n == 1) continue;
     uint32_t up[RANKS], down[RANKS];
@@ -455,10 +455,10 @@ static bool act(struct job *job, uint32_t r, bool eager) {
   }
   if (!eager && below(job, 300) == 0) rank->asleep = below(job, 100);
   for (uint32_t t = 0; t < job->n_teams; t++) progressed |= act_in(job, r, t, eager);
-  by_context_lock(&rank->context);
-  progressed |= by_progress_advance(&rank->context.progress);
-  by_context_unlock(&rank->context);
-  assert_ok(by_engine_status(rank->context.job.engine));
+  by_job_lock(&rank->job);
+  progressed |= by_progress_advance(&rank->job);
+  by_job_unlock(&rank->job);
+  assert_ok(by_engine_status(rank->job.engine));
   return progressed;
 }
 
@@ -517,7 +517,7 @@ enum { BURST = 10 };
 
 struct burst {
   struct world world;
-  struct by_context contexts[2];
+  struct by_job jobs[2];
   struct banyan_comm *comms[2];
   int32_t values[2][BURST];
   struct banyan_request *requests[2][BURST];
@@ -544,17 +544,17 @@ static uint64_t count_messages(const struct burst *burst) {
   return counts_of(burst, 1).messages;
 }
 
-static bool advance_locked(struct by_context *context) {
-  by_context_lock(context);
-  bool moved = by_progress_advance(&context->progress);
-  by_context_unlock(context);
+static bool advance_locked(struct by_job *job) {
+  by_job_lock(job);
+  bool moved = by_progress_advance(job);
+  by_job_unlock(job);
   return moved;
 }
 
 static void settle(struct burst *burst) {
   for (uint32_t still = 0; still < 100; still++) {
     bool moved = by_sim_step(burst->world.sim);
-    for (uint32_t r = 0; r < 2; r++) moved |= advance_locked(&burst->contexts[r]);
+    for (uint32_t r = 0; r < 2; r++) moved |= advance_locked(&burst->jobs[r]);
     if (moved) still = 0;
   }
 }
@@ -577,18 +577,18 @@ static void begin_burst(struct burst *burst) {
   net = (struct by_sim_options){.buffer = 1 << 16, .frame_bytes = 1 << 12}; /* what is sent is there at once */
   world_init(&burst->world, 2, "ring", &net, &engine, 0);
   for (uint32_t r = 0; r < 2; r++) {
-    struct by_context *context = &burst->contexts[r];
-    context_make(context, &burst->world, r, 2);
-    by_context_lock(context);
-    assert_ok(by_comm_open(context, FIRST_ID, r, 2, (uint32_t[]){0, 1}, &burst->comms[r]));
-    by_context_unlock(context);
+    struct by_job *job = &burst->jobs[r];
+    context_make(job, &burst->world, r, 2);
+    by_job_lock(job);
+    assert_ok(by_comm_open(job, FIRST_ID, r, 2, (uint32_t[]){0, 1}, &burst->comms[r]));
+    by_job_unlock(job);
   }
 }
 
 static void free_burst(struct burst *burst) {
-  for (uint32_t r = 0; r < 2; r++) context_end_comms(&burst->contexts[r]);
+  for (uint32_t r = 0; r < 2; r++) context_end_comms(&burst->jobs[r]);
   world_fini(&burst->world);
-  for (uint32_t r = 0; r < 2; r++) context_fini(&burst->contexts[r]);
+  for (uint32_t r = 0; r < 2; r++) context_fini(&burst->jobs[r]);
   free(burst);
 }
 
@@ -600,7 +600,7 @@ static void test_bursts(void **state) {
   struct burst *burst = calloc(1, sizeof *burst);
   assert_non_null(burst);
   begin_burst(burst);
-  struct by_progress *progress = &burst->contexts[1].progress;
+  struct by_progress *progress = &burst->jobs[1].progress;
   progress->driver = BY_DRIVER_NONE;
   progress->state = BY_PROGRESS_WORKS;
   progress->helper = BY_HELPER_SLEEPS;
@@ -609,7 +609,7 @@ static void test_bursts(void **state) {
   assert_int_equal(progress->helper, BY_HELPER_COMES);
   submit_burst(burst, 1, 1, 7);
   assert_int_equal(count_messages(burst), 1);
-  advance_locked(&burst->contexts[1]);
+  advance_locked(&burst->jobs[1]);
   assert_int_equal(count_messages(burst), 2);
   progress->helper = BY_HELPER_BUSY;
   submit_burst(burst, 1, 7, BURST);
@@ -617,11 +617,11 @@ static void test_bursts(void **state) {
   progress->driver = BY_DRIVER_USER;
   for (uint32_t still = 0; still < 100; still++) {
     bool arrived = by_sim_step(burst->world.sim);
-    if (advance_locked(&burst->contexts[1]) || arrived) still = 0;
+    if (advance_locked(&burst->jobs[1]) || arrived) still = 0;
   }
   submit_burst(burst, 0, 0, BURST);
   assert_int_equal(counts_of(burst, 0).taken, 0);
-  advance_locked(&burst->contexts[0]);
+  advance_locked(&burst->jobs[0]);
   assert_int_equal(counts_of(burst, 0).taken, count_messages(burst));
   assert_int_equal(counts_of(burst, 0).messages, 1);
   end_burst(burst);
@@ -639,7 +639,7 @@ static void test_together(void **state) {
   struct banyan_call calls[BURST];
   assert_non_null(burst);
   begin_burst(burst);
-  struct by_progress *progress = &burst->contexts[1].progress;
+  struct by_progress *progress = &burst->jobs[1].progress;
   for (uint32_t r = 2; r-- > 0;) {
     for (uint32_t k = 0; k < BURST; k++) {
       int32_t *value = &burst->values[r][k];
@@ -670,7 +670,7 @@ static void test_wakes_once(void **state) {
   uint64_t wakes = 0;
   assert_non_null(burst);
   begin_burst(burst);
-  struct by_progress *progress = &burst->contexts[1].progress;
+  struct by_progress *progress = &burst->jobs[1].progress;
   progress->driver = BY_DRIVER_NONE;
   progress->state = BY_PROGRESS_WORKS;
   progress->helper = BY_HELPER_SLEEPS;
@@ -683,7 +683,7 @@ static void test_wakes_once(void **state) {
     }
     progress->driver = BY_DRIVER_USER;
   }
-  assert_int_equal(read(burst->contexts[1].job.wake, &wakes, sizeof wakes), sizeof wakes);
+  assert_int_equal(read(burst->jobs[1].wake, &wakes, sizeof wakes), sizeof wakes);
   assert_int_equal(wakes, 1);
   end_burst(burst);
   free_burst(burst);
@@ -700,9 +700,9 @@ static void test_early_messages(void **state) {
   assert_true(burst && requests && values);
   begin_burst(burst);
   for (uint32_t r = 2; r-- > 0;) {
-    by_context_lock(&burst->contexts[r]);
-    assert_ok(by_comm_open(&burst->contexts[r], LATER, r, 2, (uint32_t[]){0, 1}, &comms[r]));
-    by_context_unlock(&burst->contexts[r]);
+    by_job_lock(&burst->jobs[r]);
+    assert_ok(by_comm_open(&burst->jobs[r], LATER, r, 2, (uint32_t[]){0, 1}, &comms[r]));
+    by_job_unlock(&burst->jobs[r]);
     for (uint32_t k = 0; k < EARLY; k++) {
       int32_t *value = &values[r * EARLY + k];
       char name[16];
@@ -710,7 +710,7 @@ static void test_early_messages(void **state) {
       *value = (int32_t)k;
       assert_ok(
           banyan_submit_allreduce(comms[r], name, value, value, 1, BANYAN_INT32, BANYAN_SUM, &requests[r * EARLY + k]));
-      for (uint32_t p = 2; r && p-- > 0;) advance_locked(&burst->contexts[p]);
+      for (uint32_t p = 2; r && p-- > 0;) advance_locked(&burst->jobs[p]);
       by_sim_step(burst->world.sim);
     }
   }
@@ -741,16 +741,16 @@ static void test_messages_for_nobody(void **state) {
     assert_ok(by_engine_write(burst->world.nodes[1].engine, 0, 4711, bytes, BYTES));
     for (uint32_t still = 0; still < 10; still++) {
       bool moved = by_sim_step(burst->world.sim);
-      for (uint32_t p = 2; p-- > 0;) moved |= advance_locked(&burst->contexts[p]);
+      for (uint32_t p = 2; p-- > 0;) moved |= advance_locked(&burst->jobs[p]);
       if (moved && by_engine_status(engine) == BANYAN_OK) still = 0;
     }
   }
   assert_true(sent < MESSAGES);
   assert_status(by_engine_status(engine), BANYAN_ERR_PROTOCOL);
   assert_non_null(strstr(by_engine_error(engine), "rank 1 sent more control messages"));
-  while (by_named_of(&burst->contexts[0])->messages) {
-    struct by_control_message *message = by_named_of(&burst->contexts[0])->messages;
-    by_named_of(&burst->contexts[0])->messages = message->next;
+  while (by_named_of(&burst->jobs[0])->messages) {
+    struct by_control_message *message = by_named_of(&burst->jobs[0])->messages;
+    by_named_of(&burst->jobs[0])->messages = message->next;
     by_control_message_free(engine, message);
   }
   free(bytes);

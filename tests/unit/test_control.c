@@ -9,13 +9,13 @@
 #include "check.h"
 #include "cluster_message.h"
 #include "comm.h"
-#include "context.h"
 #include "context_events.h"
 #include "control.h"
 #include "control_object.h"
 #include "feature.h"
 #include "in_network.h"
 #include "job_keys.h"
+#include "job_life.h"
 #include "key_ring.h"
 #include "loop.h"
 
@@ -70,7 +70,7 @@ static void run(struct by_loop *loop, uint64_t milliseconds) {
 /* ---- rank 0 of two ranks, while the job runs or starts ---- */
 
 struct meeting {
-  struct by_context context;
+  struct by_job job;
   struct by_control control;
   struct by_member members[3];
   struct by_control_peer *first, *again;
@@ -88,16 +88,16 @@ static void send_hello(struct meeting *meeting, struct by_control_peer *peer) {
 }
 
 static void begin_meeting(struct meeting *meeting, bool done) {
-  *meeting = (struct meeting){.context = {.job = {.size = 2}}};
-  meeting->context.job.members = meeting->members;
-  meeting->context.job.places = 3; /* The job also waits for a helper. */
-  by_arena_init(&meeting->context.job.arena);
-  assert_ok(by_loop_create(&clock_of_test, &meeting->context.job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &meeting->context.job.keys));
-  assert_ok(by_features_attach(&meeting->context));
-  struct by_control_events events = by_context_events.control;
-  events.context = &meeting->context;
-  struct by_control_join_options options = {.job = &meeting->context.job, .events = events};
+  *meeting = (struct meeting){.job = {.size = 2}};
+  meeting->job.members = meeting->members;
+  meeting->job.places = 3; /* The job also waits for a helper. */
+  by_arena_init(&meeting->job.arena);
+  assert_ok(by_loop_create(&clock_of_test, &meeting->job.loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &meeting->job.keys));
+  assert_ok(by_features_attach(&meeting->job));
+  struct by_control_events events = by_job_events.control;
+  events.context = &meeting->job;
+  struct by_control_join_options options = {.job = &meeting->job, .events = events};
   assert_ok(by_control_object_init(&meeting->control, &options));
   meeting->control.meeting.done = done;
   meeting->control.meeting.joined = 1;
@@ -106,13 +106,13 @@ static void begin_meeting(struct meeting *meeting, bool done) {
 }
 
 static void end_meeting(struct meeting *meeting) {
-  by_features_detach(&meeting->context);
+  by_features_detach(&meeting->job);
   by_control_object_fini(&meeting->control);
-  by_features_fini(&meeting->context);
+  by_features_fini(&meeting->job);
   if (meeting->first_peer >= 0) close(meeting->first_peer);
-  by_loop_destroy(meeting->context.job.loop);
-  by_key_ring_destroy(meeting->context.job.keys);
-  by_arena_fini(&meeting->context.job.arena);
+  by_loop_destroy(meeting->job.loop);
+  by_key_ring_destroy(meeting->job.keys);
+  by_arena_fini(&meeting->job.arena);
 }
 
 /* Connects once more as rank 1. Returns the answer: REFUSED, or 0 if the connection was closed without one, after
@@ -121,7 +121,7 @@ static int connect_again(struct meeting *meeting) {
   uint8_t bytes[1000];
   int peer = open_peer(&meeting->control, NULL, &meeting->again);
   send_hello(meeting, meeting->again);
-  run(meeting->context.job.loop, 20);
+  run(meeting->job.loop, 20);
   ssize_t n = read(peer, bytes, sizeof bytes);
   assert_true(n == 0 || n > 6);
   close(peer);
@@ -136,9 +136,9 @@ static void test_two_of_a_rank(void **state) {
   for (int done = 0; done < 2; done++) {
     begin_meeting(&meeting, done);
     assert_int_equal(connect_again(&meeting), 0);
-    run(meeting.context.job.loop, 500);
+    run(meeting.job.loop, 500);
     assert_int_equal(connect_again(&meeting), 0);
-    run(meeting.context.job.loop, 1000);
+    run(meeting.job.loop, 1000);
     assert_int_equal(connect_again(&meeting), REFUSED);
     end_meeting(&meeting);
   }
@@ -150,9 +150,9 @@ static void test_message_comes_late(void **state) {
   (void)state;
   begin_meeting(&meeting, true);
   assert_int_equal(connect_again(&meeting), 0);
-  run(meeting.context.job.loop, 500);
+  run(meeting.job.loop, 500);
   by_control_peer_set_state(meeting.first, BY_PEER_LEAVING);
-  run(meeting.context.job.loop, 5000);
+  run(meeting.job.loop, 5000);
   assert_int_equal(connect_again(&meeting), 0); /* The job continues without it. */
   end_meeting(&meeting);
   begin_meeting(&meeting, false);
@@ -171,7 +171,7 @@ static void test_message_comes_late(void **state) {
 
 /* Rank 0 of a job of one rank and one helper. */
 struct job {
-  struct by_context context;
+  struct by_job job;
   struct by_control control;
   struct by_member members[2];
   const char *names[2], *lost[2];
@@ -185,46 +185,45 @@ static void init(struct job *job) {
   time_now = 0;
   struct by_engine_options engine = {.processes = 2, .self = 0};
   *job = (struct job){.names = {"rank 0", "a helper"}};
-  struct by_context *c = &job->context;
-  *c = (struct by_context){
-      .job = {.size = 1, .processes = 2, .places = 2, .wake = -1, .left = job->left, .lost = job->lost}};
+  struct by_job *c = &job->job;
+  *c = (struct by_job){.size = 1, .processes = 2, .places = 2, .wake = -1, .left = job->left, .lost = job->lost};
   job->members[1] = (struct by_member){.kind = BY_MEMBER_HELPER, .host = "spare"};
-  c->job.members = job->members;
-  c->job.names = job->names;
+  c->members = job->members;
+  c->names = job->names;
   c->control = &job->control;
-  by_arena_init(&c->job.arena);
-  pthread_mutex_init(&c->job.lock, NULL);
-  pthread_cond_init(&c->job.changed, NULL);
-  assert_ok(by_loop_create(&clock_of_test, &c->job.loop));
-  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->job.keys));
-  assert_ok(by_engine_create(&engine, &c->job.engine));
+  by_arena_init(&c->arena);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&clock_of_test, &c->loop));
+  assert_ok(by_key_ring_create(JOB_KEY, NULL, NULL, &c->keys));
+  assert_ok(by_engine_create(&engine, &c->engine));
   assert_ok(by_features_attach(c));
-  struct by_control_events events = by_context_events.control;
+  struct by_control_events events = by_job_events.control;
   events.context = c;
-  struct by_control_join_options options = {.job = &c->job, .events = events};
+  struct by_control_join_options options = {.job = c, .events = events};
   assert_ok(by_control_object_init(&job->control, &options));
   job->peer = open_peer(&job->control, &fails, &job->helper);
   by_control_peer_join(job->helper, 1);
 }
 
 static void fini(struct job *job) {
-  struct by_context *c = &job->context;
+  struct by_job *c = &job->job;
   by_features_detach(c);
   by_control_object_fini(&job->control);
   by_features_fini(c);
   close(job->peer);
-  by_loop_destroy(c->job.loop);
-  by_key_ring_destroy(c->job.keys);
-  by_engine_destroy(c->job.engine);
-  by_arena_fini(&c->job.arena);
-  pthread_mutex_destroy(&c->job.lock);
-  pthread_cond_destroy(&c->job.changed);
+  by_loop_destroy(c->loop);
+  by_key_ring_destroy(c->keys);
+  by_engine_destroy(c->engine);
+  by_arena_fini(&c->arena);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
 }
 
 /* Advances the clock to the given number of seconds after the beginning. */
 static void run_to(struct job *job, double seconds) {
   for (uint64_t end = by_clock_from_seconds(seconds); time_now < end; time_now += BY_SECOND / 10)
-    assert_ok(by_loop_run_once(job->context.job.loop, 0));
+    assert_ok(by_loop_run_once(job->job.loop, 0));
 }
 
 /* Reports that a process cannot reach the helper. Returns whether the helper was asked now. */
@@ -320,8 +319,8 @@ static void test_refusals_are_sent(void **state) {
   uint8_t bytes[2 * BY_REFUSALS_BYTES];
   (void)state;
   init(&job);
-  job.context.job.role.kind = BY_MEMBER_HELPER;
-  job.context.job.rank = 1;
+  job.job.role.kind = BY_MEMBER_HELPER;
+  job.job.rank = 1;
   job.helper->rank = 0; /* the peer is rank 0 now */
   by_control_refusals_fini(&job.control.refusals);
   by_control_refusals_init(&job.control.refusals, &job.control.peers);
@@ -368,7 +367,7 @@ static void prepare_trees(struct meeting *meeting, uint32_t version) {
   for (uint32_t v = 2; v < plan->n_vertices; v++)
     helpers[v - 2] = plan->vertices[v].kind == BY_VERTEX_SERVER ? 2 : UINT32_MAX;
   struct by_tree_wanted wanted = {.version = version, .plan = plan, .processes = processes, .helpers = helpers};
-  assert_ok(by_trees_prepare(&by_in_network_of(&meeting->context)->trees, &wanted));
+  assert_ok(by_trees_prepare(&by_in_network_of(&meeting->job)->trees, &wanted));
   by_plan_destroy(plan);
 }
 
@@ -379,16 +378,16 @@ static void test_answer_for_trees_that_are_gone(void **state) {
   struct by_cluster_cells cells[] = {{.at = "s1", .slots = 300}, {.at = "s1", .slots = 300}};
   (void)state;
   begin_meeting(&meeting, true);
-  struct by_trees *trees = &by_in_network_of(&meeting.context)->trees;
+  struct by_trees *trees = &by_in_network_of(&meeting.job)->trees;
   meeting.control.events.has_manager = meeting.control.events.may_answer = is_there;
   meeting.control.events.reservation = reserve;
-  meeting.context.job.settings.sums = "fixed";
-  meeting.context.job.settings.switches = "s1=127.0.0.1:1";
+  meeting.job.settings.sums = "fixed";
+  meeting.job.settings.switches = "s1=127.0.0.1:1";
   for (int m = 0; m < 3; m++) meeting.members[m] = (struct by_member){.host = "a", .machine = "b", .udp_port = 7612};
   prepare_trees(&meeting, 1);
   prepare_trees(&meeting, 2);
   by_trees_withdraw(trees, 1);
-  run(meeting.context.job.loop, 20);
+  run(meeting.job.loop, 20);
   assert_non_null(LIST_FIRST(&trees->sets));
   assert_null(LIST_NEXT(LIST_FIRST(&trees->sets), entry));
   assert_int_equal(trees->switches.trees->stage, BY_TREE_PLANNED);

@@ -235,7 +235,7 @@ static const char served[] =
 
 /* This is rank 1 of two ranks with a server. */
 struct rank {
-  struct by_context context;
+  struct by_job job;
   struct by_member members[PROCESSES];
   struct by_team *own, *inner;
 };
@@ -243,31 +243,31 @@ struct rank {
 static void init(struct rank *rank) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_engine_options options = {.processes = PROCESSES, .ranks = RANKS, .self = 1};
-  struct by_context *c = &rank->context;
-  *rank = (struct rank){.context = {.job = {.rank = 1, .size = RANKS, .processes = PROCESSES, .founders = PROCESSES}}};
-  assert_ok(by_settings_read(&c->job.settings));
-  by_arena_init(&c->job.arena);
+  struct by_job *c = &rank->job;
+  *rank = (struct rank){.job = {.rank = 1, .size = RANKS, .processes = PROCESSES, .founders = PROCESSES}};
+  assert_ok(by_settings_read(&c->settings));
+  by_arena_init(&c->arena);
   for (uint32_t p = 0; p < PROCESSES; p++)
     rank->members[p] = (struct by_member){.host = "here", .machine = "this", .local = "", .cores = 4};
   rank->members[SERVER].kind = BY_MEMBER_SERVER;
-  c->job.members = rank->members;
-  assert_ok(by_hosts_index(&c->job));
-  assert_ok(by_engine_create(&options, &c->job.engine));
-  assert_ok(by_team_create(c->job.engine, OWN, 1, RANKS, all, &rank->own));
-  assert_ok(by_team_create(c->job.engine, INNER, 1, RANKS, all, &rank->inner));
+  c->members = rank->members;
+  assert_ok(by_hosts_index(c));
+  assert_ok(by_engine_create(&options, &c->engine));
+  assert_ok(by_team_create(c->engine, OWN, 1, RANKS, all, &rank->own));
+  assert_ok(by_team_create(c->engine, INNER, 1, RANKS, all, &rank->inner));
 }
 
 static void fini(struct rank *rank) {
-  by_engine_destroy(rank->context.job.engine);
-  by_arena_fini(&rank->context.job.arena);
+  by_engine_destroy(rank->job.engine);
+  by_arena_fini(&rank->job.arena);
 }
 
 /* Returns whether calls of this team go to the server from now on. */
 static bool goes_to_server(struct rank *rank, struct by_team *team) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_plan *plan = NULL;
-  assert_ok(by_plans_named(&rank->context, RANKS, all, served, &plan));
-  assert_ok(by_plans_set(&rank->context, team, RANKS, all, plan, NULL, 0));
+  assert_ok(by_plans_named(&rank->job, RANKS, all, served, &plan));
+  assert_ok(by_plans_set(&rank->job, team, RANKS, all, plan, NULL, 0));
   const uint32_t *helpers = by_team_helpers(team);
   return helpers && helpers[0] == SERVER;
 }
