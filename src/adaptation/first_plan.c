@@ -17,13 +17,13 @@
 #include "machine_fit.h"
 #include "measure.h"
 #include "network_cache.h"
-#include "plan_trial.h"
 #include "planner_options.h"
 #include "planning.h"
 #include "replan.h"
 #include "text.h"
 #include "topology_formats.h"
 #include "topology_synth.h"
+#include "trial.h"
 
 /* ---- plans of jobs that were given none */
 

@@ -1,5 +1,5 @@
 /* Tries a job's plan against its built-in one, by a few AllReduces with each. */
-#include "plan_trial.h"
+#include "trial.h"
 
 #include <math.h>
 #include <stdlib.h>

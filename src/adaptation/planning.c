@@ -349,7 +349,7 @@ static enum banyan_status find_places(const struct by_job *job, const struct by_
 /* Plans, unless all hosts are one node. */
 static enum banyan_status plan(const struct by_job *job, const struct by_job_network *network,
                                struct by_forecast *forecast, struct by_text *text) {
-  struct places places;
+  struct places places = {0};
   BY_TRY(find_places(job, network, &places));
   enum banyan_status status = places.n > 1 ? plan_over(job, network->topology, &places, forecast, text) : BANYAN_OK;
   free(places.place);
@@ -379,35 +379,31 @@ enum banyan_status by_planning_print(const struct by_job *job, const struct by_j
   return plan(job, network, NULL, text);
 }
 
-/* Plans over nodes become plans over the job's hosts. */
-static enum banyan_status expand_rivals(struct by_alternatives *rivals, const uint32_t *place, uint32_t n_hosts) {
-  for (uint32_t k = 0; k < rivals->n_plans; k++) {
-    struct by_plan *wider;
-    if (rivals->plans[k]->n_ranks == n_hosts) continue;
-    BY_TRY(by_plan_expand(rivals->plans[k], place, n_hosts, &wider));
-    by_plan_destroy(rivals->plans[k]);
-    rivals->plans[k] = wider;
-  }
+/* Makes a plan over nodes one over the job's hosts. */
+static enum banyan_status widen(struct by_plan **plan, const uint32_t *place, uint32_t n_hosts) {
+  struct by_plan *wider;
+  if (!*plan || (*plan)->n_ranks == n_hosts) return BANYAN_OK;
+  BY_TRY(by_plan_expand(*plan, place, n_hosts, &wider));
+  by_plan_destroy(*plan);
+  *plan = wider;
   return BANYAN_OK;
 }
 
-enum banyan_status by_planning_rivals(const struct by_job *job, const struct by_job_network *network, double within,
-                                      struct by_alternatives *out) {
-  struct places places;
+enum banyan_status by_planning_alternative(const struct by_job *job, const struct by_job_network *network,
+                                           double within, struct by_plan *plans[2], double *max_rate) {
+  struct places places = {0};
   struct by_planned planned;
-  *out = (struct by_alternatives){0};
+  plans[0] = plans[1] = NULL;
   BY_TRY(find_places(job, network, &places));
   enum banyan_status status = places.n > 1 ? run_planner(job, network->topology, &places, &planned) : BANYAN_OK;
-  if (status == BANYAN_OK && places.n > 1 && has_trees(planned.plan)) {
-    by_planned_fini(&planned); /* In trials each plan would take memory of switches. */
-  } else if (status == BANYAN_OK && places.n > 1) {
-    status = by_alternatives_find(&planned, within, out);
+  if (status == BANYAN_OK && places.n > 1) {
+    /* In a trial each plan with trees through switches would take memory of these. */
+    if (!has_trees(planned.plan)) status = by_planner_find_alternative(&planned, within, plans);
     /* Rates that were measured are those without headers. */
-    if (network->source != BANYAN_PLAN_MEASURED) out->max_rate /= planned.rates.wire;
+    *max_rate = planned.plan->facts.bound / (network->source == BANYAN_PLAN_MEASURED ? 1 : planned.rates.wire);
     by_planned_fini(&planned);
   }
-  if (status == BANYAN_OK) status = expand_rivals(out, places.place, network->n_hosts);
-  if (status != BANYAN_OK) by_alternatives_fini(out);
+  for (int i = 0; i < 2 && status == BANYAN_OK; i++) status = widen(&plans[i], places.place, network->n_hosts);
   free(places.place);
   return status;
 }

@@ -20,7 +20,7 @@
 #include "plan_load.h"
 #include "plan_switch.h"
 #include "planning.h"
-#include "trial_calls.h"
+#include "trial.h"
 
 enum {
   WORLD = 0, /* The job's own communicator. */
@@ -238,12 +238,6 @@ static void be_quiet(struct by_replanner *r) {
   r->quiet = fmin(2 * r->quiet, most_quiet);
 }
 
-static void free_pair(struct by_trial_pair *pair) {
-  by_plan_destroy(pair->next);
-  by_plan_destroy(pair->before);
-  *pair = (struct by_trial_pair){0};
-}
-
 /* Other communicators of all ranks get the plan that the job has now, or has agreed on. */
 static void lead_followers(const struct by_replanner *r) {
   struct by_plan *plan;
@@ -265,39 +259,39 @@ static void decided(void *context, uint64_t at, const char *why) {
   r->failed = why != NULL;
   if (!why && !r->doubts) lead_followers(r);
   if (why || !r->doubts)
-    free_pair(&r->pair);
+    by_trial_pair_fini(&r->pair);
   else
     by_trial_calls_compare(r->trials, &r->pair);
   r->pair = (struct by_trial_pair){0};
 }
 
 /* A plan switch that makes no call faster is for links that others use, too, and that only seem slow. */
-static void trial_over(void *context, enum by_trial_verdict verdict, bool changed) {
+static void trial_over(void *context, enum by_trial_verdict verdict, bool second) {
   struct by_replanner *r = context;
   bool at_start = r->tries;
   r->tries = false;
-  if (at_start == changed) lead_followers(r);
-  if (at_start || (!changed && verdict != BY_TRIAL_NO_BETTER)) return;
+  if (at_start == second) lead_followers(r);
+  if (at_start || (!second && verdict != BY_TRIAL_NO_BETTER)) return;
   r->quiet = fmin(in_vain * r->quiet, most_in_vain);
   r->until = now(r) + r->quiet;
   by_info("plan", "calls are no faster by the new plan%s: for %.0f s there is no other",
-          changed ? ", which is not used any more" : "", r->quiet);
+          second ? ", which is not used any more" : "", r->quiet);
 }
 
 static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   struct by_plan *plan = NULL;
   r->pair = (struct by_trial_pair){
-      .before = p->current, .used = by_plan_switches_view(r->job, WORLD).used, .source = p->network->source};
+      .plans = {NULL, p->current}, .used = by_plan_switches_view(r->job, WORLD).used, .source = p->network->source};
   p->current = NULL;
   r->doubts = p->rate < certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
               by_trial_calls_can_compare(r->trials);
   enum banyan_status status = by_plan_named(by_text_get(&p->text), r->job->size, &plan);
-  if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.next);
+  if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.plans[0]);
   if (status == BANYAN_OK)
     status = by_planning_propose(r->job, plan, p->network->source, &(struct by_plan_switch_observer){decided, r});
   else
     by_plan_destroy(plan);
-  if (status != BANYAN_OK) free_pair(&r->pair);
+  if (status != BANYAN_OK) by_trial_pair_fini(&r->pair);
   return status;
 }
 
@@ -496,7 +490,7 @@ void by_replan_destroy(struct by_replanner *r) {
   }
   by_trial_calls_destroy(r->trials);
   by_followers_destroy(r->followers);
-  free_pair(&r->pair);
+  by_trial_pair_fini(&r->pair);
   by_network_estimate_destroy(r->belief);
   by_network_file_destroy(r->file);
   by_job_network_release(r->base);

@@ -11,11 +11,11 @@
 #include "first_plan.h"
 #include "network_cache.h"
 #include "plan.h"
-#include "plan_trial.h"
 #include "planner.h"
 #include "planning.h"
 #include "text.h"
 #include "topology_synth.h"
+#include "trial.h"
 
 static const char *const hosts[] = {"10.0.0.1 25000 -", "10.0.0.2 25000 -", "10.0.0.3 25000 -", "10.0.0.4 25000 -"};
 static const struct by_network_key key = {.n = 4, .hosts = hosts, .planner = "one"};
