@@ -25,7 +25,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 600  # seconds of the whole run
+LIMIT = 600  # seconds of all replacements
+STALL = 60  # seconds without a step after which the training is taken to hang
 AROUND = 2.0  # seconds after a replacement in which steps count as those during it
 OVERLAP = 3  # seconds for which an old key is accepted
 
@@ -155,6 +156,17 @@ def drive(given, cluster, job, trace):
     return replaced
 
 
+def wait_for_end(job, trace):
+    """Waits for the end of the training, as long as it makes steps."""
+    size, since = trace.stat().st_size, time.monotonic()
+    while job.poll() is None:
+        time.sleep(0.2)
+        if trace.stat().st_size > size:
+            size, since = trace.stat().st_size, time.monotonic()
+        if time.monotonic() - since > STALL:
+            sys.exit(f"the training has made no step for {STALL} s")
+
+
 def train(given, folder):
     cluster = Cluster(given.banyan, folder, given.times)
     trace = folder / "trace"
@@ -173,7 +185,7 @@ def train(given, folder):
         if len(replaced) < given.times:
             sys.exit(f"the training ended after {len(replaced)} of {given.times} replacements; give --epochs more\n"
                      + cluster.log("job")[-3000:])
-        wait_for("the end of the training", lambda: job.poll() is not None, LIMIT)
+        wait_for_end(job, trace)
         return replaced, steps_of(trace), job.returncode, cluster.log("job"), cluster.connected()
     finally:
         if job.poll() is None:
