@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +115,10 @@ static void wait_until(struct relay *relay, uint64_t due) {
   struct epoll_event events[MOST_EVENTS];
   uint64_t now = by_clock_now(&by_clock_system), left = due > now ? due - now : 0;
   struct timespec timeout = {.tv_sec = (time_t)(left / BY_SECOND), .tv_nsec = (long)(left % BY_SECOND)};
-  int n = epoll_pwait2(relay->epoll, events, MOST_EVENTS, due == UINT64_MAX ? NULL : &timeout, NULL);
+  struct pollfd ready = {.fd = relay->epoll, .events = POLLIN};
+  /* epoll_wait() counts in milliseconds, and epoll_pwait2() needs glibc 2.35. */
+  (void)ppoll(&ready, 1, due == UINT64_MAX ? NULL : &timeout, NULL);
+  int n = epoll_wait(relay->epoll, events, MOST_EVENTS, 0);
   for (int i = 0; i < n; i++) take_in(relay, events[i].data.ptr);
 }
 
