@@ -9,6 +9,7 @@
 #include <banyan/banyan.h>
 
 #include "controller_parts.h"
+#include "job_state.h"
 #include "submitter.h"
 
 /* The counters of this rank at one moment, from which the figures of all ranks are computed. */

@@ -79,20 +79,20 @@ void by_carried_fini(struct by_carried *carried) {
 
 /* Hashes the machines of all ranks, in order. */
 static enum banyan_status digest(const struct by_job *job, struct by_fingerprint *out) {
-  const struct by_member *members = job->members;
-  struct by_hashed *parts = calloc(job->size, sizeof *parts);
+  const struct by_member *members = by_job_members(job);
+  struct by_hashed *parts = calloc(by_job_size(job), sizeof *parts);
   if (!parts) return no_memory();
-  for (uint32_t r = 0; r < job->size; r++)
+  for (uint32_t r = 0; r < by_job_size(job); r++)
     parts[r] = (struct by_hashed){members[r].machine, strlen(members[r].machine)};
-  enum banyan_status status = by_membership_digest(parts, job->size, out);
+  enum banyan_status status = by_membership_digest(parts, by_job_size(job), out);
   free(parts);
   return status;
 }
 
 static const char *machine_of(const struct by_job *job, uint32_t host) {
-  const struct by_member *members = job->members;
+  const struct by_member *members = by_job_members(job);
   uint32_t r = 0;
-  while (r + 1 < job->size && job->host_of[r] != host) r++;
+  while (r + 1 < by_job_size(job) && by_job_hosts(job)->of[r] != host) r++;
   return members[r].machine;
 }
 
@@ -125,9 +125,9 @@ static bool is_same_node(const struct leaving *l, const struct by_topology *topo
 static enum banyan_status list_hosts(struct leaving *l, const struct by_job_network *network) {
   const struct by_job *job = l->before;
   struct by_carried_message *m = &l->message;
-  m->hosts = BY_ARENA_ARRAY(&l->arena, struct by_carried_host, (size_t)job->n_hosts + l->old.n_hosts);
+  m->hosts = BY_ARENA_ARRAY(&l->arena, struct by_carried_host, (size_t)by_job_hosts(job)->n + l->old.n_hosts);
   if (!m->hosts) return no_memory();
-  for (uint32_t h = 0; h < job->n_hosts; h++) {
+  for (uint32_t h = 0; h < by_job_hosts(job)->n; h++) {
     const char *machine = machine_of(job, h);
     if (!find_host(m, machine))
       m->hosts[m->n_hosts++] = (struct by_carried_host){machine, network ? network->nodes[h] : 0};
@@ -169,7 +169,7 @@ static enum banyan_status take_plan(struct leaving *l) {
   struct by_job *before = l->before;
   struct by_carried_message *m = &l->message;
   by_job_lock(before);
-  const struct by_plan *plan = before->plans.chosen;
+  const struct by_plan *plan = by_plans_chosen(before);
   if (plan && plan->origin.source == BANYAN_PLAN_BUILTIN)
     by_text_add(&l->plan, "%s", plan->name);
   else if (plan)
@@ -185,7 +185,7 @@ static enum banyan_status take_plan(struct leaving *l) {
 /* Takes the program's plan. A plan that did not fit is kept until it does, or the program sets another one. */
 static enum banyan_status take_or_keep_plan(struct leaving *l) {
   struct by_carried_message *m = &l->message;
-  if (l->carried->plan_used || l->before->plans.chosen || !l->old.plan_length) return take_plan(l);
+  if (l->carried->plan_used || by_plans_chosen(l->before) || !l->old.plan_length) return take_plan(l);
   m->plan = l->old.plan;
   m->plan_length = l->old.plan_length;
   m->plan_ranks = l->old.plan_ranks;
@@ -286,16 +286,16 @@ static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm
 
 /* Rank 0: returns whether a host of another machine than `rank` has that node. */
 static bool is_taken(const struct by_job *job, const uint32_t *nodes, uint32_t rank, uint32_t node) {
-  const struct by_member *members = job->members;
+  const struct by_member *members = by_job_members(job);
   for (uint32_t r = 0; r < rank; r++)
-    if (nodes[job->host_of[r]] == node && strcmp(members[r].machine, members[rank].machine) != 0) return true;
+    if (nodes[by_job_hosts(job)->of[r]] == node && strcmp(members[r].machine, members[rank].machine) != 0) return true;
   return false;
 }
 
 /* Finds a rank's node. Measured machines may share a name; then nothing is known of the second one. */
 static uint32_t find_node(const struct by_job *job, const struct by_carried_found *found,
                           const struct by_topology *topology, uint32_t rank) {
-  const struct by_member *member = &((const struct by_member *)job->members)[rank];
+  const struct by_member *member = &by_job_members(job)[rank];
   const struct by_carried_host *host = find_host(&found->message, member->machine);
   uint32_t node = host ? host->node : topology ? by_planning_node_of(topology, member->host) : UINT32_MAX;
   if (topology && node >= topology->n_nodes) return UINT32_MAX;
@@ -304,11 +304,11 @@ static uint32_t find_node(const struct by_job *job, const struct by_carried_foun
 }
 
 static bool find_all(const struct by_job *job, struct by_carried_found *found, const struct by_topology *topology) {
-  const struct by_member *members = job->members;
+  const struct by_member *members = by_job_members(job);
   if (!topology && found->message.decision != BY_CARRIED_BUILTIN) return false;
-  for (uint32_t r = 0; r < job->size; r++) {
+  for (uint32_t r = 0; r < by_job_size(job); r++) {
     uint32_t node = find_node(job, found, topology, r);
-    found->nodes[job->host_of[r]] = node;
+    found->nodes[by_job_hosts(job)->of[r]] = node;
     if (node != UINT32_MAX) continue;
     by_info("plan", "%s was in no membership before: the network is looked for anew", members[r].host);
     return false;
@@ -320,7 +320,7 @@ static bool find_all(const struct by_job *job, struct by_carried_found *found, c
 static enum banyan_status find_nodes(const struct by_job *job, struct by_carried_found *found) {
   const struct by_carried_message *m = &found->message;
   struct by_topology *topology = NULL;
-  found->nodes = BY_ARENA_ARRAY(&found->arena, uint32_t, job->n_hosts);
+  found->nodes = BY_ARENA_ARRAY(&found->arena, uint32_t, by_job_hosts(job)->n);
   if (!found->nodes) return no_memory();
   if (m->topology_length) BY_TRY(by_topology_parse("carried", m->topology, m->topology_length, &topology));
   if (find_all(job, found, topology)) found->decision = m->decision;
@@ -339,13 +339,13 @@ static enum banyan_status fit_plan(const struct by_job *job, struct by_carried_f
   memcpy(name, m->plan, m->plan_length);
   BY_TRY(digest(job, &own));
   found->plan = m->plan_ranks ? !memcmp(own.bytes, m->plan_of.bytes, sizeof own.bytes)
-                              : by_plan_builtin(name, job->size, &made) == BANYAN_OK;
+                              : by_plan_builtin(name, by_job_size(job), &made) == BANYAN_OK;
   by_plan_destroy(made);
   if (!found->plan)
     by_warn("plan",
             "the plan that the program has set for other hosts is not used in this membership of %u ranks; it is "
             "again in one of the hosts that it was set for",
-            job->size);
+            by_job_size(job));
   return BANYAN_OK;
 }
 
@@ -393,21 +393,21 @@ static bool is_builtin(const char *text) {
 }
 
 void by_carried_leave_out_given(struct by_job *job) {
-  const char *text = job->settings.plan;
+  const char *text = by_job_settings(job)->plan;
   struct by_plan *plan = NULL;
-  if (!job->membership || !text || !*text) return;
-  enum banyan_status status = by_plan_named(text, job->size, &plan);
+  if (!by_job_membership(job) || !text || !*text) return;
+  enum banyan_status status = by_plan_named(text, by_job_size(job), &plan);
   uint32_t n = plan ? plan->n_ranks : 0;
   by_plan_destroy(plan);
   if (status != BANYAN_OK && !is_builtin(text)) return; /* The fault is independent of the size. */
-  if (status == BANYAN_OK && (n == job->size || n == job->n_hosts)) return;
-  if (job->rank == 0)
+  if (status == BANYAN_OK && (n == by_job_size(job) || n == by_job_hosts(job)->n)) return;
+  if (by_job_rank(job) == 0)
     by_warn("plan",
             "the plan in BANYAN_PLAN is not used in this membership of %u ranks on %u hosts: %s%u ranks or hosts; it "
             "is used again in one that it fits",
-            job->size, job->n_hosts, status == BANYAN_OK ? "it is for " : "it cannot be made for ",
-            status == BANYAN_OK ? n : job->size);
-  job->settings.plan = NULL;
+            by_job_size(job), by_job_hosts(job)->n, status == BANYAN_OK ? "it is for " : "it cannot be made for ",
+            status == BANYAN_OK ? n : by_job_size(job));
+  by_plans_ignore_setting(job);
 }
 
 enum banyan_status by_carried_set_plan(struct banyan_comm *comm, const struct by_carried_found *found) {

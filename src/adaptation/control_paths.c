@@ -105,7 +105,7 @@ static uint64_t bits(double rate) {
 static void send_to_root(const struct by_control_paths *paths, const struct by_path_message *message) {
   const struct by_control_peer *root = by_control_peers_root(paths->peers);
   if (paths->sink.report)
-    paths->sink.report(paths->sink.context, paths->peers->job->rank, message);
+    paths->sink.report(paths->sink.context, by_job_rank(paths->peers->job), message);
   else if (root)
     send_message(root, message);
 }
@@ -124,10 +124,10 @@ static void report(const struct by_control_paths *paths) {
 /* Reports paths. False: nothing was sent since the last report, so there is nothing to report. */
 static bool report_if_due(struct by_control_paths *paths, bool news) {
   struct by_job *job = paths->peers->job;
-  uint64_t now = by_loop_now(job->loop);
+  uint64_t now = by_loop_now(by_job_loop(job));
   if (!news && now < paths->reported_at + paths->interval) return true;
   by_job_lock(job);
-  uint64_t sent = by_engine_sent(job->engine);
+  uint64_t sent = by_engine_sent(by_job_engine(job));
   by_job_unlock(job);
   bool idle = !news && sent == paths->sent;
   paths->sent = sent;
@@ -141,14 +141,14 @@ static void look(void *argument) {
   struct by_control_paths *paths = argument;
   const struct by_job *job = paths->peers->job;
   bool busy = true;
-  if (job->engine) by_path_watch_glance(&paths->watch); /* Otherwise the job is still being made here. */
+  if (by_job_engine(job)) by_path_watch_glance(&paths->watch); /* Otherwise the job is still being made here. */
   if (paths->watch.glances >= BY_PATH_GLANCES) busy = report_if_due(paths, by_path_watch_look(&paths->watch));
   uint64_t looks = paths->watch.last_look.n > MANY ? 1 : BY_PATH_LOOKS;
-  by_loop_set_delay(job->loop, &paths->due, busy ? paths->interval / looks / BY_PATH_GLANCES : paths->interval);
+  by_loop_set_delay(by_job_loop(job), &paths->due, busy ? paths->interval / looks / BY_PATH_GLANCES : paths->interval);
 }
 
 static void begin(struct by_control_paths *paths, uint32_t interval) {
-  struct by_loop *loop = paths->peers->job->loop;
+  struct by_loop *loop = by_job_loop(paths->peers->job);
   paths->interval = interval * BY_MILLISECOND;
   paths->reported_at = by_loop_now(loop);
   by_loop_cancel_timer(&paths->due);
@@ -160,9 +160,9 @@ static void begin(struct by_control_paths *paths, uint32_t interval) {
 /* Sends padding bytes; 0: ends them. */
 static void send_probe(const struct by_control_paths *paths, uint32_t process, uint64_t bytes) {
   struct by_job *job = paths->job;
-  if (!job->engine || process == job->rank) return;
+  if (!by_job_engine(job) || process == by_job_rank(job)) return;
   by_job_lock(job);
-  by_engine_probe(job->engine, process, bytes);
+  by_engine_probe(by_job_engine(job), process, bytes);
   by_progress_kick(job);
   by_job_unlock(job);
 }
@@ -189,13 +189,13 @@ static uint64_t count_taken(const struct by_control_paths *paths, uint32_t proce
   struct by_job *job = paths->peers->job;
   struct taken taken = {.process = process};
   by_job_lock(job);
-  by_engine_meter(job->engine, add_taken, &taken);
+  by_engine_meter(by_job_engine(job), add_taken, &taken);
   by_job_unlock(job);
   return taken.bytes;
 }
 
 static void end_probe(const struct by_control_paths *paths, uint64_t taken) {
-  const struct by_loop *loop = paths->peers->job->loop;
+  const struct by_loop *loop = by_job_loop(paths->peers->job);
   double seconds = by_clock_to_seconds(by_loop_now(loop) - paths->second_at);
   struct by_path_message message = {.kind = BY_PATH_PROBED, .process = paths->probe.process};
   if (paths->second_at && seconds > 0) message.bandwidth = bits(8 * (double)taken / seconds);
@@ -206,7 +206,7 @@ static void end_probe(const struct by_control_paths *paths, uint64_t taken) {
 /* Continues a probe when its first or second part is over. */
 static void continue_probe(void *argument) {
   struct by_control_paths *paths = argument;
-  struct by_loop *loop = paths->peers->job->loop;
+  struct by_loop *loop = by_job_loop(paths->peers->job);
   const struct by_path_test *test = &paths->probe.test;
   uint64_t all = count_taken(paths, paths->probe.process), taken = all - paths->taken;
   if (paths->second_at || taken < test->first) {
@@ -222,7 +222,7 @@ static void continue_probe(void *argument) {
 /* Begins a probe; only one runs at a time. */
 static void begin_probe(struct by_control_paths *paths, const struct by_path_message *message) {
   const struct by_job *job = paths->peers->job;
-  if (!job->engine) return;
+  if (!by_job_engine(job)) return;
   if (!message->test.first && !message->test.bytes) {
     send_probe(paths, message->process, 0);
     receive_for(paths->job, (uint64_t)message->test.within + message->test.lasts);
@@ -233,7 +233,7 @@ static void begin_probe(struct by_control_paths *paths, const struct by_path_mes
   paths->second_at = 0;
   paths->taken = count_taken(paths, message->process);
   send_probe(paths, message->process, message->test.first);
-  by_loop_set_delay(job->loop, &paths->probe_due, message->test.within * BY_MILLISECOND);
+  by_loop_set_delay(by_job_loop(job), &paths->probe_due, message->test.within * BY_MILLISECOND);
 }
 
 static void ask(struct by_control_paths *paths, uint32_t process, const struct by_path_message *message) {
@@ -258,7 +258,7 @@ static struct by_control_paths *need_paths(struct by_job *job, struct by_control
 /* Starts a probe between two processes. The other end is asked too: to connect, if it is the higher process of the
  * pair, and to receive. */
 void by_control_paths_probe(struct by_job *job, uint32_t from, const struct by_path_message *message) {
-  struct by_control_paths *paths = need_paths(job, by_control_get_peers(job->control));
+  struct by_control_paths *paths = need_paths(job, by_control_get_peers(by_job_control(job)));
   struct by_path_message receives = {.kind = BY_PATH_PROBE, .process = from};
   receives.test.within = message->test.within;
   receives.test.lasts = message->test.lasts + LATE_MS;
@@ -269,7 +269,7 @@ void by_control_paths_probe(struct by_job *job, uint32_t from, const struct by_p
 /* ---- messages */
 
 void by_control_paths_watch(struct by_job *job, uint32_t interval, const struct by_path_sink *sink) {
-  struct by_control_paths *paths = need_paths(job, by_control_get_peers(job->control));
+  struct by_control_paths *paths = need_paths(job, by_control_get_peers(by_job_control(job)));
   paths->sink = *sink;
   for (const struct by_control_peer *peer = paths->peers->all; peer; peer = peer->next)
     if (by_control_peer_stays(peer))
@@ -281,7 +281,8 @@ void by_control_paths_handle(void *context, const struct by_received *received) 
   struct by_control_paths *paths = need_paths(context, received->peer->peers);
   const struct by_control_peers *peers = paths->peers;
   struct by_path_message message;
-  bool fits = by_path_message_read(received->payload, received->length, peers->job->processes, &message) == BANYAN_OK;
+  bool fits =
+      by_path_message_read(received->payload, received->length, by_job_processes(peers->job), &message) == BANYAN_OK;
   if (!fits || by_control_peers_is_root(peers) != (message.kind >= BY_PATH_REPORT))
     by_warn("control", "%s: malformed message about paths; ignored", by_stream_get_name(received->peer->stream));
   else if (message.kind == BY_PATH_WATCH)

@@ -103,34 +103,35 @@ static bool find_site(struct automatic *a) {
 /* Gathers what all hosts know of the network, at rank 0. */
 static enum banyan_status gather_facts(struct automatic *a) {
   const struct by_job *job = a->comm->job;
-  const struct by_member *members = job->members, *own = &members[job->rank];
+  const struct by_member *members = by_job_members(job), *own = &members[by_job_rank(job)];
   const struct by_address *address = by_member_address(own, AF_INET);
   bool leads = a->comm->rank == 0;
   char facts[BY_HOST_FACTS] = "";
-  by_host_facts(address ? address : by_member_address(own, AF_INET6), job->settings.iface, facts);
+  by_host_facts(address ? address : by_member_address(own, AF_INET6), by_job_settings(job)->iface, facts);
   if (leads) {
-    a->facts = calloc(job->size, BY_HOST_FACTS);
-    a->hosts = calloc(job->n_hosts, sizeof *a->hosts);
+    a->facts = calloc(by_job_size(job), BY_HOST_FACTS);
+    a->hosts = calloc(by_job_hosts(job)->n, sizeof *a->hosts);
     if (!a->facts || !a->hosts)
-      return by_job_fail_here(a->comm->job, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", job->n_hosts),
+      return by_job_fail_here(a->comm->job,
+                              by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", by_job_hosts(job)->n),
                               "cannot look for a plan");
   }
   struct banyan_call call = {
       .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = facts, .recv = a->facts, .count = BY_HOST_FACTS};
   BY_TRY(banyan_run(a->comm, &call));
-  for (uint32_t r = 0; leads && r < job->size; r++) {
+  for (uint32_t r = 0; leads && r < by_job_size(job); r++) {
     char *text = a->facts + (size_t)r * BY_HOST_FACTS;
     text[BY_HOST_FACTS - 1] = '\0';
-    if (!a->hosts[job->host_of[r]]) a->hosts[job->host_of[r]] = text;
+    if (!a->hosts[by_job_hosts(job)->of[r]]) a->hosts[by_job_hosts(job)->of[r]] = text;
   }
   if (leads) by_planning_describe(a->comm->job, &a->planner);
-  a->key = (struct by_network_key){.n = job->n_hosts, .hosts = a->hosts, .planner = by_text_get(&a->planner)};
+  a->key = (struct by_network_key){.n = by_job_hosts(job)->n, .hosts = a->hosts, .planner = by_text_get(&a->planner)};
   return BANYAN_OK;
 }
 
 /* Rank 0: looks for the network in the cache. */
 static enum step look_into_cache(struct automatic *a) {
-  if (!by_cache_folder(a->comm->job->settings.cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
+  if (!by_cache_folder(by_job_settings(a->comm->job)->cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
   if (!a->folder[0]) return MEASURE;
   enum banyan_status status = by_network_cache_load(a->folder, &a->key, &a->entry);
   if (status == BANYAN_OK) return PROBE;
@@ -317,7 +318,7 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
 /* Rank 0: stores the decision. A plan that may name helpers is not stored, as helpers may be others next time. */
 static void store_decision(struct automatic *a, bool planned) {
   const struct by_job *job = a->comm->job;
-  if (!planned || job->founders != job->size) {
+  if (!planned || by_job_founders(job) != by_job_size(job)) {
     free(a->entry.plan);
     a->entry.plan = NULL;
   }
@@ -383,10 +384,10 @@ static enum banyan_status measure_in_time(struct automatic *a, enum step *step) 
 static enum step look_around(struct automatic *a) {
   const struct by_job *job = a->comm->job;
   if (find_site(a)) return PLAN_FROM_SITE;
-  if (job->settings.deterministic) return KEEP_BUILTIN;
-  if (job->n_hosts <= MOST_HOSTS) return MEASURE;
+  if (by_job_settings(job)->deterministic) return KEEP_BUILTIN;
+  if (by_job_hosts(job)->n <= MOST_HOSTS) return MEASURE;
   by_info("plan", "the job keeps its built-in plans: at most %d hosts are measured when a job starts, not %u",
-          MOST_HOSTS, job->n_hosts);
+          MOST_HOSTS, by_job_hosts(job)->n);
   return KEEP_BUILTIN;
 }
 
@@ -447,16 +448,16 @@ enum source {
 
 /* Whether ranks are in several networks of their own, so that there is something to find out. */
 static bool is_apart(const struct by_job *job) {
-  const struct by_member *members = job->members;
-  for (uint32_t r = 1; r < job->size; r++)
+  const struct by_member *members = by_job_members(job);
+  for (uint32_t r = 1; r < by_job_size(job); r++)
     if (!by_member_same_network(&members[0], &members[r])) return true;
   return false;
 }
 
 static enum source choose(const struct by_job *job) {
-  const char *topology = job->settings.topology;
+  const char *topology = by_job_settings(job)->topology;
   if (!topology || strcmp(topology, "auto") == 0)
-    return is_apart(job) && !job->managed ? FROM_AUTOMATION : FROM_NOTHING;
+    return is_apart(job) && !by_job_is_managed(job) ? FROM_AUTOMATION : FROM_NOTHING;
   if (strcmp(topology, "off") == 0) return FROM_NOTHING;
   return strcmp(topology, "measure") == 0 ? FROM_CARE : FROM_TOPOLOGY;
 }
@@ -473,7 +474,7 @@ static enum banyan_status agree_source(struct banyan_comm *comm, enum source *so
 static enum banyan_status check_settings(struct banyan_comm *comm) {
   struct by_planner_options options = by_planner_defaults();
   if (comm->rank != 0) return BANYAN_OK;
-  enum banyan_status status = by_planner_options_parse(comm->job->settings.planner, &options);
+  enum banyan_status status = by_planner_options_parse(by_job_settings(comm->job)->planner, &options);
   if (status == BANYAN_OK) return status;
   return by_job_fail_here(comm->job, status, "cannot use BANYAN_PLANNER");
 }
@@ -503,10 +504,10 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
   struct by_topology *topology = NULL;
   bool planned;
   if (comm->rank == 0) {
-    enum banyan_status status = by_topology_named(comm->job->settings.topology, &topology);
+    enum banyan_status status = by_topology_named(by_job_settings(comm->job)->topology, &topology);
     if (status != BANYAN_OK) return by_planning_fail(comm, status);
   }
-  if (comm->job->n_hosts == 1) {
+  if (by_job_hosts(comm->job)->n == 1) {
     by_topology_destroy(topology);
     return BANYAN_OK;
   }
@@ -520,7 +521,7 @@ static const uint64_t most_fitting = 50 * BY_MILLISECOND;
 /* The other ranks wait for rank 0's plan anyway. */
 static void fit_machine(const struct banyan_comm *comm) {
   const struct by_job *job = comm->job;
-  if (comm->rank == 0 && job->n_hosts > 1 && !job->settings.deterministic) by_machine_fit(most_fitting);
+  if (comm->rank == 0 && by_job_hosts(job)->n > 1 && !by_job_settings(job)->deterministic) by_machine_fit(most_fitting);
 }
 
 /* Plans for an unknown network. *decision: what the members of the next membership need not find again. */
@@ -529,7 +530,7 @@ static enum banyan_status plan_anew(struct banyan_comm *comm, enum source source
   struct by_network_file *file = NULL;
   *decision = BY_CARRIED_PLANNED;
   if (source == FROM_TOPOLOGY) return read_topology(comm);
-  if (source == FROM_CARE && comm->job->n_hosts > 1) return measure_carefully(comm);
+  if (source == FROM_CARE && by_job_hosts(comm->job)->n > 1) return measure_carefully(comm);
   if (source == FROM_AUTOMATION) BY_TRY(plan_automatically(comm, &planned, &file));
   if (!planned) *decision = source == FROM_AUTOMATION ? BY_CARRIED_BUILTIN : BY_CARRIED_NOTHING;
   begin_replanning(comm, planned, file);
@@ -552,7 +553,7 @@ static enum banyan_status plan_from_carried(struct banyan_comm *comm, const stru
 /* Makes the first plan. A given plan takes precedence. Jobs on one host keep their built-in plans. */
 static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct by_carried_found *found,
                                         enum by_carried_decision *decision) {
-  const struct by_settings *settings = &comm->job->settings;
+  const struct by_settings *settings = by_job_settings(comm->job);
   enum source source;
   *decision = BY_CARRIED_NOTHING;
   BY_TRY(check_settings(comm));
@@ -560,7 +561,7 @@ static enum banyan_status plan_at_start(struct banyan_comm *comm, const struct b
   if (settings->plan && *settings->plan) return BANYAN_OK;
   BY_TRY(agree_source(comm, &source));
   if (source != FROM_NOTHING) fit_machine(comm);
-  bool known = source != FROM_NOTHING && comm->job->n_hosts > 1 && found->decision != BY_CARRIED_NOTHING;
+  bool known = source != FROM_NOTHING && by_job_hosts(comm->job)->n > 1 && found->decision != BY_CARRIED_NOTHING;
   return known ? plan_from_carried(comm, found, decision) : plan_anew(comm, source, decision);
 }
 

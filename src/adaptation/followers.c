@@ -41,7 +41,7 @@ static void propose(void *context);
 /* Handles a rejected plan: the communicator may have been busy with another one, or a rank was late. */
 static void keeps_its_plan(struct follower *follower) {
   if (follower->failures == MOST_FAILURES) return;
-  by_loop_set_delay(follower->followers->job->loop, &follower->again,
+  by_loop_set_delay(by_job_loop(follower->followers->job), &follower->again,
                     FIRST_PAUSE_MS * BY_MILLISECOND << follower->failures++);
 }
 
@@ -71,7 +71,7 @@ static void propose(void *context) {
   if (view.version == followers->plan->version && !view.taken) return;
   enum banyan_status status = by_plan_copy(followers->plan, &plan);
   if (status == BANYAN_OK)
-    status = by_plan_switches_propose(job, follower->comm, job->size, followers->ranks, plan, NULL,
+    status = by_plan_switches_propose(job, follower->comm, by_job_size(job), followers->ranks, plan, NULL,
                                       &(struct by_plan_switch_observer){decided, follower});
   follower->asked = status == BANYAN_OK;
   if (follower->asked) return;
@@ -121,14 +121,14 @@ void by_followers_lead(struct by_followers *followers, const struct by_plan *pla
 enum banyan_status by_followers_create(struct by_job *job, struct by_followers **out) {
   struct by_followers *followers = calloc(1, sizeof *followers);
   *out = NULL;
-  if (followers) followers->ranks = calloc(job->size, sizeof *followers->ranks);
+  if (followers) followers->ranks = calloc(by_job_size(job), sizeof *followers->ranks);
   if (!followers || !followers->ranks) {
     free(followers);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the job's %u ranks", job->size);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the job's %u ranks", by_job_size(job));
   }
   followers->job = job;
   LIST_INIT(&followers->all);
-  for (uint32_t i = 0; i < job->size; i++) followers->ranks[i] = i;
+  for (uint32_t i = 0; i < by_job_size(job); i++) followers->ranks[i] = i;
   *out = followers;
   return BANYAN_OK;
 }

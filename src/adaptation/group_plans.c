@@ -133,7 +133,7 @@ static struct set *find_set(struct by_group_plans *plans, const uint32_t *nodes,
 /* Returns the set of a group's hosts, and the index of each rank's host in it. `nodes` is scratch. NULL: out of
  * memory. */
 static struct set *place_group(struct by_group_plans *plans, struct group *group, uint32_t *nodes) {
-  const uint32_t *host_of = plans->job->host_of, *node_of = plans->network->nodes;
+  const uint32_t *host_of = by_job_hosts(plans->job)->of, *node_of = plans->network->nodes;
   uint32_t n = 0;
   for (uint32_t r = 0; r < group->n; r++) nodes[r] = node_of[host_of[group->processes[r]]];
   qsort(nodes, group->n, sizeof *nodes, compare_nodes);
@@ -155,7 +155,7 @@ static void free_set(struct set *set) {
 
 /* Counts groups and sets; drops sets that have been kept for long. */
 static void find_sets(struct by_group_plans *plans) {
-  uint32_t *nodes = calloc(plans->job->size, sizeof *nodes), kept = 0;
+  uint32_t *nodes = calloc(by_job_size(plans->job), sizeof *nodes), kept = 0;
   struct group *group;
   struct set *set, *next;
   LIST_FOREACH(set, &plans->sets, entry) set->groups = 0;
@@ -174,10 +174,10 @@ static void find_sets(struct by_group_plans *plans) {
 
 static enum banyan_status make_options(const struct by_job *job, struct by_planner_options *options) {
   *options = by_planner_defaults();
-  options->cancelled = &job->ends;
+  options->cancelled = by_job_ends(job);
   by_planning_costs(job, &options->rates);
-  if (job->crowded) options->rates.cores = job->members[0].cores;
-  return by_planner_options_parse(job->settings.planner, options);
+  if (by_job_hosts(job)->crowded) options->rates.cores = by_job_members(job)[0].cores;
+  return by_planner_options_parse(by_job_settings(job)->planner, options);
 }
 
 static const char *name_of(const struct by_topology *topology) {
@@ -472,14 +472,14 @@ static struct by_group_plans *make(struct by_job *job) {
  * this has ended. */
 static struct by_group_plans *plans_of(struct by_job *job) {
   by_job_lock(job);
-  if (!by_adaptation_of(job)->groups && job->state != BY_JOB_LEAVING) by_adaptation_of(job)->groups = make(job);
+  if (!by_adaptation_of(job)->groups && !by_job_is_leaving(job)) by_adaptation_of(job)->groups = make(job);
   struct by_group_plans *plans = by_adaptation_of(job)->groups;
   by_job_unlock(job);
   return plans;
 }
 
 void by_group_plans_want(struct by_job *job, const struct by_plan_want *want) {
-  if (job->settings.deterministic) return; /* when a plan comes into use is a matter of time */
+  if (by_job_settings(job)->deterministic) return; /* when a plan comes into use is a matter of time */
   struct by_group_plans *plans = plans_of(job);
   if (!plans) return;
   struct by_job_network *network = by_job_network_hold(job);

@@ -43,8 +43,10 @@ uint32_t by_network_message_node(const struct by_network_message *message, uint3
 
 uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESSORS]) {
   uint32_t n = 0;
-  for (uint32_t r = 1; r < job->size && n < BY_JOB_SUCCESSORS; r++)
-    if (job->host_of[r] != job->host_of[0] && (!n || job->host_of[r] != job->host_of[out[0]])) out[n++] = r;
+  for (uint32_t r = 1; r < by_job_size(job) && n < BY_JOB_SUCCESSORS; r++)
+    if (by_job_hosts(job)->of[r] != by_job_hosts(job)->of[0] &&
+        (!n || by_job_hosts(job)->of[r] != by_job_hosts(job)->of[out[0]]))
+      out[n++] = r;
   return n;
 }
 
@@ -56,7 +58,7 @@ static void send_message(const struct by_job *job, const struct by_network_messa
   by_writer_init(&writer, bytes, bytes ? room : 0);
   by_network_message_write(&writer, message);
   for (uint32_t i = 0; i < n && !writer.failed; i++)
-    by_control_send(job->control, ranks[i], NETWORK, bytes, writer.length, "the topology of the job");
+    by_control_send(by_job_control(job), ranks[i], NETWORK, bytes, writer.length, "the topology of the job");
   free(bytes);
 }
 
@@ -92,7 +94,7 @@ static struct by_job_network *keep(struct by_job *job, struct by_topology *topol
     return NULL;
   }
   *network = (struct by_job_network){
-      .topology = topology, .nodes = nodes, .n_hosts = job->n_hosts, .source = source, .references = 2};
+      .topology = topology, .nodes = nodes, .n_hosts = by_job_hosts(job)->n, .source = source, .references = 2};
   by_job_lock(job);
   struct by_job_network *before = by_adaptation_of(job)->network;
   by_adaptation_of(job)->network = network;
@@ -107,8 +109,8 @@ static enum banyan_status no_memory(void) {
 
 enum banyan_status by_job_network_keep(struct by_job *job, struct by_topology *topology, const uint32_t *nodes,
                                        enum banyan_plan_source source) {
-  uint32_t *copy = calloc(job->n_hosts, sizeof *copy);
-  if (copy) memcpy(copy, nodes, job->n_hosts * sizeof *copy);
+  uint32_t *copy = calloc(by_job_hosts(job)->n, sizeof *copy);
+  if (copy) memcpy(copy, nodes, by_job_hosts(job)->n * sizeof *copy);
   struct by_job_network *network = keep(job, topology, copy, source);
   if (!network) return no_memory();
   send_network(job, network);
@@ -127,7 +129,7 @@ static void drop(struct by_job *job) {
 
 void by_job_network_drop(struct by_job *job) {
   drop(job);
-  if (job->rank == 0) send_message(job, &(struct by_network_message){.text = ""});
+  if (by_job_rank(job) == 0) send_message(job, &(struct by_network_message){.text = ""});
 }
 
 static enum banyan_status take(struct by_job *job, const struct by_network_message *message) {
@@ -142,11 +144,11 @@ static enum banyan_status take(struct by_job *job, const struct by_network_messa
     nodes[h] = by_network_message_node(message, h);
     outside += nodes[h] >= topology->n_nodes;
   }
-  if (message->n_hosts != job->n_hosts || outside) {
+  if (message->n_hosts != by_job_hosts(job)->n || outside) {
     by_topology_destroy(topology);
     free(nodes);
     return by_fail(BANYAN_ERR_PROTOCOL, "it is about %u hosts, %u of them unknown; the job has %u", message->n_hosts,
-                   outside, job->n_hosts);
+                   outside, by_job_hosts(job)->n);
   }
   struct by_job_network *network = keep(job, topology, nodes, message->source);
   by_job_network_release(network);

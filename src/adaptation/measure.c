@@ -82,7 +82,7 @@ static enum banyan_status lead_all(struct by_measurement *m, struct by_measured 
 /* ---- which ranks measure */
 
 static bool leads(const struct banyan_comm *comm, uint32_t rank) {
-  const uint32_t *host_of = comm->job->host_of;
+  const uint32_t *host_of = by_job_hosts(comm->job)->of;
   for (uint32_t r = 0; r < rank; r++)
     if (host_of[comm->processes[r]] == host_of[comm->processes[rank]]) return false;
   return true;

@@ -231,7 +231,7 @@ static void correct(void *context, uint32_t process, const struct by_meter *mete
 static void correct_all(struct banyan_comm *comm, double *delay) {
   struct row row = {.comm = comm, .delay = delay};
   by_job_lock(comm->job);
-  by_engine_meter(comm->job->engine, correct, &row);
+  by_engine_meter(by_job_engine(comm->job), correct, &row);
   by_job_unlock(comm->job);
 }
 

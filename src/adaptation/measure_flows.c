@@ -81,7 +81,7 @@ static void read_meters(struct session *s) {
   if (!s->experiment->one_way) return;
   for (uint32_t i = 0; i < s->n; i++) s->streams[i].taken = 0, s->streams[i].seen = 0;
   by_job_lock(s->comm->job);
-  by_engine_meter(s->comm->job->engine, look_at, s);
+  by_engine_meter(by_job_engine(s->comm->job), look_at, s);
   by_job_unlock(s->comm->job);
   for (uint32_t i = 0; i < s->n; i++) {
     struct stream *stream = &s->streams[i];

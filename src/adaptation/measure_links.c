@@ -39,7 +39,7 @@ struct around {
 };
 
 static const struct by_member *member_of(const struct banyan_comm *comm, uint32_t rank) {
-  const struct by_member *members = comm->job->members;
+  const struct by_member *members = by_job_members(comm->job);
   return &members[comm->processes[rank]];
 }
 

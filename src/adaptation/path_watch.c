@@ -88,9 +88,9 @@ void by_path_watch_glance(struct by_path_watch *watch) {
   struct by_job *job = watch->job;
   struct by_path_look *now = &watch->spare;
   now->n = 0;
-  now->at = by_loop_now(job->loop);
+  now->at = by_loop_now(by_job_loop(job));
   by_job_lock(job);
-  by_engine_meter(job->engine, add_peer, now);
+  by_engine_meter(by_job_engine(job), add_peer, now);
   by_job_unlock(job);
   if (now->n) join_connections(now);
   for (uint32_t i = 0; i < now->n; i++) count(&watch->glance, &now->seen[i]);
@@ -151,7 +151,7 @@ static bool has_gone_on(const struct by_meter *before, const struct by_meter *af
 
 static void list_paths(const struct by_path_watch *watch, const struct by_path_look *before,
                        const struct by_path_look *after, struct by_path_list *out) {
-  const struct by_member *members = watch->job->members;
+  const struct by_member *members = by_job_members(watch->job);
   double seconds = by_clock_to_seconds(after->at - before->at);
   out->n = 0;
   for (uint32_t i = 0; i < after->n && seconds > 0; i++) {

@@ -5,7 +5,7 @@
 
 #include "cluster_message.h"
 #include "engine.h"
-#include "job_state.h"
+#include "job_access.h"
 
 enum { BY_PATH_GLANCES = 4 /* Glances for each look. */, BY_PATH_LOOKS = 4 /* Usual looks in each interval. */ };
 

@@ -98,7 +98,7 @@ static enum banyan_status time_both(struct banyan_comm *comm, const struct trial
   const struct by_job *job = comm->job;
   BY_TRY(time_round(comm, trial, data, found));
   while (!by_plan_trial_is_over(found, trial->sure)) {
-    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(job->plans.given)));
+    BY_TRY(by_plan_switches_set_plan(comm, by_plan_hold(by_plans_given(job))));
     BY_TRY(time_round(comm, trial, data, found));
   }
   return BANYAN_OK;
@@ -132,7 +132,7 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
     by_info("plan", "%s: a trial with %s took %s with the plan for this network, %s with the built-in one",
             *won ? "the plan is used" : "the job keeps its built-in plans", by_print_bytes(trial.bytes, text[0]),
             by_print_seconds(found.ours.least, text[1]), by_print_seconds(found.builtin.least, text[2]));
-  if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(job->plans.given));
+  if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(by_plans_given(job)));
   by_job_lock(job);
   by_plans_give(job, NULL);
   by_job_unlock(job);

@@ -23,9 +23,9 @@
 /* --- which node each host is --- */
 
 static const char *name_of_host(const struct by_job *job, uint32_t host) {
-  const struct by_member *members = job->members;
-  for (uint32_t r = 0; r < job->size; r++)
-    if (job->host_of[r] == host) return members[r].host;
+  const struct by_member *members = by_job_members(job);
+  for (uint32_t r = 0; r < by_job_size(job); r++)
+    if (by_job_hosts(job)->of[r] == host) return members[r].host;
   return "";
 }
 
@@ -40,21 +40,21 @@ static enum banyan_status take_in_order(const struct by_job *job, const struct b
   uint32_t n = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++) {
     if (!topology->nodes[v].takes_part) continue;
-    for (uint32_t h = 0; h < job->n_hosts; h++)
+    for (uint32_t h = 0; h < by_job_hosts(job)->n; h++)
       if (n == (order ? order[h] : h)) nodes[h] = v;
     n++;
   }
-  if (n == job->n_hosts) return BANYAN_OK;
+  if (n == by_job_hosts(job)->n) return BANYAN_OK;
   return by_fail(
       BANYAN_ERR_TOPOLOGY,
       "the topology has no node \"%s\", nor one for any other host of the job; and %u hosts take part in it, "
       "but the job has %u",
-      name_of_host(job, 0), n, job->n_hosts);
+      name_of_host(job, 0), n, by_job_hosts(job)->n);
 }
 
 /* Hosts whose names have nothing to do with those of the nodes may be any: people learn which ones are taken. */
 static void warn_of_order(const struct by_job *job, const struct by_topology *topology, const uint32_t *nodes) {
-  const uint32_t most = 8, n = job->n_hosts;
+  const uint32_t most = 8, n = by_job_hosts(job)->n;
   struct by_text text;
   by_text_init(&text);
   for (uint32_t h = 0; h < n && h < most; h++)
@@ -69,14 +69,14 @@ static enum banyan_status check_one_each(const struct by_job *job, const struct 
                                          const uint32_t *nodes) {
   uint32_t *first = calloc(topology->n_nodes, sizeof *first), h = 0;
   if (!first) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  for (; h < job->n_hosts; h++) {
+  for (; h < by_job_hosts(job)->n; h++) {
     uint32_t *other = &first[nodes[h]];
     if (*other && !by_host_names_agree(name_of_host(job, *other - 1), name_of_host(job, h))) break;
     if (!*other) *other = h + 1;
   }
-  uint32_t other = h < job->n_hosts ? first[nodes[h]] - 1 : 0;
+  uint32_t other = h < by_job_hosts(job)->n ? first[nodes[h]] - 1 : 0;
   free(first);
-  if (h == job->n_hosts) return BANYAN_OK;
+  if (h == by_job_hosts(job)->n) return BANYAN_OK;
   return by_fail(BANYAN_ERR_TOPOLOGY,
                  "\"%s\" and \"%s\" would both be node \"%s\" of the topology; use full names there",
                  name_of_host(job, other), name_of_host(job, h), topology->nodes[nodes[h]].name);
@@ -91,7 +91,7 @@ static enum banyan_status fail_host(const struct by_topology *topology, const ch
 static enum banyan_status find_nodes(const struct by_job *job, const struct by_topology *topology, uint32_t *nodes) {
   uint32_t found = 0, missing = 0;
   bool several = false;
-  for (uint32_t h = 0; h < job->n_hosts; h++) {
+  for (uint32_t h = 0; h < by_job_hosts(job)->n; h++) {
     nodes[h] = by_topology_find_host(topology, name_of_host(job, h));
     several = several || nodes[h] == BY_TOPOLOGY_SEVERAL;
     if (nodes[h] < topology->n_nodes)
@@ -99,7 +99,7 @@ static enum banyan_status find_nodes(const struct by_job *job, const struct by_t
     else
       missing = h;
   }
-  if (found == job->n_hosts) return check_one_each(job, topology, nodes);
+  if (found == by_job_hosts(job)->n) return check_one_each(job, topology, nodes);
   if (found || several) return fail_host(topology, name_of_host(job, missing));
   BY_TRY(take_in_order(job, topology, NULL, nodes));
   warn_of_order(job, topology, nodes);
@@ -133,15 +133,15 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
  * Behind the `n_hosts` in `nodes`; returns how many do. */
 static uint32_t find_helpers(const struct by_job *job, const struct by_topology *topology, uint32_t *nodes,
                              uint32_t n_hosts) {
-  const struct by_member *members = job->members;
-  const char **names = job->names;
+  const struct by_member *members = by_job_members(job);
   uint32_t n = n_hosts;
-  for (uint32_t p = job->size; p < job->founders; p++) {
+  for (uint32_t p = by_job_size(job); p < by_job_founders(job); p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = by_planning_node_of(topology, members[p].host);
     if (node == UINT32_MAX || index_of(nodes, n, node) < n) node = next_that_helps(topology, nodes, n);
     if (node == UINT32_MAX)
-      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it", names[p]);
+      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it",
+              by_job_name(job, p));
     else
       nodes[n++] = node;
   }
@@ -151,10 +151,10 @@ static uint32_t find_helpers(const struct by_job *job, const struct by_topology 
 /* Hosts of servers that came with the job, which finish the sums of in-network trees; returns how many of them there
  * are. Without a switch that aggregates they are of no use. */
 static uint32_t find_servers(const struct by_job *job, const struct by_topology *topology, uint32_t *servers) {
-  const struct by_member *members = job->members;
+  const struct by_member *members = by_job_members(job);
   uint32_t n = 0, v = 0;
   while (v < topology->n_nodes && !topology->nodes[v].aggregates) v++;
-  for (uint32_t p = job->size; p < job->founders && v < topology->n_nodes; p++) {
+  for (uint32_t p = by_job_size(job); p < by_job_founders(job) && v < topology->n_nodes; p++) {
     uint32_t node = members[p].kind == BY_MEMBER_SERVER ? by_planning_node_of(topology, members[p].host) : UINT32_MAX;
     if (node != UINT32_MAX && index_of(servers, n, node) == n) servers[n++] = node;
   }
@@ -169,7 +169,7 @@ static bool has_trees(const struct by_plan *plan) {
 
 /* Whether each of the plan's in-network trees has a server of its host. */
 static bool has_servers(const struct by_job *job, const struct by_plan *plan) {
-  const struct by_member *members = job->members;
+  const struct by_member *members = by_job_members(job);
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     if (plan->vertices[v].kind != BY_VERTEX_SERVER) continue;
     size_t length = by_server_host_bytes(plan->vertices[v].name);
@@ -177,7 +177,7 @@ static bool has_servers(const struct by_job *job, const struct by_plan *plan) {
     for (uint32_t u = plan->n_ranks; u < plan->n_vertices; u++)
       wanted += plan->vertices[u].kind == BY_VERTEX_SERVER && by_server_host_bytes(plan->vertices[u].name) == length &&
                 !memcmp(plan->vertices[u].name, plan->vertices[v].name, length);
-    for (uint32_t p = job->size; p < job->founders; p++)
+    for (uint32_t p = by_job_size(job); p < by_job_founders(job); p++)
       there += members[p].kind == BY_MEMBER_SERVER && strlen(members[p].host) == length &&
                !memcmp(members[p].host, plan->vertices[v].name, length);
     if (there < wanted) return false;
@@ -214,7 +214,7 @@ static void log_control(const struct by_controller_trees *control) {
 /* How many ranks run on each of n nodes. The caller frees them. */
 static double *count_ranks(const struct by_job *job, uint32_t n, const uint32_t *place) {
   double *ranks_on = calloc(n, sizeof *ranks_on);
-  for (uint32_t r = 0; ranks_on && r < job->size; r++) ranks_on[place[job->host_of[r]]]++;
+  for (uint32_t r = 0; ranks_on && r < by_job_size(job); r++) ranks_on[place[by_job_hosts(job)->of[r]]]++;
   return ranks_on;
 }
 
@@ -222,16 +222,16 @@ static double *count_ranks(const struct by_job *job, uint32_t n, const uint32_t 
 static enum banyan_status take_if_hopeful(const struct by_job *job, const struct by_topology *topology,
                                           const struct by_planned *planned, const uint32_t *place,
                                           struct by_forecast *forecast, struct by_text *text) {
-  if (!forecast) return print_plan(planned, place, job->n_hosts, text);
-  BY_TRY(by_forecast_make(topology, planned->plan, &planned->rates, job->crowded, forecast));
-  if (forecast->hopeful) return print_plan(planned, place, job->n_hosts, text);
+  if (!forecast) return print_plan(planned, place, by_job_hosts(job)->n, text);
+  BY_TRY(by_forecast_make(topology, planned->plan, &planned->rates, by_job_hosts(job)->crowded, forecast));
+  if (forecast->hopeful) return print_plan(planned, place, by_job_hosts(job)->n, text);
   by_info("plan", "the job keeps its built-in plans: on this network another one is %.2f times as fast, as predicted",
           forecast->gain);
   return BANYAN_OK;
 }
 
 void by_planning_costs(const struct by_job *job, struct by_cost_rates *rates) {
-  if (!job->settings.deterministic) by_machine_costs_use(rates);
+  if (!by_job_settings(job)->deterministic) by_machine_costs_use(rates);
 }
 
 /* `n` different nodes, of which the h-th host is the place[h]-th; behind them is room for helpers. */
@@ -242,7 +242,7 @@ struct places {
 /* With in-network trees to servers that came with the job. BANYAN_ERR_UNSUPPORTED: there are no such. */
 static enum banyan_status plan_switches(const struct by_job *job, const struct by_topology *topology, const char *name,
                                         struct by_planner_options options, struct by_planned *planned) {
-  uint32_t *servers = calloc(job->founders, sizeof *servers);
+  uint32_t *servers = calloc(by_job_founders(job), sizeof *servers);
   if (!servers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the servers of a plan");
   options.servers = servers;
   options.n_servers = options.method == BY_PLANNER_FEW || options.method == BY_PLANNER_CLUSTER
@@ -267,13 +267,13 @@ static enum banyan_status run_planner(const struct by_job *job, const struct by_
   struct by_planner_options options = by_planner_defaults();
   uint32_t *nodes = places->nodes, n = places->n;
   by_planning_costs(job, &options.rates);
-  BY_TRY(by_planner_options_parse(job->settings.planner, &options));
-  options.cancelled = &job->ends;
+  BY_TRY(by_planner_options_parse(by_job_settings(job)->planner, &options));
+  options.cancelled = by_job_ends(job);
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
   options.choice.n_helpers = find_helpers(job, topology, nodes, n);
-  if (job->crowded) options.rates.cores = job->members[0].cores;
+  if (by_job_hosts(job)->crowded) options.rates.cores = by_job_members(job)[0].cores;
   double *ranks_on = count_ranks(job, n, places->place);
   if (!ranks_on) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.ranks_on = ranks_on;
@@ -309,11 +309,11 @@ static enum banyan_plan_source source_of(const struct by_planning_options *optio
 /* Has the context keep the topology. */
 static enum banyan_status keep_network(struct by_job *job, struct by_topology *topology,
                                        const struct by_planning_options *options) {
-  uint32_t *nodes = calloc(job->n_hosts, sizeof *nodes);
+  uint32_t *nodes = calloc(by_job_hosts(job)->n, sizeof *nodes);
   enum banyan_status status = BANYAN_OK;
   if (!nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   if (status == BANYAN_OK && options->nodes)
-    memcpy(nodes, options->nodes, job->n_hosts * sizeof *nodes);
+    memcpy(nodes, options->nodes, by_job_hosts(job)->n * sizeof *nodes);
   else if (status == BANYAN_OK)
     status = options->in_order ? take_in_order(job, topology, options->order, nodes) : find_nodes(job, topology, nodes);
   if (status == BANYAN_OK)
@@ -338,7 +338,7 @@ enum banyan_status by_planning_keep_topology(void *context, const char *text) {
 static enum banyan_status find_places(const struct by_job *job, const struct by_job_network *network,
                                       struct places *out) {
   uint32_t n_hosts = network->n_hosts;
-  out->place = calloc(2 * (size_t)n_hosts + job->founders, sizeof *out->place);
+  out->place = calloc(2 * (size_t)n_hosts + by_job_founders(job), sizeof *out->place);
   if (!out->place) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   out->nodes = out->place + n_hosts;
   memcpy(out->nodes, network->nodes, n_hosts * sizeof *out->nodes);
@@ -358,16 +358,16 @@ static enum banyan_status plan(const struct by_job *job, const struct by_job_net
 
 void by_planning_describe(const struct by_job *job, struct by_text *text) {
   struct by_cost_rates rates = by_cost_defaults();
-  const char *settings = job->settings.planner;
+  const char *settings = by_job_settings(job)->planner;
   by_planning_costs(job, &rates);
   by_text_add(text, "banyan %s; %s; costs %g %g %g %g %g %g %g %g; helpers %u;", banyan_version(),
               settings ? settings : "", rates.wire, rates.call, rates.hop, rates.link, rates.message, rates.byte,
-              rates.grain, rates.burst, job->founders - job->size);
-  if (job->crowded) by_text_add(text, " cores %u;", job->members[0].cores);
+              rates.grain, rates.burst, by_job_founders(job) - by_job_size(job));
+  if (by_job_hosts(job)->crowded) by_text_add(text, " cores %u;", by_job_members(job)[0].cores);
   by_text_add(text, " ranks");
-  for (uint32_t h = 0, alike = 0, before = 0; h <= job->n_hosts; h++) {
+  for (uint32_t h = 0, alike = 0, before = 0; h <= by_job_hosts(job)->n; h++) {
     uint32_t ranks = 0;
-    for (uint32_t r = 0; r < job->size && h < job->n_hosts; r++) ranks += job->host_of[r] == h;
+    for (uint32_t r = 0; r < by_job_size(job) && h < by_job_hosts(job)->n; r++) ranks += by_job_hosts(job)->of[r] == h;
     if (alike && ranks != before) by_text_add(text, " %ux%u", alike, before);
     alike = ranks == before ? alike + 1 : 1;
     before = ranks;
@@ -410,7 +410,7 @@ enum banyan_status by_planning_alternative(const struct by_job *job, const struc
 
 enum banyan_status by_planning_propose(struct by_job *job, struct by_plan *plan, enum banyan_plan_source source,
                                        const struct by_plan_switch_observer *notify) {
-  uint32_t n = job->size, *all = calloc(n, sizeof *all);
+  uint32_t n = by_job_size(job), *all = calloc(n, sizeof *all);
   if (!all) {
     by_plan_destroy(plan);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
@@ -476,7 +476,7 @@ enum banyan_status by_planning_for_all(struct banyan_comm *comm, struct by_topol
 }
 
 bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology *topology) {
-  for (uint32_t h = 0; h < job->n_hosts; h++)
+  for (uint32_t h = 0; h < by_job_hosts(job)->n; h++)
     if (by_planning_node_of(topology, name_of_host(job, h)) == UINT32_MAX) {
       (void)fail_host(topology, name_of_host(job, h));
       return false;

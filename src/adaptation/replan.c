@@ -92,7 +92,7 @@ struct by_replanner {
 };
 
 static double now(const struct by_replanner *r) {
-  return by_clock_to_seconds(by_loop_now(r->job->loop));
+  return by_clock_to_seconds(by_loop_now(by_job_loop(r->job)));
 }
 
 static void set_state(struct by_replanner *r, enum state state) {
@@ -106,13 +106,14 @@ static void set_state(struct by_replanner *r, enum state state) {
 /* A helper is at the node of its name. */
 static uint32_t node_of(const struct by_replanner *r, uint32_t process) {
   const struct by_job *job = r->job;
-  if (process < job->size) return r->base->nodes[job->host_of[process]];
-  return process < job->processes ? by_planning_node_of(r->base->topology, job->members[process].host) : UINT32_MAX;
+  if (process < by_job_size(job)) return r->base->nodes[by_job_hosts(job)->of[process]];
+  return process < by_job_processes(job) ? by_planning_node_of(r->base->topology, by_job_members(job)[process].host)
+                                         : UINT32_MAX;
 }
 
 /* No call is under way here; *ended: how many have been. */
 static bool is_idle(const struct by_replanner *r, uint64_t *ended) {
-  const struct by_engine *engine = r->job->engine;
+  const struct by_engine *engine = by_job_engine(r->job);
   by_job_lock(r->job);
   *ended = by_engine_ended(engine);
   bool idle = !by_engine_pending(engine) && !by_engine_has_to_send(engine);
@@ -145,7 +146,7 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
   }
   if (from != UINT32_MAX) by_network_estimate_report(r->belief, process, from, n, to, rates, now(r));
   r->reported = now(r);
-  if (!by_timer_is_set(&r->tick)) by_loop_set_delay(r->job->loop, &r->tick, TICK_MS * BY_MILLISECOND);
+  if (!by_timer_is_set(&r->tick)) by_loop_set_delay(by_job_loop(r->job), &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 /* ---- planning */
@@ -154,13 +155,13 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
 static enum banyan_status find_rate(const struct by_job *job, const struct by_job_network *network,
                                     const struct by_plan *plan, double *out) {
   struct by_plan_load load;
-  bool over_ranks = plan->n_ranks == job->size;
+  bool over_ranks = plan->n_ranks == by_job_size(job);
   uint32_t *nodes = calloc(plan->n_vertices, sizeof *nodes);
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   enum banyan_status status = BANYAN_OK;
   for (uint32_t v = 0; v < plan->n_vertices && status == BANYAN_OK; v++) {
     nodes[v] = v >= plan->n_ranks ? by_topology_find(network->topology, plan->vertices[v].name)
-               : over_ranks       ? network->nodes[job->host_of[v]]
+               : over_ranks       ? network->nodes[by_job_hosts(job)->of[v]]
                                   : network->nodes[v];
     if (nodes[v] == UINT32_MAX)
       status = by_fail(BANYAN_ERR_PLAN, "\"%.64s\" is no node of the topology", plan->vertices[v].name);
@@ -178,7 +179,7 @@ static enum banyan_status find_rate(const struct by_job *job, const struct by_jo
 static enum banyan_status rate_text(const struct by_job *job, const struct by_job_network *network,
                                     const struct by_text *text, double *out) {
   struct by_plan *plan = NULL;
-  BY_TRY(by_plan_named(by_text_get(text), job->size, &plan));
+  BY_TRY(by_plan_named(by_text_get(text), by_job_size(job), &plan));
   enum banyan_status status = find_rate(job, network, plan, out);
   by_plan_destroy(plan);
   return status;
@@ -199,7 +200,7 @@ static void *plan_main(void *argument) {
   p->status = plan(r->job, p);
   if (p->status != BANYAN_OK) snprintf(p->error, sizeof p->error, "%s", banyan_error_text());
   atomic_store(&p->over, true);
-  (void)!by_loop_post(r->job->loop, look_whether_planned, r);
+  (void)!by_loop_post(by_job_loop(r->job), look_whether_planned, r);
   return NULL;
 }
 
@@ -285,7 +286,7 @@ static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   p->current = NULL;
   r->doubts = p->rate < certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
               by_trial_calls_can_compare(r->trials);
-  enum banyan_status status = by_plan_named(by_text_get(&p->text), r->job->size, &plan);
+  enum banyan_status status = by_plan_named(by_text_get(&p->text), by_job_size(r->job), &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.plans[0]);
   if (status == BANYAN_OK)
     status = by_planning_propose(r->job, plan, p->network->source, &(struct by_plan_switch_observer){decided, r});
@@ -297,7 +298,7 @@ static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
 
 static bool is_leaving(struct by_job *job) {
   by_job_lock(job);
-  bool leaves = job->state == BY_JOB_LEAVING;
+  bool leaves = by_job_is_leaving(job);
   by_job_unlock(job);
   return leaves;
 }
@@ -338,7 +339,7 @@ static void look_whether_planned(void *context) {
 static enum banyan_status watch_from(struct by_replanner *r, struct by_job_network *base) {
   struct by_network_estimate *belief;
   bool measured = base->source == BANYAN_PLAN_MEASURED;
-  BY_TRY(by_network_estimate_create(base->topology, measured, r->job->processes, INTERVAL_MS * 1e-3, &belief));
+  BY_TRY(by_network_estimate_create(base->topology, measured, by_job_processes(r->job), INTERVAL_MS * 1e-3, &belief));
   by_network_estimate_destroy(r->belief);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
@@ -362,8 +363,8 @@ static void look_for_another(struct by_replanner *r) {
 static void ask_for_probe(const struct by_replanner *r, const struct by_path_probe *probe) {
   const struct by_job *job = r->job;
   uint32_t from = UINT32_MAX, to = UINT32_MAX;
-  for (uint32_t rank = job->size; rank-- > 0;) {
-    uint32_t node = r->base->nodes[job->host_of[rank]];
+  for (uint32_t rank = by_job_size(job); rank-- > 0;) {
+    uint32_t node = r->base->nodes[by_job_hosts(job)->of[rank]];
     if (node == probe->from) from = rank;
     if (node == probe->to) to = rank;
   }
@@ -439,7 +440,7 @@ static void try_others(struct by_replanner *r, const struct by_plan_switches_vie
 
 /* Asks all to watch their connections; again, once helpers have come. */
 static void watch_paths(struct by_replanner *r) {
-  uint32_t processes = r->job->processes;
+  uint32_t processes = by_job_processes(r->job);
   if (by_network_estimate_grow(r->belief, processes) != BANYAN_OK)
     by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
   r->watched = processes;
@@ -449,7 +450,7 @@ static void watch_paths(struct by_replanner *r) {
 static void tick(void *context) {
   struct by_replanner *r = context;
   look_whether_planned(r);
-  if (r->watched < r->job->processes) watch_paths(r);
+  if (r->watched < by_job_processes(r->job)) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
   bool settled, due = by_network_estimate_tick(r->belief, now(r), &settled) || r->failed;
   if (due && !r->due) r->since = now(r);
@@ -469,7 +470,7 @@ static void tick(void *context) {
     }
   }
   if (r->due || r->state != WATCHES || now(r) < r->reported + asleep_after)
-    by_loop_set_delay(r->job->loop, &r->tick, TICK_MS * BY_MILLISECOND);
+    by_loop_set_delay(by_job_loop(r->job), &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
 static void begin(void *context) {
@@ -502,7 +503,7 @@ void by_replan_destroy(struct by_replanner *r) {
 static enum banyan_status post_begin(struct by_replanner *r) {
   enum { TRIES = 100, PAUSE_US = 10000 };
   for (int i = 1;; i++) {
-    enum banyan_status status = by_loop_post(r->job->loop, begin, r);
+    enum banyan_status status = by_loop_post(by_job_loop(r->job), begin, r);
     if (status == BANYAN_OK || i == TRIES) return status;
     usleep(PAUSE_US);
   }
@@ -512,7 +513,7 @@ static enum banyan_status post_begin(struct by_replanner *r) {
 static enum banyan_status publish_and_begin(struct by_replanner *r) {
   by_job_lock(r->job);
   by_adaptation_of(r->job)->replanner = r;
-  r->job->replans = true;
+  by_plan_wanted_follow(r->job);
   by_job_unlock(r->job);
   return post_begin(r);
 }
@@ -520,7 +521,7 @@ static enum banyan_status publish_and_begin(struct by_replanner *r) {
 static bool is_all_of_the_job(const struct by_job *job, const struct by_plan_want *want) {
   uint32_t r = 0;
   while (r < want->n && want->processes[r] == r) r++;
-  return r == job->size;
+  return r == by_job_size(job);
 }
 
 bool by_replan_want(struct by_job *job, const struct by_plan_want *want) {
@@ -537,8 +538,8 @@ bool by_replan_want(struct by_job *job, const struct by_plan_want *want) {
 enum banyan_status by_replan_begin(struct by_job *job, struct by_network_file *file) {
   struct by_job_network *network = by_job_network_hold(job);
   struct by_replanner *r = NULL;
-  bool wanted =
-      network && job->rank == 0 && !job->managed && !job->settings.deterministic && !by_adaptation_of(job)->replanner;
+  bool wanted = network && by_job_rank(job) == 0 && !by_job_is_managed(job) && !by_job_settings(job)->deterministic &&
+                !by_adaptation_of(job)->replanner;
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {

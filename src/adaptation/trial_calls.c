@@ -71,7 +71,7 @@ static void set_state(struct by_trial_calls *calls, enum state state) {
 }
 
 static void look_soon(struct by_trial_calls *calls) {
-  by_loop_set_delay(calls->job->loop, &calls->timer, calls->look_ms * BY_MILLISECOND);
+  by_loop_set_delay(by_job_loop(calls->job), &calls->timer, calls->look_ms * BY_MILLISECOND);
 }
 
 /* ---- times */
@@ -247,7 +247,7 @@ static void end_thread(struct by_trial_calls *calls) {
 
 /* Returns the version that a plan has over the job's ranks. */
 static uint32_t version_over_ranks(const struct by_job *job, const struct by_plan *plan) {
-  uint32_t n = job->size, *all = calloc(n, sizeof *all), version = 0;
+  uint32_t n = by_job_size(job), *all = calloc(n, sizeof *all), version = 0;
   struct by_plan *copy, *fitted;
   for (uint32_t i = 0; all && i < n; i++) all[i] = i;
   if (all && by_plan_copy(plan, &copy) == BANYAN_OK && by_plans_fit(job, n, all, copy, &fitted) == BANYAN_OK) {
@@ -337,7 +337,7 @@ enum banyan_status by_trial_calls_create(struct by_job *job, const struct by_tri
   calls->times.clock = &by_clock_system;
   by_timer_init(&calls->timer, look, calls);
   by_job_lock(job);
-  by_engine_time_calls(job->engine, &calls->times);
+  by_engine_time_calls(by_job_engine(job), &calls->times);
   by_job_unlock(job);
   return BANYAN_OK;
 }
@@ -347,7 +347,7 @@ void by_trial_calls_destroy(struct by_trial_calls *calls) {
   by_loop_cancel_timer(&calls->timer);
   if (calls->state == FINDS) end_thread(calls);
   by_job_lock(calls->job);
-  by_engine_time_calls(calls->job->engine, NULL);
+  by_engine_time_calls(by_job_engine(calls->job), NULL);
   by_job_unlock(calls->job);
   by_trial_pair_fini(&calls->pair);
   free(calls);

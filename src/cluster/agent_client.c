@@ -48,8 +48,8 @@ static void drop(struct by_agent_client *link) {
 
 /* Logs that the other end is away: one line, on one rank, for all attempts; few for an end that comes and goes. */
 static void miss(struct by_agent_client *link, const char *why) {
-  enum by_log_level level = link->job->rank == 0 ? BY_LOG_WARN : BY_LOG_INFO;
-  uint64_t now = by_loop_now(link->job->loop);
+  enum by_log_level level = by_job_rank(link->job) == 0 ? BY_LOG_WARN : BY_LOG_INFO;
+  uint64_t now = by_loop_now(by_job_loop(link->job));
   bool quiet = link->missed || (link->missed_at && now - link->missed_at < QUIET_S * BY_SECOND);
   link->missed = true;
   if (quiet) return;
@@ -61,12 +61,12 @@ static void miss(struct by_agent_client *link, const char *why) {
 static void lose(struct by_agent_client *link, const char *why) {
   miss(link, why);
   drop(link);
-  by_loop_set_delay(link->job->loop, &link->retry, link->delay);
+  by_loop_set_delay(by_job_loop(link->job), &link->retry, link->delay);
   link->delay = MIN(2 * link->delay, LAST_MS * BY_MILLISECOND);
 }
 
 static void lose_for_long(struct by_agent_client *link, const char *why) {
-  bool went_well = link->welcome && by_loop_now(link->job->loop) - link->welcome_at > QUIET_S * BY_SECOND;
+  bool went_well = link->welcome && by_loop_now(by_job_loop(link->job)) - link->welcome_at > QUIET_S * BY_SECOND;
   link->refused = went_well || !link->refused ? LAST_MS * BY_MILLISECOND : 2 * link->refused;
   link->refused = MIN(link->refused, QUIET_S * BY_SECOND);
   link->delay = link->refused;
@@ -134,9 +134,9 @@ uint32_t by_agent_client_find_own_plan(const struct by_agent_client *link, char 
 
 /* Checks that the plan's h-th rank is the h-th host: its trees would go over other hosts otherwise. */
 static enum banyan_status check_hosts(const struct by_job *job, const struct by_plan *plan) {
-  for (uint32_t r = 0, h = 0; r < job->size; r++) {
-    const char *host = job->members[r].host;
-    if (job->host_of[r] != h) continue;
+  for (uint32_t r = 0, h = 0; r < by_job_size(job); r++) {
+    const char *host = by_job_members(job)[r].host;
+    if (by_job_hosts(job)->of[r] != h) continue;
     const char *name = h < plan->n_ranks ? plan->vertices[h].name : "missing";
     if (strcmp(name, host) != 0)
       return by_fail(BANYAN_ERR_PLAN, "host %u of the job is \"%.64s\", of plan '%.64s' it is \"%.64s\"", h, host,
@@ -150,11 +150,11 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
                                   const struct by_tree_grants *grants) {
   struct by_job *job = proposal->link->job;
   struct by_plan_switch_observer notify = {notified, proposal};
-  uint32_t *all = calloc(job->size, sizeof *all);
+  uint32_t *all = calloc(by_job_size(job), sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  for (uint32_t r = 0; r < job->size; r++) all[r] = r;
+  for (uint32_t r = 0; r < by_job_size(job); r++) all[r] = r;
   enum banyan_status status =
-      by_plan_switches_propose(proposal->link->job, WORLD, job->size, all, *plan, grants, &notify);
+      by_plan_switches_propose(proposal->link->job, WORLD, by_job_size(job), all, *plan, grants, &notify);
   *plan = NULL;
   free(all);
   return status;
@@ -191,8 +191,8 @@ static void take_topology(const struct by_agent_client *link, const char *topolo
 static void take_plan(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_plan *plan = NULL; /* NULL again once it is proposed. */
   take_topology(link, message->topology);
-  enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
-  bool replaces = message->replace_plan || link->job->settings.replace_plan;
+  enum banyan_status status = by_plan_named(message->plan, by_job_size(link->job), &plan);
+  bool replaces = message->replace_plan || by_job_settings(link->job)->replace_plan;
   if (status == BANYAN_OK) status = take(link, message, replaces, &plan);
   if (status != BANYAN_OK) send_kept(link, message->number, banyan_error_text());
   by_plan_destroy(plan);
@@ -207,8 +207,8 @@ static bool is_ours(const struct by_agent_client *link, const char *job) {
 /* Compares this host's name with the agent's: a manager knows a host by its agent's name. */
 static void compare_names(struct by_agent_client *link, const char *theirs) {
   const struct by_job *job = link->job;
-  const char *ours = job->members[job->rank].host;
-  if (job->rank != 0 || !theirs || link->misnamed || strcmp(ours, theirs) == 0) return;
+  const char *ours = by_job_members(job)[by_job_rank(job)].host;
+  if (by_job_rank(job) != 0 || !theirs || link->misnamed || strcmp(ours, theirs) == 0) return;
   link->misnamed = true;
   by_warn("cluster",
           "this host is \"%s\" for its ranks and \"%s\" for its agent: the job gets no plans; set BANYAN_HOST (or "
@@ -223,7 +223,7 @@ static void handle_welcome(struct by_agent_client *link, const struct by_cluster
   link->missed = false;
   link->interval = MAX(by_clock_from_seconds(message->interval), LEAST_MS * BY_MILLISECOND);
   by_loop_cancel_timer(&link->retry);
-  link->welcome_at = by_loop_now(link->job->loop);
+  link->welcome_at = by_loop_now(by_job_loop(link->job));
   link->delay = FIRST_MS * BY_MILLISECOND;
   by_agent_client_send_reservation(link);
   by_agent_client_report(link);
@@ -235,7 +235,7 @@ static void handle_classes(struct by_agent_client *link, const struct by_cluster
     if (!is_ours(link, message->jobs[i].job)) continue;
     uint32_t class_ = message->jobs[i].class_;
     by_job_set_class(link->job, class_);
-    if (link->job->rank == 0) by_control_send_class(link->job->control, class_, link->manager != NULL);
+    if (by_job_rank(link->job) == 0) by_control_send_class(by_job_control(link->job), class_, link->manager != NULL);
   }
 }
 
@@ -244,10 +244,10 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
   case BY_MESSAGE_WELCOME: handle_welcome(link, message); break;
   case BY_MESSAGE_CLASSES: handle_classes(link, message); break;
   case BY_MESSAGE_PLAN:
-    if (is_ours(link, message->job) && link->job->rank == 0) take_plan(link, message);
+    if (is_ours(link, message->job) && by_job_rank(link->job) == 0) take_plan(link, message);
     break;
   case BY_MESSAGE_CELLS:
-    if (is_ours(link, message->job) && link->job->rank == 0)
+    if (is_ours(link, message->job) && by_job_rank(link->job) == 0)
       by_features_trees(link->job)->cells_granted(link->job, message->cells, message->n_cells);
     break;
   case BY_MESSAGE_REFUSED: lose_for_long(link, message->why); break;
@@ -278,7 +278,7 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
 
 static enum banyan_status start_stream(struct by_agent_client *link, int fd, const struct by_address *connecting) {
   struct by_tls_options tls = {.identity = link->keys ? by_tls_watch_get(link->keys) : NULL, .peers = BY_TLS_MANAGER};
-  struct by_stream_options options = {.loop = link->job->loop,
+  struct by_stream_options options = {.loop = by_job_loop(link->job),
                                       .fd = fd,
                                       .connecting = connecting,
                                       .tls = tls.identity ? &tls : NULL,
@@ -295,7 +295,7 @@ static enum banyan_status start_stream(struct by_agent_client *link, int fd, con
   link->reported_sent = 0;
   link->reported_expected = 0;
   link->reported_at = 0;
-  by_loop_set_delay(link->job->loop, &link->retry, WELCOME_MS * BY_MILLISECOND);
+  by_loop_set_delay(by_job_loop(link->job), &link->retry, WELCOME_MS * BY_MILLISECOND);
   return BANYAN_OK;
 }
 
@@ -322,13 +322,13 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   if (!link->resolving) BY_TRY(by_resolving_start(link->manager, link->tries++, &link->resolving));
   BY_TRY(by_resolving_look(link->resolving, &address, 1, &n, &known));
   if (!known) {
-    by_loop_set_delay(link->job->loop, &link->retry, RESOLVE_MS * BY_MILLISECOND);
+    by_loop_set_delay(by_job_loop(link->job), &link->retry, RESOLVE_MS * BY_MILLISECOND);
     return BANYAN_OK;
   }
   by_resolving_destroy(link->resolving);
   link->resolving = NULL;
-  const struct by_tls_watch_options of_keys = {.loop = link->job->loop,
-                                               .folder = link->job->settings.keys,
+  const struct by_tls_watch_options of_keys = {.loop = by_job_loop(link->job),
+                                               .folder = by_job_settings(link->job)->keys,
                                                .role = BY_TLS_JOB,
                                                .looked = judge,
                                                .context = link};
@@ -342,7 +342,7 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
 }
 
 static void send_left(struct by_agent_client *link) {
-  const struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = link->id, .rank = link->job->rank};
+  const struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = link->id, .rank = by_job_rank(link->job)};
   if (link->welcome) by_agent_client_send(link, &message);
 }
 
@@ -364,18 +364,19 @@ static void due(void *context) {
 static enum banyan_status name_job(const struct by_job *job, char *out) {
   char text[4096], membership[32] = "";
   struct by_key name = {{0}};
-  if (job->membership) snprintf(membership, sizeof membership, "\n%016llx", (unsigned long long)job->membership);
-  int length = snprintf(text, sizeof text, "a job's id\n%s%s", job->settings.root, membership);
+  if (by_job_membership(job))
+    snprintf(membership, sizeof membership, "\n%016llx", (unsigned long long)by_job_membership(job));
+  int length = snprintf(text, sizeof text, "a job's id\n%s%s", by_job_settings(job)->root, membership);
   if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's root is too long");
-  enum banyan_status status = by_key_hash(by_key_ring_job(job->keys), text, &name);
+  enum banyan_status status = by_key_hash(by_key_ring_job(by_job_keys(job)), text, &name);
   for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", name.bytes[i]);
   return status;
 }
 
 static void choose_peer(struct by_agent_client *link) {
-  const struct by_settings *settings = &link->job->settings;
+  const struct by_settings *settings = by_job_settings(link->job);
   link->agent = by_settings_agent(settings);
-  if (!link->agent && link->job->rank == 0) link->manager = settings->manager;
+  if (!link->agent && by_job_rank(link->job) == 0) link->manager = settings->manager;
 }
 
 static enum banyan_status begin(struct by_agent_client *link) {
@@ -387,13 +388,13 @@ static enum banyan_status begin(struct by_agent_client *link) {
   by_job_lock(job);
   by_observe_begin(link->observed);
   by_job_unlock(job);
-  return by_loop_post(job->loop, due, link);
+  return by_loop_post(by_job_loop(job), due, link);
 }
 
 static enum banyan_status create(struct by_job *job, struct by_agent_client **out) {
   struct by_agent_client *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
-  *link = (struct by_agent_client){.job = job, .observed = &job->observed, .delay = FIRST_MS * BY_MILLISECOND};
+  *link = (struct by_agent_client){.job = job, .observed = by_job_observation(job), .delay = FIRST_MS * BY_MILLISECOND};
   by_path_watch_init(&link->paths, link->job);
   by_timer_init(&link->retry, due, link);
   by_timer_init(&link->report, by_agent_client_report, link);
@@ -421,7 +422,7 @@ static void leave(void *context) {
 }
 
 void by_agent_client_leave(struct by_agent_client *link) {
-  if (link && by_loop_post(link->job->loop, leave, link) != BANYAN_OK)
+  if (link && by_loop_post(by_job_loop(link->job), leave, link) != BANYAN_OK)
     by_info("cluster", "this membership is reported until its communicators are destroyed: %s", banyan_error_text());
 }
 

@@ -64,14 +64,14 @@ static struct by_text print_own_plan(struct by_agent_client *link) {
 
 static void send_job(struct by_agent_client *link) {
   const struct by_job *job = link->job;
-  const struct by_settings *settings = &job->settings;
+  const struct by_settings *settings = by_job_settings(job);
   struct by_text own_plan = print_own_plan(link);
-  const char **hosts = calloc(job->size, sizeof *hosts);
+  const char **hosts = calloc(by_job_size(job), sizeof *hosts);
   char name[BY_CLUSTER_NAME + 1], key[BY_TICKET_KEY_TEXT], ways[BY_PLAN_METHODS_BYTES];
   struct by_planner_managed asked;
-  bool shares = settings->accept_helpers && by_key_ring_ticket_text(job->keys, key) == BANYAN_OK;
+  bool shares = settings->accept_helpers && by_key_ring_ticket_text(by_job_keys(job), key) == BANYAN_OK;
   by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
-  for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
+  for (uint32_t r = 0; hosts && r < by_job_size(job); r++) hosts[r] = by_job_members(job)[r].host;
   if (by_planner_managed_parse(settings->planner, &asked) != BANYAN_OK) /* The job has failed for it, or fails next. */
     by_warn("cluster", "the manager is not asked for what BANYAN_PLANNER has: %s", banyan_error_text());
   if (hosts)
@@ -79,7 +79,7 @@ static void send_job(struct by_agent_client *link) {
         link, &(struct by_cluster_message){.type = BY_MESSAGE_JOB,
                                            .job = link->id,
                                            .name = name,
-                                           .n_hosts = job->size,
+                                           .n_hosts = by_job_size(job),
                                            .hosts = hosts,
                                            .root = settings->root,
                                            .began = link->began,
@@ -116,10 +116,10 @@ void by_agent_client_introduce(struct by_agent_client *link) {
   const struct by_job *job = link->job;
   by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_HELLO,
                                                           .version = BY_CLUSTER_VERSION,
-                                                          .host = job->members[job->rank].host,
+                                                          .host = by_job_members(job)[by_job_rank(job)].host,
                                                           .job = link->id,
-                                                          .rank = job->rank});
-  if (job->rank != 0) return;
+                                                          .rank = by_job_rank(job)});
+  if (by_job_rank(job) != 0) return;
   send_job(link);
   if (by_agent_client_runs_plan(link)) by_agent_client_send_switched(link);
   by_agent_client_send_released(link);
@@ -139,13 +139,13 @@ struct report {
 static void resume(void *context) {
   struct by_agent_client *link = context;
   if (!link->welcome || by_timer_is_set(&link->report)) return;
-  by_loop_set_timer(link->job->loop, &link->report, link->reported_at + link->interval);
+  by_loop_set_timer(by_job_loop(link->job), &link->report, link->reported_at + link->interval);
 }
 
 /* Called under lock, in any thread, at the first call after a time in which there was nothing to report. */
 static void on_next_call(void *context) {
   struct by_agent_client *link = context;
-  if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->on_next_call = on_next_call;
+  if (by_loop_post(by_job_loop(link->job), resume, link) != BANYAN_OK) link->observed->on_next_call = on_next_call;
 }
 
 /* Makes a report. False: nothing has changed, and there is no news of links; then no look follows before the next call.
@@ -154,8 +154,8 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
   struct by_job *job = link->job;
   by_job_lock(job);
   by_observe_look(link->observed, &report->observed);
-  report->sent = by_engine_sent(job->engine);
-  report->expected = job->rank == 0 ? job->settings.iterations : 0;
+  report->sent = by_engine_sent(by_job_engine(job));
+  report->expected = by_job_rank(job) == 0 ? by_job_settings(job)->iterations : 0;
   bool changed = news || report->observed.calls != link->reported.calls ||
                  report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent ||
                  report->expected != link->reported_expected;
@@ -175,14 +175,14 @@ static bool take_report(struct by_agent_client *link, bool news, struct report *
 /* Returns the seconds to the job's end, as rank 0 states it; 0: unknown, or over. */
 static double ends_in(const struct by_job *job) {
   time_t now = time(NULL);
-  uint64_t end = job->settings.end_time;
-  return job->rank == 0 && end > (uint64_t)now ? (double)(end - (uint64_t)now) : 0;
+  uint64_t end = by_job_settings(job)->end_time;
+  return by_job_rank(job) == 0 && end > (uint64_t)now ? (double)(end - (uint64_t)now) : 0;
 }
 
 static void send_report(struct by_agent_client *link, const struct report *report) {
   struct by_cluster_job job = {.job = link->id,
                                .n_ranks = 1,
-                               .ranks = &link->job->rank,
+                               .ranks = &(uint32_t){by_job_rank(link->job)},
                                .n_sizes = report->n_sizes,
                                .sizes = report->sizes,
                                .n_paths = link->paths.list.n,
@@ -197,7 +197,7 @@ static void send_report(struct by_agent_client *link, const struct report *repor
   link->reported = report->observed;
   link->reported_sent = report->sent;
   link->reported_expected = report->expected;
-  link->reported_at = by_loop_now(link->job->loop);
+  link->reported_at = by_loop_now(by_job_loop(link->job));
   by_agent_client_send(link, &(struct by_cluster_message){.type = BY_MESSAGE_REPORT, .n_jobs = 1, .jobs = &job});
 }
 
@@ -205,7 +205,7 @@ static void send_report(struct by_agent_client *link, const struct report *repor
  * introduction. */
 static void send_own_plan(struct by_agent_client *link) {
   char own_plan[BY_CLUSTER_NAME + 1];
-  if (link->job->rank != 0) return;
+  if (by_job_rank(link->job) != 0) return;
   uint32_t version = by_agent_client_find_own_plan(link, own_plan);
   if (strcmp(own_plan, link->own_plan) == 0 && version == link->own_version) return;
   send_job(link);
@@ -218,7 +218,7 @@ static void send_own_plan(struct by_agent_client *link) {
 static bool look(struct by_agent_client *link) {
   struct report report;
   bool news = by_path_watch_look(&link->paths);
-  bool due = by_loop_now(link->job->loop) >= link->reported_at + link->interval;
+  bool due = by_loop_now(by_job_loop(link->job)) >= link->reported_at + link->interval;
   if (!due && !news) return true;
   if (due) send_own_plan(link);
   if (!take_report(link, news, &report)) return false;
@@ -233,5 +233,5 @@ void by_agent_client_report(void *argument) {
   by_path_watch_glance(&link->paths);
   if (link->paths.glances >= BY_PATH_GLANCES && !look(link)) return;
   uint64_t looks = link->paths.last_look.n > MANY ? 1 : BY_PATH_LOOKS;
-  by_loop_set_delay(link->job->loop, &link->report, link->interval / looks / BY_PATH_GLANCES);
+  by_loop_set_delay(by_job_loop(link->job), &link->report, link->interval / looks / BY_PATH_GLANCES);
 }

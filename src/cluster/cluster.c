@@ -18,7 +18,7 @@ static struct by_agent_client *client_of(const struct by_job *job) {
 static void start(struct by_job *job) {
   struct cluster *cluster = by_feature_state(job, &key);
   by_agent_client_create(job, &cluster->client);
-  job->managed = cluster->client != NULL;
+  by_job_set_managed(job, cluster->client != NULL);
 }
 
 static void retire(struct by_job *job) {
@@ -27,7 +27,7 @@ static void retire(struct by_job *job) {
 
 static void detach(struct by_job *job) {
   by_agent_client_destroy(client_of(job));
-  job->managed = false;
+  by_job_set_managed(job, false);
 }
 
 static void send_cells(struct by_job *job, const struct by_cluster_cells *cells, uint32_t n) {

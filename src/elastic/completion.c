@@ -85,7 +85,7 @@ static enum banyan_status complete(struct banyan_member *member, struct banyan_c
   for (;;) {
     struct banyan_comm *next = NULL;
     uint32_t number = banyan_comm_calls(*comm);
-    uint64_t membership = (*comm)->job->membership;
+    uint64_t membership = by_job_membership((*comm)->job);
     int size = banyan_comm_size(*comm);
     enum banyan_status status = run(*comm, call);
     completion->contributors = size;

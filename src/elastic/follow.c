@@ -1,6 +1,5 @@
 /* Takes a helper or server from one membership to the next, beside the membership that it is in. */
 #include "follow.h"
-#include "context_events.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -110,7 +109,7 @@ static void *join_main(void *argument) {
   struct banyan_options options = *follower->options;
   options.root = follower->root;
   if (follower->asks) keep_answering(follower);
-  if (follower->root[0] && by_job_create(&options, &follower->role, &by_job_events, &follower->next) != BANYAN_OK) {
+  if (follower->root[0] && by_job_create(&options, &follower->role, &follower->next) != BANYAN_OK) {
     follower->next = NULL;
     by_info("communicator", "the next membership is not joined: %s", banyan_error_text());
   }
@@ -196,12 +195,12 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
 /* Those of the others in the order in which they become rank 0, and then rank 0's, which may have left for another
  * membership without this helper. */
 static void print_places(struct by_job *job, struct by_arena *arena, struct by_text *out) {
-  const struct by_member *members = job->members, *self = &members[job->rank];
-  for (uint32_t i = 1; i <= job->size; i++) {
-    const struct by_member *member = &members[i % job->size];
+  const struct by_member *members = by_job_members(job), *self = &members[by_job_rank(job)];
+  for (uint32_t i = 1; i <= by_job_size(job); i++) {
+    const struct by_member *member = &members[i % by_job_size(job)];
     struct by_handle handle;
     if (!member->handle || !*member->handle ||
-        by_handle_parse(by_key_ring_job(job->keys), member->handle, arena, &handle) != BANYAN_OK)
+        by_handle_parse(by_key_ring_job(by_job_keys(job)), member->handle, arena, &handle) != BANYAN_OK)
       continue;
     if (!add_places(&handle.member, self, out)) break;
   }
@@ -229,8 +228,8 @@ void by_follower_look(struct by_follower *follower, struct by_job *job, bool ove
   if (over) usleep(PAUSE_MS * 1000);
   if (over && !follower->until) {
     follower->until = now + BY_FOLLOW_S * BY_SECOND;
-    follower->hopeless = !job->membership;
-    if (by_control_is_over(job->control)) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
+    follower->hopeless = !by_job_membership(job);
+    if (by_control_is_over(by_job_control(job))) follower->pause = now + LEAVING_MS * BY_MILLISECOND;
   }
   bool nobody = false;
   if (follower->joins && atomic_load(&follower->ended) && !follower->next) {
@@ -244,7 +243,7 @@ void by_follower_look(struct by_follower *follower, struct by_job *job, bool ove
     join(follower, true);
   else if (over && (nobody || now >= follower->until))
     follower->hopeless = true;
-  else if (over && now >= follower->pause && by_control_is_cut(job->control)) /* Rank 0 cannot announce it. */
+  else if (over && now >= follower->pause && by_control_is_cut(by_job_control(job))) /* Rank 0 cannot announce it. */
     look_around(follower, job);
 }
 

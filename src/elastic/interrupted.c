@@ -23,7 +23,7 @@ static void end_all(struct by_job *before) {
   for (int i = 0; i < MOST_MS; i++) {
     bool idle = true;
     by_features_advance(before);
-    for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
+    for (const struct banyan_comm *comm = by_comm_first(before); comm; comm = comm->next)
       idle &= by_features_comm_is_idle(comm);
     if (idle) return;
     by_job_unlock(before);
@@ -34,12 +34,10 @@ static void end_all(struct by_job *before) {
 
 enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_job *before,
                                        const struct by_fingerprint *self) {
-  struct by_ledger *ledger = before->ledger;
   by_job_lock(before);
   end_all(before);
-  for (const struct banyan_comm *comm = before->comms; comm; comm = comm->next)
-    if (!comm->hidden) by_comm_add_to_ledger(comm, ledger);
-  enum banyan_status status = by_ledger_pool_keep(&interrupted->pool, ledger, before->membership, self);
+  enum banyan_status status =
+      by_ledger_pool_keep(&interrupted->pool, by_comm_complete_ledger(before), by_job_membership(before), self);
   by_job_unlock(before);
   banyan_comm_destroy(interrupted->inner);
   interrupted->inner = NULL;
@@ -119,7 +117,8 @@ enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, s
     struct banyan_call barrier = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8, .deadline = timeout};
     status = banyan_run(interrupted->inner, &barrier);
     if (status == BANYAN_OK)
-      status = by_ledger_pool_compare(&interrupted->pool, comm->job->formed, &interrupted->arena, &interrupted->found);
+      status = by_ledger_pool_compare(&interrupted->pool, by_job_formed(comm->job), &interrupted->arena,
+                                      &interrupted->found);
     interrupted->withdrawn |= by_interrupted_calls_lack(&interrupted->found, 0, comm->rank);
     if (status == BANYAN_OK) by_ledger_pool_drop(&interrupted->pool);
   }

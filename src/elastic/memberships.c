@@ -154,7 +154,7 @@ const char *banyan_member_handle(const struct banyan_member *member) {
 
 int banyan_member_handles(const struct banyan_member *member, const char *const **out) {
   if (out) *out = member ? member->handles : NULL;
-  return member && out && member->current ? (int)member->current->size : 0;
+  return member && out && member->current ? (int)by_job_size(member->current) : 0;
 }
 
 /* ---- memberships */
@@ -171,14 +171,6 @@ static enum banyan_status parse_handles(const struct banyan_member *member, cons
   return BANYAN_OK;
 }
 
-static enum banyan_status list_handles(struct by_job *job, const char ***out) {
-  const char **handles = BY_ARENA_ARRAY(&job->arena, const char *, job->size);
-  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", job->size);
-  for (uint32_t i = 0; i < job->size; i++) handles[i] = job->members[i].handle;
-  *out = handles;
-  return BANYAN_OK;
-}
-
 static bool interrupt(void *context, const char *text, bool at_once) {
   return by_job_interrupt(context, text, at_once);
 }
@@ -186,7 +178,7 @@ static bool interrupt(void *context, const char *text, bool at_once) {
 /* Of a membership that was agreed on, the service knows already. */
 static enum banyan_status notify_service(struct banyan_member *member, struct by_job *job, bool agreed) {
   struct by_member_service *service = member->service;
-  const struct by_membership *formed = job->formed;
+  const struct by_membership *formed = by_job_formed(job);
   if (agreed) {
     BY_TRY(by_member_service_formed(service, formed->number, member->handles, formed->n));
   } else {
@@ -201,7 +193,7 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
   struct by_job *before = member->current, *job = comm->job;
   char text[2 * BY_MEMBERSHIP_NAME + 200];
   by_job_lock(job);
-  enum banyan_status status = list_handles(job, &member->handles);
+  enum banyan_status status = by_job_list_handles(job, &member->handles);
   by_job_hold(job);
   by_job_unlock(job);
   member->current = job;
@@ -211,11 +203,10 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
     snprintf(
         text, sizeof text,
         "this process left the membership \"%s\" for \"%s\": use the communicator of that, and make groups of it anew",
-        before->formed->name, job->formed->name);
+        by_job_formed(before)->name, by_job_formed(job)->name);
     by_job_retire(before, text);
-    by_timeline_inherit(job->timeline, before->timeline);
     by_carried_take(&member->carried, before);
-    by_job_keep_lanes(job, before);
+    by_job_inherit(job, before);
     enum banyan_status kept = by_interrupted_keep(&member->interrupted, before, &member->self.fingerprint);
     if (status == BANYAN_OK) status = kept;
   }
@@ -234,7 +225,8 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   formation->keys = member->keys;
   formation->follows = member->current;
   *formed = false;
-  if (member->current && member->current->control) by_control_send_follow(member->current->control, formation->root);
+  if (member->current && by_job_control(member->current))
+    by_control_send_follow(by_job_control(member->current), formation->root);
   BY_TRY(by_join(&member->options, &role, out));
   *formed = true;
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,

@@ -57,13 +57,13 @@ static void suspect_lost(const struct banyan_member *member) {
   struct by_job *job = member->current;
   if (!job) return;
   by_job_lock(job);
-  uint32_t lost = by_engine_failed_process(job->engine);
-  enum banyan_status status = by_engine_status(job->engine);
+  uint32_t lost = by_engine_failed_process(by_job_engine(job));
+  enum banyan_status status = by_engine_status(by_job_engine(job));
   by_job_unlock(job);
   bool ended = status == BANYAN_ERR_PEER_DEAD;
   bool silent = ended || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT;
-  if (!silent || lost >= job->size || lost == job->rank) return;
-  const struct by_fingerprint *fingerprint = &job->formed->members[lost].fingerprint;
+  if (!silent || lost >= by_job_size(job) || lost == by_job_rank(job)) return;
+  const struct by_fingerprint *fingerprint = &by_job_formed(job)->members[lost].fingerprint;
   if (ended)
     by_member_service_probe(member->service, fingerprint);
   else
@@ -121,7 +121,7 @@ static enum banyan_status take_part(struct banyan_member *member, uint64_t until
 
 static enum banyan_status recover(struct banyan_member *member, uint64_t until, struct banyan_comm **out) {
   struct by_member_service *service = member->service;
-  uint64_t number = member->current ? member->current->membership : 0;
+  uint64_t number = member->current ? by_job_membership(member->current) : 0;
   suspect_lost(member);
   if (by_member_service_newest(service) == number) {
     if (!number)

@@ -291,12 +291,12 @@ static enum banyan_status prepare_receiver(struct sync *s, const struct manifest
   BY_TRY(by_state_copy_prepare(spare, s->state->layout));
   BY_TRY(by_state_copy_set_values(spare, manifest->values, first->values));
   take_what_is_here(s, manifest, have);
-  const uint32_t *host_of_process = s->comm->job->host_of;
+  const uint32_t *host_of_process = by_job_hosts(s->comm->job)->of;
   uint32_t *host_of = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n);
   if (!host_of) return out_of_memory(s);
   for (uint32_t r = 0; r < s->n; r++) host_of[r] = host_of_process[s->comm->processes[r]];
   return by_state_sources_init(sources, &s->arena, s->rank, s->n, s->holds, s->receives, host_of,
-                               s->comm->job->n_hosts);
+                               by_job_hosts(s->comm->job)->n);
 }
 
 /* A communicator of all members, for which nobody makes a plan. */

@@ -47,7 +47,7 @@ void by_own_trees_report(struct by_own_trees *own, const struct by_tree_report *
 /* Reports that this process cannot take part: a rank cannot work with that server, or a server cannot do its part. */
 static void refuse(struct by_own_trees *own, uint32_t version, uint32_t server) {
   const struct by_job *job = own->peers->job;
-  if (job->role.kind == BY_MEMBER_SERVER) server = job->rank;
+  if (by_job_get_role(job)->kind == BY_MEMBER_SERVER) server = by_job_rank(job);
   struct by_tree_report report = {.kind = BY_TREE_REFUSED, .version = version, .server = server};
   snprintf(report.text, sizeof report.text, "%s", banyan_error_text());
   by_error("control", "a tree through switches cannot be used: %s", report.text);
@@ -69,7 +69,7 @@ static struct by_own_version *get(struct by_own_trees *own, uint32_t version) {
   LIST_FOREACH(at, &own->versions, entry) n++;
   at = n < MOST_VERSIONS ? calloc(1, sizeof *at) : NULL;
   if (!at) {
-    by_engine_fail(own->peers->job->engine, BANYAN_ERR_NO_MEMORY, own->peers->job->rank,
+    by_engine_fail(by_job_engine(own->peers->job), BANYAN_ERR_NO_MEMORY, by_job_rank(own->peers->job),
                    "out of memory for in-network trees, or rank 0 names too many versions of them");
     return NULL;
   }
@@ -80,7 +80,7 @@ static struct by_own_version *get(struct by_own_trees *own, uint32_t version) {
 
 /* Forgets a version. False: calls over it are in progress, or rank 0 still has to send this process its part. */
 static bool forget(struct by_own_trees *own, struct by_own_version *at) {
-  struct by_engine *engine = own->peers->job->engine;
+  struct by_engine *engine = by_job_engine(own->peers->job);
   if (!at->attached || by_engine_uses_fabrics(engine, at->version)) return false;
   by_engine_detach_fabrics(engine, at->version);
   by_debug("control", "in-network trees of version %u are not used any more", at->version);
@@ -99,11 +99,11 @@ static void look(void *argument) {
     if (at->over) later |= !forget(own, at) && at->attached;
   }
   by_job_unlock(own->peers->job);
-  if (later) by_loop_set_delay(own->peers->job->loop, &own->due, LOOK_MS * BY_MILLISECOND);
+  if (later) by_loop_set_delay(by_job_loop(own->peers->job), &own->due, LOOK_MS * BY_MILLISECOND);
 }
 
 static void look_soon(struct by_own_trees *own) {
-  if (by_loop_post(own->peers->job->loop, look, own) != BANYAN_OK)
+  if (by_loop_post(by_job_loop(own->peers->job), look, own) != BANYAN_OK)
     by_warn("control", "in-network trees stay as they are: %s", banyan_error_text());
 }
 
@@ -141,10 +141,10 @@ static void take(struct by_own_trees *own, const struct by_tree_message *message
   struct by_tree_report ready = {.kind = BY_TREE_READY, .version = message->version, .server = message->server};
   bool server = message->worker == BY_TREE_FOR_SERVER || message->worker == BY_TREE_FOR_AGGREGATOR;
   enum banyan_status status = BANYAN_OK;
-  if (server != (job->role.kind == BY_MEMBER_SERVER))
+  if (server != (by_job_get_role(job)->kind == BY_MEMBER_SERVER))
     status = by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
   else if (server)
-    status = job->role.serve(job->role.context, message); /* The server reports by itself. */
+    status = by_job_get_role(job)->serve(by_job_get_role(job)->context, message); /* The server reports by itself. */
   else
     status = attach(own, message);
   if (status != BANYAN_OK)
@@ -156,10 +156,10 @@ static void take(struct by_own_trees *own, const struct by_tree_message *message
 
 static void handle_tree(struct by_own_trees *own, const struct by_received *received) {
   const struct by_job *job = own->peers->job;
-  struct by_roster roster = {job->size, job->processes};
+  struct by_roster roster = {by_job_size(job), by_job_processes(job)};
   struct by_tree_message *message = calloc(1, sizeof *message); /* The message is too large for a stack. */
   if (!message)
-    by_engine_fail(job->engine, BANYAN_ERR_NO_MEMORY, job->rank, "out of memory for in-network trees");
+    by_engine_fail(by_job_engine(job), BANYAN_ERR_NO_MEMORY, by_job_rank(job), "out of memory for in-network trees");
   else if (by_tree_message_read(received->payload, received->length, roster, message) == BANYAN_OK)
     take(own, message);
   else
@@ -177,7 +177,7 @@ static void open_port(struct by_own_trees *own) {
 
 /* Ends a version. This process may have had no part in it, or have reported already. */
 static void end(struct by_own_trees *own, uint32_t version) {
-  const struct by_job_role *role = &own->peers->job->role;
+  const struct by_job_role *role = by_job_get_role(own->peers->job);
   if (role->kind == BY_MEMBER_SERVER) {
     role->unserve(role->context, version);
     return;
@@ -191,7 +191,7 @@ static void end(struct by_own_trees *own, uint32_t version) {
 
 static void handle_ask(struct by_own_trees *own, const struct by_received *received) {
   struct by_tree_ask ask;
-  bool rank = own->peers->job->role.kind == BY_MEMBER_RANK;
+  bool rank = by_job_get_role(own->peers->job)->kind == BY_MEMBER_RANK;
   if (by_tree_ask_read(received->payload, received->length, &ask) != BANYAN_OK)
     by_warn("control", "malformed message about in-network trees; ignored");
   else if (ask.kind == BY_TREE_END)
@@ -201,7 +201,7 @@ static void handle_ask(struct by_own_trees *own, const struct by_received *recei
 }
 
 void by_own_trees_handle(struct by_own_trees *own, const struct by_received *message) {
-  if (own->peers->job->role.kind == BY_MEMBER_HELPER) return;
+  if (by_job_get_role(own->peers->job)->kind == BY_MEMBER_HELPER) return;
   if (message->type == TREE)
     handle_tree(own, message);
   else

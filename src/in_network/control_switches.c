@@ -91,8 +91,8 @@ enum banyan_status by_switches_find(struct by_switches *switches, struct by_in_n
     uint32_t i = 0;
     if (tree->tree->switches[s].aggregator) continue;
     while (i < n && strcmp(places[i].at, name) != 0) i++;
-    find_place(switches->job->settings.switches, name, place, sizeof place);
-    struct by_cluster_switch known = {name, place, switches->job->settings.switch_key};
+    find_place(by_job_settings(switches->job)->switches, name, place, sizeof place);
+    struct by_cluster_switch known = {name, place, by_job_settings(switches->job)->switch_key};
     BY_TRY(get_switch(switches, i < n ? &places[i] : &known, &tree->parts[s].asked));
   }
   return BANYAN_OK;
@@ -222,7 +222,7 @@ static void want_all(struct by_control_switch *at) {
 /* Prints the family: the same for all memberships of a job. */
 static enum banyan_status print_family(const struct by_job *job, char out[BY_RESERVATION_FAMILY + 1]) {
   struct by_key hash;
-  BY_TRY(by_key_hash(by_key_ring_job(job->keys), "switches", &hash));
+  BY_TRY(by_key_hash(by_key_ring_job(by_job_keys(job)), "switches", &hash));
   for (int i = 0; i < BY_RESERVATION_FAMILY; i++) out[i] = "0123456789abcdef"[hash.bytes[i] & 15];
   out[BY_RESERVATION_FAMILY] = '\0';
   return BANYAN_OK;
@@ -233,13 +233,13 @@ static enum banyan_status open_client(struct by_control_switch *at, const struct
   const struct by_job *job = at->switches->job;
   struct by_key key = {{0}};
   char family[BY_RESERVATION_FAMILY + 1];
-  struct by_switch_client_options options = {.loop = at->switches->job->loop,
+  struct by_switch_client_options options = {.loop = by_job_loop(at->switches->job),
                                              .name = at->name,
                                              .address = *address,
                                              .key = secret ? &key : NULL,
-                                             .encryption = by_encryption_of(job->settings.encrypt),
-                                             .identity = job->identity,
-                                             .family = job->membership ? family : NULL,
+                                             .encryption = by_encryption_of(by_job_settings(job)->encrypt),
+                                             .identity = by_job_identity(job),
+                                             .family = by_job_membership(job) ? family : NULL,
                                              .granted = granted,
                                              .lost = lost,
                                              .context = at};
@@ -301,7 +301,7 @@ static bool is_awaited(const struct by_in_network_tree *tree, uint64_t now) {
 }
 
 bool by_switches_look(struct by_switches *switches) {
-  uint64_t now = by_loop_now(switches->job->loop);
+  uint64_t now = by_loop_now(by_job_loop(switches->job));
   bool waiting = false, settled = false;
   for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
@@ -347,7 +347,7 @@ static enum banyan_status look_again(struct by_control_switch *at) {
 
 void by_switches_ask(struct by_switches *switches, struct by_in_network_tree *tree) {
   tree->stage = BY_TREE_ASKED;
-  tree->since = by_loop_now(switches->job->loop);
+  tree->since = by_loop_now(by_job_loop(switches->job));
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
     if (!tree->parts[s].asked) {
       take_aggregator(tree, s);

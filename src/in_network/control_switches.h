@@ -4,7 +4,7 @@
 #ifndef BY_IN_NETWORK_CONTROL_SWITCHES_H
 #define BY_IN_NETWORK_CONTROL_SWITCHES_H
 
-#include "job_state.h"
+#include "job_access.h"
 #include "tree_setup.h"
 
 struct by_control_switch;

@@ -77,7 +77,7 @@ void by_tree_set_destroy(struct by_tree_set *set) {
 /* ---- where the ends are */
 
 static const struct by_member *member_of(const struct by_in_network_tree *tree, uint32_t process) {
-  return &tree->set->switches->job->members[process];
+  return &by_job_members(tree->set->switches->job)[process];
 }
 
 /* Returns the process of an end: the server, the workers, then an aggregator for each switch. UINT32_MAX: that switch
@@ -108,7 +108,7 @@ static enum banyan_status find_ends(struct by_in_network_tree *tree) {
       ends[n++] = (struct by_tree_end){member_of(tree, process_of(tree, e)), address_of(tree, e)};
   enum banyan_status status = by_tree_find_addresses(ends, n, &tree->ends.lines);
   free(ends);
-  const struct by_settings *settings = &tree->set->switches->job->settings;
+  const struct by_settings *settings = by_job_settings(tree->set->switches->job);
   tree->ends.exact = strcmp(settings->sums, "float32") == 0;
   tree->ends.keyed = by_encryption_of(settings->encrypt) != BY_ENCRYPT_OFF;
   return status;
@@ -122,7 +122,7 @@ enum banyan_status by_tree_set_find_addresses(const struct by_tree_set *set) {
 
 bool by_tree_set_lacks_ports(const struct by_tree_set *set) {
   for (uint32_t i = 0; i < set->n_ends; i++)
-    if (!set->switches->job->members[set->ends[i].process].udp_port) return true;
+    if (!by_job_members(set->switches->job)[set->ends[i].process].udp_port) return true;
   return false;
 }
 

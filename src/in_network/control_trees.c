@@ -32,14 +32,14 @@ static void remove_set(struct by_tree_set *set) {
 }
 
 static void look_soon(struct by_trees *trees) {
-  by_loop_set_delay(trees->peers->job->loop, &trees->due, 0);
+  by_loop_set_delay(by_job_loop(trees->peers->job), &trees->due, 0);
 }
 
 /* ---- sending */
 
 static enum banyan_status send_to(const struct by_trees *trees, uint32_t process, uint16_t type, const void *bytes,
                                   size_t length) {
-  if (process == trees->peers->job->rank) {
+  if (process == by_job_rank(trees->peers->job)) {
     by_control_send_to_self(trees->control, &(struct by_received){.type = type, .payload = bytes, .length = length});
     return BANYAN_OK;
   }
@@ -129,7 +129,7 @@ static struct by_cluster_cells describe(const struct by_cell_request *one) {
   assert(tree);
   const struct by_tree_answer *answer = &tree->answers[one->which];
   return (struct by_cluster_cells){.at = name_of(one),
-                                   .server = tree->set->switches->job->members[tree->ends.server].host,
+                                   .server = by_job_members(tree->set->switches->job)[tree->ends.server].host,
                                    .slots = BY_TREE_WANTED,
                                    .bytes = BY_RESERVATION_SLOT_BYTES,
                                    .has = tree->stage >= BY_TREE_SETTLED,
@@ -217,7 +217,7 @@ static void end_if_unused(struct by_tree_set *set) {
   if (set->state != BY_SET_ENDING) {
     by_tree_set_go(set, BY_SET_ENDING);
     ask_all_ends(set);
-    by_loop_set_delay(set->trees->peers->job->loop, &set->late, SILENCE_MS * BY_MILLISECOND);
+    by_loop_set_delay(by_job_loop(set->trees->peers->job), &set->late, SILENCE_MS * BY_MILLISECOND);
   }
   if (are_unused(set, true)) release(set);
 }
@@ -272,7 +272,7 @@ static void request(struct by_tree_set *set) {
   }
   by_tree_set_go(set, BY_SET_WAITING);
   if (report(trees) && trees->events->may_answer(trees->events->context)) {
-    trees->cells_until = by_loop_now(trees->peers->job->loop) + MANAGER_MS * BY_MILLISECOND;
+    trees->cells_until = by_loop_now(by_job_loop(trees->peers->job)) + MANAGER_MS * BY_MILLISECOND;
     look_soon(trees);
   } else {
     acquire_all(trees);
@@ -293,7 +293,7 @@ static void open(struct by_tree_set *set) {
     return;
   }
   for (uint32_t i = 0; i < set->n_ends; i++)
-    if (!set->trees->peers->job->members[set->ends[i].process].udp_port)
+    if (!by_job_members(set->trees->peers->job)[set->ends[i].process].udp_port)
       ask_end(set->trees, set->ends[i].process, BY_TREE_OPEN, 0);
 }
 
@@ -334,7 +334,8 @@ static void settled(void *context, struct by_in_network_tree *tree) {
 /* Returns whether the manager's answer is awaited. */
 static bool awaits_cells(struct by_trees *trees) {
   if (!trees->cells_until) return false;
-  if (by_loop_now(trees->peers->job->loop) < trees->cells_until && trees->events->may_answer(trees->events->context))
+  if (by_loop_now(by_job_loop(trees->peers->job)) < trees->cells_until &&
+      trees->events->may_answer(trees->events->context))
     return true;
   by_warn("control", "the manager has not granted this job memory of the switches; it takes what it gets");
   acquire_all(trees);
@@ -355,7 +356,7 @@ static void trees_due(void *argument) {
     next = LIST_NEXT(set, entry);
     if (set->state == BY_SET_OVER) remove_set(set);
   }
-  if (waiting) by_loop_set_delay(trees->peers->job->loop, &trees->due, LOOKS_MS * BY_MILLISECOND);
+  if (waiting) by_loop_set_delay(by_job_loop(trees->peers->job), &trees->due, LOOKS_MS * BY_MILLISECOND);
 }
 
 /* ---- the answer of the manager */
@@ -398,10 +399,7 @@ void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells
 /* ---- what the ends report */
 
 static void take_port(struct by_trees *trees, uint32_t process, uint32_t port) {
-  struct by_job *job = trees->peers->job;
-  by_job_lock(job);
-  job->members[process].udp_port = port;
-  by_job_unlock(job);
+  by_job_set_udp_port(trees->peers->job, process, port);
   struct by_tree_set *set;
   LIST_FOREACH(set, &trees->sets, entry) {
     if (set->state == BY_SET_OPENING && by_tree_set_find_end(set, process) && !by_tree_set_lacks_ports(set))
@@ -542,7 +540,7 @@ void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const ui
   enum banyan_status status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for trees through switches");
   if (beginning) beginning->trees = trees;
   if (beginning) status = by_tree_set_make(&trees->switches, &wanted, false, &beginning->list, &beginning->set);
-  if (status == BANYAN_OK && by_loop_post(trees->peers->job->loop, begin, beginning) == BANYAN_OK) return;
+  if (status == BANYAN_OK && by_loop_post(by_job_loop(trees->peers->job), begin, beginning) == BANYAN_OK) return;
   give_up(trees, plan, helpers);
   if (status == BANYAN_OK) {
     by_tree_set_free_list(beginning->list);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "comm.h"
-#include "context_events.h"
 #include "control.h"
 #include "follow.h"
 #include "log.h"
@@ -23,11 +22,11 @@ struct help {
 static bool is_over(void *argument) {
   struct help *help = argument;
   struct by_job *job = help->job;
-  if (*help->stop || by_engine_status(job->engine) != BANYAN_OK) return true;
-  if (!by_control_is_over(job->control)) return false;
+  if (*help->stop || by_engine_status(by_job_engine(job)) != BANYAN_OK) return true;
+  if (!by_control_is_over(by_job_control(job))) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
-  return !by_engine_pending(job->engine) || now >= help->until;
+  return !by_engine_pending(by_job_engine(job)) || now >= help->until;
 }
 
 /* Runs the follower at each look, which is often enough, as no wait is longer than 100 ms. */
@@ -55,11 +54,11 @@ static enum banyan_status help_all(struct help *help, void (*joined)(const char 
   char text[1024] = "";
   for (struct by_job *job; (job = help->job);) {
     by_job_lock(job);
-    by_info("communicator", "%s helps %u ranks", by_job_name(job, job->rank), job->size);
-    if (joined) joined(job->members[job->rank].host, job->size);
+    by_info("communicator", "%s helps %u ranks", by_job_name(job, by_job_rank(job)), by_job_size(job));
+    if (joined) joined(by_job_members(job)[by_job_rank(job)].host, by_job_size(job));
     help_one(help);
-    status = help->next ? BANYAN_OK : by_engine_status(job->engine);
-    snprintf(text, sizeof text, "%s", by_engine_error(job->engine));
+    status = help->next ? BANYAN_OK : by_engine_status(by_job_engine(job));
+    snprintf(text, sizeof text, "%s", by_engine_error(by_job_engine(job)));
     by_job_unlock(job);
     by_job_release(job);
     help->job = help->next;
@@ -80,7 +79,7 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
   if (!help.follower) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
   const struct by_job_role role = by_follower_role(help.follower);
   enum banyan_status status = by_follower_find_members(help.follower, &own);
-  if (status == BANYAN_OK) status = by_job_create(&own, &role, &by_job_events, &help.job);
+  if (status == BANYAN_OK) status = by_job_create(&own, &role, &help.job);
   if (status == BANYAN_OK) status = help_all(&help, joined);
   char text[1024];
   snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -6,7 +6,7 @@
 #include "udp.h"
 
 static enum banyan_status describe_self(struct by_job *job, struct by_member *self) {
-  return job->servers ? by_worker_open_udp(job, &self->udp_port) : BANYAN_OK;
+  return by_job_servers(job) ? by_worker_open_udp(job, &self->udp_port) : BANYAN_OK;
 }
 
 static void begin_control(struct by_job *job, struct by_control *control) {
@@ -55,7 +55,7 @@ static void add_metrics(struct by_job *job, struct by_text *text) {
   by_worker_count_dropped(job, &values[0], &values[1]);
   for (int i = 0; i < 2; i++)
     by_text_add(text, "# TYPE banyan_fragments_%s_total counter\nbanyan_fragments_%s_total{rank=\"%u\"} %llu\n",
-                names[i], names[i], job->rank, (unsigned long long)values[i]);
+                names[i], names[i], by_job_rank(job), (unsigned long long)values[i]);
 }
 
 static enum banyan_status prepare(struct by_job *job, const struct by_tree_wanted *wanted) {

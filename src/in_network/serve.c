@@ -1,6 +1,5 @@
 /* Runs the servers of trees through switches: each joins the job by itself, and one loop moves the fragments of all. */
 #include "serve.h"
-#include "context_events.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -132,10 +131,10 @@ static void begin(void *context) {
     return;
   }
   by_job_lock(role->job);
-  const struct by_member self = role->job->members[role->job->rank]; /* Borrows its texts. */
+  const struct by_member self = by_job_members(role->job)[by_job_rank(role->job)]; /* Borrows its texts. */
   by_job_unlock(role->job);
   enum banyan_status status = by_served_tree_create(role->slot->udp, &self, &tree->message, &tree->served);
-  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, role->job->rank);
+  report(role, status == BANYAN_OK ? BY_TREE_READY : BY_TREE_REFUSED, tree->message.version, by_job_rank(role->job));
   if (status == BANYAN_OK) {
     LIST_INSERT_HEAD(&role->trees, tree, entry);
     return;
@@ -176,7 +175,7 @@ static void end_version(void *context) {
     next = LIST_NEXT(tree, entry);
     if (tree->message.version == ending->version) forget_tree(tree);
   }
-  if (atomic_load(&role->joined) && role->job) report(role, BY_TREE_UNUSED, ending->version, role->job->rank);
+  if (atomic_load(&role->joined) && role->job) report(role, BY_TREE_UNUSED, ending->version, by_job_rank(role->job));
   free(ending);
 }
 
@@ -271,7 +270,7 @@ static void *join_main(void *argument) {
   struct joining *joining = argument;
   struct slot *slot = joining->slot;
   struct role *role = slot->role;
-  slot->status = by_job_create(&slot->options, &joining->role, &by_job_events, &role->job);
+  slot->status = by_job_create(&slot->options, &joining->role, &role->job);
   snprintf(slot->text, sizeof slot->text, "%s", banyan_error_text());
   free(joining);
   atomic_store(&role->joined, true);
@@ -301,16 +300,16 @@ static void look_for_lost(struct role *role) {
   uint32_t process;
   LIST_FOREACH(tree, &role->trees, entry)
   for (uint32_t i = 0; (process = by_served_tree_aggregator(tree->served, i)) != UINT32_MAX; i++)
-    if (by_engine_has_lost(role->job->engine, process)) by_served_tree_lose(tree->served, process);
+    if (by_engine_has_lost(by_job_engine(role->job), process)) by_served_tree_lose(tree->served, process);
 }
 
 static bool is_membership_over(struct slot *slot) {
   struct by_job *job = slot->role->job;
   by_job_lock(job);
   look_for_lost(slot->role);
-  slot->status = by_engine_status(job->engine);
-  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(job->engine));
-  bool over = slot->status != BANYAN_OK || by_control_is_over(job->control);
+  slot->status = by_engine_status(by_job_engine(job));
+  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(by_job_engine(job)));
+  bool over = slot->status != BANYAN_OK || by_control_is_over(by_job_control(job));
   by_job_unlock(job);
   return over;
 }
@@ -353,7 +352,7 @@ static bool have_all_joined(const struct service *service) {
   for (unsigned i = 0; i < service->n; i++) {
     const struct role *role = service->slots[i].role;
     if (!atomic_load(&role->joined) || !role->job) return false;
-    if (role->job->membership != first->job->membership) return false;
+    if (by_job_membership(role->job) != by_job_membership(first->job)) return false;
   }
   return true;
 }
@@ -364,7 +363,7 @@ static void report_joined(struct service *service) {
   service->reported = true;
   if (!service->options->joined) return;
   by_job_lock(job);
-  service->options->joined(job->members[job->rank].host, service->n);
+  service->options->joined(by_job_members(job)[by_job_rank(job)].host, service->n);
   by_job_unlock(job);
 }
 

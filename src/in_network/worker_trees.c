@@ -17,7 +17,7 @@ enum { TIMEOUT_MS = 5000 /* Maximum time with silent servers. */ };
 static enum banyan_status open_udp(struct by_job *job) {
   struct by_in_network *state = by_in_network_of(job);
   struct by_port_range ports = {BY_FRAGMENT_PORT, UINT16_MAX};
-  if (job->settings.ports) BY_TRY(by_port_range_parse(job->settings.ports, &ports));
+  if (by_job_settings(job)->ports) BY_TRY(by_port_range_parse(by_job_settings(job)->ports, &ports));
   BY_TRY(by_udp_create(ports, &state->udp));
   if (by_progress_watch(job, by_udp_fd(state->udp), EPOLLIN | EPOLLOUT)) return BANYAN_OK;
   enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
@@ -64,7 +64,8 @@ static enum banyan_status make_fabric(const struct by_job *job, const struct by_
   memcpy(config.stack, message->ways[0].stack, sizeof config.stack);
   memcpy(config.below, message->below, sizeof config.below);
   struct by_udp_path way = {.server = message->ways[0].address, .has_aggregator = message->n_vias > 0};
-  if (config.hops && !way.has_aggregator) way.source = by_member_source(&job->members[job->rank], &way.server);
+  if (config.hops && !way.has_aggregator)
+    way.source = by_member_source(&by_job_members(job)[by_job_rank(job)], &way.server);
   if (way.has_aggregator) way.process = message->vias[0].aggregator;
   if (way.has_aggregator) way.aggregator = message->vias[0].address;
   enum banyan_status status = by_udp_fabric_create(udp, &way, &config, &by_clock_system, out);
@@ -80,7 +81,7 @@ enum banyan_status by_worker_attach_tree(struct by_job *job, const struct by_tre
     by_info("communicator", "sums over %u %s with %s, as tree %u, %u fragments of %u bytes at once",
             message->ways[0].hops, message->n_vias ? "aggregator" : "switches", by_job_name(job, message->server),
             message->job, message->slots, message->lines * BY_FRAGMENT_LINE);
-    status = by_engine_attach_fabric(job->engine, message->server, message->version, fabric);
+    status = by_engine_attach_fabric(by_job_engine(job), message->server, message->version, fabric);
     by_progress_kick(job);
   }
   by_job_unlock(job);

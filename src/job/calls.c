@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "job_state.h"
 #include "plan_switch.h"
 #include "request.h"
 

@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include "feature.h"
+#include "job_state.h"
 #include "ledger.h"
 #include "plans.h"
 
 enum banyan_status by_comm_check(const struct banyan_comm *comm) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   return by_job_check_process(comm->job);
+}
+
+struct banyan_comm *by_comm_first(const struct by_job *job) {
+  return job->comms;
 }
 
 struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id) {
@@ -21,7 +26,7 @@ struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id) {
 }
 
 static void count_local(struct banyan_comm *comm) {
-  const uint32_t *first_here = comm->job->first_here;
+  const uint32_t *first_here = comm->job->hosts.first_here;
   uint32_t host = first_here[comm->processes[comm->rank]];
   for (uint32_t r = 0; r < comm->size; r++) {
     if (first_here[comm->processes[r]] != host) continue;
@@ -75,11 +80,12 @@ void by_comm_pay_debts(struct banyan_comm *comm) {
   }
 }
 
-bool by_comm_needs_ledger(const struct banyan_comm *comm) {
-  return comm->job->ledger && !comm->hidden && by_engine_status(comm->job->engine) != BANYAN_OK;
+struct by_ledger *by_comm_find_ledger(const struct banyan_comm *comm) {
+  bool failed = !comm->hidden && by_engine_status(comm->job->engine) != BANYAN_OK;
+  return failed ? comm->job->ledger : NULL;
 }
 
-void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
+static void add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger) {
   struct by_history calls = {0};
   by_team_add_history(comm->team, &calls);
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_CALLS,
@@ -93,8 +99,15 @@ void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *led
   by_features_add_series(comm, ledger);
 }
 
+struct by_ledger *by_comm_complete_ledger(struct by_job *job) {
+  for (const struct banyan_comm *comm = job->comms; comm; comm = comm->next)
+    if (!comm->hidden) add_to_ledger(comm, job->ledger);
+  return job->ledger;
+}
+
 void by_comm_end(struct banyan_comm *comm) {
-  if (by_comm_needs_ledger(comm)) by_comm_add_to_ledger(comm, comm->job->ledger);
+  struct by_ledger *ledger = by_comm_find_ledger(comm);
+  if (ledger) add_to_ledger(comm, ledger);
   struct banyan_comm **place = &comm->job->comms;
   while (*place != comm) place = &(*place)->next;
   *place = comm->next;

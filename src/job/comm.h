@@ -72,11 +72,12 @@ BANYAN_CHECK enum banyan_status by_comm_make(struct by_job *job, uint32_t team_i
                                              const uint32_t *processes, struct banyan_comm **out);
 /* Sends the confirmations of received data for which peers may wait: blocks for up to a second. */
 void by_comm_pay_debts(struct banyan_comm *comm);
-/* Adds the outcomes of the communicator's calls to the ledger. */
-void by_comm_add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledger);
-/* Returns whether the context's ledger must keep its outcomes once it is destroyed: it belongs to a membership that has
- * failed. */
-bool by_comm_needs_ledger(const struct banyan_comm *comm);
+/* Adds the outcomes of calls of the program's communicators to the ledger of a membership that has failed, and returns
+ * it. Called once. */
+struct by_ledger *by_comm_complete_ledger(struct by_job *job);
+/* Returns the ledger that must keep the communicator's outcomes once it is destroyed, since it belongs to a membership
+ * that has failed; NULL: none must. */
+struct by_ledger *by_comm_find_ledger(const struct banyan_comm *comm);
 /* Frees a communicator of by_comm_make, with its team. */
 void by_comm_end(struct banyan_comm *comm);
 /* Makes a communicator of the program, of which the capabilities are notified. */
@@ -90,7 +91,9 @@ uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
 static inline uint64_t by_comm_lasts(const struct banyan_comm *comm, double deadline) {
   return deadline > 0 ? by_clock_from_seconds(deadline) : comm->deadline;
 }
-/* The context's communicator of this number; NULL: there is none. */
+/* The first communicator of the job, to visit all by `next`; NULL: there is none. */
+struct banyan_comm *by_comm_first(const struct by_job *job);
+/* The job's communicator of this number; NULL: there is none. */
 struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "handshake.h"
 #include "job_key.h"
+#include "job_state.h"
 #include "plan_switch.h"
 #include "process_identity.h"
 #include "request.h"

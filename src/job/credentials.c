@@ -6,6 +6,7 @@
 #include "dialer.h"
 #include "formation.h"
 #include "job_key.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "log.h"
 #include "opening.h"

@@ -2,7 +2,7 @@
 #ifndef BY_JOB_CREDENTIALS_H
 #define BY_JOB_CREDENTIALS_H
 
-#include "job_state.h"
+#include "job_access.h"
 
 /* Fills `identity` as role and settings say; NULL where the process does not encrypt. */
 BANYAN_CHECK enum banyan_status by_job_take_identity(struct by_job *job);

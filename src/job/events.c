@@ -1,7 +1,8 @@
 /* What the job does about control messages and for progress. */
 #include "calls.h"
-#include "context_events.h"
 #include "feature.h"
+#include "job_events.h"
+#include "job_state.h"
 #include "plan_switch.h"
 #include "request.h"
 

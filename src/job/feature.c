@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "control.h"
+#include "job_state.h"
 
 static uint32_t number_of(const struct by_feature_key *key) {
   uint32_t i = 0;

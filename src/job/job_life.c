@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include "connector.h"
-#include "context_events.h"
 #include "control_messages.h"
 #include "credentials.h"
 #include "descriptor.h"
 #include "feature.h"
 #include "formation.h"
+#include "job_events.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "ledger.h"
 #include "log.h"
@@ -412,7 +413,7 @@ static enum banyan_status begin(struct by_job *job, const struct banyan_options 
 }
 
 enum banyan_status by_job_create(const struct banyan_options *options, const struct by_job_role *role,
-                                 const struct by_job_events *events, struct by_job **out) {
+                                 struct by_job **out) {
   struct by_job *job = calloc(1, sizeof *job);
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_descriptors_close_in_children();
@@ -423,7 +424,7 @@ enum banyan_status by_job_create(const struct banyan_options *options, const str
   job->class_ = -1;
   job->given.end = &job->given.first;
   if (role) job->role = *role;
-  enum banyan_status status = begin(job, options, events);
+  enum banyan_status status = begin(job, options, &by_job_events);
   if (status != BANYAN_OK) {
     char text[1024]; /* Destroying may overwrite the error text. */
     snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -505,7 +506,8 @@ static void hang_up(struct by_job *before, uint32_t process) {
   by_job_unlock(before);
 }
 
-void by_job_keep_lanes(struct by_job *job, struct by_job *before) {
+void by_job_inherit(struct by_job *job, struct by_job *before) {
+  by_timeline_inherit(job->timeline, before->timeline);
   const struct by_membership *was = before->formed;
   for (uint32_t p = 0; p < before->processes; p++) {
     uint32_t rank = p < was->n ? by_membership_find(job->formed, &was->members[p].fingerprint) : BY_NO_MEMBER;
@@ -520,6 +522,23 @@ enum banyan_status by_job_go_on(struct by_job *job, uint64_t memberships) {
   by_job_unlock(job);
   enum banyan_status status = by_timeline_open(job->timeline, memberships > 1);
   return status == BANYAN_OK ? status : by_job_fail_here(job, status, "cannot take part");
+}
+
+void by_job_hold(struct by_job *job) {
+  job->references++;
+}
+
+bool by_job_is_of_parent(const struct by_job *job) {
+  return job->generation != by_process_generation();
+}
+
+enum banyan_status by_job_list_handles(struct by_job *job, const char ***out) {
+  const struct by_member *members = job->members;
+  const char **handles = BY_ARENA_ARRAY(&job->arena, const char *, job->size);
+  if (!handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", job->size);
+  for (uint32_t i = 0; i < job->size; i++) handles[i] = members[i].handle;
+  *out = handles;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_job_check_process(const struct by_job *job) {

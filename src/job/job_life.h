@@ -7,25 +7,20 @@
 #ifndef BY_JOB_JOB_LIFE_H
 #define BY_JOB_JOB_LIFE_H
 
-#include <stdatomic.h>
-
 #include <banyan/collectives.h>
 
-#include "descriptor.h"
 #include "progress.h"
 
-struct by_job_events;
+struct by_region;
 
 /* Reads the settings: the program's options take precedence over the environment; `options` NULL: none. Strings are
  * borrowed. */
 BANYAN_CHECK enum banyan_status by_job_read_settings(const struct banyan_options *options, struct by_settings *out);
 /* Makes a context and joins. `role` NULL: a rank of the settings' job. A formation is borrowed until this returns. */
 BANYAN_CHECK enum banyan_status by_job_create(const struct banyan_options *options, const struct by_job_role *role,
-                                              const struct by_job_events *events, struct by_job **out);
+                                              struct by_job **out);
 /* Adds a reference. Under lock. */
-static inline void by_job_hold(struct by_job *job) {
-  job->references++;
-}
+void by_job_hold(struct by_job *job);
 /* Unlocks the context and drops a reference; the last one ends it. */
 void by_job_unlock_and_release(struct by_job *job);
 void by_job_release(struct by_job *job);
@@ -38,18 +33,16 @@ void by_job_retire(struct by_job *job, const char *text);
  * follows, or this process is in none any more. Unless `at_once`, waits until calls stop progressing, and is to be
  * called again until it returns true. Any thread. */
 bool by_job_interrupt(struct by_job *job, const char *text, bool at_once);
-/* Moves the lanes that a retired context has to processes of this membership into this context. Others end, so that no
- * process waits for a lane without another end. */
-void by_job_keep_lanes(struct by_job *job, struct by_job *before);
+/* Takes over from a retired job the timeline, and the lanes to processes of this membership. Its other lanes end, so
+ * that no process waits for a lane without another end. */
+void by_job_inherit(struct by_job *job, struct by_job *before);
 /* Begins what goes on from one membership to the next, before this one's first call; `memberships`: the number of
  * memberships in a row up to this one. On failure the membership ends on all ranks. */
 BANYAN_CHECK enum banyan_status by_job_go_on(struct by_job *job, uint64_t memberships);
 /* Returns whether this process was made by fork() after the context. Then its descriptors are closed, its threads and
  * the holders of its locks do not exist, and its shared memory is the parent's. So nothing is done with it; it is not
  * even freed. */
-static inline bool by_job_is_of_parent(const struct by_job *job) {
-  return job->generation != by_process_generation();
-}
+bool by_job_is_of_parent(const struct by_job *job);
 /* Returns BANYAN_ERR_ARGUMENT if by_job_is_of_parent. */
 BANYAN_CHECK enum banyan_status by_job_check_process(const struct by_job *job);
 /* Ends the job on all ranks, because this one cannot do `what`, with the reason in the thread's error text; returns
@@ -61,6 +54,8 @@ void by_job_await_failure(struct by_job *job);
  * the other members are 0. BANYAN_ERR_UNSUPPORTED: the program was built for a later version. */
 BANYAN_CHECK enum banyan_status by_copy_versioned(const char *name, const void *from, size_t given, void *to,
                                                   size_t bytes);
+/* The handles of the ranks, in an array that lives as long as the job. Under lock. */
+BANYAN_CHECK enum banyan_status by_job_list_handles(struct by_job *job, const char ***out);
 /* Returns the engine's status, with its text. Under lock. */
 BANYAN_CHECK enum banyan_status by_job_status(const struct by_job *job);
 /* Reports that something other than a call has waited for these processes since then: the members' services ask whether

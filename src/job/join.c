@@ -1,17 +1,17 @@
 /* Joining a job as a rank. */
 #include "join.h"
-#include "context_events.h"
 
 #include <stdlib.h>
 
 #include <banyan/collectives.h>
 
 #include "feature.h"
+#include "job_state.h"
 
 enum banyan_status by_join(const struct banyan_options *options, const struct by_job_role *role,
                            struct banyan_comm **out) {
   struct by_job *job = NULL;
-  BY_TRY(by_job_create(options, role, &by_job_events, &job));
+  BY_TRY(by_job_create(options, role, &job));
   by_features_joined(job);
   uint32_t *all = calloc(job->size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;

@@ -7,6 +7,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "feature.h"
+#include "job_state.h"
 #include "json_doc.h"
 #include "membership.h"
 #include "opening.h"

@@ -14,6 +14,7 @@
 
 #include "control.h"
 #include "feature.h"
+#include "job_state.h"
 #include "log.h"
 #include "plans.h"
 

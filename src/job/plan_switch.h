@@ -34,6 +34,8 @@ BANYAN_CHECK enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, 
 /* The first call of a communicator, by its first rank: asks rank 0 of the job for a plan, if the communicator begins
  * with a built-in one, or is one that follows the job's plan, and is on several hosts. */
 void by_plan_wanted_ask(struct banyan_comm *comm);
+/* From now on, communicators of all ranks that are made ask for the plans that rank 0 comes to. Under lock. */
+void by_plan_wanted_follow(struct by_job *job);
 /* Such a call has started. The plan for the next one may be set at once. */
 void by_plan_switches_started_one(struct banyan_comm *comm);
 static inline void by_plan_switches_count(struct banyan_comm *comm) {

@@ -3,6 +3,7 @@
  * call, so that communicators that are never used cost no planning. Where rank 0 knows the network, it proposes one
  * later, or whenever the job comes to another plan. */
 #include "control.h"
+#include "job_state.h"
 #include "plan_switch.h"
 
 static bool has_builtin(const struct banyan_comm *comm) {
@@ -19,10 +20,14 @@ static bool follows_job(const struct banyan_comm *comm) {
 }
 
 static bool has_several_hosts(const struct banyan_comm *comm) {
-  const uint32_t *host_of = comm->job->host_of;
+  const uint32_t *host_of = comm->job->hosts.of;
   uint32_t r = 1;
   while (r < comm->size && host_of[comm->processes[r]] == host_of[comm->processes[0]]) r++;
   return r < comm->size;
+}
+
+void by_plan_wanted_follow(struct by_job *job) {
+  job->replans = true;
 }
 
 void by_plan_wanted_ask(struct banyan_comm *comm) {

@@ -8,6 +8,7 @@
 #include "control.h"
 #include "control_messages.h"
 #include "feature.h"
+#include "job_state.h"
 #include "log.h"
 #include "switched_tree.h"
 #include "text.h"
@@ -15,10 +16,10 @@
 /* Host of each rank of the communicator, numbered in order of appearance, which the caller frees. NULL: out of memory.
  */
 static uint32_t *number_hosts(const struct by_job *job, uint32_t n, const uint32_t *processes, uint32_t *n_hosts) {
-  uint32_t *hosts = calloc((size_t)n + job->n_hosts, sizeof *hosts);
+  uint32_t *hosts = calloc((size_t)n + job->hosts.n, sizeof *hosts);
   *n_hosts = 0;
   for (uint32_t r = 0; hosts && r < n; r++) {
-    uint32_t *number_plus_1 = &hosts[n + job->host_of[processes[r]]];
+    uint32_t *number_plus_1 = &hosts[n + job->hosts.of[processes[r]]];
     if (!*number_plus_1) *number_plus_1 = ++*n_hosts;
     hosts[r] = *number_plus_1 - 1;
   }
@@ -50,7 +51,7 @@ enum banyan_status by_plans_named(const struct by_job *job, uint32_t n, const ui
   struct by_plan *plan = NULL;
   if (!text || !*text) {
     uint32_t n_hosts, *hosts = number_hosts(job, n, processes, &n_hosts);
-    enum banyan_status status = hosts ? by_plan_default(n, hosts, job->crowded, out) : BANYAN_ERR_NO_MEMORY;
+    enum banyan_status status = hosts ? by_plan_default(n, hosts, job->hosts.crowded, out) : BANYAN_ERR_NO_MEMORY;
     free(hosts);
     return status;
   }
@@ -78,6 +79,18 @@ enum banyan_status by_plans_first(const struct by_job *job, uint32_t n, const ui
 void by_plans_give(struct by_job *job, const struct by_plan *plan) {
   by_plan_destroy(job->plans.given);
   job->plans.given = plan ? by_plan_hold(plan) : NULL;
+}
+
+const struct by_plan *by_plans_given(const struct by_job *job) {
+  return job->plans.given;
+}
+
+const struct by_plan *by_plans_chosen(const struct by_job *job) {
+  return job->plans.chosen;
+}
+
+void by_plans_ignore_setting(struct by_job *job) {
+  job->settings.plan = NULL;
 }
 
 void by_plans_choose(struct by_job *job, const struct by_plan *plan) {

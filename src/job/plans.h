@@ -53,6 +53,12 @@ BANYAN_CHECK enum banyan_status by_plans_first(const struct by_job *job, uint32_
 void by_plans_give(struct by_job *job, const struct by_plan *plan);
 /* The job's own communicator gets this plan; the context holds it, if it is the user's. Under lock. */
 void by_plans_choose(struct by_job *job, const struct by_plan *plan);
+/* The plan that the job was given when it started; NULL: none. Under lock. */
+const struct by_plan *by_plans_given(const struct by_job *job);
+/* The plan that the program has set for the job's own communicator; NULL: none. Under lock. */
+const struct by_plan *by_plans_chosen(const struct by_job *job);
+/* The plan in the job's settings is not used, as it does not fit. Before the first communicator is made. */
+void by_plans_ignore_setting(struct by_job *job);
 /* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager or rank 0 proposes
  * the other by itself. */
 bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "job_state.h"
 #include "log.h"
 
 enum {
@@ -65,7 +66,7 @@ static void let_others(struct by_job *job) {
 static void pause_a_little(struct by_job *job) {
   if (atomic_load_explicit(&job->contenders, memory_order_relaxed)) {
     let_others(job);
-  } else if (job->yields) {
+  } else if (job->hosts.yields) {
     sched_yield();
   } else {
     by_pause();
@@ -119,8 +120,8 @@ static inline bool spin(struct by_job *job, struct spinner *spinner) {
       pause_a_little(job);
     return false;
   }
-  if (spinner->most && (job->yields || spinner->looks > KEEN)) pause_a_little(job);
-  if (spinner->most && !job->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
+  if (spinner->most && (job->hosts.yields || spinner->looks > KEEN)) pause_a_little(job);
+  if (spinner->most && !job->hosts.yields && spinner->looks % LOOKS_AT_CLOCK) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!spinner->since) spinner->since = now;
   return now - spinner->since >= spinner->most;
@@ -396,6 +397,14 @@ void by_progress_receive(struct by_job *job, uint64_t nanoseconds) {
 
 void by_progress_kick_burst(struct by_job *job) {
   if (job->progress.helper != BY_HELPER_COMES || job->progress.driver == BY_DRIVER_USER) by_progress_kick(job);
+}
+
+void by_progress_listen(struct by_job *job) {
+  job->progress.listens = true;
+}
+
+void by_progress_count_ended(struct by_job *job) {
+  job->progress.ended++;
 }
 
 /* ---- its life */

@@ -5,7 +5,9 @@
 #ifndef BY_JOB_PROGRESS_H
 #define BY_JOB_PROGRESS_H
 
-#include "job_state.h"
+#include "job_access.h"
+
+struct by_progress_events;
 
 /* Makes the job's `wake` too. by_progress_fini is due even if it fails. Without the lock. */
 BANYAN_CHECK enum banyan_status by_progress_init(struct by_job *job, const struct by_progress_events *events);
@@ -30,13 +32,9 @@ void by_progress_receive(struct by_job *job, uint64_t nanoseconds);
  * or calls a program's function. There must be work until then; see has_work. */
 void by_progress_kick_burst(struct by_job *job);
 /* From now on control messages may come at any time. */
-static inline void by_progress_listen(struct by_job *job) {
-  job->progress.listens = true;
-}
+void by_progress_listen(struct by_job *job);
 /* An operation that is no call of the engine has ended. */
-static inline void by_progress_count_ended(struct by_job *job) {
-  job->progress.ended++;
-}
+void by_progress_count_ended(struct by_job *job);
 
 /* Drives the engine until `over`, or lets another thread do so. Code that makes it true broadcasts the job's `changed`
  * and calls by_job_wake. */

@@ -1,5 +1,6 @@
 /* Requests of the program: waiting for them, testing them, and calling back those that were given away. */
 #include "request.h"
+#include "job_state.h"
 
 #include <stdlib.h>
 

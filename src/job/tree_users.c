@@ -3,6 +3,7 @@
  * job sees it. Where direct calls have them and operations come to make more, rank 0 proposes the plan again. */
 #include "control.h"
 #include "fabric.h"
+#include "job_state.h"
 #include "log.h"
 #include "plan_switch.h"
 #include "plans.h"

@@ -20,7 +20,7 @@ struct ways {
 };
 
 static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
-  uint32_t n = comm->size, *block = calloc(7 * (size_t)n + 1 + comm->job->n_hosts, sizeof *block);
+  uint32_t n = comm->size, *block = calloc(7 * (size_t)n + 1 + by_job_hosts(comm->job)->n, sizeof *block);
   if (!block) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
   *w = (struct ways){.n = n, .up = block};
   uint32_t **arrays[] = {&w->up, &w->down, &w->host_of, &w->first, &w->sorted, &w->seen};
@@ -28,7 +28,7 @@ static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways 
   w->offset = block + 6 * n;
   w->known = w->offset + n + 1;
   for (uint32_t r = 0; r < n; r++) {
-    uint32_t *known = &w->known[comm->job->host_of[comm->processes[r]]];
+    uint32_t *known = &w->known[by_job_hosts(comm->job)->of[comm->processes[r]]];
     if (!*known) {
       *known = w->hosts + 1;
       w->first[w->hosts++] = r;
@@ -97,7 +97,7 @@ static bool take_planned(const struct by_plan_control *planned, const struct by_
 }
 
 static enum banyan_status make_ways(const struct banyan_comm *comm, const struct by_plan *plan, struct ways *w) {
-  const struct by_control_choice choice = comm->job->settings.control;
+  const struct by_control_choice choice = by_job_settings(comm->job)->control;
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
   if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
   if (choice.fan_out) return hang_limited(choice.fan_out, w);

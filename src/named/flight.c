@@ -9,6 +9,7 @@
 #include <sys/param.h>
 
 #include "reduce.h"
+#include "region.h"
 #include "sparse_exchange.h"
 #include "submitter.h"
 
@@ -64,7 +65,7 @@ static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t byt
     return buffer;
   }
   buffer = calloc(1, sizeof *buffer);
-  uint64_t most = owner->job->settings.fusion;
+  uint64_t most = by_job_settings(owner->job)->fusion;
   if (!buffer) {
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for fusing operations");
     return NULL;
@@ -186,7 +187,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
   for (size_t i = 0; i < flight->n; i++) {
     struct by_submitted *s = flight->pieces[i].submitted;
     s->left++;
-    by_trace_through(&owner->job->tracer, s->trace, by_call_trace(flight->call));
+    by_trace_through(by_job_tracer(owner->job), s->trace, by_call_trace(flight->call));
   }
   owner->counts.calls++;
   by_plan_switches_call_of_operations(owner->comm, &call);
@@ -237,7 +238,7 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
     struct by_submitted *s = operations[i];
     by_submitted_set_state(s, BY_SUBMITTED_RUNS);
     s->number = owner->started++;
-    by_trace(&owner->job->tracer, s->trace, BY_TRACE_NEGOTIATED);
+    by_trace(by_job_tracer(owner->job), s->trace, BY_TRACE_NEGOTIATED);
     s->left = 1; /* until all of it has been started */
     bytes += by_operation_bytes(&s->operation);
   }
@@ -247,7 +248,7 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
   if (owner->still.at != UINT64_MAX) by_submitter_note_start(owner, by_clock_now(&by_clock_system));
   if (n > 1) start_calls(owner, operations, n, 0, SIZE_MAX); /* of AllReduces that fuse */
   for (size_t i = 0, fused; n == 1 && i < first->n_calls; i += fused) {
-    fused = count_fused(first, i, owner->job->settings.fusion);
+    fused = count_fused(first, i, by_job_settings(owner->job)->fusion);
     start_calls(owner, operations, 1, i, fused);
   }
   if (n == 1) start_exchanges(owner, first);

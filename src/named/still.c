@@ -5,7 +5,7 @@
 enum { STILL_S = 2 /* without a start, until neighbours in the control tree are asked first; then twice as long */ };
 
 void by_submitter_note_start(struct by_submitter *owner, uint64_t now) {
-  if (!owner->job->service) return;
+  if (!by_job_has_service(owner->job)) return;
   owner->still = (struct by_still){.since = now, .after = STILL_S * BY_SECOND, .at = now + STILL_S * BY_SECOND};
 }
 

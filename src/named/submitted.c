@@ -7,6 +7,7 @@
 
 #include "collective.h"
 #include "log.h"
+#include "observe.h"
 #include "sparse.h"
 #include "sparse_exchange.h"
 #include "sparse_tables.h"
@@ -94,8 +95,8 @@ void by_submitter_free(struct by_submitter *owner) {
 void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what) {
   struct by_job *job = owner->job;
   char text[BY_REPORT_TEXT];
-  snprintf(text, sizeof text, "%s: %s: %s", by_job_name(job, job->rank), what, banyan_error_text());
-  by_engine_fail(job->engine, status, job->rank, text);
+  snprintf(text, sizeof text, "%s: %s: %s", by_job_name(job, by_job_rank(job)), what, banyan_error_text());
+  by_engine_fail(by_job_engine(job), status, by_job_rank(job), text);
 }
 
 enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room, size_t wanted,
@@ -220,7 +221,7 @@ static enum banyan_status take_exchanges(struct by_submitted *s, const struct ba
 
 /* Checks and copies the calls. Exchanges are not prepared yet. */
 static enum banyan_status fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
-  const struct by_settings *settings = &s->owner->job->settings;
+  const struct by_settings *settings = by_job_settings(s->owner->job);
   uint32_t ranks = s->owner->comm->size;
   BY_TRY(check_calls(s->owner, what));
   BY_TRY(copy_calls(s, what));
@@ -248,7 +249,7 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
 static void note(const struct by_submitted *s, enum banyan_status status) {
   bool waited = s->state != BY_SUBMITTED_RUNS;
   struct by_history_call call = {.number = waited ? 0 : s->number, .outcome = BY_HISTORY_COMPLETED};
-  if (waited && by_engine_status(s->owner->job->engine) == BANYAN_OK) return;
+  if (waited && by_engine_status(by_job_engine(s->owner->job)) == BANYAN_OK) return;
   if (status != BANYAN_OK) call.outcome = waited ? BY_HISTORY_WAITED : BY_HISTORY_FAILED;
   if (s->n_calls) {
     call.collective = (uint8_t)s->calls[0].collective;
@@ -267,7 +268,7 @@ void by_submitted_end(struct by_submitted *s, enum banyan_status status, const c
   LIST_REMOVE(s, entry);
   by_submitted_set_state(s, BY_SUBMITTED_ENDED);
   s->status = status;
-  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->job->tracer, s->trace, status);
+  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(by_job_tracer(owner->job), s->trace, status);
   if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
   by_named_of(owner->job)->open--;
   by_progress_count_ended(owner->job);
@@ -367,10 +368,11 @@ static enum banyan_status offer(struct by_submitted *s, const char *name) {
   BY_TRY(by_job_status(job));
   uint64_t now = by_clock_now(&by_clock_system), bytes = by_operation_bytes(&s->operation);
   BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, s->priority, s, now));
-  if (job->observed.on) by_observe_odd(&job->observed, SUBMITTED + s->operation.collective, bytes, bytes, now);
+  if (by_job_observation(job)->on)
+    by_observe_odd(by_job_observation(job), SUBMITTED + s->operation.collective, bytes, bytes, now);
   struct by_traced traced = {
       .name = s->name, .bytes = bytes, .team = s->owner->id, .collective = s->operation.collective};
-  s->trace = by_trace_begin(&job->tracer, &traced, BY_TRACE_SUBMITTED);
+  s->trace = by_trace_begin(by_job_tracer(job), &traced, BY_TRACE_SUBMITTED);
   if (s->owner->still.at == UINT64_MAX) by_submitter_note_start(s->owner, now);
   open_operation(s);
   by_plan_switches_submitted(s->owner->comm);
@@ -417,7 +419,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   enum banyan_status status = by_submitter_need(comm, &owner);
   if (status == BANYAN_OK) {
     by_controller_step(owner->controller, i);
-    by_observe_step(&comm->job->observed, i, by_clock_now(&by_clock_system));
+    by_observe_step(by_job_observation(comm->job), i, by_clock_now(&by_clock_system));
     by_plan_switches_mark(comm->job);
     owner->dirty = true;
     by_progress_kick(comm->job);

@@ -47,7 +47,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
   if (stall->more) return NULL;
   for (uint32_t i = 0; i < stall->n_ranges; i++)
     for (uint32_t r = stall->ranges[i].first; r <= stall->ranges[i].last && r < comm->size; r++) {
-      const char *own = comm->job->members[comm->processes[r]].host;
+      const char *own = by_job_members(comm->job)[comm->processes[r]].host;
       if (host && strcmp(host, own) != 0) return NULL;
       host = own;
     }
@@ -57,7 +57,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
 /* Whether a rank has left, so that it will never submit anything. */
 static void add_left(struct by_text *text, const struct banyan_comm *comm) {
   for (uint32_t r = 0; r < comm->size; r++)
-    if (comm->job->left[comm->processes[r]]) {
+    if (by_job_member_left(comm->job, comm->processes[r])) {
       by_text_add(text, "; %s has left the job", name_of(comm, r));
       return;
     }
@@ -85,7 +85,7 @@ static void add_stall(struct by_text *text, const struct banyan_comm *comm, cons
 static void on_send(void *argument, uint32_t to, const void *message, size_t bytes) {
   struct by_submitter *owner = argument;
   uint32_t process = owner->comm->processes[to];
-  enum banyan_status status = by_engine_write(owner->job->engine, process, owner->id, message, bytes);
+  enum banyan_status status = by_engine_write(by_job_engine(owner->job), process, owner->id, message, bytes);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
@@ -105,7 +105,7 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
   by_text_init(&text);
   add_stall(&text, owner->comm, stall);
   if (stall->late)
-    by_engine_fail(owner->job->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, by_text_get(&text));
+    by_engine_fail(by_job_engine(owner->job), BANYAN_ERR_TIMEOUT, UINT32_MAX, by_text_get(&text));
   else
     by_warn("negotiate", "%s", by_text_get(&text));
   by_text_fini(&text);
@@ -138,7 +138,7 @@ static enum banyan_status note_neighbours(struct by_submitter *owner) {
   if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down_parent;
   for (uint32_t i = 0; i < owner->n_neighbours; i++) {
     owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
-    by_engine_expect_control_messages(owner->job->engine, owner->neighbours[i].process);
+    by_engine_expect_control_messages(by_job_engine(owner->job), owner->neighbours[i].process);
   }
   return BANYAN_OK;
 }
@@ -202,7 +202,7 @@ static const char *find_open(const void *submitter) {
 /* ---- making one */
 
 static enum banyan_status make_controller(struct by_submitter *owner) {
-  const struct by_settings *settings = &owner->job->settings;
+  const struct by_settings *settings = by_job_settings(owner->job);
   struct by_controller_config config = {.rank = owner->comm->rank,
                                         .fuse = settings->fusion,
                                         .fuse_each = BY_FUSE_EACH,
@@ -278,7 +278,8 @@ static void forget_comm(struct banyan_comm *comm) {
     by_submitted_end(s, BANYAN_ERR_CLOSED, text);
   }
   by_flights_fini(owner);
-  if (by_comm_needs_ledger(comm)) add_series(comm, comm->job->ledger);
+  struct by_ledger *ledger = by_comm_find_ledger(comm);
+  if (ledger) add_series(comm, ledger);
   by_plan_switches_attach_log(comm, NULL);
   by_feature_set_of_comm(comm, &by_named_key, NULL);
   if (!--by_named_of(owner->job)->submitters) by_feature_activate(owner->job, &by_named_key, false);
@@ -312,7 +313,7 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
 
 static bool is_over(const struct by_job *job, uint32_t number) {
   uint32_t n;
-  const uint32_t *ids = by_engine_get_destroyed(job->engine, &n);
+  const uint32_t *ids = by_engine_get_destroyed(by_job_engine(job), &n);
   while (n && submitted_number(ids[n - 1]) != number) n--;
   return n;
 }
@@ -321,7 +322,7 @@ static bool is_over(const struct by_job *job, uint32_t number) {
 static void keep(struct by_job *job, struct by_control_message *message) {
   struct by_named_state *named = by_named_of(job);
   if (is_over(job, message->team)) {
-    by_control_message_free(job->engine, message);
+    by_control_message_free(by_job_engine(job), message);
     return;
   }
   message->next = NULL;
@@ -338,12 +339,12 @@ static struct by_submitter *need_or_fail(struct banyan_comm *comm) {
   enum banyan_status status = by_submitter_need(comm, &owner);
   const struct by_job *job = comm->job;
   if (status == BANYAN_OK) return owner;
-  by_engine_fail(job->engine, status, job->rank, banyan_error_text());
+  by_engine_fail(by_job_engine(job), status, by_job_rank(job), banyan_error_text());
   return NULL;
 }
 
 static void deliver(struct by_job *job, struct by_control_message *message) {
-  struct banyan_comm *comm = job->comms;
+  struct banyan_comm *comm = by_comm_first(job);
   while (comm && (comm->hidden || number_of(comm) != message->team)) comm = comm->next;
   if (!comm) {
     keep(job, message);
@@ -351,14 +352,14 @@ static void deliver(struct by_job *job, struct by_control_message *message) {
   }
   struct by_submitter *owner = need_or_fail(comm);
   if (owner) take_message(owner, message);
-  by_control_message_free(job->engine, message);
+  by_control_message_free(by_job_engine(job), message);
 }
 
 /* Without a submitter there may be no link over which the question could come what this rank lacks. */
 static void listen_to_all(struct by_job *job) {
   by_job_lock(job);
   by_named_of(job)->listens = true;
-  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next)
+  for (struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next)
     if (!comm->hidden) (void)need_or_fail(comm);
   by_progress_kick(job);
   by_job_unlock(job);
@@ -381,7 +382,7 @@ static void take_kept_messages(struct banyan_comm *comm) {
 /* ---- going on */
 
 static bool advance(struct by_submitter *owner, bool ended) {
-  const struct by_engine *engine = owner->job->engine;
+  const struct by_engine *engine = by_job_engine(owner->job);
   bool any = ended && by_submit_collect(owner);
   if (by_engine_status(engine) != BANYAN_OK) {
     any |= !LIST_EMPTY(&owner->operations.open);
@@ -400,7 +401,8 @@ static bool advance(struct by_submitter *owner, bool ended) {
 /* True: messages had arrived. */
 static bool take_messages(struct by_job *job) {
   bool any = false;
-  for (struct by_control_message *message; (message = by_engine_read(job->engine)); any = true) deliver(job, message);
+  for (struct by_control_message *message; (message = by_engine_read(by_job_engine(job))); any = true)
+    deliver(job, message);
   return any;
 }
 
@@ -410,7 +412,7 @@ static bool take_messages(struct by_job *job) {
 static bool take_all_messages(struct by_job *job) {
   if (!take_messages(job)) return false;
   for (uint32_t i = 0; i < MOST_ROUNDS; i++) {
-    by_engine_progress(job->engine);
+    by_engine_progress(by_job_engine(job));
     if (!take_messages(job)) break;
   }
   return true;
@@ -421,15 +423,15 @@ static bool advance_all(struct by_job *job) {
   struct by_named_state *named = by_named_of(job);
   bool moved = false;
   for (bool again = true; again;) {
-    uint64_t now = by_engine_ended(job->engine) + by_sparse_count_moves(job);
+    uint64_t now = by_engine_ended(by_job_engine(job)) + by_sparse_count_moves(job);
     bool ended = now != named->ended_seen;
     named->ended_seen = now;
     again = false;
-    for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
+    for (struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {
       struct by_submitter *owner = by_named_submitter(comm);
       if (owner) again |= advance(owner, ended);
     }
-    again &= by_engine_status(job->engine) == BANYAN_OK;
+    again &= by_engine_status(by_job_engine(job)) == BANYAN_OK;
     moved |= again;
   }
   return moved;
@@ -444,7 +446,7 @@ static bool has_work(const struct by_job *job) {
 static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitted *s) {
   char passed[200];
   snprintf(passed, sizeof passed, "the deadline of operation \"%.120s\" passed", s->name);
-  return owner->job->control && by_control_ask(owner->job->control, passed, "other ranks to submit it");
+  return by_job_control(owner->job) && by_control_ask(by_job_control(owner->job), passed, "other ranks to submit it");
 }
 
 static void end_alone(struct by_submitter *owner, const struct by_submitted *s) {
@@ -458,10 +460,10 @@ static void end_alone(struct by_submitter *owner, const struct by_submitted *s) 
         "the deadline of operation \"%s\" passed, and %s does not answer: is it stopped, or its machine overloaded?",
         s->name, by_job_name(job, 0));
   else
-    by_text_add(&text, "%s has waited too long for other ranks to submit operation \"%s\"", by_job_name(job, job->rank),
-                s->name);
+    by_text_add(&text, "%s has waited too long for other ranks to submit operation \"%s\"",
+                by_job_name(job, by_job_rank(job)), s->name);
   add_left(&text, owner->comm);
-  by_engine_fail(job->engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, by_text_get(&text));
+  by_engine_fail(by_job_engine(job), BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, by_text_get(&text));
   by_text_fini(&text);
 }
 
@@ -471,7 +473,7 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
   s->limit = now + MESSAGE_SECONDS * BY_SECOND;
   if (s->state == BY_SUBMITTED_WAITS) {
     by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
-    if (owner->job->control) by_control_have_listen(owner->job->control);
+    if (by_job_control(owner->job)) by_control_have_listen(by_job_control(owner->job));
     by_controller_late(owner->controller, s->name, &s->operation, now);
     owner->dirty = true;
   } else if (s->state == BY_SUBMITTED_ROOT_ASKED && ask_rank_0(owner, s)) {
@@ -484,7 +486,7 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
 /* What waits for a process that has left will not start. What has started somewhere is still announced to all. */
 static void hasten_waiting(struct by_job *job) {
   uint64_t soon = by_clock_now(&by_clock_system) + MESSAGE_SECONDS * BY_SECOND;
-  for (const struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
+  for (const struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {
     struct by_submitter *owner = by_named_submitter(comm);
     struct by_submitted *s;
     if (!owner || LIST_EMPTY(&owner->operations.open)) continue;
@@ -505,7 +507,7 @@ static void end_late(struct by_submitter *owner, uint64_t now) {
 
 static uint64_t find_deadline(const struct by_job *job) {
   uint64_t least = UINT64_MAX;
-  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
+  for (struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {
     const struct by_submitter *owner = by_named_submitter(comm);
     if (!owner) continue;
     least = MIN(least, by_controller_deadline(owner->controller));
@@ -518,11 +520,11 @@ static uint64_t find_deadline(const struct by_job *job) {
 static void check_deadlines(struct by_job *job) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (find_deadline(job) > now) return;
-  for (struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
+  for (struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {
     struct by_submitter *owner = by_named_submitter(comm);
     if (!owner) continue;
     if (by_controller_deadline(owner->controller) <= now) {
-      if (job->control) by_control_have_listen(job->control);
+      if (by_job_control(job)) by_control_have_listen(by_job_control(job));
       by_controller_check(owner->controller, now);
       owner->dirty = true;
     }
@@ -534,7 +536,7 @@ static void check_deadlines(struct by_job *job) {
 static void detach(struct by_job *job) {
   for (struct by_control_message *message = by_named_of(job)->messages, *next; message; message = next) {
     next = message->next;
-    by_control_message_free(job->engine, message);
+    by_control_message_free(by_job_engine(job), message);
   }
 }
 

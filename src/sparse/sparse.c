@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ledger.h"
+#include "observe.h"
 #include "offload.h"
 #include "plan_switch.h"
 #include "request.h"
@@ -41,13 +42,13 @@ uint64_t by_sparse_count_moves(const struct by_job *job) {
 static bool advance(struct by_job *job) {
   struct sparse *sparse = state_of(job);
   bool moved = false;
-  uint64_t ended = by_engine_ended(job->engine);
+  uint64_t ended = by_engine_ended(by_job_engine(job));
   uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
   if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
   if (tasks != sparse->tasks_seen) by_progress_count_ended(job); /* Wakes threads that wait for a call. */
   sparse->ended_seen = ended;
   sparse->tasks_seen = tasks;
-  for (const struct banyan_comm *comm = job->comms; comm; comm = comm->next) {
+  for (const struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {
     struct by_sparse_queue *queue = queue_of(comm);
     moved |= queue && by_sparse_progress(queue);
   }
@@ -93,7 +94,7 @@ const struct by_feature by_sparse_feature = {.key = &key,
 /* Returns half of the machine's memory, divided by the ranks on it. */
 static size_t usual_memory(const struct by_job *job) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  uint32_t ranks = job->neighbours ? job->neighbours : 1;
+  uint32_t ranks = by_job_hosts(job)->neighbours ? by_job_hosts(job)->neighbours : 1;
   return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
 }
 
@@ -109,18 +110,19 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   if (queue_of(comm)) return BANYAN_OK;
   if (!sparse->comms++) by_offload_init(&sparse->offload, task_done, job);
   by_feature_activate(job, &key, true);
-  struct by_sparse_options options = {.engine = job->engine,
-                                      .team = comm->team,
-                                      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
-                                      .n = comm->size,
-                                      .processes = comm->processes,
-                                      .memory = usual_memory(job),
-                                      .clock = by_clock_system,
-                                      .fixed = job->settings.deterministic,
-                                      .far = job->n_hosts > 1 || !strcmp(job->settings.transport, "tcp"),
-                                      .crowd = (double)job->neighbours / job->members[job->rank].cores,
-                                      .offload = &sparse->offload,
-                                      .offloads = OFFLOADS};
+  struct by_sparse_options options = {
+      .engine = by_job_engine(job),
+      .team = comm->team,
+      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
+      .n = comm->size,
+      .processes = comm->processes,
+      .memory = usual_memory(job),
+      .clock = by_clock_system,
+      .fixed = by_job_settings(job)->deterministic,
+      .far = by_job_hosts(job)->n > 1 || !strcmp(by_job_settings(job)->transport, "tcp"),
+      .crowd = (double)by_job_hosts(job)->neighbours / by_job_members(job)[by_job_rank(job)].cores,
+      .offload = &sparse->offload,
+      .offloads = OFFLOADS};
   BY_TRY(by_sparse_queue_create(&options, &queue));
   by_feature_set_of_comm(comm, &key, queue);
   return BANYAN_OK;
@@ -156,8 +158,8 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
     row += call->in[t].width;
     elements += (uint64_t)call->in[t].count * call->in[t].width;
   }
-  if (comm->job->observed.on) /* Only widths identify an iteration, as rows differ between iterations. */
-    by_observe_odd(&comm->job->observed, SPARSE + call->collective, row * size, elements * size, now);
+  if (by_job_observation(comm->job)->on) /* Only widths identify an iteration, as rows differ between iterations. */
+    by_observe_odd(by_job_observation(comm->job), SPARSE + call->collective, row * size, elements * size, now);
   return BANYAN_OK;
 }
 

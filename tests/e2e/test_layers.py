@@ -72,6 +72,12 @@ def test_small_trees():
     capabilities = TABLE.replace("]\n", "  ['sparse', []],\n  ['elastic', ['sparse']],\n]\n")
     expect(check({**sideways, "src/meson.build": capabilities}, {**PATHS, "src/elastic/grow.c": ["src/elastic", "src/sparse"]}),
            r"^src/elastic: includes headers of sparse, which is another capability")
+    private = {"src/job/job_state.h": "", "src/job/control.h": '#include "job_state.h"\n', "src/job/job.c": '#include "control.h"\n',
+               "src/sparse/rows.c": '#include "control.h"\n'}
+    owned = TABLE.replace("]\n", "  ['job', []],\n  ['sparse', ['job']],\n]\n")
+    expect(check({**FILES, **private, "src/meson.build": owned},
+                 {**PATHS, "src/job/job.c": ["src/job"], "src/sparse/rows.c": ["src/sparse", "src/job"]}),
+           r"^src/sparse/rows\.c: includes control\.h, and with it job_state\.h, which only files of src/job may include")
     forgotten = {**FILES, "src/net/low/forgotten.c": ""}
     expect(check(forgotten, PATHS), r"^src/net/low/forgotten\.c: .* never compiled")
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control_deadlock.h"
+#include "job_state.h"
 #include "member.h"
 
 #undef NDEBUG

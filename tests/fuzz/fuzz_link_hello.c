@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "connection.h"
+#include "job_state.h"
 
 #undef NDEBUG
 #include <assert.h>

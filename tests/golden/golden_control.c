@@ -12,10 +12,10 @@
 
 #include "comm.h"
 #include "connection.h"
-#include "context_events.h"
 #include "control_object.h"
 #include "feature.h"
 #include "golden.h"
+#include "job_events.h"
 #include "job_keys.h"
 #include "job_life.h"
 #include "key_ring.h"

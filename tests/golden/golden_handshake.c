@@ -9,6 +9,7 @@
 #include "golden.h"
 #include "handle.h"
 #include "handshake.h"
+#include "job_state.h"
 #include "reservation.h"
 
 enum { MOST = 1024 };

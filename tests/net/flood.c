@@ -23,10 +23,10 @@
 #include "address.h"
 #include "attack.h"
 #include "comm.h"
-#include "context_events.h"
 #include "control_object.h"
 #include "controller.h"
 #include "follow.h"
+#include "job_state.h"
 #include "negotiation_message.h"
 #include "plan_switch_message.h"
 #include "submitter.h"
@@ -207,7 +207,7 @@ static int run_helper(void) {
   by_process_identity_destroy(identity);
   if (!follower) return 2;
   const struct by_job_role role = by_follower_role(follower);
-  if (by_job_create(&options, &role, &by_job_events, &job) != BANYAN_OK) return report(banyan_error_text());
+  if (by_job_create(&options, &role, &job) != BANYAN_OK) return report(banyan_error_text());
   begin();
   flood_job(job, getenv("FLOOD_KIND"));
   char why[1024];

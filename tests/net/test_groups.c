@@ -11,6 +11,7 @@
 #include "check.h"
 #include "comm.h"
 #include "job.h"
+#include "job_state.h"
 
 static int sum_over(struct banyan_comm *comm, int value) {
   must(banyan_allreduce(comm, &value, &value, 1, BANYAN_INT32, BANYAN_SUM));

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "job.h"
 #include "job_keys.h"
+#include "job_state.h"
 #include "member_object.h"
 #include "members.h"
 

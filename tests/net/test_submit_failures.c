@@ -14,6 +14,7 @@
 
 #include "controller_parts.h"
 #include "job_life.h"
+#include "job_state.h"
 #include "submitter.h"
 
 enum { MOST = 1000, NEVER = 1 << 20 };

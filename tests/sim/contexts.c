@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "comm.h"
-#include "context_events.h"
 #include "feature.h"
+#include "job_events.h"
 
 static void name_member(struct by_job *job, struct by_member *member, uint32_t rank, uint32_t hosts) {
   char text[32];

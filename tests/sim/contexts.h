@@ -4,6 +4,7 @@
 #define BY_TESTS_SIM_CONTEXTS_H
 
 #include "job_life.h"
+#include "job_state.h"
 #include "world.h"
 
 /* Makes a rank's context. Ranks are distributed over the hosts in turn. */

@@ -12,9 +12,9 @@
 #include "contexts.h"
 
 #include "comm.h"
-#include "context_events.h"
 #include "control_object.h"
 #include "feature.h"
+#include "job_events.h"
 #include "loop.h"
 #include "plan_switch.h"
 #include "submitter.h"

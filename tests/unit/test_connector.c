@@ -1,5 +1,6 @@
 #include "connector.h"
 #include "job_keys.h"
+#include "job_state.h"
 #include "key_ring.h"
 
 #include <stdlib.h>

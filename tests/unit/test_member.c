@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "job_life.h"
+#include "job_state.h"
 #include "rng.h"
 
 static void write_member(struct by_writer *writer, uint32_t n, const char *const *addresses) {
@@ -132,16 +132,16 @@ static void compare(const struct by_job *job) {
     while (!by_member_same_host(&job->members[first], &job->members[r])) first++;
     for (uint32_t s = 0; s < job->size; s++) beside += !strcmp(job->members[s].machine, job->members[r].machine);
     crowded |= beside > job->members[r].cores;
-    assert_int_equal(job->first_here[r], first);
+    assert_int_equal(job->hosts.first_here[r], first);
     bool opens = !strcmp(job->settings.transport, "tcp") || first == r;
-    assert_int_equal(job->host_of[r], opens ? hosts_seen : job->host_of[first]);
+    assert_int_equal(job->hosts.of[r], opens ? hosts_seen : job->hosts.of[first]);
     hosts_seen += opens;
     if (r != job->rank) continue;
-    assert_int_equal(job->neighbours, beside);
-    assert_int_equal(job->yields, beside > job->members[r].cores);
+    assert_int_equal(job->hosts.neighbours, beside);
+    assert_int_equal(job->hosts.yields, beside > job->members[r].cores);
   }
-  assert_int_equal(job->n_hosts, hosts_seen);
-  assert_int_equal(job->crowded, crowded);
+  assert_int_equal(job->hosts.n, hosts_seen);
+  assert_int_equal(job->hosts.crowded, crowded);
 }
 
 static void test_random_places(void **state) {
@@ -182,7 +182,7 @@ static void check_differ(struct by_member other) {
   assert_non_null(strstr(banyan_error_text(), "rank 2 (host b)"));
   assert_non_null(strstr(banyan_error_text(), "rank 0 (host a)"));
   members[2] = members[0];
-  job.n_hosts = 0;
+  job.hosts.n = 0;
   assert_int_equal(by_hosts_index(&job), BANYAN_OK);
   by_arena_fini(&job.arena);
 }

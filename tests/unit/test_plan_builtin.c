@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "job_state.h"
 #include "plan.h"
 #include "plans.h"
 #include "text.h"

@@ -12,6 +12,7 @@
 #include "descriptor.h"
 #include "dialer.h"
 #include "interface.h"
+#include "job_state.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"

@@ -7,7 +7,7 @@
 #define BY_JOB_CONNECT_CONNECTOR_H
 
 #include "handshake.h"
-#include "job_state.h"
+#include "job_access.h"
 
 struct by_connector;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "large_loss.h"
 #include "refusal.h"

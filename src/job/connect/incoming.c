@@ -6,6 +6,7 @@
 
 #include "connection.h"
 #include "descriptor.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"
@@ -106,7 +107,7 @@ static void exchange_ready(void *context, uint32_t events) {
 
 static enum banyan_status offer_segment(struct incoming *in) {
   const struct by_job *job = in->connector->job;
-  in->segment = by_shm_segment(job->neighbours, job->members[job->rank].cores);
+  in->segment = by_shm_segment(job->hosts.neighbours, job->members[job->rank].cores);
   if (in->segment < 0) return BANYAN_ERR_SYSTEM;
   int fds[2] = {in->segment, job->wake};
   return send_descriptors(in, "s", fds, 2);

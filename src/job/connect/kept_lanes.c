@@ -7,6 +7,7 @@
 
 #include "connection.h"
 #include "handover.h"
+#include "job_state.h"
 #include "log.h"
 
 enum { MARKER_MS = 1000 }; /* Time for the lower process to change, too. */

@@ -6,6 +6,7 @@
 #include "connection.h"
 #include "descriptor.h"
 #include "fields.h"
+#include "job_state.h"
 #include "localsocket.h"
 #include "log.h"
 #include "refusal.h"
@@ -167,7 +168,7 @@ void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_end
   struct by_lane *lane = NULL;
   uid_t uid;
   by_target_forget_kept(target);
-  ends->crowded = job->yields;
+  ends->crowded = job->hosts.yields;
   if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
     ends->peer = (pid_t)job->members[target->process].pid;
   enum banyan_status status = by_shm_create(ends, &lane);

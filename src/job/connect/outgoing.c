@@ -7,6 +7,7 @@
 
 #include "connection.h"
 #include "descriptor.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "localsocket.h"
 #include "log.h"

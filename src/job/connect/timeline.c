@@ -7,6 +7,7 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include "job_state.h"
 #include "log.h"
 #include "membership.h"
 #include "timeline_file.h"

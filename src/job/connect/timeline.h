@@ -16,7 +16,7 @@
 #ifndef BY_JOB_CONNECT_TIMELINE_H
 #define BY_JOB_CONNECT_TIMELINE_H
 
-#include "job_state.h"
+#include "job_access.h"
 
 struct by_timeline;
 

@@ -7,6 +7,7 @@
 #include "control_object.h"
 #include "control_plan_wants.h"
 #include "formation.h"
+#include "job_state.h"
 #include "log.h"
 
 /* ---- messages */

@@ -10,7 +10,7 @@
 
 #include "connector.h"
 #include "handshake.h"
-#include "job_state.h"
+#include "job_access.h"
 #include "plan_switch_message.h"
 #include "timeline.h"
 

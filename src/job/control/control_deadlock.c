@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_state.h"
 #include "localsocket.h"
 #include "log.h"
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "job_state.h"
 #include "log.h"
 
 enum { GRACE_MS = 500 }; /* Time for rank 0 to report that a process is dead. */

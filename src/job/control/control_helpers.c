@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "dialer.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "log.h"
 

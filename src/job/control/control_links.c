@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "job_state.h"
 #include "log.h"
 
 enum { LOOK_MS = 5, NUMBER_BYTES = 4, MOST_WANTED = 4096 };

@@ -11,6 +11,7 @@
 #include "control_newcomers.h"
 #include "descriptor.h"
 #include "formation.h"
+#include "job_state.h"
 #include "link_keys.h"
 #include "log.h"
 #include "socket.h"

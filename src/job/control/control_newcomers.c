@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "formation.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "log.h"
 

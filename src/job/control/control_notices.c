@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "job_state.h"
 #include "log.h"
 
 enum { TOGETHER_MS = 50 };

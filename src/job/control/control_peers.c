@@ -12,6 +12,7 @@
 #include "descriptor.h"
 #include "dialer.h"
 #include "formation.h"
+#include "job_state.h"
 #include "key_ring.h"
 #include "large_loss.h"
 #include "log.h"

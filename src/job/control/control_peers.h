@@ -4,7 +4,7 @@
 #define BY_JOB_CONTROL_CONTROL_PEERS_H
 
 #include "control_messages.h"
-#include "job_state.h"
+#include "job_access.h"
 #include "log.h"
 #include "own_statement.h"
 #include "stream.h"
@@ -156,11 +156,11 @@ bool by_control_peers_set_member(struct by_control_peers *peers, uint32_t proces
 struct by_control_peer *by_control_peers_root(const struct by_control_peers *peers);
 
 static inline bool by_control_peers_is_root(const struct by_control_peers *peers) {
-  return peers->job->rank == 0;
+  return by_job_rank(peers->job) == 0;
 }
 /* Returns whether the process is a helper or server; `process` may be any number. */
 static inline bool by_control_peers_is_helper(const struct by_control_peers *peers, int64_t process) {
-  return process >= (int64_t)peers->job->size;
+  return process >= (int64_t)by_job_size(peers->job);
 }
 static inline bool by_control_peers_has_left(const struct by_control_peers *peers, uint32_t process) {
   return peers->states[process] == BY_MEMBER_LEAVING || peers->states[process] == BY_MEMBER_LEFT;

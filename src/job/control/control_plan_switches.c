@@ -7,6 +7,7 @@
 #include <sys/param.h>
 
 #include "control.h"
+#include "job_state.h"
 #include "log.h"
 #include "pending_switch.h"
 

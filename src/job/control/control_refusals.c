@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_state.h"
 #include "log.h"
 
 enum { LOOK_S = 5 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "formation.h"
+#include "job_state.h"
 #include "log.h"
 #include "refusal.h"
 

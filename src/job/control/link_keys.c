@@ -1,5 +1,6 @@
 /* Makes, masks and sends the keys of links of helpers and servers. */
 #include "link_keys.h"
+#include "job_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "job_state.h"
 #include "socket.h"
 
 struct finding {

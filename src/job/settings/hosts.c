@@ -22,12 +22,12 @@ static int by_doc_path(const void *a, const void *b) {
 static void note_machine(struct by_job *job, const struct spot *spots, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     bool follows = i && by_member_same_host(spots[i].member, spots[i - 1].member);
-    job->first_here[spots[i].rank] = follows ? job->first_here[spots[i - 1].rank] : spots[i].rank;
+    job->hosts.first_here[spots[i].rank] = follows ? job->hosts.first_here[spots[i - 1].rank] : spots[i].rank;
     bool crowded = n > spots[i].member->cores;
-    if (crowded) job->crowded = true;
+    if (crowded) job->hosts.crowded = true;
     if (spots[i].rank != job->rank) continue;
-    job->neighbours = n;
-    job->yields = crowded;
+    job->hosts.neighbours = n;
+    job->hosts.yields = crowded;
   }
 }
 
@@ -35,8 +35,8 @@ static void note_machine(struct by_job *job, const struct spot *spots, uint32_t 
 static void number_hosts(struct by_job *job) {
   bool alone = !strcmp(job->settings.transport, "tcp");
   for (uint32_t r = 0; r < job->size; r++) {
-    uint32_t first = alone ? r : job->first_here[r];
-    job->host_of[r] = first < r ? job->host_of[first] : job->n_hosts++;
+    uint32_t first = alone ? r : job->hosts.first_here[r];
+    job->hosts.of[r] = first < r ? job->hosts.of[first] : job->hosts.n++;
   }
 }
 
@@ -63,9 +63,9 @@ static enum banyan_status check_alike(const struct by_job *job) {
 enum banyan_status by_hosts_index(struct by_job *job) {
   uint32_t n = job->processes; /* helpers too: they share machines with ranks */
   struct spot *spots = calloc(n, sizeof *spots);
-  job->host_of = BY_ARENA_ARRAY(&job->arena, uint32_t, n);
-  job->first_here = BY_ARENA_ARRAY(&job->arena, uint32_t, n);
-  if (!spots || !job->host_of || !job->first_here) {
+  job->hosts.of = BY_ARENA_ARRAY(&job->arena, uint32_t, n);
+  job->hosts.first_here = BY_ARENA_ARRAY(&job->arena, uint32_t, n);
+  if (!spots || !job->hosts.of || !job->hosts.first_here) {
     free(spots);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
   }
@@ -78,7 +78,7 @@ enum banyan_status by_hosts_index(struct by_job *job) {
   }
   number_hosts(job);
   free(spots);
-  if (!strcmp(job->settings.transport, "shm") && job->n_hosts > 1)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts", job->n_hosts);
+  if (!strcmp(job->settings.transport, "shm") && job->hosts.n > 1)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts", job->hosts.n);
   return check_alike(job);
 }

@@ -125,3 +125,108 @@ void by_job_set_class(struct by_job *job, uint32_t class_) {
   }
   by_job_unlock(job);
 }
+
+/* ---- what others may know */
+
+uint32_t by_job_rank(const struct by_job *job) {
+  return job->rank;
+}
+
+uint32_t by_job_size(const struct by_job *job) {
+  return job->size;
+}
+
+uint32_t by_job_processes(const struct by_job *job) {
+  return job->processes;
+}
+
+uint32_t by_job_founders(const struct by_job *job) {
+  return job->founders;
+}
+
+const struct by_member *by_job_members(const struct by_job *job) {
+  return job->members;
+}
+
+bool by_job_member_left(const struct by_job *job, uint32_t process) {
+  return job->left[process];
+}
+
+void by_job_set_udp_port(struct by_job *job, uint32_t process, uint32_t port) {
+  by_job_lock(job);
+  struct by_member *members = job->members;
+  members[process].udp_port = port;
+  by_job_unlock(job);
+}
+
+const struct by_job_hosts *by_job_hosts(const struct by_job *job) {
+  return &job->hosts;
+}
+
+const struct by_membership *by_job_formed(const struct by_job *job) {
+  return job->formed;
+}
+
+uint64_t by_job_membership(const struct by_job *job) {
+  return job->membership;
+}
+
+bool by_job_has_service(const struct by_job *job) {
+  return job->service;
+}
+
+const struct by_job_role *by_job_get_role(const struct by_job *job) {
+  return &job->role;
+}
+
+const struct by_settings *by_job_settings(const struct by_job *job) {
+  return &job->settings;
+}
+
+struct by_key_ring *by_job_keys(const struct by_job *job) {
+  return job->keys;
+}
+
+struct by_process_identity *by_job_identity(const struct by_job *job) {
+  return job->identity;
+}
+
+uint32_t by_job_servers(const struct by_job *job) {
+  return job->servers;
+}
+
+bool by_job_is_leaving(const struct by_job *job) {
+  return job->state == BY_JOB_LEAVING;
+}
+
+const atomic_bool *by_job_ends(const struct by_job *job) {
+  return &job->ends;
+}
+
+bool by_job_is_managed(const struct by_job *job) {
+  return job->managed;
+}
+
+void by_job_set_managed(struct by_job *job, bool managed) {
+  job->managed = managed;
+}
+
+struct by_engine *by_job_engine(const struct by_job *job) {
+  return job->engine;
+}
+
+struct by_loop *by_job_loop(const struct by_job *job) {
+  return job->loop;
+}
+
+struct by_control *by_job_control(const struct by_job *job) {
+  return job->control;
+}
+
+struct by_tracer *by_job_tracer(struct by_job *job) {
+  return &job->tracer;
+}
+
+struct by_observation *by_job_observation(struct by_job *job) {
+  return &job->observed;
+}

@@ -1,6 +1,6 @@
-/* A job as this process knows it: the members and their names, the settings, the engine that moves bytes, and the loop
- * on whose thread connections are made and control messages are handled. What connects, controls and records the job
- * works on this; the communicator's context owns it, and fills it when the process joins.
+/* The state of a job in this process. Only files of src/job include this header, as scripts/check-layers verifies;
+ * other files work with job_access.h and job_life.h. What connects, controls and records the job works on this struct;
+ * job_life.c creates it.
  *
  * Threads: `lock` guards the engine and everything marked so. The loop's thread owns the loop. */
 #ifndef BY_JOB_SETTINGS_JOB_STATE_H
@@ -9,48 +9,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine.h"
-#include "loop.h"
-#include "member.h"
+#include "job_access.h"
 #include "observe.h"
 #include "region.h"
-#include "settings.h"
 #include "trace.h"
 
 struct by_any;
 struct by_connector;
-struct by_control;
-struct by_formation;
 struct by_ledger;
-struct by_member_service;
 struct by_member_service_ops;
-struct by_membership;
 struct by_own_statement;
 struct by_timeline;
-struct by_tree_message;
-
-/* What this process is in its job. */
-struct by_job_role {
-  enum by_member_kind kind;
-  const struct by_formation *formation; /* of a rank whose membership is one of several: borrowed; NULL: of a job */
-  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, and when all trees of
-   * a version are over, on the loop's thread. It reports what came of it, see by_own_trees_report; a failure of
-   * `serve` is reported by its caller. */
-  int udp_port;
-  enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
-  void (*unserve)(void *context, uint32_t version);
-  /* Of a helper or server that has not the job's key: its ticket, borrowed until it has joined; NULL: as in the
-   * settings. */
-  const char *ticket;
-  struct by_process_identity *identity; /* its own, in all that it joins; borrowed. NULL: it gets a new one */
-  /* Of a helper or server of several memberships: called with where the next one meets, and with a ticket for it, on
-   * the loop's thread; NULL: it does not follow. `deadline`: s in which it must have joined; 0: as the settings say. */
-  void (*follow)(void *context, const char *root, const char *ticket);
-  double deadline;
-  /* And with how it is to mark what it sends. */
-  void (*mark)(void *context, const struct by_mark *mark);
-  void *context;
-};
 
 /* The life of a job in this process. It is joining until all have joined and its threads may run; then it is active,
  * and leaves at the end. One that could not join is freed as it is. */
@@ -63,7 +32,6 @@ struct by_given_requests {
 };
 
 /* What a context keeps for the capabilities; see feature.h. */
-enum { BY_FEATURES_MAX = 8 };
 struct by_feature_states {
   void *states[BY_FEATURES_MAX]; /* By the capability's place in by_features; NULL: it keeps nothing. */
   uint32_t active;               /* Bits of active capabilities. */
@@ -164,13 +132,7 @@ struct by_job {
   const char **_Atomic names; /* "rank 2 (host a)" */
   bool *left;                 /* rank -> it has left on purpose; under lock */
   const char **lost; /* why a helper or server is lost; NULL: it is not, or this is not known here. Under lock */
-  /* hosts.c fills these when the members are known */
-  uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
-  uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
-  uint32_t n_hosts;
-  uint32_t neighbours;    /* ranks on this machine, this one too */
-  bool crowded;           /* somewhere more ranks than cores share a machine; the same on all ranks */
-  bool yields;            /* more ranks than cores here */
+  struct by_job_hosts hosts;
   long class_;            /* in which what this process sends is marked; -1: none. Under lock */
   uint64_t class_changes; /* by messages of an agent or rank 0; under lock */
 
@@ -207,32 +169,20 @@ struct by_job {
   struct by_ledger *ledger; /* Outcomes of communicators destroyed after the membership failed; NULL: no membership. */
 };
 
-void by_job_lock(struct by_job *job);
-void by_job_unlock(struct by_job *job);
-/* Wakes the thread that drives, after the engine changed from another thread. */
-void by_job_wake(struct by_job *job);
-/* "rank 2 (host a)"; lives as long as the job. Any thread. */
-const char *by_job_name(const struct by_job *job, uint32_t process);
 /* A member's name for messages, in the arena; NULL: out of memory. Under lock. */
 const char *by_job_name_member(struct by_job *job, uint32_t process);
 /* Room for one process more. What was there stays where it is, in the arena, since it may be borrowed. Under lock. */
 BANYAN_CHECK enum banyan_status by_job_make_room(struct by_job *job);
 /* Under lock, which it unlocks: the engine has changed, and user threads and the thread that drives are notified. */
 void by_job_changed(struct by_job *job);
-/* Ends the job on all ranks; `process` is the one that failed. Takes the lock. */
-void by_job_fail(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
-/* Whether it has ended so. Takes the lock. */
+/* Returns whether the job has failed. Takes the lock. */
 bool by_job_has_failed(struct by_job *job);
 /* All ranks know this reason why the job has failed: calls end with it. Takes the lock. */
 void by_job_settle(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
 
 /* Marks what this process sends as the settings say. */
 void by_job_mark_first(struct by_job *job);
-/* Another class, on live connections too, unless the user has set one by hand, or a ToS. Takes the lock. */
-void by_job_set_class(struct by_job *job, uint32_t class_);
-
-/* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields; fails if they cannot work
- * together. */
+/* hosts.c: fills `hosts` from `members`; fails if they cannot work together. */
 BANYAN_CHECK enum banyan_status by_hosts_index(struct by_job *job);
 
 #endif

@@ -1,9 +1,9 @@
 /* What the job does about control messages and for progress. */
-#ifndef BY_JOB_CONTEXT_EVENTS_H
-#define BY_JOB_CONTEXT_EVENTS_H
+#ifndef BY_JOB_JOB_EVENTS_H
+#define BY_JOB_JOB_EVENTS_H
 
 #include "control.h"
-#include "progress.h"
+#include "job_state.h"
 
 /* Each with a struct by_job as its context, which by_job_create fills in. */
 struct by_job_events {
