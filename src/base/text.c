@@ -419,3 +419,42 @@ const char *by_suggest(const char *word, const char *const *names, size_t n) {
   }
   return found;
 }
+
+int by_find_choice(const char *choices, const char *word) {
+  size_t length = strlen(word);
+  for (int i = 0;; i++) {
+    size_t n = strcspn(choices, "|");
+    if (n == length && !memcmp(choices, word, length)) return i;
+    if (!choices[n]) return -1;
+    choices += n + 1;
+  }
+}
+
+/* --- lists of keys and values --- */
+
+static const char *shorten_name(const char *name) {
+  bool limit = strncmp(name, "max-", 4) == 0 || strncmp(name, "min-", 4) == 0;
+  return limit ? name + 4 : name;
+}
+
+static enum banyan_status fail_unknown(const char *name, const char *const *names, size_t n) {
+  struct by_text list = {0};
+  const char *near = by_suggest(name, names, n);
+  for (size_t i = 0; i < n; i++) by_text_add(&list, "%s%s", i ? ", " : "", names[i]);
+  enum banyan_status status =
+      by_fail(BANYAN_ERR_ARGUMENT, "there is no \"%.32s\"%s%s%s; there are %s", name, near ? " (did you mean " : "",
+              near ? near : "", near ? "?)" : "", by_text_get(&list));
+  by_text_fini(&list);
+  return status;
+}
+
+enum banyan_status by_take_pair(char **rest, const char *const *names, size_t n, const char *example, size_t *key,
+                                char **value) {
+  char *name = strsep(rest, ",");
+  *value = strchr(name, '=');
+  if (!*value) return by_fail(BANYAN_ERR_ARGUMENT, "\"%.32s\" is not like %s", name, example);
+  *(*value)++ = '\0';
+  for (*key = 0; *key < n; ++*key)
+    if (!strcmp(name, names[*key]) || !strcmp(name, shorten_name(names[*key]))) return BANYAN_OK;
+  return fail_unknown(name, names, n);
+}

@@ -39,6 +39,11 @@ void by_print_hex(const void *bytes, size_t n, char *out);
 /* Parses 2n such digits and ignores what follows. Returns false if there are fewer. */
 bool by_parse_hex(const char *text, size_t n, uint8_t *out);
 
+/* "s" for any number but 1, for the plural of a word. */
+static inline const char *by_plural(double n) {
+  return n == 1 ? "" : "s";
+}
+
 /* Whether a pattern of file names has this letter behind a percent sign. "%%r" has no r. */
 bool by_pattern_uses(const char *pattern, char letter);
 
@@ -87,5 +92,14 @@ BANYAN_CHECK enum banyan_status by_check_no_nul(const char *text, size_t length)
 const char *by_find_twice(const void *structs, size_t n, size_t size, const char **scratch);
 /* The most similar of n names, or NULL if none is similar. */
 const char *by_suggest(const char *word, const char *const *names, size_t n);
+/* The index of a word in a list such as "tcp|shm|auto", or -1. */
+int by_find_choice(const char *choices, const char *word);
+
+/* Takes the next item of a list "trees=8,max-height=4": *value is the text after "=", and *key the index of its name
+ * among n names. A name may be given without "max-" or "min-" at its front. *rest moves on within the list, which is
+ * changed, and becomes NULL after the last item. BANYAN_ERR_ARGUMENT: it has another form, or the name is unknown; the
+ * error shows `example`, such as "trees=8", and all names. */
+BANYAN_CHECK enum banyan_status by_take_pair(char **rest, const char *const *names, size_t n, const char *example,
+                                             size_t *key, char **value);
 
 #endif

@@ -102,17 +102,6 @@ static void print_help(const struct by_command *command) {
   for (int i = 0; i < COMMON; i++) print_option(&common_options[i]);
 }
 
-/* Returns the index of `text` in "tcp|shm|auto", or -1. */
-static int find_choice(const char *words, const char *text) {
-  size_t length = strlen(text);
-  for (int i = 0;; i++) {
-    size_t word = strcspn(words, "|");
-    if (word == length && !memcmp(words, text, length)) return i;
-    if (!words[word]) return -1;
-    words += word + 1;
-  }
-}
-
 static enum banyan_status store_value(const struct by_option *option, const char *text, void *values) {
   void *out = (char *)values + option->offset;
   struct by_words *words = out;
@@ -127,7 +116,7 @@ static enum banyan_status store_value(const struct by_option *option, const char
   case BY_OPTION_BYTES: return by_parse_bytes(text, out);
   case BY_OPTION_SECONDS: return by_parse_seconds(text, out);
   case BY_OPTION_CHOICE:
-    choice = find_choice(option->value, text);
+    choice = by_find_choice(option->value, text);
     if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not one of %s", text, option->value);
     *(int *)out = choice;
     break;

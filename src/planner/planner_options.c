@@ -37,16 +37,11 @@ static enum banyan_status read_int(const struct parsing *r, enum by_planner_key 
 
 /* Parses one of the words of "few|exact" into its index. */
 static enum banyan_status read_choice(const struct parsing *r, enum by_planner_key key, const char *words, int *out) {
-  const char *text = get_text(r, key), *word = words;
-  if (!text) return BANYAN_OK;
-  for (int i = 0;; i++) {
-    size_t length = strcspn(word, "|");
-    if (length == strlen(text) && memcmp(word, text, length) == 0) {
-      *out = i;
-      return BANYAN_OK;
-    }
-    if (!word[length]) break;
-    word += length + 1;
+  const char *text = get_text(r, key);
+  int choice = text ? by_find_choice(words, text) : *out;
+  if (choice >= 0) {
+    *out = choice;
+    return BANYAN_OK;
   }
   return by_fail(BANYAN_ERR_ARGUMENT, "%s%s: \"%.32s\" is not one of %s", r->before, names[key], text, words);
 }
@@ -173,31 +168,12 @@ enum banyan_status by_planner_options_read(const struct by_planner_texts *texts,
 
 /* --- From one text. --- */
 
-static const char *shorten_name(const char *name) {
-  bool limit = strncmp(name, "max-", 4) == 0 || strncmp(name, "min-", 4) == 0;
-  return limit ? name + 4 : name;
-}
-
-static enum banyan_status fail_unknown_key(uint32_t number, const char *name) {
-  struct by_text list = {0};
-  const char *near = by_suggest(name, names, BY_PLANNER_N_KEYS);
-  for (uint32_t i = 0; i < BY_PLANNER_N_KEYS; i++) by_text_add(&list, "%s%s", i ? ", " : "", names[i]);
-  enum banyan_status status =
-      by_fail(BANYAN_ERR_ARGUMENT, "item %u: there is no \"%.32s\"%s%s%s; there are %s", number, name,
-              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", by_text_get(&list));
-  by_text_fini(&list);
-  return status;
-}
-
 /* Takes one item; the texts point into it. */
-static enum banyan_status take_item(char *item, uint32_t number, struct by_planner_texts *texts) {
-  char *value = strchr(item, '=');
-  uint32_t key = 0;
-  if (!value) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: \"%.32s\" is not like trees=8", number, item);
-  *value++ = '\0';
-  while (key < BY_PLANNER_N_KEYS && strcmp(item, names[key]) != 0 && strcmp(item, shorten_name(names[key])) != 0) key++;
-  if (key == BY_PLANNER_N_KEYS) return fail_unknown_key(number, item);
-  if (texts->of[key]) return by_fail(BANYAN_ERR_ARGUMENT, "item %u: %s is given twice", number, names[key]);
+static enum banyan_status take_item(char **rest, struct by_planner_texts *texts) {
+  char *value;
+  size_t key;
+  BY_TRY(by_take_pair(rest, names, BY_PLANNER_N_KEYS, "trees=8", &key, &value));
+  if (texts->of[key]) return by_fail(BANYAN_ERR_ARGUMENT, "%s is given twice", names[key]);
   bool list = key == BY_PLANNER_WAYS || key == BY_PLANNER_COST;
   for (char *c = value; list && *c; c++)
     if (*c == '+') *c = ',';
@@ -212,9 +188,10 @@ static enum banyan_status parse_text(const char *text, struct by_planner_options
   enum banyan_status status = BANYAN_OK;
   char *copy = strdup(text ? text : ""), *rest = text ? copy : NULL;
   if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for settings of the planner");
-  uint32_t number = 0;
-  for (char *item; status == BANYAN_OK && (item = strsep(&rest, ",")) != NULL;)
-    status = take_item(item, ++number, &texts);
+  for (uint32_t number = 1; status == BANYAN_OK && rest; number++) {
+    status = take_item(&rest, &texts);
+    if (status != BANYAN_OK) status = by_fail_within(status, "item %u", number);
+  }
   if (status == BANYAN_OK) status = by_planner_options_read(&texts, "", options);
   for (uint32_t key = 0; key < BY_PLANNER_N_KEYS; key++) given[key] = texts.of[key];
   free(copy);

@@ -232,7 +232,7 @@ shows 'give --svg FILE, too' err
 wants 2 "$BANYAN" topo star:4 --dark
 wants 0 "$BANYAN" plan star:6 --cost hop=1s
 wants 2 "$BANYAN" plan star:6 --cost hops=1s
-shows '"hops" has no cost; there are wire' err
+shows 'there is no "hops" \(did you mean hop\?\); there are wire' err
 cat >"$scratch/times.json" <<'END'
 {"collective": "allreduce", "plan": "ring", "bytes": 1024, "time_us": 900}
 {"collective": "allreduce", "plan": "tree:2", "bytes": 1024, "time_us": 400}

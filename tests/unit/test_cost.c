@@ -162,7 +162,7 @@ static void test_text(void **state) {
   assert_near(rates.grain, 65536);
   assert_near(rates.burst, 1e-3);
   assert_near(rates.cores, 2);
-  const char *const bad[][2] = {{"hops=1s", "\"hops\" has no cost; there are wire"},
+  const char *const bad[][2] = {{"hops=1s", "there is no \"hops\" (did you mean hop?); there are wire"},
                                 {"hop", "\"hop\" is not like hop=40us"},
                                 {"wire=0.5", "wire: \"0.5\" is not a number of 1 or more"},
                                 {"wire=nan", "wire: \"nan\" is not"},

@@ -113,7 +113,7 @@ static void test_mistakes(void **state) {
   }
   struct by_planner_options options = by_planner_defaults();
   assert_int_equal(by_planner_options_parse("cost=hops=1s", &options), BANYAN_ERR_ARGUMENT);
-  assert_non_null(strstr(banyan_error_text(), "cost: \"hops\" has no cost; there are wire"));
+  assert_non_null(strstr(banyan_error_text(), "cost: there is no \"hops\" (did you mean hop?); there are wire"));
 }
 
 /* A command's options are read by the same rules, and errors name them as they were typed. */

@@ -162,7 +162,7 @@ enum { SETTINGS = sizeof table / sizeof *table };
 
 /* ---- one value */
 
-enum { LABEL = 64, ITEM = 64 };
+enum { LABEL = 64, ITEM = 64, LIST = 512 };
 
 /* How errors name a setting. */
 static const char *label_of(const struct setting *s, char *label) {
@@ -246,13 +246,10 @@ static enum banyan_status check_number(const struct setting *s, const void *at) 
 
 static enum banyan_status check_choice(const struct setting *s, const char *text) {
   struct by_text list = {0};
+  if (by_find_choice(s->choices, text) >= 0) return BANYAN_OK;
   for (const char *word = s->choices; word; word = strchr(word, '|')) {
     word += *word == '|';
     size_t length = strcspn(word, "|");
-    if (length == strlen(text) && !strncmp(word, text, length)) {
-      by_text_fini(&list);
-      return BANYAN_OK;
-    }
     by_text_add(&list, "%s%.*s", !list.length ? "" : word[length] ? ", " : " and ", (int)length, word);
   }
   enum banyan_status status =
@@ -320,39 +317,20 @@ static bool belongs(const struct setting *s, const struct setting *first) {
   return s < table + SETTINGS && !strcmp(s->name, first->name);
 }
 
-static enum banyan_status refuse_key(const struct setting *first, const char *item) {
-  struct by_text keys = {0};
-  for (const struct setting *s = first; belongs(s, first); s++)
-    by_text_add(&keys, "%s%s", s == first ? "" : ", ", s->key);
-  enum banyan_status status = by_fail(BANYAN_ERR_ARGUMENT, "%s: \"%s\" is not like %s=VALUE; there are %s", first->name,
-                                      item, first->key, by_text_get(&keys));
-  by_text_fini(&keys);
-  return status;
-}
-
-static enum banyan_status read_item(const struct setting *first, char *item, bool may_lack_key,
-                                    struct by_settings *out) {
-  char *value = strchr(item, '=');
-  const struct setting *s = first;
-  if (!*item || (value ? !value[1] : !may_lack_key)) return refuse_key(first, item);
-  if (value) {
-    *value++ = '\0';
-    while (belongs(s, first) && strcmp(s->key, item) != 0) s++;
-    if (!belongs(s, first)) return refuse_key(first, item);
-  }
-  return parse(s, value ? value : item, (char *)out + s->offset);
-}
-
 /* "value,key=value": a value without a key is that of the first one. */
 static enum banyan_status read_items(const struct setting *first, const char *text, struct by_settings *out) {
-  char item[ITEM];
-  for (const char *at = text, *next; at; at = next) {
-    size_t length = strcspn(at, ",");
-    if (length >= sizeof item) return by_fail(BANYAN_ERR_PARSE, "%s: \"%.60s...\" is too long", first->name, at);
-    memcpy(item, at, length);
-    item[length] = '\0';
-    next = at[length] ? at + length + 1 : NULL;
-    BY_TRY(read_item(first, item, at == text, out));
+  const char *keys[SETTINGS];
+  char list[LIST], example[ITEM], *rest = list, *value;
+  size_t n = 0, key;
+  bool bare = text[strcspn(text, "=,")] != '=';
+  for (const struct setting *s = first; belongs(s, first); s++) keys[n++] = s->key;
+  if (snprintf(list, sizeof list, "%s%s%s", bare ? first->key : "", bare ? "=" : "", text) >= LIST)
+    return by_fail(BANYAN_ERR_PARSE, "%s: \"%.60s...\" is too long", first->name, text);
+  snprintf(example, sizeof example, "%s=VALUE", first->key);
+  while (rest) {
+    enum banyan_status status = by_take_pair(&rest, keys, n, example, &key, &value);
+    if (status != BANYAN_OK) return by_fail_within(status, "%s", first->name);
+    BY_TRY(parse(first + key, value, (char *)out + first[key].offset));
   }
   return BANYAN_OK;
 }

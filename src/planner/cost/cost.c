@@ -42,36 +42,31 @@ static enum banyan_status parse_value(const char *text, enum kind kind, double *
   return BANYAN_OK;
 }
 
-static enum banyan_status set_cost(struct by_cost_rates *rates, const char *name, const char *value) {
+/* Sets the next cost of a list. */
+static enum banyan_status take_cost(char **rest, struct by_cost_rates *rates) {
+  static const char *const names[] = {"wire", "call", "hop", "link", "message", "cores", "byte", "grain", "burst"};
   const struct {
-    const char *name;
     enum kind kind;
     double *out;
-  } all[] = {{"wire", NUMBER, &rates->wire},  {"call", SECONDS, &rates->call},       {"hop", SECONDS, &rates->hop},
-             {"link", SECONDS, &rates->link}, {"message", SECONDS, &rates->message}, {"cores", NUMBER, &rates->cores},
-             {"byte", SECONDS, &rates->byte}, {"grain", BYTES, &rates->grain},       {"burst", SECONDS, &rates->burst}};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    if (strcmp(all[i].name, name) != 0) continue;
-    enum banyan_status status = parse_value(value, all[i].kind, all[i].out);
-    return status == BANYAN_OK ? status : by_fail_within(status, "%s", name);
-  }
-  return by_fail(BANYAN_ERR_ARGUMENT,
-                 "\"%.32s\" has no cost; there are wire, call, hop, link, message, cores, byte, grain and burst", name);
+  } all[] = {{NUMBER, &rates->wire},  {SECONDS, &rates->call},    {SECONDS, &rates->hop},
+             {SECONDS, &rates->link}, {SECONDS, &rates->message}, {NUMBER, &rates->cores},
+             {SECONDS, &rates->byte}, {BYTES, &rates->grain},     {SECONDS, &rates->burst}};
+  size_t key;
+  char *value;
+  BY_TRY(by_take_pair(rest, names, sizeof names / sizeof *names, "hop=40us", &key, &value));
+  enum banyan_status status = parse_value(value, all[key].kind, all[key].out);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", names[key]);
 }
 
 enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates) {
   char *copy = strdup(text), *rest = copy;
-  enum banyan_status status = copy ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what things cost");
-  for (char *word; status == BANYAN_OK && (word = strsep(&rest, ",")) != NULL;) {
-    char *value = strchr(word, '=');
-    if (!*word) continue;
-    if (!value) {
-      status = by_fail(BANYAN_ERR_ARGUMENT, "\"%.32s\" is not like hop=40us", word);
-      break;
-    }
-    *value++ = '\0';
-    status = set_cost(rates, word, value);
-  }
+  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what things cost");
+  enum banyan_status status = BANYAN_OK;
+  while (status == BANYAN_OK && rest)
+    if (*rest == ',' || !*rest)
+      (void)strsep(&rest, ",");
+    else
+      status = take_cost(&rest, rates);
   free(copy);
   return status;
 }
