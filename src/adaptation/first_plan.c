@@ -508,6 +508,8 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
     if (status != BANYAN_OK) return by_planning_fail(comm, status);
   }
   if (by_job_hosts(comm->job)->n == 1) {
+    if (topology)
+      by_warn("plan", "the topology is not used: all ranks are on one host, which needs no plan for a network");
     by_topology_destroy(topology);
     return BANYAN_OK;
   }

@@ -162,7 +162,8 @@ wants 0 "$BANYAN" run -n 1 -- printf 'one\rtwo\r\nthree'
 wants 0 "$BANYAN" run -n 100 -- /bin/true
 wants 3 "$BANYAN" run -n 3 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 shows "^banyan run: rank 1 on host $(hostname): exit code 3$" err
-[ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "ranks that we ended are reported"
+shows '^banyan run: ending the other 2 ranks after the failure; with --min N an elastic job goes on$' err
+[ "$(wc -l <"$scratch/err")" -eq 2 ] || fail "ranks that we ended are reported"
 left 0
 wants 137 "$BANYAN" run -H localhost:2,127.0.0.1:2 -- sh -c "[ \$BANYAN_RANK = 2 ] && kill -9 \$\$; exec sleep $odd"
 shows '^banyan run: rank 2 on host 127\.0\.0\.1: killed by signal 9 \(Killed\)$' err
@@ -321,6 +322,8 @@ wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 3 --transport tcp --topology measure -- "$BANYAN" bench -s 8,1M --iterations 2
 shows '3 hosts measured, [0-9]+ experiments' err
 shows 'planned from the topology in ' err
+wants 0 "$BANYAN" run -n 2 --topology star:2 -- "$BANYAN" bench -s 8 --iterations 2
+shows 'the topology is not used: all ranks are on one host' err
 wants 1 "$BANYAN" run -n 3 --transport tcp --topology star:4 -- "$BANYAN" bench -s 8 --iterations 2
 shows 'rank 0 .* could not plan from the topology: .*4 hosts take part in it, but the job has 3' err
 

@@ -75,8 +75,8 @@ void by_manager_topology_advance(struct by_manager_topology *t, struct by_manage
   t->composed = t->next;
   t->next = NULL;
   by_manager_topology_keep(t, store);
-  by_warn("manager", "the topology that agents report has %u nodes and %u links", t->composed->n_nodes,
-          t->composed->n_links);
+  by_warn("manager", "the topology that agents report has %u node%s and %u link%s", t->composed->n_nodes,
+          by_plural(t->composed->n_nodes), t->composed->n_links, by_plural(t->composed->n_links));
 }
 
 /* ---- restart of the manager */

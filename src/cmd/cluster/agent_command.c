@@ -30,10 +30,11 @@ static bool is_true(const json_t *object, const char *field) {
 
 static void show_head(const json_t *status) {
   const json_t *manager = json_object_get(status, "manager"), *counters = json_object_get(status, "counters");
+  double reports = by_json_number(counters, "reports");
   char up[32];
-  printf("host %s, version %s, up %s; %.0f reports, %.0f refused\n", by_status_text(status, "host"),
-         by_status_text(status, "version"), by_print_seconds(by_json_number(status, "seconds"), up),
-         by_json_number(counters, "reports"), by_json_number(counters, "refused"));
+  printf("host %s, version %s, up %s; %.0f report%s, %.0f refused\n", by_status_text(status, "host"),
+         by_status_text(status, "version"), by_print_seconds(by_json_number(status, "seconds"), up), reports,
+         by_plural(reports), by_json_number(counters, "refused"));
   if (!manager)
     printf("no manager: classes are decided from what this host sends\n");
   else
@@ -42,12 +43,12 @@ static void show_head(const json_t *status) {
            by_print_seconds(by_json_number(manager, "for"), up), json_object_get(manager, "why") ? ": " : "",
            json_object_get(manager, "why") ? by_status_text(manager, "why") : "");
   if (!json_object_get(manager, "certificate_expires")) return;
-  double left = by_json_number(manager, "certificate_expires") - (double)time(NULL);
+  double left = floor((by_json_number(manager, "certificate_expires") - (double)time(NULL)) / DAY);
   if (left < 0)
     printf("the certificate HAS EXPIRED; see `banyan keys --help`\n");
   else
-    printf("the certificate is valid for %.0f days%s\n", floor(left / DAY),
-           left < BY_TLS_SOON * DAY ? "; `banyan keys renew` makes a new one" : "");
+    printf("the certificate is valid for %.0f day%s%s\n", left, by_plural(left),
+           left < BY_TLS_SOON ? "; `banyan keys renew` makes a new one" : "");
 }
 
 static void show_interface(const json_t *interface) {

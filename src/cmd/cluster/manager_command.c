@@ -213,7 +213,9 @@ static enum banyan_status start_manager(void *context, struct by_loop *loop) {
   s->loop = loop;
   BY_TRY(serve_page(s, loop));
   struct by_address at = by_manager_server_get_address(s->server);
-  if (s->topology) snprintf(size, sizeof size, "%u nodes and %u links", s->topology->n_nodes, s->topology->n_links);
+  if (s->topology)
+    snprintf(size, sizeof size, "%u node%s and %u link%s", s->topology->n_nodes, by_plural(s->topology->n_nodes),
+             s->topology->n_links, by_plural(s->topology->n_links));
   if (s->page)
     by_command_note("%s: ready at %s, %s; token in %s, page at %s", command.name, by_address_print(&at, text), size,
                     s->asked.page.token_file, by_web_page_get_url(s->page));

@@ -73,15 +73,18 @@ static size_t count_equal(const json_t *list, const char *field, const char *tex
 static void add_head(const json_t *state, struct by_text *out) {
   const json_t *jobs = json_object_get(state, "jobs"), *hosts = json_object_get(state, "hosts"),
                *counters = json_object_get(state, "counters");
+  size_t n_hosts = json_array_size(hosts), running = count_equal(jobs, "state", "running");
+  double reports = by_json_number(counters, "reports"), plans = by_json_number(counters, "plans"),
+         switches = by_json_number(counters, "plan_switches");
   char version[32];
   by_keep_printable(by_json_text(state, "version"), version, sizeof version);
-  by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu switching\n", version,
-              count_equal(hosts, "connected", NULL), json_array_size(hosts), count_equal(jobs, "state", "running"),
-              count_equal(jobs, "state", "waiting"), count_equal(jobs, "state", "switching"));
-  by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f plan switches, %.0f kept\n",
-              by_json_number(counters, "reports"), by_json_number(counters, "refused"),
-              by_json_number(counters, "plans"), by_json_number(counters, "plan_switches"),
-              by_json_number(counters, "kept"));
+  by_text_add(out, "manager %s: %zu of %zu host%s connected; %zu job%s, %zu wait, %zu switching\n", version,
+              count_equal(hosts, "connected", NULL), n_hosts, by_plural((double)n_hosts), running,
+              running == 1 ? " runs" : "s run", count_equal(jobs, "state", "waiting"),
+              count_equal(jobs, "state", "switching"));
+  by_text_add(out, "%.0f report%s, %.0f refused; %.0f plan%s, %.0f plan switch%s, %.0f kept\n", reports,
+              by_plural(reports), by_json_number(counters, "refused"), plans, by_plural(plans), switches,
+              switches == 1 ? "" : "es", by_json_number(counters, "kept"));
 }
 
 /* Prints certificates that expire soon, in one line. */

@@ -353,6 +353,15 @@ static void kill_rest(struct launcher *l) {
   enter_state(l, KILLED);
 }
 
+/* Ends the ranks that continue after a failure: those of a job that waits, or of an elastic program. */
+static void end_others(struct launcher *l) {
+  int left = count_live(l, false);
+  if (left && !l->quiet)
+    by_output_print(&l->output, "%s: ending the other %d rank%s after the failure; with --min N an elastic job goes on",
+                    l->job->title, left, by_plural(left));
+  enter_state(l, ENDING);
+}
+
 /* Gives up silent hosts of an elastic job. */
 static void lose_silent(struct launcher *l, uint64_t now) {
   for (size_t i = 0; i < l->n_links; i++) {
@@ -389,7 +398,7 @@ static void pass_deadline(struct launcher *l) {
     while (i < l->n_links && (!is_awaited(&l->links[i]) || l->links[i].host->beside)) i++;
     fail_host(l, &l->links[i < l->n_links ? i : 0], "no answer (--start-timeout)");
   } else if (l->state == REPORTING)
-    enter_state(l, ENDING);
+    end_others(l);
   else if (l->state == ENDING)
     kill_rest(l);
   else
