@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf_abi.h"
+#include "launch.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 #include "launch.h"
 #include "log_file.h"
-#include "rank_files.h"
+#include "rank_output.h"
 
 #undef NDEBUG
 #include <assert.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "plan.h"
-#include "plan_svg.h"
+#include "plan_topology.h"
 #include "schedule.h"
 #include "switched_tree.h"
 #include "text.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "plan.h"
+#include "plan_topology.h"
 #include "simulate.h"
-#include "simulate_print.h"
 #include "text.h"
 #include "topology_fuzz.h"
 

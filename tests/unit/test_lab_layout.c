@@ -8,7 +8,6 @@
 
 #include "check.h"
 #include "lab.h"
-#include "lab_relay.h"
 #include "topology_make.h"
 
 static struct by_topology_builder builder;

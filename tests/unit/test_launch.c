@@ -15,7 +15,7 @@
 #include "launch_link.h"
 #include "rank_output.h"
 #include "rng.h"
-#include "root_ports.h"
+#include "run_host.h"
 #include "socket.h"
 
 /* ---- hosts ---- */

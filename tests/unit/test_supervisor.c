@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "clock.h"
-#include "supervisor.h"
+#include "elastic_job.h"
 
 enum { MOST = 8, LOG = 1 << 14 };
 

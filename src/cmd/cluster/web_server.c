@@ -18,7 +18,6 @@
 #include "handshake.h"
 #include "library.h"
 #include "log.h"
-#include "page.h"
 #include "secret_file.h"
 #include "socket.h"
 
@@ -77,7 +76,8 @@ enum banyan_status by_token_read_or_make(const char *path, struct by_token *out)
   return by_fail_within(status, "token file %s (--token-file)", path);
 }
 
-bool by_token_is(const struct by_token *token, const char *given) {
+/* Compares in constant time. `given` may be NULL. */
+static bool is_token(const struct by_token *token, const char *given) {
   char padded[sizeof token->text] = {0};
   size_t length = given ? strnlen(given, sizeof padded) : 0;
   if (length < BY_TOKEN_LEAST || length >= sizeof padded) return false;
@@ -215,8 +215,8 @@ static bool is_allowed(struct by_web *web, struct MHD_Connection *connection) {
   static const char scheme[] = "Bearer ";
   const char *header = value_of(web, connection, MHD_HEADER_KIND, "Authorization");
   if (header && !strncasecmp(header, scheme, sizeof scheme - 1))
-    return by_token_is(&web->token, header + sizeof scheme - 1);
-  return by_token_is(&web->token, value_of(web, connection, MHD_COOKIE_KIND, COOKIE));
+    return is_token(&web->token, header + sizeof scheme - 1);
+  return is_token(&web->token, value_of(web, connection, MHD_COOKIE_KIND, COOKIE));
 }
 
 /* Moves the token from the address, where others may read it, into a cookie. Lax, so that a link in a mail works. */
@@ -259,7 +259,7 @@ static struct answer print_route(struct by_web *web, size_t i) {
 
 static struct answer find_answer(struct by_web *web, struct MHD_Connection *connection, const char *path) {
   bool to_page = !strcmp(path, "/"), allowed = is_allowed(web, connection);
-  if (to_page && by_token_is(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
+  if (to_page && is_token(&web->token, value_of(web, connection, MHD_GET_ARGUMENT_KIND, "token")))
     return set_cookie(web);
   for (size_t i = 0; i < web->options.n_routes; i++)
     if (!strcmp(web->options.routes[i].path, path))

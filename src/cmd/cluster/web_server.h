@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "address.h"
 #include "loop.h"
@@ -24,8 +25,6 @@ struct by_token {
 BANYAN_CHECK enum banyan_status by_token_read(const char *path, struct by_token *out);
 /* Reads it; a missing file is created first, with a new token, readable by its owner only. */
 BANYAN_CHECK enum banyan_status by_token_read_or_make(const char *path, struct by_token *out);
-/* Compares in constant time. `given` may be NULL. */
-bool by_token_is(const struct by_token *token, const char *given);
 
 /* ---- the server: web_server.c */
 
@@ -112,5 +111,17 @@ void by_web_page_renew(struct by_web_page *page);
 void by_web_page_draw(struct by_web_page *page, const struct by_topology *topology);
 /* Returns "http://127.0.0.1:8420/", owned by the page. */
 const char *by_web_page_get_url(const struct by_web_page *page);
+
+/* ---- the files of the folder page, embedded in the program */
+
+#define BY_PAGE_FILES(each)                                                                                            \
+  each(page_index) each(page_denied) each(page_style) each(page_icon) each(page_main) each(page_topology)              \
+      each(page_tables) each(page_units)
+
+#define BY_PAGE_DECLARE(name)                                                                                          \
+  extern const unsigned char by_##name[];                                                                              \
+  extern const size_t by_##name##_bytes;
+
+BY_PAGE_FILES(BY_PAGE_DECLARE)
 
 #endif

@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "lab_netlink.h"
-#include "lab_relay.h"
 #include "log.h"
 #include "text.h"
 

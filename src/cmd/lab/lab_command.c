@@ -10,7 +10,6 @@
 #include "descriptor.h"
 #include "job_key.h"
 #include "lab.h"
-#include "lab_folder.h"
 #include "lab_services.h"
 #include "launch.h"
 #include "output.h"

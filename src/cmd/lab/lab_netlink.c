@@ -1,5 +1,5 @@
 /* Requests to the kernel for the lab's interfaces, routes, queues and programs. */
-#include "lab_netlink.h"
+#include "lab.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Runs the relay process, which carries packets between TAP interfaces through delay lines. */
-#include "lab_relay.h"
+#include "lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 
 #include "commands.h"
 #include "lab.h"
-#include "lab_folder.h"
 #include "launch.h"
+#include "text.h"
 #include "topology.h"
 
 enum by_lab_role { BY_LAB_SWITCH, BY_LAB_AGENT, BY_LAB_MANAGER };
@@ -50,6 +50,29 @@ pid_t by_lab_services_find(const struct by_lab_services *services, enum by_lab_r
 const char *by_lab_role_name(enum by_lab_role role);
 /* Moves a process into a space besides its services: as by_lab_enter, with the space's /run. */
 BANYAN_CHECK enum banyan_status by_lab_services_enter(const struct by_lab_services *services, uint32_t space);
+
+/* ---- the folder: lab_services.c
+ *
+ * The folder of a lab: files that its programs find by name, such as the topology from which ranks plan. It is removed
+ * when the lab ends, in any way. */
+
+enum { BY_LAB_PATH = 256 };
+
+struct by_lab_folder {
+  char path[64]; /* "": there is none. */
+  int keeper;    /* The folder is removed when this is closed, also by the end of the process; -1: there is none. */
+};
+
+/* All users may enter the folder, since the lab's programs may belong to another user than root. The caller calls
+ * remove. */
+BANYAN_CHECK enum banyan_status by_lab_folder_make(struct by_lab_folder *out);
+/* Removes the folder with its contents, if there is one. */
+void by_lab_folder_remove(struct by_lab_folder *folder);
+/* Prints "FOLDER/NAME" for a name of at most 128 bytes; returns `out`, which has BY_LAB_PATH bytes. */
+char *by_lab_folder_path(const struct by_lab_folder *folder, const char *name, char *out);
+/* Writes a file that all users may read. */
+BANYAN_CHECK enum banyan_status by_lab_folder_write(const struct by_lab_folder *folder, const char *name,
+                                                    const struct by_text *text);
 
 /* ---- lab_events.c
  *

@@ -1,12 +1,11 @@
 /* Draws plans and control trees as SVG. */
-#include "plan_svg.h"
+#include "plan_topology.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "output.h"
 #include "plan_load.h"
-#include "plan_topology.h"
 #include "process.h"
 #include "svg_trees.h"
 #include "text.h"

@@ -9,14 +9,34 @@
 #include <banyan/types.h>
 
 #include "collective_bound.h"
+#include "control_tree.h"
 #include "cost.h"
 #include "plan.h"
-#include "plan_svg.h"
 #include "planner_options.h"
+#include "simulate.h"
 #include "text.h"
 #include "topology.h"
 
 struct by_plan_load;
+
+/* ---- plan_svg.c
+ *
+ * Drawings of the trees of a plan, and of the control tree, in SVG: the output of `banyan plan --svg`. */
+
+struct by_svg_request {
+  const char *path; /* "-": standard output. */
+  uint64_t bytes;   /* Size of the buffer whose trees are drawn. */
+  bool dark;        /* See struct by_draw_options. */
+};
+
+/* Draws the plan of a topology over its nodes, with the load of each link; `topology` NULL: only the trees. */
+BANYAN_CHECK enum banyan_status by_plan_write_svg(const struct by_svg_request *request, const struct by_plan *plan,
+                                                  const struct by_topology *topology);
+/* Draws the control tree over its network. */
+BANYAN_CHECK enum banyan_status by_plan_write_control_svg(const struct by_svg_request *request,
+                                                          const struct by_controller_trees *control);
+
+/* ---- plan_topology.c */
 
 struct by_in_network_request {
   const char *ranks;   /* Names separated by commas; NULL: those of the topology. */
@@ -93,5 +113,34 @@ BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *c
 BANYAN_CHECK enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struct by_topology *topology,
                                                       const struct by_bound_request *request, bool json,
                                                       struct by_text *text);
+
+/* ---- simulate_command.c
+ *
+ * Prints the result of a simulation: a table and drawings for people, or JSON. */
+
+/* The plan and topology of a simulation. */
+struct by_simulate_subject {
+  const struct by_topology *topology;
+  const struct by_plan *plan;
+  double bound;            /* bit/s of input that no plan exceeds; 0: unknown. */
+  const char *bound_scope; /* Plans to which the bound applies, see by_graph_bound_scope; NULL: all. */
+  bool all;                /* Omit nothing. */
+};
+
+void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text);
+/* Appends a line of the table that the head begins. */
+void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                         struct by_text *text);
+/* Tells whether the plan has sums through switches, which use fragments; their bound is taken from the plan. */
+bool by_simulate_has_switches(const struct by_plan *plan);
+/* Appends what the times include and what not. */
+void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
+                             struct by_text *text);
+/* Appends the busiest links, with their use over time. */
+void by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                           struct by_text *text);
+/* Appends the result as one line of JSON, with its newline. */
+void by_simulate_add_json(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                          struct by_text *text);
 
 #endif

@@ -8,11 +8,8 @@
 
 #include "elastic_job.h"
 #include "launch_link.h"
-#include "launch_start.h"
-#include "line_output.h"
 #include "process.h"
-#include "rank_environment.h"
-#include "rank_files.h"
+#include "rank_output.h"
 #include "settings.h"
 
 /* Appends a word for a shell, quoted if necessary. */

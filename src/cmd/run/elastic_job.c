@@ -11,7 +11,6 @@
 #include "clock.h"
 #include "handle.h"
 #include "process.h"
-#include "supervisor.h"
 
 static const uint64_t check_interval = BY_SECOND; /* Of the host file, and of the manager's offers. */
 /* Pauses before a lost host is tried again: the first one, doubled each time up to the maximum. A host that was there

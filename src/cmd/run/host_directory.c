@@ -1,5 +1,5 @@
 /* Accepts the processes of one host at a local socket, and passes messages. */
-#include "host_directory.h"
+#include "run_host.h"
 
 #include <errno.h>
 #include <stdio.h>

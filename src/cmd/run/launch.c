@@ -15,7 +15,6 @@
 #include "elastic_job.h"
 #include "launch_io.h"
 #include "launch_link.h"
-#include "launch_start.h"
 #include "process.h"
 #include "rank_output.h"
 #include "text.h"

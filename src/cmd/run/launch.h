@@ -49,22 +49,14 @@ void by_hosts_init(struct by_launch_hosts *hosts);
 void by_hosts_fini(struct by_launch_hosts *hosts);
 /* Adds "a:2,b:4". */
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
-/* Adds hosts whose slots (0: not given) and user (NULL: not given) are known; a repeated statement is an error. */
-enum banyan_status by_hosts_parse_as(struct by_launch_hosts *hosts, const char *list, int slots, const char *user);
 /* Adds a file's hosts, in the form of Banyan, Open MPI, MPICH or Slurm; host_file.c. Blocks as the file does. */
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
-/* Calls `add` for each host of "node[01-03,7]:2,gpu4", until it fails: node01:2, node02:2, node03:2, node7:2, gpu4. An
- * item with a colon in its brackets is an address and is unchanged. BANYAN_ERR_PARSE: it is no list; host_names.c. */
-enum banyan_status by_host_names_expand(const char *list, enum banyan_status (*add)(void *context, const char *name),
-                                        void *context);
 /* Adds this machine with the name of BANYAN_HOST, or its own. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
 /* Adds a host that is a place on this machine, whatever its name is. */
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context);
-/* Adds a node of a Slurm allocation, on which srun starts run-host, even if it is this machine. */
-enum banyan_status by_hosts_add_node(struct by_launch_hosts *hosts, const char *name, int slots);
 /* Adds all nodes of this process's allocation, with as many slots as tasks; slurm_hosts.c. */
 enum banyan_status by_hosts_add_slurm(struct by_launch_hosts *hosts);
 /* Returns the sum of all slots. */
@@ -178,5 +170,49 @@ int by_wait_exit_code(int status);
 /* Prints every host with the way to reach it, its processes with their command and variables, and the files of their
  * output. Values of variables whose names suggest secrets are omitted. Starts nothing and writes nothing. */
 BANYAN_CHECK enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out);
+
+/* ---- mpirun_command.c
+ *
+ * The MPI library with which a program is linked, by the names of the libraries that it needs. Plain functions. */
+
+enum by_mpi_abi { BY_MPI_NONE, BY_MPI_OPENMPI, BY_MPI_MPICH };
+
+/* Examines the contents of a file; BY_MPI_NONE: it is not a program for 64-bit little-endian machines, is damaged, or
+ * needs neither library. */
+enum by_mpi_abi by_elf_abi(const unsigned char *bytes, size_t length);
+
+/* ---- variables of each rank: launch_environment.c
+ *
+ * Variables of each process of a job besides those of the job. No state. */
+
+struct by_rank_place {
+  int rank, size;
+  int local_rank, local_size;
+  int sharing;           /* Processes of its own host entry; with more than one, each gets one OpenMP thread. */
+  const char *directory; /* Where processes of elastic jobs register; NULL: others. */
+  int starts;            /* Number of earlier starts of such a process. */
+};
+
+/* Appends "NAME=value". Variables of PyTorch (RANK, ...) only if `given`, which ends with NULL, does not have them;
+ * OMP_NUM_THREADS only if `has_threads`, which means that it is set already, is false. */
+void by_rank_environment_add(const struct by_rank_place *place, char *const *given, bool has_threads,
+                             struct by_job_environment *environment);
+/* Tells whether ranks get OMP_NUM_THREADS=1, which limits their own work. */
+bool by_rank_environment_limits(const struct by_rank_place *place, bool has_threads);
+
+/* Tells whether the value of this variable is probably a secret, by its name, and must not be shown. */
+bool by_variable_is_secret(const char *variable);
+
+/* ---- output by lines: launch_environment.c
+ *
+ * Makes ranks print line by line: into a pipe, the C library and Python would print by pages, and lose the rest when
+ * the process is killed. Decision 179 gives reasons for these means. */
+
+/* Variables that the function below sets, for people. */
+#define BY_LINE_OUTPUT_VARIABLES "PYTHONUNBUFFERED, _STDBUF_O, LD_PRELOAD, ASAN_OPTIONS"
+
+/* Changes this process's environment, in the child that becomes a rank, after all other variables are set. Variables of
+ * the user keep their values: with _STDBUF_O, the C library is unchanged. */
+void by_line_output_set(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* Reports how ranks ended. */
-#include "launch_start.h"
+#include "launch_link.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,203 +1,21 @@
-/* Prepares a job: its hosts with their ranks, and the environment of the ranks. */
+/* Prepares the variables of a job's ranks: those of the whole job, and those of each rank. */
+#include "launch.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/param.h>
 #include <unistd.h>
 
-#include "arena.h"
 #include "handshake.h"
-#include "interface.h"
-#include "launch.h"
 #include "log.h"
 #include "plan.h"
 #include "process.h"
 #include "settings.h"
 #include "text.h"
 
-/* ---- hosts */
-
-enum { NAME_BYTES = 256 };
-
-void by_hosts_init(struct by_launch_hosts *hosts) {
-  *hosts = (struct by_launch_hosts){0};
-  by_arena_init(&hosts->arena);
-}
-
-void by_hosts_fini(struct by_launch_hosts *hosts) {
-  free(hosts->items);
-  by_arena_fini(&hosts->arena);
-}
-
-/* Tells whether a name is this machine's. It does not use DNS: other names of this machine are reached through ssh,
- * which works, too. */
-static bool is_local(const char *name) {
-  char own[NAME_BYTES] = "";
-  struct by_address address;
-  if (by_address_parse_host(name, 0, &address) == BANYAN_OK)
-    return by_address_is_loopback(&address) || by_interface_is_own(&address, false);
-  if (!strcasecmp(name, "localhost")) return true;
-  gethostname(own, sizeof own - 1);
-  if (!strcasecmp(name, own)) return true;
-  size_t shorter = strcspn(own, "."); /* "node7" is node7.cluster.example. */
-  return shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter);
-}
-
-static enum banyan_status append_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
-                                      struct by_launch_host host) {
-  host.name = by_arena_string(&hosts->arena, name);
-  host.destination = by_arena_string(&hosts->arena, destination);
-  if (!host.name || !host.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
-  if (hosts->count == BY_MOST_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->room, hosts->count + 1))
-    return by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
-  hosts->items[hosts->count++] = host;
-  return BANYAN_OK;
-}
-
-static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
-                                   int slots) {
-  if (++hosts->named > BY_MOST_RANKS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s is one host too many: most are %d, also where names come again", name,
-                   BY_MOST_RANKS);
-  for (struct by_launch_host *host = hosts->items; host < hosts->items + hosts->count; host++) {
-    if (strcmp(host->name, name) != 0) continue;
-    if (slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
-    host->slots += slots;
-    return BANYAN_OK;
-  }
-  return append_host(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
-}
-
-enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
-                                      enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
-                                      void *context) {
-  return append_host(hosts, name, name,
-                     (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
-}
-
-enum banyan_status by_hosts_add_node(struct by_launch_hosts *hosts, const char *name, int slots) {
-  return append_host(hosts, name, name, (struct by_launch_host){.slots = slots, .node = true});
-}
-
-/* Rejects a name with a leading dash, which would be an option of ssh. */
-static enum banyan_status check_name(const char *name) {
-  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:%@";
-  if (!*name || *name == '-' || name[strspn(name, letters)])
-    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not a host", name);
-  return BANYAN_OK;
-}
-
-/* Removes the brackets of "user@[::1]" in place: ssh needs the bare address. */
-static void strip_brackets(char *destination) {
-  char *open = strchr(destination, '['), *close = strrchr(destination, ']');
-  if (!open || !close || close < open) return;
-  memmove(close, close + 1, strlen(close));
-  memmove(open, open + 1, strlen(open));
-}
-
-/* Properties of all hosts of a list. */
-struct given {
-  struct by_launch_hosts *hosts;
-  int slots;        /* 0: each states it, or has one. */
-  const char *user; /* NULL: each states it, or needs none. */
-};
-
-/* Adds "user@name:slots". */
-static enum banyan_status add_host_item(void *context, const char *item) {
-  const struct given *given = context;
-  char text[2 * NAME_BYTES];
-  long slots = given->slots ? given->slots : 1;
-  if (given->user && strchr(item, '@'))
-    return by_fail(BANYAN_ERR_PARSE, "the user of %.64s is given twice: before the @ and as user=%.64s", item,
-                   given->user);
-  int length = snprintf(text, sizeof text, "%s%s%s", given->user ? given->user : "", given->user ? "@" : "", item);
-  if (length >= NAME_BYTES) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long for a host", item);
-  char *bracket = strchr(text, ']');
-  char *colon = strchr(bracket ? bracket : text, ':');
-  if (colon && !bracket && strchr(colon + 1, ':')) /* More than one colon: a bare IPv6 address. */
-    return by_fail(BANYAN_ERR_ARGUMENT, "write the address %.64s in brackets: [%.64s]:slots", text, text);
-  if (colon) {
-    *colon = 0;
-    enum banyan_status status = by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots);
-    if (status != BANYAN_OK) return by_fail_within(status, "host \"%.64s\"", text);
-    if (given->slots)
-      return by_fail(BANYAN_ERR_PARSE, "the slots of %.64s are given twice: behind its colon and as slots=%d", text,
-                     given->slots);
-  }
-  strip_brackets(text);
-  char *at = strrchr(text, '@');
-  const char *name = at ? at + 1 : text;
-  BY_TRY(check_name(name));
-  BY_TRY(check_name(text));
-  return add_host(given->hosts, text, name, (int)slots);
-}
-
-enum banyan_status by_hosts_parse_as(struct by_launch_hosts *hosts, const char *list, int slots, const char *user) {
-  return by_host_names_expand(list, add_host_item, &(struct given){hosts, slots, user});
-}
-
-enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list) {
-  return by_hosts_parse_as(hosts, list, 0, NULL);
-}
-
-enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots) {
-  char own[NAME_BYTES] = "";
-  const char *host = getenv("BANYAN_HOST");
-  if (host && *host) return by_hosts_add_place(hosts, host, slots, NULL, NULL);
-  if (gethostname(own, sizeof own - 1) || !*own) strcpy(own, "localhost");
-  return add_host(hosts, own, own, slots);
-}
-
-int by_hosts_slots(const struct by_launch_hosts *hosts) {
-  int sum = 0;
-  for (size_t i = 0; i < hosts->count && sum < BY_MOST_RANKS; i++) sum += hosts->items[i].slots;
-  return sum;
-}
-
-enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
-  int placed = 0;
-  size_t used = 0;
-  for (; used < hosts->count && placed < ranks; used++) {
-    struct by_launch_host *host = &hosts->items[used];
-    host->first = placed;
-    host->ranks = MIN(host->slots, ranks - placed);
-    placed += host->ranks;
-  }
-  if (placed < ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts hold %d ranks, not %d: give more hosts, or slots as in %s:%d",
-                   placed, ranks, hosts->items[0].name, hosts->items[0].slots + ranks - placed);
-  hosts->count = used;
-  return BANYAN_OK;
-}
-
-const char *by_beside_name(enum by_beside beside) {
-  static const char *const names[] = {"rank", "helper", "server"};
-  return names[beside];
-}
-
-enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const struct by_launch_hosts *more,
-                                       enum by_beside beside, int first) {
-  for (size_t i = 0; i < more->count; i++) {
-    struct by_launch_host host = more->items[i];
-    host.beside = beside;
-    host.first = first;
-    host.ranks = beside == BY_SERVERS ? 1 : host.slots;
-    first += host.ranks;
-    BY_TRY(append_host(hosts, host.destination, host.name, host));
-  }
-  return BANYAN_OK;
-}
-
-bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
-  for (size_t i = 0; i < hosts->count; i++)
-    if (!hosts->items[i].local) return false;
-  return true;
-}
-
-/* ---- the environment */
+/* ---- variables of a job */
 
 static void append_variable(struct by_job_environment *environment, char *text) {
   size_t room = environment->count + 2;
@@ -323,6 +141,96 @@ void by_job_environment_fini(struct by_job_environment *environment) {
   for (size_t i = 0; i < environment->count; i++) forget_variable(environment->items[i]);
   free(environment->items);
   free(environment->key_file);
+}
+
+/* ---- variables of each rank */
+
+static void add_number(struct by_job_environment *environment, const char *name, int number) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", number);
+  by_job_environment_set(environment, name, text);
+}
+
+bool by_rank_environment_limits(const struct by_rank_place *place, bool has_threads) {
+  return place->sharing > 1 && !has_threads;
+}
+
+void by_rank_environment_add(const struct by_rank_place *place, char *const *given, bool has_threads,
+                             struct by_job_environment *environment) {
+  const struct {
+    const char *name, *torch;
+    int value;
+  } numbers[] = {{"BANYAN_RANK", "RANK", place->rank},
+                 {"BANYAN_SIZE", "WORLD_SIZE", place->size},
+                 {"BANYAN_LOCAL_RANK", "LOCAL_RANK", place->local_rank},
+                 {"BANYAN_LOCAL_SIZE", "LOCAL_WORLD_SIZE", place->local_size}};
+  char launcher[512];
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    add_number(environment, numbers[i].name, numbers[i].value);
+    if (!by_variables_get(given, numbers[i].torch)) add_number(environment, numbers[i].torch, numbers[i].value);
+  }
+  if (place->directory) {
+    snprintf(launcher, sizeof launcher, "%s:%d:%d", place->directory, place->rank, place->starts);
+    by_job_environment_set(environment, "BANYAN_LAUNCHER", launcher);
+  }
+  /* Otherwise each rank starts as many threads as there are cores. */
+  if (by_rank_environment_limits(place, has_threads)) by_job_environment_set(environment, "OMP_NUM_THREADS", "1");
+}
+
+/* A name that ends in FILE, DIR or PATH is a location of a secret. */
+bool by_variable_is_secret(const char *variable) {
+  static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "IDENTITY", "AUTH"};
+  static const char *const places[] = {"FILE", "DIR", "PATH", "BANYAN_KEYS"};
+  char name[256];
+  size_t length = strcspn(variable, "=");
+  if (length >= sizeof name) return true;
+  snprintf(name, sizeof name, "%.*s", (int)length, variable);
+  for (char *c = name; *c; c++)
+    if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    size_t end = strlen(places[i]);
+    if (length >= end && !strcmp(name + length - end, places[i])) return false;
+  }
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(name, words[i])) return true;
+  return false;
+}
+
+/* ---- variables that make ranks print line by line */
+
+/* Finds the library of coreutils that stdbuf preloads: its constructor sets the buffering of the standard streams. */
+static const char *find_stdbuf(void) {
+  static const char *const paths[] = {"/usr/libexec/coreutils/libstdbuf.so", "/usr/lib/coreutils/libstdbuf.so"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    if (!access(paths[i], R_OK)) return paths[i];
+  return NULL;
+}
+
+/* Sets a variable to `value`, joined with its previous value. */
+static void join_variable(const char *name, const char *first, const char *second) {
+  if (*first && *second)
+    setenv(name, by_cli_print("%s:%s", first, second), true);
+  else
+    setenv(name, *first ? first : second, true);
+}
+
+static const char *value_of(const char *name) {
+  const char *value = getenv(name);
+  return value ? value : "";
+}
+
+void by_line_output_set(void) {
+  setenv("PYTHONUNBUFFERED", "1", false);
+  if (getenv("_STDBUF_O")) return;
+  const char *library = find_stdbuf();
+  if (!library) {
+    by_info("launch", "the output of C programs may come late: there is no libstdbuf.so of coreutils here");
+    return;
+  }
+  setenv("_STDBUF_O", "L", true);
+  join_variable("LD_PRELOAD", value_of("LD_PRELOAD"), library);
+  /* AddressSanitizer must otherwise be the first library, though this one replaces none of its functions. */
+  join_variable("ASAN_OPTIONS", "verify_asan_link_order=0", value_of("ASAN_OPTIONS"));
 }
 
 enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here) {

@@ -1,5 +1,5 @@
 /* Runs the preemption command every few seconds. */
-#include "host_directory.h"
+#include "run_host.h"
 
 #include <fcntl.h>
 #include <signal.h>

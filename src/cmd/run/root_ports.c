@@ -1,5 +1,5 @@
 /* Keeps ports on rank 0's host, and finds an address by which other hosts reach it. */
-#include "root_ports.h"
+#include "run_host.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Decides which processes of an elastic job start again, forms the first membership, and detects the job's end. */
-#include "supervisor.h"
+#include "elastic_job.h"
 
 #include <stdarg.h>
 #include <stdio.h>
