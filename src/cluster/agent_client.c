@@ -1,6 +1,6 @@
-/* A rank's connection to an agent or manager: connecting, connecting again, and the plans and classes that it receives.
- */
-#include "agent_client.h"
+/* A job's part in a cluster as a capability: a rank's connection to the agent of its host or to the manager, and the
+ * plans and classes that it receives. */
+#include "cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent_client_state.h"
+#include "agent_client.h"
 #include "control.h"
 #include "feature.h"
 #include "key_ring.h"
@@ -391,42 +391,8 @@ static enum banyan_status begin(struct by_agent_client *link) {
   return by_loop_post(by_job_loop(job), due, link);
 }
 
-static enum banyan_status create(struct by_job *job, struct by_agent_client **out) {
-  struct by_agent_client *link = calloc(1, sizeof *link);
-  if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
-  *link = (struct by_agent_client){.job = job, .observed = by_job_observation(job), .delay = FIRST_MS * BY_MILLISECOND};
-  by_path_watch_init(&link->paths, link->job);
-  by_timer_init(&link->retry, due, link);
-  by_timer_init(&link->report, by_agent_client_report, link);
-  choose_peer(link);
-  bool wanted = link->agent || link->manager;
-  enum banyan_status status = wanted ? begin(link) : BANYAN_OK;
-  if (status == BANYAN_OK && wanted)
-    *out = link;
-  else
-    by_agent_client_destroy(link);
-  return status;
-}
-
-void by_agent_client_create(struct by_job *job, struct by_agent_client **out) {
-  *out = NULL;
-  if (create(job, out) != BANYAN_OK)
-    by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
-}
-
-static void leave(void *context) {
-  struct by_agent_client *link = context;
-  send_left(link);
-  drop(link);
-  by_loop_cancel_timer(&link->retry);
-}
-
-void by_agent_client_leave(struct by_agent_client *link) {
-  if (link && by_loop_post(by_job_loop(link->job), leave, link) != BANYAN_OK)
-    by_info("cluster", "this membership is reported until its communicators are destroyed: %s", banyan_error_text());
-}
-
-void by_agent_client_destroy(struct by_agent_client *link) {
+/* Reports that this rank has left, and frees the connection. The loop no longer runs, and is closed. */
+static void destroy_client(struct by_agent_client *link) {
   if (!link) return;
   send_left(link);
   by_stream_destroy(link->stream);
@@ -440,3 +406,84 @@ void by_agent_client_destroy(struct by_agent_client *link) {
   free(link->reservation);
   free(link);
 }
+
+static enum banyan_status create_client(struct by_job *job, struct by_agent_client **out) {
+  struct by_agent_client *link = calloc(1, sizeof *link);
+  if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
+  *link = (struct by_agent_client){.job = job, .observed = by_job_observation(job), .delay = FIRST_MS * BY_MILLISECOND};
+  by_path_watch_init(&link->paths, link->job);
+  by_timer_init(&link->retry, due, link);
+  by_timer_init(&link->report, by_agent_client_report, link);
+  choose_peer(link);
+  bool wanted = link->agent || link->manager;
+  enum banyan_status status = wanted ? begin(link) : BANYAN_OK;
+  if (status == BANYAN_OK && wanted)
+    *out = link;
+  else
+    destroy_client(link);
+  return status;
+}
+
+static void leave_cluster(void *context) {
+  struct by_agent_client *link = context;
+  send_left(link);
+  drop(link);
+  by_loop_cancel_timer(&link->retry);
+}
+
+/* ---- the hooks that the job calls */
+
+/* What a context keeps for its part in a cluster. */
+struct cluster {
+  struct by_agent_client *client; /* NULL: there is neither agent nor manager. */
+};
+
+static const struct by_feature_key key = {.bytes = sizeof(struct cluster)};
+
+static struct by_agent_client *client_of(const struct by_job *job) {
+  const struct cluster *cluster = by_feature_state(job, &key);
+  return cluster->client;
+}
+
+static void start(struct by_job *job) {
+  struct cluster *cluster = by_feature_state(job, &key);
+  if (create_client(job, &cluster->client) != BANYAN_OK)
+    by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
+  by_job_set_managed(job, cluster->client != NULL);
+}
+
+/* Any thread: reports that this rank has left, and sends nothing more, though its context may live on for long. */
+static void retire(struct by_job *job) {
+  struct by_agent_client *link = client_of(job);
+  if (link && by_loop_post(by_job_loop(link->job), leave_cluster, link) != BANYAN_OK)
+    by_info("cluster", "this membership is reported until its communicators are destroyed: %s", banyan_error_text());
+}
+
+static void detach(struct by_job *job) {
+  destroy_client(client_of(job));
+  by_job_set_managed(job, false);
+}
+
+static void send_cells(struct by_job *job, const struct by_cluster_cells *cells, uint32_t n) {
+  by_agent_client_reserve(client_of(job), cells, n);
+}
+
+static void send_released(struct by_job *job, uint64_t number) {
+  struct by_agent_client *link = client_of(job);
+  if (!link) return;
+  link->released = number;
+  if (link->welcome) by_agent_client_send_released(link);
+}
+
+/* Tells whether an answer may come: the other end is not known to be away. */
+static bool may_answer(const struct by_job *job) {
+  return client_of(job) && !client_of(job)->missed;
+}
+
+const struct by_feature by_cluster_feature = {.key = &key,
+                                              .start = start,
+                                              .retire = retire,
+                                              .detach = detach,
+                                              .cells_wanted = send_cells,
+                                              .cells_released = send_released,
+                                              .cells_may_come = may_answer};

@@ -1,11 +1,12 @@
 /* The reports that a rank sends to an agent or manager: its calls, its paths, and the user's plan. */
+#include "agent_client.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 #include <time.h>
 
-#include "agent_client_state.h"
 #include "key_ring.h"
 #include "log.h"
 #include "plan_methods.h"
@@ -40,10 +41,6 @@ void by_agent_client_reserve(struct by_agent_client *link, const struct by_clust
   link->reservation = text.failed ? NULL : strdup(by_text_get(&text));
   by_text_fini(&text);
   by_agent_client_send_reservation(link);
-}
-
-bool by_agent_client_may_answer(const struct by_agent_client *link) {
-  return !link->missed;
 }
 
 /* ---- who this is */
@@ -105,11 +102,6 @@ void by_agent_client_send_released(struct by_agent_client *link) {
   if (link->released)
     by_agent_client_send(
         link, &(struct by_cluster_message){.type = BY_MESSAGE_RELEASED, .job = link->id, .number = link->released});
-}
-
-void by_agent_client_released(struct by_agent_client *link, uint64_t number) {
-  link->released = number;
-  if (link->welcome) by_agent_client_send_released(link);
 }
 
 void by_agent_client_introduce(struct by_agent_client *link) {

@@ -2,7 +2,7 @@
  * while no new data is sent. It is reported again when it carries more. */
 #include <string.h>
 
-#include "agent_client_state.h"
+#include "agent_client.h"
 #include "check.h"
 #include "comm.h"
 #include "contexts.h"
