@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cluster_message.h"
-#include "lldp.h"
+#include "host_links.h"
 
 #undef NDEBUG
 #include <assert.h>

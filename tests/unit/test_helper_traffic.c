@@ -1,6 +1,6 @@
 /* Tests that bytes that this process sends to itself over the loopback count at the loopback's address, and at no
  * other. */
-#include "helper_process.h"
+#include "agent_daemon.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "check.h"
 
 #include "clock.h"
-#include "lldp.h"
+#include "host_links.h"
 
 static const uint8_t hardware[6] = {2, 0, 0, 0, 0, 1};
 

@@ -13,7 +13,6 @@
 
 #include "acceptor.h"
 #include "address.h"
-#include "helper_process.h"
 #include "host_links.h"
 #include "localsocket.h"
 #include "log.h"

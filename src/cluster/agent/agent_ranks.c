@@ -8,6 +8,91 @@
 #include "clock.h"
 #include "statement.h"
 
+/* ---- users */
+
+/* Part of the agent's own budget. */
+static const struct by_budget_rules user_limits = {512, 5, 2 << 20, 1 << 16};
+/* As much as some ranks may send at their limits, and many at normal rates. */
+static const struct by_budget_rules receive_limits = {1 << 14, 2000, 64 << 20, 4 << 20};
+static const struct by_budget_rules report_limits = {60, 0.25, 1, 1};
+
+/* Removes users without connections once their budgets are full again. */
+static void forget_users(struct by_agent *agent, double seconds) {
+  for (struct by_agent_user *user = LIST_FIRST(&agent->ranks.users), *next; user; user = next) {
+    next = LIST_NEXT(user, entry);
+    if (user->n_ranks || !by_budget_is_full(&user->forwards, seconds) || !by_budget_is_full(&user->received, seconds) ||
+        !by_budget_is_full(&user->news, seconds))
+      continue;
+    LIST_REMOVE(user, entry);
+    free(user);
+  }
+}
+
+/* Counts a new connection of a user. BANYAN_ERR_UNSUPPORTED: too many. */
+static enum banyan_status connect_user(struct by_agent *agent, unsigned uid, double seconds,
+                                       struct by_agent_user **out) {
+  struct by_agent_user *user = LIST_FIRST(&agent->ranks.users);
+  while (user && user->uid != uid) user = LIST_NEXT(user, entry);
+  if (!user) {
+    forget_users(agent, seconds);
+    if (!(user = calloc(1, sizeof *user))) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+    *user = (struct by_agent_user){.uid = uid,
+                                   .forwards = by_budget_full(&user_limits, seconds),
+                                   .received = by_budget_full(&receive_limits, seconds),
+                                   .news = by_budget_full(&report_limits, seconds)};
+    LIST_INSERT_HEAD(&agent->ranks.users, user, entry);
+  }
+  if (user->n_ranks == BY_AGENT_RANKS / 2 && !by_agent_user_is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes of user %u are connected already", BY_AGENT_RANKS / 2, uid);
+  user->n_ranks++;
+  *out = user;
+  return BANYAN_OK;
+}
+
+bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now) {
+  double seconds = by_clock_to_seconds(now);
+  bool may = !user || by_agent_user_is_root(user) || by_budget_take(&user->forwards, length, seconds);
+  return may && by_budget_take(&agent->ranks.forwards, length, seconds);
+}
+
+void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
+  char process[32];
+  snprintf(process, sizeof process, "a process of user %u", uid);
+  by_repeats_warn(&agent->ranks.rejections, "agent", process, what, by_clock_to_seconds(now));
+}
+
+void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
+  if (agent->session.change_at != UINT64_MAX) return; /* A report is due anyway. */
+  if (by_agent_user_is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now)))
+    by_agent_links_changed(agent, now);
+}
+
+/* Counts a line of one of its processes. BANYAN_ERR_PROTOCOL: they send too much. */
+static enum banyan_status count_received(struct by_agent_user *user, size_t length, uint64_t now) {
+  if (by_agent_user_is_root(user) || by_budget_take(&user->received, length, by_clock_to_seconds(now)))
+    return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "all processes of user %u together send more than %.0f lines or %.0f bytes a second", user->uid,
+                 receive_limits.lines_a_second, receive_limits.bytes_a_second);
+}
+
+/* ---- sending to processes */
+
+/* Sends a text, and frees it. */
+static void send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text) {
+  const struct by_agent_options *options = &agent->options;
+  if (!text->failed) options->calls->send_to_rank(options->context, rank->connection, by_text_get(text), text->length);
+  by_text_fini(text);
+}
+
+void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
+                        const struct by_cluster_message *message) {
+  struct by_text text = by_cluster_message_line(message);
+  send_text(agent, rank, &text);
+}
+
+/* ---- the state of ranks and jobs */
+
 enum {
   MAX_STORED = 64 << 20,   /* Maximum bytes of all jobs' stored lines; a quarter of that for one user. */
   MAX_SECONDS = 1000000000 /* Maximum seconds until the end of a job that the clock can represent. */
@@ -246,7 +331,7 @@ enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, 
   *out = NULL;
   if (agent->ranks.n == BY_AGENT_RANKS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes are connected already", BY_AGENT_RANKS);
-  BY_TRY(by_agent_user_connect(agent, uid, seconds, &user));
+  BY_TRY(connect_user(agent, uid, seconds, &user));
   struct by_agent_rank *rank = calloc(1, sizeof *rank);
   if (!rank) {
     user->n_ranks--;
@@ -450,7 +535,7 @@ static enum banyan_status read_line(struct by_agent_rank *rank, const char *line
   if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
     return by_fail(BANYAN_ERR_PROTOCOL, "sends more than %.0f lines or %.0f bytes a second", rank_limits.lines_a_second,
                    rank_limits.bytes_a_second);
-  BY_TRY(by_agent_user_receive(rank->user, length, now));
+  BY_TRY(count_received(rank->user, length, now));
   return by_cluster_message_read(line, length, message);
 }
 
@@ -468,7 +553,7 @@ bool by_agent_handle_rank(struct by_agent *agent, struct by_agent_rank *rank, co
     struct by_text text;
     by_text_init(&text);
     by_agent_print(agent, rank->user->uid, now, &text);
-    by_agent_rank_send_text(agent, rank, &text);
+    send_text(agent, rank, &text);
   }
   if (certifies) status = send_statement(agent, rank, &message);
   if (status == BANYAN_OK && !ends) status = handle_message(agent, rank, &message, now);

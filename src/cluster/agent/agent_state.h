@@ -174,11 +174,6 @@ void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *j
 static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
   return user->uid == 0;
 }
-/* Counts a new connection of a user. BANYAN_ERR_UNSUPPORTED: too many. */
-BANYAN_CHECK enum banyan_status by_agent_user_connect(struct by_agent *agent, unsigned uid, double seconds,
-                                                      struct by_agent_user **out);
-/* Counts a line of one of its processes. BANYAN_ERR_PROTOCOL: they send too much. */
-BANYAN_CHECK enum banyan_status by_agent_user_receive(struct by_agent_user *user, size_t length, uint64_t now);
 /* Tells whether a line may be sent to the manager now, and counts it. NULL: a line of the agent itself. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
 /* Causes a report soon because of a user's job, unless the user has caused too many recently. */
@@ -187,8 +182,6 @@ void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint
 /* Sends a message to one process. */
 void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
                         const struct by_cluster_message *message);
-/* Sends a text, and frees it. */
-void by_agent_rank_send_text(const struct by_agent *agent, const struct by_agent_rank *rank, struct by_text *text);
 
 /* ---- processes that are no ranks of a job, but ask the manager for something: agent_meetings.c */
 

@@ -1,5 +1,5 @@
 /* Starts helpers and servers as child processes, reads their output and measures their traffic. */
-#include "helper_process.h"
+#include "agent_daemon.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
