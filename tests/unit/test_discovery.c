@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-#include "discovery.h"
+#include "manager_discovery.h"
 #include "rng.h"
 
 enum { NODES = 16, PORTS = 8, SENTENCES = 16 };

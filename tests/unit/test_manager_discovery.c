@@ -7,7 +7,6 @@
 
 #include "check.h"
 
-#include "discovery.h"
 #include "manager_discovery.h"
 
 enum { MOST = 8 };

@@ -1,5 +1,5 @@
 /* Composes a topology from agents' reports, and compares it with one that people wrote. */
-#include "discovery.h"
+#include "manager_discovery.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -8,12 +8,9 @@
 
 #include "log.h"
 #include "manager_cells.h"
-#include "manager_grants.h"
-#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_job.h"
 #include "manager_links.h"
-#include "manager_meetings.h"
 #include "manager_plans.h"
 #include "plan_methods.h"
 

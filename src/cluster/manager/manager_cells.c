@@ -8,7 +8,6 @@
 
 #include "json_doc.h"
 #include "log.h"
-#include "manager_grants.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 

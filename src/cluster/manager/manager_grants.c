@@ -1,6 +1,6 @@
 /* Gives cells of switches to plans, keeps the account of them, and decides which job must change to fewer or more
  * cells. */
-#include "manager_grants.h"
+#include "manager_cells.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static const double max_delay = 0.25; /* Maximum difference of the delays of two
 
 /* ---- the account */
 
-bool by_grants_switch_is_there(const struct by_manager *m, uint32_t node) {
+/* Tells whether a switch is connected and its agent reports cells. */
+static bool is_switch_connected(const struct by_manager *m, uint32_t node) {
   const struct by_manager_host *host = &m->hosts->all[node];
   return host->agent && host->aggregates && host->aggregates->cells && host->aggregates->bytes;
 }
@@ -82,7 +83,7 @@ static uint64_t available_cells(const struct by_manager *m, const struct by_mana
 }
 
 uint64_t by_grants_available(const struct by_manager *m, const struct by_manager_job *job, uint32_t node, bool strict) {
-  if (!by_grants_switch_is_there(m, node)) return 0;
+  if (!is_switch_connected(m, node)) return 0;
   uint64_t slots = strict ? free_cells(m, node) : available_cells(m, job, node);
   return slots >= MIN_SLOTS ? slots * BY_PLAN_NEED_PAYLOAD : 0;
 }
@@ -113,7 +114,7 @@ static enum by_grants_result check_cells(const struct by_manager *m, const struc
   for (uint32_t i = 0; i < needs->n; i++) {
     uint32_t node = needs->all[i].node;
     uint64_t guarantee, wanted;
-    if (!by_grants_switch_is_there(m, node)) return BY_GRANTS_NONE;
+    if (!is_switch_connected(m, node)) return BY_GRANTS_NONE;
     sum_needs(needs, node, &guarantee, &wanted);
     if (guarantee <= free_cells(m, node)) continue;
     if (guarantee > available_cells(m, job, node)) return BY_GRANTS_NONE;
@@ -300,7 +301,7 @@ bool by_grants_miss_switch(const struct by_manager *m, const struct by_plan *pla
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     if (plan->vertices[v].kind != BY_VERTEX_SWITCH) continue;
     *node = by_manager_hosts_find(m, plan->vertices[v].name);
-    if (*node != BY_NOWHERE && !by_grants_switch_is_there(m, *node)) return true;
+    if (*node != BY_NOWHERE && !is_switch_connected(m, *node)) return true;
   }
   return false;
 }
@@ -363,7 +364,7 @@ static uint64_t excess_cells(const struct by_manager *m, const struct by_manager
   uint64_t sum = 0;
   for (uint32_t i = 0; i < needs->n; i++) {
     uint32_t node = needs->all[i].node;
-    if (!by_grants_switch_is_there(m, node) || !is_crowded(m, needs, node)) continue;
+    if (!is_switch_connected(m, node) || !is_crowded(m, needs, node)) continue;
     uint64_t keeps = MAX(guaranteed_to(job, node), slots_available(m, job, node, share));
     sum += cells_held_by(job, node) - MIN(cells_held_by(job, node), keeps);
   }
@@ -376,7 +377,7 @@ static bool can_change(const struct by_manager *m, const struct by_manager_job *
   if (m->now < job->plans.not_before || job->notes.due <= BY_DUE_HELPER) return false;
   for (uint32_t i = 0; i < job->grants.n; i++) {
     uint32_t node = job->grants.all[i].node;
-    if (!by_grants_switch_is_there(m, node) || guaranteed_to(job, node) > free_cells(m, node)) return false;
+    if (!is_switch_connected(m, node) || guaranteed_to(job, node) > free_cells(m, node)) return false;
   }
   return job->grants.n > 0;
 }
@@ -460,7 +461,7 @@ struct by_manager_job *by_grants_find_rich(const struct by_manager *m, const str
   for (uint32_t i = 0; i < needs->n && !best; i++) {
     uint32_t node = needs->all[i].node;
     uint64_t guarantee, wanted, has = cells_held_by(of, node), largest = 0;
-    if (!by_grants_switch_is_there(m, node)) continue;
+    if (!is_switch_connected(m, node)) continue;
     sum_needs(needs, node, &guarantee, &wanted);
     uint64_t left = free_cells(m, node), needed = reserve_of(m, node) + (GROWTH - 1) * has;
     if (GROWTH * has > MIN(fair_share(m, of, node), wanted) || left >= needed) continue;

@@ -1,5 +1,5 @@
 /* Asks agents to start helpers and servers for a job, records which have joined, and releases them. */
-#include "manager_helpers.h"
+#include "manager_plans.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "json_doc.h"
 #include "log.h"
-#include "manager_grants.h"
+#include "manager_cells.h"
 #include "manager_hosts.h"
 #include "ticket.h"
 

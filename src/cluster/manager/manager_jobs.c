@@ -10,8 +10,6 @@
 #include "json_doc.h"
 #include "log.h"
 #include "manager_cells.h"
-#include "manager_grants.h"
-#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"

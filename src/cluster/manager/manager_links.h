@@ -48,8 +48,6 @@ void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, d
 void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received);
 /* Forgets the reports of an agent at one of the link's ends. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link);
-/* Sets the measured capacity of a step, INFINITY if it is not below the reported one. */
-void by_links_set_seen(struct by_manager *m, uint32_t step, double rate);
 
 /* Records that the load of jobs, or their classes, may have changed. */
 void by_use_set_stale(struct by_manager *m);
@@ -59,7 +57,6 @@ void by_use_sum(struct by_manager *m);
 double by_use_of_jobs(const struct by_manager *m, uint32_t step);
 /* Return the load of jobs of higher classes on a step, and whether there is any where a job sends, or anywhere while
  * its load is unknown; after by_use_sum. */
-double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step);
 bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job);
 /* Tells whether others, or jobs of its class or a higher one, send where a job does; after by_use_sum. */
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);

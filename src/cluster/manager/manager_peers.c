@@ -9,7 +9,6 @@
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_job.h"
-#include "manager_meetings.h"
 #include "manager_plans.h"
 
 enum { JOBS_OF_ONE = 512 /* Jobs of one certificate. */ };

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "manager_grants.h"
-#include "manager_helpers.h"
+#include "manager_cells.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
 

@@ -15,7 +15,7 @@
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"
-#include "manager_topology.h"
+#include "manager_discovery.h"
 #include "plan_request.h"
 #include "socket.h"
 #include "stream.h"

@@ -5,9 +5,9 @@
 
 #include "json_doc.h"
 #include "manager_cells.h"
-#include "manager_helpers.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
+#include "manager_plans.h"
 
 static void add_constant(struct by_text *text, const char *constant) {
   by_text_add_bytes(text, constant, strlen(constant));

@@ -131,11 +131,6 @@ void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_t
 /* Appends a line of the table that the head begins. */
 void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                          struct by_text *text);
-/* Tells whether the plan has sums through switches, which use fragments; their bound is taken from the plan. */
-bool by_simulate_has_switches(const struct by_plan *plan);
-/* Appends what the times include and what not. */
-void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
-                             struct by_text *text);
 /* Appends the busiest links, with their use over time. */
 void by_simulate_add_links(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                            struct by_text *text);

@@ -75,17 +75,18 @@ void by_simulate_add_row(const struct by_simulate_subject *subject, const struct
   by_text_add(text, "\n");
 }
 
-bool by_simulate_has_switches(const struct by_plan *plan) {
+/* Tells whether the plan has sums through switches, which use fragments; their bound is taken from the plan. */
+static bool has_switches(const struct by_plan *plan) {
   uint32_t v = plan->n_ranks;
   while (v < plan->n_vertices && plan->vertices[v].kind != BY_VERTEX_SWITCH) v++;
   return v < plan->n_vertices;
 }
 
-void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
-                             struct by_text *text) {
+/* Appends what the times include and what not. */
+static void add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
+                        struct by_text *text) {
   char size[32], time[32], hosts[64] = "the work of hosts", headers[40] = "fragments: about x 1.1";
-  if (!by_simulate_has_switches(subject->plan))
-    snprintf(headers, sizeof headers, "TCP, Ethernet: x %.3f", by_cost_defaults().wire);
+  if (!has_switches(subject->plan)) snprintf(headers, sizeof headers, "TCP, Ethernet: x %.3f", by_cost_defaults().wire);
   if (chunk_cost > 0)
     snprintf(hosts, sizeof hosts, "hosts' work beyond %s a chunk", by_print_seconds(chunk_cost, time));
   by_text_add(text,
@@ -323,7 +324,7 @@ struct session {
 
 static uint64_t choose_chunk(const struct session *s) {
   if (s->asked->chunk != NO_CHUNK) return s->asked->chunk;
-  if (by_simulate_has_switches(s->plan)) return BY_FRAGMENT_LINES * BY_FRAGMENT_LINE;
+  if (has_switches(s->plan)) return BY_FRAGMENT_LINES * BY_FRAGMENT_LINE;
   return s->plan->chunk ? s->plan->chunk : (uint64_t)by_cost_defaults().grain;
 }
 
@@ -364,7 +365,7 @@ static enum banyan_status find_plan(struct session *s) {
   if (asked->builtin) BY_TRY(by_plan_builtin(asked->builtin, n, &s->plan));
   if (!s->plan)
     BY_TRY(run_planner(s, &(struct by_graph_choice){0}));
-  else if (by_simulate_has_switches(s->plan))
+  else if (has_switches(s->plan))
     s->bound = s->plan->facts.bound;
   else if (!asked->no_bound && s->plan->n_ranks > 1)
     BY_TRY(find_bound(s));
@@ -506,7 +507,7 @@ static enum banyan_status show_result(struct session *s, const struct by_simulat
   else
     by_simulate_add_row(&s->subject, simulation, &s->text);
   if (last && !s->asked->json) {
-    by_simulate_add_meaning(&s->subject, simulation->chunk, s->asked->chunk_cost, &s->text);
+    add_meaning(&s->subject, simulation->chunk, s->asked->chunk_cost, &s->text);
     by_simulate_add_links(&s->subject, simulation, &s->text);
   }
   if (last && s->asked->svg) BY_TRY(write_svg(s, simulation));
