@@ -23,13 +23,13 @@
 
 enum {
   WORLD = 0,      /* The first communicator's id. */
-  LEAST_MS = 10,  /* Minimum time between reports. */
+  MIN_MS = 10,    /* Minimum time between reports. */
   FIRST_MS = 100, /* Pause before the second attempt; it doubles each time, up to the next value. */
   LAST_MS = 5000,
   WELCOME_MS = 10000, /* Maximum wait for a welcome. */
   QUIET_S = 60,       /* Time between lines in the log; also the longest pause after refusals. */
   RESOLVE_MS = 50,    /* Pause between checks whether the manager's name has been resolved. */
-  MOST_QUEUED = 4 << 20
+  MAX_QUEUED = 4 << 20
 };
 
 /* ---- losing it */
@@ -221,7 +221,7 @@ static void handle_welcome(struct by_agent_client *link, const struct by_cluster
   if (link->missed) by_info("cluster", "%s is there", link->agent ? "the agent" : "the manager");
   link->welcome = true;
   link->missed = false;
-  link->interval = MAX(by_clock_from_seconds(message->interval), LEAST_MS * BY_MILLISECOND);
+  link->interval = MAX(by_clock_from_seconds(message->interval), MIN_MS * BY_MILLISECOND);
   by_loop_cancel_timer(&link->retry);
   link->welcome_at = by_loop_now(by_job_loop(link->job));
   link->delay = FIRST_MS * BY_MILLISECOND;
@@ -283,7 +283,7 @@ static enum banyan_status start_stream(struct by_agent_client *link, int fd, con
                                       .connecting = connecting,
                                       .tls = tls.identity ? &tls : NULL,
                                       .max_frame = BY_CLUSTER_LINE_UP,
-                                      .max_queued = MOST_QUEUED,
+                                      .max_queued = MAX_QUEUED,
                                       .max_line = BY_CLUSTER_LINE_DOWN,
                                       .quiet = true,
                                       .opened = opened,

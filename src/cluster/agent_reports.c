@@ -45,7 +45,7 @@ void by_agent_client_reserve(struct by_agent_client *link, const struct by_clust
 
 /* ---- who this is */
 
-enum { MOST_PLAN = 256 << 10 /* Maximum bytes of the user's plan; of a longer one only the name is sent. */ };
+enum { MAX_PLAN = 256 << 10 /* Maximum bytes of the user's plan; of a longer one only the name is sent. */ };
 
 /* Prints the user's plan as JSON, as all ranks use it; nothing if there is none, or it is too long. */
 static struct by_text print_own_plan(struct by_agent_client *link) {
@@ -53,7 +53,7 @@ static struct by_text print_own_plan(struct by_agent_client *link) {
   by_text_init(&text);
   link->own_version = by_agent_client_find_own_plan(link, link->own_plan);
   if (link->own_version) by_plan_switches_print(link->job, 0, &text);
-  if (!text.failed && text.length <= MOST_PLAN) return text;
+  if (!text.failed && text.length <= MAX_PLAN) return text;
   by_text_fini(&text);
   by_text_init(&text);
   return text;

@@ -14,7 +14,7 @@
 #include "process.h"
 #include "text.h"
 
-enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
+enum { HELP_COLUMN = 28, MAX_OPTIONS = 64 };
 
 /* The options of every command. */
 struct common {
@@ -112,7 +112,7 @@ static enum banyan_status store_value(const struct by_option *option, const char
   case BY_OPTION_TEXT: *(const char **)out = text; break;
   case BY_OPTION_INT:
     snprintf(name, sizeof name, "--%s", option->name);
-    return by_parse_int(name, text, option->least, option->most, out);
+    return by_parse_int(name, text, option->min, option->max, out);
   case BY_OPTION_BYTES: return by_parse_bytes(text, out);
   case BY_OPTION_SECONDS: return by_parse_seconds(text, out);
   case BY_OPTION_CHOICE:
@@ -121,7 +121,7 @@ static enum banyan_status store_value(const struct by_option *option, const char
     *(int *)out = choice;
     break;
   case BY_OPTION_WORDS:
-    if (words->count == BY_MOST_WORDS) return by_fail(BANYAN_ERR_ARGUMENT, "given more than %d times", BY_MOST_WORDS);
+    if (words->count == BY_MAX_WORDS) return by_fail(BANYAN_ERR_ARGUMENT, "given more than %d times", BY_MAX_WORDS);
     words->items[words->count++] = text;
     break;
   }
@@ -148,10 +148,10 @@ static int check_habits(const struct by_command *command, const char *argument) 
 }
 
 static int unknown_option(const struct by_command *command, const char *argument) {
-  const char *names[MOST_OPTIONS];
+  const char *names[MAX_OPTIONS];
   size_t n = 0;
   for (; n < COMMON; n++) names[n] = common_options[n].name;
-  for (const struct by_option *o = command->options; o->name && n < MOST_OPTIONS; o++)
+  for (const struct by_option *o = command->options; o->name && n < MAX_OPTIONS; o++)
     if (o->help) names[n++] = o->name;
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)MIN(strcspn(argument, "="), sizeof name - 1), argument);
@@ -263,11 +263,11 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
   struct by_operands found = {.items = argv + 1, .count = scan.kept};
   if (operands) *operands = found;
   if (exit_code >= 0) return exit_code;
-  if (found.count < command->least_operands)
+  if (found.count < command->min_operands)
     return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
-  if (command->most_operands >= 0 && found.count > command->most_operands)
+  if (command->max_operands >= 0 && found.count > command->max_operands)
     return by_options_misuse(command, "\"%s\" is one argument too many; usage: %s %s",
-                             found.items[command->most_operands], command->name, command->usage);
+                             found.items[command->max_operands], command->name, command->usage);
   return apply_common(command, &scan.common);
 }
 
@@ -281,7 +281,7 @@ static enum banyan_status parse_size(const char *text, uint64_t *out) {
 }
 
 static enum banyan_status add_size(struct by_sizes *sizes, uint64_t bytes) {
-  if (sizes->count == BY_MOST_SIZES) return by_fail(BANYAN_ERR_ARGUMENT, "more than %d sizes", BY_MOST_SIZES);
+  if (sizes->count == BY_MAX_SIZES) return by_fail(BANYAN_ERR_ARGUMENT, "more than %d sizes", BY_MAX_SIZES);
   sizes->bytes[sizes->count++] = (size_t)bytes;
   return BANYAN_OK;
 }

@@ -37,17 +37,17 @@ int by_cli_run_host(int argc, char **argv);
 enum by_option_kind {                    /* The type of the member that stores the value. */
                       BY_OPTION_FLAG,    /* bool, set to true. */
                       BY_OPTION_TEXT,    /* const char *, points into argv. */
-                      BY_OPTION_INT,     /* long, from `least` to `most`. */
+                      BY_OPTION_INT,     /* long, from `min` to `max`. */
                       BY_OPTION_BYTES,   /* uint64_t */
                       BY_OPTION_SECONDS, /* double, >= 0. */
                       BY_OPTION_CHOICE,  /* int, index among the words of `value`: "tcp|shm|auto". */
                       BY_OPTION_WORDS,   /* struct by_words; the option may be repeated. */
 };
 
-enum { BY_MOST_WORDS = 64 };
+enum { BY_MAX_WORDS = 64 };
 
 struct by_words {
-  const char *items[BY_MOST_WORDS];
+  const char *items[BY_MAX_WORDS];
   int count;
 };
 
@@ -58,14 +58,14 @@ struct by_option {
   size_t offset;
   const char *value; /* Name of its value in the help. */
   const char *help;  /* NULL: not shown. */
-  long least, most;
+  long min, max;
 };
 
 /* Rows of a command's table. Its file defines VALUES as the command's struct. */
 #define BY_FLAG(name, letter, member, help)                                                                            \
   { name, letter, BY_OPTION_FLAG, offsetof(VALUES, member), NULL, help, 0, 0 }
-#define BY_INT(name, letter, member, value, least, most, help)                                                         \
-  { name, letter, BY_OPTION_INT, offsetof(VALUES, member), value, help, least, most }
+#define BY_INT(name, letter, member, value, min, max, help)                                                            \
+  { name, letter, BY_OPTION_INT, offsetof(VALUES, member), value, help, min, max }
 #define BY_VALUE(kind, name, letter, member, value, help)                                                              \
   { name, letter, BY_OPTION_##kind, offsetof(VALUES, member), value, help, 0, 0 }
 #define BY_TEXT(...) BY_VALUE(TEXT, __VA_ARGS__)
@@ -84,7 +84,7 @@ struct by_command {
   const char *usage;               /* Text after the name. */
   const char *about;               /* Paragraphs, in lines of at most 78 columns. */
   const struct by_option *options; /* Ends with a row without name. */
-  int least_operands, most_operands;
+  int min_operands, max_operands;
   const char *missing;           /* Error if there are fewer operands. */
   const struct by_habit *habits; /* Ends with a row without name; NULL: none. */
   int last_operand; /* All arguments from this operand on (the first is 1) belong to it; 0: options may follow each
@@ -113,10 +113,10 @@ int by_command_misused(const struct by_command *command);
 /* Returns the exit code of this status: 0; or 1, after printing the error's text without a reference to the help. */
 int by_command_end(const struct by_command *command, enum banyan_status status);
 
-enum { BY_MOST_SIZES = 128 };
+enum { BY_MAX_SIZES = 128 };
 
 struct by_sizes {
-  size_t bytes[BY_MOST_SIZES];
+  size_t bytes[BY_MAX_SIZES];
   size_t count;
 };
 

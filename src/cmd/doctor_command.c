@@ -81,10 +81,10 @@ static void print_finding(struct findings *findings, enum finding_level level, c
 }
 
 /* Reads the first line of a small file without its newline; returns false if it cannot be read. */
-static bool read_line(const char *path, char *out, size_t room) {
+static bool read_line(const char *path, char *out, size_t capacity) {
   FILE *file = fopen(path, "re");
   if (!file) return false;
-  bool ok = fgets(out, (int)room, file) != NULL;
+  bool ok = fgets(out, (int)capacity, file) != NULL;
   fclose(file);
   if (ok) out[strcspn(out, "\n")] = 0;
   return ok;
@@ -299,13 +299,13 @@ static double read_quota(const char *folder) {
 /* Returns the minimum quota of a group and all groups above it. */
 static double min_quota(const char *mount, const char *group) {
   char folder[PATH_BYTES];
-  double least = INFINITY;
+  double min = INFINITY;
   size_t root = strlen(mount);
-  if ((size_t)snprintf(folder, sizeof folder, "%s%s", mount, group) >= sizeof folder) return least;
+  if ((size_t)snprintf(folder, sizeof folder, "%s%s", mount, group) >= sizeof folder) return min;
   for (;;) {
-    least = fmin(least, read_quota(folder));
+    min = fmin(min, read_quota(folder));
     char *slash = strrchr(folder + root, '/');
-    if (!slash) return least;
+    if (!slash) return min;
     *slash = 0;
   }
 }
@@ -314,7 +314,7 @@ static double min_quota(const char *mount, const char *group) {
 static double own_quota(void) {
   FILE *file = fopen("/proc/self/cgroup", "re");
   char line[PATH_BYTES];
-  double least = INFINITY;
+  double min = INFINITY;
   while (file && fgets(line, sizeof line, file)) {
     line[strcspn(line, "\n")] = 0;
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -322,12 +322,12 @@ static double own_quota(void) {
     *group++ = 0;
     controllers++;
     if (!*controllers)
-      least = fmin(fmin(least, min_quota("/sys/fs/cgroup", group)), min_quota("/sys/fs/cgroup/unified", group));
+      min = fmin(fmin(min, min_quota("/sys/fs/cgroup", group)), min_quota("/sys/fs/cgroup/unified", group));
     else if (strstr(controllers, "cpu") && !strstr(controllers, "cpuset"))
-      least = fmin(fmin(least, min_quota("/sys/fs/cgroup/cpu", group)), min_quota("/sys/fs/cgroup/cpu,cpuacct", group));
+      min = fmin(fmin(min, min_quota("/sys/fs/cgroup/cpu", group)), min_quota("/sys/fs/cgroup/cpu,cpuacct", group));
   }
   if (file) fclose(file);
-  return least;
+  return min;
 }
 
 static void check_cores(struct findings *findings) {
@@ -379,7 +379,7 @@ static void check_clock(struct findings *findings) {
                 slow ? "; waiting reads it often" : "");
 }
 
-enum { PROBE_BYTES = 4096, LEAST_FILES = 1024, LEAST_SHM = 256 << 20 };
+enum { PROBE_BYTES = 4096, MIN_FILES = 1024, MIN_SHM = 256 << 20 };
 
 static void check_version(struct findings *findings) {
   struct utsname name;
@@ -450,7 +450,7 @@ static void check_shm(struct findings *findings) {
     return;
   }
   uint64_t bytes = (uint64_t)fs.f_blocks * fs.f_frsize, free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-  bool small = bytes < LEAST_SHM;
+  bool small = bytes < MIN_SHM;
   print_finding(findings, small ? FINDING_WARN : FINDING_OK, "/dev/shm",
                 "docker: --shm-size 1g; elsewhere: mount -o remount,size=1g /dev/shm", "%s, %s free%s",
                 by_print_bytes(bytes, size), by_print_bytes(free_bytes, left),
@@ -468,7 +468,7 @@ static void check_limits(struct findings *findings) {
   struct rlimit files, locked;
   char soft[32], hard[32];
   if (getrlimit(RLIMIT_NOFILE, &files) || getrlimit(RLIMIT_MEMLOCK, &locked)) return;
-  bool few = files.rlim_cur < LEAST_FILES;
+  bool few = files.rlim_cur < MIN_FILES;
   print_finding(findings, few ? FINDING_WARN : FINDING_OK, "open files",
                 "ulimit -n 65536, and in /etc/security/limits.conf", "%s, at most %s%s",
                 print_limit(files.rlim_cur, false, soft), print_limit(files.rlim_max, false, hard),
@@ -518,11 +518,11 @@ static void check_pmix(struct findings *findings) {
   if (library) dlclose(library);
 }
 
-static bool in_path(const char *program, char *out, size_t room) {
+static bool in_path(const char *program, char *out, size_t capacity) {
   const char *path = getenv("PATH");
   while (path && *path) {
     size_t length = strcspn(path, ":");
-    snprintf(out, room, "%.*s/%s", (int)length, path, program);
+    snprintf(out, capacity, "%.*s/%s", (int)length, path, program);
     if (!access(out, X_OK)) return true;
     path += length + (path[length] == ':');
   }

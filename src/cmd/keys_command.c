@@ -21,8 +21,8 @@
 enum {
   DAYS_OF_AUTHORITY = 3650,
   DAYS_OF_CERTIFICATE = 365,
-  MOST_DAYS = 36500,
-  MOST_OVERLAP = 1000000,
+  MAX_DAYS = 36500,
+  MAX_OVERLAP = 1000000,
   HOUR = 60 * 60,
   DAY = 24 * HOUR
 };
@@ -146,11 +146,11 @@ static const struct by_option options[] = {
     BY_TEXT("keys", 'k', folder, "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)"),
     BY_WORDS("address", 'a', addresses, "A",
              "with make: a name or IP address by which the host is reached,\nin addition to NAME; may be repeated"),
-    BY_INT("days", 0, days, "N", 1, MOST_DAYS,
+    BY_INT("days", 0, days, "N", 1, MAX_DAYS,
            "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid "
            "longer than its authority"),
-    BY_INT("within", 0, within, "N", 0, MOST_DAYS, "with renew: renew what expires within N days; default 30"),
-    BY_INT("overlap", 0, overlap, "SECONDS", 1, MOST_OVERLAP,
+    BY_INT("within", 0, within, "N", 0, MAX_DAYS, "with renew: renew what expires within N days; default 30"),
+    BY_INT("overlap", 0, overlap, "SECONDS", 1, MAX_OVERLAP,
            "with rotate: how long the old key is accepted; default: 3600"),
     BY_FLAG("force", 'f', force, "with init, make and job: replace existing files"),
     {.name = NULL},
@@ -193,8 +193,8 @@ static const struct by_command command = {
              "Returns 0; 1 if something failed, and for `show`, if something expires within 30\n"
              "days or would be rejected.",
     .options = options,
-    .least_operands = 1,
-    .most_operands = 3,
+    .min_operands = 1,
+    .max_operands = 3,
     .missing = "name an action: init, make, show, renew, revoke, job or rotate",
 };
 
@@ -341,7 +341,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
                                      const char *path, int64_t now, int64_t until, int *renewed) {
   struct by_certificate_facts facts;
-  const char *addresses[BY_MOST_WORDS];
+  const char *addresses[BY_MAX_WORDS];
   enum banyan_status status = by_certificate_load(path, &facts);
   struct by_certificate_request request = {.role = facts.who.role,
                                            .name = facts.who.name,
@@ -349,7 +349,7 @@ static enum banyan_status renew_file(const struct keys_options *asked, const str
                                            .now = now,
                                            .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char *rest = facts.addresses.data;
-  for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MOST_WORDS;)
+  for (char *at; rest && (at = strsep(&rest, " ")) && request.address_count < BY_MAX_WORDS;)
     addresses[request.address_count++] = at;
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK && facts.who.expires <= until) {
@@ -483,7 +483,7 @@ static enum banyan_status rotate_job_key(const struct keys_options *asked, char 
 static const struct action {
   const char *name;
   enum banyan_status (*run)(const struct keys_options *asked, char **operands);
-  int least, most;   /* Operands after the name. */
+  int min, max;      /* Operands after the name. */
   const char *takes; /* Letters of its options. */
   const char *missing;
 } actions[] = {
@@ -526,9 +526,9 @@ int by_cli_keys(int argc, char **argv) {
   while (action < actions + ACTIONS && strcmp(action->name, operands.items[0]) != 0) action++;
   if (action == actions + ACTIONS) return unknown_action(operands.items[0]);
   int given = operands.count - 1;
-  if (given < action->least) return by_options_misuse(&command, "%s", action->missing);
-  if (given > action->most)
-    return by_options_misuse(&command, "%s does not take \"%s\"", action->name, operands.items[1 + action->most]);
+  if (given < action->min) return by_options_misuse(&command, "%s", action->missing);
+  if (given > action->max)
+    return by_options_misuse(&command, "%s does not take \"%s\"", action->name, operands.items[1 + action->max]);
   const char *stray = find_useless_option(action, &asked);
   if (stray) return by_options_misuse(&command, "--%s means nothing to %s", stray, action->name);
   if (!asked.folder) asked.folder = by_tls_folder();

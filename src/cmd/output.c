@@ -82,15 +82,15 @@ static unsigned sum_of(const unsigned *widths, unsigned n) {
 }
 
 /* Columns that are omitted have width 0. */
-static void omit_columns(const struct by_columns *table, unsigned *widths, unsigned room) {
-  while (sum_of(widths, table->n) > room) {
-    unsigned least = table->n;
+static void omit_columns(const struct by_columns *table, unsigned *widths, unsigned capacity) {
+  while (sum_of(widths, table->n) > capacity) {
+    unsigned min = table->n;
     for (unsigned c = 0; c < table->n; c++)
       if (widths[c] && table->columns[c].spare &&
-          (least == table->n || table->columns[c].spare > table->columns[least].spare))
-        least = c;
-    if (least == table->n) return;
-    widths[least] = 0;
+          (min == table->n || table->columns[c].spare > table->columns[min].spare))
+        min = c;
+    if (min == table->n) return;
+    widths[min] = 0;
   }
 }
 

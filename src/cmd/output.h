@@ -44,7 +44,7 @@ struct by_columns {
 
 void by_columns_init(struct by_columns *table, const struct by_column *columns, unsigned n);
 void by_columns_fini(struct by_columns *table);
-/* Adds the next cell, row by row. Unprintable characters become '?', and it is cut to BY_MOST_CELL bytes. */
+/* Adds the next cell, row by row. Unprintable characters become '?', and it is cut to BY_MAX_CELL bytes. */
 void by_columns_add(struct by_columns *table, const char *format, ...) BY_PRINTF(2, 3);
 /* Prints a line of names and one for each row, indented by `indent`, in at most `width` characters if possible; 0: no
  * limit. */

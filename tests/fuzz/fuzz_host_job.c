@@ -40,7 +40,7 @@ static void check_job(const struct by_launch_frame *frame) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct by_pipe in = {.data = malloc(size + 1), .end = size, .room = size + 1};
+  struct by_pipe in = {.data = malloc(size + 1), .end = size, .capacity = size + 1};
   struct by_launch_frame frame;
   size_t total = 0;
   assert(in.data);

@@ -19,11 +19,11 @@ static void check(struct by_launch_hosts *hosts) {
     const struct by_launch_host *host = &hosts->items[i];
     assert(*host->name && *host->name != '-' && *host->destination != '-');
     assert(!strpbrk(host->destination, " \t\n'\"$`;|&<>()\\*?,"));
-    assert(host->slots > 0 && host->slots <= BY_MOST_RANKS);
+    assert(host->slots > 0 && host->slots <= BY_MAX_RANKS);
   }
   if (!hosts->count) return;
   int ranks = by_hosts_slots(hosts);
-  if (ranks > BY_MOST_RANKS) ranks = BY_MOST_RANKS;
+  if (ranks > BY_MAX_RANKS) ranks = BY_MAX_RANKS;
   assert(by_hosts_place(hosts, ranks) == BANYAN_OK);
   for (size_t i = 0; i < hosts->count; placed += hosts->items[i++].ranks) assert(hosts->items[i].first == placed);
   assert(placed == ranks);

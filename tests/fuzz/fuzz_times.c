@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(const struct by_times *times) {
   for (uint32_t i = 0; i < times->n; i++) {
     const struct by_cost_sample *sample = &times->samples[i];
-    assert(times->names[i] && sample->n <= BY_TIMES_MOST);
+    assert(times->names[i] && sample->n <= BY_TIMES_MAX);
     for (uint32_t k = 0; k < sample->n; k++) {
       assert(sample->bytes[k] >= 1 && sample->seconds[k] > 0);
       assert(by_cost_time(&sample->cost, sample->bytes[k]) >= 0);

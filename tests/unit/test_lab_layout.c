@@ -222,7 +222,7 @@ static void a_switch_of_programs_has_a_front(void **state) {
     assert_true(wire->rate[0] == (i + 1) * 1e9);
   }
   by_lab_layout_fini(&layout);
-  options.mtu = BY_LAB_MOST_XDP_MTU + 1;
+  options.mtu = BY_LAB_MAX_XDP_MTU + 1;
   assert_status(by_lab_layout_make(topology, &options, &layout), BANYAN_ERR_ARGUMENT);
 }
 
@@ -287,7 +287,7 @@ static void too_large_a_lab_is_refused(void **state) {
   (void)state;
   char name[16];
   uint32_t s = add_switch("s");
-  for (int i = 0; i < BY_LAB_MOST_SPACES / 2; i++) {
+  for (int i = 0; i < BY_LAB_MAX_SPACES / 2; i++) {
     snprintf(name, sizeof name, "h%d", i);
     join(host(name), s, 1e9);
   }
@@ -433,7 +433,7 @@ static void a_line_holds_only_so_much(void **state) {
   struct by_delay_line line;
   char packet[16] = {0};
   by_delay_line_init(&line, 1, 0, 1);
-  line.held = BY_LINE_MOST_BYTES - 8;
+  line.held = BY_LINE_MAX_BYTES - 8;
   assert_false(by_delay_line_put(&line, packet, 9, 0));
   assert_true(by_delay_line_put(&line, packet, 8, 0));
   by_delay_line_fini(&line);

@@ -98,7 +98,7 @@ static void test_too_many(void **state) {
     snprintf(name, sizeof name, "h%d", n);
     status = by_hosts_parse(&hosts, name);
   }
-  assert_int_equal(hosts.count, BY_MOST_HOSTS);
+  assert_int_equal(hosts.count, BY_MAX_HOSTS);
   by_hosts_fini(&hosts);
 }
 

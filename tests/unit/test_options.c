@@ -26,7 +26,7 @@ static const struct by_option options[] = {
     {"word", 'w', BY_OPTION_WORDS, AT(words), "WORD", "words", 0, 0},
     {.name = NULL},
 };
-static struct by_command command = {.name = "test", .usage = "", .about = "", .options = options, .most_operands = 3};
+static struct by_command command = {.name = "test", .usage = "", .about = "", .options = options, .max_operands = 3};
 
 static struct values values;
 static struct by_operands operands;
@@ -97,9 +97,9 @@ static void test_operands(void **state) {
   assert_int_equal(operands.count, 3);
   assert_string_equal(operands.items[1], "-b");
   command.last_operand = 0;
-  command.least_operands = 2;
+  command.min_operands = 2;
   assert_int_equal(parse("a"), 2);
-  command.least_operands = 0;
+  command.min_operands = 0;
 }
 
 static void test_misuse(void **state) {

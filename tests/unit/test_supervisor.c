@@ -91,7 +91,7 @@ static struct world *begin(int n, struct by_supervisor_options options) {
   const struct by_supervisor_events events = {&world, start, take, print, end};
   world = (struct world){.now = 100 * BY_SECOND};
   options.title = "run";
-  if (!options.least) options.least = n;
+  if (!options.min) options.min = n;
   options.min_timeout = 60 * BY_SECOND;
   options.formation = 30 * BY_SECOND;
   world.supervisor = by_supervisor_create(&options, &events, world.now);
@@ -145,7 +145,7 @@ static struct world *form(int n, struct by_supervisor_options options) {
 
 static void test_first_membership(void **state) {
   (void)state;
-  struct world *w = begin(3, (struct by_supervisor_options){.least = 2});
+  struct world *w = begin(3, (struct by_supervisor_options){.min = 2});
   enrol(w, 2, 0);
   enrol(w, 0, 0);
   tick(w, 29 * BY_SECOND);
@@ -160,7 +160,7 @@ static void test_first_membership(void **state) {
 
 static void test_without_those_that_do_not_come(void **state) {
   (void)state;
-  struct world *w = begin(3, (struct by_supervisor_options){.least = 2});
+  struct world *w = begin(3, (struct by_supervisor_options){.min = 2});
   enrol(w, 0, 0);
   enrol(w, 2, 0);
   assert_int_equal(by_supervisor_next(w->supervisor), w->now + 30 * BY_SECOND);
@@ -178,7 +178,7 @@ static void test_without_those_that_do_not_come(void **state) {
 
 static void test_failed_attempt(void **state) {
   (void)state;
-  struct world *w = begin(3, (struct by_supervisor_options){.least = 2, .restarts = 1});
+  struct world *w = begin(3, (struct by_supervisor_options){.min = 2, .restarts = 1});
   for (int i = 0; i < 3; i++) enrol(w, i, 0);
   *w->log = 0;
   die(w, 1, SIGKILL);
@@ -245,7 +245,7 @@ static void test_refused(void **state) {
 
 static void test_restarts(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 2, .restarts = 2});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 2, .restarts = 2});
   die(w, 2, SIGKILL);
   expect(w, "dead 0 c0;dead 1 c0;start 2 1;");
   expect_line(w, "run: rank 2 on host b: killed by signal 9 (Killed): started again, 1 of 2 restarts\n");
@@ -290,7 +290,7 @@ static void test_pauses_grow_and_end(void **state) {
 
 static void test_too_few(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 2});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 2});
   die(w, 0, SIGKILL);
   expect(w, "dead 1 a0;dead 2 a0;");
   by_supervisor_ended(w->supervisor, 1, 4 << 8, w->now);
@@ -319,7 +319,7 @@ static void test_waits_for_hosts(void **state) {
 
 static void test_finishing(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 1});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 1, .restarts = 1});
   by_supervisor_ended(w->supervisor, 0, 5 << 8, w->now);
   enrol(w, 0, 1);
   expect(w, "dead 1 a0;dead 2 a0;start 0 1;join 0 b0c0;");
@@ -334,7 +334,7 @@ static void test_finishing(void **state) {
 /* A process that the others have excluded, and of whose end nobody knows. */
 static void test_over(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 1});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 1});
   join(w, 0, "auto-1-0", 2);
   join(w, 1, "auto-1-0", 2);
   leave_well(w, 0);
@@ -349,7 +349,7 @@ static void test_over(void **state) {
 /* Members of the last group may take their time. */
 static void test_slow_end(void **state) {
   (void)state;
-  struct world *w = form(2, (struct by_supervisor_options){.least = 1});
+  struct world *w = form(2, (struct by_supervisor_options){.min = 1});
   leave_well(w, 1);
   tick(w, 1000 * BY_SECOND);
   assert_true(by_supervisor_waits(w->supervisor));
@@ -361,7 +361,7 @@ static void test_slow_end(void **state) {
 
 static void test_leaving(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 2, .restarts = 9});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 2, .restarts = 9});
   assert_true(by_supervisor_leave(w->supervisor, 2, "its host is taken away"));
   assert_false(by_supervisor_leave(w->supervisor, 2, "again"));
   expect(w, "leave 2;");
@@ -382,12 +382,12 @@ static void test_leaving(void **state) {
 /* Hosts that were lost before do not change what the exit code says of those that were asked to leave. */
 static void test_leaving_after_loss(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 9, .may_grow = true});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 1, .restarts = 9, .may_grow = true});
   by_supervisor_lost(w->supervisor, 2, w->now);
   for (int i = 0; i < 2; i++) assert_true(by_supervisor_leave(w->supervisor, i, "SIGUSR1"));
   for (int i = 0; i < 2; i++) leave_well(w, i);
   finish(w, BY_EXIT_LEFT);
-  w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 9});
+  w = form(3, (struct by_supervisor_options){.min = 1, .restarts = 9});
   for (int i = 0; i < 3; i++) by_supervisor_lost(w->supervisor, i, w->now);
   assert_int_equal(by_supervisor_exit_code(w->supervisor), 1);
   by_supervisor_destroy(w->supervisor);
@@ -396,7 +396,7 @@ static void test_leaving_after_loss(void **state) {
 /* A process that leaves by itself is not the first to finish. */
 static void test_own_wish(void **state) {
   (void)state;
-  struct world *w = form(3, (struct by_supervisor_options){.least = 1, .restarts = 1});
+  struct world *w = form(3, (struct by_supervisor_options){.min = 1, .restarts = 1});
   receive(w, 1, BY_DIRECTORY_LEAVING, 0, 0, "");
   expect_line(w, "rank 1 on host a wants to leave");
   leave_well(w, 1);

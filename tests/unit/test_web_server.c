@@ -231,7 +231,7 @@ static void keeps_a_connection_for_several_requests(void **state) {
     check_answer(w, 200, NULL);
     assert_null(strstr(w->answer, "Connection: close"));
   }
-  now += BY_WEB_MOST_AGE / 2 + 1; /* A browser opens another connection after this one. */
+  now += BY_WEB_MAX_AGE / 2 + 1; /* A browser opens another connection after this one. */
   send_text(w, fd, request, sizeof request - 1);
   receive_answer(w, fd, false);
   check_answer(w, 200, "Connection: close");
@@ -271,11 +271,11 @@ static void survives_many_silent_peers(void **state) {
     fds[i] = join(w);
     run_loop(w);
   }
-  now += BY_WEB_MOST_AGE; /* The connections have timed out. */
+  now += BY_WEB_MAX_AGE; /* The connections have timed out. */
   for (int i = 0; i < 100; i++) run_loop(w);
-  now += BY_WEB_MOST_AGE; /* Connections that waited in the kernel meanwhile have timed out, too. */
+  now += BY_WEB_MAX_AGE; /* Connections that waited in the kernel meanwhile have timed out, too. */
   for (int i = 0; i < 100; i++) run_loop(w);
-  now += BY_WEB_MOST_AGE;
+  now += BY_WEB_MAX_AGE;
   ask(w, "GET /healthz HTTP/1.1" REST "\r\n");
   check_answer(w, 503, NULL);
   for (int i = 0; i < MANY; i++) close(fds[i]);

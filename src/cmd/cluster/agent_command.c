@@ -22,7 +22,7 @@
 
 /* ---- `banyan agent status`: the state of this host's agent */
 
-enum { MOST = 1 << 22, DAY = 24 * 60 * 60 };
+enum { MAX_ANSWER = 1 << 22, DAY = 24 * 60 * 60 };
 
 static bool is_true(const json_t *object, const char *field) {
   return json_is_true(json_object_get(object, field));
@@ -97,14 +97,17 @@ static void show_list(const json_t *status, const char *field, const char *title
 }
 
 static enum banyan_status read_answer(const char *line, size_t length, json_t **out) {
-  static const struct by_doc_limits limits = {.bytes = MOST, .containers = 65536, .elements = 262144};
+  static const struct by_doc_limits limits = {.bytes = MAX_ANSWER, .containers = 65536, .elements = 262144};
   return by_doc_load("the agent's answer", line, length, &limits, out);
 }
 
 /* Asks the agent at a socket, and prints its answer. */
 static enum banyan_status show_status(const char *path, bool json) {
-  const struct by_status_question question = {
-      .name = "agent", .place = {.path = path}, .line = "{\"type\":\"status\"}", .most = MOST, .read = read_answer};
+  const struct by_status_question question = {.name = "agent",
+                                              .place = {.path = path},
+                                              .line = "{\"type\":\"status\"}",
+                                              .max = MAX_ANSWER,
+                                              .read = read_answer};
   json_t *status;
   BY_TRY(by_status_ask(&question, &status));
   if (!json || !by_print_json(status)) {
@@ -185,7 +188,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0 when it was terminated by a signal, 1 when it could not start.",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 /* ---- options */

@@ -24,7 +24,7 @@ struct manager_options {
   long iterations, gain, first, threads, steps, trees, queues;
 };
 
-enum { MOST_QUEUES = 8 };
+enum { MAX_QUEUES = 8 };
 
 #define VALUES struct manager_options
 
@@ -55,7 +55,7 @@ static const struct by_option options[] = {
            "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_PLANNER)"),
     BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
            "most trees of a plan for one size of buffers; default 8\n(BANYAN_PLANNER)"),
-    BY_INT("queues", 0, queues, "N", 1, MOST_QUEUES,
+    BY_INT("queues", 0, queues, "N", 1, MAX_QUEUES,
            "divide each tree through switches into N, so that N cores of\na switch in user space share it; default 1"),
     BY_FLAG("replace-plans", 0, server.manager.replaces,
             "replace plans that users set, too; default: only those of\njobs with BANYAN_REPLACE_PLAN=1"),
@@ -102,7 +102,7 @@ static const struct by_command command = {
              "Returns 0 when it was terminated by a signal, 1 when it could not start, or when\n"
              "agents contradict TOPOLOGY.",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 struct session {

@@ -15,7 +15,7 @@
 enum {
   MAX_CONTRADICTIONS = 4, /* Maximum of contradictions that are shown. */
   MAX_SENTENCE = 1024,    /* Maximum bytes of each. */
-  MOST_LINKS = 8,
+  MAX_LINKS = 8,
   HOUR = 60 * 60,
   DAY = 24 * HOUR,
   SPAN = 32,     /* Bytes of a printed time. */
@@ -308,7 +308,7 @@ static int compare_switches(const void *a, const void *b) {
   return (more > 0) - (more < 0);
 }
 
-static void add_table(const struct kind *kind, const json_t *array, size_t most, unsigned width, struct by_text *out) {
+static void add_table(const struct kind *kind, const json_t *array, size_t max, unsigned width, struct by_text *out) {
   size_t n = json_array_size(array);
   const json_t **rows = by_cli_alloc(NULL, n * sizeof *rows);
   struct by_columns table;
@@ -316,12 +316,12 @@ static void add_table(const struct kind *kind, const json_t *array, size_t most,
   if (kind->compare) qsort(rows, n, sizeof *rows, kind->compare);
   by_text_add(out, "\n%s\n", kind->name);
   by_columns_init(&table, kind->columns, kind->n_columns);
-  for (size_t i = 0; i < n && i < most; i++) kind->add(rows[i], &table);
+  for (size_t i = 0; i < n && i < max; i++) kind->add(rows[i], &table);
   if (n == 0)
     by_text_add(out, "  none\n");
   else
     by_columns_print(&table, 2, width, out);
-  if (n > most) by_text_add(out, "  and %zu more\n", n - most);
+  if (n > max) by_text_add(out, "  and %zu more\n", n - max);
   by_columns_fini(&table);
   free(rows);
 }
@@ -348,15 +348,15 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
   static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host, NULL};
   size_t n_jobs = json_array_size(json_object_get(state, "jobs")),
          n_hosts = json_array_size(json_object_get(state, "hosts"));
-  size_t n_links = MOST_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
+  size_t n_links = MAX_LINKS, n_switches = json_array_size(json_object_get(state, "switches"));
   if (screen.height) {
     size_t n_contradictions = json_array_size(json_object_get(state, "contradictions"));
     size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0) + MIN(n_contradictions, MAX_CONTRADICTIONS + 1);
-    size_t room = screen.height > headings + 6 ? screen.height - headings : 6;
-    n_links = room / 4;
-    n_hosts = n_hosts < room / 4 ? n_hosts : room / 4;
-    n_switches = n_switches < room / 8 + 1 ? n_switches : room / 8 + 1;
-    n_jobs = room - n_links - n_hosts - n_switches;
+    size_t capacity = screen.height > headings + 6 ? screen.height - headings : 6;
+    n_links = capacity / 4;
+    n_hosts = n_hosts < capacity / 4 ? n_hosts : capacity / 4;
+    n_switches = n_switches < capacity / 8 + 1 ? n_switches : capacity / 8 + 1;
+    n_jobs = capacity - n_links - n_hosts - n_switches;
   }
   add_head(state, out);
   add_certificates(state, out);

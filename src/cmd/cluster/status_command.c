@@ -37,7 +37,7 @@ struct status_options {
 
 /* ---- asking a manager over HTTP for the state that its page shows */
 
-enum { MOST_STATE = 64 << 20 };
+enum { MAX_STATE = 64 << 20 };
 
 #define FUNCTIONS(each)                                                                                                \
   each(curl_easy_cleanup) each(curl_easy_getinfo) each(curl_easy_init) each(curl_easy_perform) each(curl_easy_setopt)  \
@@ -60,7 +60,7 @@ struct client {
 
 static size_t receive_bytes(const char *data, size_t size, size_t n, void *context) {
   struct client *client = context;
-  if (client->answer.length + n > MOST_STATE) return 0;
+  if (client->answer.length + n > MAX_STATE) return 0;
   by_text_add(&client->answer, "%.*s", (int)n, data);
   return client->answer.failed ? 0 : n;
 }
@@ -142,7 +142,7 @@ static enum banyan_status judge_answer(struct client *client, CURLcode code) {
 /* Returns the state; *out is the caller's. Blocks for at most 5 s. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
  * _PROTOCOL (no manager). */
 static enum banyan_status ask_manager(struct client *client, json_t **out) {
-  static const struct by_doc_limits limits = {.bytes = MOST_STATE, .containers = 2 << 20, .elements = 16 << 20};
+  static const struct by_doc_limits limits = {.bytes = MAX_STATE, .containers = 2 << 20, .elements = 16 << 20};
   long status = 0;
   by_text_fini(&client->answer);
   *client->error = '\0';
@@ -239,11 +239,11 @@ static enum banyan_status watch_manager(const struct status_options *asked) {
 
 /* ---- addresses of switches, and their secrets */
 
-enum { MOST_TEXT = 2000, ANSWER_SECONDS = 5 };
+enum { MAX_TEXT = 2000, ANSWER_SECONDS = 5 };
 
 const char *by_status_text(const json_t *object, const char *field) {
   const char *text = json_string_value(json_object_get(object, field));
-  return text && by_is_printable(text, MOST_TEXT) ? text : "?";
+  return text && by_is_printable(text, MAX_TEXT) ? text : "?";
 }
 
 enum banyan_status by_switch_place_parse(const char *text, struct by_status_place *out) {
@@ -318,7 +318,7 @@ static enum banyan_status begin_request(struct asking *a) {
                                         .connecting = place->path ? NULL : &place->address,
                                         .handshake = a->question->key && !place->path ? &handshake : NULL,
                                         .max_frame = BY_RESERVATION_LINE,
-                                        .max_line = a->question->most,
+                                        .max_line = a->question->max,
                                         .max_queued = 2 * BY_RESERVATION_LINE,
                                         .opened = handle_opened,
                                         .frame = handle_answer,
@@ -368,7 +368,7 @@ static void print_head(const json_t *status) {
          by_json_number(cells, "used"), by_json_number(cells, "all"));
   for (size_t i = 0; i < json_array_size(ports); i++) {
     const char *name = json_string_value(json_array_get(ports, i));
-    printf("%s %zu %s", i ? "," : "", i, name && by_is_printable(name, MOST_TEXT) ? name : "?");
+    printf("%s %zu %s", i ? "," : "", i, name && by_is_printable(name, MAX_TEXT) ? name : "?");
   }
   printf("\n");
 }
@@ -391,7 +391,7 @@ static void print_job(const json_t *job) {
 
 static void print_count(const char *name, const json_t *now, const json_t *before) {
   double count = by_json_number(now, name);
-  if (count == 0 || !by_is_printable(name, MOST_TEXT)) return;
+  if (count == 0 || !by_is_printable(name, MAX_TEXT)) return;
   printf("  %-10s %14.0f", name, count);
   if (before) printf("  +%.0f", count - by_json_number(before, name));
   printf("\n");
@@ -440,7 +440,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0, or 1 if there is no answer within 5 s.",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 /* Shows the state every second, or once. */
@@ -450,7 +450,7 @@ static enum banyan_status show_switch(const struct status_options *asked, const 
                                               .place = *place,
                                               .key = key,
                                               .line = "{\"do\": \"status\"}",
-                                              .most = BY_RESERVATION_REPLY,
+                                              .max = BY_RESERVATION_REPLY,
                                               .read = read_switch};
   json_t *before = NULL, *now = NULL;
   enum banyan_status status = BANYAN_OK;

@@ -24,7 +24,7 @@ struct by_status_question {
   struct by_status_place place;
   const struct by_key *key; /* For an address; NULL: none. */
   const char *line;         /* The request. */
-  size_t most;              /* Maximum bytes of the answer. */
+  size_t max;               /* Maximum bytes of the answer. */
   enum banyan_status (*read)(const char *line, size_t length, json_t **out);
 };
 

@@ -20,7 +20,7 @@
 #include "text.h"
 #include "tls_identity.h"
 
-enum { CELLS = 4096, MOST_CELLS = 1 << 20, PATH_BYTES = 4096 };
+enum { CELLS = 4096, MAX_CELLS = 1 << 20, PATH_BYTES = 4096 };
 
 struct switch_options {
   const char *xdp, *user, *secret_file, *manager, *keys, *name, *rate;
@@ -37,7 +37,7 @@ static const struct by_option options[] = {
     BY_TEXT("user", 0, user, "IF,IF,...", "aggregate in this process, on these interfaces; works with\nany driver"),
     BY_INT("queues", 0, queues, "N", 1, BY_PLANE_QUEUES,
            "with --user, threads that share the work, a tree each;\ndefault: as many as cores"),
-    BY_INT("cells", 0, cells, "N", 1, MOST_CELLS, "number of cells, 3.4 KiB each; default 4096"),
+    BY_INT("cells", 0, cells, "N", 1, MAX_CELLS, "number of cells, 3.4 KiB each; default 4096"),
     BY_WORDS("control", 0, controls, "WHERE",
              "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
              "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),

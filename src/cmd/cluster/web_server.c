@@ -30,18 +30,18 @@ static enum banyan_status parse_token(const char *path, char *text, size_t read,
   size_t length = read;
   while (length && strchr(" \r\n", text[length - 1])) length--;
   *out = (struct by_token){0};
-  if (length <= BY_TOKEN_MOST) memcpy(out->text, text, length);
+  if (length <= BY_TOKEN_MAX) memcpy(out->text, text, length);
   explicit_bzero(text, read);
-  if (length >= BY_TOKEN_LEAST && strspn(out->text, token_letters) == length) return BANYAN_OK;
+  if (length >= BY_TOKEN_MIN && strspn(out->text, token_letters) == length) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "%s: must hold a token of %d to %d letters, digits and \"_.~-\"; `openssl rand -hex 32` makes one",
-                 path, BY_TOKEN_LEAST, BY_TOKEN_MOST);
+                 path, BY_TOKEN_MIN, BY_TOKEN_MAX);
 }
 
 enum banyan_status by_token_read(const char *path, struct by_token *out) {
   char *text;
   size_t length;
-  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &length));
+  BY_TRY(by_read_file("token file", path, BY_TOKEN_MAX + 2, &text, &length));
   enum banyan_status status = parse_token(path, text, length, out);
   free(text);
   return status;
@@ -68,7 +68,7 @@ enum banyan_status by_token_read_or_make(const char *path, struct by_token *out)
   } else if (errno != EEXIST) {
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make token file %s (--token-file)", path);
   }
-  char text[BY_TOKEN_MOST + 4];
+  char text[BY_TOKEN_MAX + 4];
   size_t length;
   enum banyan_status status = by_secret_file_read(path, text, sizeof text, &length);
   if (status == BANYAN_OK) return parse_token(path, text, length, out);
@@ -80,7 +80,7 @@ enum banyan_status by_token_read_or_make(const char *path, struct by_token *out)
 static bool is_token(const struct by_token *token, const char *given) {
   char padded[sizeof token->text] = {0};
   size_t length = given ? strnlen(given, sizeof padded) : 0;
-  if (length < BY_TOKEN_LEAST || length >= sizeof padded) return false;
+  if (length < BY_TOKEN_MIN || length >= sizeof padded) return false;
   memcpy(padded, given, length);
   return CRYPTO_memcmp(padded, token->text, sizeof padded) == 0;
 }
@@ -115,7 +115,7 @@ struct by_web {
   struct by_timer timer;
   struct by_admission admission; /* Limits connections; one that has made a request counts as known. */
   bool has_capacity;             /* A connection has ended since libmicrohttpd was called. */
-  struct by_web_kept kept[BY_WEB_MOST_ROUTES];
+  struct by_web_kept kept[BY_WEB_MAX_ROUTES];
 };
 
 /* A connection; libmicrohttpd stores the pointer. */
@@ -135,8 +135,8 @@ struct answer {
   const void *body; /* A constant, or copied. */
   size_t length;
   bool copied;
-  const char *name, *value;        /* An additional header; NULL: none. */
-  char cookie[BY_TOKEN_MOST + 96]; /* "": none. */
+  const char *name, *value;       /* An additional header; NULL: none. */
+  char cookie[BY_TOKEN_MAX + 96]; /* "": none. */
 };
 
 struct file {
@@ -188,7 +188,7 @@ static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *co
   if (a->name) well = well && mhd->MHD_add_response_header(response, a->name, a->value) == MHD_YES;
   if (*a->cookie) well = well && mhd->MHD_add_response_header(response, "Set-Cookie", a->cookie) == MHD_YES;
   const struct by_web_client *client = find_client(web, connection);
-  bool old = client && by_loop_now(web->options.loop) - client->came > BY_WEB_MOST_AGE / 2;
+  bool old = client && by_loop_now(web->options.loop) - client->came > BY_WEB_MAX_AGE / 2;
   if (old) well = well && mhd->MHD_add_response_header(response, "Connection", "close") == MHD_YES;
   enum MHD_Result result = well ? mhd->MHD_queue_response(connection, a->status, response) : MHD_NO;
   mhd->MHD_destroy_response(response);
@@ -295,7 +295,7 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
 }
 
 enum {
-  MOST_CONNECTIONS = 128,
+  MAX_CONNECTIONS = 128,
   CLOSING = 32,     /* Connections that were closed in favour of others, which libmicrohttpd does not know yet. */
   MAX_HEAD = 16384, /* Bytes of memory for a connection: its request line and headers must fit. */
 };
@@ -352,7 +352,7 @@ static void begin_visit(struct by_web *web, int fd, void **of_connection) {
   *client = (struct by_web_client){.web = web, .fd = fd, .came = by_loop_now(web->options.loop)};
   client->admission = (struct by_admission_entry){.evicted = handle_evicted, .context = client};
   by_timer_init(&client->end, end_visit, client);
-  by_loop_set_delay(web->options.loop, &client->end, BY_WEB_MOST_AGE);
+  by_loop_set_delay(web->options.loop, &client->end, BY_WEB_MAX_AGE);
   by_admission_enter(&web->admission, &client->admission, fd);
 }
 
@@ -428,7 +428,7 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   if (!web) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page's server");
   web->options = *options;
   web->token = *options->token;
-  by_admission_init(&web->admission, MOST_CONNECTIONS);
+  by_admission_init(&web->admission, MAX_CONNECTIONS);
   by_timer_init(&web->timer, run_server, web);
   enum banyan_status status = by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names,
                                               sizeof names / sizeof *names, &web->mhd);

@@ -15,10 +15,10 @@
 /* ---- the token: web_server.c */
 
 /* The secret that gives access to the page: letters, digits and "_.~-", which are valid in an address. */
-enum { BY_TOKEN_LEAST = 16, BY_TOKEN_MOST = 128 };
+enum { BY_TOKEN_MIN = 16, BY_TOKEN_MAX = 128 };
 
 struct by_token {
-  char text[BY_TOKEN_MOST + 1];
+  char text[BY_TOKEN_MAX + 1];
 };
 
 /* Reads it from the file's only line. */
@@ -48,15 +48,15 @@ struct by_web_options {
   /* PEM, both or neither (HTTP). The caller keeps them while the server lives. */
   const char *certificate, *key;
   const struct by_web_route *routes; /* The caller keeps them while the server lives. */
-  size_t n_routes;                   /* At most BY_WEB_MOST_ROUTES. */
+  size_t n_routes;                   /* At most BY_WEB_MAX_ROUTES. */
 };
 
-enum { BY_WEB_MOST_ROUTES = 8 };
+enum { BY_WEB_MAX_ROUTES = 8 };
 
 /* A connection is asked to close with the first answer after half of this time, and closed after it, so that slow peers
  * do not keep others out. If there are too many, some are closed earlier, see acceptor.h: a connection that has made a
  * request counts as one that has sent its greeting. */
-#define BY_WEB_MOST_AGE (60 * BY_SECOND)
+#define BY_WEB_MAX_AGE (60 * BY_SECOND)
 /* A text is reused for this time: many readers cost no more than one. */
 #define BY_WEB_FRESH (BY_SECOND / 2)
 

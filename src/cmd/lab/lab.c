@@ -21,9 +21,9 @@
 enum {
   LOOPBACK = 1,
   FIRST_INTERFACE = 1000,
-  MOST_AT_ONCE = 65536,
+  MAX_AT_ONCE = 65536,
   PATH_BYTES = 256,
-  MOST_HOST_NAME = 64,
+  MAX_HOST_NAME = 64,
   SETTING_BYTES = 256,
   READY_STEPS = 5000
 };
@@ -142,7 +142,7 @@ static enum banyan_status cut_off(void) {
 static enum banyan_status furnish_process(const char *host, const char *hosts) {
   if (unshare(CLONE_NEWNS | CLONE_NEWUTS))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a mount namespace");
-  if (sethostname(host, MIN(strlen(host), MOST_HOST_NAME)))
+  if (sethostname(host, MIN(strlen(host), MAX_HOST_NAME)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot call a host \"%.64s\"", host);
   BY_TRY(cut_off());
   BY_TRY(show_hosts(hosts));
@@ -263,8 +263,8 @@ static enum banyan_status make_spaces(struct by_lab *lab) {
 
 /* Returns the bytes that TCP may pass at once: they are cut only after the queue, so they should not exceed a burst. */
 static uint32_t max_segment(const struct by_lab *lab, double rate) {
-  double least = 4 * (double)lab->options->mtu, bytes = lab->options->burst * rate / 8;
-  return (uint32_t)MIN(MAX(bytes, least), MOST_AT_ONCE);
+  double min = 4 * (double)lab->options->mtu, bytes = lab->options->burst * rate / 8;
+  return (uint32_t)MIN(MAX(bytes, min), MAX_AT_ONCE);
 }
 
 /* A wire's two ends, and the hardware address of both. */
@@ -378,11 +378,11 @@ static enum banyan_status make_delays(struct by_lab *lab) {
 
 static enum banyan_status shape_port(struct by_lab *lab, unsigned interface, double rate, bool there) {
   const struct by_lab_options *options = lab->options;
-  double least = 8. * (double)options->mtu / rate;
+  double min = 8. * (double)options->mtu / rate;
   if (!(rate > 0)) return BANYAN_OK; /* No route leads there. */
   return by_netlink_shape(&lab->netlink, interface,
                           &(struct by_netlink_shape){.rate = rate,
-                                                     .burst = MAX(options->burst, least),
+                                                     .burst = MAX(options->burst, min),
                                                      .queue = by_lab_queue_bytes(options, rate),
                                                      .fifo = options->fifo,
                                                      .ipv6 = options->ipv6,
@@ -570,9 +570,9 @@ static enum banyan_status add_relayed(const struct by_lab *lab, struct by_lab_tr
 }
 
 enum banyan_status by_lab_read(struct by_lab *lab, struct by_lab_traffic *out) {
-  uint32_t most = 0;
-  for (uint32_t s = 0; s < lab->layout->n_spaces; s++) most = MAX(most, lab->layout->spaces[s].n_wires);
-  struct by_netlink_counters *counters = calloc(FIRST_INTERFACE + most, sizeof *counters);
+  uint32_t max = 0;
+  for (uint32_t s = 0; s < lab->layout->n_spaces; s++) max = MAX(max, lab->layout->spaces[s].n_wires);
+  struct by_netlink_counters *counters = calloc(FIRST_INTERFACE + max, sizeof *counters);
   if (!counters) return no_memory();
   enum banyan_status status = BANYAN_OK;
   memset(out, 0, 2 * (size_t)lab->layout->n_wires * sizeof *out);

@@ -33,13 +33,13 @@
  *
  * A value in one arena, which points into its topology. */
 enum {
-  BY_LAB_MOST_SPACES = 4096,
-  BY_LAB_MOST_WIRES = 65536,
-  BY_LAB_MOST_ROUTES = 4 << 20,
-  BY_LAB_LEAST_MTU = 576,
-  BY_LAB_LEAST_IPV6_MTU = 1280,
-  BY_LAB_MOST_MTU = 65535,
-  BY_LAB_MOST_XDP_MTU = 3506, /* Of a veth that accepts XDP programs. */
+  BY_LAB_MAX_SPACES = 4096,
+  BY_LAB_MAX_WIRES = 65536,
+  BY_LAB_MAX_ROUTES = 4 << 20,
+  BY_LAB_MIN_MTU = 576,
+  BY_LAB_MIN_IPV6_MTU = 1280,
+  BY_LAB_MAX_MTU = 65535,
+  BY_LAB_MAX_XDP_MTU = 3506, /* Of a veth that accepts XDP programs. */
 };
 
 /* Addresses of the lab's hosts, and of its switches that aggregate; no packet leaves the lab. */
@@ -88,7 +88,7 @@ struct by_lab_route {
 struct by_lab_layout {
   const struct by_topology *topology;
   bool ipv6;
-  uint32_t n_spaces, n_wires, n_routes, routes_room;
+  uint32_t n_spaces, n_wires, n_routes, routes_capacity;
   struct by_lab_space *spaces; /* spaces[v] is node v's; gates follow, then fronts. */
   struct by_lab_wire *wires;   /* wires[i] is link i's; those of gates follow. */
   struct by_lab_route *routes; /* By space. */
@@ -250,7 +250,7 @@ struct by_delay_line {
   size_t held;                           /* Bytes. */
 };
 
-enum { BY_LINE_MOST_BYTES = 512 << 20 };
+enum { BY_LINE_MAX_BYTES = 512 << 20 };
 
 void by_delay_line_init(struct by_delay_line *line, uint64_t delay, double loss, uint64_t seed);
 void by_delay_line_fini(struct by_delay_line *line);

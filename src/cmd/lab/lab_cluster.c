@@ -15,7 +15,7 @@
 #include "process.h"
 #include "socket.h"
 
-enum { DAYS = 365, MANAGER_PORT = 7650, MOST_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MAX_NAME + 16 };
+enum { DAYS = 365, MANAGER_PORT = 7650, MAX_ARGUMENTS = 64, PLACE_BYTES = BY_TOPOLOGY_MAX_NAME + 16 };
 
 /* Tells whether a node has a certificate: hosts, for their agents, and switches. */
 static bool is_known(const struct by_node *node) {
@@ -103,19 +103,19 @@ void by_lab_cluster_fini(struct by_lab_cluster *cluster) {
 static enum banyan_status start_manager(const struct by_lab_cluster *cluster, struct by_lab_services *services,
                                         const char *topology, const char *at) {
   char keys[BY_LAB_PATH], state[BY_LAB_PATH], token[BY_LAB_PATH], page[16], *save;
-  const char *command[MOST_ARGUMENTS] = {"banyan",       "manager",
-                                         "--keys",       by_lab_folder_path(cluster->folder, "keys", keys),
-                                         "--name",       cluster->topology->nodes[cluster->manager].name,
-                                         "--state",      by_lab_folder_path(cluster->folder, "manager.db", state),
-                                         "--token-file", by_lab_folder_path(cluster->folder, "token", token),
-                                         "--listen",     at,
-                                         "--http",       page,
-                                         topology};
+  const char *command[MAX_ARGUMENTS] = {"banyan",       "manager",
+                                        "--keys",       by_lab_folder_path(cluster->folder, "keys", keys),
+                                        "--name",       cluster->topology->nodes[cluster->manager].name,
+                                        "--state",      by_lab_folder_path(cluster->folder, "manager.db", state),
+                                        "--token-file", by_lab_folder_path(cluster->folder, "token", token),
+                                        "--listen",     at,
+                                        "--http",       page,
+                                        topology};
   int n = 0;
   snprintf(page, sizeof page, "fd:%d", BY_LAB_LISTENER);
   while (command[n]) n++;
   char *more = by_cli_print("%s", cluster->options->more ? cluster->options->more : "");
-  for (char *word = strtok_r(more, " \t", &save); word && n < MOST_ARGUMENTS - 1; word = strtok_r(NULL, " \t", &save))
+  for (char *word = strtok_r(more, " \t", &save); word && n < MAX_ARGUMENTS - 1; word = strtok_r(NULL, " \t", &save))
     command[n++] = word;
   const struct by_lab_service service = {
       .role = BY_LAB_MANAGER, .space = cluster->manager, .command = command, .listener = cluster->listener};

@@ -17,7 +17,7 @@
 #include "text.h"
 #include "topology_synth.h"
 
-enum { MOST_PER_HOST = 1024 };
+enum { MAX_PER_HOST = 1024 };
 
 /* Maximum rate of links at which the machine itself is not the limit. */
 static const double max_rate = 4e9;
@@ -38,7 +38,7 @@ static const struct by_option options[] = {
     BY_TEXT("scale", 0, scale, "F", "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine"),
     BY_FLAG("whole", 0, lab.whole, "give links their entire capacity; default: what others leave\nof it"),
     BY_FLAG("plain", 0, lab.plain, "ignore delay and loss"),
-    BY_INT("per-host", 'n', jobs.per_host, "N", 1, MOST_PER_HOST, "ranks on each host that takes part; default 1"),
+    BY_INT("per-host", 'n', jobs.per_host, "N", 1, MAX_PER_HOST, "ranks on each host that takes part; default 1"),
     BY_TEXT("plan", 'p', jobs.plan, "PLAN",
             "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the "
             "topology"),
@@ -50,7 +50,7 @@ static const struct by_option options[] = {
         "congestion", 0, lab.congestion, "NAME",
         "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default"),
     BY_WORDS("sysctl", 0, sysctls, "NAME=VALUE", "a net.* setting for every host and switch"),
-    BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU, "of an IP packet; default 1500"),
+    BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_MIN_MTU, BY_LAB_MAX_MTU, "of an IP packet; default 1500"),
     BY_FLAG("ipv6", 0, lab.ipv6, "addresses of IPv6 alone; default: of IPv4 alone"),
     BY_SECONDS("burst", 0, lab.burst, "TIME", "what an idle link passes at once; default 1 ms"),
     BY_SECONDS("queue", 0, lab.queue, "TIME", "size of a link's queue, 256 KiB at least; default 50 ms"),
@@ -112,9 +112,9 @@ static const struct by_command command = {
              "\n"
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
     .options = options,
-    .least_operands = 1,
+    .min_operands = 1,
     .missing = "which topology? Give a file, or a text such as star:4",
-    .most_operands = -1,
+    .max_operands = -1,
     .last_operand = 2,
 };
 
@@ -124,7 +124,7 @@ struct session {
   struct by_operands operands;
   struct by_topology *topology;
   struct by_lab_layout layout;
-  struct by_lab_event events[BY_MOST_WORDS];
+  struct by_lab_event events[BY_MAX_WORDS];
   struct by_lab_folder folder;
   struct by_lab_cluster cluster;
   struct by_lab_jobs *jobs;
@@ -200,8 +200,8 @@ static enum banyan_status check_options(struct session *s) {
   BY_TRY(check_commands(s));
   if (asked->scale) BY_TRY(parse_scale(asked->scale, &asked->lab.scale));
   asked->lab.sysctls = asked->sysctls.items;
-  if (asked->sysctls.count == BY_MOST_WORDS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
+  if (asked->sysctls.count == BY_MAX_WORDS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MAX_WORDS - 1);
   BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
   BY_TRY(check_switches(s));
   for (int i = 0; i < asked->events.count; i++) {
@@ -247,14 +247,14 @@ static enum banyan_status run_and_report(struct session *s) {
 /* ---- running */
 
 static void warn_of_speed(const struct session *s) {
-  double most = 0;
+  double max = 0;
   char text[2][32];
   for (uint32_t i = 0; i < s->layout.n_wires; i++)
-    for (int end = 0; end < 2; end++) most = fmax(most, s->layout.wires[i].rate[end]);
-  if (most <= max_rate) return;
-  double scale = pow(10, ceil(log10(most / max_rate)));
+    for (int end = 0; end < 2; end++) max = fmax(max, s->layout.wires[i].rate[end]);
+  if (max <= max_rate) return;
+  double scale = pow(10, ceil(log10(max / max_rate)));
   by_command_note("%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s",
-                  command.name, by_print_rate(most, text[0]), scale, by_print_rate(most / scale, text[1]));
+                  command.name, by_print_rate(max, text[0]), scale, by_print_rate(max / scale, text[1]));
 }
 
 /* Makes a secret for switches and ranks, unless the user has given one. Jobs that a manager plans get the switches'

@@ -14,7 +14,7 @@
 #include "commands.h"
 #include "text.h"
 
-enum { WORD_BYTES = BY_TOPOLOGY_MAX_NAME + 1, MOST_CHILDREN = 256 };
+enum { WORD_BYTES = BY_TOPOLOGY_MAX_NAME + 1, MAX_CHILDREN = 256 };
 
 /* Finds the first link between two nodes. */
 static bool find_link(const struct by_topology *t, uint32_t a, uint32_t b, uint32_t *out) {
@@ -113,7 +113,7 @@ static int list_children(pid_t pid, pid_t *out) {
   int n = 0;
   snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
   FILE *file = fopen(path, "re");
-  while (file && n < MOST_CHILDREN && fscanf(file, "%d", &out[n]) == 1) n++;
+  while (file && n < MAX_CHILDREN && fscanf(file, "%d", &out[n]) == 1) n++;
   if (file) fclose(file);
   return n;
 }
@@ -132,7 +132,7 @@ static bool is_command(pid_t pid, const char *word) {
 
 /* Kills the children of a process, or those that are `banyan WORD`. */
 static int kill_children(pid_t parent, const char *word) {
-  pid_t children[MOST_CHILDREN];
+  pid_t children[MAX_CHILDREN];
   int n = list_children(parent, children), killed = 0;
   for (int i = 0; i < n; i++)
     if (!word || is_command(children[i], word)) killed += kill(children[i], SIGKILL) == 0;
@@ -140,7 +140,7 @@ static int kill_children(pid_t parent, const char *word) {
 }
 
 static int kill_started(pid_t supervisor, const char *word) {
-  pid_t agents[MOST_CHILDREN];
+  pid_t agents[MAX_CHILDREN];
   int n = list_children(supervisor, agents), killed = 0;
   for (int i = 0; i < n; i++) killed += kill_children(agents[i], word);
   return killed;

@@ -22,7 +22,7 @@
 #include "switched_tree.h"
 #include "text.h"
 
-enum { EXIT_TIMEOUT = 124, MOST_PER_HOST = 1024 };
+enum { EXIT_TIMEOUT = 124, MAX_PER_HOST = 1024 };
 
 struct job {
   struct by_lab_jobs *jobs;
@@ -76,7 +76,7 @@ static enum banyan_status parse_word(struct job *job, const char *text, char *wo
   *value++ = '\0';
   if (!strcmp(word, "from")) return by_parse_seconds(value, &job->from);
   if (!strcmp(word, "until")) return by_parse_seconds(value, &job->until);
-  if (!strcmp(word, "ranks")) return by_parse_int("ranks", value, 1, MOST_PER_HOST, &job->per_host);
+  if (!strcmp(word, "ranks")) return by_parse_int("ranks", value, 1, MAX_PER_HOST, &job->per_host);
   if (!strcmp(word, "hosts"))
     job->wanted = value;
   else if (!strcmp(word, "plan"))
@@ -110,7 +110,7 @@ static enum banyan_status parse_job(struct job *job, const char *text) {
 static enum banyan_status place_sums(struct job *job) {
   const struct by_lab_jobs *jobs = job->jobs;
   const struct by_in_network_request request = {
-      .ranks = job->wanted, .servers = jobs->options->servers, .most_adding = -1};
+      .ranks = job->wanted, .servers = jobs->options->servers, .max_adding = -1};
   struct by_text text = {0};
   char name[BY_TOPOLOGY_MAX_NAME + 8];
   snprintf(name, sizeof name, job->name ? "%s.plan" : "plan", job->name);
@@ -188,8 +188,8 @@ static enum banyan_status place_ranks(struct job *job) {
   const struct by_topology *t = job->jobs->topology;
   uint32_t *hosts = NULL, n = 0;
   enum banyan_status status = by_plan_find_nodes(t, "job", job->wanted, &hosts, &n);
-  if (status == BANYAN_OK && (double)n * (double)job->per_host > BY_MOST_RANKS)
-    status = by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
+  if (status == BANYAN_OK && (double)n * (double)job->per_host > BY_MAX_RANKS)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MAX_RANKS);
   if (status == BANYAN_OK) status = find_plan(job, n * (uint32_t)job->per_host);
   if (status == BANYAN_OK) {
     size_t others = job->read ? job->read->n_vertices - job->read->n_ranks : 0;

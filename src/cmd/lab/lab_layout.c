@@ -10,7 +10,7 @@
 
 #include "topology_paths.h"
 
-enum { SUBNET = 0x0a4d0000, LEAST_QUEUE = 256 << 10, MOST_COLUMN = 32, MOST_ROWS = 64 };
+enum { SUBNET = 0x0a4d0000, MIN_QUEUE = 256 << 10, MAX_COLUMN = 32, MAX_ROWS = 64 };
 
 struct by_lab_options by_lab_options_default(void) {
   return (struct by_lab_options){.scale = 1, .mtu = 1500, .burst = 1e-3, .queue = 50e-3, .congestion = "reno"};
@@ -177,9 +177,9 @@ static uint32_t main_wire(struct router *r, uint32_t space) {
 }
 
 static enum banyan_status add_route(struct by_lab_layout *l, struct by_lab_route route) {
-  if (l->n_routes == BY_LAB_MOST_ROUTES)
-    return by_fail(BANYAN_ERR_TOPOLOGY, "the lab would need more than %d routes", BY_LAB_MOST_ROUTES);
-  if (!BY_ARRAY_GROW(&l->routes, &l->routes_room, (size_t)l->n_routes + 1)) return no_memory();
+  if (l->n_routes == BY_LAB_MAX_ROUTES)
+    return by_fail(BANYAN_ERR_TOPOLOGY, "the lab would need more than %d routes", BY_LAB_MAX_ROUTES);
+  if (!BY_ARRAY_GROW(&l->routes, &l->routes_capacity, (size_t)l->n_routes + 1)) return no_memory();
   l->routes[l->n_routes++] = route;
   return BANYAN_OK;
 }
@@ -217,19 +217,19 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   size_t nodes = topology->n_nodes;
   *out = (struct by_lab_layout){.topology = topology, .ipv6 = options->ipv6};
   by_arena_init(&out->arena);
-  if (options->xdp && options->mtu > BY_LAB_MOST_XDP_MTU)
+  if (options->xdp && options->mtu > BY_LAB_MAX_XDP_MTU)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "--mtu %ld: interfaces of switches with XDP programs take packets of at most %d", options->mtu,
-                   BY_LAB_MOST_XDP_MTU);
-  if (options->ipv6 && options->mtu < BY_LAB_LEAST_IPV6_MTU)
+                   BY_LAB_MAX_XDP_MTU);
+  if (options->ipv6 && options->mtu < BY_LAB_MIN_IPV6_MTU)
     return by_fail(BANYAN_ERR_ARGUMENT, "--mtu %ld: packets of IPv6 may have at least %d bytes on every link",
-                   options->mtu, BY_LAB_LEAST_IPV6_MTU);
-  if (2 * nodes > BY_LAB_MOST_SPACES)
+                   options->mtu, BY_LAB_MIN_IPV6_MTU);
+  if (2 * nodes > BY_LAB_MAX_SPACES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "%zu nodes are more than the %d that a lab may have on one machine", nodes,
-                   BY_LAB_MOST_SPACES / 2);
-  if (topology->n_links > BY_LAB_MOST_WIRES)
+                   BY_LAB_MAX_SPACES / 2);
+  if (topology->n_links > BY_LAB_MAX_WIRES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "%u links are more than the %d that a lab may have on one machine",
-                   topology->n_links, BY_LAB_MOST_WIRES);
+                   topology->n_links, BY_LAB_MAX_WIRES);
   out->spaces = BY_ARENA_ARRAY(&out->arena, struct by_lab_space, 2 * nodes);
   out->wires = BY_ARENA_ARRAY(&out->arena, struct by_lab_wire, topology->n_links + nodes);
   if (!out->spaces || !out->wires) return no_memory();
@@ -282,7 +282,7 @@ void by_lab_layout_fini(struct by_lab_layout *layout) {
 }
 
 double by_lab_queue_bytes(const struct by_lab_options *options, double rate) {
-  return MIN(MAX(options->queue * rate / 8, LEAST_QUEUE), 1 << 30);
+  return MIN(MAX(options->queue * rate / 8, MIN_QUEUE), 1 << 30);
 }
 
 struct in6_addr by_lab_host(const struct by_lab_layout *layout, uint32_t address) {
@@ -314,7 +314,7 @@ static int widest_name(const struct by_lab_layout *l) {
   size_t widest = strlen("from");
   for (uint32_t i = 0; i < l->n_wires; i++)
     for (int end = 0; end < 2; end++) widest = MAX(widest, strlen(name_of(l, i, end)));
-  return (int)MIN(widest, MOST_COLUMN);
+  return (int)MIN(widest, MAX_COLUMN);
 }
 
 /* ---- the layout as text */
@@ -391,12 +391,12 @@ static void print_row(const struct ranking *r, uint32_t place, int width, struct
 
 static void print_rows(struct ranking *r, struct by_text *text) {
   int width = widest_name(r->layout);
-  bool some_only = r->n > MOST_ROWS;
+  bool some_only = r->n > MAX_ROWS;
   if (some_only) qsort_r(r->places, r->n, sizeof *r->places, busiest_first, r);
   by_text_add(text, "%-*s    %-*s %14s %12s %10s %8s %5s\n", width, "from", width, "to", "allowed", "sent", "packets",
               "lost", "used");
-  for (uint32_t i = 0; i < r->n && i < MOST_ROWS; i++) print_row(r, r->places[i], width, text);
-  if (some_only) by_text_add(text, "the busiest %d of %u directions that were used\n", MOST_ROWS, r->n);
+  for (uint32_t i = 0; i < r->n && i < MAX_ROWS; i++) print_row(r, r->places[i], width, text);
+  if (some_only) by_text_add(text, "the busiest %d of %u directions that were used\n", MAX_ROWS, r->n);
 }
 
 void by_lab_print_traffic(const struct by_lab_layout *l, const struct by_lab_traffic *traffic, double seconds,

@@ -302,12 +302,12 @@ static enum banyan_status sort_by_tos(struct by_netlink *netlink, unsigned inter
 
 static enum banyan_status set_rates(struct by_netlink *netlink, unsigned interface,
                                     const struct by_netlink_shape *shape) {
-  uint64_t least = by_tc_bytes(guarantee * shape->rate), others = shape->by_tos ? least : 1;
+  uint64_t min = by_tc_bytes(guarantee * shape->rate), others = shape->by_tos ? min : 1;
   BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, by_tc_bytes(shape->rate), 0, shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, ACK_CLASS, 1, 0, shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, DATA_CLASS, others, 1, shape));
   for (uint32_t c = 0; shape->by_tos && c < BY_PRIORITY_CLASSES; c++)
-    BY_TRY(add_class(netlink, interface, LINK_CLASS, MARKED_CLASS + c, least, 1 + c, shape));
+    BY_TRY(add_class(netlink, interface, LINK_CLASS, MARKED_CLASS + c, min, 1 + c, shape));
   return BANYAN_OK;
 }
 

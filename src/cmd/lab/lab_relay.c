@@ -31,7 +31,7 @@ void by_delay_line_fini(struct by_delay_line *line) {
 
 bool by_delay_line_put(struct by_delay_line *line, const void *bytes, size_t length, uint64_t now) {
   if (line->loss > 0 && by_rng_unit(&line->rng) < line->loss) return false;
-  if (line->held + length > BY_LINE_MOST_BYTES) return false;
+  if (line->held + length > BY_LINE_MAX_BYTES) return false;
   struct by_line_packet *packet = malloc(sizeof *packet + length);
   if (!packet) return false;
   packet->due = now + line->delay;
@@ -54,7 +54,7 @@ struct by_line_packet *by_delay_line_take(struct by_delay_line *line, uint64_t n
   return packet;
 }
 
-enum { MOST_PACKET = 66 << 10, MOST_EVENTS = 64, READS_AT_ONCE = 32, PRIORITY = -15 };
+enum { MAX_PACKET = 66 << 10, MAX_EVENTS = 64, READS_AT_ONCE = 32, PRIORITY = -15 };
 
 enum banyan_status by_tap_make(const char *name, unsigned interface, bool whole, int *out) {
   struct ifreq wanted = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
@@ -89,7 +89,7 @@ struct relay {
 static void take_in(struct relay *relay, struct direction *d) {
   uint64_t now = by_clock_now(&by_clock_system);
   for (int i = 0; i < READS_AT_ONCE; i++) {
-    ssize_t n = read(d->from, relay->packet, MOST_PACKET);
+    ssize_t n = read(d->from, relay->packet, MAX_PACKET);
     if (n <= 0) return;
     if (!by_delay_line_put(&d->line, relay->packet, (size_t)n, now)) ++*d->lost;
   }
@@ -112,20 +112,20 @@ static uint64_t send_due(struct relay *relay) {
 }
 
 static void wait_until(struct relay *relay, uint64_t due) {
-  struct epoll_event events[MOST_EVENTS];
+  struct epoll_event events[MAX_EVENTS];
   uint64_t now = by_clock_now(&by_clock_system), left = due > now ? due - now : 0;
   struct timespec timeout = {.tv_sec = (time_t)(left / BY_SECOND), .tv_nsec = (long)(left % BY_SECOND)};
   struct pollfd ready = {.fd = relay->epoll, .events = POLLIN};
   /* epoll_wait() counts in milliseconds, and epoll_pwait2() needs glibc 2.35. */
   (void)ppoll(&ready, 1, due == UINT64_MAX ? NULL : &timeout, NULL);
-  int n = epoll_wait(relay->epoll, events, MOST_EVENTS, 0);
+  int n = epoll_wait(relay->epoll, events, MAX_EVENTS, 0);
   for (int i = 0; i < n; i++) take_in(relay, events[i].data.ptr);
 }
 
 static bool open_relay(struct relay *relay, const struct by_relay_link *links, uint32_t n, uint64_t *lost) {
   relay->n = 2 * (size_t)n;
   relay->directions = calloc(relay->n, sizeof *relay->directions);
-  relay->packet = malloc(MOST_PACKET);
+  relay->packet = malloc(MAX_PACKET);
   relay->epoll = epoll_create1(EPOLL_CLOEXEC);
   if (!relay->directions || !relay->packet || relay->epoll < 0) return false;
   for (size_t i = 0; i < relay->n; i++) {

@@ -123,10 +123,10 @@ struct by_lab_services {
   const struct by_lab_layout *layout;
   const char *folder;
   struct supervisor *supervisors;
-  size_t n, room;
+  size_t n, capacity;
 };
 
-enum { LINE_BYTES = 1024, READY_MS = 30000, MOST_CELLS = 1 << 20, PATH_BYTES = 4096, MOST_WORDS = 24 };
+enum { LINE_BYTES = 1024, READY_MS = 30000, MAX_CELLS = 1 << 20, PATH_BYTES = 4096, MAX_WORDS = 24 };
 
 const char *by_lab_role_name(enum by_lab_role role) {
   static const char *const names[] = {"switch", "agent", "manager"};
@@ -278,7 +278,7 @@ enum banyan_status by_lab_services_create(const struct by_lab *lab, const struct
 enum banyan_status by_lab_services_start(struct by_lab_services *services, const struct by_lab_service *service) {
   const char *name = services->layout->spaces[service->space].name, *role = by_lab_role_name(service->role);
   int ends[2];
-  if (!BY_ARRAY_GROW(&services->supervisors, &services->room, services->n + 1))
+  if (!BY_ARRAY_GROW(&services->supervisors, &services->capacity, services->n + 1))
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the lab's services");
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
   struct supervisor *k = &services->supervisors[services->n];
@@ -328,9 +328,9 @@ static enum banyan_status start_switch(struct by_lab_services *services, uint32_
   char address[BY_ADDRESS_TEXT], cells[16];
   for (uint32_t k = 0; k < count_ports(layout, space); k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
   by_lab_print_address(layout, layout->spaces[space].address, address);
-  snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MOST_CELLS));
+  snprintf(cells, sizeof cells, "%u", (uint32_t)MIN(MAX(node->memory / BY_RESERVATION_SLOT_BYTES, 1), MAX_CELLS));
   if (xdp) add_rates(layout, space, &rates);
-  const char *command[MOST_WORDS] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports)};
+  const char *command[MAX_WORDS] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports)};
   int n = 4;
   add_option(command, &n, "--control", address);
   add_option(command, &n, "--cells", node->memory ? cells : NULL); /* Otherwise it chooses. */

@@ -8,7 +8,7 @@
 #include "json_doc.h"
 #include "schedule.h"
 
-enum { MOST_HOSTS = 1024 };
+enum { MAX_HOSTS = 1024 };
 
 /* Traffic between hosts by the ranks' schedules. */
 struct traffic {
@@ -97,6 +97,6 @@ enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struc
   by_collective_bound_fini(&bound);
   bool weighted =
       request->blocks && request->collective == BANYAN_ALLTOALL; /* Each rank of a host sends its own block. */
-  if (isinf(rate) || weighted || request->n_hosts > MOST_HOSTS || plan->n_ranks != request->n_hosts) return BANYAN_OK;
+  if (isinf(rate) || weighted || request->n_hosts > MAX_HOSTS || plan->n_ranks != request->n_hosts) return BANYAN_OK;
   return add_reached(plan, topology, request, rate, json, text);
 }

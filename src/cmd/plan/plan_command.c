@@ -15,7 +15,7 @@
 #include "text.h"
 #include "topology_synth.h"
 
-enum { NO_RANK = -1, MOST_QUEUES = 64 };
+enum { NO_RANK = -1, MAX_QUEUES = 64 };
 
 struct plan_options {
   const char *builtin, *file, *hosts, *collective;
@@ -62,10 +62,10 @@ static const struct by_option options[] = {
         "server", 0, request.placed.servers, "NAME,...",
         "for in-network: the servers; default: the best helper or rank;\nfor cluster: hosts that may serve; default: "
         "all helpers and ranks"),
-    BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MAX_VERTICES,
+    BY_INT("adding", 0, request.placed.max_adding, "K", 0, BY_PLAN_MAX_VERTICES,
            "for in-network: most switches of a tree that aggregate"),
     BY_INT(
-        "queues", 0, request.placed.queues, "N", 1, MOST_QUEUES,
+        "queues", 0, request.placed.queues, "N", 1, MAX_QUEUES,
         "for in-network: divide each tree into N with equal shares, so\nthat N cores of a switch in user space share "
         "it; default 1"),
     BY_TEXT(
@@ -96,7 +96,7 @@ static const struct by_command command = {
              "TOPOLOGY, --builtin and --file it is the default plan, which depends on the size\n"
              "of the buffer.",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 static int list_builtins(void) {
@@ -335,7 +335,7 @@ static const char *find_topology_option(const struct by_plan_arguments *request)
   if (request->helpers) return "helpers";
   if (request->explain) return "explain";
   if (request->placed.servers) return "server";
-  if (request->placed.most_adding >= 0) return "adding";
+  if (request->placed.max_adding >= 0) return "adding";
   return request->placed.queues ? "queues" : NULL;
 }
 
@@ -360,7 +360,7 @@ static bool is_builtin(const char *text) {
 
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
-  asked.request = (struct by_plan_arguments){.placed = {.most_adding = -1}};
+  asked.request = (struct by_plan_arguments){.placed = {.max_adding = -1}};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

@@ -11,7 +11,7 @@
 #include "text.h"
 #include "topology_draw.h"
 
-enum { MOST_TREES = 24, TITLE = 200 };
+enum { MAX_TREES = 24, TITLE = 200 };
 
 /* The trees of a size class. */
 struct drawn {
@@ -105,7 +105,7 @@ static void add_group(struct drawn *drawn, const struct by_group *group, uint32_
 
 static void init_drawing(struct drawn *drawn, const struct by_plan *plan, const struct by_class *class_,
                          const struct by_topology *topology) {
-  uint32_t n = class_->n_groups < MOST_TREES ? class_->n_groups : MOST_TREES;
+  uint32_t n = class_->n_groups < MAX_TREES ? class_->n_groups : MAX_TREES;
   *drawn = (struct drawn){.list = by_cli_zeroed((size_t)2 * n, sizeof *drawn->list)};
   add_vertices(drawn, plan, topology);
   for (uint32_t i = 0; i < n; i++) add_group(drawn, &class_->groups[i], i);

@@ -84,7 +84,7 @@ static enum banyan_status place_sums(const struct by_in_network_request *request
                                      struct placed *placed) {
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job *job = &placed->job;
-  if (request->most_adding >= 0) options.max_adding = (uint32_t)request->most_adding;
+  if (request->max_adding >= 0) options.max_adding = (uint32_t)request->max_adding;
   options.queues = (uint32_t)request->queues;
   BY_TRY(by_plan_find_nodes(topology, "ranks", request->ranks, &placed->workers, &job->n_workers));
   job->workers = placed->workers;
@@ -254,7 +254,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_arguments *request
 
 /* ---- `banyan plan TOPOLOGY --fit FILE`: costs of hosts from measured times */
 
-static const struct by_doc_limits limits = {BY_TIMES_MOST_FILE, 100000, 1000000};
+static const struct by_doc_limits limits = {BY_TIMES_MAX_FILE, 100000, 1000000};
 
 void by_times_init(struct by_times *times, const struct by_topology *topology, const struct by_cost_rates *rates) {
   times->topology = topology;
@@ -276,9 +276,9 @@ static enum banyan_status add_sample(struct by_times *times, const char *name, c
   struct by_cost_sample *sample = &times->samples[times->n];
   BY_TRY(by_cost_init(&sample->cost, plan, class_, times->topology, &times->rates));
   times->names[times->n] = strcpy(by_cli_alloc(NULL, strlen(name) + 1), name);
-  sample->bytes = by_cli_zeroed(2 * (size_t)BY_TIMES_MOST, sizeof *sample->bytes);
+  sample->bytes = by_cli_zeroed(2 * (size_t)BY_TIMES_MAX, sizeof *sample->bytes);
   times->up_to[times->n++] = class_->up_to;
-  sample->seconds = sample->bytes + BY_TIMES_MOST;
+  sample->seconds = sample->bytes + BY_TIMES_MAX;
   return BANYAN_OK;
 }
 
@@ -290,8 +290,8 @@ static enum banyan_status find_sample(struct by_times *times, const struct by_do
   if (status != BANYAN_OK) return by_doc_fail(place, "plan: %s", banyan_error_text());
   const struct by_class *class_ = by_plan_class(plan, bytes);
   while (i < times->n && (strcmp(times->names[i], name) != 0 || times->up_to[i] != class_->up_to)) i++;
-  if (i == BY_TIMES_MOST_PLANS)
-    status = by_doc_fail(place, "more than %d plans", BY_TIMES_MOST_PLANS);
+  if (i == BY_TIMES_MAX_PLANS)
+    status = by_doc_fail(place, "more than %d plans", BY_TIMES_MAX_PLANS);
   else if (i == times->n)
     status = add_sample(times, name, plan, class_);
   by_plan_destroy(plan);
@@ -312,7 +312,7 @@ static enum banyan_status read_time(struct by_times *times, const struct by_doc_
   if (bytes < 1 || micros * 1e-6 <= 0) return by_doc_fail(place, "bytes and time_us: must be more than 0");
   BY_TRY(find_sample(times, place, name, (uint64_t)bytes, &at));
   struct by_cost_sample *sample = &times->samples[at];
-  if (sample->n == BY_TIMES_MOST) return by_doc_fail(place, "more than %d times of plan %s", BY_TIMES_MOST, name);
+  if (sample->n == BY_TIMES_MAX) return by_doc_fail(place, "more than %d times of plan %s", BY_TIMES_MAX, name);
   sample->bytes[sample->n] = (double)bytes;
   sample->seconds[sample->n++] = micros * 1e-6;
   return BANYAN_OK;
@@ -360,7 +360,7 @@ static enum banyan_status fit_costs(struct by_times *times, const char *cost, co
   char *text;
   size_t length;
   double error;
-  BY_TRY(by_read_file("times", path, BY_TIMES_MOST_FILE, &text, &length));
+  BY_TRY(by_read_file("times", path, BY_TIMES_MAX_FILE, &text, &length));
   enum banyan_status status = by_times_read(times, path, text, length);
   free(text);
   BY_TRY(status);

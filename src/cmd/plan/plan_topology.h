@@ -41,7 +41,7 @@ BANYAN_CHECK enum banyan_status by_plan_write_control_svg(const struct by_svg_re
 struct by_in_network_request {
   const char *ranks;   /* Names separated by commas; NULL: those of the topology. */
   const char *servers; /* Names separated by commas; NULL: the best host. */
-  long most_adding;    /* Maximum of switches of a tree that aggregate; -1: any. */
+  long max_adding;     /* Maximum of switches of a tree that aggregate; -1: any. */
   long queues;         /* Queues of switches that share the work; 0: 1. */
 };
 
@@ -79,16 +79,16 @@ BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_argum
                                                       struct by_plan **out);
 
 /* Times that `banyan bench --json` has printed, sorted by plan. */
-enum { BY_TIMES_MOST_PLANS = 256, BY_TIMES_MOST = 256 /* for each plan */, BY_TIMES_MOST_FILE = 4 << 20 };
+enum { BY_TIMES_MAX_PLANS = 256, BY_TIMES_MAX = 256 /* for each plan */, BY_TIMES_MAX_FILE = 4 << 20 };
 
 struct by_times {
   const struct by_topology *topology;
   struct by_cost_rates rates;
   uint32_t ranks; /* Hosts of the topology that take part. */
   uint32_t n;
-  struct by_cost_sample samples[BY_TIMES_MOST_PLANS];
-  char *names[BY_TIMES_MOST_PLANS];
-  uint64_t up_to[BY_TIMES_MOST_PLANS]; /* Limit of the class. */
+  struct by_cost_sample samples[BY_TIMES_MAX_PLANS];
+  char *names[BY_TIMES_MAX_PLANS];
+  uint64_t up_to[BY_TIMES_MAX_PLANS]; /* Limit of the class. */
 };
 
 /* The topology must outlive it. The caller calls fini. */

@@ -23,7 +23,7 @@
 
 /* ---- printing */
 
-enum { MOST_ROWS = 8, COLUMNS = 48, JSON_SLOTS = 32, NAME_COLUMNS = 20 };
+enum { MAX_ROWS = 8, COLUMNS = 48, JSON_SLOTS = 32, NAME_COLUMNS = 20 };
 
 static double algorithm_rate(const struct by_simulation *s) {
   return s->seconds > 0 ? 8 * (double)s->bytes / s->seconds : 0;
@@ -117,9 +117,9 @@ static bool is_link(const struct by_topology *t, uint32_t resource) {
 /* Lists rows with traffic. The caller frees *out. */
 static uint32_t list_rows(const struct by_simulate_subject *subject, const struct by_simulation *s, struct row **out) {
   const struct by_topology *t = subject->topology;
-  uint32_t n = 0, most = 2 * (t->n_links + t->n_nodes);
-  *out = by_cli_alloc(NULL, most * sizeof **out);
-  for (uint32_t i = 0; i < most; i++) {
+  uint32_t n = 0, max = 2 * (t->n_links + t->n_nodes);
+  *out = by_cli_alloc(NULL, max * sizeof **out);
+  for (uint32_t i = 0; i < max; i++) {
     uint32_t class_ = by_simulation_class(s, i);
     if (class_ == UINT32_MAX) continue;
     double carried = s->carried[class_], able = s->cast->net.capacity[class_] * s->seconds;
@@ -173,7 +173,7 @@ void by_simulate_add_links(const struct by_simulate_subject *subject, const stru
   char size[32], time[32];
   uint32_t n = list_rows(subject, s, &rows), shown = n;
   if (n) qsort(rows, n, sizeof *rows, by_use);
-  if (!subject->all && n > MOST_ROWS) shown = MOST_ROWS;
+  if (!subject->all && n > MAX_ROWS) shown = MAX_ROWS;
   by_text_add(text, "\n  busiest at %s, and how full over %s%s:\n\n", by_print_bytes(s->bytes, size),
               by_print_seconds(s->use_seconds, time), s->run < s->levels ? " (the rounds simulated)" : "");
   for (uint32_t i = 0; i < shown; i++) add_row(subject->topology, s, &rows[i], text);
@@ -298,9 +298,9 @@ static const struct by_command command = {
              "--chunk-cost. `banyan plan TOPOLOGY --explain` predicts with both, and `banyan\n"
              "bench` measures.",
     .options = options,
-    .least_operands = 1,
+    .min_operands = 1,
     .missing = "which topology? Give a file, or a text such as star:4",
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 /* A run of the command. */
@@ -382,7 +382,7 @@ static enum banyan_status find_plan(struct session *s) {
 /* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. A process is
  * a direction of a link or a limit of a node, a thread a pair of ranks or helpers, an event a chunk. */
 
-enum { MOST_EVENTS = 1 << 20 };
+enum { MAX_EVENTS = 1 << 20 };
 
 static void write_name(struct session *s, const char *what, uint32_t process, uint32_t thread, const char *name) {
   struct by_text text = {0};
@@ -424,7 +424,7 @@ static const char *print_end(const struct session *s, uint32_t vertex, char *out
 static void trace_transfer(void *context, const struct by_simulated_chunk *transfer) {
   struct session *s = context;
   char pair[80], from[32], to[32];
-  if (s->events >= MOST_EVENTS) {
+  if (s->events >= MAX_EVENTS) {
     s->left_out++;
     return;
   }

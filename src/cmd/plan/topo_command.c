@@ -79,7 +79,7 @@ static const struct by_command command = {
              "hosts of a job measure the network between them in some seconds:\n"
              "  banyan run -H alpha,beta,gamma -- banyan topo --measure -o net.json",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 static int print_list(void) {

@@ -23,7 +23,7 @@
 
 /* ---- starting a benchmark's own ranks */
 
-enum { MOST_OWN_RANKS = 8 };
+enum { MAX_OWN_RANKS = 8 };
 
 char **by_bench_words(char *const *first, int argc, char **argv) {
   static char as_rank[] = "--as-rank";
@@ -60,7 +60,7 @@ int by_bench_launch(const struct by_command *command, long ranks, const char *pl
   char self[BY_PROGRAM_PATH];
   cpu_set_t allowed;
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
-  int exit_code = 1, n = ranks ? (int)ranks : MIN(MAX(cores, 2), MOST_OWN_RANKS);
+  int exit_code = 1, n = ranks ? (int)ranks : MIN(MAX(cores, 2), MAX_OWN_RANKS);
   if (!by_program_path(self)) return by_command_end(command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
   if (by_check_plan(plan, n, 1, true)) return by_command_misused(command);
   words[0] = self;
@@ -90,14 +90,14 @@ struct bench {
 
 struct result {
   long calls;
-  double median, least, most; /* Seconds; on rank 0. */
-  uint64_t wrong;             /* Wrong elements on all ranks. */
+  double median, min, max; /* Seconds; on rank 0. */
+  uint64_t wrong;          /* Wrong elements on all ranks. */
   /* ---- The following three are sums over all ranks, divided by ranks and timed calls. */
   double frames, sleeps, wakes;
   uint64_t allocations; /* On all ranks during timed calls. */
 };
 
-enum { FIRST_CALLS = 2, LEAST_CALLS = 8, MOST_TIMED = 2000, CALLS_BYTES = 64 << 20, ALIGNMENT = 64 };
+enum { FIRST_CALLS = 2, MIN_CALLS = 8, MAX_TIMED = 2000, CALLS_BYTES = 64 << 20, ALIGNMENT = 64 };
 
 struct buffers {
   void *memory[2];   /* As allocated; [1] is NULL for calls in place. */
@@ -164,8 +164,8 @@ static enum banyan_status repeat_calls(const struct bench *b, const struct buffe
   return BANYAN_OK;
 }
 
-static long clamp_calls(double value, long least, long most) {
-  return value < (double)least ? least : value > (double)most ? most : (long)value;
+static long clamp_calls(double value, long min, long max) {
+  return value < (double)min ? min : value > (double)max ? max : (long)value;
 }
 
 /* Sends rank 0's number to every rank. */
@@ -188,7 +188,7 @@ static enum banyan_status estimate_time(const struct bench *b, const struct buff
 
 /* Warms up and determines how many calls to time: the same number on every rank. */
 static enum banyan_status warm_up(const struct bench *b, const struct buffers *buffers, long *calls) {
-  long cap = clamp_calls((double)CALLS_BYTES / (double)MAX(b->c.bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
+  long cap = clamp_calls((double)CALLS_BYTES / (double)MAX(b->c.bytes, (size_t)1), MIN_CALLS, MAX_TIMED),
        warm = b->warm_up;
   double each = 0;
   if (warm < 0 || (warm == 0 && !b->calls)) BY_TRY(estimate_time(b, buffers, FIRST_CALLS, &each));
@@ -197,7 +197,7 @@ static enum banyan_status warm_up(const struct bench *b, const struct buffers *b
     BY_TRY(agree_on_number(b, &warm));
   }
   if (warm > 0) BY_TRY(estimate_time(b, buffers, warm, &each));
-  *calls = b->calls ? b->calls : clamp_calls(b->budget / each, LEAST_CALLS, cap);
+  *calls = b->calls ? b->calls : clamp_calls(b->budget / each, MIN_CALLS, cap);
   return agree_on_number(b, calls);
 }
 
@@ -211,8 +211,8 @@ static enum banyan_status summarise_times(const struct bench *b, const double *s
                     ? 2
                     : 1; /* A ping-pong call sends in both directions, so it takes two transfers. */
   out->median = by_median(slowest, n) / ways;
-  out->least = slowest[0] / ways;
-  out->most = slowest[n - 1] / ways;
+  out->min = slowest[0] / ways;
+  out->max = slowest[n - 1] / ways;
   return BANYAN_OK;
 }
 
@@ -307,8 +307,8 @@ static void print_json(const struct bench *b, const struct banyan_plan_info *pla
       "impl", "banyan", "collective", by_bench_collective_name(&b->c), "bytes", (json_int_t)b->c.bytes, "dtype",
       banyan_dtype_name(b->c.dtype), "op", op_name(&b->c), "ranks", b->c.ranks, "transport", b->transport, "plan",
       b->plan ? b->plan : "", "registered", b->registered, "in_place", b->c.in_place, "cc", b->congestion, "calls",
-      (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw",
-      algbw, "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
+      (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->min * 1e6, "max_us", r->max * 1e6, "algbw", algbw,
+      "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
       "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations, "plan_name", plan->name, "plan_source",
       banyan_plan_source_name(plan->source), "plan_part", plan->part);
   if (plan->throughput > 0) (void)!json_object_set_new(object, "plan_throughput", json_real(plan->throughput));
@@ -329,32 +329,32 @@ static void print_result(const struct bench *b, const struct banyan_plan_info *b
   } else {
     if (!before || before->version != plan->version) print_plan(plan);
     printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, b->c.bytes, r->calls, r->median * 1e6,
-           r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
+           r->min * 1e6, r->max * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
     if (b->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
     printf("  %s\n", *plan->part ? plan->part : plan->name);
   }
   fflush(stdout);
 }
 
-enum { PRIORITY = 5, MOST_CALLS = 1000000 };
+enum { PRIORITY = 5, MAX_CALLS = 1000000 };
 
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_TEXT("sizes", 's', size_list, "LIST",
             "bytes: \"8,64K,16M\"; \"8..64M\" means every power of two in this\nrange; default 8,1K,64K,1M,16M"),
     BY_TEXT("dtype", 'd', dtype, "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64"),
     BY_TEXT("op", 0, op, "OP", "sum (default), avg, min, max, prod, and, or, xor"),
-    BY_INT("root", 0, root, "R", 0, BY_MOST_RANKS, "root of reduce, broadcast, gather and scatter; default 0"),
+    BY_INT("root", 0, root, "R", 0, BY_MAX_RANKS, "root of reduce, broadcast, gather and scatter; default 0"),
     BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_FLAG("registered", 0, registered, "buffers from banyan_alloc"),
     BY_FLAG("in-place", 0, in_place, "send and receive in one buffer"),
     BY_TEXT("iterations", 0, iterations, "auto|N", "number of timed calls; auto: as the budget allows, 8 to 2000"),
-    BY_INT("warmup", 0, warm_up, "N", 0, MOST_CALLS,
+    BY_INT("warmup", 0, warm_up, "N", 0, MAX_CALLS,
            "number of calls before them; default: as a fifth of the\nbudget allows; 0: only two, which determine how "
            "many to time"),
     BY_SECONDS("budget", 0, budget, "TIME", "time for the timed calls of a size; default 0.5 s"),
@@ -386,7 +386,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
-    .most_operands = 1,
+    .max_operands = 1,
 };
 
 static enum banyan_status parse_options(struct bench *b, const struct by_operands *operands) {
@@ -394,9 +394,9 @@ static enum banyan_status parse_options(struct bench *b, const struct by_operand
   BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", &b->c));
   BY_TRY(banyan_dtype_parse(b->dtype, &b->c.dtype));
   BY_TRY(banyan_op_parse(b->op, &b->c.op));
-  b->c.ranks = BY_MOST_RANKS + 1; /* Not known yet. */
+  b->c.ranks = BY_MAX_RANKS + 1; /* Not known yet. */
   BY_TRY(by_bench_check(&b->c));
-  if (strcmp(b->iterations, "auto") != 0) BY_TRY(by_parse_int("--iterations", b->iterations, 1, MOST_CALLS, &b->calls));
+  if (strcmp(b->iterations, "auto") != 0) BY_TRY(by_parse_int("--iterations", b->iterations, 1, MAX_CALLS, &b->calls));
   return by_parse_sizes(b->size_list, &b->sizes);
 }
 

@@ -142,8 +142,8 @@ enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text 
   if (job->beside) by_text_add(out, ", and %d process%s beside them", job->beside, job->beside == 1 ? "" : "es");
   by_text_add(out, "\n");
   if (job->elastic)
-    by_text_add(out, "processes may come and go: %d to %d of them, %d restarts\n", job->elastic->least,
-                job->elastic->most, job->elastic->restarts);
+    by_text_add(out, "processes may come and go: %d to %d of them, %d restarts\n", job->elastic->min, job->elastic->max,
+                job->elastic->restarts);
   add_environment(job, out);
   for (size_t i = 0; i < hosts->count; i++) BY_TRY(add_host(job, &hosts->items[i], out));
   return BANYAN_OK;

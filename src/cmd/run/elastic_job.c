@@ -206,8 +206,8 @@ static void fill_slots(struct by_elastic *e) {
   for (size_t i = 0; i < e->hosts->hosts.count; i++) {
     const struct by_launch_host *host = &e->hosts->hosts.items[i];
     int held = count_held(e, host->name) + count_withdrawn(e, host->name),
-        room = e->options->most - by_supervisor_active(e->supervisor);
-    int n = MIN(host->slots - held, MIN(room, BY_MOST_RANKS - by_supervisor_count(e->supervisor)));
+        capacity = e->options->max - by_supervisor_active(e->supervisor);
+    int n = MIN(host->slots - held, MIN(capacity, BY_MAX_RANKS - by_supervisor_count(e->supervisor)));
     if (n > 0 && !e->leaving && by_supervisor_goes_on(e->supervisor) && !is_avoided(e, host->name))
       fill_host(e, host, n);
   }
@@ -327,9 +327,9 @@ static void print_reason(void *context, const char *line) {
 }
 
 static void look_at_offers(struct by_elastic *e) {
-  int room = e->options->most - by_supervisor_active(e->supervisor), slots = e->options->offered_slots;
-  bool grows = room > 0 && !e->refills && !e->leaving && by_supervisor_goes_on(e->supervisor);
-  by_host_offers_tick(e->offers, grows ? (uint32_t)((room + slots - 1) / slots) : 0, current_time());
+  int capacity = e->options->max - by_supervisor_active(e->supervisor), slots = e->options->offered_slots;
+  bool grows = capacity > 0 && !e->refills && !e->leaving && by_supervisor_goes_on(e->supervisor);
+  by_host_offers_tick(e->offers, grows ? (uint32_t)((capacity + slots - 1) / slots) : 0, current_time());
 }
 
 /* ---- the whole job */
@@ -339,7 +339,7 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
                                      const struct by_elastic_events *events) {
   struct by_elastic *e = by_cli_zeroed(1, sizeof *e);
   const struct by_supervisor_options supervised = {.title = title,
-                                                   .least = options->least,
+                                                   .min = options->min,
                                                    .restarts = options->restarts,
                                                    .min_timeout = by_clock_from_seconds(options->min_timeout),
                                                    .formation = by_clock_from_seconds(options->start),

@@ -9,9 +9,9 @@
 #include "launch_io.h"
 
 struct by_elastic_options {
-  int least, most;        /* Minimum and maximum of concurrent processes. */
+  int min, max;           /* Minimum and maximum of concurrent processes. */
   int restarts;           /* Total. */
-  double min_timeout;     /* Seconds with fewer than `least` processes before the job is ended. */
+  double min_timeout;     /* Seconds with fewer than `min` processes before the job is ended. */
   double start;           /* Seconds that the first membership waits for processes. */
   const char *preemption; /* Command that every host runs; NULL: none. */
   const char *hostfile;   /* Checked each second; NULL: none. */
@@ -95,7 +95,7 @@ struct by_supervisor;
 
 struct by_supervisor_options {
   const char *title;    /* Prefix of messages; borrowed. */
-  int least;            /* Minimum of processes; with fewer the job ends after `min_timeout`. */
+  int min;              /* Minimum of processes; with fewer the job ends after `min_timeout`. */
   int restarts;         /* Total. */
   uint64_t min_timeout; /* Nanoseconds. */
   uint64_t formation;   /* Nanoseconds for which the first membership waits for processes that do not register. */

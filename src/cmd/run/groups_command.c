@@ -17,7 +17,7 @@
 #include "settings.h"
 #include "text.h"
 
-enum { MOST_GROUPS = 64, FIRST_CALLS = 2 };
+enum { MAX_GROUPS = 64, FIRST_CALLS = 2 };
 
 /* A requested group. Its members have a communicator. */
 struct group {
@@ -36,7 +36,7 @@ struct bench {
   const char *group_list, *size_text;
   bool json, pin, as_rank;
   uint64_t bytes;
-  struct group groups[MOST_GROUPS];
+  struct group groups[MAX_GROUPS];
   int n_groups;
   struct banyan_comm *world;
   double all; /* Median seconds until the last group was done. */
@@ -47,7 +47,7 @@ struct bench {
 static enum banyan_status fail_groups(const char *text) {
   return by_fail(BANYAN_ERR_ARGUMENT,
                  "--groups is \"%s\": it must be up to %d lists of two or more different ranks, as in \"0,1/2,3\"",
-                 text, MOST_GROUPS);
+                 text, MAX_GROUPS);
 }
 
 static bool has_rank(const struct group *group, long rank) {
@@ -62,7 +62,7 @@ static bool parse_group(const char *at, const char *end, struct group *group) {
   while (at < end) {
     char *after;
     long rank = strtol(at, &after, 10);
-    if (after == at || *at < '0' || *at > '9' || rank >= BY_MOST_RANKS || has_rank(group, rank)) return false;
+    if (after == at || *at < '0' || *at > '9' || rank >= BY_MAX_RANKS || has_rank(group, rank)) return false;
     group->ranks[group->n++] = (int)rank;
     at = after;
     if (at < end && *at++ != ',') return false;
@@ -74,7 +74,7 @@ static enum banyan_status parse_groups(struct bench *b) {
   const char *at = b->group_list;
   for (;;) {
     const char *end = at + strcspn(at, "/");
-    if (b->n_groups == MOST_GROUPS || !parse_group(at, end, &b->groups[b->n_groups++]))
+    if (b->n_groups == MAX_GROUPS || !parse_group(at, end, &b->groups[b->n_groups++]))
       return fail_groups(b->group_list);
     if (!*end) return BANYAN_OK;
     at = end + 1;
@@ -85,7 +85,7 @@ static enum banyan_status parse_groups(struct bench *b) {
 static enum banyan_status make_mesh(struct bench *b, int size) {
   if (size < 4 || size % 2)
     return by_fail(BANYAN_ERR_ARGUMENT, "%d ranks are no mesh of two rows: give --groups, as in \"0,1/1,2\"", size);
-  for (int g = 0; g < 2 + size / 2 && g < MOST_GROUPS; g++) {
+  for (int g = 0; g < 2 + size / 2 && g < MAX_GROUPS; g++) {
     struct group *group = &b->groups[b->n_groups++];
     group->n = g < 2 ? size / 2 : 2;
     group->ranks = by_cli_alloc(NULL, (size_t)group->n * sizeof *group->ranks);
@@ -142,7 +142,7 @@ static enum banyan_status start_calls(const struct bench *b, struct group *group
 /* Makes the calls of n groups from `first` on; all members begin at the same time. seconds[g]: of the slowest member of
  * each; seconds[n_groups]: of all of them. */
 static enum banyan_status call_at_once(struct bench *b, int first, int n, double *seconds) {
-  struct banyan_request *requests[MOST_GROUPS] = {NULL};
+  struct banyan_request *requests[MAX_GROUPS] = {NULL};
   for (int g = first; g < first + n; g++)
     if (b->groups[g].comm) fill_buffer(b, &b->groups[g]);
   memset(seconds, 0, ((size_t)b->n_groups + 1) * sizeof *seconds);
@@ -153,7 +153,7 @@ static enum banyan_status call_at_once(struct bench *b, int first, int n, double
   for (int g = first; g < first + n; g++) {
     size_t done = 0;
     if (!b->groups[g].comm) continue; /* As often as there are requests. */
-    BY_TRY(banyan_wait_any(requests, MOST_GROUPS, &done));
+    BY_TRY(banyan_wait_any(requests, MAX_GROUPS, &done));
     seconds[done] = seconds[b->n_groups] = (double)(by_clock_now(&by_clock_system) - begin) * 1e-9;
   }
   for (int g = first; g < first + n; g++)
@@ -211,7 +211,7 @@ static enum banyan_status collect_plans(struct bench *b) {
 }
 
 static enum banyan_status measure_groups(struct bench *b) {
-  double median[MOST_GROUPS + 1];
+  double median[MAX_GROUPS + 1];
   BY_TRY(wait_for_plans(b));
   for (int g = 0; g < b->n_groups; g++) {
     BY_TRY(time_groups(b, g, 1, median));
@@ -276,7 +276,7 @@ static void print_all(const struct bench *b) {
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_TEXT("groups", 'g', group_list, "LISTS",

@@ -16,22 +16,22 @@
 
 static const uint64_t request_pause = 2 * BY_SECOND; /* Pause between two requests, or attempts to connect. */
 
-enum { MOST_ANSWER = BY_CLUSTER_OFFER * (BY_CLUSTER_NAME + 3) + 4096, MOST_REASON = 512 };
+enum { MAX_ANSWER = BY_CLUSTER_OFFER * (BY_CLUSTER_NAME + 3) + 4096, MAX_REASON = 512 };
 
 struct by_host_offers {
   const char *agent;
   struct by_host_offers_events events;
   int fd; /* -1: not connected. */
   uint64_t ask_at;
-  char *received; /* MOST_ANSWER bytes; the first `length` are the beginning of a line. */
+  char *received; /* MAX_ANSWER bytes; the first `length` are the beginning of a line. */
   size_t length;
-  char reason[MOST_REASON]; /* The last printed reason; "": none since hosts could be requested. */
+  char reason[MAX_REASON]; /* The last printed reason; "": none since hosts could be requested. */
 };
 
 struct by_host_offers *by_host_offers_create(const char *agent, const struct by_host_offers_events *events) {
   struct by_host_offers *offers = by_cli_zeroed(1, sizeof *offers);
   *offers = (struct by_host_offers){.agent = agent, .events = *events, .fd = -1};
-  offers->received = by_cli_zeroed(1, MOST_ANSWER);
+  offers->received = by_cli_zeroed(1, MAX_ANSWER);
   return offers;
 }
 
@@ -49,7 +49,7 @@ void by_host_offers_destroy(struct by_host_offers *offers) {
 }
 
 static void note_failure(struct by_host_offers *offers, const char *reason) {
-  char line[MOST_REASON + 64];
+  char line[MAX_REASON + 64];
   close_connection(offers);
   if (!strcmp(offers->reason, reason)) return;
   snprintf(offers->reason, sizeof offers->reason, "%s", reason);
@@ -81,7 +81,7 @@ static void take_line(struct by_host_offers *offers, const char *line, size_t le
 static void receive_offers(struct by_host_offers *offers) {
   ssize_t n = 1;
   while (offers->fd >= 0 && n > 0) {
-    n = recv(offers->fd, offers->received + offers->length, MOST_ANSWER - offers->length, MSG_DONTWAIT);
+    n = recv(offers->fd, offers->received + offers->length, MAX_ANSWER - offers->length, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n > 0) offers->length += (size_t)n;
     for (char *end; offers->fd >= 0 && (end = memchr(offers->received, '\n', offers->length));) {
@@ -91,7 +91,7 @@ static void receive_offers(struct by_host_offers *offers) {
       offers->length -= length + 1;
       memmove(offers->received, end + 1, offers->length);
     }
-    if (n <= 0 || offers->length == MOST_ANSWER)
+    if (n <= 0 || offers->length == MAX_ANSWER)
       note_failure(offers, "the agent of this host has closed the connection");
   }
 }

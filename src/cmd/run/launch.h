@@ -21,7 +21,7 @@
 /* Hosts are filled in the order given. A host is "name", "name:slots", "user@name:slots" or "[2001:db8::1]:slots", and
  * "node[1-3,7]:slots" are four; a repeated name adds slots. */
 
-enum { BY_MOST_HOSTS = 4096, BY_MOST_RANKS = 65536 };
+enum { BY_MAX_HOSTS = 4096, BY_MAX_RANKS = 65536 };
 
 struct by_launch_host {
   const char *name;        /* Without user and brackets. */
@@ -40,7 +40,7 @@ struct by_launch_host {
 
 struct by_launch_hosts {
   struct by_launch_host *items;
-  size_t count, room;
+  size_t count, capacity;
   size_t named; /* Number of hosts that were added, including repeated ones. */
   struct by_arena arena;
 };
@@ -159,7 +159,7 @@ int by_launch(const struct by_launch *job);
 /* ---- ends of ranks, for people and as exit codes: launch_reports.c */
 
 /* Prints "exit code 3" or "killed by signal 9 (Killed)" for a wait status; returns `out`. */
-const char *by_print_wait_status(int status, char *out, size_t room);
+const char *by_print_wait_status(int status, char *out, size_t capacity);
 /* Returns the exit code that a shell would report: 128 + signal when killed. */
 int by_wait_exit_code(int status);
 

@@ -17,7 +17,7 @@
 
 /* ---- lists that Slurm has compressed */
 
-enum { NAME_BYTES = 256, MOST_DIGITS = 9 };
+enum { NAME_BYTES = 256, MAX_DIGITS = 9 };
 
 struct receiver {
   enum banyan_status (*add)(void *context, const char *name);
@@ -37,12 +37,12 @@ static enum banyan_status add_range(const struct receiver *to, const char *befor
   size_t digits = strspn(range, "0123456789"),
          more = range[digits] == '-' ? strspn(range + digits + 1, "0123456789") : 0;
   bool single = !range[digits];
-  if (!digits || digits > MOST_DIGITS || more > MOST_DIGITS || (!single && (!more || range[digits + 1 + more])))
+  if (!digits || digits > MAX_DIGITS || more > MAX_DIGITS || (!single && (!more || range[digits + 1 + more])))
     return bad_list(range);
   long first = strtol(range, NULL, 10), last = single ? first : strtol(range + digits + 1, NULL, 10);
   if (last < first) return bad_list(range);
-  if (last - first >= BY_MOST_HOSTS)
-    return by_fail(BANYAN_ERR_PARSE, "[%.64s] are more than %d hosts, which are the most", range, BY_MOST_HOSTS);
+  if (last - first >= BY_MAX_HOSTS)
+    return by_fail(BANYAN_ERR_PARSE, "[%.64s] are more than %d hosts, which are the most", range, BY_MAX_HOSTS);
   for (long i = first; i <= last; i++) {
     int length = snprintf(name, sizeof name, "%s%0*ld%s", before, (int)digits, i, after);
     if (length >= NAME_BYTES) return bad_list(before);
@@ -115,7 +115,7 @@ static enum banyan_status append_host(struct by_launch_hosts *hosts, const char 
   host.name = by_arena_string(&hosts->arena, name);
   host.destination = by_arena_string(&hosts->arena, destination);
   if (!host.name || !host.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
-  if (hosts->count == BY_MOST_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->room, hosts->count + 1))
+  if (hosts->count == BY_MAX_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->capacity, hosts->count + 1))
     return by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
   hosts->items[hosts->count++] = host;
   return BANYAN_OK;
@@ -123,12 +123,12 @@ static enum banyan_status append_host(struct by_launch_hosts *hosts, const char 
 
 static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                    int slots) {
-  if (++hosts->named > BY_MOST_RANKS)
+  if (++hosts->named > BY_MAX_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s is one host too many: most are %d, also where names come again", name,
-                   BY_MOST_RANKS);
+                   BY_MAX_RANKS);
   for (struct by_launch_host *host = hosts->items; host < hosts->items + hosts->count; host++) {
     if (strcmp(host->name, name) != 0) continue;
-    if (slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
+    if (slots > BY_MAX_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
     host->slots += slots;
     return BANYAN_OK;
   }
@@ -186,7 +186,7 @@ static enum banyan_status add_host_item(void *context, const char *item) {
     return by_fail(BANYAN_ERR_ARGUMENT, "write the address %.64s in brackets: [%.64s]:slots", text, text);
   if (colon) {
     *colon = 0;
-    enum banyan_status status = by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots);
+    enum banyan_status status = by_parse_int("slots", colon + 1, 1, BY_MAX_RANKS, &slots);
     if (status != BANYAN_OK) return by_fail_within(status, "host \"%.64s\"", text);
     if (given->slots)
       return by_fail(BANYAN_ERR_PARSE, "the slots of %.64s are given twice: behind its colon and as slots=%d", text,
@@ -219,7 +219,7 @@ enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots) {
 
 int by_hosts_slots(const struct by_launch_hosts *hosts) {
   int sum = 0;
-  for (size_t i = 0; i < hosts->count && sum < BY_MOST_RANKS; i++) sum += hosts->items[i].slots;
+  for (size_t i = 0; i < hosts->count && sum < BY_MAX_RANKS; i++) sum += hosts->items[i].slots;
   return sum;
 }
 
@@ -272,12 +272,12 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
  *   node7                            Slurm: a name for each of its tasks
  *   node7 */
 
-enum { MOST_FILE = 16 << 20 };
+enum { MAX_FILE = 16 << 20 };
 
 struct line {
   const char *file;
   int number;
-  long slots, most; /* 0: not stated. */
+  long slots, max;  /* 0: not stated. */
   const char *user; /* NULL: not stated. */
   const char *word; /* The attribute that is being read. */
 };
@@ -290,11 +290,11 @@ static enum banyan_status warn_of(const struct line *line, const char *instead) 
 }
 
 static enum banyan_status take_slots(struct line *line, const char *value) {
-  return by_parse_int("slots", value, 1, BY_MOST_RANKS, &line->slots);
+  return by_parse_int("slots", value, 1, BY_MAX_RANKS, &line->slots);
 }
 
 static enum banyan_status take_most(struct line *line, const char *value) {
-  return by_parse_int("max_slots", value, 1, BY_MOST_RANKS, &line->most);
+  return by_parse_int("max_slots", value, 1, BY_MAX_RANKS, &line->max);
 }
 
 static enum banyan_status take_user(struct line *line, const char *value) {
@@ -352,8 +352,8 @@ static enum banyan_status parse_line(struct by_launch_hosts *hosts, struct line 
   char *save, *names = strtok_r(text, " \t", &save);
   if (!names) return BANYAN_OK;
   for (char *word; (word = strtok_r(NULL, " \t", &save));) BY_TRY(take_attribute(line, word));
-  if (line->most && line->slots > line->most)
-    return by_fail(BANYAN_ERR_PARSE, "slots=%ld are more than max_slots=%ld", line->slots, line->most);
+  if (line->max && line->slots > line->max)
+    return by_fail(BANYAN_ERR_PARSE, "slots=%ld are more than max_slots=%ld", line->slots, line->max);
   return parse_hosts(hosts, names, (int)line->slots, line->user);
 }
 
@@ -361,7 +361,7 @@ enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path
   char *text;
   size_t length;
   int before = by_hosts_slots(hosts);
-  BY_TRY(by_read_file("host file", path, MOST_FILE, &text, &length));
+  BY_TRY(by_read_file("host file", path, MAX_FILE, &text, &length));
   enum banyan_status status = BANYAN_OK;
   char *found, *rest = text;
   if (strncmp(rest, "\xef\xbb\xbf", 3) == 0)
@@ -394,7 +394,7 @@ static enum banyan_status next_count(struct counts *counts, long *out) {
     const char *text = counts->at;
     counts->count = strtol(text, &end, 10);
     counts->left = 1;
-    if (end == text || counts->count < 1 || counts->count > BY_MOST_RANKS) return bad_counts(text);
+    if (end == text || counts->count < 1 || counts->count > BY_MAX_RANKS) return bad_counts(text);
     if (!strncmp(end, "(x", 2)) {
       const char *times = end + 2;
       counts->left = strtol(times, &end, 10);
@@ -423,7 +423,7 @@ static enum banyan_status add_node(void *context, const char *name) {
 
 enum banyan_status by_hosts_add_slurm(struct by_launch_hosts *hosts) {
   const char *list = getenv("SLURM_JOB_NODELIST"), *tasks = getenv("SLURM_TASKS_PER_NODE");
-  struct allocation allocation = {hosts, {.at = tasks ? tasks : "", .count = 1, .left = tasks ? 0 : BY_MOST_HOSTS}};
+  struct allocation allocation = {hosts, {.at = tasks ? tasks : "", .count = 1, .left = tasks ? 0 : BY_MAX_HOSTS}};
   if (!list || !*list)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this is no Slurm allocation: SLURM_JOB_NODELIST is not set. Use --slurm within "

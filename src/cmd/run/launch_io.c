@@ -12,7 +12,7 @@
 #include "process.h"
 #include "text.h"
 
-enum { HEADER_BYTES = 12, MOST_PAYLOAD = 8 << 20, READ_BYTES = 128 << 10 };
+enum { HEADER_BYTES = 12, MAX_PAYLOAD = 8 << 20, READ_BYTES = 128 << 10 };
 
 void by_cli_nonblock(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -34,13 +34,13 @@ static void wipe_bytes(void *bytes, size_t length) {
 
 /* Allocates `more` bytes after the last one. */
 static void reserve(struct by_pipe *pipe, size_t more) {
-  if (pipe->room - pipe->end >= more) return;
-  size_t held = pipe->end - pipe->start, room = pipe->room;
+  if (pipe->capacity - pipe->end >= more) return;
+  size_t held = pipe->end - pipe->start, capacity = pipe->capacity;
   char *old = pipe->data;
-  if (room - held < more) pipe->room = MAX(2 * room, held + more);
-  if (pipe->room > room) pipe->data = by_cli_alloc(NULL, pipe->room);
+  if (capacity - held < more) pipe->capacity = MAX(2 * capacity, held + more);
+  if (pipe->capacity > capacity) pipe->data = by_cli_alloc(NULL, pipe->capacity);
   if (held) memmove(pipe->data, old + pipe->start, held);
-  if (pipe->room > room) {
+  if (pipe->capacity > capacity) {
     wipe_bytes(old, pipe->end);
     free(old);
   } else
@@ -63,7 +63,7 @@ void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once) {
 
 void by_pipe_fini(struct by_pipe *pipe) {
   wipe_bytes(pipe->data, pipe->end);
-  wipe_bytes(pipe->payload, pipe->payload_room);
+  wipe_bytes(pipe->payload, pipe->payload_capacity);
   free(pipe->data);
   free(pipe->payload);
   by_pipe_init(pipe, -1, 0);
@@ -120,12 +120,12 @@ int by_pipe_next(struct by_pipe *pipe, struct by_launch_frame *out) {
   if (by_pipe_waiting(pipe) < HEADER_BYTES) return 0;
   memcpy(header, pipe->data + pipe->start, HEADER_BYTES);
   for (int i = 0; i < 3; i++) header[i] = le32toh(header[i]);
-  if (header[0] < BY_LAUNCH_PORT || header[0] >= BY_LAUNCH_TYPES || header[2] > MOST_PAYLOAD) return -1;
+  if (header[0] < BY_LAUNCH_PORT || header[0] >= BY_LAUNCH_TYPES || header[2] > MAX_PAYLOAD) return -1;
   if (by_pipe_waiting(pipe) - HEADER_BYTES < header[2]) return 0;
-  wipe_bytes(pipe->payload, pipe->payload_room);
+  wipe_bytes(pipe->payload, pipe->payload_capacity);
   free(pipe->payload);
-  pipe->payload_room = (size_t)header[2] + 1;
-  pipe->payload = by_cli_alloc(NULL, pipe->payload_room);
+  pipe->payload_capacity = (size_t)header[2] + 1;
+  pipe->payload = by_cli_alloc(NULL, pipe->payload_capacity);
   memcpy(pipe->payload, pipe->data + pipe->start + HEADER_BYTES, header[2]);
   pipe->payload[header[2]] = 0;
   *out = (struct by_launch_frame){
@@ -175,11 +175,11 @@ static enum banyan_status take_string(struct strings *strings, char **out) {
   return BANYAN_OK;
 }
 
-static enum banyan_status take_int(struct strings *strings, const char *what, long least, long most, int *out) {
+static enum banyan_status take_int(struct strings *strings, const char *what, long min, long max, int *out) {
   char *text = NULL;
   long number = 0;
   BY_TRY(take_string(strings, &text));
-  BY_TRY(by_parse_int(what, text, least, most, &number));
+  BY_TRY(by_parse_int(what, text, min, max, &number));
   *out = (int)number;
   return BANYAN_OK;
 }
@@ -195,10 +195,10 @@ static enum banyan_status take_list(struct strings *strings, const char *what, c
 
 static enum banyan_status parse_job(struct strings *strings, struct by_host_job *job) {
   char *directory = NULL;
-  BY_TRY(take_int(strings, "first rank", 0, BY_MOST_RANKS, &job->first));
-  BY_TRY(take_int(strings, "ranks", 1, BY_MOST_RANKS, &job->ranks));
-  BY_TRY(take_int(strings, "size", 1, BY_MOST_RANKS, &job->size));
-  BY_TRY(take_int(strings, "core", -1, BY_MOST_RANKS, &job->pin));
+  BY_TRY(take_int(strings, "first rank", 0, BY_MAX_RANKS, &job->first));
+  BY_TRY(take_int(strings, "ranks", 1, BY_MAX_RANKS, &job->ranks));
+  BY_TRY(take_int(strings, "size", 1, BY_MAX_RANKS, &job->size));
+  BY_TRY(take_int(strings, "core", -1, BY_MAX_RANKS, &job->pin));
   BY_TRY(take_string(strings, &directory));
   job->directory = directory;
   BY_TRY(take_list(strings, "arguments", &job->command));

@@ -16,11 +16,11 @@ struct by_pipe {
   int fd;
   size_t at_once; /* Maximum bytes of one write; PIPE_BUF for a blocking descriptor that poll() reports as writable. */
   char *data;
-  size_t start, end, room;
+  size_t start, end, capacity;
   bool closed;   /* The reader is gone, or the disk is full: added bytes are dropped. */
   int reason;    /* The error number in that case. */
   char *payload; /* Payload of the last frame. */
-  size_t payload_room;
+  size_t payload_capacity;
 };
 
 void by_pipe_init(struct by_pipe *pipe, int fd, size_t at_once);

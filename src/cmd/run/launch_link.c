@@ -20,10 +20,10 @@
 #include "text.h"
 
 enum {
-  MOST_SSH_WORDS = BY_MOST_LAUNCH_WORDS - 7,
-  MOST_CHATTER = 1 << 16,
+  MAX_SSH_WORDS = BY_MAX_LAUNCH_WORDS - 7,
+  MAX_CHATTER = 1 << 16,
   UNREACHED = 255 /* ssh's exit code. */,
-  MOST_SSH_FDS = 16
+  MAX_SSH_FDS = 16
 };
 
 /* Runs in the child, in a new session: the terminal's Ctrl-C goes to the launcher only, and ssh fails instead of
@@ -83,7 +83,7 @@ static enum banyan_status set_ssh(const struct by_launch *job, const struct by_l
   char *save;
   size_t n = 0;
   out->copy = by_cli_print("%s", job->ssh);
-  for (char *word = strtok_r(out->copy, " \t", &save); word && n < MOST_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
+  for (char *word = strtok_r(out->copy, " \t", &save); word && n < MAX_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
     out->argv[n++] = word;
   if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
   by_text_add(&shell, "exec ");
@@ -148,13 +148,13 @@ int by_launch_link_wait(struct by_launch_link *link, uint64_t until) {
 }
 
 /* Examines the sockets of a child. */
-bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t room) {
+bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t capacity) {
   int process;
   bool loses = false;
   if (!link->pid || link->host->local || by_pidfd_open(link->pid, &process) != BANYAN_OK) return false;
-  for (int fd = 0; fd < MOST_SSH_FDS && !loses; fd++) {
+  for (int fd = 0; fd < MAX_SSH_FDS && !loses; fd++) {
     int copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
-    loses = copy >= 0 && by_large_loss_hint(copy, text, room);
+    loses = copy >= 0 && by_large_loss_hint(copy, text, capacity);
     by_cli_close(&copy);
   }
   close(process);
@@ -186,7 +186,7 @@ void by_launch_link_find_hello(struct by_launch_link *link, const char **chatter
     return;
   }
   const char *last = memrchr(from, '\n', have); /* Keeps an unfinished line, which may become the hello. */
-  *length = last ? (size_t)(last - from) + 1 : have > MOST_CHATTER ? have : 0;
+  *length = last ? (size_t)(last - from) + 1 : have > MAX_CHATTER ? have : 0;
   link->from.start += *length;
 }
 
@@ -218,7 +218,7 @@ static const char *reason_of(const struct by_launch_link *link, int status) {
   return "could not be reached; see the messages above";
 }
 
-void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t room) {
+void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t capacity) {
   char how[96];
-  snprintf(out, room, "%s (%s)", reason_of(link, status), by_print_wait_status(status, how, sizeof how));
+  snprintf(out, capacity, "%s (%s)", reason_of(link, status), by_print_wait_status(status, how, sizeof how));
 }

@@ -32,12 +32,12 @@ struct by_launch_link {
   uint64_t answer_by;                 /* Deadline of the answers before its start; 0: that of the whole job. */
 };
 
-enum { BY_MOST_LAUNCH_WORDS = 70 };
+enum { BY_MAX_LAUNCH_WORDS = 70 };
 
 /* The command that starts run-host for a host: here, or through ssh or srun. */
 struct by_launch_words {
-  const char *argv[BY_MOST_LAUNCH_WORDS]; /* Ends with NULL. */
-  char *copy, *last;                      /* Memory of argv's words. */
+  const char *argv[BY_MAX_LAUNCH_WORDS]; /* Ends with NULL. */
+  char *copy, *last;                     /* Memory of argv's words. */
 };
 
 BANYAN_CHECK enum banyan_status by_launch_words_init(const struct by_launch *job, const struct by_launch_host *host,
@@ -53,7 +53,7 @@ enum banyan_status by_launch_link_open(const struct by_launch *job, const struct
  * status; 0 if it was waited for before. */
 int by_launch_link_wait(struct by_launch_link *link, uint64_t until);
 /* Tells whether data of ssh is lost, as on a path that drops large packets; `text` reports it. */
-bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t room);
+bool by_launch_link_loses(const struct by_launch_link *link, char *text, size_t capacity);
 /* Closes the pipes, which ends the processes; then call by_launch_link_wait. */
 void by_launch_link_shut(struct by_launch_link *link);
 /* Finds the hello in the received bytes; `chatter` gets lines before it (a login script's). */
@@ -64,7 +64,7 @@ void by_launch_link_print_lines(const struct by_launch_link *link, const char *b
 /* Prints what it has written to its stderr. False: nothing more can be read now. */
 bool by_launch_link_print(struct by_launch_link *link, struct by_output *output);
 /* Prints why a host is lost whose run-host or ssh has ended with this wait status. */
-void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t room);
+void by_launch_link_lost(const struct by_launch_link *link, int status, char *out, size_t capacity);
 
 /* ---- what the hosts must start: launch_start.c
  *
@@ -148,11 +148,11 @@ const char *by_launch_key_get(const struct by_launch_key *key);
  * Reports of ranks that have ended: each that failed, up to a few, and after the first failure those that ended with
  * exit code 0. One thread. */
 
-enum { BY_MOST_LAUNCH_REPORTS = 8 };
+enum { BY_MAX_LAUNCH_REPORTS = 8 };
 
 /* Number of ranks, and the first of them. */
 struct by_some_ranks {
-  int n, first[BY_MOST_LAUNCH_REPORTS];
+  int n, first[BY_MAX_LAUNCH_REPORTS];
 };
 
 struct by_launch_reports {

@@ -18,8 +18,8 @@
 /* ---- variables of a job */
 
 static void append_variable(struct by_job_environment *environment, char *text) {
-  size_t room = environment->count + 2;
-  environment->items = by_cli_alloc(environment->items, room * sizeof *environment->items);
+  size_t capacity = environment->count + 2;
+  environment->items = by_cli_alloc(environment->items, capacity * sizeof *environment->items);
   environment->items[environment->count++] = text;
   environment->items[environment->count] = NULL;
 }

@@ -37,7 +37,7 @@ void by_launch_request_ports(const struct by_launch *job, struct by_launch_link 
   by_pipe_init(&ask, -1, 0);
   by_pipe_string(&ask, job->ports ? job->ports : "");
   by_pipe_string(&ask, job->interface ? job->interface : "");
-  int ports = by_launch_root_ports(job->hosts, job->interface, job->elastic ? job->elastic->most : job->ranks);
+  int ports = by_launch_root_ports(job->hosts, job->interface, job->elastic ? job->elastic->max : job->ranks);
   by_pipe_frame(&link->to, BY_LAUNCH_PORT, (uint32_t)ports, ask.data, by_pipe_waiting(&ask));
   by_pipe_fini(&ask);
 }

@@ -157,13 +157,13 @@ static bool is_program(const char *path) {
 }
 
 /* Finds the file of a command's name; false: there is none. */
-static bool find_program(const char *name, char *out, size_t room) {
+static bool find_program(const char *name, char *out, size_t capacity) {
   const char *path = getenv("PATH");
   if (!*name) return false;
-  if (strchr(name, '/')) return (size_t)snprintf(out, room, "%s", name) < room && is_program(out);
+  if (strchr(name, '/')) return (size_t)snprintf(out, capacity, "%s", name) < capacity && is_program(out);
   while (path && *path) {
     size_t length = strcspn(path, ":");
-    if ((size_t)snprintf(out, room, "%.*s/%s", (int)length, path, name) < room && is_program(out)) return true;
+    if ((size_t)snprintf(out, capacity, "%.*s/%s", (int)length, path, name) < capacity && is_program(out)) return true;
     path += length + (path[length] == ':');
   }
   return false;

@@ -16,7 +16,7 @@
 #include "process.h"
 #include "text.h"
 
-enum { MOST_REASON = 256 };
+enum { MAX_REASON = 256 };
 
 void by_preemption_init(struct by_preemption *p, const char *command, uint64_t now) {
   *p = (struct by_preemption){
@@ -65,18 +65,18 @@ void by_preemption_tick(struct by_preemption *p, uint64_t now) {
   p->due = now + (p->pid ? BY_PREEMPTION_LONGEST : BY_PREEMPTION_INTERVAL) * BY_SECOND;
 }
 
-static void read_reason(int output, char *reason, size_t room) {
-  char line[MOST_REASON] = "";
+static void read_reason(int output, char *reason, size_t capacity) {
+  char line[MAX_REASON] = "";
   ssize_t n = read(output, line, sizeof line - 1);
   line[MAX(n, 0)] = 0;
   line[strcspn(line, "\r\n")] = 0;
-  by_keep_printable(*line ? line : "its preemption command has said so", reason, room);
+  by_keep_printable(*line ? line : "its preemption command has said so", reason, capacity);
 }
 
-bool by_preemption_ended(struct by_preemption *p, pid_t pid, int status, uint64_t now, char *reason, size_t room) {
+bool by_preemption_ended(struct by_preemption *p, pid_t pid, int status, uint64_t now, char *reason, size_t capacity) {
   if (!p->pid || pid != p->pid) return false;
   bool announced = status == 0;
-  if (announced) read_reason(p->output, reason, room);
+  if (announced) read_reason(p->output, reason, capacity);
   if (WIFEXITED(status) && WEXITSTATUS(status) >= 126 && !p->reported) {
     fprintf(stderr, "banyan run: the preemption command cannot be run (exit code %d): %s\n", WEXITSTATUS(status),
             p->command);

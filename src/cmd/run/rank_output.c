@@ -203,7 +203,7 @@ enum banyan_status by_rank_files_fini(struct by_rank_files *files) {
   return status;
 }
 
-enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, LINE_BYTES = 2048 };
+enum { MAX_LINE = 1 << 20, MAX_WAITING = 1 << 20, LINE_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
   *output = (struct by_output){.mode = mode, .labels = labels, .begun = -1};
@@ -316,7 +316,7 @@ void by_output_take(struct by_output *output, int rank, int stream, const char *
     print_line(output, line, n, "");
     seen = 0;
   }
-  if (by_pipe_waiting(text) >= MOST_LINE) print_line(output, line, by_pipe_waiting(text), line_end(output));
+  if (by_pipe_waiting(text) >= MAX_LINE) print_line(output, line, by_pipe_waiting(text), line_end(output));
 }
 
 void by_output_end(struct by_output *output, int rank) {
@@ -339,7 +339,7 @@ void by_output_print(struct by_output *output, const char *format, ...) {
 }
 
 bool by_output_full(const struct by_output *output) {
-  return by_pipe_waiting(&output->to[0]) > MOST_WAITING || by_pipe_waiting(&output->to[1]) > MOST_WAITING;
+  return by_pipe_waiting(&output->to[0]) > MAX_WAITING || by_pipe_waiting(&output->to[1]) > MAX_WAITING;
 }
 
 size_t by_output_waiting(const struct by_output *output) {

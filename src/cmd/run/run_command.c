@@ -23,17 +23,17 @@ struct run_options {
   struct by_words hosts, environment;
   const char *hostfile, *plan, *topology, *helpers, *servers;
   bool slurm, dry;
-  const char *files;          /* A pattern of file names; NULL: none. */
-  int output, transport;      /* `transport` -1: not given. */
-  long least, most, restarts; /* -1: not given. */
-  long offered;               /* 0: not given. */
+  const char *files;       /* A pattern of file names; NULL: none. */
+  int output, transport;   /* `transport` -1: not given. */
+  long min, max, restarts; /* -1: not given. */
+  long offered;            /* 0: not given. */
   struct by_elastic_options elastic;
 };
 
 #define VALUES struct run_options
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS, "number of ranks; default: all slots of the hosts"),
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS, "number of ranks; default: all slots of the hosts"),
     BY_WORDS("hosts", 'H', hosts, "LIST",
              "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine"),
     BY_TEXT(
@@ -77,14 +77,14 @@ static const struct by_option options[] = {
     BY_SECONDS("grace", 0, job.grace, "TIME",
                "time between SIGTERM, or a signal that is passed on, and SIGKILL;\ndefault 5 s"),
     BY_SECONDS("start-timeout", 0, job.start, "TIME", "time within which every host must answer; default 60 s"),
-    BY_INT("min", 0, least, "N", 1, BY_MOST_RANKS,
+    BY_INT("min", 0, min, "N", 1, BY_MAX_RANKS,
            "processes may come and go: the job goes on while there are at\nleast N; default: all that are started"),
     BY_INT(
-        "max", 0, most, "M", 1, BY_MOST_RANKS,
+        "max", 0, max, "M", 1, BY_MAX_RANKS,
         "at most M processes at a time, for which the host file may\ngain hosts later; default: all that are started, "
         "or all slots of\nthe host file"),
-    BY_INT("restarts", 0, restarts, "R", 0, BY_MOST_RANKS, "start processes that die again, R times in all; default 0"),
-    BY_INT("manager-hosts", 0, offered, "N", 1, BY_MOST_RANKS,
+    BY_INT("restarts", 0, restarts, "R", 0, BY_MAX_RANKS, "start processes that die again, R times in all; default 0"),
+    BY_INT("manager-hosts", 0, offered, "N", 1, BY_MAX_RANKS,
            "as long as there are fewer than --max processes, start N on\neach host that the cluster's manager offers: "
            "one with an agent\non which no job runs. This host's agent requests them\n(BANYAN_AGENT)"),
     BY_SECONDS("min-timeout", 0, elastic.min_timeout, "TIME",
@@ -145,9 +145,9 @@ static const struct by_command command = {
              "before, else the exit code of the last one that failed.",
     .options = options,
     .habits = habits,
-    .least_operands = 1,
+    .min_operands = 1,
     .missing = "no command for the ranks: give one",
-    .most_operands = -1,
+    .max_operands = -1,
     .last_operand = 1,
 };
 
@@ -156,18 +156,18 @@ static const struct by_command command = {
 enum { MEMBER_PORTS = 4 };
 
 /* Checks the range of ports: every process listens on `each` ports of its own, and rank 0's host keeps more. At most
- * `most` processes run. */
-static enum banyan_status check_ports(const struct by_launch *job, const struct by_launch_hosts *hosts, int most,
+ * `max` processes run. */
+static enum banyan_status check_ports(const struct by_launch *job, const struct by_launch_hosts *hosts, int max,
                                       int each) {
   struct by_port_range range;
   char where[64] = "";
   BY_TRY(by_port_range_parse(job->ports, &range));
-  if ((most == 1 && each == 1) || !range.low) return BANYAN_OK;
+  if ((max == 1 && each == 1) || !range.low) return BANYAN_OK;
   for (size_t i = 0; i < hosts->count; i++) {
     const struct by_launch_host *host = &hosts->items[i];
-    int more = i ? 0 : by_launch_root_ports(hosts, job->interface, most);
+    int more = i ? 0 : by_launch_root_ports(hosts, job->interface, max);
     if (more) snprintf(where, sizeof where, ", and %d where they meet", more);
-    int needed = each * (host->ranks ? host->ranks : MIN(host->slots, most)) + more;
+    int needed = each * (host->ranks ? host->ranks : MIN(host->slots, max)) + more;
     if (range.high - range.low + 1 < needed)
       return by_fail(BANYAN_ERR_ARGUMENT, "--port-range %s has %d port%s, but host %s needs %d: %d for each process%s",
                      job->ports, range.high - range.low + 1, range.high == range.low ? "" : "s", host->name, needed,
@@ -184,7 +184,7 @@ static enum banyan_status add_beside(const char *option, const char *text, enum 
   if (!text) return BANYAN_OK;
   by_hosts_init(&list);
   bool here = *text && !text[strspn(text, "0123456789")];
-  enum banyan_status status = here ? by_parse_int(option, text, 1, BY_MOST_RANKS, &number) : BANYAN_OK;
+  enum banyan_status status = here ? by_parse_int(option, text, 1, BY_MAX_RANKS, &number) : BANYAN_OK;
   if (status == BANYAN_OK) status = here ? by_hosts_add_self(&list, (int)number) : by_hosts_parse(&list, text);
   if (status == BANYAN_OK) status = by_hosts_add_beside(hosts, &list, beside, *processes);
   if (status == BANYAN_OK) *n = by_hosts_slots(&list);
@@ -200,12 +200,12 @@ struct job_hosts {
 };
 
 static bool is_elastic(const struct run_options *run) {
-  return run->least >= 0 || run->most >= 0 || run->restarts >= 0;
+  return run->min >= 0 || run->max >= 0 || run->restarts >= 0;
 }
 
 /* Returns the maximum of an elastic job. */
-static int most_processes(const struct run_options *run, const struct job_hosts *job_hosts) {
-  return run->most >= 0 ? (int)run->most : run->hostfile && !run->ranks ? BY_MOST_RANKS : job_hosts->ranks;
+static int max_processes(const struct run_options *run, const struct job_hosts *job_hosts) {
+  return run->max >= 0 ? (int)run->max : run->hostfile && !run->ranks ? BY_MAX_RANKS : job_hosts->ranks;
 }
 
 static enum banyan_status read_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
@@ -226,12 +226,12 @@ static enum banyan_status place_hosts(const struct run_options *run, struct by_l
       setenv("BANYAN_HOST", run->environment.items[i] + sizeof variable - 1, true);
   if (!hosts->count) BY_TRY(by_hosts_add_self(hosts, (int)run->ranks));
   job_hosts->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
-  if (job_hosts->ranks > BY_MOST_RANKS)
+  if (job_hosts->ranks > BY_MAX_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
-                   BY_MOST_RANKS);
-  if (!run->ranks && run->most >= 0 && job_hosts->ranks > run->most) job_hosts->ranks = (int)run->most;
+                   BY_MAX_RANKS);
+  if (!run->ranks && run->max >= 0 && job_hosts->ranks > run->max) job_hosts->ranks = (int)run->max;
   if (run->job.ports && is_elastic(run))
-    BY_TRY(check_ports(&run->job, hosts, most_processes(run, job_hosts), MEMBER_PORTS));
+    BY_TRY(check_ports(&run->job, hosts, max_processes(run, job_hosts), MEMBER_PORTS));
   BY_TRY(by_hosts_place(hosts, job_hosts->ranks));
   if (run->job.ports && !is_elastic(run)) BY_TRY(check_ports(&run->job, hosts, job_hosts->ranks, 1));
   BY_TRY(by_check_plan(run->plan, job_hosts->ranks, 0, by_hosts_all_local(hosts)));
@@ -243,13 +243,13 @@ static enum banyan_status place_hosts(const struct run_options *run, struct by_l
 static enum banyan_status read_again(void *context, struct by_launch_hosts *out) {
   const struct run_options *run = context;
   BY_TRY(read_hosts(run, out));
-  return run->job.ports ? check_ports(&run->job, out, run->elastic.most, MEMBER_PORTS) : BANYAN_OK;
+  return run->job.ports ? check_ports(&run->job, out, run->elastic.max, MEMBER_PORTS) : BANYAN_OK;
 }
 
 static enum banyan_status set_offers(struct run_options *run) {
   const char *agent = getenv("BANYAN_AGENT");
   if (!run->offered) return BANYAN_OK;
-  if (run->most < 0)
+  if (run->max < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs --max: the most processes that the job can use");
   if (agent && !strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs an agent on this host, and BANYAN_AGENT is off");
@@ -273,19 +273,19 @@ static enum banyan_status set_elastic(struct run_options *run, const struct job_
         "too");
   if (job_hosts->processes > job_hosts->ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
-  e->least = run->least >= 0 ? (int)run->least : job_hosts->ranks;
-  e->most = most_processes(run, job_hosts);
+  e->min = run->min >= 0 ? (int)run->min : job_hosts->ranks;
+  e->max = max_processes(run, job_hosts);
   e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;
   BY_TRY(set_offers(run));
   e->start = run->job.start;
   e->hostfile = run->hostfile;
   e->read = read_again;
   e->context = run;
-  if (e->least > job_hosts->ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--min %d is more than the %d processes that are started", e->least,
+  if (e->min > job_hosts->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--min %d is more than the %d processes that are started", e->min,
                    job_hosts->ranks);
-  if (e->most < job_hosts->ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--max %d is less than the %d processes that are started", e->most,
+  if (e->max < job_hosts->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--max %d is less than the %d processes that are started", e->max,
                    job_hosts->ranks);
   run->job.elastic = e;
   return BANYAN_OK;
@@ -391,8 +391,8 @@ static int launch_job(struct run_options *run, const struct by_launch_hosts *hos
 int by_cli_run(int argc, char **argv) {
   struct run_options run = {.job = by_launch_defaults(command.name),
                             .transport = -1,
-                            .least = -1,
-                            .most = -1,
+                            .min = -1,
+                            .max = -1,
                             .restarts = -1,
                             .elastic = {.min_timeout = 60}};
   struct by_operands operands;

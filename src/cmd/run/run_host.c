@@ -193,7 +193,7 @@ static void kill_descendants(void) {
   while (kill_children() && waitpid(-1, NULL, 0) > 0) continue;
 }
 
-enum { MOST_PLACES = 160, MOST_PORT = 8, OWN_FDS = 4, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
+enum { MAX_PLACES = 160, MAX_PORT = 8, OWN_FDS = 4, MAX_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
 
 struct host {
   struct by_pipe in;
@@ -272,7 +272,7 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
   struct by_root_ports *ports = &host->root;
   if (ports->root) return by_fail(BANYAN_ERR_PROTOCOL, "the port was requested twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
-  char places[MOST_PLACES] = "", answer[MOST_PLACES + BY_FINGERPRINT_TEXT + 2 * MOST_PORT];
+  char places[MAX_PLACES] = "", answer[MAX_PLACES + BY_FINGERPRINT_TEXT + 2 * MAX_PORT];
   struct by_fingerprint fingerprint;
   if (interface >= frame->payload + frame->length) interface = "";
   BY_TRY(by_root_ports_open(ports, range, (int)MIN(frame->number, (uint32_t)BY_ROOT_PORTS)));
@@ -318,11 +318,11 @@ static enum banyan_status open_directory(struct host *host) {
 }
 
 static enum banyan_status become_elastic(struct host *host, const struct by_launch_frame *frame) {
-  if (host->is_elastic || host->started || frame->number > BY_MOST_RANKS)
+  if (host->is_elastic || host->started || frame->number > BY_MAX_RANKS)
     return by_fail(BANYAN_ERR_PROTOCOL, "the job cannot be made one whose processes come and go");
   size_t text = strlen(frame->payload) + 1;
   long size = 0;
-  BY_TRY(by_parse_int("local size", frame->payload, 1, 2 * BY_MOST_RANKS, &size));
+  BY_TRY(by_parse_int("local size", frame->payload, 1, 2 * BY_MAX_RANKS, &size));
   host->is_elastic = true;
   host->elastic.local = (int)frame->number;
   host->elastic.local_size = (int)size;
@@ -390,7 +390,7 @@ static enum banyan_status handle_start(struct host *host, const struct by_launch
   if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "received the request to start twice");
   host->payload = host->in.payload;
   host->in.payload = NULL;
-  host->in.payload_room = 0;
+  host->in.payload_capacity = 0;
   BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
   BY_TRY(keep_keys(&host->job));
   size_t n = (size_t)host->job.ranks;
@@ -469,7 +469,7 @@ static size_t fill_polled(struct host *host) {
   *p++ = (struct pollfd){.fd = host->signals, .events = POLLIN};
   *p++ = (struct pollfd){.fd = by_pipe_waiting(&host->out) ? STDOUT_FILENO : -1, .events = POLLOUT};
   *p++ = (struct pollfd){.fd = host->root.fds[2], .events = POLLIN};
-  bool full = by_pipe_waiting(&host->out) > MOST_WAITING;
+  bool full = by_pipe_waiting(&host->out) > MAX_WAITING;
   for (int i = 0; i < host->job.ranks && host->started; i++)
     for (int stream = 0; stream < 2; stream++)
       *p++ = (struct pollfd){.fd = full ? -1 : host->ranks[i].pipes[stream], .events = POLLIN};

@@ -67,7 +67,7 @@ void by_preemption_tick(struct by_preemption *preemption, uint64_t now);
 /* Tells whether a child that has ended was the command with status 0: the host is about to go, and `reason` has the
  * first line, or a default. It is not run again then. */
 bool by_preemption_ended(struct by_preemption *preemption, pid_t pid, int status, uint64_t now, char *reason,
-                         size_t room);
+                         size_t capacity);
 
 /* ---- root_ports.c
  *

@@ -37,7 +37,7 @@ struct bench {
 };
 
 /* All methods, and then the one that is chosen if the rows are in one table instead of several. */
-enum { IN_ONE = BANYAN_SPARSE_WAYS, MOST_TIMED };
+enum { IN_ONE = BANYAN_SPARSE_WAYS, MAX_TIMED };
 
 /* Results of one method. */
 struct timed {
@@ -200,7 +200,7 @@ static enum banyan_status time_once(struct bench *b, int way, long round, struct
 /* Methods take turns, in an order that changes from round to round, since each finds the caches as the previous one
  * left them. */
 static enum banyan_status time_all(struct bench *b, struct timed *timed) {
-  int ways[MOST_TIMED], n = 0;
+  int ways[MAX_TIMED], n = 0;
   struct by_rng rng;
   by_rng_init(&rng, (uint64_t)b->seed); /* The same on all ranks. */
   for (int way = 0; way < BANYAN_SPARSE_WAYS; way++)
@@ -263,7 +263,7 @@ static void print_row(const struct bench *b, int way, const struct timed *timed,
 /* `best`: the lowest median of the forced methods. */
 static void print_all(const struct bench *b, struct timed *timed) {
   double best = INFINITY;
-  for (int way = 0; way < MOST_TIMED; way++) {
+  for (int way = 0; way < MAX_TIMED; way++) {
     qsort(timed[way].seconds, (size_t)b->rounds, sizeof(double), by_order_numbers);
     bool counts = way != BANYAN_SPARSE_CHOSEN && way != IN_ONE && timed[way].taken[way];
     if (counts || (b->way_name && (int)b->way == way)) best = MIN(best, timed[way].seconds[b->rounds / 2]);
@@ -284,7 +284,7 @@ static void print_all(const struct bench *b, struct timed *timed) {
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_INT("height", 0, height, "N", 1, INT32_MAX, "rows of the table; default 100000"),
@@ -329,18 +329,18 @@ static enum banyan_status parse_options(struct bench *b) {
 }
 
 static enum banyan_status measure_methods(struct bench *b, uint64_t *wrong) {
-  struct timed timed[MOST_TIMED] = {{0}};
+  struct timed timed[MAX_TIMED] = {{0}};
   b->rank = banyan_comm_rank(b->comm);
   b->size = banyan_comm_size(b->comm);
   make_rows(b);
   if (b->tables > 1) cut_tables(b);
-  for (int way = 0; way < MOST_TIMED; way++) {
+  for (int way = 0; way < MAX_TIMED; way++) {
     timed[way].seconds = by_cli_alloc(NULL, (size_t)b->rounds * sizeof(double));
     memset(timed[way].seconds, 0, (size_t)b->rounds * sizeof(double));
   }
   enum banyan_status status = time_all(b, timed);
   if (!status && !b->rank) print_all(b, timed);
-  for (int way = 0; way < MOST_TIMED; way++) {
+  for (int way = 0; way < MAX_TIMED; way++) {
     *wrong += timed[way].wrong;
     free(timed[way].seconds);
   }

@@ -15,9 +15,9 @@
 
 enum {
   INTRODUCED = 16, /* Members that a newcomer may ask. */
-  MOST_LINE = 512,
+  MAX_LINE = 512,
   QUICK_SECONDS = 3, /* A process that ends earlier may be faulty: it is started later each time. */
-  MOST_DELAY_SECONDS = 30,
+  MAX_DELAY_SECONDS = 30,
   LAST_SECONDS = 5 /* Seconds for processes without which the others have finished. */
 };
 
@@ -54,7 +54,7 @@ struct by_supervisor {
   struct by_supervisor_options options;
   struct by_supervisor_events events;
   struct process *processes;
-  int n, room;
+  int n, capacity;
   int restarts; /* Used restarts. */
   bool formed;  /* Some process has reported a membership, and such a process lives. */
   uint32_t attempt;
@@ -73,7 +73,7 @@ struct by_supervisor {
 static void print_line(const struct by_supervisor *s, const char *format, ...) BY_PRINTF(2, 3);
 
 static void print_line(const struct by_supervisor *s, const char *format, ...) {
-  char text[MOST_LINE], line[MOST_LINE + 64];
+  char text[MAX_LINE], line[MAX_LINE + 64];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
@@ -113,9 +113,9 @@ void by_supervisor_destroy(struct by_supervisor *s) {
 }
 
 void by_supervisor_add(struct by_supervisor *s, const char *host, uint64_t now) {
-  if (s->n == s->room) {
-    s->room = MAX(8, 2 * s->room);
-    s->processes = by_cli_alloc(s->processes, (size_t)s->room * sizeof *s->processes);
+  if (s->n == s->capacity) {
+    s->capacity = MAX(8, 2 * s->capacity);
+    s->processes = by_cli_alloc(s->processes, (size_t)s->capacity * sizeof *s->processes);
   }
   s->processes[s->n++] = (struct process){.host = by_cli_print("%s", host), .since = now};
 }
@@ -124,9 +124,9 @@ static bool is_alive(const struct process *p) {
   return p->state < WAITING;
 }
 
-static int count_state(const struct by_supervisor *s, enum state least, enum state most) {
+static int count_state(const struct by_supervisor *s, enum state min, enum state max) {
   int n = 0;
-  for (int i = 0; i < s->n; i++) n += s->processes[i].state >= least && s->processes[i].state <= most;
+  for (int i = 0; i < s->n; i++) n += s->processes[i].state >= min && s->processes[i].state <= max;
   return n;
 }
 
@@ -188,7 +188,7 @@ static bool is_below(const struct by_supervisor *s) {
     leave += s->processes[i].leaving;
     stay += s->processes[i].state <= WAITING && !s->processes[i].leaving;
   }
-  return by_supervisor_active(s) < s->options.least && !s->finishing && !(leave && !stay);
+  return by_supervisor_active(s) < s->options.min && !s->finishing && !(leave && !stay);
 }
 
 /* If no host can be added, waiting is useless. */
@@ -199,12 +199,12 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
     s->below_until = UINT64_MAX;
   } else if (!s->options.may_grow) {
     print_line(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s),
-               s->options.least);
+               s->options.min);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
     s->below_until = now + s->options.min_timeout;
     print_line(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
-               by_supervisor_active(s), s->options.least,
+               by_supervisor_active(s), s->options.min,
                by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
   }
 }
@@ -236,7 +236,7 @@ static void introduce_process(struct by_supervisor *s, int process) {
 static void form_first(struct by_supervisor *s, uint64_t now) {
   int n = count_state(s, REGISTERED, REGISTERED),
       missing = count_state(s, RUNNING, RUNNING) + count_state(s, WAITING, WAITING);
-  if (n < (s->finishing ? 1 : s->options.least) || count_state(s, FORMING, FORMING) || (missing && now < s->form_by))
+  if (n < (s->finishing ? 1 : s->options.min) || count_state(s, FORMING, FORMING) || (missing && now < s->form_by))
     return;
   if (missing) print_line(s, "the first membership is formed without %d that did not come", missing);
   int *list = by_cli_alloc(NULL, (size_t)n * sizeof *list);
@@ -279,7 +279,7 @@ static uint64_t delay_of(struct process *p, uint64_t now) {
   if (now - p->since >= QUICK_SECONDS * BY_SECOND) p->quick = 0;
   /* The first time it may have any cause. */
   if (p->quick++ == 0) return 0;
-  return MIN(first_delay << MIN(p->quick - 2, 16), MOST_DELAY_SECONDS * BY_SECOND);
+  return MIN(first_delay << MIN(p->quick - 2, 16), MAX_DELAY_SECONDS * BY_SECOND);
 }
 
 /* Starts a process again that has died and was not asked to leave. */
@@ -476,7 +476,7 @@ void by_supervisor_tick(struct by_supervisor *s, uint64_t now) {
   check_over(s, now);
   check_enough(s, now);
   if (now < s->below_until) return;
-  print_line(s, "still fewer than %d processes (--min): ending the job", s->options.least);
+  print_line(s, "still fewer than %d processes (--min): ending the job", s->options.min);
   end_job(s);
 }
 
@@ -484,7 +484,7 @@ uint64_t by_supervisor_next(const struct by_supervisor *s) {
   uint64_t next = MIN(s->below_until, s->over_at);
   for (int i = 0; i < s->n; i++)
     if (s->processes[i].state == WAITING) next = MIN(next, s->processes[i].since);
-  if (!s->formed && by_supervisor_goes_on(s) && count_state(s, REGISTERED, REGISTERED) >= s->options.least &&
+  if (!s->formed && by_supervisor_goes_on(s) && count_state(s, REGISTERED, REGISTERED) >= s->options.min &&
       !count_state(s, FORMING, FORMING))
     next = MIN(next, s->form_by);
   return s->ended ? UINT64_MAX : next;
