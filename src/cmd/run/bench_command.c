@@ -23,7 +23,7 @@
 
 /* ---- starting a benchmark's own ranks */
 
-enum { MAX_OWN_RANKS = 8 };
+enum { MAX_OWN_RANKS = 8, PRIORITY = 5 };
 
 char **by_bench_words(char *const *first, int argc, char **argv) {
   static char as_rank[] = "--as-rank";
@@ -56,34 +56,75 @@ static enum banyan_status start_ranks(const char *name, int ranks, char *const *
   return status;
 }
 
-int by_bench_launch(const struct by_command *command, long ranks, const char *plan, char **words) {
+static int launch_ranks(const struct by_bench_run *run, char **words) {
   char self[BY_PROGRAM_PATH];
   cpu_set_t allowed;
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
-  int exit_code = 1, n = ranks ? (int)ranks : MIN(MAX(cores, 2), MAX_OWN_RANKS);
-  if (!by_program_path(self)) return by_command_end(command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
-  if (by_check_plan(plan, n, 1, true)) return by_command_misused(command);
+  int exit_code = 1, n = run->ranks ? (int)run->ranks : MIN(MAX(cores, 2), MAX_OWN_RANKS);
+  if (!by_program_path(self))
+    return by_command_end(run->command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
+  if (by_check_plan(run->plan, n, 1, true)) return by_command_misused(run->command);
   words[0] = self;
-  enum banyan_status status = start_ranks(command->name, n, words, &exit_code);
-  return status ? by_command_end(command, status) : exit_code;
+  enum banyan_status status = start_ranks(run->command->name, n, words, &exit_code);
+  return status ? by_command_end(run->command, status) : exit_code;
+}
+
+/* Called before the communicator is made, whose threads inherit it. */
+static void arrange_scheduling(const struct by_bench_run *run, const struct by_settings *settings) {
+  struct sched_param priority = {.sched_priority = PRIORITY};
+  int rank = settings->rank > 0 ? (int)settings->rank : 0;
+  const char *name = run->command->name;
+  if (run->pin && !by_pin_process(rank)) fprintf(stderr, "%s: cannot bind to a core\n", name);
+  if (run->realtime && sched_setscheduler(0, SCHED_RR, &priority) && rank == 0)
+    fprintf(stderr, "%s: no real-time priority: %s\n", name, strerror(errno));
+}
+
+static int be_rank(struct by_bench_run *run, const struct by_settings *settings) {
+  uint64_t wrong = 0;
+  struct banyan_comm *comm;
+  arrange_scheduling(run, settings);
+  struct banyan_options wanted = {.transport = by_transport_at(run->transport), .plan = run->plan};
+  enum banyan_status status = banyan_comm_create(&wanted, &comm);
+  long rank = status ? MAX(settings->rank, 0) : banyan_comm_rank(comm);
+  if (!status) status = run->measure(run, settings, comm, &wrong);
+  if (status)
+    fprintf(stderr, "%s: rank %ld: %s: %s\n", run->command->name, rank, banyan_status_name(status),
+            banyan_error_text());
+  banyan_comm_destroy(comm);
+  return status || wrong > 0;
+}
+
+int by_bench_run(struct by_bench_run *run, char **words) {
+  struct by_settings settings;
+  if (by_settings_read(&settings)) return by_command_misused(run->command);
+  bool alone = settings.rank < 0 && settings.size < 0;
+  return !run->as_rank && (run->ranks || alone) ? launch_ranks(run, words) : be_rank(run, &settings);
+}
+
+void by_bench_print_json(json_t *object) {
+  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
+  if (text) puts(text);
+  free(text);
+  json_decref(object);
 }
 
 /* ---- the protocol of bench/README.md for one case: check, count, time, reduce */
 
 struct bench {
-  long ranks, root, warm_up;   /* `warm_up` -1: as many calls as the budget allows. */
-  int transport_choice, check; /* -1: not given. */
+  struct by_bench_run run; /* Its plan is that of the settings if none was given. */
+  long root, warm_up;      /* `warm_up` -1: as many calls as the budget allows. */
+  int check;               /* -1: not given. */
   const char *size_list, *dtype, *op, *iterations;
   double budget;   /* Seconds of timed calls. */
   bool registered; /* Buffers are from banyan_alloc. */
   bool barrier;    /* A barrier precedes every timed call, outside its time. */
-  bool in_place, json, counters, pin, realtime, as_rank;
+  bool in_place, json, counters;
   /* ---- The members that follow are derived from these and, on a rank, from its job. */
   struct by_bench_case c;
   struct by_sizes sizes;
   long calls; /* 0: as many as the budget allows. */
   struct banyan_comm *comm;
-  const char *transport, *plan; /* `plan` NULL: none was given. */
+  const char *transport;
   char congestion[BY_CONGESTION_TEXT];
   int hosts;
 };
@@ -306,17 +347,14 @@ static void print_json(const struct bench *b, const struct banyan_plan_info *pla
       "s:s, s:s, s:s}",
       "impl", "banyan", "collective", by_bench_collective_name(&b->c), "bytes", (json_int_t)b->c.bytes, "dtype",
       banyan_dtype_name(b->c.dtype), "op", op_name(&b->c), "ranks", b->c.ranks, "transport", b->transport, "plan",
-      b->plan ? b->plan : "", "registered", b->registered, "in_place", b->c.in_place, "cc", b->congestion, "calls",
-      (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->min * 1e6, "max_us", r->max * 1e6, "algbw", algbw,
-      "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
-      "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations, "plan_name", plan->name, "plan_source",
-      banyan_plan_source_name(plan->source), "plan_part", plan->part);
+      b->run.plan ? b->run.plan : "", "registered", b->registered, "in_place", b->c.in_place, "cc", b->congestion,
+      "calls", (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->min * 1e6, "max_us", r->max * 1e6,
+      "algbw", algbw, "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call",
+      r->sleeps, "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations, "plan_name", plan->name,
+      "plan_source", banyan_plan_source_name(plan->source), "plan_part", plan->part);
   if (plan->throughput > 0) (void)!json_object_set_new(object, "plan_throughput", json_real(plan->throughput));
   if (plan->bound > 0) (void)!json_object_set_new(object, "plan_bound", json_real(plan->bound));
-  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
-  if (text) puts(text);
-  free(text);
-  json_decref(object);
+  by_bench_print_json(object);
 }
 
 /* `plan`: used for buffers of the case's size, after it was timed; `before`: that of the previous result, or NULL. */
@@ -336,12 +374,12 @@ static void print_result(const struct bench *b, const struct banyan_plan_info *b
   fflush(stdout);
 }
 
-enum { PRIORITY = 5, MAX_CALLS = 1000000 };
+enum { MAX_CALLS = 1000000 };
 
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
+    BY_INT("ranks", 'n', run.ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_TEXT("sizes", 's', size_list, "LIST",
@@ -349,8 +387,8 @@ static const struct by_option options[] = {
     BY_TEXT("dtype", 'd', dtype, "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64"),
     BY_TEXT("op", 0, op, "OP", "sum (default), avg, min, max, prod, and, or, xor"),
     BY_INT("root", 0, root, "R", 0, BY_MAX_RANKS, "root of reduce, broadcast, gather and scatter; default 0"),
-    BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
-    BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
+    BY_CHOICE("transport", 't', run.transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_TEXT("plan", 'p', run.plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_FLAG("registered", 0, registered, "buffers from banyan_alloc"),
     BY_FLAG("in-place", 0, in_place, "send and receive in one buffer"),
     BY_TEXT("iterations", 0, iterations, "auto|N", "number of timed calls; auto: as the budget allows, 8 to 2000"),
@@ -364,9 +402,9 @@ static const struct by_option options[] = {
     BY_FLAG("counters", 0, counters,
             "also show frames, sleeps and wake-ups (mean of the ranks) and\nallocations; JSON always has them"),
     BY_FLAG("json", 0, json, "print one JSON object a size; rates in bit/s"),
-    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
-    BY_FLAG("realtime", 0, realtime, "try the scheduler's real-time class (round-robin, priority 5)"),
-    BY_FLAG("as-rank", 0, as_rank, NULL),
+    BY_FLAG("pin", 0, run.pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("realtime", 0, run.realtime, "try the scheduler's real-time class (round-robin, priority 5)"),
+    BY_FLAG("as-rank", 0, run.as_rank, NULL),
     {.name = NULL},
 };
 
@@ -424,15 +462,6 @@ static void read_congestion(const struct by_settings *settings, int hosts, char 
   close(fd);
 }
 
-/* Called before the communicator is made, whose threads inherit it. */
-static void arrange_scheduling(const struct bench *b, const struct by_settings *settings) {
-  struct sched_param priority = {.sched_priority = PRIORITY};
-  int rank = settings->rank > 0 ? (int)settings->rank : 0;
-  if (b->pin && !by_pin_process(rank)) fprintf(stderr, "banyan bench: cannot bind to a core\n");
-  if (b->realtime && sched_setscheduler(0, SCHED_RR, &priority) && rank == 0)
-    fprintf(stderr, "banyan bench: no real-time priority: %s\n", strerror(errno));
-}
-
 static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
@@ -450,40 +479,22 @@ static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   return BANYAN_OK;
 }
 
-static int be_rank(struct bench *b, const struct by_settings *settings) {
-  uint64_t wrong = 0;
-  arrange_scheduling(b, settings);
-  b->transport = by_transport_at(b->transport_choice);
-  struct banyan_options wanted = {.transport = b->transport, .plan = b->plan};
-  enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
-  long rank = status ? MAX(settings->rank, 0) : banyan_comm_rank(b->comm);
-  if (!status) {
-    b->c.rank = banyan_comm_rank(b->comm);
-    b->c.ranks = banyan_comm_size(b->comm);
-    b->hosts = count_hosts(b->comm);
-    read_congestion(settings, b->hosts, b->congestion);
-  }
+static enum banyan_status measure_collective(struct by_bench_run *run, const struct by_settings *settings,
+                                             struct banyan_comm *comm, uint64_t *wrong) {
+  struct bench *b = (struct bench *)run;
+  b->comm = comm;
+  b->transport = by_transport_at(b->run.transport);
   if (!b->transport) b->transport = settings->transport;
-  if (!b->plan) b->plan = settings->plan;
-  if (!status) status = measure_all(b, &wrong);
-  if (status)
-    fprintf(stderr, "banyan bench: rank %ld: %s: %s\n", rank, banyan_status_name(status), banyan_error_text());
-  banyan_comm_destroy(b->comm);
-  return status || wrong > 0;
-}
-
-static int run_cases(struct bench *b, const struct by_operands *operands, char **words) {
-  struct by_settings settings;
-  enum banyan_status status = parse_options(b, operands);
-  if (!status) status = by_settings_read(&settings);
-  if (status) return by_command_misused(&command);
-  bool alone = settings.rank < 0 && settings.size < 0;
-  return !b->as_rank && (b->ranks || alone) ? by_bench_launch(&command, b->ranks, b->plan, words)
-                                            : be_rank(b, &settings);
+  if (!b->run.plan) b->run.plan = settings->plan;
+  b->c.rank = banyan_comm_rank(comm);
+  b->c.ranks = banyan_comm_size(comm);
+  b->hosts = count_hosts(comm);
+  read_congestion(settings, b->hosts, b->congestion);
+  return measure_all(b, wrong);
 }
 
 int by_cli_bench(int argc, char **argv) {
-  struct bench bench = {.transport_choice = -1,
+  struct bench bench = {.run = {.command = &command, .transport = -1, .measure = measure_collective},
                         .check = -1,
                         .warm_up = -1,
                         .budget = 0.5,
@@ -496,7 +507,8 @@ int by_cli_bench(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "sparse")) return by_cli_bench_sparse(argc - 1, argv + 1);
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);
-  if (exit_code < 0) exit_code = run_cases(&bench, &operands, words);
+  if (exit_code < 0)
+    exit_code = parse_options(&bench, &operands) ? by_command_misused(&command) : by_bench_run(&bench.run, words);
   free(words);
   return exit_code;
 }

@@ -11,10 +11,13 @@
 #ifndef BY_CMD_RUN_BENCH_VALUES_H
 #define BY_CMD_RUN_BENCH_VALUES_H
 
+#include <jansson.h>
+
 #include <banyan/banyan.h>
 
 #include "commands.h"
 #include "launch.h"
+#include "settings.h"
 
 struct by_bench_case {
   enum banyan_collective collective; /* BANYAN_SEND: ping-pong between ranks 0 and 1, 2 and 3, ... */
@@ -63,15 +66,30 @@ size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const 
 /* Returns the number of wrong elements in this rank's buffers after a call. `send` NULL: in place, or none. */
 size_t by_bench_wrong(const struct by_bench_case *c, const void *send, const void *recv);
 
-/* ---- bench_launch.c
+/* ---- bench_command.c
  *
- * Starts a benchmark's own ranks. */
+ * Benchmarks begin alike: each is a rank of the job that its environment describes, or starts its own ranks. */
+
+struct by_bench_run {
+  const struct by_command *command;
+  long ranks;       /* Own ranks to start; 0: one for each core, 2 to 8, unless there is a job. */
+  int transport;    /* See by_transport_at. */
+  const char *plan; /* NULL: none was given. */
+  bool as_rank;     /* It is a rank of its own job. */
+  bool pin;         /* Rank r is bound to core r, cyclically. */
+  bool realtime;    /* The scheduler's real-time class is tried. */
+  /* Measures as a rank. *wrong: number of wrong elements. */
+  enum banyan_status (*measure)(struct by_bench_run *run, const struct by_settings *settings, struct banyan_comm *comm,
+                                uint64_t *wrong);
+};
 
 /* Returns the command's own arguments, preceded by "banyan", the words `first` (up to NULL) and "--as-rank". words[0],
- * the path of this program, is NULL until by_bench_launch. The caller frees the array, not the words. Call it before
+ * the path of this program, is NULL until by_bench_run. The caller frees the array, not the words. Call it before
  * parsing, which moves arguments. */
 char **by_bench_words(char *const *first, int argc, char **argv);
-/* Runs these words on `ranks` ranks of this host, 0: one for each core, 2 to 8. Returns the exit code. */
-int by_bench_launch(const struct by_command *command, long ranks, const char *plan, char **words);
+/* Runs a benchmark; its own ranks run these words. Returns the exit code. */
+int by_bench_run(struct by_bench_run *run, char **words);
+/* Prints a result as one line, and releases it. */
+void by_bench_print_json(json_t *object);
 
 #endif

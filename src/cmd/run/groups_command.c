@@ -30,11 +30,11 @@ struct group {
 };
 
 struct bench {
-  long ranks, rounds;
-  int transport_choice;
+  struct by_bench_run run;
+  long rounds;
   double wait; /* Seconds to wait for plans. */
   const char *group_list, *size_text;
-  bool json, pin, as_rank;
+  bool json;
   uint64_t bytes;
   struct group groups[MAX_GROUPS];
   int n_groups;
@@ -240,10 +240,7 @@ static void print_json(const struct bench *b, const struct group *group, const c
                 "plan_source", banyan_plan_source_name(group->plan.source), "alone_us", group->alone * 1e6,
                 "together_us", group->together * 1e6, "all_us", b->all * 1e6, "algbw", rate_of(b, group->alone),
                 "plan_bound", group->plan.bound, "wrong", (json_int_t)group->wrong);
-  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
-  if (text) puts(text);
-  free(text);
-  json_decref(object);
+  by_bench_print_json(object);
 }
 
 static void print_all(const struct bench *b) {
@@ -276,18 +273,18 @@ static void print_all(const struct bench *b) {
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
+    BY_INT("ranks", 'n', run.ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_TEXT("groups", 'g', group_list, "LISTS",
             "ranks of each group: \"0,1/2,3/0,2/1,3\"; default: rows and\ncolumns of a mesh of two rows"),
     BY_TEXT("size", 's', size_text, "BYTES", "of each call; default 16M"),
-    BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_CHOICE("transport", 't', run.transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_INT("rounds", 0, rounds, "N", 1, 1000000, "timed calls of each group; default 5"),
     BY_SECONDS("wait", 0, wait, "TIME", "for plans of the groups, before; default 5 s"),
     BY_FLAG("json", 0, json, "print one JSON object a group"),
-    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
-    BY_FLAG("as-rank", 0, as_rank, NULL),
+    BY_FLAG("pin", 0, run.pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("as-rank", 0, run.as_rank, NULL),
     {.name = NULL},
 };
 
@@ -312,40 +309,30 @@ static enum banyan_status parse(struct bench *b) {
   return b->group_list ? parse_groups(b) : BANYAN_OK;
 }
 
-static int be_rank(struct bench *b, const struct by_settings *settings) {
-  uint64_t wrong = 0;
-  if (b->pin && !by_pin_process(settings->rank > 0 ? (int)settings->rank : 0))
-    fprintf(stderr, "banyan bench groups: cannot bind to a core\n");
-  struct banyan_options wanted = {.transport = by_transport_at(b->transport_choice)};
-  enum banyan_status status = banyan_comm_create(&wanted, &b->world);
-  if (!status) status = open_groups(b);
+static enum banyan_status measure_all(struct by_bench_run *run, const struct by_settings *settings,
+                                      struct banyan_comm *comm, uint64_t *wrong) {
+  struct bench *b = (struct bench *)run;
+  (void)settings;
+  b->world = comm;
+  enum banyan_status status = open_groups(b);
   if (!status) status = measure_groups(b);
-  if (!status && banyan_comm_rank(b->world) == 0) print_all(b);
-  if (status)
-    fprintf(stderr, "banyan bench groups: rank %ld: %s: %s\n", MAX(settings->rank, 0L), banyan_status_name(status),
-            banyan_error_text());
+  if (!status && banyan_comm_rank(comm) == 0) print_all(b);
   for (int g = 0; g < b->n_groups; g++) {
     banyan_comm_destroy(b->groups[g].comm);
-    wrong += b->groups[g].wrong;
+    *wrong += b->groups[g].wrong;
     free(b->groups[g].buffer);
   }
-  banyan_comm_destroy(b->world);
-  return status || wrong > 0;
+  return status;
 }
 
 int by_cli_bench_groups(int argc, char **argv) {
-  struct bench bench = {.size_text = "16M", .rounds = 5, .wait = 5, .transport_choice = -1};
-  struct by_settings settings;
+  struct bench bench = {.run = {.command = &command, .transport = -1, .measure = measure_all},
+                        .size_text = "16M",
+                        .rounds = 5,
+                        .wait = 5};
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, (char[]){"groups"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, NULL);
-  if (exit_code < 0) {
-    enum banyan_status status = parse(&bench);
-    if (!status) status = by_settings_read(&settings);
-    bool alone = !status && settings.rank < 0 && settings.size < 0;
-    exit_code = status                                     ? by_command_misused(&command)
-                : !bench.as_rank && (bench.ranks || alone) ? by_bench_launch(&command, bench.ranks, NULL, words)
-                                                           : be_rank(&bench, &settings);
-  }
+  if (exit_code < 0) exit_code = parse(&bench) ? by_command_misused(&command) : by_bench_run(&bench.run, words);
   for (int g = 0; g < bench.n_groups; g++) free(bench.groups[g].ranks);
   free(words);
   return exit_code;

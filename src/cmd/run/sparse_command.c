@@ -22,10 +22,10 @@
 #include "settings.h"
 
 struct bench {
-  long ranks, height, width, rows, common, tables, rounds, warm_up, seed;
-  int transport_choice;
-  const char *plan, *way_name;
-  bool json, pin, as_rank;
+  struct by_bench_run run;
+  long height, width, rows, common, tables, rounds, warm_up, seed;
+  const char *way_name;
+  bool json;
   /* Of a rank. */
   enum banyan_sparse_way way; /* Without its name all of them take turns. */
   struct banyan_comm *comm;
@@ -241,10 +241,7 @@ static void print_json(const struct bench *b, int way, const struct timed *timed
       "common", (json_int_t)b->common, "tables", (json_int_t)(way == IN_ONE ? 1 : b->tables), "union",
       (json_int_t)b->n_union, "rounds", (json_int_t)b->rounds, "time_us", median * 1e6, "min_us",
       timed->seconds[0] * 1e6, "of_best", of_best, "bytes_sent", timed->bytes, "wrong", (json_int_t)timed->wrong);
-  char *text = json_dumps(object, JSON_REAL_PRECISION(8));
-  if (text) puts(text);
-  free(text);
-  json_decref(object);
+  by_bench_print_json(object);
 }
 
 static void print_row(const struct bench *b, int way, const struct timed *timed, double best) {
@@ -284,7 +281,7 @@ static void print_all(const struct bench *b, struct timed *timed) {
 #define VALUES struct bench
 
 static const struct by_option options[] = {
-    BY_INT("ranks", 'n', ranks, "N", 1, BY_MAX_RANKS,
+    BY_INT("ranks", 'n', run.ranks, "N", 1, BY_MAX_RANKS,
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_INT("height", 0, height, "N", 1, INT32_MAX, "rows of the table; default 100000"),
@@ -295,14 +292,14 @@ static const struct by_option options[] = {
            "cut the table into N, whose rows go in one call; \"one table\"\nis the same rows uncut"),
     BY_TEXT("method", 'm', way_name, "NAME",
             "only chosen, padded, gather, broadcast, merge or dense;\ndefault: all of them take turns"),
-    BY_CHOICE("transport", 't', transport_choice, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
-    BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
+    BY_CHOICE("transport", 't', run.transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_TEXT("plan", 'p', run.plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_INT("rounds", 0, rounds, "N", 1, 1000000, "timed calls of each method; default 21"),
     BY_INT("warmup", 0, warm_up, "N", 0, 1000000, "calls of each method before them; default 2"),
     BY_INT("seed", 0, seed, "N", 0, 1000000000, "of the random rows; default 1"),
     BY_FLAG("json", 0, json, "print one JSON object a method"),
-    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
-    BY_FLAG("as-rank", 0, as_rank, NULL),
+    BY_FLAG("pin", 0, run.pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("as-rank", 0, run.as_rank, NULL),
     {.name = NULL},
 };
 
@@ -328,7 +325,11 @@ static enum banyan_status parse_options(struct bench *b) {
   return BANYAN_OK;
 }
 
-static enum banyan_status measure_methods(struct bench *b, uint64_t *wrong) {
+static enum banyan_status measure_methods(struct by_bench_run *run, const struct by_settings *settings,
+                                          struct banyan_comm *comm, uint64_t *wrong) {
+  struct bench *b = (struct bench *)run;
+  (void)settings;
+  b->comm = comm;
   struct timed timed[MAX_TIMED] = {{0}};
   b->rank = banyan_comm_rank(b->comm);
   b->size = banyan_comm_size(b->comm);
@@ -355,40 +356,19 @@ static enum banyan_status measure_methods(struct bench *b, uint64_t *wrong) {
   return status;
 }
 
-static int be_rank(struct bench *b, const struct by_settings *settings) {
-  uint64_t wrong = 0;
-  if (b->pin && !by_pin_process(settings->rank > 0 ? (int)settings->rank : 0))
-    fprintf(stderr, "banyan bench sparse: cannot bind to a core\n");
-  struct banyan_options wanted = {.transport = by_transport_at(b->transport_choice), .plan = b->plan};
-  enum banyan_status status = banyan_comm_create(&wanted, &b->comm);
-  if (!status) status = measure_methods(b, &wrong);
-  if (status)
-    fprintf(stderr, "banyan bench sparse: rank %d: %s: %s\n", b->rank, banyan_status_name(status), banyan_error_text());
-  banyan_comm_destroy(b->comm);
-  return status || wrong > 0;
-}
-
 int by_cli_bench_sparse(int argc, char **argv) {
-  struct bench bench = {.height = 100000,
+  struct bench bench = {.run = {.command = &command, .transport = -1, .measure = measure_methods},
+                        .height = 100000,
                         .width = 64,
                         .rows = 2000,
                         .common = 50,
                         .tables = 1,
                         .rounds = 21,
                         .warm_up = 2,
-                        .seed = 1,
-                        .transport_choice = -1};
-  struct by_settings settings;
+                        .seed = 1};
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, (char[]){"sparse"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, NULL);
-  if (exit_code < 0) {
-    enum banyan_status status = parse_options(&bench);
-    if (!status) status = by_settings_read(&settings);
-    bool alone = !status && settings.rank < 0 && settings.size < 0;
-    exit_code = status                                     ? by_command_misused(&command)
-                : !bench.as_rank && (bench.ranks || alone) ? by_bench_launch(&command, bench.ranks, bench.plan, words)
-                                                           : be_rank(&bench, &settings);
-  }
+  if (exit_code < 0) exit_code = parse_options(&bench) ? by_command_misused(&command) : by_bench_run(&bench.run, words);
   free(words);
   return exit_code;
 }
